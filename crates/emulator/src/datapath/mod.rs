@@ -1,0 +1,1 @@
+//! Real frames between two interfaces, by packet sockets, in real time.

@@ -1,0 +1,84 @@
+//! The account of one direction of a link: `received + duplicated = delivered + every named loss + in flight`.
+//!
+//! Every term has a counter of its own; none is derived from the others.
+
+use hdrhistogram::Histogram;
+
+use crate::model::FlowDrops;
+
+/// Counters of one direction of one link since it was attached. Packets are IP packets as they would be on the wire: a
+/// super-packet of n segments counts n.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    /// Packets taken from the ingress interface, control packets included.
+    pub received: u64,
+    /// Further copies made by the duplication impairment.
+    pub duplicated: u64,
+    /// Packets handed to the egress interface, control packets and copies included.
+    pub delivered: u64,
+    /// Dropped by the loss impairment, as planned.
+    pub lost: u64,
+    /// Dropped because the emulated queue was full.
+    pub queue_dropped: u64,
+    /// Dropped because the emulator had no buffer left.
+    pub buffer_dropped: u64,
+    /// Refused by the egress interface.
+    pub send_failed: u64,
+    /// Frames the emulator cannot parse into packets and dropped.
+    pub malformed: u64,
+    /// Accepted and not yet released.
+    pub in_flight: u64,
+
+    /// Of `received`: ARP, ND, IGMP and MLD, which are delayed but never dropped.
+    pub control: u64,
+    /// Of `delivered`: packets with a flipped bit.
+    pub corrupted: u64,
+    /// Flows that found the flow table full and share one drop pattern.
+    pub unlisted_flows: u64,
+
+    /// Frames (a super-packet is one) taken from the ingress interface, to compare with the interface's own counter.
+    pub frames_received: u64,
+    /// Frames handed to the egress interface.
+    pub frames_delivered: u64,
+    /// Frames the kernel dropped because the emulator's socket buffer was full (`PACKET_STATISTICS`, tp_drops).
+    pub socket_dropped_frames: u64,
+    /// Bytes of `received`, from the IP header on.
+    pub received_bytes: u64,
+    /// Bytes of `delivered`, from the IP header on.
+    pub delivered_bytes: u64,
+}
+
+impl Ledger {
+    /// What the ledger cannot account for: 0, or there is a fault in the emulator.
+    pub fn unexplained(&self) -> i64 {
+        let inflow = self.received + self.duplicated;
+        let outflow = self.delivered
+            + self.lost
+            + self.queue_dropped
+            + self.buffer_dropped
+            + self.send_failed
+            + self.malformed
+            + self.in_flight;
+        inflow as i64 - outflow as i64
+    }
+}
+
+/// Everything one direction of a link can tell.
+#[derive(Clone, Debug)]
+pub struct DirectionReport {
+    /// The counters.
+    pub ledger: Ledger,
+    /// The planned drops, flow by flow.
+    pub drops: Vec<FlowDrops>,
+    /// By how many nanoseconds packets left later than the model said; one sample a send.
+    pub lateness: Histogram<u64>,
+}
+
+/// Both directions of a link.
+#[derive(Clone, Debug)]
+pub struct LinkReport {
+    /// From end a to end b.
+    pub forward: DirectionReport,
+    /// From end b to end a.
+    pub backward: DirectionReport,
+}

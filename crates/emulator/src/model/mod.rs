@@ -1,0 +1,192 @@
+//! What happens to a packet on one direction of a link: pure state machines on a virtual clock.
+//!
+//! A packet passes, in this order: planned loss, duplication, corruption, the queue and the rate shaper, the delay with
+//! its variation, reordering. Lost packets therefore never take up rate or queue.
+//!
+//! Every random choice is a function of (seed, link, direction, flow, packet index), the index counting the IP packets
+//! of one flow in one direction. Time plays no part in it, so the same traffic meets the same losses again.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// Nanoseconds on the virtual clock (in the data path: CLOCK_MONOTONIC).
+pub type Nanos = u64;
+
+/// A share between 0 and 1.
+pub type Probability = f64;
+
+/// What one direction of a link does to its packets. The default does nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Impairments {
+    /// Planned loss.
+    pub loss: Loss,
+    /// One-way delay added to every packet.
+    pub delay: Duration,
+    /// Random addition to the delay.
+    pub variation: Option<Variation>,
+    /// Shaper; `None` is unlimited.
+    pub rate: Option<Rate>,
+    /// What may wait for the shaper; without a rate it never fills.
+    pub queue: QueueLimit,
+    /// Share of packets that are delivered twice.
+    pub duplicate: Probability,
+    /// Share of packets that get one bit flipped.
+    pub corrupt: Probability,
+    /// Share of packets that are held back so that later ones overtake them.
+    pub reorder: Option<Reorder>,
+}
+
+/// A planned-loss process. Gilbert-Elliott as in Elliott (1963): two states, good and bad.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Loss {
+    /// Nothing is lost.
+    #[default]
+    None,
+    /// Each packet is lost independently.
+    Bernoulli(Probability),
+    /// Losses come in bursts. The chain steps once a packet, before the packet's fate is drawn, starting in the
+    /// stationary distribution.
+    GilbertElliott {
+        /// Probability to go from good to bad.
+        to_bad: Probability,
+        /// Probability to go from bad to good.
+        to_good: Probability,
+        /// Loss probability in the good state (often 0).
+        good: Probability,
+        /// Loss probability in the bad state (often 1).
+        bad: Probability,
+    },
+    /// Exactly these packets of every flow, by index from 0.
+    List(Vec<u64>),
+}
+
+/// Random addition to the delay.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variation {
+    /// Shape of the addition.
+    pub distribution: Distribution,
+    /// Whether packets may overtake one another because of it.
+    pub order: Order,
+}
+
+/// Distribution of an added delay; never negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Distribution {
+    /// Evenly between 0 and this.
+    Uniform(Duration),
+    /// Mean and standard deviation, cut off at 0.
+    Normal(Duration, Duration),
+    /// With this mean.
+    Exponential(Duration),
+}
+
+/// Whether a direction keeps the order of its packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// A packet never leaves before one that arrived earlier.
+    #[default]
+    Keep,
+    /// A packet leaves when its own delay is over.
+    Reorder,
+}
+
+/// Hold a share of the packets back for a while.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reorder {
+    /// Share of packets held back.
+    pub probability: Probability,
+    /// How much longer than the others they take.
+    pub by: Duration,
+}
+
+/// Token bucket: `bits_per_second` on the long run, up to `burst_bytes` at once. Bytes count from the IP header on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Long-run rate.
+    pub bits_per_second: u64,
+    /// Depth of the bucket; a packet larger than it still passes, by going into debt. 0 spaces packets evenly.
+    pub burst_bytes: u64,
+}
+
+/// Drop-tail limit of what waits for the shaper, the packet being sent not included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueueLimit {
+    /// No limit.
+    #[default]
+    Unlimited,
+    /// Bytes, counted from the IP header on.
+    Bytes(u64),
+    /// IP packets.
+    Packets(u64),
+}
+
+/// Which of the world's random sequences a direction uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// The run's seed.
+    pub seed: u64,
+    /// The link's index in its network.
+    pub link: u32,
+    /// Which way.
+    pub direction: Way,
+}
+
+/// The two directions of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// From end a to end b.
+    Forward,
+    /// From end b to end a.
+    Backward,
+}
+
+/// The packets of one conversation in one direction, as far as their headers tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlowTuple {
+    /// IP protocol number; `None`: not an IP packet.
+    pub protocol: Option<u8>,
+    /// Source address.
+    pub source: IpAddr,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// Source and destination port; `None` for fragments and protocols without ports.
+    pub ports: Option<(u16, u16)>,
+}
+
+/// The planned drops of one flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowDrops {
+    /// The flow's headers.
+    pub flow: FlowTuple,
+    /// Packets of this flow seen so far.
+    pub packets: u64,
+    /// Indexes of dropped packets, ascending; the list ends early where `complete` is false.
+    pub indexes: Vec<u64>,
+    /// Whether `indexes` has all of them.
+    pub complete: bool,
+}
+
+/// The fate of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It goes no further.
+    Drop(Cause),
+    /// It leaves.
+    Pass {
+        /// When.
+        release: Nanos,
+        /// Flip one bit; the number chooses which (modulo the packet's bits behind the IP header).
+        corrupt: Option<u64>,
+        /// When its copy leaves, if it has one.
+        copy: Option<Nanos>,
+    },
+}
+
+/// Why a packet was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The loss process said so.
+    Loss,
+    /// The queue was full.
+    Queue,
+}

@@ -1,0 +1,1 @@
+//! The header of a Weir test message.
