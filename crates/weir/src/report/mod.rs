@@ -1,1 +1,6 @@
-//! report
+//! From measured cells to files: `results.csv`, `summary.xlsx`, `charts/*.svg`, `report.html`.
+//!
+//! [`record`] is what a room hands over; everything else here renders it. A result directory holds its records
+//! (`manifest.json`, `cells.jsonl`), so that it can be rendered again without running anything.
+
+pub mod record;

@@ -1,1 +1,1 @@
-//! stats
+//! Statistics with their n: delay recorders, quantiles that the sample supports, intervals, tests.

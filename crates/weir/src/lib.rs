@@ -1,0 +1,11 @@
+//! The program behind the `weir` command: rooms, and what they share.
+//!
+//! Imports go down only: `lab` -> `traffic` -> `service`, `report`, `stats`, `units`.
+
+pub mod cli;
+pub mod lab;
+pub mod report;
+pub mod service;
+pub mod stats;
+pub mod traffic;
+pub mod units;

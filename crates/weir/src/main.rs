@@ -1,0 +1,5 @@
+//! The `weir` command.
+
+fn main() -> std::process::ExitCode {
+    weir::cli::main()
+}

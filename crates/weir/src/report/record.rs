@@ -1,0 +1,300 @@
+//! What a run of a scenario leaves behind, before it is rendered.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// `manifest.json`: what ran, on what, and how to draw it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Format of the result directory.
+    pub format: u32,
+    /// Version of the `weir` that ran.
+    pub weir_version: String,
+    /// The scenario's name.
+    pub scenario: String,
+    /// One line about it.
+    pub title: String,
+    /// What is measured and how; paragraphs are separated by an empty line.
+    pub description: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// The whole scenario as it ran, overrides applied, as TOML.
+    pub source: String,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// Start of the run, RFC 3339, UTC.
+    pub started: String,
+    /// Length of the run, s.
+    pub elapsed_s: f64,
+    /// Cells times repeats that were planned.
+    pub planned_cells: usize,
+    /// Whether the run was stopped before all of them had ended.
+    pub interrupted: bool,
+    /// The axes of the sweep: scenario key and its values, in order.
+    pub axes: Vec<(String, Vec<String>)>,
+    /// Facts about the machine, name and value, in the order to print them.
+    pub environment: Vec<(String, String)>,
+    /// The emulated network in words, one line a host, switch or link.
+    pub network: Vec<String>,
+    /// Charts to draw.
+    pub charts: Vec<Chart>,
+    /// Published values to lay over, and where they are from.
+    pub published: Option<Published>,
+    /// Published statements to judge.
+    pub claims: Vec<Claim>,
+}
+
+/// The fixed first columns of `results.csv`, in this order. `None` is an empty field: not measured or not defined.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Scenario name.
+    pub scenario: String,
+    /// Cell name: its axis values joined by `/`.
+    pub cell: String,
+    /// Repeat, from 1.
+    pub repeat: u32,
+    /// `udp`, `tcp`.
+    pub transport: String,
+    /// One-way loss of the whole path as configured, percent.
+    pub loss_pct: f64,
+    /// One-way delay of the whole path as configured, ms.
+    pub latency_ms: f64,
+    /// Smallest configured rate on the path, Mbit/s; `None`: unlimited.
+    pub rate_mbit: Option<f64>,
+    /// Bytes of a message.
+    pub payload_bytes: u64,
+    /// The sending window, s.
+    pub duration_s: f64,
+    /// Messages handed to the kernel.
+    pub sent: u64,
+    /// Messages received, the drain included, duplicates not.
+    pub delivered: u64,
+    /// TCP: messages sent and neither delivered nor known lost.
+    pub undelivered: Option<u64>,
+    /// Messages received within the sending window, over that window.
+    pub msgs_per_s: f64,
+    /// The same as payload, Mbit/s.
+    pub mbit_per_s: f64,
+    /// One-way delay of delivered messages from the actual send call, us.
+    pub delay_mean_us: Option<f64>,
+    /// Median; empty where the sample cannot support it. So are the others.
+    pub delay_p50_us: Option<f64>,
+    /// 99th percentile.
+    pub delay_p99_us: Option<f64>,
+    /// Largest.
+    pub delay_max_us: Option<f64>,
+    /// TCP segments sent again (tcpi_total_retrans).
+    pub retransmits: Option<u64>,
+    /// Packets dropped by the loss impairments on the way to the receiver.
+    pub planned_drops: u64,
+    /// Packets dropped by emulated queues on the way to the receiver.
+    pub queue_drops: u64,
+    /// Datagrams dropped at the receiver's socket (SK_MEMINFO_DROPS).
+    pub socket_drops: Option<u64>,
+    /// Packets the emulator or its interfaces could not carry, on the way to the receiver.
+    pub emulator_drops: u64,
+    /// What no counter accounts for; 0, or there is a fault.
+    pub unexplained: Option<i64>,
+    /// Whether nothing from outside disturbed the cell.
+    pub valid: bool,
+}
+
+/// One line of `cells.jsonl`: a row and all that does not fit in it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Record {
+    /// The fixed columns.
+    pub row: Row,
+    /// Added columns, in order: name and value, written behind the fixed ones. Every record of a run has the same names.
+    pub extra: Vec<(String, Option<f64>)>,
+    /// The cell's axes: scenario key and value as written.
+    pub axes: Vec<(String, String)>,
+    /// Estimates with their uncertainty, by column name (fixed or added).
+    pub estimates: BTreeMap<String, Estimate>,
+    /// Every counter behind the ledger, by place, in the order of the packet's way.
+    pub ledger: Vec<LedgerEntry>,
+    /// Planned drops, flow by flow.
+    pub drops: Vec<DropList>,
+    /// Distribution of the one-way delay, us.
+    pub delays: Quantiles,
+    /// How much later than planned the emulator released packets, us.
+    pub lateness: Quantiles,
+    /// How late a thread that only sleeps woke up meanwhile, us: the machine's own disturbance.
+    pub heartbeat: Quantiles,
+    /// How often the cell ran again because it was disturbed.
+    pub reruns: u32,
+    /// Why the cell is not valid, or what else a reader must know.
+    pub remarks: Vec<String>,
+}
+
+/// An estimated value, its 95 % interval, and what is needed for other levels.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The value.
+    pub value: f64,
+    /// Lower end of the 95 % interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Independent observations behind it (messages, or batches).
+    pub n: u64,
+    /// Where the interval comes from.
+    pub method: Method,
+}
+
+/// Where an interval comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// Student's t over the means of consecutive batches of one run.
+    BatchMeans,
+    /// Student's t over repeats of the cell.
+    Repeats,
+    /// Clopper-Pearson: exact for independent successes.
+    Binomial,
+    /// Order statistics of the sample.
+    OrderStatistics,
+}
+
+/// One counter of a cell's account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerEntry {
+    /// Where: `sender`, `link uplink ->`, `receiver socket`.
+    pub place: String,
+    /// What: `sent`, `planned loss`, `delivered`.
+    pub name: String,
+    /// `messages`, `packets` or `frames`.
+    pub unit: String,
+    /// The count.
+    pub count: i64,
+    /// The counter's source, e.g. `emulator` or `IFLA_STATS64 rx_packets`.
+    pub source: String,
+}
+
+/// The planned drops of one flow on one direction of a link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DropList {
+    /// `uplink ->` or `uplink <-`.
+    pub link: String,
+    /// `udp 10.0.0.2:40000 > 10.0.0.1:65432`.
+    pub flow: String,
+    /// Packets of the flow.
+    pub packets: u64,
+    /// Indexes of the dropped ones, ascending.
+    pub indexes: Vec<u64>,
+    /// Whether `indexes` has all of them.
+    pub complete: bool,
+}
+
+/// Quantiles of a sample; those the sample cannot support are absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// Sample size.
+    pub n: u64,
+    /// Arithmetic mean.
+    pub mean: Option<f64>,
+    /// Largest value.
+    pub max: Option<f64>,
+    /// Quantile (0 to 1) and value, ascending.
+    pub values: Vec<(f64, f64)>,
+}
+
+/// A line or scatter chart over a column.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chart {
+    /// File name without `.svg`.
+    pub name: String,
+    /// Heading.
+    pub title: String,
+    /// Column on the x axis.
+    pub x: String,
+    /// Column on the y axis. Drawn with its interval where the record has an estimate.
+    pub y: String,
+    /// One line for each value of this column or axis key.
+    pub series: String,
+    /// `linear` or `log`.
+    #[serde(default)]
+    pub scale: Scale,
+    /// Axis label, with the unit.
+    pub x_label: String,
+    /// Axis label, with the unit.
+    pub y_label: String,
+    /// One or two sentences under the chart.
+    #[serde(default)]
+    pub caption: String,
+}
+
+/// Scale of a y axis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scale {
+    /// From 0.
+    #[default]
+    Linear,
+    /// Decades.
+    Log,
+}
+
+/// Somebody's published results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// Whose.
+    pub source: String,
+    /// Each point: column name to value; text columns select (`transport = "udp"`), number columns are coordinates or
+    /// values in the unit of the column.
+    pub points: Vec<BTreeMap<String, Value>>,
+}
+
+/// A cell of a table: text or number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A number, in the column's unit.
+    Number(f64),
+    /// A word.
+    Text(String),
+}
+
+/// A published statement, as a bound that can fail.
+///
+/// The statement is *reproduced* if the interval of every selected cell lies within the bounds, *refuted* if the
+/// interval of one lies outside altogether, else *undecided*. With several cells the intervals are widened so that they
+/// hold jointly (Bonferroni).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// The statement, in the words of who made it.
+    pub text: String,
+    /// How it is read as bounds, if that needs a word.
+    #[serde(default)]
+    pub reading: String,
+    /// Which cells: column or axis key to value.
+    #[serde(rename = "where", default)]
+    pub selection: BTreeMap<String, Value>,
+    /// If given, the column is divided by that of the cells selected here. A key left out of it, but given in `where`
+    /// or differing between cells, is matched cell by cell.
+    #[serde(default)]
+    pub relative_to: Option<BTreeMap<String, Value>>,
+    /// The column.
+    pub column: String,
+    /// Lower bound, in the column's unit (or as a ratio).
+    #[serde(default)]
+    pub at_least: Option<f64>,
+    /// Upper bound.
+    #[serde(default)]
+    pub at_most: Option<f64>,
+    /// Joint confidence of the intervals.
+    #[serde(default = "Claim::default_confidence")]
+    pub confidence: f64,
+    /// Below this length of the sending window (s) the statement stays undecided.
+    #[serde(default)]
+    pub min_duration_s: Option<f64>,
+}
+
+impl Claim {
+    fn default_confidence() -> f64 {
+        0.95
+    }
+}
