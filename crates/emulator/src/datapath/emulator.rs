@@ -1,12 +1,12 @@
 //! The handle of an emulator thread: commands in, reports out.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
+use nix::sys::epoll::{Epoll, EpollCreateFlags};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use std::sync::Arc;
 
-use super::worker::{Command, Worker};
+use super::worker::{Command, Inputs, Worker};
 use super::{Error, Port, Settings};
 use crate::ledger::LinkReport;
 use crate::model::Direction;
@@ -55,10 +55,12 @@ impl Emulator {
         let wake = EventFd::from_value_and_flags(0, flags).map_err(|e| spawn("eventfd")(e.into()))?;
         let wake = Arc::new(wake);
         let (commands, receiver) = mpsc::channel();
-        let mut worker = Worker::new(&settings, receiver, Arc::clone(&wake)).map_err(spawn("epoll"))?;
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|e| spawn("epoll_create1")(e.into()))?;
+        let inputs = Inputs::new(epoll, Arc::clone(&wake), receiver).map_err(spawn("epoll_ctl"))?;
+        let theirs = settings.clone();
         let thread = std::thread::Builder::new()
             .name("emulator".into())
-            .spawn(move || worker.run())
+            .spawn(move || Worker::new(&theirs, inputs).run())
             .map_err(spawn("thread"))?;
         Ok(Self {
             commands,

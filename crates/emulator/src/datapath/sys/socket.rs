@@ -23,7 +23,7 @@ pub(in crate::datapath) fn bind(socket: BorrowedFd<'_>, ifindex: u32) -> io::Res
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
     address.sll_ifindex = ifindex;
-    let length = mem::size_of_val(&address) as socklen_t;
+    let length = size_of_val(&address) as socklen_t;
     // SAFETY: the pointer and length describe `address`, which outlives the call; the kernel only reads it.
     check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })?;
     Ok(())
@@ -73,7 +73,7 @@ impl Plain for c_int {}
 impl Plain for PacketStatistics {}
 
 fn set(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
-    let length = mem::size_of_val(&value) as socklen_t;
+    let length = size_of_val(&value) as socklen_t;
     let pointer: *const c_void = (&raw const value).cast();
     // SAFETY: pointer and length describe `value`, which outlives the call; the kernel only reads it.
     check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, pointer, length) })?;
@@ -83,7 +83,7 @@ fn set(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: c_int) -> io:
 fn get<T: Plain>(socket: BorrowedFd<'_>, level: c_int, option: c_int) -> io::Result<T> {
     // SAFETY: T is Plain, all-zero bytes are a value of it.
     let mut value: T = unsafe { mem::zeroed() };
-    let mut length = mem::size_of::<T>() as socklen_t;
+    let mut length = size_of::<T>() as socklen_t;
     // SAFETY: pointer and length describe `value`; the kernel writes at most `length` bytes, and any bytes are a
     // value of the Plain type T.
     check(unsafe {
