@@ -267,3 +267,199 @@ impl Hasher for KeyedHash {
         self.0.bits()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use super::super::{Key, Way};
+    use super::*;
+
+    #[test]
+    fn identity_leaves_out_the_port_that_the_kernel_picked() {
+        let ports = |ports| {
+            let identity = FlowIdentity::without_ordinal(&FlowTuple { ports, ..tuple(0, 0) });
+            (identity.source_port, identity.destination_port)
+        };
+        assert_eq!(ports(Some((40_000, 65_432))), (None, Some(65_432)));
+        assert_eq!(ports(Some((65_432, 40_000))), (Some(65_432), None));
+        assert_eq!(ports(Some((5000, 65_432))), (Some(5000), Some(65_432)));
+        assert_eq!(ports(Some((40_000, 50_000))), (None, Some(50_000)));
+        assert_eq!(ports(Some((32_767, 61_000))), (Some(32_767), Some(61_000)));
+        assert_eq!(ports(Some((32_768, 60_999))), (None, Some(60_999)));
+        assert_eq!(ports(None), (None, None));
+    }
+
+    #[test]
+    fn rerun_with_other_ephemeral_ports_gives_the_same_keys() {
+        let keys = |ports: [u16; 4]| {
+            let mut flows = flows();
+            let tuples = [
+                tuple(ports[0], 80),
+                tuple(ports[1], 80),
+                tuple(ports[2], 443),
+                tuple(ports[3], 80),
+            ];
+            tuples.map(|tuple| {
+                let handle = flows.find(&tuple, &LossProcess::None);
+                flows.get(handle).key.bits()
+            })
+        };
+        let first = keys([40_000, 40_001, 40_002, 40_003]);
+        assert_eq!(first, keys([60_000, 33_333, 50_000, 40_000]));
+        let distinct: HashSet<_> = first.into_iter().collect();
+        assert_eq!(
+            distinct.len(),
+            4,
+            "flows that are alike are told apart by their ordinal"
+        );
+    }
+
+    #[test]
+    fn every_header_matters() {
+        let base = tuple(5000, 80);
+        let v6 = |last: u16| IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last));
+        let others = [
+            base,
+            FlowTuple {
+                protocol: Some(6),
+                ..base
+            },
+            FlowTuple {
+                source: base.destination,
+                destination: base.source,
+                ..base
+            },
+            FlowTuple {
+                destination: base.source,
+                ..base
+            },
+            FlowTuple {
+                ports: Some((80, 5000)),
+                ..base
+            },
+            FlowTuple {
+                ports: Some((0, 0)),
+                ..base
+            },
+            FlowTuple { ports: None, ..base },
+            FlowTuple {
+                source: v6(1),
+                destination: v6(2),
+                ..base
+            },
+            FlowTuple {
+                source: v6(2),
+                destination: v6(1),
+                ..base
+            },
+            FlowTuple { protocol: None, ..base },
+        ];
+        let mut flows = flows();
+        let keys: HashSet<_> = others
+            .iter()
+            .map(|tuple| {
+                let handle = flows.find(tuple, &LossProcess::None);
+                flows.get(handle).key.bits()
+            })
+            .collect();
+        assert_eq!(keys.len(), others.len());
+    }
+
+    #[test]
+    fn flow_is_found_again() {
+        let mut flows = flows();
+        let first = flows.find(&tuple(1, 80), &LossProcess::None);
+        let second = flows.find(&tuple(2, 80), &LossProcess::None);
+        assert_ne!(first, second);
+        assert_eq!(flows.find(&tuple(1, 80), &LossProcess::None), first);
+        assert_eq!(flows.drops().len(), 2);
+    }
+
+    #[test]
+    fn all_that_is_not_ip_is_one_flow() {
+        let mut flows = flows();
+        let first = flows.find(
+            &FlowTuple {
+                protocol: None,
+                ..tuple(1, 2)
+            },
+            &LossProcess::None,
+        );
+        let second = flows.find(
+            &FlowTuple {
+                protocol: None,
+                ..tuple(3, 4)
+            },
+            &LossProcess::None,
+        );
+        assert_eq!(first, second);
+    }
+
+    #[test]
+    fn flows_past_the_table_share_one() {
+        let mut flows = flows();
+        let nth = |n: u32| FlowTuple {
+            source: IpAddr::V4(Ipv4Addr::from_bits(n)),
+            ..tuple(1, 80)
+        };
+        let handles: Vec<_> = (0..MAX_FLOWS as u32 + 3)
+            .map(|n| flows.find(&nth(n), &LossProcess::None))
+            .collect();
+        assert_eq!(handles[MAX_FLOWS], handles[MAX_FLOWS + 2]);
+        assert_ne!(handles[MAX_FLOWS - 1], handles[MAX_FLOWS]);
+        flows.find(&nth(MAX_FLOWS as u32), &LossProcess::None);
+        assert_eq!(flows.unlisted(), 3, "each counts once");
+        assert_eq!(
+            flows.find(&nth(5), &LossProcess::None),
+            handles[5],
+            "those in the table stay"
+        );
+        let shared: Vec<_> = flows
+            .drops()
+            .into_iter()
+            .filter(|drops| drops.shared)
+            .map(|drops| drops.flow)
+            .collect();
+        assert_eq!(shared, [nth(MAX_FLOWS as u32)]);
+    }
+
+    #[test]
+    fn list_of_drops_is_bounded_and_says_so() {
+        let mut flows = flows();
+        let handles: Vec<_> = (0..12)
+            .map(|port| flows.find(&tuple(port, 80), &LossProcess::None))
+            .collect();
+        for &handle in &handles {
+            for index in 0..=MAX_DROPS_OF_FLOW as u64 - u64::from(handle == handles[0]) {
+                flows.record_drop(handle, index);
+            }
+        }
+        let drops: Vec<_> = flows
+            .drops()
+            .into_iter()
+            .map(|drops| (drops.indexes.len(), drops.complete))
+            .collect();
+        assert_eq!(drops[0], (MAX_DROPS_OF_FLOW, true));
+        assert_eq!(drops[1], (MAX_DROPS_OF_FLOW, false));
+        assert_eq!(drops[11], (0, false));
+        assert_eq!(drops.iter().map(|&(length, _)| length).sum::<usize>(), MAX_DROPS);
+    }
+
+    fn flows() -> Flows {
+        Flows::new(StreamKey::of(Key {
+            seed: 1,
+            link: 0,
+            direction: Way::Forward,
+        }))
+    }
+
+    fn tuple(source_port: u16, destination_port: u16) -> FlowTuple {
+        FlowTuple {
+            protocol: Some(17),
+            source: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)),
+            destination: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)),
+            ports: Some((source_port, destination_port)),
+        }
+    }
+}

@@ -106,3 +106,87 @@ impl LossProcess {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Key, Way};
+    use super::*;
+
+    #[test]
+    fn list_may_be_given_in_any_order() {
+        assert_eq!(lost(&Loss::List(vec![5, 0, 3, 5, 1_000]), 10), [0, 3, 5]);
+    }
+
+    #[test]
+    fn chain_that_always_moves_alternates() {
+        let lost = lost(
+            &Loss::GilbertElliott {
+                to_bad: 1.0,
+                to_good: 1.0,
+                good: 0.0,
+                bad: 1.0,
+            },
+            10,
+        );
+        assert!(lost == [0, 2, 4, 6, 8] || lost == [1, 3, 5, 7, 9], "{lost:?}");
+    }
+
+    #[test]
+    fn chain_that_never_moves_is_good() {
+        assert_eq!(
+            lost(
+                &Loss::GilbertElliott {
+                    to_bad: 0.0,
+                    to_good: 0.0,
+                    good: 0.0,
+                    bad: 1.0
+                },
+                100
+            ),
+            [0; 0]
+        );
+    }
+
+    #[test]
+    fn chain_that_never_recovers_is_bad() {
+        assert_eq!(
+            lost(
+                &Loss::GilbertElliott {
+                    to_bad: 0.1,
+                    to_good: 0.0,
+                    good: 0.0,
+                    bad: 1.0
+                },
+                3
+            ),
+            [0, 1, 2]
+        );
+    }
+
+    #[test]
+    fn what_never_loses_is_known_beforehand() {
+        let never = Loss::GilbertElliott {
+            to_bad: 0.5,
+            to_good: 0.5,
+            good: 0.0,
+            bad: 0.0,
+        };
+        for loss in [Loss::None, Loss::Bernoulli(0.0), Loss::List(vec![]), never] {
+            assert!(LossProcess::new(&loss).is_none(), "{loss:?}");
+        }
+        assert!(!LossProcess::new(&Loss::Bernoulli(1e-18)).is_none());
+    }
+
+    fn lost(loss: &Loss, packets: u64) -> Vec<u64> {
+        let flow = StreamKey::of(Key {
+            seed: 1,
+            link: 0,
+            direction: Way::Forward,
+        });
+        let process = LossProcess::new(loss);
+        let mut state = process.start(flow);
+        (0..packets)
+            .filter(|&index| process.loses(&mut state, flow, index))
+            .collect()
+    }
+}

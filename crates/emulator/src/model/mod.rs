@@ -12,6 +12,8 @@ mod flows;
 mod loss;
 mod random;
 mod shaper;
+#[cfg(test)]
+mod tests;
 mod validate;
 
 use std::net::IpAddr;

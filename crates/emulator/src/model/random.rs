@@ -102,3 +102,62 @@ fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SplitMix64 seeded with 0, as published.
+    #[test]
+    fn mix_is_splitmix64() {
+        let outputs: Vec<u64> = (1..=3).map(|index: u64| mix(index.wrapping_mul(GAMMA))).collect();
+        assert_eq!(
+            outputs,
+            [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f]
+        );
+    }
+
+    /// If this fails, every seed means something else than before.
+    #[test]
+    fn draws_stay_the_same_for_ever() {
+        let key = |seed, link, direction| StreamKey::of(Key { seed, link, direction });
+        let draws = [
+            key(0, 0, Way::Forward).draw(Purpose::Loss, 0),
+            key(0, 0, Way::Backward).draw(Purpose::Loss, 0),
+            key(0, 1, Way::Forward).draw(Purpose::Loss, 0),
+            key(1, 0, Way::Forward).draw(Purpose::Loss, 0),
+            key(1, 0, Way::Forward).draw(Purpose::Duplicate, 0),
+            key(1, 0, Way::Forward).draw(Purpose::Loss, u64::MAX),
+            key(1, 0, Way::Forward).with(7).draw(Purpose::Loss, 0),
+        ];
+        insta::assert_snapshot!(draws.map(|draw| format!("{draw:016x}")).join("\n"));
+    }
+
+    #[test]
+    fn chance_is_exact_at_its_ends() {
+        let key = StreamKey(1);
+        let hits = |probability| {
+            (0..1000)
+                .filter(|&index| Chance::new(probability).hits(key, Purpose::Loss, index))
+                .count()
+        };
+        assert_eq!(hits(0.0), 0);
+        assert_eq!(hits(1.0), 1000);
+        assert_eq!(Chance::new(0.5).below, 1 << 63);
+        assert_eq!(Chance::new(f64::MIN_POSITIVE).below, 1);
+        assert!(!Chance::new(1.0 - f64::EPSILON).always);
+    }
+
+    #[test]
+    fn chance_of_nonsense_is_the_nearest_sense() {
+        assert!(Chance::new(f64::NAN).is_never());
+        assert!(Chance::new(-0.5).is_never());
+        assert!(Chance::new(1.5).always);
+    }
+
+    #[test]
+    fn unit_is_never_0_and_at_most_1() {
+        assert_eq!(unit(0), 1.0 / 9_007_199_254_740_992.0);
+        assert_eq!(unit(u64::MAX), 1.0);
+    }
+}

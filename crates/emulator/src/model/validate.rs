@@ -24,7 +24,7 @@ pub enum InvalidImpairment {
         value: Duration,
     },
     /// A rate of 0.
-    #[error("rate of 0 bit/s: must be at least 1 bit/s (leave it out for no limit, or lose 100 % for no passage)")]
+    #[error("rate of 0 bit/s: must be at least 1 bit/s (leave it out for no limit)")]
     Rate,
 }
 
@@ -120,5 +120,160 @@ fn delay(key: &'static str, value: Duration) -> Result<(), InvalidImpairment> {
         Ok(())
     } else {
         Err(InvalidImpairment::Delay { key, value })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Order, QueueLimit, Rate, Reorder, Variation};
+    use super::*;
+
+    #[test]
+    fn nonsense_is_named_with_its_bound() {
+        let nothing = Impairments::default();
+        let chain = |to_bad, bad| Loss::GilbertElliott {
+            to_bad,
+            to_good: 0.5,
+            good: 0.0,
+            bad,
+        };
+        let second = Duration::from_secs(1);
+        let spread = Distribution::Normal(second, second * 100_000);
+        let nonsense = [
+            Impairments {
+                loss: Loss::Bernoulli(1.2),
+                ..nothing.clone()
+            },
+            Impairments {
+                loss: Loss::Bernoulli(f64::NAN),
+                ..nothing.clone()
+            },
+            Impairments {
+                loss: chain(-0.1, 1.0),
+                ..nothing.clone()
+            },
+            Impairments {
+                loss: chain(0.1, f64::INFINITY),
+                ..nothing.clone()
+            },
+            Impairments {
+                duplicate: 2.0,
+                ..nothing.clone()
+            },
+            Impairments {
+                corrupt: -0.01,
+                ..nothing.clone()
+            },
+            Impairments {
+                reorder: Some(Reorder {
+                    probability: 1.01,
+                    by: second,
+                }),
+                ..nothing.clone()
+            },
+            Impairments {
+                delay: second * 86_401,
+                ..nothing.clone()
+            },
+            Impairments {
+                variation: Some(Variation {
+                    distribution: spread,
+                    order: Order::Keep,
+                }),
+                ..nothing.clone()
+            },
+            Impairments {
+                rate: Some(Rate {
+                    bits_per_second: 0,
+                    burst_bytes: 1,
+                }),
+                ..nothing
+            },
+        ];
+        let message = |impairments: &Impairments| match impairments.validate() {
+            Ok(()) => panic!("accepted: {impairments:?}"),
+            Err(error) => error.to_string(),
+        };
+        insta::assert_snapshot!(nonsense.iter().map(message).collect::<Vec<_>>().join("\n"));
+    }
+
+    #[test]
+    fn bounds_themselves_are_fine() {
+        let sense = Impairments {
+            loss: Loss::Bernoulli(1.0),
+            delay: MAX_DELAY,
+            rate: Some(Rate {
+                bits_per_second: 1,
+                burst_bytes: 0,
+            }),
+            queue: QueueLimit::Packets(0),
+            duplicate: 1.0,
+            corrupt: 0.0,
+            ..Impairments::default()
+        };
+        assert_eq!(sense.validate(), Ok(()));
+    }
+
+    #[test]
+    fn transparent_is_what_can_have_no_effect() {
+        let nothing = Impairments::default();
+        let reorder = |probability, by| {
+            Some(Reorder {
+                probability,
+                by: Duration::from_nanos(by),
+            })
+        };
+        for transparent in [
+            nothing.clone(),
+            Impairments {
+                loss: Loss::Bernoulli(0.0),
+                ..nothing.clone()
+            },
+            Impairments {
+                reorder: reorder(0.5, 0),
+                ..nothing.clone()
+            },
+            Impairments {
+                reorder: reorder(0.0, 5),
+                ..nothing.clone()
+            },
+            Impairments {
+                queue: QueueLimit::Packets(0),
+                ..nothing.clone()
+            },
+        ] {
+            assert!(transparent.is_transparent(), "{transparent:?}");
+        }
+        for effective in [
+            Impairments {
+                loss: Loss::List(vec![0]),
+                ..nothing.clone()
+            },
+            Impairments {
+                delay: Duration::from_nanos(1),
+                ..nothing.clone()
+            },
+            Impairments {
+                rate: Some(Rate {
+                    bits_per_second: u64::MAX,
+                    burst_bytes: 0,
+                }),
+                ..nothing.clone()
+            },
+            Impairments {
+                duplicate: 0.1,
+                ..nothing.clone()
+            },
+            Impairments {
+                corrupt: 0.1,
+                ..nothing.clone()
+            },
+            Impairments {
+                reorder: reorder(0.1, 1),
+                ..nothing
+            },
+        ] {
+            assert!(!effective.is_transparent(), "{effective:?}");
+        }
     }
 }
