@@ -2,7 +2,7 @@
 //!
 //! [`namespaces`] makes users, networks and process trees of our own; [`links`] fills a network with interfaces,
 //! addresses and routes over netlink; [`offloads`] switches an interface's segmentation and checksum offloads;
-//! [`counters`] reads what the kernel counted; [`rendezvous`] hands descriptors to other processes of the same user;
+//! [`counters`] reads what the kernel counted, [`tcp`] asks about one connection; [`rendezvous`] hands descriptors to other processes of the same user;
 //! [`limits`] and [`host`] tell what the machine allows and what it is.
 //!
 //! Everything is synchronous. Nothing here outlives its owner: namespaces are held by descriptors alone, and child
@@ -10,6 +10,7 @@
 
 pub mod links;
 pub mod namespaces;
+pub mod tcp;
 
 mod error;
 

@@ -10,7 +10,7 @@ use crate::lab::runner::{self, Plan};
 use crate::lab::scenario::{Jobs, Scenario};
 use crate::lab::{shell, sweep::Sweep};
 use crate::report;
-use crate::units::Duration;
+use crate::units::Span;
 
 /// `weir lab`.
 #[derive(Debug, Args)]
@@ -58,7 +58,7 @@ struct Run {
     out: Option<PathBuf>,
     /// Length of each cell's sending window, e.g. 60s or 20m.
     #[arg(long)]
-    duration: Option<Duration>,
+    duration: Option<Span>,
     /// Run each cell this often.
     #[arg(long)]
     repeat: Option<u32>,

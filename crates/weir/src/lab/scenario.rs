@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::report::record::{Chart, Claim, Published};
 use crate::traffic::{Pacing, Transport};
-use crate::units::{Duration, Rate, Share, Size};
+use crate::units::{BitRate, Share, Size, Span};
 
 /// One cell of a scenario: the document without its axes, every value decided.
 #[derive(Clone, Debug, Deserialize)]
@@ -61,9 +61,9 @@ pub struct Scenario {
 #[serde(deny_unknown_fields, default)]
 pub struct Run {
     /// The sending window of a cell.
-    pub duration: Duration,
+    pub duration: Span,
     /// How long a receiver goes on after the window has ended.
-    pub drain: Duration,
+    pub drain: Span,
     /// How often each cell is run.
     pub repeat: u32,
     /// Seed of every random choice.
@@ -75,7 +75,7 @@ pub struct Run {
     /// How the emulator carries frames.
     pub datapath: Datapath,
     /// A cell during which the machine stood still for longer than this is disturbed and runs again.
-    pub max_stall: Duration,
+    pub max_stall: Span,
 }
 
 /// Cells at once.
@@ -124,11 +124,11 @@ pub struct Link {
     /// As in [`Direction`], for both.
     pub loss: Option<Loss>,
     /// As in [`Direction`], for both.
-    pub delay: Option<Duration>,
+    pub delay: Option<Span>,
     /// As in [`Direction`], for both.
     pub variation: Option<Variation>,
     /// As in [`Direction`], for both.
-    pub rate: Option<Rate>,
+    pub rate: Option<BitRate>,
     /// As in [`Direction`], for both.
     pub burst: Option<Size>,
     /// As in [`Direction`], for both.
@@ -154,11 +154,11 @@ pub struct Direction {
     /// Planned loss.
     pub loss: Option<Loss>,
     /// One-way delay.
-    pub delay: Option<Duration>,
+    pub delay: Option<Span>,
     /// Random addition to the delay.
     pub variation: Option<Variation>,
     /// Rate of the shaper, counted from the IP header on.
-    pub rate: Option<Rate>,
+    pub rate: Option<BitRate>,
     /// How much the shaper lets through at once; absent: packets are spaced evenly.
     pub burst: Option<Size>,
     /// What may wait for the shaper; absent: any amount.
@@ -211,11 +211,11 @@ pub struct DropList {
 #[serde(deny_unknown_fields)]
 pub struct Variation {
     /// Evenly between 0 and this.
-    pub uniform: Option<Duration>,
+    pub uniform: Option<Span>,
     /// Mean and standard deviation.
-    pub normal: Option<[Duration; 2]>,
+    pub normal: Option<[Span; 2]>,
     /// Mean.
-    pub exponential: Option<Duration>,
+    pub exponential: Option<Span>,
     /// `keep` (packets stay in order) or `reorder`.
     #[serde(default)]
     pub order: Order,
@@ -249,7 +249,7 @@ pub struct Reorder {
     /// Share of packets.
     pub probability: Share,
     /// For how long.
-    pub by: Duration,
+    pub by: Span,
 }
 
 /// Impairments of the whole route, spread evenly over its links, both ways independently: n links of
@@ -260,7 +260,7 @@ pub struct PathImpairments {
     /// One-way loss of the route.
     pub loss: Option<Share>,
     /// One-way delay of the route.
-    pub delay: Option<Duration>,
+    pub delay: Option<Span>,
 }
 
 /// Numbered, timestamped messages from one host to another.
@@ -280,7 +280,7 @@ pub struct Traffic {
     /// Bytes of a message.
     pub payload: Size,
     /// From one message to the next.
-    pub interval: Duration,
+    pub interval: Span,
     /// `sleep` (send, then sleep the interval) or `schedule` (at fixed times).
     #[serde(default)]
     pub pacing: Pacing,
@@ -295,7 +295,7 @@ pub struct Tcp {
     /// Switch Nagle's algorithm off.
     pub nodelay: bool,
     /// How long a connection may take to come up.
-    pub connect_timeout: Duration,
+    pub connect_timeout: Span,
 }
 
 impl Scenario {
@@ -326,21 +326,21 @@ static SHIPPED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../scenarios
 impl Default for Run {
     fn default() -> Self {
         Run {
-            duration: Duration::from_secs(60),
-            drain: Duration::from_secs(10),
+            duration: Span::from_secs(60),
+            drain: Span::from_secs(10),
             repeat: 1,
             seed: 1,
             jobs: Jobs::Count(1),
             spin: false,
             datapath: Datapath::default(),
-            max_stall: Duration::from_millis(5),
+            max_stall: Span::from_millis(5),
         }
     }
 }
 
 impl Default for Tcp {
     fn default() -> Self {
-        Tcp { congestion: "cubic".into(), nodelay: false, connect_timeout: Duration::from_secs(30) }
+        Tcp { congestion: "cubic".into(), nodelay: false, connect_timeout: Span::from_secs(30) }
     }
 }
 

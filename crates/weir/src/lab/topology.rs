@@ -162,7 +162,7 @@ impl Topology {
                         "path.delay and links.{}.delay are both set: keep one of them",
                         link.name
                     );
-                    impairments.delay = std::time::Duration::from(delay) / hops;
+                    impairments.delay = delay.duration() / hops;
                 }
             }
         }

@@ -22,7 +22,7 @@ mod settings;
 pub use error::{ErrorCount, ErrorLog, TrafficError};
 pub use exchange::{Exchange, Window};
 pub use receiver::Receiver;
-pub use report::{Ended, Machine, ReceiveReport, SendReport, SessionReport};
+pub use report::{Ended, Machine, ReceiveReport, SendReport, SessionReport, in_words};
 pub use sender::Sender;
 pub use sequence::SequenceSet;
 pub use settings::{Pacing, ReceiverSettings, SenderSettings, TcpSettings, Transport, Until};
