@@ -1,0 +1,1 @@
+//! The right to make networks, also as an ordinary user.
