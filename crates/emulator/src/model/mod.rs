@@ -229,6 +229,3 @@ pub enum Cause {
     /// The queue was full.
     Queue,
 }
-
-mod stand_in;
-pub use stand_in::{Direction, FlowHandle};
