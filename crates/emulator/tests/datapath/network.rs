@@ -38,7 +38,10 @@ impl Host {
     /// The sum of the counters of /proc/net/`file` called `name`: `Udp` `InCsumErrors`.
     pub(crate) fn counter(&self, protocol: &str, name: &str) -> u64 {
         let table = self.run(|| std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap());
-        let lines: Vec<&str> = table.lines().filter(|line| line.starts_with(&format!("{protocol}:"))).collect();
+        let lines: Vec<&str> = table
+            .lines()
+            .filter(|line| line.starts_with(&format!("{protocol}:")))
+            .collect();
         let column = lines[0].split_whitespace().position(|field| field == name).unwrap();
         lines[1].split_whitespace().nth(column).unwrap().parse().unwrap()
     }
@@ -62,8 +65,16 @@ pub(crate) fn network(path: Path) -> Option<Network> {
         let ns = NetNs::create().unwrap();
         let mac = |end| MacAddress::local(u32::from(number) * 2 + end);
         let port = format!("port{number}");
-        let end = |ns, name, mac| VethEnd { ns, name, mac, mtu: 1500, queue_length: 1000 };
-        inside.add_veth(&end(&ns, "eth0", mac(0)), &end(&middle, &port, mac(1))).unwrap();
+        let end = |ns, name, mac| VethEnd {
+            ns,
+            name,
+            mac,
+            mtu: 1500,
+            queue_length: 1000,
+        };
+        inside
+            .add_veth(&end(&ns, "eth0", mac(0)), &end(&middle, &port, mac(1)))
+            .unwrap();
         let index = inside.link(&port).unwrap().index;
         inside.set_no_link_local(index).unwrap();
         inside.set_up(index).unwrap();
@@ -75,14 +86,19 @@ pub(crate) fn network(path: Path) -> Option<Network> {
         netlink.set_no_link_local(eth0).unwrap();
         netlink.set_up(eth0).unwrap();
         let address = |number: u8| -> [IpAddr; 2] {
-            [Ipv4Addr::new(10, 9, 0, number).into(), Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, number.into()).into()]
+            [
+                Ipv4Addr::new(10, 9, 0, number).into(),
+                Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, number.into()).into(),
+            ]
         };
         for (own, length) in address(number).into_iter().zip([24, 64]) {
             netlink.add_address(eth0, IpNet::new(own, length).unwrap()).unwrap();
         }
         let other = 3 - number;
         for neighbour in address(other) {
-            netlink.add_neighbour(eth0, neighbour, MacAddress::local(u32::from(other) * 2)).unwrap();
+            netlink
+                .add_neighbour(eth0, neighbour, MacAddress::local(u32::from(other) * 2))
+                .unwrap();
         }
         if path == Path::Packets {
             plain_offloads(&ns);
@@ -91,19 +107,38 @@ pub(crate) fn network(path: Path) -> Option<Network> {
         Host { ns, v4, v6 }
     });
     let [a, b] = hosts;
-    Some(Network { a, b, middle, ports, path, _turn: turn })
+    Some(Network {
+        a,
+        b,
+        middle,
+        ports,
+        path,
+        _turn: turn,
+    })
 }
 
 impl Network {
     /// Default settings for this network's path.
     pub(crate) fn settings(&self) -> Settings {
-        Settings { path: self.path, ..Settings::default() }
+        Settings {
+            path: self.path,
+            ..Settings::default()
+        }
     }
 
     /// Joins the hosts by a link of `emulator`, the same both ways but for the random sequence.
     pub(crate) fn attach(&self, emulator: &Emulator, forward: &Impairments, backward: &Impairments) -> LinkId {
-        let open = |index| self.middle.run(|| Port::open(index, &self.settings())).unwrap().unwrap();
-        let key = |direction| Key { seed: 42, link: 0, direction };
+        let open = |index| {
+            self.middle
+                .run(|| Port::open(index, &self.settings()))
+                .unwrap()
+                .unwrap()
+        };
+        let key = |direction| Key {
+            seed: 42,
+            link: 0,
+            direction,
+        };
         let link = LinkPorts {
             name: "a - b".into(),
             a: open(self.ports[0]),
@@ -125,7 +160,10 @@ pub(crate) fn settled(emulator: &Emulator, link: LinkId, done: impl Fn(&LinkRepo
         if waits == 0 && done(&report) {
             return report;
         }
-        assert!(start.elapsed() < Duration::from_secs(20), "does not settle: {report:#?}");
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "does not settle: {report:#?}"
+        );
         std::thread::sleep(Duration::from_millis(2));
     }
 }
