@@ -12,5 +12,6 @@ pub mod links;
 pub mod namespaces;
 
 mod error;
+mod sys;
 
 pub use error::Error;
