@@ -75,6 +75,20 @@ pub enum Loss {
     List(Vec<u64>),
 }
 
+impl Loss {
+    /// Share of packets lost in the long run. An explicit list is finite: 0.
+    pub fn mean(&self) -> Probability {
+        match *self {
+            Loss::None | Loss::List(_) => 0.0,
+            Loss::Bernoulli(loss) => loss,
+            Loss::GilbertElliott { to_bad, to_good, good, bad } if to_bad + to_good > 0.0 => {
+                (to_good * good + to_bad * bad) / (to_bad + to_good)
+            }
+            Loss::GilbertElliott { good, .. } => good,
+        }
+    }
+}
+
 /// Random addition to the delay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variation {
