@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::stats::{Estimate, Method, Quantiles};
+
 /// `manifest.json`: what ran, on what, and how to draw it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Manifest {
@@ -127,35 +129,6 @@ pub struct Record {
     pub remarks: Vec<String>,
 }
 
-/// An estimated value, its 95 % interval, and what is needed for other levels.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Estimate {
-    /// The value.
-    pub value: f64,
-    /// Lower end of the 95 % interval.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-    /// Independent observations behind it (messages, or batches).
-    pub n: u64,
-    /// Where the interval comes from.
-    pub method: Method,
-}
-
-/// Where an interval comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Method {
-    /// Student's t over the means of consecutive batches of one run.
-    BatchMeans,
-    /// Student's t over repeats of the cell.
-    Repeats,
-    /// Clopper-Pearson: exact for independent successes.
-    Binomial,
-    /// Order statistics of the sample.
-    OrderStatistics,
-}
-
 /// One counter of a cell's account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerEntry {
@@ -184,19 +157,6 @@ pub struct DropList {
     pub indexes: Vec<u64>,
     /// Whether `indexes` has all of them.
     pub complete: bool,
-}
-
-/// Quantiles of a sample; those the sample cannot support are absent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Quantiles {
-    /// Sample size.
-    pub n: u64,
-    /// Arithmetic mean.
-    pub mean: Option<f64>,
-    /// Largest value.
-    pub max: Option<f64>,
-    /// Quantile (0 to 1) and value, ascending.
-    pub values: Vec<(f64, f64)>,
 }
 
 /// A line or scatter chart over a column.

@@ -1,1 +1,12 @@
 //! Statistics with their n: delay recorders, quantiles that the sample supports, intervals, tests.
+//!
+//! [`Distribution`] and [`DelayRecorder`] take samples while a cell runs, without allocating; what they say afterwards
+//! are [`Quantiles`] and [`Estimate`]s in the units of the report. [`intervals`] and [`binomial`] are the arithmetic.
+
+pub mod binomial;
+mod delays;
+mod estimate;
+pub mod intervals;
+
+pub use delays::{DelayRecorder, Distribution, supported};
+pub use estimate::{Estimate, Method, Quantiles};
