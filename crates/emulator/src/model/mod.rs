@@ -6,8 +6,23 @@
 //! Every random choice is a function of (seed, link, direction, flow, packet index), the index counting the IP packets
 //! of one flow in one direction. Time plays no part in it, so the same traffic meets the same losses again.
 
+mod delay;
+mod direction;
+mod flows;
+mod loss;
+mod random;
+mod shaper;
+#[cfg(test)]
+mod tests;
+mod validate;
+
 use std::net::IpAddr;
 use std::time::Duration;
+
+pub use direction::Direction;
+pub use flows::FlowHandle;
+pub use shaper::Waiting;
+pub use validate::InvalidImpairment;
 
 /// Nanoseconds on the virtual clock (in the data path: CLOCK_MONOTONIC).
 pub type Nanos = u64;
@@ -153,11 +168,35 @@ pub struct FlowTuple {
     pub ports: Option<(u16, u16)>,
 }
 
+/// What a flow is known by in every run: its headers without the port that the kernel picks anew each time.
+///
+/// A port in Linux's default ephemeral range (32768 to 60999) is left out unless the other one is; if both lie in it,
+/// the source's is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlowIdentity {
+    /// IP protocol number; `None`: not an IP packet.
+    pub protocol: Option<u8>,
+    /// Source address.
+    pub source: IpAddr,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// Source port; `None` if left out, or if there is none.
+    pub source_port: Option<u16>,
+    /// Destination port; `None` if left out, or if there is none.
+    pub destination_port: Option<u16>,
+    /// How many flows that are alike in all of this appeared before, in this direction.
+    pub ordinal: u64,
+}
+
 /// The planned drops of one flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowDrops {
     /// The flow's headers.
     pub flow: FlowTuple,
+    /// By what the flow is known in every run.
+    pub identity: FlowIdentity,
+    /// Whether all flows past the flow table's bound are this one; `flow` and `identity` are the first one's.
+    pub shared: bool,
     /// Packets of this flow seen so far.
     pub packets: u64,
     /// Indexes of dropped packets, ascending; the list ends early where `complete` is false.
@@ -175,9 +214,9 @@ pub enum Decision {
     Pass {
         /// When.
         release: Nanos,
-        /// Flip one bit; the number chooses which (modulo the packet's bits behind the IP header).
+        /// Flip one bit, in the copy too; the number chooses which (modulo the packet's bits behind the IP header).
         corrupt: Option<u64>,
-        /// When its copy leaves, if it has one.
+        /// When its copy leaves, if it has one. Only such a copy counts as duplicated.
         copy: Option<Nanos>,
     },
 }

@@ -31,6 +31,23 @@ impl Default for Distribution {
     }
 }
 
+/// The sum is that of the histogram's buckets, exact to its digits.
+impl From<&Histogram<u64>> for Distribution {
+    fn from(recorded: &Histogram<u64>) -> Self {
+        let mut all = Self::new();
+        for bucket in recorded.iter_recorded() {
+            let ns = bucket.value_iterated_to().min(recorded.max());
+            all.histogram.saturating_record_n(ns, bucket.count_at_value());
+            all.n += bucket.count_at_value();
+            all.sum += u128::from(ns) * u128::from(bucket.count_at_value());
+        }
+        if all.n > 0 {
+            (all.min, all.max) = (recorded.min(), recorded.max());
+        }
+        all
+    }
+}
+
 impl Distribution {
     /// An empty sample.
     pub fn new() -> Self {
@@ -227,5 +244,113 @@ impl DelayRecorder {
             low: estimate.low.max(0.0),
             ..estimate
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn quantiles_start_where_the_sample_supports_them() {
+        for (q, least) in [
+            (0.5, 6),
+            (0.9, 29),
+            (0.95, 59),
+            (0.99, 299),
+            (0.999, 2995),
+            (0.9999, 29_956),
+            (0.01, 299),
+        ] {
+            assert!(supported(least, q) && !supported(least - 1, q), "{q}");
+            assert!(binomial::quantile_ranks(least, q, 0.95).is_some(), "{q}");
+        }
+        assert!(!supported(1_000_000, 1.0) && !supported(1_000_000, 0.0));
+    }
+
+    #[test]
+    fn an_empty_recorder_knows_nothing() {
+        let empty = DelayRecorder::new(Duration::from_secs(1));
+        assert_eq!(
+            (empty.mean_us(), empty.delays().max_us(), empty.delays().min_us()),
+            (None, None, None)
+        );
+        assert_eq!(empty.delays().quantiles_us(), Quantiles::default());
+        assert_eq!(
+            empty.per_second().map(|e| (e.value, e.low, e.high)),
+            Some((0.0, 0.0, 0.0))
+        );
+        assert_eq!(DelayRecorder::new(Duration::ZERO).per_second(), None);
+    }
+
+    #[test]
+    fn the_drain_delays_but_does_not_carry() {
+        let mut recorder = DelayRecorder::new(Duration::from_secs(10));
+        for i in 0..1000u64 {
+            recorder.record(Duration::from_millis(i * 10), 100_000);
+        }
+        recorder.record(Duration::from_secs(10), 5_000_000_000);
+        assert_eq!((recorder.n(), recorder.in_window()), (1001, 1000));
+        let rate = recorder.per_second().unwrap();
+        assert!(
+            (rate.value - 100.0).abs() < 1e-9 && rate.low > 99.0 && rate.high < 101.0,
+            "{rate:?}"
+        );
+        assert_eq!(recorder.delays().max_us(), Some(5e6));
+        let mean = recorder.mean_us().unwrap();
+        assert!((mean.value - (1000.0 * 100.0 + 5e6) / 1001.0).abs() < 1e-9);
+        assert!(
+            mean.low <= 100.0,
+            "one late message in one batch must not make the mean look certain: {mean:?}"
+        );
+    }
+
+    #[test]
+    fn a_throughput_of_independent_losses_agrees_with_the_binomial_interval() {
+        let mut recorder = DelayRecorder::new(Duration::from_secs(60));
+        let mut state = 1u64;
+        let mut kept = 0;
+        for i in 0..6000u64 {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            if (state >> 40) as f64 / (1u64 << 24) as f64 >= 0.2 {
+                recorder.record(Duration::from_millis(i * 10), 160_000);
+                kept += 1;
+            }
+        }
+        let (rate, share) = (recorder.per_second().unwrap(), binomial::share(kept, 6000).unwrap());
+        assert!((rate.value / 100.0 - share.value).abs() < 1e-9);
+        let widths = (rate.high - rate.low) / 100.0 / (share.high - share.low);
+        assert!((0.6..1.6).contains(&widths), "{widths}");
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_sorted_sample(mut sample in proptest::collection::vec(1u64..10_000_000_000, 30..400)) {
+            let mut recorder = Distribution::new();
+            sample.iter().for_each(|&ns| recorder.record(ns));
+            sample.sort_unstable();
+            let n = sample.len();
+            prop_assert_eq!(recorder.max_us(), Some(sample[n - 1] as f64 / 1e3));
+            prop_assert_eq!(recorder.sum_ns(), sample.iter().map(|&ns| u128::from(ns)).sum::<u128>());
+            for q in [0.5, 0.9] {
+                let exact = sample[(q * n as f64).ceil() as usize - 1] as f64 / 1e3;
+                let e = recorder.quantile_us(q).unwrap();
+                prop_assert!((e.value / exact - 1.0).abs() < 2e-3, "{} {}", e.value, exact);
+                prop_assert!(e.low <= e.value && e.value <= e.high);
+            }
+        }
+
+        #[test]
+        fn nothing_overflows(samples in proptest::collection::vec((any::<u64>(), any::<u64>()), 1..50)) {
+            let mut recorder = DelayRecorder::new(Duration::from_secs(60));
+            for &(at, ns) in &samples {
+                recorder.record(Duration::from_nanos(at), ns);
+            }
+            prop_assert_eq!(recorder.n(), samples.len() as u64);
+            prop_assert!(recorder.delays().quantiles_us().max.is_some());
+        }
     }
 }

@@ -20,6 +20,9 @@ const FEWEST_BATCHES: usize = 8;
 /// (one-sided 5 %), neighbours are merged, down to 8 batches; if it remains even then, the interval is widened by
 /// sqrt((1 + r) / (1 - r)), as for a first-order autoregression. `n` of the estimate is the batches left.
 ///
+/// How often a 95 % interval then covers the mean of a first-order autoregression of correlation 0.9 (simulated in the
+/// tests): 95 % with batches of 200 samples, 93 % with 50, but only 83 % with batches of 5, shorter than the correlation.
+///
 /// `None` with fewer than two batches of positive weight, and if the slices differ in length.
 pub fn batch_means(sums: &[f64], weights: &[f64]) -> Option<Estimate> {
     if sums.len() != weights.len() || weights.iter().filter(|&&w| w > 0.0).count() < 2 {
@@ -144,4 +147,156 @@ fn merge_neighbours(values: &[f64]) -> Vec<f64> {
         *last += odd;
     }
     merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// SplitMix64 as a source of uniform and normal numbers: tests share no generator with the emulator.
+    struct Source(u64);
+
+    impl Source {
+        fn uniform(&mut self) -> f64 {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = self.0;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+        }
+
+        fn normal(&mut self) -> f64 {
+            let (a, b) = (1.0 - self.uniform(), self.uniform());
+            (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
+        }
+    }
+
+    fn covers(e: &Estimate, truth: f64) -> bool {
+        e.low <= truth && truth <= e.high
+    }
+
+    /// Share of 2,000 runs whose batch-means interval covers the mean of a first-order autoregression of mean 10.
+    fn coverage(correlation: f64, per_batch: usize) -> f64 {
+        let mut source = Source(20);
+        let mut hits = 0;
+        for _ in 0..2000 {
+            let mut x = source.normal();
+            let sums: Vec<f64> = (0..32)
+                .map(|_| {
+                    (0..per_batch)
+                        .map(|_| {
+                            x = correlation * x + (1.0 - correlation * correlation).sqrt() * source.normal();
+                            10.0 + x
+                        })
+                        .sum()
+                })
+                .collect();
+            hits += usize::from(covers(&batch_means(&sums, &vec![per_batch as f64; 32]).unwrap(), 10.0));
+        }
+        hits as f64 / 2000.0
+    }
+
+    #[test]
+    fn independent_samples_are_covered() {
+        let share = coverage(0.0, 10);
+        assert!((0.93..=0.97).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn correlated_samples_are_covered_once_batches_are_long() {
+        // r = 0.9 has a correlation time of 10 samples. Batches of 50 samples keep a correlation of about 0.1 between
+        // neighbours, of which the guard sees a part; batches of 5 samples, of 0.7.
+        let (long, middle, short) = (coverage(0.9, 200), coverage(0.9, 50), coverage(0.9, 5));
+        assert!((0.93..=0.97).contains(&long), "{long}");
+        assert!((0.90..=0.97).contains(&middle), "{middle}");
+        assert!((0.80..=0.87).contains(&short), "{short}");
+    }
+
+    #[test]
+    fn empty_and_unequal_batches_count_by_weight() {
+        let e = batch_means(&[10.0, 0.0, 20.0, 60.0], &[1.0, 0.0, 2.0, 3.0]).unwrap();
+        assert_eq!((e.value, e.n), (15.0, 4));
+        assert!(e.low < 15.0 && 15.0 < e.high);
+        assert_eq!(batch_means(&[10.0, 0.0], &[1.0, 0.0]), None);
+        assert_eq!(batch_means(&[1.0], &[1.0, 2.0]), None);
+        assert_eq!(batch_means(&[], &[]), None);
+        let equal = batch_means(&[5.0; 32], &[1.0; 32]).unwrap();
+        assert_eq!((equal.low, equal.high), (5.0, 5.0));
+    }
+
+    #[test]
+    fn quantiles_as_in_tables() {
+        for (freedom, expected) in [(1.0, 12.706), (4.0, 2.776), (31.0, 2.040), (100.0, 1.984)] {
+            assert!((student(0.95, freedom) - expected).abs() < 5e-4);
+        }
+        assert!((student(0.99, 4.0) - 4.604).abs() < 5e-4);
+        assert!((normal(0.95) - 1.959_964).abs() < 1e-6);
+    }
+
+    #[test]
+    fn repeats_as_by_hand() {
+        let e = repeats(&[1.0, 2.0, 3.0]).unwrap();
+        assert!(
+            (e.value - 2.0).abs() < 1e-12 && (e.high - 2.0 - 4.302_65 / 3f64.sqrt()).abs() < 1e-4,
+            "{e:?}"
+        );
+        assert_eq!(repeats(&[1.0]), None);
+        assert_eq!(repeats(&[1.0, f64::NAN]), None);
+    }
+
+    #[test]
+    fn another_level_is_what_it_would_have_been() {
+        let e = repeats(&[1.0, 2.0, 3.0, 7.0]).unwrap();
+        let (low, high) = e.interval(0.99);
+        let half = (e.high - e.value) * student(0.99, 3.0) / student(0.95, 3.0);
+        assert!((low - (e.value - half)).abs() < 1e-9 && (high - (e.value + half)).abs() < 1e-9);
+        let share = super::super::binomial::share(3, 50).unwrap();
+        assert_eq!(
+            share.interval(0.99),
+            super::super::binomial::clopper_pearson(3, 50, 0.99)
+        );
+        let same = share.interval(0.95);
+        assert!((same.0 - share.low).abs() < 1e-9 && (same.1 - share.high).abs() < 1e-9);
+    }
+
+    #[test]
+    fn ratio_of_independent_means_is_covered() {
+        let mut source = Source(7);
+        let mut hits = 0;
+        for _ in 0..2000 {
+            let mut sample = |mean: f64| repeats(&(0..10).map(|_| mean + source.normal()).collect::<Vec<_>>()).unwrap();
+            let (over, under) = (sample(20.0), sample(10.0));
+            hits += usize::from(covers(&ratio(&over, &under).unwrap(), 2.0));
+        }
+        let share = hits as f64 / 2000.0;
+        assert!((0.93..=0.975).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn ratio_at_the_edge() {
+        assert_eq!(ratio_interval((1.0, 0.5, 1.5), (0.0, 0.0, 1.0)), None);
+        assert_eq!(
+            ratio_interval((1.0, 0.5, 1.5), (1.0, 0.0, 2.5)).unwrap().2,
+            f64::INFINITY
+        );
+        assert_eq!(ratio_interval((0.0, 0.0, 0.0), (2.0, 2.0, 2.0)), Some((0.0, 0.0, 0.0)));
+    }
+
+    proptest! {
+        #[test]
+        fn more_confidence_is_wider(values in proptest::collection::vec(0.0f64..1e6, 3..40), level in 0.5f64..0.9999) {
+            let e = repeats(&values).unwrap();
+            let (inner, outer) = (e.interval(level), e.interval(level + 5e-5));
+            prop_assert!(outer.0 <= inner.0 && inner.1 <= outer.1);
+        }
+
+        #[test]
+        fn ratio_contains_its_value(a in 0.0f64..1e3, b in 0.1f64..1e3, x in 0.0f64..2.0, y in 0.0f64..3.0) {
+            let over = (a, (a - a * x).max(0.0), a + a * x);
+            let under = (b, (b - b * y).max(0.0), b + b * y);
+            let (value, low, high) = ratio_interval(over, under).unwrap();
+            prop_assert!(low <= value && value <= high);
+        }
+    }
 }

@@ -1,0 +1,182 @@
+//! A cell with its repeats, put together.
+
+use super::columns::{self, Kind};
+use super::record::{Estimate, Record};
+use crate::stats::{Method, intervals};
+
+/// A cell: all its repeats, in the order of the records.
+#[derive(Clone, Debug)]
+pub struct Cell<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its repeats; at least one.
+    pub records: Vec<&'a Record>,
+}
+
+/// What was measured in a column of a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Measured {
+    /// An estimate with its interval.
+    Estimate(Estimate),
+    /// Exact for what was run: the value, and the least and the largest of the repeats.
+    Exact(f64, f64, f64),
+    /// A value whose uncertainty is not known.
+    Bare(f64),
+}
+
+impl Measured {
+    /// The value.
+    pub fn value(&self) -> f64 {
+        match *self {
+            Measured::Estimate(estimate) => estimate.value,
+            Measured::Exact(value, ..) | Measured::Bare(value) => value,
+        }
+    }
+
+    /// Value and interval at a level of confidence; `None` for a bare value.
+    pub fn interval(&self, confidence: f64) -> Option<(f64, f64, f64)> {
+        match *self {
+            Measured::Estimate(estimate) => {
+                let (low, high) = estimate.interval(confidence);
+                Some((estimate.value, low, high))
+            }
+            Measured::Exact(value, low, high) => Some((value, low, high)),
+            Measured::Bare(_) => None,
+        }
+    }
+}
+
+/// Groups records by cell, in the order of first appearance.
+pub fn group(records: &[Record]) -> Vec<Cell<'_>> {
+    let mut cells: Vec<Cell<'_>> = Vec::new();
+    for record in records {
+        match cells.iter_mut().find(|cell| cell.name == record.row.cell) {
+            Some(cell) => cell.records.push(record),
+            None => cells.push(Cell {
+                name: &record.row.cell,
+                records: vec![record],
+            }),
+        }
+    }
+    cells
+}
+
+impl<'a> Cell<'a> {
+    /// The first repeat: all share its settings.
+    pub fn first(&self) -> &'a Record {
+        self.records[0]
+    }
+
+    /// Whether at least one repeat is valid.
+    pub fn valid(&self) -> bool {
+        self.records.iter().any(|record| record.row.valid)
+    }
+
+    /// The column over the valid repeats (over all, if none is valid). `None` if none of them has a value.
+    ///
+    /// An estimated column has Student's interval over three repeats or more, the mean of two, or that of the only one.
+    /// A maximum is the largest of all. Other columns are exact: their mean, with the range over the repeats.
+    pub fn measured(&self, column: &str) -> Option<Measured> {
+        let valid = self.valid();
+        let used = || self.records.iter().filter(|record| record.row.valid == valid);
+        let values: Vec<f64> = used().filter_map(|record| columns::number(record, column)).collect();
+        let estimates: Vec<Estimate> = used()
+            .filter_map(|record| record.estimates.get(column).copied())
+            .collect();
+        let (first, n) = (*values.first()?, values.len() as f64);
+        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let mean = values.iter().sum::<f64>() / n;
+
+        let kind = columns::kind(column);
+        if kind == Kind::Maximum {
+            return Some(Measured::Exact(high, high, high));
+        }
+        let estimated = kind == Kind::Estimated || !estimates.is_empty();
+        Some(match (estimated, values.len()) {
+            (false, _) => Measured::Exact(mean, low, high),
+            (true, 3..) => intervals::repeats(&values).map_or(Measured::Bare(mean), Measured::Estimate),
+            (true, 2) if estimates.len() == 2 => Measured::Estimate(mean_of_two(estimates[0], estimates[1])),
+            (true, 1) if estimates.len() == 1 => Measured::Estimate(estimates[0]),
+            (true, 1) => Measured::Bare(first),
+            (true, _) => Measured::Bare(mean),
+        })
+    }
+}
+
+/// The mean of two independent estimates: their half widths add up in squares.
+fn mean_of_two(a: Estimate, b: Estimate) -> Estimate {
+    let value = (a.value + b.value) / 2.0;
+    let low = value - (a.value - a.low).hypot(b.value - b.low) / 2.0;
+    let high = value + (a.high - a.value).hypot(b.high - b.value) / 2.0;
+    // A mean of two shares is no share of whole trials: only its ends are known.
+    let method = if a.method == b.method && a.method == Method::BatchMeans {
+        a.method
+    } else {
+        Method::Ratio
+    };
+    Estimate {
+        value,
+        low,
+        high,
+        n: a.n.min(b.n),
+        method,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::record::Row;
+
+    fn record(repeat: u32, msgs_per_s: f64, delay_max_us: f64, valid: bool) -> Record {
+        let row = Row {
+            cell: "a".into(),
+            repeat,
+            msgs_per_s,
+            delay_max_us: Some(delay_max_us),
+            valid,
+            ..Row::default()
+        };
+        let e = Estimate {
+            value: msgs_per_s,
+            low: msgs_per_s - 3.0,
+            high: msgs_per_s + 3.0,
+            n: 32,
+            method: Method::BatchMeans,
+        };
+        Record {
+            row,
+            estimates: [("msgs_per_s".into(), e)].into(),
+            ..Record::default()
+        }
+    }
+
+    #[test]
+    fn repeats_are_put_together() {
+        let records = [
+            record(1, 90.0, 5.0, true),
+            record(2, 94.0, 9.0, true),
+            record(3, 0.0, 99.0, false),
+        ];
+        let cells = group(&records);
+        assert_eq!(cells.len(), 1);
+        let Some(Measured::Estimate(two)) = cells[0].measured("msgs_per_s") else {
+            panic!()
+        };
+        assert!((two.value - 92.0).abs() < 1e-9 && (two.high - 92.0 - 18f64.sqrt() / 2.0).abs() < 1e-9);
+        assert_eq!(cells[0].measured("delay_max_us"), Some(Measured::Exact(9.0, 9.0, 9.0)));
+        assert_eq!(cells[0].measured("repeat"), Some(Measured::Exact(1.5, 1.0, 2.0)));
+        assert_eq!(cells[0].measured("delay_mean_us"), None);
+
+        let three = [
+            record(1, 90.0, 5.0, true),
+            record(2, 94.0, 9.0, true),
+            record(3, 98.0, 1.0, true),
+        ];
+        let Some(Measured::Estimate(e)) = group(&three)[0].measured("msgs_per_s") else {
+            panic!()
+        };
+        assert_eq!((e.value, e.method, e.n), (94.0, Method::Repeats, 3));
+    }
+}

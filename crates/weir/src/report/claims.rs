@@ -1,0 +1,423 @@
+//! Published statements, judged by what was measured.
+//!
+//! A claim selects cells and bounds a column of them, or its ratio to that of other cells. The interval of each cell is
+//! taken at a level at which all of them hold jointly (Bonferroni: 1 - (1 - confidence) / cells).
+//!
+//! Observations (counts, the largest delay) have no interval: they are exact for what was run, and over several repeats
+//! they span what was seen. So a bound on a maximum is a statement about a run of that length, as the published ones
+//! are; `min_duration_s` keeps a run that is too short to show it from being judged.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::cells::{self, Cell, Measured};
+use super::columns;
+use super::format;
+use super::record::{Claim, Record, Value};
+use crate::stats::intervals;
+
+/// A claim and what became of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Judgement {
+    /// The claim.
+    pub claim: Claim,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why, in a sentence.
+    pub reason: String,
+    /// The cell that decided: the nearest to a bound, or the farthest beyond it.
+    pub cell: Option<String>,
+    /// What was measured there.
+    pub measured: Option<Interval>,
+}
+
+/// What became of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Every selected cell lies within the bounds, with the joint confidence.
+    Reproduced,
+    /// One lies outside altogether.
+    Refuted,
+    /// Neither.
+    Undecided,
+}
+
+impl Verdict {
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Reproduced => "reproduced",
+            Verdict::Refuted => "refuted",
+            Verdict::Undecided => "undecided",
+        }
+    }
+}
+
+/// A value between two ends, at the joint confidence of its claim.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// The value.
+    pub value: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end; infinite where a ratio's divisor may be 0.
+    pub high: f64,
+}
+
+impl Interval {
+    /// As a reader would write it: `78.2 (77.1 to 79.3)`, in the column's unit unless it is a ratio.
+    pub fn text(&self, claim: &Claim) -> String {
+        let word = |value: f64| match (claim.relative_to.is_some(), value.is_finite()) {
+            (_, false) => "∞".to_owned(),
+            (true, _) => format::short(value),
+            (false, _) => format::value(&claim.column, value),
+        };
+        if self.low == self.high {
+            return word(self.value);
+        }
+        format!("{} ({} to {})", word(self.value), word(self.low), word(self.high))
+    }
+}
+
+/// Judges each claim by the records of a run.
+pub fn judge(claims: &[Claim], records: &[Record]) -> Vec<Judgement> {
+    let cells = cells::group(records);
+    claims.iter().map(|claim| judge_one(claim, &cells)).collect()
+}
+
+fn judge_one(claim: &Claim, cells: &[Cell<'_>]) -> Judgement {
+    let judgement = |verdict, reason: String, decided: Option<(&str, Interval)>| Judgement {
+        claim: claim.clone(),
+        verdict,
+        reason,
+        cell: decided.map(|(name, _)| name.to_owned()),
+        measured: decided.map(|(_, interval)| interval),
+    };
+    let undecided = |reason: String| judgement(Verdict::Undecided, reason, None);
+
+    if claim.at_least.is_none() && claim.at_most.is_none() {
+        return undecided("the claim has no bound".into());
+    }
+    let selected: Vec<&Cell<'_>> = cells.iter().filter(|cell| selects(&claim.selection, cell)).collect();
+    // A cell is no evidence about its ratio to itself.
+    let compared = |cell: &&&Cell<'_>| claim.relative_to.as_ref().is_none_or(|other| !selects(other, cell));
+    let selected: Vec<&Cell<'_>> = selected.iter().filter(compared).copied().collect();
+    if selected.is_empty() {
+        return undecided("no cell of this run matches".into());
+    }
+    let shortest = selected
+        .iter()
+        .map(|cell| cell.first().row.duration_s)
+        .fold(f64::INFINITY, f64::min);
+    if let Some(needed) = claim.min_duration_s.filter(|&needed| shortest < needed) {
+        let (needed, had) = (format::duration(needed * 1e6), format::duration(shortest * 1e6));
+        return undecided(format!("needs {needed} of sending, this run had {had}"));
+    }
+
+    let level = 1.0 - (1.0 - claim.confidence.clamp(0.0, 1.0 - 1e-9)) / selected.len() as f64;
+    let mut missing: Option<String> = None;
+    let mut found: Vec<(&str, Interval)> = Vec::new();
+    for cell in &selected {
+        match measure(claim, cell, cells, level) {
+            Ok(interval) => found.push((cell.name, interval)),
+            Err(reason) => missing = missing.or(Some(format!("{}: {reason}", cell.name))),
+        }
+    }
+
+    let (at_least, at_most) = (
+        claim.at_least.unwrap_or(f64::NEG_INFINITY),
+        claim.at_most.unwrap_or(f64::INFINITY),
+    );
+    // How far an interval lies within the bounds (negative: beyond), and how far outside altogether.
+    let within = |i: &Interval| (i.low - at_least).min(at_most - i.high);
+    let outside = |i: &Interval| (at_least - i.high).max(i.low - at_most);
+    let at = |level: f64| format!("{} confidence", format::percent(level));
+
+    let farthest = found.iter().max_by(|a, b| outside(&a.1).total_cmp(&outside(&b.1)));
+    if let Some(&(cell, interval)) = farthest.filter(|(_, i)| outside(i) > 0.0) {
+        let reason = format!("{cell}: {} lies outside {}", interval.text(claim), bounds(claim));
+        return judgement(Verdict::Refuted, reason, Some((cell, interval)));
+    }
+    let nearest = found
+        .iter()
+        .min_by(|a, b| within(&a.1).total_cmp(&within(&b.1)))
+        .copied();
+    if let Some(reason) = missing {
+        return judgement(Verdict::Undecided, reason, nearest);
+    }
+    match nearest {
+        Some((cell, interval)) if within(&interval) >= 0.0 => {
+            let cells = if found.len() == 1 {
+                "the only cell lies".into()
+            } else {
+                format!("all {} cells lie", found.len())
+            };
+            let reason = format!(
+                "{cells} within {}, {} jointly; nearest is {cell}",
+                bounds(claim),
+                at(claim.confidence)
+            );
+            judgement(Verdict::Reproduced, reason, nearest)
+        }
+        Some((cell, interval)) => {
+            let reason = format!(
+                "{cell}: {} crosses {} at {}",
+                interval.text(claim),
+                bounds(claim),
+                at(level)
+            );
+            judgement(Verdict::Undecided, reason, nearest)
+        }
+        None => undecided("nothing was measured".into()),
+    }
+}
+
+/// The column of a cell, or its ratio, at a level; or why there is none.
+fn measure(claim: &Claim, cell: &Cell<'_>, cells: &[Cell<'_>], level: f64) -> Result<Interval, String> {
+    let own = measured(cell, &claim.column)?;
+    let ends = |m: &Measured| m.interval(level).ok_or_else(|| "the value has no interval".to_owned());
+    let Some(other) = &claim.relative_to else {
+        let (value, low, high) = ends(&own)?;
+        return Ok(Interval { value, low, high });
+    };
+    let reference = partner(claim, other, cell, cells)?;
+    let theirs = measured(reference, &claim.column).map_err(|reason| format!("{}: {reason}", reference.name))?;
+    let ratio = intervals::ratio_interval(ends(&own)?, ends(&theirs)?);
+    let (value, low, high) = ratio.ok_or_else(|| format!("{}: nothing to divide by", reference.name))?;
+    Ok(Interval { value, low, high })
+}
+
+fn measured(cell: &Cell<'_>, column: &str) -> Result<Measured, String> {
+    if !cell.valid() {
+        return Err("the cell is not valid".into());
+    }
+    cell.measured(column)
+        .ok_or_else(|| format!("{column} was not measured"))
+}
+
+/// The cell to compare with: it has the values of `other`, and differs from `cell` in no more than those.
+fn partner<'a, 'b>(
+    claim: &Claim,
+    other: &BTreeMap<String, Value>,
+    cell: &Cell<'_>,
+    cells: &'b [Cell<'a>],
+) -> Result<&'b Cell<'a>, String> {
+    let own = cell.first();
+    let changed = other
+        .iter()
+        .filter(|(key, value)| !columns::matches(own, key, value))
+        .count();
+    let differing = |candidate: &Cell<'_>| {
+        let theirs = candidate.first();
+        own.axes
+            .iter()
+            .filter(|(key, value)| theirs.axes.iter().any(|(k, v)| k == key && v != value))
+            .count()
+    };
+    let kept = |candidate: &&Cell<'_>| {
+        claim
+            .selection
+            .iter()
+            .all(|(key, value)| other.contains_key(key) || columns::matches(candidate.first(), key, value))
+    };
+    let candidates: Vec<&Cell<'a>> = cells
+        .iter()
+        .filter(|c| selects(other, c) && differing(c) <= changed)
+        .filter(kept)
+        .collect();
+    let least = candidates.iter().map(|c| differing(c)).min();
+    let mut nearest = candidates.into_iter().filter(|c| Some(differing(c)) == least);
+    match (nearest.next(), nearest.next()) {
+        (Some(only), None) => Ok(only),
+        (None, _) => Err("the cell to compare with is missing".into()),
+        (Some(a), Some(b)) => Err(format!("{} and {} could both be compared with", a.name, b.name)),
+    }
+}
+
+fn selects(selection: &BTreeMap<String, Value>, cell: &Cell<'_>) -> bool {
+    selection
+        .iter()
+        .all(|(key, value)| columns::matches(cell.first(), key, value))
+}
+
+/// The bounds in words.
+pub fn bounds(claim: &Claim) -> String {
+    let word = |value: f64| {
+        if claim.relative_to.is_some() {
+            format::short(value)
+        } else {
+            format::value(&claim.column, value)
+        }
+    };
+    match (claim.at_least, claim.at_most) {
+        (Some(low), Some(high)) => format!("{} to {}", word(low), word(high)),
+        (Some(low), None) => format!("≥ {}", word(low)),
+        (None, Some(high)) => format!("≤ {}", word(high)),
+        (None, None) => "no bounds".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+    use proptest::prelude::*;
+
+    fn claim(column: &str, selection: &[(&str, Value)], at_least: Option<f64>, at_most: Option<f64>) -> Claim {
+        Claim {
+            text: "said".into(),
+            reading: String::new(),
+            selection: selection
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), value.clone()))
+                .collect(),
+            relative_to: None,
+            column: column.into(),
+            at_least,
+            at_most,
+            confidence: 0.95,
+            min_duration_s: None,
+        }
+    }
+
+    fn udp() -> (&'static str, Value) {
+        ("transport", Value::Text("udp".into()))
+    }
+
+    fn tcp() -> (&'static str, Value) {
+        ("transport", Value::Text("tcp".into()))
+    }
+
+    fn loss(pct: f64) -> (&'static str, Value) {
+        ("loss_pct", Value::Number(pct))
+    }
+
+    fn one(claim: Claim) -> Judgement {
+        judge(&[claim], &fixture::records()).remove(0)
+    }
+
+    #[test]
+    fn bounds_decide() {
+        let judged = one(claim("delay_mean_us", &[udp()], None, Some(200.0)));
+        assert_eq!(judged.verdict, Verdict::Reproduced, "{}", judged.reason);
+        assert!(
+            judged
+                .reason
+                .starts_with("all 21 cells lie within ≤ 200 µs, 95 % confidence jointly"),
+            "{}",
+            judged.reason
+        );
+        assert_eq!(
+            one(claim("delay_mean_us", &[udp()], Some(200.0), None)).verdict,
+            Verdict::Refuted
+        );
+        let value = fixture::records()[40].row.msgs_per_s;
+        let on_the_edge = one(claim("msgs_per_s", &[udp(), loss(20.0)], Some(value), None));
+        assert_eq!(on_the_edge.verdict, Verdict::Undecided, "{}", on_the_edge.reason);
+        assert_eq!(on_the_edge.cell.as_deref(), Some("20%/udp"));
+    }
+
+    #[test]
+    fn observations_are_exact() {
+        assert_eq!(
+            one(claim("unexplained", &[udp()], Some(0.0), Some(0.0))).verdict,
+            Verdict::Reproduced
+        );
+        let largest = fixture::records()[41].row.delay_max_us.unwrap();
+        let at = |bound| one(claim("delay_max_us", &[tcp(), loss(20.0)], Some(bound), None)).verdict;
+        assert_eq!(
+            (at(largest), at(largest + 1.0)),
+            (Verdict::Reproduced, Verdict::Refuted)
+        );
+    }
+
+    #[test]
+    fn ratios_find_their_partners() {
+        let relative = |to: &[(&str, Value)], at_most| Claim {
+            relative_to: Some(claim("", to, None, None).selection),
+            ..claim("msgs_per_s", &[tcp(), loss(20.0)], None, Some(at_most))
+        };
+        let quarter = one(relative(&[udp()], 0.25));
+        assert_eq!(quarter.verdict, Verdict::Reproduced, "{}", quarter.reason);
+        let records = fixture::records();
+        let measured = quarter.measured.unwrap().value;
+        assert!((measured - records[41].row.msgs_per_s / records[40].row.msgs_per_s).abs() < 1e-9);
+        let itself = one(relative(&[loss(0.0)], 0.25)).measured.unwrap().value;
+        assert!((itself - records[41].row.msgs_per_s / records[1].row.msgs_per_s).abs() < 1e-9);
+        // Without the partner, the one at another loss is no substitute.
+        let without: Vec<Record> = records.iter().filter(|r| r.row.cell != "20%/udp").cloned().collect();
+        let judged = judge(&[relative(&[udp()], 0.25)], &without).remove(0);
+        assert_eq!(judged.reason, "20%/tcp: the cell to compare with is missing");
+        assert_eq!(judged.verdict, Verdict::Undecided);
+    }
+
+    #[test]
+    fn what_cannot_be_judged_says_why() {
+        let reason = |claim| {
+            let judged = one(claim);
+            assert_eq!(judged.verdict, Verdict::Undecided);
+            judged.reason
+        };
+        assert_eq!(
+            reason(claim("sent", &[loss(33.0)], Some(1.0), None)),
+            "no cell of this run matches"
+        );
+        assert_eq!(reason(claim("sent", &[], None, None)), "the claim has no bound");
+        let long = Claim {
+            min_duration_s: Some(1200.0),
+            ..claim("sent", &[udp()], Some(1.0), None)
+        };
+        assert_eq!(reason(long), "needs 1200 s of sending, this run had 60 s");
+        assert!(reason(claim("undelivered", &[udp()], Some(0.0), None)).ends_with("undelivered was not measured"));
+        assert!(reason(claim("delay_p99_us", &[udp()], Some(0.0), None)).ends_with("the value has no interval"));
+
+        let mut records = fixture::records();
+        records[0].row.valid = false;
+        let judged = judge(&[claim("sent", &[udp()], Some(1.0), None)], &records).remove(0);
+        assert_eq!(
+            (judged.verdict, judged.reason.as_str()),
+            (Verdict::Undecided, "0%/udp: the cell is not valid")
+        );
+        assert!(
+            judge(&[claim("sent", &[], Some(1.0), None)], &[])
+                .remove(0)
+                .reason
+                .contains("no cell")
+        );
+    }
+
+    #[test]
+    fn more_cells_need_wider_intervals() {
+        let alone = one(claim("msgs_per_s", &[udp(), loss(20.0)], Some(0.0), None))
+            .measured
+            .unwrap();
+        let jointly = one(claim("msgs_per_s", &[udp()], Some(0.0), None)).measured.unwrap();
+        assert_eq!(alone.value, jointly.value, "20 % is the nearest to 0 in both");
+        assert!(jointly.low < alone.low && alone.high < jointly.high);
+    }
+
+    proptest! {
+        #[test]
+        fn wider_bounds_never_do_harm(low in 0.0f64..120.0, width in 0.0f64..60.0, more in 0.0f64..60.0, cells in 0usize..3) {
+            let selection = [vec![udp()], vec![tcp(), loss(12.0)], vec![]][cells].clone();
+            let rank = |verdict| match verdict {
+                Verdict::Refuted => 0,
+                Verdict::Undecided => 1,
+                Verdict::Reproduced => 2,
+            };
+            let at = |low, high| rank(one(claim("msgs_per_s", &selection, Some(low), Some(high))).verdict);
+            prop_assert!(at(low, low + width) <= at(low - more, low + width));
+            prop_assert!(at(low, low + width) <= at(low, low + width + more));
+        }
+
+        #[test]
+        fn more_confidence_never_decides(bound in 0.0f64..120.0) {
+            let at = |confidence| {
+                one(Claim { confidence, ..claim("msgs_per_s", &[tcp(), loss(12.0)], Some(bound), None) }).verdict
+            };
+            prop_assert!(at(0.999) == Verdict::Undecided || at(0.999) == at(0.9));
+        }
+    }
+}

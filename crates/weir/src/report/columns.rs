@@ -1,0 +1,322 @@
+//! The columns of a result: their order, units and meaning, and how to get at a record's fields by name.
+
+use super::record::{Record, Row, Value};
+
+/// A fixed column of `results.csv`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its name.
+    pub name: &'static str,
+    /// Unit, empty where there is none.
+    pub unit: &'static str,
+    /// What it says.
+    pub about: &'static str,
+    /// How it behaves when it is judged.
+    pub kind: Kind,
+}
+
+/// How a column behaves over repeats and against bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Set by the scenario.
+    Setting,
+    /// Estimates a property of the path: without an interval nothing can be concluded from it.
+    Estimated,
+    /// An observation, exact for its run.
+    Observed,
+    /// The largest of what was observed; over repeats, the largest of all.
+    Maximum,
+}
+
+/// A field of a record.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Field<'a> {
+    /// A word.
+    Text(&'a str),
+    /// A count.
+    Count(i64),
+    /// A number in the column's unit.
+    Number(f64),
+    /// Yes or no.
+    Flag(bool),
+    /// Not measured or not defined.
+    Empty,
+}
+
+impl Field<'_> {
+    /// As a number; a flag is 1 or 0.
+    pub fn number(&self) -> Option<f64> {
+        match *self {
+            Field::Count(count) => Some(count as f64),
+            Field::Number(number) => number.is_finite().then_some(number),
+            Field::Flag(flag) => Some(f64::from(u8::from(flag))),
+            Field::Text(text) => text.parse().ok(),
+            Field::Empty => None,
+        }
+    }
+}
+
+const fn column(name: &'static str, unit: &'static str, kind: Kind, about: &'static str) -> Column {
+    Column {
+        name,
+        unit,
+        about,
+        kind,
+    }
+}
+
+/// The fixed columns, in order.
+pub const COLUMNS: [Column; 25] = [
+    column("scenario", "", Kind::Setting, "scenario name"),
+    column("cell", "", Kind::Setting, "cell name: its axis values"),
+    column("repeat", "", Kind::Setting, "repeat, from 1"),
+    column("transport", "", Kind::Setting, "transport protocol"),
+    column(
+        "loss_pct",
+        "%",
+        Kind::Setting,
+        "one-way loss of the whole path, as configured",
+    ),
+    column(
+        "latency_ms",
+        "ms",
+        Kind::Setting,
+        "one-way delay of the whole path, as configured",
+    ),
+    column(
+        "rate_mbit",
+        "Mbit/s",
+        Kind::Setting,
+        "smallest configured rate on the path; empty: unlimited",
+    ),
+    column("payload_bytes", "bytes", Kind::Setting, "bytes of a message"),
+    column("duration_s", "s", Kind::Setting, "sending window"),
+    column("sent", "messages", Kind::Observed, "messages handed to the kernel"),
+    column(
+        "delivered",
+        "messages",
+        Kind::Observed,
+        "messages received, the drain included, duplicates not",
+    ),
+    column(
+        "undelivered",
+        "messages",
+        Kind::Observed,
+        "TCP: sent, and neither delivered nor known lost",
+    ),
+    column(
+        "msgs_per_s",
+        "1/s",
+        Kind::Estimated,
+        "messages received within the sending window, over that window",
+    ),
+    column("mbit_per_s", "Mbit/s", Kind::Estimated, "the same as payload"),
+    column(
+        "delay_mean_us",
+        "us",
+        Kind::Estimated,
+        "mean one-way delay of delivered messages, from the send call",
+    ),
+    column(
+        "delay_p50_us",
+        "us",
+        Kind::Estimated,
+        "median delay; empty where the sample cannot support it",
+    ),
+    column(
+        "delay_p99_us",
+        "us",
+        Kind::Estimated,
+        "99th percentile of the delay; empty as above",
+    ),
+    column("delay_max_us", "us", Kind::Maximum, "largest delay"),
+    column("retransmits", "segments", Kind::Observed, "TCP segments sent again"),
+    column(
+        "planned_drops",
+        "packets",
+        Kind::Observed,
+        "dropped by loss impairments, data direction",
+    ),
+    column(
+        "queue_drops",
+        "packets",
+        Kind::Observed,
+        "dropped by emulated queues, data direction",
+    ),
+    column(
+        "socket_drops",
+        "datagrams",
+        Kind::Observed,
+        "dropped at the receiver's socket",
+    ),
+    column(
+        "emulator_drops",
+        "packets",
+        Kind::Observed,
+        "what the emulator could not carry, data direction",
+    ),
+    column(
+        "unexplained",
+        "messages",
+        Kind::Observed,
+        "what no counter accounts for; 0, or there is a fault",
+    ),
+    column(
+        "valid",
+        "",
+        Kind::Observed,
+        "whether nothing from outside disturbed the cell",
+    ),
+];
+
+/// Unit of a column, fixed or added; added ones tell by the end of their name.
+pub fn unit(name: &str) -> &'static str {
+    if let Some(column) = COLUMNS.iter().find(|column| column.name == name) {
+        return column.unit;
+    }
+    let units = [
+        ("_us", "us"),
+        ("_ms", "ms"),
+        ("_pct", "%"),
+        ("_mbit", "Mbit/s"),
+        ("_per_s", "1/s"),
+        ("_bytes", "bytes"),
+        ("_s", "s"),
+    ];
+    units
+        .iter()
+        .find(|(end, _)| name.ends_with(end))
+        .map_or("", |(_, unit)| unit)
+}
+
+/// How a column, fixed or added, behaves. Added columns are observations, or maxima if they say so.
+pub fn kind(name: &str) -> Kind {
+    match COLUMNS.iter().find(|column| column.name == name) {
+        Some(column) => column.kind,
+        None if name.split('_').any(|word| word == "max") => Kind::Maximum,
+        None => Kind::Observed,
+    }
+}
+
+/// The fixed fields of a row, in the order of [`COLUMNS`].
+pub fn fields(row: &Row) -> [Field<'_>; 25] {
+    let count = |n: u64| Field::Count(i64::try_from(n).unwrap_or(i64::MAX));
+    let maybe_count = |n: Option<u64>| n.map_or(Field::Empty, count);
+    let maybe = |n: Option<f64>| n.map_or(Field::Empty, Field::Number);
+    [
+        Field::Text(&row.scenario),
+        Field::Text(&row.cell),
+        count(row.repeat.into()),
+        Field::Text(&row.transport),
+        Field::Number(row.loss_pct),
+        Field::Number(row.latency_ms),
+        maybe(row.rate_mbit),
+        count(row.payload_bytes),
+        Field::Number(row.duration_s),
+        count(row.sent),
+        count(row.delivered),
+        maybe_count(row.undelivered),
+        Field::Number(row.msgs_per_s),
+        Field::Number(row.mbit_per_s),
+        maybe(row.delay_mean_us),
+        maybe(row.delay_p50_us),
+        maybe(row.delay_p99_us),
+        maybe(row.delay_max_us),
+        maybe_count(row.retransmits),
+        count(row.planned_drops),
+        count(row.queue_drops),
+        maybe_count(row.socket_drops),
+        count(row.emulator_drops),
+        row.unexplained.map_or(Field::Empty, Field::Count),
+        Field::Flag(row.valid),
+    ]
+}
+
+/// A field by name: a fixed column, an added one, or an axis key. `None` if the record has nothing of that name.
+pub fn field<'a>(record: &'a Record, name: &str) -> Option<Field<'a>> {
+    if let Some(index) = COLUMNS.iter().position(|column| column.name == name) {
+        return Some(fields(&record.row)[index]);
+    }
+    if let Some((_, value)) = record.extra.iter().find(|(key, _)| key == name) {
+        return Some(value.map_or(Field::Empty, Field::Number));
+    }
+    record
+        .axes
+        .iter()
+        .find(|(key, _)| key == name)
+        .map(|(_, value)| Field::Text(value))
+}
+
+/// A field by name as a finite number.
+pub fn number(record: &Record, name: &str) -> Option<f64> {
+    field(record, name)?.number()
+}
+
+/// A field by name as a reader would write it.
+pub fn text(record: &Record, name: &str) -> Option<String> {
+    match field(record, name)? {
+        Field::Text(text) => Some(text.to_owned()),
+        Field::Flag(flag) => Some(flag.to_string()),
+        Field::Empty => None,
+        number => number.number().map(super::format::plain),
+    }
+}
+
+/// Whether a field of this name has this value; numbers are compared to nine digits.
+pub fn matches(record: &Record, name: &str, value: &Value) -> bool {
+    match value {
+        Value::Number(wanted) => {
+            number(record, name).is_some_and(|found| (found - wanted).abs() <= 1e-9 * wanted.abs().max(1.0))
+        }
+        Value::Text(wanted) => text(record, name).is_some_and(|found| found == *wanted),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_the_rows_fields_in_order() {
+        let json = serde_json::to_string(&Row::default()).unwrap();
+        let mut last = 0;
+        for column in COLUMNS {
+            let at = json.find(&format!("\"{}\":", column.name)).expect(column.name);
+            assert!(at >= last, "{} is out of order", column.name);
+            last = at;
+        }
+        assert_eq!(
+            serde_json::to_value(Row::default()).unwrap().as_object().unwrap().len(),
+            COLUMNS.len()
+        );
+    }
+
+    #[test]
+    fn every_name_reaches_its_own_field() {
+        let row = Row {
+            sent: 9,
+            socket_drops: Some(4),
+            unexplained: Some(-2),
+            valid: true,
+            ..Row::default()
+        };
+        let record = Record {
+            row,
+            extra: vec![("late_max_us".into(), Some(7.0)), ("share".into(), None)],
+            axes: vec![("tcp.nodelay".into(), "true".into())],
+            ..Record::default()
+        };
+        assert_eq!(number(&record, "sent"), Some(9.0));
+        assert_eq!(number(&record, "socket_drops"), Some(4.0));
+        assert_eq!(number(&record, "unexplained"), Some(-2.0));
+        assert_eq!(number(&record, "late_max_us"), Some(7.0));
+        assert_eq!((number(&record, "share"), field(&record, "nothing")), (None, None));
+        assert!(matches(&record, "tcp.nodelay", &Value::Text("true".into())));
+        assert!(matches(&record, "valid", &Value::Text("true".into())));
+        assert!(!matches(&record, "sent", &Value::Number(9.1)));
+        assert_eq!(
+            (kind("late_max_us"), kind("maximal"), unit("late_max_us")),
+            (Kind::Maximum, Kind::Observed, "us")
+        );
+    }
+}

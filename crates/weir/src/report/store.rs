@@ -1,0 +1,236 @@
+//! A result directory's own records: `manifest.json` and `cells.jsonl`.
+//!
+//! Each cell is appended as it ends, so that a run that is killed leaves what it had measured.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use super::record::{Manifest, Record};
+
+/// The manifest's file name.
+pub const MANIFEST: &str = "manifest.json";
+/// The records' file name.
+pub const CELLS: &str = "cells.jsonl";
+
+/// A file of a result directory that could not be read or written.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing} {path}: {source}{hint}", path = path.display())]
+pub struct StoreError {
+    doing: &'static str,
+    path: PathBuf,
+    hint: &'static str,
+    source: io::Error,
+}
+
+impl StoreError {
+    /// An error of `doing` (`write`, `read` ...) the file at `path`; a full disk gets its remedy.
+    pub fn new(doing: &'static str, path: &Path, source: io::Error) -> Self {
+        let hint = match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                " (what was measured before is kept; free space, then render again with `weir lab report`)"
+            }
+            io::ErrorKind::PermissionDenied => " (choose another directory with --out)",
+            _ => "",
+        };
+        Self {
+            doing,
+            path: path.to_owned(),
+            hint,
+            source,
+        }
+    }
+
+    /// Whether the disk is full.
+    pub fn is_full(&self) -> bool {
+        matches!(
+            self.source.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+        )
+    }
+}
+
+/// The records of a run in progress.
+#[derive(Debug)]
+pub struct Store {
+    dir: PathBuf,
+    cells: File,
+    /// Bytes of `cells.jsonl` that are whole lines.
+    whole: u64,
+}
+
+impl Store {
+    /// Opens a result directory, which is made if need be, for a new run. Records of an earlier run in it are dropped.
+    ///
+    /// # Errors
+    /// The directory or its `cells.jsonl` cannot be made.
+    pub fn create(dir: &Path) -> Result<Self, StoreError> {
+        fs::create_dir_all(dir).map_err(|error| StoreError::new("create directory", dir, error))?;
+        let path = dir.join(CELLS);
+        let open = OpenOptions::new().write(true).create(true).truncate(true).open(&path);
+        let cells = open.map_err(|error| StoreError::new("create", &path, error))?;
+        Ok(Self {
+            dir: dir.to_owned(),
+            cells,
+            whole: 0,
+        })
+    }
+
+    /// Writes the manifest, in place of an earlier one.
+    ///
+    /// # Errors
+    /// It cannot be written; an earlier one is then still there.
+    pub fn manifest(&self, manifest: &Manifest) -> Result<(), StoreError> {
+        replace(&self.dir.join(MANIFEST), |out| {
+            serde_json::to_writer_pretty(&mut *out, manifest)?;
+            out.write_all(b"\n")
+        })
+    }
+
+    /// Appends a record.
+    ///
+    /// # Errors
+    /// It cannot be written; those before it stay readable, and later ones may be appended.
+    pub fn append(&mut self, record: &Record) -> Result<(), StoreError> {
+        let path = self.dir.join(CELLS);
+        let fail = |error| StoreError::new("append to", &path, error);
+        let mut line = serde_json::to_vec(record).map_err(|error| fail(error.into()))?;
+        line.push(b'\n');
+        match self.cells.write_all(&line) {
+            Ok(()) => {
+                self.whole += line.len() as u64;
+                Ok(())
+            }
+            Err(error) => {
+                // Take the torn line back; if even this fails, the reader passes over it as long as it is the last.
+                let _ = self.cells.set_len(self.whole);
+                let _ = io::Seek::seek(&mut self.cells, io::SeekFrom::Start(self.whole));
+                Err(fail(error))
+            }
+        }
+    }
+}
+
+/// Reads the manifest of a result directory.
+///
+/// # Errors
+/// It is missing, or not a manifest.
+pub fn read_manifest(dir: &Path) -> Result<Manifest, StoreError> {
+    let path = dir.join(MANIFEST);
+    let bytes = fs::read(&path).map_err(|error| StoreError::new("read", &path, error))?;
+    serde_json::from_slice(&bytes).map_err(|error| StoreError::new("read", &path, error.into()))
+}
+
+/// Reads the records of a result directory. A last line without its end (the run was killed) is passed over.
+///
+/// # Errors
+/// The file is missing, or a whole line of it is not a record.
+pub fn read_records(dir: &Path) -> Result<Vec<Record>, StoreError> {
+    let path = dir.join(CELLS);
+    let bytes = fs::read(&path).map_err(|error| StoreError::new("read", &path, error))?;
+    let mut records = Vec::new();
+    for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
+        let Some(line) = line.strip_suffix(b"\n") else { break };
+        let record = serde_json::from_slice(line).map_err(|error| {
+            StoreError::new("read", &path, io::Error::other(format!("line {}: {error}", index + 1)))
+        })?;
+        records.push(record);
+    }
+    Ok(records)
+}
+
+/// Writes a file beside `path` and moves it there when it is complete; no one ever sees half of it.
+///
+/// # Errors
+/// It cannot be written; what was there before is untouched, and nothing else is left.
+pub fn replace(path: &Path, render: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), StoreError> {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".new");
+    let beside = path.with_file_name(name);
+    let written = File::create(&beside).and_then(|file| {
+        let mut out = BufWriter::new(file);
+        render(&mut out)?;
+        out.flush()?;
+        fs::rename(&beside, path)
+    });
+    written.map_err(|error| {
+        let _ = fs::remove_file(&beside);
+        StoreError::new("write", path, error)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn what_is_stored_reads_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::create(&dir.path().join("made/on/the/way")).unwrap();
+        let (manifest, records) = (fixture::manifest(), fixture::records());
+        store.manifest(&manifest).unwrap();
+        records.iter().for_each(|record| store.append(record).unwrap());
+        assert_eq!(
+            format!("{:?}", read_manifest(&store.dir).unwrap()),
+            format!("{manifest:?}")
+        );
+        assert_eq!(
+            format!("{:?}", read_records(&store.dir).unwrap()),
+            format!("{records:?}")
+        );
+    }
+
+    #[test]
+    fn a_torn_last_line_is_passed_over_and_a_torn_middle_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::create(dir.path()).unwrap();
+        fixture::records()
+            .iter()
+            .take(3)
+            .for_each(|record| store.append(record).unwrap());
+        let path = dir.path().join(CELLS);
+        let whole = fs::read(&path).unwrap();
+        for cut in [1, 2, 100] {
+            fs::write(&path, &whole[..whole.len() - cut]).unwrap();
+            assert_eq!(read_records(dir.path()).unwrap().len(), 2, "cut {cut}");
+        }
+        let torn = [&whole[..100], b"\n", &whole[100..]].concat();
+        fs::write(&path, torn).unwrap();
+        let error = read_records(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("cells.jsonl: line 1: "), "{error}");
+    }
+
+    #[test]
+    fn a_full_disk_is_said_in_one_line() {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let mut store = Store {
+            dir: "run".into(),
+            cells: full,
+            whole: 0,
+        };
+        let error = store.append(&fixture::records()[0]).unwrap_err();
+        assert!(error.is_full());
+        let line = error.to_string();
+        assert!(
+            line.starts_with("append to run/cells.jsonl: No space left on device"),
+            "{line}"
+        );
+        assert!(line.contains("is kept") && !line.contains('\n'), "{line}");
+    }
+
+    #[test]
+    fn a_failed_replacement_leaves_the_old_file_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("results.csv");
+        fs::write(&path, "old").unwrap();
+        let error = replace(&path, |out| {
+            out.write_all(b"half")?;
+            Err(io::ErrorKind::StorageFull.into())
+        });
+        assert!(error.unwrap_err().is_full());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}
