@@ -54,10 +54,10 @@ impl Error {
         }
     }
 
-    pub(crate) fn answer(operation: impl Into<String>, detail: impl ToString) -> Error {
+    pub(crate) fn answer(operation: impl Into<String>, detail: impl Into<String>) -> Error {
         Error::Answer {
             operation: operation.into(),
-            detail: detail.to_string(),
+            detail: detail.into(),
         }
     }
 }
@@ -84,7 +84,7 @@ impl<T> During<T> for Result<T, io::Error> {
                 operation: operation().into(),
                 errno: Errno::from_raw(code),
             },
-            None => Error::answer(operation(), error),
+            None => Error::answer(operation(), error.to_string()),
         })
     }
 }
@@ -100,7 +100,7 @@ fn reason(errno: Errno) -> String {
 
 fn remedy(errno: Errno) -> &'static str {
     match errno {
-        Errno::EPERM | Errno::EACCES => " (needs CAP_NET_ADMIN: run as root, or where user namespaces are allowed)",
+        Errno::EPERM => " (needs CAP_NET_ADMIN: run as root, or where user namespaces are allowed)",
         Errno::EMFILE => " (raise the limit with `ulimit -n`, or LimitNOFILE in a systemd unit)",
         Errno::ENFILE => " (raise the sysctl fs.file-max)",
         Errno::ENOSPC => " (a limit on namespaces? see the sysctls user.max_*_namespaces)",

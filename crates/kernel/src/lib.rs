@@ -13,5 +13,6 @@ pub mod namespaces;
 pub mod tcp;
 
 mod error;
+mod sys;
 
 pub use error::Error;

@@ -4,6 +4,8 @@
 //! of them, however they end. [`user`] obtains the right to make one as an ordinary user; [`process`] runs programs in
 //! one.
 
+mod init;
+pub mod process;
 pub mod user;
 
 use std::any::Any;

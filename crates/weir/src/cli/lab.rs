@@ -129,8 +129,9 @@ impl Run {
         set.extend(self.repeat.map(|repeat| ("run.repeat".to_owned(), repeat.to_string())));
         set.extend(self.seed.map(|seed| ("run.seed".to_owned(), seed.to_string())));
         set.extend(self.jobs.map(|jobs| ("run.jobs".to_owned(), jobs.to_string())));
-        let plan = Plan { sweep: usage(self.document.sweep(&set))?, out: self.out, command: std::env::args().collect() };
-        let summary = runner::run(plan)?;
+        let sweep = self.document.sweep(&set);
+        let plan = usage(sweep.and_then(|sweep| Plan::new(sweep, self.out, std::env::args().collect())))?;
+        let summary = runner::run(&plan)?;
         let disturbed = self.strict && summary.disturbed > 0;
         Ok(if disturbed { Outcome::Unmet } else { Outcome::Done })
     }

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
+
+use crate::stats::Distribution;
 
 /// One sleeping thread a processor, until dropped.
 pub struct Heartbeat {
@@ -17,10 +18,10 @@ pub struct Heartbeat {
 }
 
 /// The beats since [`Heartbeat::observe`].
-pub struct Window(Mutex<Histogram<u64>>);
+pub struct Window(Mutex<Distribution>);
 
 impl Heartbeat {
-    /// Starts beating, every [`INTERVAL`] on every processor this process may use.
+    /// Starts beating, every millisecond on every processor this process may use.
     pub fn start() -> Heartbeat {
         let windows = Arc::new(Mutex::new(Vec::new()));
         let stop = Arc::new(AtomicBool::new(false));
@@ -36,9 +37,7 @@ impl Heartbeat {
 
     /// Collects the beats from now on, for as long as the result is held.
     pub fn observe(&self) -> Arc<Window> {
-        // One microsecond to a minute; a longer stall reads as a minute.
-        let histogram = Histogram::new_with_max(60_000_000_000, 3).unwrap_or_else(|_| unreachable!("bounds are constant"));
-        let window = Arc::new(Window(Mutex::new(histogram)));
+        let window = Arc::new(Window(Mutex::new(Distribution::new())));
         lock(&self.windows).push(Arc::downgrade(&window));
         window
     }
@@ -55,8 +54,8 @@ impl Drop for Heartbeat {
 }
 
 impl Window {
-    /// Lateness of the beats so far, nanoseconds.
-    pub fn lateness(&self) -> Histogram<u64> {
+    /// Lateness of the beats so far.
+    pub fn lateness(&self) -> Distribution {
         lock(&self.0).clone()
     }
 }
@@ -79,7 +78,7 @@ fn beat(processor: Option<usize>, windows: &Mutex<Vec<Weak<Window>>>, stop: &Ato
         let late = start.elapsed().saturating_sub(INTERVAL).as_nanos() as u64;
         lock(windows).retain(|window| match window.upgrade() {
             Some(window) => {
-                lock(&window.0).saturating_record(late);
+                lock(&window.0).record(late);
                 true
             }
             None => false,

@@ -384,6 +384,15 @@ impl TryFrom<JobsValue> for Jobs {
     }
 }
 
+impl std::fmt::Display for Jobs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Jobs::All => f.write_str("all"),
+            Jobs::Count(count) => count.fmt(f),
+        }
+    }
+}
+
 impl std::str::FromStr for Jobs {
     type Err = String;
 

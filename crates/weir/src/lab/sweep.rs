@@ -59,6 +59,19 @@ impl Sweep {
         }
         Ok(Sweep { document, axes, cells })
     }
+
+    /// The scenario of the first cell: all that no axis changes.
+    pub fn scenario(&self) -> &Scenario {
+        // No axis is empty, so that there is a combination.
+        &self.cells[0].scenario
+    }
+}
+
+impl Axis {
+    /// Its values without quotes.
+    pub fn as_written(&self) -> Vec<String> {
+        self.values.iter().map(as_written).collect()
+    }
 }
 
 /// Deserializes the document as written, so that an error can point at its line.

@@ -210,13 +210,13 @@ fn impairments(direction: &scenario::Direction) -> Result<Impairments> {
         delay: direction.delay.map(Into::into).unwrap_or_default(),
         variation: direction.variation.as_ref().map(variation).transpose()?,
         rate: direction.rate.map(|rate| model::Rate {
-            bits_per_second: rate.bits_per_second(),
-            burst_bytes: direction.burst.map_or(0, |burst| burst.bytes()),
+            bits_per_second: rate.bits_per_second,
+            burst_bytes: direction.burst.map_or(0, |burst| burst.bytes),
         }),
         queue: match direction.queue {
             None => model::QueueLimit::Unlimited,
             Some(scenario::Queue::Packets(packets)) => model::QueueLimit::Packets(packets),
-            Some(scenario::Queue::Bytes(size)) => model::QueueLimit::Bytes(size.bytes()),
+            Some(scenario::Queue::Bytes(size)) => model::QueueLimit::Bytes(size.bytes),
         },
         duplicate: direction.duplicate.map_or(0.0, |share| share.fraction()),
         corrupt: direction.corrupt.map_or(0.0, |share| share.fraction()),

@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn observations_are_exact() {
         assert_eq!(
-            one(claim("unexplained", &[], Some(0.0), Some(0.0))).verdict,
+            one(claim("unexplained", &[udp()], Some(0.0), Some(0.0))).verdict,
             Verdict::Reproduced
         );
         let largest = fixture::records()[41].row.delay_max_us.unwrap();

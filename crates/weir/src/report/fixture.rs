@@ -202,7 +202,7 @@ fn udp(loss: u32) -> Record {
 
 fn tcp(loss: u32) -> Record {
     let over = f64::from(loss.saturating_sub(9));
-    let share = 1.0 / (1.0 + (over / 7.0).powi(3)) * (1.0 - 0.1 * wobble(loss + 7).abs() * over.min(1.0));
+    let share = 1.0 / (1.0 + (over / 6.5).powf(3.2)) * (1.0 - 0.1 * wobble(loss + 7).abs() * over.min(1.0));
     let mut record = record(
         loss,
         "tcp",

@@ -26,3 +26,6 @@ pub use report::{Ended, Machine, ReceiveReport, SendReport, SessionReport, in_wo
 pub use sender::Sender;
 pub use sequence::SequenceSet;
 pub use settings::{Pacing, ReceiverSettings, SenderSettings, TcpSettings, Transport, Until};
+
+#[cfg(test)]
+mod tests;

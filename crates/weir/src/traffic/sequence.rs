@@ -139,7 +139,7 @@ mod tests {
         let span = SequenceSet::SPAN;
         let mut set = SequenceSet::new();
         assert_eq!(set.insert(5), Arrival::New);
-        assert_eq!(set.insert(span + 4), Arrival::New);
+        assert_eq!(set.insert(span + 3), Arrival::New);
         assert_eq!(set.insert(4), Arrival::Reordered);
         assert_eq!(set.insert(5), Arrival::Duplicate);
         assert_eq!(set.insert(span + 6), Arrival::New);

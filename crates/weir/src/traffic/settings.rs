@@ -159,6 +159,8 @@ pub struct Until {
     pub idle: Option<Duration>,
     /// Every session seen has announced its end and is complete, or its grace time of 1 s is over.
     pub announced: bool,
+    /// How long to go on when everything sent has arrived, for duplicates still under way.
+    pub settle: Duration,
 }
 
 impl fmt::Display for Transport {

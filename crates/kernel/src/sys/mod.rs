@@ -1,0 +1,62 @@
+//! The crate's unsafe code: descriptors that other processes gave us, signal handlers, and two old-fashioned calls.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+
+/// Whether a child that is started now gets the descriptor.
+pub(crate) fn set_inherited(descriptor: BorrowedFd<'_>, inherited: bool) -> Result<(), Errno> {
+    let flags = if inherited { FdFlag::empty() } else { FdFlag::FD_CLOEXEC };
+    fcntl(descriptor, FcntlArg::F_SETFD(flags)).map(|_| ())
+}
+
+/// Takes over a descriptor that was open when this process was executed, and keeps it from its children. To be called
+/// before the process opens anything itself.
+pub(crate) fn inherited_descriptor(number: RawFd) -> Result<OwnedFd, Errno> {
+    if number <= libc::STDERR_FILENO {
+        return Err(Errno::EBADF);
+    }
+    // SAFETY: `number` is only borrowed for a call that fails with EBADF if it is not open.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+    set_inherited(borrowed, false)?;
+    // SAFETY: `number` is open, as the call above has shown, is no standard stream, and nobody in this process owns it:
+    // it came with the exec, and nothing has been opened since.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Lets the command start with no signal blocked, where its parent has blocked them.
+pub(crate) fn unblock_signals_in(command: &mut Command) -> &mut Command {
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed; pthread_sigmask is one (signal-safety(7)),
+    // and the closure makes no other, allocates nothing and touches nothing of its surroundings.
+    unsafe { command.pre_exec(|| SigSet::empty().thread_set_mask().map_err(io::Error::from)) }
+}
+
+/// A signal that does nothing while this lives; a program executed meanwhile has its default action.
+pub(crate) struct Caught {
+    signal: Signal,
+    before: SigAction,
+}
+
+impl Caught {
+    pub(crate) fn new(signal: Signal) -> Result<Caught, Errno> {
+        let action = SigAction::new(SigHandler::Handler(do_nothing), SaFlags::SA_RESTART, SigSet::empty());
+        // SAFETY: the handler calls nothing, so it is safe at any point of any thread.
+        let before = unsafe { sigaction(signal, &action) }?;
+        Ok(Caught { signal, before })
+    }
+}
+
+impl Drop for Caught {
+    fn drop(&mut self) {
+        // SAFETY: puts back what was in force before, which whoever installed it has vouched for.
+        let _ = unsafe { sigaction(self.signal, &self.before) };
+    }
+}
+
+extern "C" fn do_nothing(_: libc::c_int) {}

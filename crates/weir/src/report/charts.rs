@@ -1,0 +1,550 @@
+//! Charts of a run, as SVG.
+//!
+//! Each cell is a point: filled if measured, hollow and grey if the cell is not valid, a hollow diamond if published.
+//! The 95 % interval is a band along a line, and whiskers where there is no line. Colours are those of Okabe and Ito,
+//! which people with any colour vision tell apart.
+
+use std::collections::BTreeSet;
+
+use super::axis::Axis;
+use super::cells::{Cell, Measured};
+use super::columns;
+use super::format;
+use super::record::{Chart, Published, Scale, Value};
+use super::svg::{Anchor, Svg, width_of};
+
+const WIDTH: f64 = 760.0;
+const HEIGHT: f64 = 440.0;
+const LEFT: f64 = 78.0;
+const RIGHT: f64 = 28.0;
+const BOTTOM: f64 = 58.0;
+
+/// Blue, vermillion, green, purple, orange, sky, black.
+const COLOURS: [&str; 7] = [
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#333333",
+];
+const INK: &str = "fill=\"#1f2328\"";
+const FAINT: &str = "fill=\"#59636e\"";
+
+/// Draws a chart over the cells of a run.
+pub fn render(chart: &Chart, cells: &[Cell<'_>], published: Option<&Published>) -> String {
+    Drawing::new(chart, cells, published).render()
+}
+
+/// A chart's values, arranged.
+struct Drawing<'a> {
+    chart: &'a Chart,
+    lines: Vec<Line>,
+    source: Option<&'a str>,
+    x: Axis,
+    y: Axis,
+}
+
+/// One colour of a chart.
+struct Line {
+    name: String,
+    /// Value of the chart's series column, by which published points are found.
+    key: String,
+    points: Vec<Point>,
+    published: Vec<(f64, f64)>,
+}
+
+struct Point {
+    x: f64,
+    y: f64,
+    interval: Option<(f64, f64)>,
+    valid: bool,
+    tooltip: String,
+}
+
+impl<'a> Drawing<'a> {
+    fn new(chart: &'a Chart, cells: &[Cell<'_>], published: Option<&'a Published>) -> Self {
+        let numeric = cells
+            .iter()
+            .all(|cell| columns::number(cell.first(), &chart.x).is_some());
+        let words: Vec<String> = if numeric { Vec::new() } else { distinct(cells, &chart.x) };
+        let split = undetermined_axes(chart, cells);
+        let mut lines: Vec<Line> = Vec::new();
+        for cell in cells {
+            let first = cell.first();
+            let word = columns::text(first, &chart.x);
+            let x = match numeric {
+                true => columns::number(first, &chart.x),
+                false => words
+                    .iter()
+                    .position(|w| Some(w) == word.as_ref())
+                    .map(|index| index as f64),
+            };
+            let (Some(x), Some(measured)) = (x, cell.measured(&chart.y)) else {
+                continue;
+            };
+            let key = columns::text(first, &chart.series).unwrap_or_default();
+            let more = split.iter().filter_map(|axis| columns::text(first, axis));
+            let name = std::iter::once(key.clone()).chain(more).collect::<Vec<_>>().join(" · ");
+            let point = point(chart, cell, x, &name, &measured);
+            match lines.iter_mut().find(|line| line.name == name) {
+                Some(line) => line.points.push(point),
+                None => lines.push(Line {
+                    name,
+                    key,
+                    points: vec![point],
+                    published: Vec::new(),
+                }),
+            }
+        }
+        for line in &mut lines {
+            line.points.sort_by(|a, b| a.x.total_cmp(&b.x));
+        }
+        for (key, x, y) in published_points(chart, published, &words) {
+            match lines.iter_mut().find(|line| line.key == key) {
+                Some(line) => line.published.push((x, y)),
+                None => lines.push(Line {
+                    name: key.clone(),
+                    key,
+                    points: Vec::new(),
+                    published: vec![(x, y)],
+                }),
+            }
+        }
+
+        let shown = || lines.iter().flat_map(|line| &line.points);
+        let theirs = || lines.iter().flat_map(|line| &line.published);
+        let xs: Vec<f64> = shown().map(|p| p.x).chain(theirs().map(|p| p.0)).collect();
+        let tops = shown()
+            .filter(|p| p.valid)
+            .filter_map(|p| p.interval.map(|(_, high)| high));
+        let ys: Vec<f64> = shown().map(|p| p.y).chain(theirs().map(|p| p.1)).chain(tops).collect();
+        let x = if numeric {
+            Axis::linear(&xs, false, &chart.x)
+        } else {
+            Axis::words(&words)
+        };
+        let y = match chart.scale {
+            Scale::Linear => Axis::linear(&ys, true, &chart.y),
+            Scale::Log => Axis::log(&ys, &chart.y),
+        };
+        let source = published
+            .map(|p| p.source.as_str())
+            .filter(|_| theirs().next().is_some());
+        Self {
+            chart,
+            lines,
+            source,
+            x,
+            y,
+        }
+    }
+
+    fn render(&self) -> String {
+        let mut svg = Svg::new(WIDTH, HEIGHT);
+        let border = "fill=\"#ffffff\" stroke=\"#d1d9e0\"";
+        svg.rect((0.5, 0.5), (WIDTH - 1.0, HEIGHT - 1.0), 10.0, border);
+        svg.text(
+            (24.0, 34.0),
+            17.0,
+            Anchor::Start,
+            &format!("font-weight=\"600\" {INK}"),
+            &self.chart.title,
+        );
+        svg.text((24.0, 55.0), 13.0, Anchor::Start, FAINT, &self.chart.y_label);
+        let top = self.legend(&mut svg, 80.0) + 22.0;
+        let frame = Frame {
+            top,
+            bottom: HEIGHT - BOTTOM,
+        };
+        self.axes(&mut svg, &frame);
+        if self
+            .lines
+            .iter()
+            .all(|line| line.points.is_empty() && line.published.is_empty())
+        {
+            let middle = ((LEFT + WIDTH - RIGHT) / 2.0, (frame.top + frame.bottom) / 2.0);
+            svg.text(middle, 14.0, Anchor::Middle, FAINT, "nothing was measured");
+        }
+        for (index, line) in self.lines.iter().enumerate() {
+            self.band(&mut svg, &frame, line, colour(index));
+        }
+        for (index, line) in self.lines.iter().enumerate() {
+            self.line(&mut svg, &frame, line, index);
+        }
+        for (index, line) in self.lines.iter().enumerate() {
+            self.published(&mut svg, &frame, line, colour(index));
+        }
+        let description = format!("{} over {}", self.chart.y_label, self.chart.x_label);
+        svg.finish(&self.chart.title, &description)
+    }
+
+    /// Entries from left to right, in as many rows as they need; gives the lowest baseline.
+    fn legend(&self, svg: &mut Svg, mut y: f64) -> f64 {
+        let mut x = 24.0;
+        let mut entry = |svg: &mut Svg, name: &str, mark: &dyn Fn(&mut Svg, (f64, f64))| {
+            let width = 26.0 + width_of(name, 13.0) + 20.0;
+            if x > 24.0 && x + width > WIDTH - 24.0 {
+                (x, y) = (24.0, y + 20.0);
+            }
+            mark(svg, (x, y - 4.5));
+            svg.text((x + 26.0, y), 13.0, Anchor::Start, INK, name);
+            x += width;
+        };
+        for (index, line) in self.lines.iter().enumerate() {
+            let name = if line.name.is_empty() {
+                &self.chart.y
+            } else {
+                &line.name
+            };
+            entry(svg, name, &|svg, (x, y)| {
+                svg.line((x, y), (x + 20.0, y), &stroke(index));
+                svg.circle((x + 10.0, y), 3.5, &format!("fill=\"{}\"", colour(index)), "");
+            });
+        }
+        if self
+            .lines
+            .iter()
+            .flat_map(|line| &line.points)
+            .any(|p| p.valid && p.interval.is_some())
+        {
+            entry(svg, "95 % interval", &|svg, (x, y)| {
+                svg.rect(
+                    (x, y - 5.0),
+                    (20.0, 10.0),
+                    2.0,
+                    "fill=\"#59636e\" fill-opacity=\"0.22\"",
+                );
+            });
+        }
+        if let Some(source) = self.source {
+            let name = if source.chars().count() <= 40 {
+                format!("published: {source}")
+            } else {
+                "published".into()
+            };
+            entry(svg, &name, &|svg, at| {
+                svg.diamond((at.0 + 10.0, at.1), 5.5, &hollow("#59636e"), "")
+            });
+        }
+        if self.lines.iter().flat_map(|line| &line.points).any(|p| !p.valid) {
+            entry(svg, "not valid", &|svg, at| {
+                svg.circle((at.0 + 10.0, at.1), 4.0, INVALID, "")
+            });
+        }
+        y
+    }
+
+    fn axes(&self, svg: &mut Svg, frame: &Frame) {
+        for (value, label) in &self.y.ticks {
+            let Some(y) = self.y.place(*value).map(|place| frame.y(place)) else {
+                continue;
+            };
+            svg.line((LEFT, y), (WIDTH - RIGHT, y), "stroke=\"#e6eaef\"");
+            svg.text((LEFT - 10.0, y + 4.0), 12.0, Anchor::End, FAINT, label);
+        }
+        svg.line(
+            (LEFT, frame.bottom),
+            (WIDTH - RIGHT, frame.bottom),
+            "stroke=\"#818b98\"",
+        );
+        // Leave out labels that would touch.
+        let mut free = f64::NEG_INFINITY;
+        for (value, label) in &self.x.ticks {
+            let Some(x) = self.x.place(*value).map(|place| frame.x(place)) else {
+                continue;
+            };
+            svg.line((x, frame.bottom), (x, frame.bottom + 5.0), "stroke=\"#818b98\"");
+            let half = width_of(label, 12.0) / 2.0;
+            if x - half > free {
+                svg.text((x, frame.bottom + 20.0), 12.0, Anchor::Middle, FAINT, label);
+                free = x + half + 6.0;
+            }
+        }
+        let middle = (LEFT + WIDTH - RIGHT) / 2.0;
+        svg.text(
+            (middle, HEIGHT - 16.0),
+            13.0,
+            Anchor::Middle,
+            FAINT,
+            &self.chart.x_label,
+        );
+    }
+
+    fn band(&self, svg: &mut Svg, frame: &Frame, line: &Line, colour: &str) {
+        let edges: Vec<((f64, f64), (f64, f64))> = line
+            .points
+            .iter()
+            .filter(|p| p.valid && self.place(frame, p.x, p.y).is_some())
+            .filter_map(|p| {
+                let x = frame.x(self.x.clamped(p.x));
+                p.interval
+                    .map(|(low, high)| ((x, frame.y(self.y.clamped(low))), (x, frame.y(self.y.clamped(high)))))
+            })
+            .collect();
+        if edges.len() > 1 && line.has_own_places() {
+            let there = edges.iter().map(|edge| edge.1);
+            let outline: Vec<(f64, f64)> = there.chain(edges.iter().rev().map(|edge| edge.0)).collect();
+            svg.path(&outline, true, &format!("fill=\"{colour}\" fill-opacity=\"0.16\""));
+        } else {
+            for (low, high) in edges {
+                let style = format!("stroke=\"{colour}\" stroke-width=\"1.5\" stroke-opacity=\"0.6\"");
+                svg.line(low, high, &style);
+                for (x, y) in [low, high] {
+                    svg.line((x - 4.0, y), (x + 4.0, y), &style);
+                }
+            }
+        }
+    }
+
+    fn line(&self, svg: &mut Svg, frame: &Frame, line: &Line, index: usize) {
+        if line.has_own_places() {
+            let valid = line.points.iter().filter(|p| p.valid);
+            let through: Vec<(f64, f64)> = valid.filter_map(|p| self.place(frame, p.x, p.y)).collect();
+            svg.path(
+                &through,
+                false,
+                &format!("fill=\"none\" stroke-linejoin=\"round\" {}", stroke(index)),
+            );
+        }
+        for point in &line.points {
+            let Some(at) = self.place(frame, point.x, point.y) else {
+                continue;
+            };
+            if point.valid {
+                let style = format!("fill=\"{}\" stroke=\"#ffffff\"", colour(index));
+                svg.circle(at, 4.0, &style, &point.tooltip);
+            } else {
+                svg.circle(at, 4.0, INVALID, &point.tooltip);
+            }
+        }
+    }
+
+    fn published(&self, svg: &mut Svg, frame: &Frame, line: &Line, colour: &str) {
+        for &(x, y) in &line.published {
+            let Some(at) = self.place(frame, x, y) else { continue };
+            let tooltip = format!("{}, published: {}", line.name, format::value(&self.chart.y, y));
+            svg.diamond(at, 6.5, &hollow(colour), &tooltip);
+        }
+    }
+
+    fn place(&self, frame: &Frame, x: f64, y: f64) -> Option<(f64, f64)> {
+        Some((frame.x(self.x.place(x)?), frame.y(self.y.place(y)?)))
+    }
+}
+
+impl Line {
+    /// Whether no two points lie above one another, so that a line through them means something.
+    fn has_own_places(&self) -> bool {
+        self.points.windows(2).all(|pair| pair[0].x < pair[1].x)
+    }
+}
+
+/// Where the axes' ends lie.
+struct Frame {
+    top: f64,
+    bottom: f64,
+}
+
+impl Frame {
+    fn x(&self, place: f64) -> f64 {
+        LEFT + 12.0 + place * (WIDTH - RIGHT - 12.0 - LEFT - 12.0)
+    }
+
+    fn y(&self, place: f64) -> f64 {
+        self.bottom - place * (self.bottom - self.top)
+    }
+}
+
+const INVALID: &str = "fill=\"#ffffff\" stroke=\"#9aa2ab\" stroke-width=\"1.5\"";
+
+fn colour(index: usize) -> &'static str {
+    COLOURS[index % COLOURS.len()]
+}
+
+/// Colours come round again with dashes.
+fn stroke(index: usize) -> String {
+    let dash = ["", " stroke-dasharray=\"6 3\"", " stroke-dasharray=\"2 3\""][index / COLOURS.len() % 3];
+    format!("stroke=\"{}\" stroke-width=\"2\"{dash}", colour(index))
+}
+
+fn hollow(colour: &str) -> String {
+    format!("fill=\"#ffffff\" fill-opacity=\"0.85\" stroke=\"{colour}\" stroke-width=\"2\"")
+}
+
+fn point(chart: &Chart, cell: &Cell<'_>, x: f64, name: &str, measured: &Measured) -> Point {
+    let interval = match measured {
+        Measured::Estimate(e) => Some((e.low, e.high)),
+        Measured::Exact(_, low, high) => (low < high).then_some((*low, *high)),
+        Measured::Bare(_) => None,
+    };
+    let word = |value| format::value(&chart.y, value);
+    let ends = interval
+        .map(|(low, high)| format!(" ({} to {})", word(low), word(high)))
+        .unwrap_or_default();
+    let at = columns::text(cell.first(), &chart.x).unwrap_or_default();
+    let at = columns::number(cell.first(), &chart.x).map_or(at, |x| format::value(&chart.x, x));
+    let mark = if cell.valid() { "" } else { ", not valid" };
+    let tooltip = format!("{name}, {at}: {}{ends}{mark}", word(measured.value()));
+    Point {
+        x,
+        y: measured.value(),
+        interval,
+        valid: cell.valid(),
+        tooltip,
+    }
+}
+
+/// Axes that take several values at one place of one series: each value gets a line of its own.
+fn undetermined_axes(chart: &Chart, cells: &[Cell<'_>]) -> Vec<String> {
+    let place = |cell: &Cell<'_>| {
+        (
+            columns::text(cell.first(), &chart.x),
+            columns::text(cell.first(), &chart.series),
+        )
+    };
+    let keys = cells
+        .first()
+        .map(|cell| cell.first().axes.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>());
+    let several = |key: &String| {
+        let values: BTreeSet<_> = cells
+            .iter()
+            .map(|cell| (place(cell), columns::text(cell.first(), key)))
+            .collect();
+        let places: BTreeSet<_> = cells.iter().map(place).collect();
+        values.len() > places.len()
+    };
+    keys.unwrap_or_default().into_iter().filter(several).collect()
+}
+
+/// Published points that have both of the chart's columns: series, x, y.
+fn published_points(chart: &Chart, published: Option<&Published>, words: &[String]) -> Vec<(String, f64, f64)> {
+    let points = published.map(|p| p.points.as_slice()).unwrap_or_default();
+    let found = points.iter().filter_map(|point| {
+        let x = match point.get(&chart.x)? {
+            Value::Number(x) => *x,
+            Value::Text(word) => words.iter().position(|w| w == word)? as f64,
+        };
+        let Value::Number(y) = *point.get(&chart.y)? else {
+            return None;
+        };
+        let key = match point.get(&chart.series)? {
+            Value::Text(word) => word.clone(),
+            Value::Number(number) => format::plain(*number),
+        };
+        Some((key, x, y))
+    });
+    found.filter(|(_, x, y)| x.is_finite() && y.is_finite()).collect()
+}
+
+/// The different values of a column, in the order of the cells.
+fn distinct(cells: &[Cell<'_>], column: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for text in cells.iter().filter_map(|cell| columns::text(cell.first(), column)) {
+        if !found.contains(&text) {
+            found.push(text);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::record::{Record, Row};
+    use crate::report::{cells, fixture};
+    use proptest::prelude::*;
+
+    fn draw(chart: &Chart, records: &[Record]) -> String {
+        render(chart, &cells::group(records), fixture::manifest().published.as_ref())
+    }
+
+    #[test]
+    fn a_small_chart() {
+        let chart = &fixture::manifest().charts[1];
+        let kept = ["0%/udp", "20%/udp", "10%/tcp", "17%/tcp", "20%/tcp"];
+        let records: Vec<Record> = fixture::records()
+            .into_iter()
+            .filter(|r| kept.contains(&r.row.cell.as_str()))
+            .collect();
+        insta::assert_snapshot!(draw(chart, &records));
+    }
+
+    #[test]
+    fn words_make_places_and_other_axes_make_lines() {
+        let records: Vec<Record> = [("udp", "off"), ("tcp", "off"), ("tcp", "on")]
+            .map(|(transport, nagle)| Record {
+                row: Row {
+                    cell: format!("{transport}/{nagle}"),
+                    valid: true,
+                    msgs_per_s: 90.0,
+                    ..Row::default()
+                },
+                axes: vec![("transport".into(), transport.into()), ("nagle".into(), nagle.into())],
+                ..Record::default()
+            })
+            .into();
+        let chart = Chart {
+            x: "mode".into(),
+            series: "transport".into(),
+            ..fixture::manifest().charts[0].clone()
+        };
+        let drawn = draw(&chart, &records);
+        assert!(
+            drawn.contains("nothing was measured") || drawn.contains("published"),
+            "{drawn}"
+        );
+        let rows: Vec<Record> = records
+            .into_iter()
+            .map(|mut r| {
+                r.row.transport = r.axes[0].1.clone();
+                r
+            })
+            .collect();
+        let drawn = draw(
+            &Chart {
+                x: "transport".into(),
+                series: "scenario".into(),
+                ..chart
+            },
+            &rows,
+        );
+        assert!(drawn.contains(">udp</text>") && drawn.contains(" · on</text>") && drawn.contains(" · off</text>"));
+    }
+
+    #[test]
+    fn text_is_escaped() {
+        let chart = Chart {
+            title: "<script>&\"".into(),
+            ..fixture::manifest().charts[0].clone()
+        };
+        let drawn = draw(&chart, &fixture::records());
+        assert!(!drawn.contains("<script") && drawn.contains("&lt;script&gt;&amp;&quot;"));
+    }
+
+    proptest! {
+        /// Whatever is measured, the chart is a document with finite lengths.
+        #[test]
+        fn no_value_spoils_a_chart(
+            values in proptest::collection::vec(prop_oneof![
+                Just(None), Just(Some(0.0)), Just(Some(f64::NAN)), Just(Some(f64::INFINITY)), Just(Some(5.0)),
+                any::<f64>().prop_map(Some), (1e-3f64..1e9).prop_map(Some),
+            ], 0..6),
+            log: bool,
+            published: bool,
+        ) {
+            let records: Vec<Record> = values.iter().enumerate().map(|(index, value)| Record {
+                row: Row {
+                    cell: index.to_string(),
+                    loss_pct: if index % 3 == 2 { f64::NAN } else { 2.0 },
+                    delay_mean_us: *value,
+                    valid: index != 1,
+                    ..Row::default()
+                },
+                ..Record::default()
+            }).collect();
+            let manifest = fixture::manifest();
+            let scale = if log { Scale::Log } else { Scale::Linear };
+            let chart = Chart { scale, ..manifest.charts[1].clone() };
+            let theirs = manifest.published.as_ref().filter(|_| published);
+            let drawn = render(&chart, &cells::group(&records), theirs);
+            prop_assert!(drawn.ends_with("</svg>\n"));
+            prop_assert!(!drawn.contains("NaN") && !drawn.contains("=\"inf"));
+        }
+    }
+}
