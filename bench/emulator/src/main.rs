@@ -24,9 +24,11 @@ fn main() -> Result<()> {
     let questions: Vec<String> = std::env::args().skip(1).collect();
     // A child in a user namespace answers one question with one number.
     if let [flag, seconds] = &questions[..]
-        && flag == "--tcp-segments"
+        && let Some(path) = [("--segments", Path::Segments), ("--packets", Path::Packets)]
+            .iter()
+            .find(|p| p.0 == flag)
     {
-        println!("{}", tcp_through(Path::Segments, seconds.parse()?)?);
+        println!("{}", tcp_through(path.1, seconds.parse()?)?);
         return Ok(());
     }
     let asked = |question: &str| questions.is_empty() || questions.iter().any(|q| q == question);
@@ -35,7 +37,7 @@ fn main() -> Result<()> {
         kernel()?,
         std::thread::available_parallelism()?
     );
-    println!("peer: {}; {}", iperf3_version(), congestion_control()?);
+    println!("peer: {}, with TCP cubic", iperf3_version());
     println!("medians of {ROUNDS} interleaved rounds\n");
     if asked("tcp") {
         tcp()?;
@@ -64,7 +66,7 @@ fn tcp() -> Result<()> {
         let output = Command::new("unshare")
             .args(["--user", "--map-root-user"])
             .arg(program)
-            .args(["--tcp-segments", &SECONDS.to_string()])
+            .args(["--segments", &SECONDS.to_string()])
             .output()?;
         let text = String::from_utf8_lossy(&output.stdout);
         text.trim()
@@ -300,10 +302,4 @@ fn kernel() -> Result<String> {
         "Linux {}",
         std::fs::read_to_string("/proc/sys/kernel/osrelease")?.trim()
     ))
-}
-
-fn congestion_control() -> Result<String> {
-    Ok(std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control")?
-        .trim()
-        .to_owned())
 }

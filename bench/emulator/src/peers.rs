@@ -31,7 +31,7 @@ pub(crate) fn iperf3(pair: &Pair, seconds: u32) -> Result<f64> {
     let (to, time) = (pair.b.address.to_string(), seconds.to_string());
     let client = || {
         Command::new("iperf3")
-            .args(["-c", &to, "-t", &time, "-O", "1", "-J"])
+            .args(["-c", &to, "-t", &time, "-O", "1", "-C", "cubic", "-J"])
             .output()
     };
     let output = pair.a.ns.run(client)?.context("run iperf3")?;
