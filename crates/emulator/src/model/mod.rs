@@ -124,8 +124,6 @@ pub struct Rate {
     /// Long-run rate.
     pub bits_per_second: u64,
     /// Depth of the bucket; a packet larger than it still passes, by going into debt. 0 spaces packets evenly.
-///
-/// A packet leaves when it starts to be sent: only those behind it wait for its time on the wire.
     pub burst_bytes: u64,
 }
 
