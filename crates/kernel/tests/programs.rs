@@ -5,7 +5,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -13,6 +13,7 @@ use std::time::Duration;
 use std::{env, io, process};
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use nix::unistd::{geteuid, getpgrp, tcgetpgrp};
 use weir_kernel::links::{MacAddress, Netlink, VethEnd};
@@ -259,14 +260,11 @@ fn be_an_ordinary_user() -> ! {
 fn a_shell_has_job_control() {
     let terminal = nix::pty::openpty(None, None).unwrap();
     let stdio = || Stdio::from(terminal.slave.try_clone().unwrap());
-    let mut command = Command::new("setsid");
-    command.args(["--ctty", "--wait", "/proc/self/exe"]).env(ROLE, "shell");
-    // `setsid` executes us by name: /proc/self/exe would be itself.
+    // `setsid` executes this binary by its name: /proc/self/exe would be itself.
     let myself = fs::read_link("/proc/self/exe").unwrap();
-    let mut command_line: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
-    *command_line.last_mut().unwrap() = myself.into();
     let mut child = Command::new("setsid")
-        .args(command_line)
+        .args(["--ctty", "--wait"])
+        .arg(myself)
         .env(ROLE, "shell")
         .stdin(stdio())
         .stdout(stdio())
@@ -275,31 +273,31 @@ fn a_shell_has_job_control() {
         .unwrap();
     drop(terminal.slave);
     let mut screen = Screen {
-        master: File::from(OwnedFd::from(terminal.master)),
+        master: File::from(terminal.master),
         seen: String::new(),
     };
     screen.type_in("echo re''ady\n");
-    screen.await_text("\nready\r\n");
+    screen.await_text("ready\r\n");
     screen.type_in("sh -c 'echo run''ning; exec sleep 1000'\n");
-    screen.await_text("\nrunning\r\n");
+    screen.await_text("running\r\n");
     screen.type_in("\x03");
-    screen.type_in("echo status=$''?\n".replace("''", "").as_str());
-    screen.await_text("\nstatus=130\r\n");
+    screen.type_in("echo status=$?\n");
+    screen.await_text("status=130\r\n");
     screen.type_in("sh -c 'echo aga''in; exec sleep 1000'\n");
-    screen.await_text("\nagain\r\n");
+    screen.await_text("again\r\n");
     screen.type_in("\x1a");
     screen.await_text("Stopped");
-    screen.type_in("kill %1; wait %1; echo status=$?\n");
-    screen.await_text("\nstatus=143\r\n");
+    screen.type_in("kill %1; fg; echo status=$?\n");
+    screen.await_text("status=143\r\n");
     screen.type_in("exit 3\n");
-    screen.await_text("\nshell ended: 3, terminal is ours: true\r\n");
+    screen.await_text("shell ended: 3, terminal is ours: true\r\n");
     assert!(child.wait().unwrap().success());
 }
 
 fn run_a_shell() -> ! {
     let ns = NetNs::create().unwrap();
     let status = Program::new(&ns, "h1", "bash")
-        .args(["--norc", "--noprofile", "-i"])
+        .args(["--norc", "--noprofile", "--noediting", "-i"])
         .run()
         .unwrap();
     let ours = tcgetpgrp(io::stdin()).unwrap() == getpgrp();
@@ -325,6 +323,9 @@ impl Screen {
                 self.seen.drain(..at + text.len());
                 return;
             }
+            let mut events = [PollFd::new(self.master.as_fd(), PollFlags::POLLIN)];
+            let ready = poll(&mut events, PollTimeout::from(20_000u16)).unwrap();
+            assert_eq!(ready, 1, "waiting for {text:?} after {:?}", self.seen);
             let length = self
                 .master
                 .read(&mut bytes)

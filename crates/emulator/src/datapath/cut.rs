@@ -162,3 +162,6 @@ fn fold(mut sum: u64) -> u16 {
     }
     sum as u16
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -357,3 +357,6 @@ fn segmentation(vnet: &VnetHeader, ip: &[u8], packet: &Packet) -> Result<(usize,
         && !packet.fragment;
     if sound { Ok((payload, tcp)) } else { Err(Malformed) }
 }
+
+#[cfg(test)]
+mod tests;

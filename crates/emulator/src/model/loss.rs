@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn list_may_be_given_in_any_order() {
-        assert_eq!(lost(&Loss::List(vec![5, 0, 3, 5, 1_000]), 10), [0, 3, 5]);
+        assert_eq!(lost(&Loss::List(vec![5, 0, 3, 0, 1_000]), 10), [0, 3, 5]);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 mod delay;
 mod direction;
 mod flows;
+mod identity;
 mod loss;
 mod random;
 mod shaper;
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 pub use direction::Direction;
 pub use flows::FlowHandle;
+pub use identity::FlowIdentity;
 pub use shaper::Waiting;
 pub use validate::InvalidImpairment;
 
@@ -73,6 +75,20 @@ pub enum Loss {
     },
     /// Exactly these packets of every flow, by index from 0.
     List(Vec<u64>),
+}
+
+impl Loss {
+    /// Share of packets lost in the long run. An explicit list is finite: 0.
+    pub fn mean(&self) -> Probability {
+        match *self {
+            Loss::None | Loss::List(_) => 0.0,
+            Loss::Bernoulli(loss) => loss,
+            Loss::GilbertElliott { to_bad, to_good, good, bad } if to_bad + to_good > 0.0 => {
+                (to_good * good + to_bad * bad) / (to_bad + to_good)
+            }
+            Loss::GilbertElliott { good, .. } => good,
+        }
+    }
 }
 
 /// Random addition to the delay.
@@ -166,26 +182,6 @@ pub struct FlowTuple {
     pub destination: IpAddr,
     /// Source and destination port; `None` for fragments and protocols without ports.
     pub ports: Option<(u16, u16)>,
-}
-
-/// What a flow is known by in every run: its headers without the port that the kernel picks anew each time.
-///
-/// A port in Linux's default ephemeral range (32768 to 60999) is left out unless the other one is; if both lie in it,
-/// the source's is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FlowIdentity {
-    /// IP protocol number; `None`: not an IP packet.
-    pub protocol: Option<u8>,
-    /// Source address.
-    pub source: IpAddr,
-    /// Destination address.
-    pub destination: IpAddr,
-    /// Source port; `None` if left out, or if there is none.
-    pub source_port: Option<u16>,
-    /// Destination port; `None` if left out, or if there is none.
-    pub destination_port: Option<u16>,
-    /// How many flows that are alike in all of this appeared before, in this direction.
-    pub ordinal: u64,
 }
 
 /// The planned drops of one flow.

@@ -41,7 +41,6 @@ struct Wire {
     nodes: [(usize, String); 2],
     /// Per end: the emulator's interface.
     air: [String; 2],
-    mtu: u32,
 }
 
 /// What the counters of one link say.
@@ -89,11 +88,6 @@ impl<'a> Network<'a> {
     /// A node's namespace.
     pub fn namespace(&self, node: usize) -> &NetNs {
         &self.sites[node].ns
-    }
-
-    /// Largest socket buffer granted to the emulator's ports and the like is the same for all; see [`Port`].
-    pub fn emulator(&self) -> &Emulator {
-        self.emulator
     }
 
     /// Reads every link once nothing moves any more: no packet in flight, and the interfaces' counters agree with the
@@ -147,6 +141,8 @@ impl<'a> Network<'a> {
             site.netlink.add_veth(&near, &far)?;
             let near = site.netlink.link(&name)?.index;
             let far = self.air.netlink.link(&air_names[end])?.index;
+            site.netlink.set_no_link_local(near)?;
+            self.air.netlink.set_no_link_local(far)?;
             if let Some(bridge) = bridges[node] {
                 site.netlink.set_bridge(near, bridge)?;
             }
@@ -166,7 +162,7 @@ impl<'a> Network<'a> {
         let (forward, backward) = (direction(Way::Forward), direction(Way::Backward));
         let id = self.emulator.attach(LinkPorts { name: link.name.clone(), a, b, forward, backward })?;
         let nodes = nodes.try_into().map_err(|_| anyhow::anyhow!("a link has two ends"))?;
-        Ok(Wire { id, nodes, air: air_names, mtu: link.mtu })
+        Ok(Wire { id, nodes, air: air_names })
     }
 
     /// Addresses a host, and tells it where the others are, so that nothing has to be asked on the links.

@@ -149,7 +149,7 @@ fn sequences_are_independent() {
 fn impairments_are_independent_and_hit_their_share() {
     let packets = 100_000;
     let impairments = Impairments {
-        duplicate: 0.1,
+        duplicate: 0.5,
         corrupt: 0.2,
         reorder: Some(Reorder {
             probability: 0.3,
@@ -160,6 +160,7 @@ fn impairments_are_independent_and_hit_their_share() {
     let mut direction = Direction::new(&impairments, forward(1));
     let flow = direction.flow(&udp(5000));
     let mut hits = [const { Vec::new() }; 3];
+    let (mut held, mut held_copies) = (Vec::new(), Vec::new());
     for packet in 0..packets {
         let Decision::Pass { release, corrupt, copy } = direction.decide(flow, packet, 100) else {
             panic!("packet {packet} dropped");
@@ -170,8 +171,13 @@ fn impairments_are_independent_and_hit_their_share() {
         {
             hits.push(f64::from(u8::from(hit)));
         }
+        if let Some(copy) = copy {
+            held.push(f64::from(u8::from(release > packet)));
+            held_copies.push(f64::from(u8::from(copy > packet)));
+        }
     }
-    for (hits, share) in hits.iter().zip([0.1, 0.2, 0.3]) {
+    assert_uncorrelated(&held, &held_copies, "packets and their copies");
+    for (hits, share) in hits.iter().zip([0.5, 0.2, 0.3]) {
         assert_binomial(hits.iter().sum::<f64>() as u64, packets, share, "share");
     }
     for [one, other] in [[0, 1], [0, 2], [1, 2]] {
@@ -225,7 +231,11 @@ fn variation_has_its_distribution() {
         (Distribution::Normal(ms(1), ms(2)), cdf(Normal::new(1e6, 2e6).unwrap())),
     ];
     for (distribution, expected) in expectations {
-        let mut delays = variations(distribution, 20_000);
+        let [mut delays, copies] = variations(distribution, 100_000);
+        let as_numbers = |delays: &[Nanos]| delays.iter().map(|&delay| delay as f64).collect::<Vec<_>>();
+        let numbers = as_numbers(&delays);
+        assert_uncorrelated(&numbers, &as_numbers(&copies), "copies");
+        assert_uncorrelated(&numbers[1..], &numbers[..numbers.len() - 1], "neighbours");
         delays.sort_unstable();
         // Kolmogorov and Smirnov's distance, where the distribution is continuous.
         let n = delays.len() as f64;
@@ -247,8 +257,8 @@ fn variation_has_its_distribution() {
 /// A cumulative distribution function.
 type Cdf = Box<dyn Fn(f64) -> f64>;
 
-/// Additions to the delays of so many packets.
-fn variations(distribution: Distribution, packets: u64) -> Vec<Nanos> {
+/// Additions to the delays of so many packets, and of their copies.
+fn variations(distribution: Distribution, packets: u64) -> [Vec<Nanos>; 2] {
     let variation = Some(Variation {
         distribution,
         order: Order::Reorder,
@@ -256,16 +266,22 @@ fn variations(distribution: Distribution, packets: u64) -> Vec<Nanos> {
     let mut direction = Direction::new(
         &Impairments {
             variation,
+            duplicate: 1.0,
             ..Impairments::default()
         },
         forward(5),
     );
     let flow = direction.flow(&udp(5000));
-    let delay = |packet| match direction.decide(flow, packet, 100) {
-        Decision::Pass { release, .. } => release - packet,
-        Decision::Drop(cause) => panic!("packet {packet} dropped: {cause:?}"),
-    };
-    (0..packets).map(delay).collect()
+    let delays = (0..packets).map(|packet| match direction.decide(flow, packet, 100) {
+        Decision::Pass {
+            release,
+            copy: Some(copy),
+            ..
+        } => (release - packet, copy - packet),
+        other => panic!("packet {packet}: {other:?}"),
+    });
+    let (originals, copies) = delays.unzip();
+    [originals, copies]
 }
 
 fn cdf(distribution: impl ContinuousCDF<f64, f64> + 'static) -> Cdf {

@@ -1,0 +1,4 @@
+//! Real traffic between two namespaces, through an emulator.
+
+mod carry;
+mod network;

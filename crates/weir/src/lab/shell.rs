@@ -1,0 +1,1 @@
+//! One network, brought up to be entered by hand.
