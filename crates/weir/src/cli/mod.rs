@@ -1,6 +1,8 @@
 //! The command line: flags, then validated settings, then a room. One file a subcommand.
 
 mod lab;
+mod recv;
+mod send;
 
 use std::process::ExitCode;
 
@@ -18,6 +20,10 @@ struct Cli {
 enum Command {
     /// Run experiments in an emulated network on this machine.
     Lab(lab::Lab),
+    /// Send numbered, timestamped messages over UDP or TCP.
+    Send(send::Send),
+    /// Receive them, and tell what was lost and how late the rest was.
+    Recv(recv::Recv),
 }
 
 /// How a command ended that could do its job.
@@ -41,6 +47,8 @@ struct Usage(anyhow::Error);
 pub fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Lab(lab) => lab.run(),
+        Command::Send(send) => send.run(),
+        Command::Recv(recv) => recv.run(),
     };
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

@@ -14,10 +14,11 @@ use crate::service::stop::Stop;
 
 const ANY: &str = "127.0.0.1:0";
 
+/// 50 messages: they fit into a socket buffer, so that a receiver that gets no processor loses none.
 fn sender(transport: Transport, to: SocketAddr) -> SenderSettings {
     SenderSettings {
         transport,
-        interval: Duration::from_millis(1),
+        interval: Duration::from_millis(4),
         duration: Duration::from_millis(200),
         session: 7,
         ..SenderSettings::new(to)
@@ -148,7 +149,7 @@ fn a_schedule_keeps_its_count() {
     let (sent, received) = run(settings, &receiver(Transport::Udp));
     assert_all_arrived(&sent, &received, 1000);
     // Late ones are made up for; only those at the very end of the window may be missing if the machine stalls there.
-    assert!((195..=200).contains(&sent.sent), "{}", sent.sent);
+    assert!((48..=50).contains(&sent.sent), "{}", sent.sent);
 }
 
 #[test]
