@@ -8,8 +8,10 @@
 //! Everything is synchronous. Nothing here outlives its owner: namespaces are held by descriptors alone, and child
 //! programs live in process trees that the kernel ends with their owner.
 
+pub mod counters;
 pub mod links;
 pub mod namespaces;
+pub mod rendezvous;
 
 mod error;
 mod sys;
