@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -60,3 +60,39 @@ impl Drop for Caught {
 }
 
 extern "C" fn do_nothing(_: libc::c_int) {}
+
+/// Takes over a descriptor that recvmsg has just made for us.
+pub(crate) fn received_descriptor(number: RawFd) -> OwnedFd {
+    // SAFETY: the callers pass numbers straight from an SCM_RIGHTS message, each of which the kernel has opened for
+    // this process alone and nobody else knows.
+    unsafe { OwnedFd::from_raw_fd(number) }
+}
+
+/// The nine numbers of SO_MEMINFO (include/uapi/linux/sock_diag.h, SK_MEMINFO_*).
+pub(crate) fn socket_memory(socket: BorrowedFd<'_>) -> Result<[u32; 9], Errno> {
+    let mut numbers = [0u32; 9];
+    let mut length = size_of_val(&numbers) as libc::socklen_t;
+    // SAFETY: the descriptor is open while it is borrowed; the kernel writes at most `length` bytes to `numbers`, which
+    // has that many, any bits of which are numbers, and the written length to `length`. Both outlive the call.
+    let result = unsafe {
+        let value = numbers.as_mut_ptr().cast();
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            value,
+            &mut length,
+        )
+    };
+    Errno::result(result).map(|_| numbers)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    /// The C library's setuid moves all threads; the system call only its own.
+    pub(crate) fn become_user_on_this_thread(user: libc::uid_t) {
+        // SAFETY: setresuid takes three numbers and touches no memory of ours.
+        let result = unsafe { libc::syscall(libc::SYS_setresuid, user, user, user) };
+        assert_eq!(result, 0);
+    }
+}

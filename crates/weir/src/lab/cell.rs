@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nix::poll::{PollFd, PollFlags};
 use weir_emulator::datapath::{self, Emulator};
-use weir_kernel::counters::Snmp;
+use weir_kernel::counters::{self, Snmp};
 
 use super::heartbeat::{Heartbeat, Window};
 use super::network::{LinkReading, Network};
@@ -116,11 +116,7 @@ impl<'a> Prepared<'a> {
         // Nothing new is sent from here on; what is under way takes the path's delay and a little.
         let patience = SETTLE + Duration::from_secs_f64(4.0 * self.topology.latency_ms() / 1e3);
         let links = self.network.settled(patience)?;
-        let receiver_host = self
-            .network
-            .namespace(self.topology.receiver)
-            .run(Snmp::read)?
-            .with_context(|| format!("cell {}", self.cell.name))?;
+        let receiver_host = counters::snmp(self.network.namespace(self.topology.receiver))?;
         Ok(Measured { topology: self.topology, sent, received, links, receiver_host, heartbeat })
     }
 }
