@@ -8,11 +8,16 @@ pub mod cells;
 pub mod charts;
 pub mod claims;
 pub mod columns;
+pub mod comparison;
 pub mod csv;
 pub mod format;
+pub mod pivot;
 pub mod record;
+pub mod spreadsheet;
 pub mod store;
+pub mod summary;
 pub mod svg;
+pub mod terminal;
 
 #[cfg(test)]
 mod fixture;
@@ -29,6 +34,7 @@ mod tests {
         };
         let records = fixture::records();
         let manifest = fixture::manifest();
+        spreadsheet::write(&dir.join("summary.xlsx"), &manifest, &records).unwrap();
         for chart in &manifest.charts {
             let drawn = charts::render(chart, &cells::group(&records), manifest.published.as_ref());
             std::fs::write(dir.join(format!("{}.svg", chart.name)), drawn).unwrap();
