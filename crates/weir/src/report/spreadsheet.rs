@@ -148,13 +148,7 @@ const HOW_TO_READ: [&str; 5] = [
 
 fn results(sheet: &mut Worksheet, records: &[Record]) -> Result<(), XlsxError> {
     sheet.set_name("Results")?.set_freeze_panes(1, 2)?;
-    let added: Vec<&str> = records
-        .first()
-        .iter()
-        .flat_map(|r| &r.extra)
-        .map(|(name, _)| name.as_str())
-        .collect();
-    let names: Vec<&str> = COLUMNS.iter().map(|column| column.name).chain(added).collect();
+    let names = columns::names(records);
     for (column, name) in (0u16..).zip(&names) {
         sheet.set_column_width(column, (name.len() as f64 + 4.0).max(10.0))?;
         let about = COLUMNS
