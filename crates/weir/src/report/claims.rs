@@ -149,15 +149,21 @@ fn judge_one(claim: &Claim, cells: &[Cell<'_>]) -> Judgement {
     }
     match nearest {
         Some((cell, interval)) if within(&interval) >= 0.0 => {
-            let cells = if found.len() == 1 {
-                "the only cell lies".into()
+            let all = if found.len() == 1 {
+                String::new()
             } else {
-                format!("all {} cells lie", found.len())
+                format!("all {} cells, nearest ", found.len())
+            };
+            let observed = found.iter().all(|(_, i)| i.low == i.high);
+            let sure = if observed {
+                "as observed".into()
+            } else {
+                format!("at {}", at(claim.confidence))
             };
             let reason = format!(
-                "{cells} within {}, {} jointly; nearest is {cell}",
-                bounds(claim),
-                at(claim.confidence)
+                "{all}{cell}: {} lies within {} {sure}",
+                interval.text(claim),
+                bounds(claim)
             );
             judgement(Verdict::Reproduced, reason, nearest)
         }
@@ -303,9 +309,7 @@ mod tests {
         let judged = one(claim("delay_mean_us", &[udp()], None, Some(200.0)));
         assert_eq!(judged.verdict, Verdict::Reproduced, "{}", judged.reason);
         assert!(
-            judged
-                .reason
-                .starts_with("all 21 cells lie within ≤ 200 µs, 95 % confidence jointly"),
+            judged.reason.starts_with("all 21 cells, nearest 5%/udp: "),
             "{}",
             judged.reason
         );
