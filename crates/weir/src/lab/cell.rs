@@ -34,7 +34,6 @@ pub struct Bench {
 /// A cell that is about to run.
 pub struct Prepared<'a> {
     bench: &'a Bench,
-    cell: &'a Cell,
     network: Network<'a>,
     topology: Topology,
     sender: Sender,
@@ -91,7 +90,7 @@ impl<'a> Prepared<'a> {
         let receiver = network.namespace(topology.receiver).run(|| Receiver::bind(&receiver_settings))??;
         let sender_settings = sender_settings(scenario, listen, session);
         let sender = network.namespace(topology.sender).run(|| Sender::open(&sender_settings))??;
-        Ok(Prepared { bench, cell, network, topology, sender, receiver, exchange })
+        Ok(Prepared { bench, network, topology, sender, receiver, exchange })
     }
 
     /// The live counters.

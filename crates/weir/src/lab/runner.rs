@@ -1,6 +1,7 @@
 //! Drives the cells of a sweep, side by side, and leaves a result directory.
 
 use std::collections::VecDeque;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
@@ -76,11 +77,12 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     let records: Vec<Record> = records.into_iter().map(|(_, record)| record).collect();
     // What was measured is kept and shown, whatever else went wrong.
     let rendered = report::write_all(&plan.dir, &manifest, &records);
-    print!("{}", terminal::summary(&manifest, &records));
+    let styled = std::io::stdout().is_terminal();
+    print!("{}", terminal::render(&manifest, &records, styled));
     if let Some(error) = results.error {
         return Err(error);
     }
-    println!("{}", rendered?.html.display());
+    println!("{}", rendered?.page.display());
     Ok(Summary { dir: plan.dir.clone(), disturbed: records.iter().filter(|record| !record.row.valid).count(), interrupted })
 }
 

@@ -9,7 +9,8 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
@@ -59,7 +60,7 @@ pub fn enter(
 /// The keeper: holds the network of a scenario until the last shell has gone. Says [`READY`], or what is wrong, on
 /// standard output, and stays at least until standard input ends.
 pub fn keep(sweep: &Sweep) -> Result<()> {
-    let mut output = std::io::stdout();
+    let mut output = io::stdout();
     match serve(sweep, &mut output) {
         // Another keeper was faster: its network is as good.
         Err(error) if error.downcast_ref().and_then(weir_kernel::Error::errno) == Some(Errno::EADDRINUSE) => {
@@ -93,13 +94,17 @@ fn serve(sweep: &Sweep, output: &mut impl Write) -> Result<()> {
             names.sort_unstable();
             return Ok(refusal(format!("there is no host `{host}` (there are {})", names.join(", "))));
         };
-        let descriptors = vec![user.try_clone()?, network.try_clone()?.into()];
-        Ok(Answer { text: READY.into(), descriptors })
+        let descriptors: io::Result<Vec<_>> =
+            [user.as_fd(), network.as_fd()].into_iter().map(|held| held.try_clone_to_owned()).collect();
+        Ok(match descriptors {
+            Ok(descriptors) => Answer { text: READY.into(), descriptors },
+            Err(error) => refusal(format!("hand out the network of {host}: {error}")),
+        })
     })?;
     writeln!(output, "{READY}")?;
     output.flush()?;
     // Until the shell that started us has its lease, or has died.
-    std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
+    io::copy(&mut io::stdin(), &mut io::sink())?;
     rendezvous.wait_until_unused();
     Ok(())
 }

@@ -193,10 +193,10 @@ fn cell(origin: &str, document: &Table, axes: &[Axis], values: Vec<usize>) -> Re
         [] => "single".to_owned(),
         chosen => chosen.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join("/"),
     };
-    let scenario = document
-        .try_into()
-        .map_err(|error| anyhow::anyhow!("{origin}: {}", one_line(&error)))
-        .with_context(|| format!("cell {name}"))?;
+    let scenario = serde_path_to_error::deserialize(document).map_err(|error| {
+        let (key, error) = (error.path().to_string(), error.into_inner());
+        anyhow::anyhow!("{origin}, cell {name}: {key}: {}", one_line(&error))
+    })?;
     Ok(Cell { name, axes: chosen, scenario })
 }
 
