@@ -9,8 +9,11 @@
 //! programs live in process trees that the kernel ends with their owner.
 
 pub mod counters;
+pub mod host;
+pub mod limits;
 pub mod links;
 pub mod namespaces;
+pub mod offloads;
 pub mod rendezvous;
 pub mod tcp;
 
