@@ -265,7 +265,7 @@ fn row(record: &Record, shown: &[&str]) -> RowView {
             Field::Flag(flag) => (if flag { "yes" } else { "no" }.to_owned(), false),
             Field::Count(count) => (format::count(count), true),
             Field::Number(number) if columns::unit(name) == "us" => (format::duration(number), true),
-            Field::Number(number) => (format::plain(number), true),
+            Field::Number(number) => (format::short(number), true),
             Field::Empty => (String::new(), true),
         };
         let raw = if number {

@@ -147,7 +147,11 @@ const HOW_TO_READ: [&str; 5] = [
 ];
 
 fn results(sheet: &mut Worksheet, records: &[Record]) -> Result<(), XlsxError> {
-    sheet.set_name("Results")?.set_freeze_panes(1, 2)?;
+    sheet
+        .set_name("Results")?
+        .set_freeze_panes(1, 2)?
+        .set_repeat_rows(0, 0)?;
+    sheet.set_landscape().set_print_fit_to_pages(1, 0);
     let names = columns::names(records);
     for (column, name) in (0u16..).zip(&names) {
         sheet.set_column_width(column, (name.len() as f64 + 4.0).max(10.0))?;
@@ -195,7 +199,11 @@ fn published(sheet: &mut Worksheet, manifest: &Manifest, cells: &[Cell<'_>]) -> 
     let Some(published) = &manifest.published else {
         return Ok(());
     };
-    sheet.set_name("Published")?.set_freeze_panes(3, 0)?;
+    sheet
+        .set_name("Published")?
+        .set_freeze_panes(3, 0)?
+        .set_landscape()
+        .set_print_fit_to_pages(1, 0);
     sheet.write_with_format(
         0,
         0,
@@ -252,7 +260,9 @@ fn environment(sheet: &mut Worksheet, manifest: &Manifest) -> Result<(), XlsxErr
     sheet
         .set_name("Environment")?
         .set_column_width(0, 32)?
-        .set_column_width(1, 100)?;
+        .set_column_width(1, 100)?
+        .set_landscape()
+        .set_print_fit_to_pages(1, 0);
     let seed = manifest.seed.to_string();
     let command = manifest.command.join(" ");
     let run = [

@@ -41,10 +41,16 @@ pub fn render(manifest: &Manifest, records: &[Record], styled: bool) -> String {
             word
         };
         let statement = wrap(&printable(&judgement.claim.text), 12);
+        let measured = judgement
+            .measured
+            .map(|interval| format!("{}: ", interval.text(&judgement.claim)));
+        let reason = printable(&format!("{}{}", measured.unwrap_or_default(), judgement.reason));
         text += &format!(
-            "{word} {statement}\n{:12}{}\n",
+            "{word} {statement}
+{:12}{}
+",
             "",
-            wrap(&printable(&judgement.reason), 12)
+            wrap(&reason, 12)
         );
     }
     let warnings = summary::warnings(manifest, records);

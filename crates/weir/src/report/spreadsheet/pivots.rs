@@ -71,6 +71,7 @@ pub(super) fn sheet(
         .set_name(&name)?
         .set_freeze_panes(TOP + 1, 1)?
         .set_column_width(0, 14)?;
+    sheet.set_landscape().set_print_fit_to_pages(1, 0);
     sheet.write_with_format(0, 0, cut(&headline.title), &title())?;
     let unit = columns::unit(&headline.column);
     sheet.write(
