@@ -59,7 +59,7 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     user::obtain_network_privilege()?;
     let stop = Stop::on_signals().context("watch for Ctrl-C")?;
     let queue = Queue::new(&plan.sweep);
-    limits::ensure_file_descriptors(queue.jobs * descriptors(&plan.sweep) + DESCRIPTORS_OF_THE_RUN)?;
+    limits::ensure_file_descriptors((queue.jobs * descriptors(&plan.sweep) + DESCRIPTORS_OF_THE_RUN) as u64)?;
 
     let mut manifest = manifest(plan, queue.total)?;
     let store = Store::create(&plan.dir)?;
