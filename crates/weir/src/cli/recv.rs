@@ -59,6 +59,7 @@ impl Recv {
         let receiver = Receiver::bind(&settings)?;
         eprintln!("listening on {} {}", settings.transport, receiver.local_addr());
         let report = receiver.run(&exchange, &stop);
+        self.warn_about_buffer(&report);
         if self.json {
             println!("{}", serde_json::to_string(&Summary::new(&settings, &report))?);
         } else {
@@ -73,6 +74,18 @@ impl Recv {
             );
         }
         Ok(Outcome::Done)
+    }
+
+    fn warn_about_buffer(&self, report: &ReceiveReport) {
+        if let (Some(asked), Some(granted)) = (self.receive_buffer, report.receive_buffer)
+            // The kernel grants twice what it is asked for, to make room for its own overhead.
+            && (granted as u64) < asked.bytes.saturating_mul(2)
+        {
+            let half = Size {
+                bytes: granted as u64 / 2,
+            };
+            eprintln!("weir: receive buffer: {half} instead of {asked} (raise net.core.rmem_max)");
+        }
     }
 
     fn settings(&self) -> ReceiverSettings {

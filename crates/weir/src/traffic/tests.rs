@@ -392,7 +392,8 @@ fn errors_say_what_to_do() {
     );
     assert_eq!(
         bind("192.0.2.1:9".parse().unwrap()),
-        "bind 192.0.2.1:9: cannot assign requested address (no interface has this address: `0.0.0.0` or `[::]` listens on all)"
+        "bind 192.0.2.1:9: cannot assign requested address \
+         (no interface has this address: `0.0.0.0` or `[::]` listens on all)"
     );
     let denied = TrafficError::Bind {
         address: "0.0.0.0:514".parse().unwrap(),
@@ -425,7 +426,9 @@ fn errors_say_what_to_do() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20))]
     #[test]
-    fn arbitrary_datagrams_never_harm(bytes in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..100), 0..20)) {
+    fn arbitrary_datagrams_never_harm(
+        bytes in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..100), 0..20),
+    ) {
         let boot = boot_id().unwrap();
         let mut datagrams = bytes;
         datagrams.push(datagram(Kind::Message, 0, boot).to_vec());
