@@ -166,6 +166,8 @@ fn play(role: &str) -> Command {
 }
 
 fn kill_9_of_the_owner_leaves_nothing() {
+    let mounts = || fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let before = mounts();
     // Half of the owners die while they start, at points spread over that time; half when everything runs.
     for round in 0..20u32 {
         let mut owner: Child = play("owner").stdout(Stdio::piped()).spawn().unwrap();
@@ -182,6 +184,7 @@ fn kill_9_of_the_owner_leaves_nothing() {
         // Every descendant holds the pipe, so its end is the end of them all.
         assert!(lines.all(|line| line.unwrap() == "all run"));
         assert_eq!(processes_in(network), Vec::<String>::new(), "round {round}");
+        assert_eq!(mounts(), before, "round {round}");
     }
 }
 

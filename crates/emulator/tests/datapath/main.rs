@@ -1,4 +1,6 @@
 //! Real traffic between two namespaces, through an emulator.
 
-mod carry;
+mod links;
 mod network;
+mod tcp;
+mod udp;

@@ -18,8 +18,6 @@ pub(crate) struct Network {
     middle: NetNs,
     ports: [u32; 2],
     path: Path,
-    /// Real traffic disturbs timing, so networks exist one at a time.
-    _turn: MutexGuard<'static, ()>,
 }
 
 /// A host: a namespace with one interface.
@@ -35,9 +33,18 @@ impl Host {
         self.ns.run(f).unwrap()
     }
 
-    /// The sum of the counters of /proc/net/`file` called `name`: `Udp` `InCsumErrors`.
+    /// A counter of this host's: `Udp` `InErrors`, `Udp6` `InErrors`.
     pub(crate) fn counter(&self, protocol: &str, name: &str) -> u64 {
-        let table = self.run(|| std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap());
+        let read =
+            |table: &str| self.run(|| std::fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap());
+        if protocol.ends_with('6') {
+            let table = read("snmp6");
+            let line = table
+                .lines()
+                .find(|line| line.split_whitespace().next() == Some(&format!("{protocol}{name}")));
+            return line.unwrap().split_whitespace().nth(1).unwrap().parse().unwrap();
+        }
+        let table = read("snmp");
         let lines: Vec<&str> = table
             .lines()
             .filter(|line| line.starts_with(&format!("{protocol}:")))
@@ -47,10 +54,14 @@ impl Host {
     }
 }
 
+/// Real traffic disturbs timing, so tests take turns.
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Makes the network; `None`, with a word about it, without the privilege to (a failure under `CI`).
 pub(crate) fn network(path: Path) -> Option<Network> {
-    static TURN: Mutex<()> = Mutex::new(());
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let middle = match NetNs::create() {
         Ok(ns) => ns,
         Err(error) if std::env::var_os("CI").is_none() => {
@@ -113,11 +124,17 @@ pub(crate) fn network(path: Path) -> Option<Network> {
         middle,
         ports,
         path,
-        _turn: turn,
     })
 }
 
 impl Network {
+    /// Sets the interface of host a or b down.
+    pub(crate) fn set_down(&self, host: &Host) {
+        let mut netlink = Netlink::open(&host.ns).unwrap();
+        let index = netlink.link("eth0").unwrap().index;
+        netlink.set_down(index).unwrap();
+    }
+
     /// Default settings for this network's path.
     pub(crate) fn settings(&self) -> Settings {
         Settings {
@@ -181,6 +198,11 @@ pub(crate) fn assert_sound(ledger: &Ledger) {
     assert_eq!(accidents, [0; 5], "{ledger:#?}");
 }
 
-fn plain_offloads(_ns: &NetNs) {
-    unimplemented!("needs crate kernel's offloads");
+fn plain_offloads(ns: &NetNs) {
+    let off = "-K eth0 tso off gso off tx-udp-segmentation off tx off";
+    let status = ns
+        .run(|| std::process::Command::new("ethtool").args(off.split(' ')).status())
+        .unwrap()
+        .unwrap();
+    assert!(status.success());
 }

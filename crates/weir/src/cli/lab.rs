@@ -9,7 +9,7 @@ use super::{Outcome, usage};
 use crate::lab::runner::{self, Plan};
 use crate::lab::scenario::{Jobs, Scenario};
 use crate::lab::{shell, sweep::Sweep};
-use crate::report;
+use crate::report::{self, store};
 use crate::units::Span;
 
 /// `weir lab`.
@@ -101,8 +101,9 @@ impl Lab {
                 Ok(Outcome::Program(status))
             }
             LabCommand::Report { dir } => {
-                let rendered = report::render(&dir)?;
-                println!("{}", rendered.html.display());
+                let (manifest, records) = (store::read_manifest(&dir)?, store::read_records(&dir)?);
+                let rendered = report::write_all(&dir, &manifest, &records)?;
+                println!("{}", rendered.page.display());
                 Ok(Outcome::Done)
             }
             LabCommand::Keep(Keep { document }) => {

@@ -45,6 +45,7 @@ struct Usage(anyhow::Error);
 /// Runs the command line and returns the exit status: 0 done, 1 failed, 2 usage or configuration, 3 a check did not
 /// hold.
 pub fn main() -> ExitCode {
+    weir_kernel::namespaces::process::init_if_asked();
     let outcome = match Cli::parse().command {
         Command::Lab(lab) => lab.run(),
         Command::Send(send) => send.run(),

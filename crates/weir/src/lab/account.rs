@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use weir_emulator::ledger::{DirectionReport, Ledger};
 use weir_emulator::model::{FlowTuple, Way};
+use weir_kernel::counters::Snmp;
 
 use super::cell::Measured;
 use super::network::LinkReading;
@@ -111,7 +112,7 @@ impl Account<'_> {
             + there.queue
             + there.emulator
             + there.in_flight
-            + receiver_host.udp_lost();
+            + udp_lost(receiver_host);
         Some(inflow as i64 - outflow as i64)
     }
 
@@ -240,7 +241,7 @@ impl Account<'_> {
         for &(index, way) in &topology.route {
             ledger.add_direction(topology, &self.measured.links[index], index, way);
         }
-        ledger.add("receiver host", "UDP errors and no port", "datagrams", receiver_host.udp_lost(), "/proc/net/snmp Udp");
+        ledger.add("receiver host", "UDP errors and no port", "datagrams", udp_lost(receiver_host), "/proc/net/snmp Udp");
         if let Some(drops) = received.socket_drops {
             ledger.add("receiver socket", "dropped", "datagrams", drops, "SK_MEMINFO_DROPS");
         }
@@ -440,6 +441,13 @@ fn in_flow_words(flow: &FlowTuple) -> String {
         }
         None => format!("{protocol} {} > {}", flow.source, flow.destination),
     }
+}
+
+/// Datagrams that reached the receiving host and no program: wrong checksums, full buffers, no such port. The namespace
+/// has carried nothing but the cell's traffic, so that its counters began at 0.
+fn udp_lost(host: &Snmp) -> u64 {
+    let count = |protocol, name| host.get(protocol, name).unwrap_or(0).unsigned_abs();
+    ["Udp", "Udp6"].into_iter().map(|protocol| count(protocol, "InErrors") + count(protocol, "NoPorts")).sum()
 }
 
 /// Without the noise of 1 - sqrt(1 - p) multiplied back.

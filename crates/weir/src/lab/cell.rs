@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nix::poll::{PollFd, PollFlags};
 use weir_emulator::datapath::{self, Emulator};
-use weir_kernel::counters::Snmp;
+use weir_kernel::counters::{self, Snmp};
 
 use super::heartbeat::{Heartbeat, Window};
 use super::network::{LinkReading, Network};
@@ -34,7 +34,6 @@ pub struct Bench {
 /// A cell that is about to run.
 pub struct Prepared<'a> {
     bench: &'a Bench,
-    cell: &'a Cell,
     network: Network<'a>,
     topology: Topology,
     sender: Sender,
@@ -91,7 +90,7 @@ impl<'a> Prepared<'a> {
         let receiver = network.namespace(topology.receiver).run(|| Receiver::bind(&receiver_settings))??;
         let sender_settings = sender_settings(scenario, listen, session);
         let sender = network.namespace(topology.sender).run(|| Sender::open(&sender_settings))??;
-        Ok(Prepared { bench, cell, network, topology, sender, receiver, exchange })
+        Ok(Prepared { bench, network, topology, sender, receiver, exchange })
     }
 
     /// The live counters.
@@ -116,11 +115,7 @@ impl<'a> Prepared<'a> {
         // Nothing new is sent from here on; what is under way takes the path's delay and a little.
         let patience = SETTLE + Duration::from_secs_f64(4.0 * self.topology.latency_ms() / 1e3);
         let links = self.network.settled(patience)?;
-        let receiver_host = self
-            .network
-            .namespace(self.topology.receiver)
-            .run(Snmp::read)?
-            .with_context(|| format!("cell {}", self.cell.name))?;
+        let receiver_host = counters::snmp(self.network.namespace(self.topology.receiver))?;
         Ok(Measured { topology: self.topology, sent, received, links, receiver_host, heartbeat })
     }
 }

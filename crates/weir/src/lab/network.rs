@@ -16,7 +16,7 @@ use weir_emulator::ledger::LinkReport;
 use weir_emulator::model::{Direction, Key, Way};
 use weir_kernel::links::{BridgeSettings, Index, LinkStatistics, MacAddress, Netlink, VethEnd};
 use weir_kernel::namespaces::NetNs;
-use weir_kernel::offloads;
+use weir_kernel::offloads::{Offload, Offloads};
 
 use super::topology::{Kind, Topology};
 
@@ -147,7 +147,10 @@ impl<'a> Network<'a> {
                 site.netlink.set_bridge(near, bridge)?;
             }
             if settings.path == datapath::Path::Packets {
-                site.ns.run(|| offloads::disable_segmentation(&name))??;
+                let mut offloads = Offloads::open(&site.ns)?;
+                for offload in LEFT_TO_HARDWARE {
+                    offloads.set(&name, offload, false)?;
+                }
             }
             ports.push(self.air.ns.run(|| Port::open(far, settings))??);
             self.air.netlink.set_up(far)?;
@@ -255,6 +258,14 @@ impl Joint {
         self.before as i64 - self.after as i64
     }
 }
+
+/// What a sender leaves to its interface, and the packet-by-packet emulator could not see.
+const LEFT_TO_HARDWARE: [Offload; 4] = [
+    Offload::TcpSegmentation,
+    Offload::UdpSegmentation,
+    Offload::GenericSegmentation,
+    Offload::SendChecksum,
+];
 
 /// A host's one interface.
 const HOST_INTERFACE: &str = "eth0";

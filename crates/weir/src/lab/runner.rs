@@ -1,6 +1,7 @@
 //! Drives the cells of a sweep, side by side, and leaves a result directory.
 
 use std::collections::VecDeque;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
@@ -58,7 +59,7 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     user::obtain_network_privilege()?;
     let stop = Stop::on_signals().context("watch for Ctrl-C")?;
     let queue = Queue::new(&plan.sweep);
-    limits::ensure_file_descriptors(queue.jobs * descriptors(&plan.sweep) + DESCRIPTORS_OF_THE_RUN)?;
+    limits::ensure_file_descriptors((queue.jobs * descriptors(&plan.sweep) + DESCRIPTORS_OF_THE_RUN) as u64)?;
 
     let mut manifest = manifest(plan, queue.total)?;
     let store = Store::create(&plan.dir)?;
@@ -76,11 +77,12 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     let records: Vec<Record> = records.into_iter().map(|(_, record)| record).collect();
     // What was measured is kept and shown, whatever else went wrong.
     let rendered = report::write_all(&plan.dir, &manifest, &records);
-    print!("{}", terminal::summary(&manifest, &records));
+    let styled = std::io::stdout().is_terminal();
+    print!("{}", terminal::render(&manifest, &records, styled));
     if let Some(error) = results.error {
         return Err(error);
     }
-    println!("{}", rendered?.html.display());
+    println!("{}", rendered?.page.display());
     Ok(Summary { dir: plan.dir.clone(), disturbed: records.iter().filter(|record| !record.row.valid).count(), interrupted })
 }
 

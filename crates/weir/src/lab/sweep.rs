@@ -193,10 +193,10 @@ fn cell(origin: &str, document: &Table, axes: &[Axis], values: Vec<usize>) -> Re
         [] => "single".to_owned(),
         chosen => chosen.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join("/"),
     };
-    let scenario = document
-        .try_into()
-        .map_err(|error| anyhow::anyhow!("{origin}: {}", one_line(&error)))
-        .with_context(|| format!("cell {name}"))?;
+    let scenario = serde_path_to_error::deserialize(document).map_err(|error| {
+        let (key, error) = (error.path().to_string(), error.into_inner());
+        anyhow::anyhow!("{origin}, cell {name}: {key}: {}", one_line(&error))
+    })?;
     Ok(Cell { name, axes: chosen, scenario })
 }
 
@@ -231,5 +231,89 @@ fn one_line(error: &toml::de::Error) -> String {
             }
         }
         _ => message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOCUMENT: &str = r#"
+name = "two"
+title = "Two hosts"
+
+[axes]
+"path.loss" = { from = "0%", to = "1%", step = "0.5%" }
+"traffic.transport" = ["udp", "tcp"]
+
+[hosts.a]
+addresses = ["10.0.0.1/24"]
+[hosts.b]
+addresses = ["10.0.0.2/24"]
+[links.l]
+ends = ["a", "b"]
+
+[traffic]
+from = "a"
+to = "b"
+port = 9
+transport = "udp"
+payload = "100B"
+interval = "10ms"
+"#;
+
+    fn names(overrides: &[(&str, &str)]) -> Vec<String> {
+        let overrides: Vec<_> = overrides.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        let sweep = Sweep::new("two.toml", DOCUMENT, &overrides).unwrap();
+        sweep.cells.into_iter().map(|cell| cell.name).collect()
+    }
+
+    fn error(document: &str, overrides: &[(&str, &str)]) -> String {
+        let overrides: Vec<_> = overrides.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        format!("{:#}", Sweep::new("two.toml", document, &overrides).unwrap_err())
+    }
+
+    #[test]
+    fn every_combination_is_a_cell_the_first_axis_slowest() {
+        assert_eq!(names(&[]), ["0%/udp", "0%/tcp", "0.5%/udp", "0.5%/tcp", "1%/udp", "1%/tcp"]);
+    }
+
+    #[test]
+    fn set_replaces_values_and_makes_and_ends_axes() {
+        assert_eq!(names(&[("path.loss", "5%")]), ["udp", "tcp"]);
+        assert_eq!(names(&[("path.loss", "5%"), ("traffic.transport", "tcp")]), ["single"]);
+        assert_eq!(
+            names(&[("path.loss", "5%"), ("traffic.transport", "tcp"), ("tcp.congestion", "cubic, reno")]),
+            ["cubic", "reno"]
+        );
+        assert_eq!(names(&[("path.loss", r#"["1%"]"#), ("traffic.transport", "udp")]), ["single"]);
+    }
+
+    #[test]
+    fn a_cell_has_the_values_of_its_axes() {
+        let sweep = Sweep::new("two.toml", DOCUMENT, &[("tcp.nodelay".into(), "true,false".into())]).unwrap();
+        let cell = &sweep.cells[1];
+        assert_eq!(cell.axes, [("path.loss", "0%"), ("traffic.transport", "udp"), ("tcp.nodelay", "false")].map(|(k, v)| (k.to_owned(), v.to_owned())));
+        assert!(!cell.scenario.tcp.nodelay && sweep.cells[0].scenario.tcp.nodelay);
+        // The document as it ran lays out into the same cells.
+        let again = Sweep::new("two.toml", &sweep.document.to_string(), &[]).unwrap();
+        assert_eq!(again.cells.len(), sweep.cells.len());
+    }
+
+    #[test]
+    fn mistakes_are_told_in_one_line() {
+        let cases = [
+            error(&DOCUMENT.replace("payload =", "paylod ="), &[]),
+            error(&DOCUMENT.replace("ends = ", "los = \"5%\"\nends = "), &[]),
+            error(&DOCUMENT.replace("\"100B\"", "\"100\""), &[]),
+            error(DOCUMENT, &[("path.loss", "120%")]),
+            error(DOCUMENT, &[("links.l.delya", "5ms")]),
+            error(DOCUMENT, &[("traffic.port.number", "5")]),
+            error(&DOCUMENT.replace("[\"udp\", \"tcp\"]", "[]"), &[]),
+            error(&DOCUMENT.replace("to = \"1%\"", "to = \"1ms\""), &[]),
+            error(&DOCUMENT.replace("[axes]", "[axes"), &[]),
+        ];
+        insta::assert_snapshot!(cases.join("\n"));
+        assert!(cases.iter().all(|case| !case.contains('\n')));
     }
 }

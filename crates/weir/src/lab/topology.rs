@@ -322,3 +322,60 @@ fn route(nodes: &[Node], links: &[Link], from: usize, to: usize) -> Result<Vec<(
     route.reverse();
     Ok(route)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::sweep::Sweep;
+
+    fn topology(change: impl Fn(&str) -> String) -> Result<Topology> {
+        let (_, text) = Scenario::find("telemetry")?;
+        let sweep = Sweep::new("telemetry.toml", &change(&text), &[])?;
+        let last = sweep.cells.last().context("telemetry has cells")?;
+        Topology::new(&last.scenario)
+    }
+
+    fn error(from: &str, to: &str) -> String {
+        let (_, text) = Scenario::find("telemetry").unwrap();
+        assert!(text.contains(from), "{from}");
+        format!("{:#}", topology(|text| text.replace(from, to)).unwrap_err())
+    }
+
+    #[test]
+    fn hops_multiply_to_the_loss_of_the_path() {
+        let topology = topology(str::to_owned).unwrap();
+        assert!((topology.loss() - 0.2).abs() < 1e-12);
+        let model::Loss::Bernoulli(each) = topology.links[0].impairments[0].loss else { panic!("{topology:?}") };
+        assert!((each - (1.0 - 0.8_f64.sqrt())).abs() < 1e-12);
+        assert_eq!(topology.links[0].impairments[0], topology.links[1].impairments[1]);
+    }
+
+    #[test]
+    fn the_route_crosses_switches_and_knows_its_ways() {
+        let topology = topology(str::to_owned).unwrap();
+        let route: Vec<_> =
+            topology.route.iter().map(|&(link, way)| (topology.links[link].name.as_str(), way)).collect();
+        assert_eq!(route, [("uplink", Way::Forward), ("downlink", Way::Forward)]);
+        assert_eq!(topology.neighbours(topology.sender), [topology.receiver]);
+    }
+
+    #[test]
+    fn mistakes_are_told_in_one_line() {
+        let mistakes = [
+            error("to = \"receiver\"", "to = \"reciever\""),
+            error("to = \"receiver\"", "to = \"s1\""),
+            error("to = \"receiver\"", "to = \"sender\""),
+            error("[switches.s1]", "[switches.s1]\n[switches.s2]"),
+            error("[path]", "[links.third]\nends = [\"s1\", \"s1\"]\n[path]"),
+            error("[path]", "[links.third]\nends = [\"s1\", \"sender\"]\n[path]"),
+            error("[path]", "[switches.s2]\n[links.third]\nends = [\"s1\", \"s2\"]\n[links.fourth]\nends = [\"s2\", \"s1\"]\n[path]"),
+            error("10.0.0.2/24", "10.0.0.1/24"),
+            error("ends = [\"sender\", \"s1\"]", "ends = [\"sender\", \"s1\"]\nloss = \"1%\""),
+            error("ends = [\"sender\", \"s1\"]", "ends = [\"sender\", \"s1\"]\nqueue = 5"),
+            error("ends = [\"sender\", \"s1\"]", "ends = [\"sender\", \"s1\"]\nmtu = 100"),
+            error("ends = [\"sender\", \"s1\"]", "ends = [\"sender\", \"s1\"]\nvariation = { order = \"keep\" }"),
+        ];
+        assert!(mistakes.iter().all(|mistake| !mistake.contains('\n')));
+        insta::assert_snapshot!(mistakes.join("\n"));
+    }
+}

@@ -20,7 +20,7 @@ const RIGHT: f64 = 28.0;
 const BOTTOM: f64 = 58.0;
 
 /// Blue, vermillion, green, purple, orange, sky, black.
-const COLOURS: [&str; 7] = [
+pub(super) const COLOURS: [&str; 7] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#333333",
 ];
 const INK: &str = "fill=\"#1f2328\"";
@@ -219,12 +219,12 @@ impl<'a> Drawing<'a> {
                 "published".into()
             };
             entry(svg, &name, &|svg, at| {
-                svg.diamond((at.0 + 10.0, at.1), 5.5, &hollow("#59636e"), "")
+                svg.diamond((at.0 + 10.0, at.1), 5.5, &hollow("#59636e"), "");
             });
         }
         if self.lines.iter().flat_map(|line| &line.points).any(|p| !p.valid) {
             entry(svg, "not valid", &|svg, at| {
-                svg.circle((at.0 + 10.0, at.1), 4.0, INVALID, "")
+                svg.circle((at.0 + 10.0, at.1), 4.0, INVALID, "");
             });
         }
         y
@@ -267,25 +267,22 @@ impl<'a> Drawing<'a> {
     }
 
     fn band(&self, svg: &mut Svg, frame: &Frame, line: &Line, colour: &str) {
-        let edges: Vec<((f64, f64), (f64, f64))> = line
-            .points
-            .iter()
-            .filter(|p| p.valid && self.place(frame, p.x, p.y).is_some())
-            .filter_map(|p| {
-                let x = frame.x(self.x.clamped(p.x));
-                p.interval
-                    .map(|(low, high)| ((x, frame.y(self.y.clamped(low))), (x, frame.y(self.y.clamped(high)))))
-            })
-            .collect();
-        if edges.len() > 1 && line.has_own_places() {
-            let there = edges.iter().map(|edge| edge.1);
-            let outline: Vec<(f64, f64)> = there.chain(edges.iter().rev().map(|edge| edge.0)).collect();
-            svg.path(&outline, true, &format!("fill=\"{colour}\" fill-opacity=\"0.16\""));
-        } else {
-            for (low, high) in edges {
-                let style = format!("stroke=\"{colour}\" stroke-width=\"1.5\" stroke-opacity=\"0.6\"");
-                svg.line(low, high, &style);
-                for (x, y) in [low, high] {
+        // A cell that is not valid breaks band and line.
+        for run in line.points.split(|p| !p.valid) {
+            let shown = run.iter().filter(|p| self.place(frame, p.x, p.y).is_some());
+            let ends = shown.filter_map(|p| Some((frame.x(self.x.clamped(p.x)), p.interval?)));
+            let at = |end| frame.y(self.y.clamped(end));
+            let edges: Vec<(f64, f64, f64)> = ends.map(|(x, (low, high))| (x, at(low), at(high))).collect();
+            if edges.len() > 1 && line.has_own_places() {
+                let there = edges.iter().map(|&(x, _, high)| (x, high));
+                let outline: Vec<(f64, f64)> = there.chain(edges.iter().rev().map(|&(x, low, _)| (x, low))).collect();
+                svg.path(&outline, true, &format!("fill=\"{colour}\" fill-opacity=\"0.16\""));
+                continue;
+            }
+            let style = format!("stroke=\"{colour}\" stroke-width=\"1.5\" stroke-opacity=\"0.6\"");
+            for (x, low, high) in edges {
+                svg.line((x, low), (x, high), &style);
+                for y in [low, high] {
                     svg.line((x - 4.0, y), (x + 4.0, y), &style);
                 }
             }
@@ -294,13 +291,14 @@ impl<'a> Drawing<'a> {
 
     fn line(&self, svg: &mut Svg, frame: &Frame, line: &Line, index: usize) {
         if line.has_own_places() {
-            let valid = line.points.iter().filter(|p| p.valid);
-            let through: Vec<(f64, f64)> = valid.filter_map(|p| self.place(frame, p.x, p.y)).collect();
-            svg.path(
-                &through,
-                false,
-                &format!("fill=\"none\" stroke-linejoin=\"round\" {}", stroke(index)),
-            );
+            for run in line.points.split(|p| !p.valid) {
+                let through: Vec<(f64, f64)> = run.iter().filter_map(|p| self.place(frame, p.x, p.y)).collect();
+                svg.path(
+                    &through,
+                    false,
+                    &format!("fill=\"none\" stroke-linejoin=\"round\" {}", stroke(index)),
+                );
+            }
         }
         for point in &line.points {
             let Some(at) = self.place(frame, point.x, point.y) else {

@@ -198,6 +198,19 @@ pub fn kind(name: &str) -> Kind {
     }
 }
 
+/// Names of all columns of a run: the fixed ones, then those that its first record adds.
+pub fn names(records: &[Record]) -> Vec<&str> {
+    let added = records
+        .first()
+        .map(|record| record.extra.as_slice())
+        .unwrap_or_default();
+    COLUMNS
+        .iter()
+        .map(|column| column.name)
+        .chain(added.iter().map(|(name, _)| name.as_str()))
+        .collect()
+}
+
 /// The fixed fields of a row, in the order of [`COLUMNS`].
 pub fn fields(row: &Row) -> [Field<'_>; 25] {
     let count = |n: u64| Field::Count(i64::try_from(n).unwrap_or(i64::MAX));

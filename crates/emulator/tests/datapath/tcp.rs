@@ -1,14 +1,13 @@
-//! What goes in comes out: contents, order, losses, delay, rate.
+//! TCP through the emulator: what goes in comes out, whatever happens on the way.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::mpsc;
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use weir_emulator::datapath::{Emulator, Path};
 use weir_emulator::model::{Impairments, Loss, QueueLimit, Rate, Reorder};
 
-use crate::network::{Network, assert_sound, network, settled};
+use crate::network::{Network, assert_sound, network, settled, turn};
 
 /// Numbers that no re-cut can hit by accident.
 fn contents(length: usize) -> Vec<u8> {
@@ -44,6 +43,7 @@ fn tcp(network: &Network, to: IpAddr, data: &[u8]) -> (Vec<u8>, Duration) {
 }
 
 fn tcp_is_byte_exact(impairments: &Impairments) {
+    let _turn = turn();
     let Some(network) = network(Path::Segments) else { return };
     let data = contents(8 << 20);
     for to in [network.b.v4, network.b.v6] {
