@@ -344,6 +344,30 @@ fn tells_duplicates_reordering_and_foreign_datagrams_apart() {
 }
 
 #[test]
+fn what_the_socket_buffer_cannot_hold_is_counted_by_the_kernel() {
+    let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
+    let receiver = Receiver::bind(&ReceiverSettings {
+        receive_buffer: Some(4096),
+        ..receiver(Transport::Udp)
+    })
+    .unwrap();
+    let socket = UdpSocket::bind(ANY).unwrap();
+    for number in 0..100 {
+        socket
+            .send_to(&datagram(Kind::Message, number, 1), receiver.local_addr())
+            .unwrap();
+    }
+    exchange.close(100, now());
+    let received = receiver.run(&exchange, &stop);
+    let delivered = received.main_session().unwrap().delivered;
+    assert!(delivered > 0 && delivered < 100);
+    assert_eq!(
+        (received.socket_drops, received.ended),
+        (Some(100 - delivered), Ended::Deadline)
+    );
+}
+
+#[test]
 fn claims_no_delay_across_machines() {
     let boot = boot_id().unwrap() ^ 1;
     let datagrams = [
