@@ -36,9 +36,9 @@ pub(super) struct Recv {
     /// End after this time, whatever has come [default: never].
     #[arg(long, value_name = "SPAN")]
     duration: Option<Span>,
-    /// End when nothing has come for this long since the last message; 0: never.
-    #[arg(long, value_name = "SPAN", default_value = "10s")]
-    idle_timeout: Span,
+    /// End when nothing has come for this long since the last message; 0: never [default: 10s, TCP: 2m].
+    #[arg(long, value_name = "SPAN")]
+    idle_timeout: Option<Span>,
     /// Count this session alone.
     #[arg(long)]
     session: Option<u16>,
@@ -89,6 +89,11 @@ impl Recv {
     }
 
     fn settings(&self) -> ReceiverSettings {
+        // Lost segments can keep a living TCP connection silent for a minute and more.
+        let idle = self.idle_timeout.unwrap_or(match self.transport {
+            Transport::Udp => Span::from_secs(10),
+            Transport::Tcp => Span::from_secs(120),
+        });
         ReceiverSettings {
             transport: self.transport,
             session: self.session,
@@ -97,7 +102,7 @@ impl Recv {
                 .map(|size| usize::try_from(size.bytes).unwrap_or(usize::MAX)),
             until: Until {
                 duration: self.duration.map(Span::duration),
-                idle: (self.idle_timeout != Span::default()).then(|| self.idle_timeout.duration()),
+                idle: (idle != Span::default()).then(|| idle.duration()),
                 announced: self.duration.is_none(),
                 ..Until::default()
             },
