@@ -36,9 +36,9 @@ pub(super) struct Recv {
     /// End after this time, whatever has come [default: never].
     #[arg(long, value_name = "SPAN")]
     duration: Option<Span>,
-    /// End when nothing has come for this long since the last message; 0: never.
-    #[arg(long, value_name = "SPAN", default_value = "10s")]
-    idle_timeout: Span,
+    /// End when nothing has come for this long since the last message; 0: never [default: 10s, TCP: 2m].
+    #[arg(long, value_name = "SPAN")]
+    idle_timeout: Option<Span>,
     /// Count this session alone.
     #[arg(long)]
     session: Option<u16>,
@@ -59,6 +59,7 @@ impl Recv {
         let receiver = Receiver::bind(&settings)?;
         eprintln!("listening on {} {}", settings.transport, receiver.local_addr());
         let report = receiver.run(&exchange, &stop);
+        self.warn_about_buffer(&report);
         if self.json {
             println!("{}", serde_json::to_string(&Summary::new(&settings, &report))?);
         } else {
@@ -75,7 +76,24 @@ impl Recv {
         Ok(Outcome::Done)
     }
 
+    fn warn_about_buffer(&self, report: &ReceiveReport) {
+        if let (Some(asked), Some(granted)) = (self.receive_buffer, report.receive_buffer)
+            // The kernel grants twice what it is asked for, to make room for its own overhead.
+            && (granted as u64) < asked.bytes.saturating_mul(2)
+        {
+            let half = Size {
+                bytes: granted as u64 / 2,
+            };
+            eprintln!("weir: receive buffer: {half} instead of {asked} (raise net.core.rmem_max)");
+        }
+    }
+
     fn settings(&self) -> ReceiverSettings {
+        // Lost segments can keep a living TCP connection silent for a minute and more.
+        let idle = self.idle_timeout.unwrap_or(match self.transport {
+            Transport::Udp => Span::from_secs(10),
+            Transport::Tcp => Span::from_secs(120),
+        });
         ReceiverSettings {
             transport: self.transport,
             session: self.session,
@@ -84,7 +102,7 @@ impl Recv {
                 .map(|size| usize::try_from(size.bytes).unwrap_or(usize::MAX)),
             until: Until {
                 duration: self.duration.map(Span::duration),
-                idle: (self.idle_timeout != Span::default()).then(|| self.idle_timeout.duration()),
+                idle: (idle != Span::default()).then(|| idle.duration()),
                 announced: self.duration.is_none(),
                 ..Until::default()
             },
