@@ -1,1 +1,139 @@
 //! Real frames between two interfaces, by packet sockets, in real time.
+//!
+//! ```text
+//!  host a          emulator's namespace                          host b
+//!  veth ---- Port a ==> parse -> model -> queue ==> Port b ---- veth      (forward)
+//!  veth ---- Port a <== queue <- model <- parse <== Port b ---- veth      (backward)
+//! ```
+//! A [`Port`] is a packet socket on one interface; an [`Emulator`] is one thread that drives any number of links, each
+//! between two ports. Frames are copied out of the kernel at once, so that the socket buffer only bridges the thread's
+//! own scheduling; what waits for its release waits in slots of the thread's pool.
+//!
+//! Time is logical: a packet's release is the kernel's arrival stamp plus what the model says. How late the thread runs
+//! delays single packets but never adds up along a path, and is recorded as lateness.
+//!
+//! With [`Path::Segments`] the hosts keep their segmentation offloads: a super-packet crosses the emulator as one frame,
+//! yet every decision is made for each of its segments. What survives leaves in runs of adjacent segments, each a
+//! super-packet of its own whose headers are mended (see `cut`). A run leaves when its last segment is released: no
+//! segment is ever early, and none is held back for its companions by more than [`Settings::run_span`]. Lateness counts
+//! from the release of a run's *first* packet, so this holding back shows in the histogram.
+
+mod clock;
+mod cut;
+mod direction;
+mod emulator;
+mod frame;
+mod pool;
+mod port;
+mod queue;
+mod sys;
+mod worker;
+
+use std::io;
+use std::time::Duration;
+
+pub use emulator::{Emulator, LinkId, LinkPorts};
+pub use port::Port;
+
+/// How frames cross the emulator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Path {
+    /// Super-packets cross whole where the model lets them (`PACKET_VNET_HDR`); hosts keep their offloads. Fast.
+    #[default]
+    Segments,
+    /// One packet a frame. The host ends must have TSO, GSO, UDP segmentation and transmit checksumming switched off:
+    /// what they would leave to hardware, this path cannot see.
+    Packets,
+}
+
+/// How ports are opened and how an emulator thread runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How frames cross the emulator.
+    pub path: Path,
+    /// Busy-wait for the last [`Settings::spin_span`] before a release: exact to microseconds, for up to a core.
+    pub spin: bool,
+    /// How long before a release busy-waiting starts.
+    pub spin_span: Duration,
+    /// Frames in one system call, 1 to 64.
+    pub batch: usize,
+    /// Wanted size of each port's socket buffer, bytes. Without CAP_NET_ADMIN in the initial user namespace the kernel
+    /// caps it at `net.core.rmem_max`; [`Port::receive_buffer`] tells what was granted.
+    pub receive_buffer: usize,
+    /// Limit of what one thread's packets may occupy while they wait for their release, bytes.
+    pub pool_bytes: usize,
+    /// By how much the releases of segments that leave in one run may differ.
+    pub run_span: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            path: Path::Segments,
+            spin: false,
+            spin_span: Duration::from_micros(60),
+            batch: 64,
+            receive_buffer: 64 << 20,
+            pool_bytes: 1 << 30,
+            run_span: Duration::from_micros(200),
+        }
+    }
+}
+
+/// What can go wrong while links are set up or asked about. Carrying frames does not fail; it counts (see
+/// [`crate::ledger`]).
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The socket could not be made.
+    #[error("open packet socket on interface {ifindex}: {source}{hint}")]
+    Open {
+        /// The interface's index in its namespace.
+        ifindex: u32,
+        /// What the kernel said.
+        source: io::Error,
+        /// What to do about it; may be empty.
+        hint: &'static str,
+    },
+    /// A socket option was refused.
+    #[error("set {option} on the packet socket of interface {ifindex}: {source}")]
+    Option {
+        /// The interface's index in its namespace.
+        ifindex: u32,
+        /// The option's name.
+        option: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The thread or its descriptors could not be made.
+    #[error("start emulator thread: {operation}: {source}")]
+    Spawn {
+        /// What was tried.
+        operation: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A port could not be watched.
+    #[error("attach link {link}: watch its ports: {source}")]
+    Attach {
+        /// The link's name.
+        link: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The port was opened for another path than the emulator's.
+    #[error("attach link {link}: its ports were opened for the path {port:?}, the emulator runs {emulator:?}")]
+    PathMismatch {
+        /// The link's name.
+        link: String,
+        /// The ports' path.
+        port: Path,
+        /// The emulator's path.
+        emulator: Path,
+    },
+    /// No such link is attached.
+    #[error("link {0:?} is not attached to this emulator")]
+    UnknownLink(LinkId),
+    /// The thread has ended, which only a fault in it can cause.
+    #[error("the emulator thread has ended unexpectedly: {0}")]
+    Stopped(String),
+}

@@ -6,8 +6,25 @@
 //! Every random choice is a function of (seed, link, direction, flow, packet index), the index counting the IP packets
 //! of one flow in one direction. Time plays no part in it, so the same traffic meets the same losses again.
 
+mod delay;
+mod direction;
+mod flows;
+mod identity;
+mod loss;
+mod random;
+mod shaper;
+#[cfg(test)]
+mod tests;
+mod validate;
+
 use std::net::IpAddr;
 use std::time::Duration;
+
+pub use direction::Direction;
+pub use flows::FlowHandle;
+pub use identity::FlowIdentity;
+pub use shaper::Waiting;
+pub use validate::InvalidImpairment;
 
 /// Nanoseconds on the virtual clock (in the data path: CLOCK_MONOTONIC).
 pub type Nanos = u64;
@@ -28,9 +45,10 @@ pub struct Impairments {
     pub rate: Option<Rate>,
     /// What may wait for the shaper; without a rate it never fills.
     pub queue: QueueLimit,
-    /// Share of packets that are delivered twice.
+    /// Share of packets that are delivered twice. The copy takes its place in queue and rate right behind the original,
+    /// and has a delay variation and reordering of its own; it is not made if the queue has no room for it.
     pub duplicate: Probability,
-    /// Share of packets that get one bit flipped.
+    /// Share of packets that get one bit flipped; copies stay intact.
     pub corrupt: Probability,
     /// Share of packets that are held back so that later ones overtake them.
     pub reorder: Option<Reorder>,
@@ -58,6 +76,20 @@ pub enum Loss {
     },
     /// Exactly these packets of every flow, by index from 0.
     List(Vec<u64>),
+}
+
+impl Loss {
+    /// Share of packets lost in the long run. An explicit list is finite: 0.
+    pub fn mean(&self) -> Probability {
+        match *self {
+            Loss::None | Loss::List(_) => 0.0,
+            Loss::Bernoulli(loss) => loss,
+            Loss::GilbertElliott { to_bad, to_good, good, bad } if to_bad + to_good > 0.0 => {
+                (to_good * good + to_bad * bad) / (to_bad + to_good)
+            }
+            Loss::GilbertElliott { good, .. } => good,
+        }
+    }
 }
 
 /// Random addition to the delay.
@@ -100,6 +132,7 @@ pub struct Reorder {
 }
 
 /// Token bucket: `bits_per_second` on the long run, up to `burst_bytes` at once. Bytes count from the IP header on.
+/// A packet leaves when it starts to be sent: only those behind it wait for its time on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Long-run rate.
@@ -158,6 +191,10 @@ pub struct FlowTuple {
 pub struct FlowDrops {
     /// The flow's headers.
     pub flow: FlowTuple,
+    /// By what the flow is known in every run.
+    pub identity: FlowIdentity,
+    /// Whether all flows past the flow table's bound are this one; `flow` and `identity` are the first one's.
+    pub shared: bool,
     /// Packets of this flow seen so far.
     pub packets: u64,
     /// Indexes of dropped packets, ascending; the list ends early where `complete` is false.
@@ -175,9 +212,9 @@ pub enum Decision {
     Pass {
         /// When.
         release: Nanos,
-        /// Flip one bit; the number chooses which (modulo the packet's bits behind the IP header).
+        /// Flip one bit, but not in the copy; the number chooses which (modulo the packet's bits behind the IP header).
         corrupt: Option<u64>,
-        /// When its copy leaves, if it has one.
+        /// When its copy leaves, if it has one. Only such a copy counts as duplicated.
         copy: Option<Nanos>,
     },
 }

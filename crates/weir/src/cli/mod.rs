@@ -1,6 +1,68 @@
-//! The command line: flags, then validated settings, then a room.
+//! The command line: flags, then validated settings, then a room. One file a subcommand.
 
-/// Runs the command line and returns the exit status.
-pub fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+mod lab;
+mod recv;
+mod send;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Carries, splits, measures and explains real-time telemetry over UDP.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, propagate_version = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run experiments in an emulated network on this machine.
+    Lab(lab::Lab),
+    /// Send numbered, timestamped messages over UDP or TCP.
+    Send(send::Send),
+    /// Receive them, and tell what was lost and how late the rest was.
+    Recv(recv::Recv),
+}
+
+/// How a command ended that could do its job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// All is well.
+    Done,
+    /// An assertion or a check did not hold.
+    Unmet,
+    /// The exit status of a program that was run for the user.
+    Program(u8),
+}
+
+/// A mistake in flags or configuration, exit status 2. Everything else that fails is exit status 1.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:#}")]
+struct Usage(anyhow::Error);
+
+/// Runs the command line and returns the exit status: 0 done, 1 failed, 2 usage or configuration, 3 a check did not
+/// hold.
+pub fn main() -> ExitCode {
+    weir_kernel::namespaces::process::init_if_asked();
+    let outcome = match Cli::parse().command {
+        Command::Lab(lab) => lab.run(),
+        Command::Send(send) => send.run(),
+        Command::Recv(recv) => recv.run(),
+    };
+    match outcome {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Unmet) => ExitCode::from(3),
+        Ok(Outcome::Program(status)) => ExitCode::from(status),
+        Err(error) => {
+            eprintln!("weir: {error:#}");
+            ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+        }
+    }
+}
+
+/// Marks the errors of a result as the user's mistake.
+fn usage<T>(result: anyhow::Result<T>) -> anyhow::Result<T> {
+    result.map_err(|error| Usage(error).into())
 }

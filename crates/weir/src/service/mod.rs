@@ -1,1 +1,3 @@
-//! service
+//! What every long-running room needs: an orderly way to stop.
+
+pub mod stop;

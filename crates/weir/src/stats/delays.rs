@@ -31,6 +31,23 @@ impl Default for Distribution {
     }
 }
 
+/// The sum is that of the histogram's buckets, exact to its digits.
+impl From<&Histogram<u64>> for Distribution {
+    fn from(recorded: &Histogram<u64>) -> Self {
+        let mut all = Self::new();
+        for bucket in recorded.iter_recorded() {
+            let ns = bucket.value_iterated_to().min(recorded.max());
+            all.histogram.saturating_record_n(ns, bucket.count_at_value());
+            all.n += bucket.count_at_value();
+            all.sum += u128::from(ns) * u128::from(bucket.count_at_value());
+        }
+        if all.n > 0 {
+            (all.min, all.max) = (recorded.min(), recorded.max());
+        }
+        all
+    }
+}
+
 impl Distribution {
     /// An empty sample.
     pub fn new() -> Self {

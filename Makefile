@@ -1,0 +1,42 @@
+# run: build and do the main job. test: everything CI does. bench: against peers. deps: the peers, from Debian.
+.PHONY: run build test lint deps bench fuzz clean
+
+CARGO ?= cargo
+SCENARIO ?= telemetry
+
+run: build
+	target/release/weir lab run $(SCENARIO) $(ARGS)
+
+build:
+	$(CARGO) build --release --locked
+
+# The namespace tests measure time: they have the machine to themselves, one after another.
+test: deps
+	$(CARGO) test --workspace --locked --lib --bins
+	$(CARGO) test --workspace --locked --tests -- --test-threads=1
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+# Real peers that tests and benchmarks talk to; without the right to install, tests that miss one say so and are skipped.
+PEERS = iperf3 nftables python3
+deps:
+	@missing=""; for p in iperf3:iperf3 nft:nftables python3:python3; do \
+	    PATH=$$PATH:/usr/sbin command -v $${p%%:*} >/dev/null || missing="$$missing $${p##*:}"; done; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ]; then sudo=""; elif sudo -n true 2>/dev/null; then sudo="sudo -n"; \
+	else echo "deps: no right to install$$missing; tests that need them are skipped"; exit 0; fi; \
+	if command -v apt-get >/dev/null; then $$sudo apt-get update -qq && \
+	    DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	else echo "deps: install these for all tests:$$missing"; fi
+
+bench: build
+	$(CARGO) run --release --locked -p bench-emulator
+
+fuzz:
+	cd fuzz && for target in $$($(CARGO) +nightly fuzz list); do \
+	    $(CARGO) +nightly fuzz run $$target -- -max_total_time=60 || exit 1; done
+
+clean:
+	$(CARGO) clean

@@ -1,0 +1,396 @@
+//! One direction of a link: frames in, decisions, frames out, and the account of it.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+
+use hdrhistogram::Histogram;
+
+use super::clock::Clock;
+use super::cut::{self, Run};
+use super::frame::{self, Content, Layout, MAX_HEADERS, VNET};
+use super::pool::{Pool, Slot};
+use super::queue::{Entry, ReleaseQueue};
+use super::sys::batch::{self, MAX_BATCH, ReceiveBatch};
+use crate::ledger::{DirectionReport, Ledger};
+use crate::model::{self, Cause, Decision, Nanos};
+
+/// How often a frame that the kernel has no room for is offered again, and after which time.
+const ATTEMPTS: u32 = 20;
+const RETRY: Nanos = 50_000;
+/// Lateness is recorded up to this, with two significant digits.
+const MAX_LATENESS: Nanos = 60_000_000_000;
+
+/// One direction of a link.
+pub(super) struct Direction {
+    model: model::Direction,
+    queue: ReleaseQueue,
+    /// Due, and not yet taken by the kernel.
+    outbox: VecDeque<Entry>,
+    /// How often the first of the outbox was refused for want of room.
+    refusals: u32,
+    retry_at: Nanos,
+    last_arrival: Nanos,
+    ledger: Ledger,
+    lateness: Histogram<u64>,
+}
+
+/// What an emulator thread lends to its directions.
+pub(super) struct Tools {
+    pub(super) pool: Pool,
+    pub(super) inbox: ReceiveBatch,
+    /// Headers of the runs being sent.
+    pub(super) headers: Box<[[u8; MAX_HEADERS]; MAX_BATCH]>,
+    /// Frames to send in one call.
+    pub(super) batch: usize,
+    /// How far the releases within a run may be apart.
+    pub(super) run_span: Nanos,
+    /// Whether ports carry virtio headers.
+    pub(super) vnet: bool,
+}
+
+impl Direction {
+    pub(super) fn new(model: model::Direction) -> Self {
+        Self {
+            model,
+            queue: ReleaseQueue::default(),
+            outbox: VecDeque::new(),
+            refusals: 0,
+            retry_at: 0,
+            last_arrival: 0,
+            ledger: Ledger::default(),
+            lateness: new_histogram(),
+        }
+    }
+
+    /// When there is something to do next.
+    pub(super) fn next(&self) -> Option<Nanos> {
+        if self.outbox.is_empty() {
+            self.queue.next()
+        } else {
+            Some(self.retry_at)
+        }
+    }
+
+    /// Counts a frame that the kernel could not hand over.
+    pub(super) fn count_malformed(&mut self) {
+        self.ledger.frames_received += 1;
+        self.ledger.received += 1;
+        self.ledger.malformed += 1;
+    }
+
+    /// Decides about the frame at `index` of the inbox.
+    pub(super) fn accept(&mut self, index: usize, arrival: Nanos, tools: &mut Tools) {
+        let message = tools.inbox.message(index);
+        let length = message.length + if tools.vnet { 0 } else { VNET };
+        let buffer = &tools.inbox.slot(index)[..length];
+        let frame = match frame::parse(buffer) {
+            Ok(frame) if !message.truncated => frame,
+            _ => return self.count_malformed(),
+        };
+        let layout = frame.layout;
+        let packets = layout.packets();
+        self.ledger.frames_received += 1;
+        self.ledger.received += u64::from(packets);
+        self.ledger.received_bytes += u64::from(layout.bytes());
+        // Processors stamp for themselves; a frame is not held to be older than the one received before it.
+        let arrival = arrival.max(self.last_arrival);
+        self.last_arrival = arrival;
+
+        let mut incoming = Incoming {
+            index,
+            length,
+            layout,
+            kept: None,
+            tools,
+        };
+        match frame.content {
+            Content::Control => {
+                self.ledger.control += 1;
+                let release = self.model.control(arrival);
+                self.enqueue(&mut incoming, Run { first: 0, count: 1 }, release, release);
+            }
+            Content::Flow(tuple) => {
+                let flow = self.model.flow(&tuple);
+                let whole = if packets > 1 {
+                    self.model.pass_run(flow, arrival, packets)
+                } else {
+                    None
+                };
+                match whole {
+                    Some(release) => {
+                        self.enqueue(
+                            &mut incoming,
+                            Run {
+                                first: 0,
+                                count: packets,
+                            },
+                            release,
+                            release,
+                        );
+                    }
+                    None => self.decide(flow, arrival, &mut incoming),
+                }
+            }
+        }
+        if let Some(slot) = incoming.kept {
+            tools.pool.give(slot);
+        }
+    }
+
+    /// Sends what is due, at most one batch.
+    pub(super) fn send(&mut self, port: BorrowedFd<'_>, clock: &mut Clock, tools: &mut Tools) {
+        let mut now = clock.tick();
+        while self.outbox.len() < tools.batch {
+            match self.queue.pop(now) {
+                Some(entry) => self.outbox.push_back(entry),
+                None => break,
+            }
+        }
+        while !self.outbox.is_empty() {
+            match self.offer(port, tools) {
+                Ok(taken) => {
+                    self.refusals = 0;
+                    // The frames of a call are taken to leave evenly spread over its time.
+                    let (began, each) = (
+                        now,
+                        if taken > 1 {
+                            (clock.tick() - now) / taken as Nanos
+                        } else {
+                            0
+                        },
+                    );
+                    for at in 0..taken as Nanos {
+                        self.finish(Some(began + at * each), tools);
+                    }
+                    now = began + taken as Nanos * each;
+                }
+                Err(error) => {
+                    if is_want_of_room(&error) && self.refusals < ATTEMPTS {
+                        self.refusals += 1;
+                        self.retry_at = now + RETRY;
+                        return;
+                    }
+                    // Once patience has run out it stays so, until a frame gets through.
+                    self.finish(None, tools);
+                }
+            }
+        }
+    }
+
+    /// The account so far.
+    pub(super) fn report(&self, socket_dropped_frames: u64) -> DirectionReport {
+        let waiting = self.queue.iter().chain(&self.outbox);
+        let ledger = Ledger {
+            in_flight: waiting.map(|entry| u64::from(entry.packets)).sum(),
+            unlisted_flows: self.model.unlisted_flows(),
+            socket_dropped_frames,
+            ..self.ledger
+        };
+        DirectionReport {
+            ledger,
+            drops: self.model.drops(),
+            lateness: self.lateness.clone(),
+        }
+    }
+
+    /// Gives back every slot.
+    pub(super) fn clear(&mut self, pool: &mut Pool) {
+        while let Some(entry) = self.outbox.pop_front().or_else(|| self.queue.pop(Nanos::MAX)) {
+            pool.give(entry.slot);
+        }
+    }
+
+    /// Asks the model about every packet of a frame and queues what passes, in runs as long as possible.
+    fn decide(&mut self, flow: model::FlowHandle, arrival: Nanos, incoming: &mut Incoming<'_>) {
+        let mut open: Option<(Run, Nanos, Nanos)> = None;
+        for index in 0..incoming.layout.packets() {
+            let single = Run { first: index, count: 1 };
+            let decision = self.model.decide(flow, arrival, incoming.layout.bytes_of(index, 1));
+            let passes = match decision {
+                Decision::Pass {
+                    release, corrupt: None, ..
+                } => Some(release),
+                _ => None,
+            };
+            open = match (open, passes) {
+                (Some((run, due, last)), Some(release))
+                    if release >= last && release - due <= incoming.tools.run_span =>
+                {
+                    Some((
+                        Run {
+                            count: run.count + 1,
+                            ..run
+                        },
+                        due,
+                        release,
+                    ))
+                }
+                (ended, passes) => {
+                    if let Some((run, due, last)) = ended {
+                        self.enqueue(incoming, run, due, last);
+                    }
+                    passes.map(|release| (single, release, release))
+                }
+            };
+            match decision {
+                Decision::Drop(Cause::Loss) => self.ledger.lost += 1,
+                Decision::Drop(Cause::Queue) => self.ledger.queue_dropped += 1,
+                Decision::Pass { release, corrupt, copy } => {
+                    if let Some(choice) = corrupt {
+                        self.enqueue_corrupted(incoming, index, choice, release);
+                    }
+                    if let Some(release) = copy {
+                        self.ledger.duplicated += 1;
+                        self.enqueue(incoming, single, release, release);
+                    }
+                }
+            }
+        }
+        if let Some((run, due, last)) = open {
+            self.enqueue(incoming, run, due, last);
+        }
+    }
+
+    fn enqueue(&mut self, incoming: &mut Incoming<'_>, run: Run, due: Nanos, release: Nanos) {
+        let layout = incoming.layout;
+        let Some(slot) = incoming.keep() else {
+            self.ledger.buffer_dropped += u64::from(run.count);
+            return;
+        };
+        self.queue.push(Entry {
+            release,
+            due,
+            slot,
+            length: incoming.length as u32,
+            run: if run.count == layout.packets() {
+                None
+            } else {
+                Some((layout, run))
+            },
+            packets: run.count,
+            bytes: layout.bytes_of(run.first, run.count),
+            corrupted: false,
+        });
+    }
+
+    /// Queues one packet with a flipped bit, in a slot of its own.
+    fn enqueue_corrupted(&mut self, incoming: &mut Incoming<'_>, index: u32, choice: u64, release: Nanos) {
+        let layout = incoming.layout;
+        let bytes = layout.bytes_of(index, 1);
+        let whole = frame::IP + bytes as usize;
+        let Some(mut slot) = incoming.tools.pool.take(whole) else {
+            self.ledger.buffer_dropped += 1;
+            return;
+        };
+        let written = Rc::get_mut(&mut slot).and_then(|out| {
+            let length = cut::packet(incoming.buffer(), &layout, index, out)?;
+            cut::flip_bit(&mut out[..length], &layout, choice);
+            Some(length)
+        });
+        let Some(length) = written else {
+            self.ledger.buffer_dropped += 1;
+            return;
+        };
+        self.queue.push(Entry {
+            release,
+            due: release,
+            slot,
+            length: length as u32,
+            run: None,
+            packets: 1,
+            bytes,
+            corrupted: true,
+        });
+    }
+
+    /// Offers the outbox to the kernel; returns how many frames it took.
+    fn offer(&self, port: BorrowedFd<'_>, tools: &mut Tools) -> io::Result<usize> {
+        let mut frames = [[IoSlice::new(&[]); 2]; MAX_BATCH];
+        let skipped = if tools.vnet { 0 } else { VNET };
+        let mut count = 0;
+        for ((entry, headers), frame) in self.outbox.iter().zip(tools.headers.iter_mut()).zip(&mut frames) {
+            let buffer = &entry.slot[..entry.length as usize];
+            *frame = match &entry.run {
+                None => [IoSlice::new(&buffer[skipped..]), IoSlice::new(&[])],
+                Some((layout, run)) => {
+                    let length = cut::headers(buffer, layout, *run, headers);
+                    [
+                        IoSlice::new(&headers[skipped..length]),
+                        IoSlice::new(&buffer[layout.payload_of(run.first, run.count)]),
+                    ]
+                }
+            };
+            count += 1;
+        }
+        batch::send(port, &frames[..count])
+    }
+
+    /// Accounts for the first of the outbox, which left at that time or not at all, and gives its slot back.
+    fn finish(&mut self, left: Option<Nanos>, tools: &mut Tools) {
+        let Some(entry) = self.outbox.pop_front() else { return };
+        let packets = u64::from(entry.packets);
+        if let Some(left) = left {
+            self.ledger.frames_delivered += 1;
+            self.ledger.delivered += packets;
+            self.ledger.delivered_bytes += u64::from(entry.bytes);
+            self.ledger.corrupted += u64::from(entry.corrupted);
+            self.lateness.saturating_record(left.saturating_sub(entry.due));
+        } else {
+            self.ledger.send_failed += packets;
+        }
+        tools.pool.give(entry.slot);
+    }
+}
+
+/// A frame in the inbox that may have to be kept.
+struct Incoming<'a> {
+    index: usize,
+    length: usize,
+    layout: Layout,
+    kept: Option<Slot>,
+    tools: &'a mut Tools,
+}
+
+impl Incoming<'_> {
+    fn buffer(&self) -> &[u8] {
+        let slot = self
+            .kept
+            .as_deref()
+            .unwrap_or_else(|| self.tools.inbox.slot(self.index));
+        &slot[..self.length]
+    }
+
+    /// A further hold on the frame's bytes; `None` when there is no memory left.
+    fn keep(&mut self) -> Option<Slot> {
+        if self.kept.is_none() {
+            let mut slot = self.tools.pool.take(self.length)?;
+            if slot.len() < self.tools.inbox.slot(self.index).len() {
+                Rc::get_mut(&mut slot)?[..self.length].copy_from_slice(self.buffer());
+            } else {
+                slot = self.tools.inbox.exchange(self.index, slot);
+            }
+            self.kept = Some(slot);
+        }
+        self.kept.clone()
+    }
+}
+
+fn is_want_of_room(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENOBUFS | libc::EAGAIN | libc::ENOMEM | libc::EINTR)
+    )
+}
+
+fn new_histogram() -> Histogram<u64> {
+    let mut histogram = Histogram::new_with_bounds(1, MAX_LATENESS, 2).unwrap_or_else(|_| unreachable_bounds());
+    histogram.auto(false);
+    histogram
+}
+
+/// The bounds above are constants that the constructor accepts.
+fn unreachable_bounds() -> Histogram<u64> {
+    unreachable!("1 to 60 s with two digits is a valid histogram")
+}

@@ -1,0 +1,81 @@
+//! A packet socket on one interface.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use super::sys::socket;
+use super::{Error, Path, Settings};
+
+/// A packet socket on one interface. It sees what arrives there, and what is sent through it leaves there.
+#[derive(Debug)]
+pub struct Port {
+    socket: OwnedFd,
+    receive_buffer: usize,
+    path: Path,
+    dropped_frames: u64,
+}
+
+impl Port {
+    /// Opens a packet socket on the interface `ifindex` of the calling thread's network namespace. From then on frames
+    /// collect in the socket's buffer, so attach it to an emulator soon.
+    ///
+    /// # Errors
+    /// Without CAP_NET_RAW over the namespace, when the interface does not exist or no descriptor is left.
+    pub fn open(ifindex: u32, settings: &Settings) -> Result<Self, Error> {
+        let open = |source: io::Error| {
+            let hint = match source.raw_os_error() {
+                Some(libc::EPERM) => " (needs CAP_NET_RAW over the network namespace)",
+                Some(libc::EMFILE) => " (raise the limit of open files: ulimit -n)",
+                Some(libc::ENODEV | libc::ENXIO) => " (no such interface in this network namespace)",
+                _ => "",
+            };
+            Error::Open { ifindex, source, hint }
+        };
+        let option = |option| {
+            move |source| Error::Option {
+                ifindex,
+                option,
+                source,
+            }
+        };
+
+        let socket = socket::create().map_err(open)?;
+        let fd = socket.as_fd();
+        socket::set_packet_option(fd, libc::PACKET_IGNORE_OUTGOING, 1).map_err(option("PACKET_IGNORE_OUTGOING"))?;
+        socket::set_packet_option(fd, libc::PACKET_QDISC_BYPASS, 1).map_err(option("PACKET_QDISC_BYPASS"))?;
+        if settings.path == Path::Segments {
+            socket::set_packet_option(fd, libc::PACKET_VNET_HDR, 1).map_err(option("PACKET_VNET_HDR"))?;
+        }
+        socket::stamp_arrivals(fd).map_err(option("SO_TIMESTAMPNS"))?;
+        let receive_buffer = socket::grow_buffers(fd, settings.receive_buffer).map_err(option("SO_RCVBUF"))?;
+        // Frames come from here on.
+        socket::bind(fd, ifindex).map_err(open)?;
+        Ok(Self {
+            socket,
+            receive_buffer,
+            path: settings.path,
+            dropped_frames: 0,
+        })
+    }
+
+    /// Size of the socket's receive buffer as granted, bytes of kernel memory (a full-sized frame takes about 2 KiB).
+    pub fn receive_buffer(&self) -> usize {
+        self.receive_buffer
+    }
+
+    /// How frames cross this port.
+    pub fn path(&self) -> Path {
+        self.path
+    }
+
+    /// Frames the kernel dropped so far because the socket's buffer was full (packet(7), PACKET_STATISTICS: reading
+    /// resets the kernel's counter, so they are summed up here).
+    pub(super) fn dropped_frames(&mut self) -> u64 {
+        self.dropped_frames += u64::from(socket::take_drops(self.socket.as_fd()).unwrap_or(0));
+        self.dropped_frames
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

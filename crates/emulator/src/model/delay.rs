@@ -1,0 +1,127 @@
+//! From the shaper to the far end: constant delay, its variation, and reordering.
+
+use std::f64::consts::TAU;
+use std::time::Duration;
+
+use super::random::{Chance, Purpose, StreamKey, unit};
+use super::{Distribution, Impairments, Nanos, Order};
+
+/// Says when a packet that left the shaper reaches the far end.
+#[derive(Clone, Debug)]
+pub(super) struct Delay {
+    constant: Nanos,
+    variation: Option<Distribution>,
+    /// Packets may not overtake one another, but for those that `hold` picks.
+    in_order: bool,
+    hold: Chance,
+    hold_by: Nanos,
+    /// Latest release so far, time on hold not included.
+    latest: Nanos,
+}
+
+/// A packet, or the copy that the duplication made of it: each has its own draws.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Edition {
+    Original,
+    Copy,
+}
+
+impl Delay {
+    pub(super) fn new(impairments: &Impairments) -> Self {
+        let variation = impairments
+            .variation
+            .as_ref()
+            .filter(|variation| !variation.distribution.is_zero());
+        let reorder = impairments.reorder.filter(|reorder| !reorder.by.is_zero());
+        Delay {
+            constant: nanos(impairments.delay),
+            variation: variation.map(|variation| variation.distribution),
+            in_order: variation.is_none_or(|variation| variation.order == Order::Keep),
+            hold: Chance::new(reorder.map_or(0.0, |reorder| reorder.probability)),
+            hold_by: reorder.map_or(0, |reorder| nanos(reorder.by)),
+            latest: 0,
+        }
+    }
+
+    /// Whether every packet takes the same time.
+    pub(super) fn is_constant(&self) -> bool {
+        self.variation.is_none() && self.hold.is_never()
+    }
+
+    /// Whether releases never decrease.
+    pub(super) fn keeps_order(&self) -> bool {
+        self.in_order && self.hold.is_never()
+    }
+
+    /// When a packet of which nothing is drawn reaches the far end.
+    #[inline]
+    pub(super) fn plain(&mut self, sent: Nanos) -> Nanos {
+        self.ordered(sent.saturating_add(self.constant))
+    }
+
+    /// When the flow's packet `index` reaches the far end, having left the shaper at `sent`.
+    #[inline]
+    pub(super) fn release(&mut self, sent: Nanos, flow: StreamKey, index: u64, edition: Edition) -> Nanos {
+        let added = self
+            .variation
+            .map_or(0, |distribution| distribution.sample(flow, index, edition));
+        let release = self.ordered(sent.saturating_add(self.constant).saturating_add(added));
+        let purpose = match edition {
+            Edition::Original => Purpose::Reorder,
+            Edition::Copy => Purpose::CopyReorder,
+        };
+        if self.hold.hits(flow, purpose, index) {
+            release.saturating_add(self.hold_by)
+        } else {
+            release
+        }
+    }
+
+    #[inline]
+    fn ordered(&mut self, release: Nanos) -> Nanos {
+        let ordered = if self.in_order {
+            release.max(self.latest)
+        } else {
+            release
+        };
+        self.latest = ordered;
+        ordered
+    }
+}
+
+impl Distribution {
+    /// Whether it adds nothing.
+    pub(super) fn is_zero(&self) -> bool {
+        match self {
+            Distribution::Uniform(most) => most.is_zero(),
+            Distribution::Normal(mean, deviation) => mean.is_zero() && deviation.is_zero(),
+            Distribution::Exponential(mean) => mean.is_zero(),
+        }
+    }
+
+    /// The addition to the delay of the flow's packet `index`.
+    fn sample(self, flow: StreamKey, index: u64, edition: Edition) -> Nanos {
+        let (first, second) = match edition {
+            Edition::Original => (Purpose::Variation, Purpose::VariationAngle),
+            Edition::Copy => (Purpose::CopyVariation, Purpose::CopyVariationAngle),
+        };
+        let draw = flow.draw(first, index);
+        match self {
+            Distribution::Uniform(most) => {
+                let values = u128::from(nanos(most)) + 1;
+                ((u128::from(draw) * values) >> 64) as Nanos
+            }
+            Distribution::Normal(mean, deviation) => {
+                // Box-Muller.
+                let radius = (-2.0 * unit(draw).ln()).sqrt();
+                let angle = TAU * unit(flow.draw(second, index));
+                (nanos(mean) as f64 + nanos(deviation) as f64 * radius * angle.cos()).max(0.0) as Nanos
+            }
+            Distribution::Exponential(mean) => (nanos(mean) as f64 * -unit(draw).ln()) as Nanos,
+        }
+    }
+}
+
+fn nanos(duration: Duration) -> Nanos {
+    Nanos::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
+}

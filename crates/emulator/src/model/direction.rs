@@ -1,0 +1,338 @@
+//! One direction of a link: the impairments in the order in which a packet meets them.
+
+use super::delay::{Delay, Edition};
+use super::flows::Flows;
+use super::loss::LossProcess;
+use super::random::{Chance, Purpose, StreamKey};
+use super::shaper::Shaper;
+use super::{Cause, Decision, FlowDrops, FlowHandle, FlowTuple, Impairments, Key, Nanos, Waiting};
+
+/// The state of one direction of an emulated link.
+///
+/// Its clock is that of the arrivals it is told of. They may go slightly backwards, as kernel stamps do: an arrival
+/// before an earlier one counts as having come with it.
+#[derive(Clone, Debug)]
+pub struct Direction {
+    loss: LossProcess,
+    duplicate: Chance,
+    corrupt: Chance,
+    shaper: Option<Shaper>,
+    delay: Delay,
+    flows: Flows,
+    /// Latest arrival.
+    now: Nanos,
+}
+
+impl Direction {
+    /// A direction that nothing has passed yet. Settings should have passed [`Impairments::validate`]; of those that
+    /// would not, a probability counts as the nearest valid one, and a rate of 0 as 1 bit/s.
+    pub fn new(impairments: &Impairments, key: Key) -> Self {
+        Direction {
+            loss: LossProcess::new(&impairments.loss),
+            duplicate: Chance::new(impairments.duplicate),
+            corrupt: Chance::new(impairments.corrupt),
+            shaper: impairments.rate.map(|rate| Shaper::new(rate, impairments.queue)),
+            delay: Delay::new(impairments),
+            flows: Flows::new(StreamKey::of(key)),
+            now: 0,
+        }
+    }
+
+    /// Looks a flow up, or admits it. Past 65,536 flows the further ones share one.
+    #[inline]
+    pub fn flow(&mut self, tuple: &FlowTuple) -> FlowHandle {
+        self.flows.find(tuple, &self.loss)
+    }
+
+    /// Decides the fate of a flow's next packet. Called once a packet (not once a super-packet), in order of arrival.
+    ///
+    /// `bytes` counts from the IP header on. A copy takes its place in queue and rate right behind the original; if the
+    /// queue has no room for it, it is not made, and so counts neither as duplicated nor as dropped.
+    ///
+    /// # Panics
+    /// May panic if the flow is another direction's.
+    #[inline]
+    pub fn decide(&mut self, flow: FlowHandle, arrival: Nanos, bytes: u32) -> Decision {
+        let now = self.advance(arrival);
+        let state = self.flows.get(flow);
+        let (key, index) = (state.key, state.packets);
+        state.packets += 1;
+        if self.loss.loses(&mut state.loss, key, index) {
+            self.flows.record_drop(flow, index);
+            return Decision::Drop(Cause::Loss);
+        }
+        let Some(sent) = self.shape(now, bytes) else {
+            return Decision::Drop(Cause::Queue);
+        };
+        let release = self.delay.release(sent, key, index, Edition::Original);
+        let copied = self.duplicate.hits(key, Purpose::Duplicate, index);
+        let copy_sent = if copied { self.shape(now, bytes) } else { None };
+        let copy = copy_sent.map(|sent| self.delay.release(sent, key, index, Edition::Copy));
+        let corrupted = self.corrupt.hits(key, Purpose::Corrupt, index);
+        let corrupt = corrupted.then(|| key.draw(Purpose::CorruptBit, index));
+        Decision::Pass { release, corrupt, copy }
+    }
+
+    /// When a control packet (ARP, ND, IGMP, MLD) leaves. It is never dropped, takes no rate, and has no flow; it does
+    /// not overtake what came before it, unless the direction [keeps no order](Self::keeps_order).
+    pub fn control(&mut self, arrival: Nanos) -> Nanos {
+        let now = self.advance(arrival);
+        self.delay.plain(now)
+    }
+
+    /// When the flow's next `segments` packets leave, all together; `None` if each must be
+    /// [decided](Self::decide) on its own, in which case nothing has happened yet.
+    ///
+    /// # Panics
+    /// May panic if the flow is another direction's.
+    #[inline]
+    pub fn pass_run(&mut self, flow: FlowHandle, arrival: Nanos, segments: u32) -> Option<Nanos> {
+        if !self.treats_all_alike() {
+            return None;
+        }
+        let now = self.advance(arrival);
+        self.flows.get(flow).packets += u64::from(segments);
+        Some(self.delay.plain(now))
+    }
+
+    /// Whether releases, those of copies and control packets included, never decrease. If not, what waits for its
+    /// release belongs into a heap instead of a queue.
+    pub fn keeps_order(&self) -> bool {
+        self.delay.keeps_order()
+    }
+
+    /// Every flow with its planned drops, in order of appearance. At most 100,000 a flow and 1,000,000 in all are
+    /// listed; [`FlowDrops::complete`] tells.
+    pub fn drops(&self) -> Vec<FlowDrops> {
+        self.flows.drops()
+    }
+
+    /// Flows that found the table full and share one drop pattern. Counts up to 2^20.
+    pub fn unlisted_flows(&self) -> u64 {
+        self.flows.unlisted()
+    }
+
+    /// What waits for the shaper at `time`, which lies not before the last arrival.
+    pub fn waiting(&self, time: Nanos) -> Waiting {
+        self.shaper
+            .as_ref()
+            .map_or(Waiting::default(), |shaper| shaper.waiting(time))
+    }
+
+    #[inline]
+    fn advance(&mut self, arrival: Nanos) -> Nanos {
+        self.now = self.now.max(arrival);
+        self.now
+    }
+
+    #[inline]
+    fn shape(&mut self, now: Nanos, bytes: u32) -> Option<Nanos> {
+        match &mut self.shaper {
+            None => Some(now),
+            Some(shaper) => shaper.offer(now, bytes),
+        }
+    }
+
+    #[inline]
+    fn treats_all_alike(&self) -> bool {
+        self.shaper.is_none()
+            && self.loss.is_none()
+            && self.duplicate.is_never()
+            && self.corrupt.is_never()
+            && self.delay.is_constant()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+    use std::time::Duration;
+
+    use super::super::{Distribution, Loss, Order, QueueLimit, Rate, Reorder, Variation, Way};
+    use super::*;
+
+    /// 1000 bytes a millisecond, evenly spaced.
+    const RATE: Option<Rate> = Some(Rate {
+        bits_per_second: 8_000_000,
+        burst_bytes: 0,
+    });
+    const MILLISECOND: Nanos = 1_000_000;
+    const DELAY: Duration = Duration::from_millis(10);
+
+    #[test]
+    fn copy_takes_queue_and_rate_behind_its_original() {
+        let mut link = Link::new(&Impairments {
+            rate: RATE,
+            duplicate: 1.0,
+            ..Impairments::default()
+        });
+        assert_eq!(link.packet(0), passes(0, Some(1)));
+        assert_eq!(link.packet(0), passes(2, Some(3)));
+        assert_eq!(
+            link.direction.waiting(0),
+            Waiting {
+                packets: 3,
+                bytes: 3000
+            }
+        );
+    }
+
+    #[test]
+    fn copy_without_room_is_not_made() {
+        let queue = QueueLimit::Packets(1);
+        let mut link = Link::new(&Impairments {
+            rate: RATE,
+            queue,
+            duplicate: 1.0,
+            ..Impairments::default()
+        });
+        assert_eq!(link.packet(0), passes(0, Some(1)));
+        assert_eq!(link.packet(0), Decision::Drop(Cause::Queue));
+        assert_eq!(link.packet(1), passes(2, None), "itself fills the queue");
+        assert_eq!(
+            link.packet(2),
+            passes(3, None),
+            "the copy that was not made took no rate"
+        );
+    }
+
+    #[test]
+    fn lost_packet_takes_neither_rate_nor_queue() {
+        let (loss, queue) = (Loss::List(vec![1, 2]), QueueLimit::Packets(1));
+        let mut link = Link::new(&Impairments {
+            loss,
+            rate: RATE,
+            queue,
+            ..Impairments::default()
+        });
+        let fates = [0; 5].map(|arrival| link.packet(arrival));
+        let (lost, no_room) = (Decision::Drop(Cause::Loss), Decision::Drop(Cause::Queue));
+        assert_eq!(fates, [passes(0, None), lost, lost, passes(1, None), no_room]);
+        let drops = &link.direction.drops()[0];
+        assert_eq!(
+            (drops.packets, &drops.indexes[..]),
+            (5, &[1, 2][..]),
+            "what had no room is not planned"
+        );
+    }
+
+    #[test]
+    fn control_packet_takes_no_rate_but_stays_in_order() {
+        let mut link = Link::new(&Impairments {
+            delay: DELAY,
+            rate: RATE,
+            ..Impairments::default()
+        });
+        assert_eq!(link.control(0), 10);
+        assert_eq!([link.packet(0), link.packet(0)], [passes(10, None), passes(11, None)]);
+        assert_eq!(link.control(0), 11, "behind what came before it");
+        assert_eq!(link.packet(0), passes(12, None));
+        assert_eq!(link.control(5), 15);
+    }
+
+    #[test]
+    fn control_packet_is_neither_varied_nor_held() {
+        let variation = Variation {
+            distribution: Distribution::Uniform(DELAY),
+            order: Order::Reorder,
+        };
+        let reorder = Reorder {
+            probability: 1.0,
+            by: DELAY,
+        };
+        let (variation, reorder) = (Some(variation), Some(reorder));
+        let mut link = Link::new(&Impairments {
+            delay: DELAY,
+            variation,
+            reorder,
+            ..Impairments::default()
+        });
+        for arrival in 0..100 {
+            link.packet(arrival);
+            assert_eq!(link.control(arrival), arrival + 10);
+        }
+    }
+
+    #[test]
+    fn held_packet_is_overtaken() {
+        let reorder = Some(Reorder {
+            probability: 1.0,
+            by: Duration::from_millis(5),
+        });
+        let mut link = Link::new(&Impairments {
+            delay: DELAY,
+            reorder,
+            ..Impairments::default()
+        });
+        assert_eq!(link.packet(0), passes(15, None));
+        assert_eq!(link.control(1), 11);
+        assert!(!link.direction.keeps_order());
+    }
+
+    #[test]
+    fn settings_without_effect_let_runs_pass() {
+        let variation = Variation {
+            distribution: Distribution::Normal(Duration::ZERO, Duration::ZERO),
+            order: Order::Reorder,
+        };
+        let without_effect = Impairments {
+            loss: Loss::Bernoulli(0.0),
+            delay: DELAY,
+            variation: Some(variation),
+            reorder: Some(Reorder {
+                probability: 0.5,
+                by: Duration::ZERO,
+            }),
+            queue: QueueLimit::Packets(0),
+            ..Impairments::default()
+        };
+        let mut link = Link::new(&without_effect);
+        assert!(link.direction.keeps_order());
+        assert_eq!(link.direction.pass_run(link.flow, 5, 45), Some(5 + 10 * MILLISECOND));
+        assert_eq!(link.direction.drops()[0].packets, 45);
+    }
+
+    /// A direction with one flow of packets of 1000 bytes, whose times are whole milliseconds.
+    struct Link {
+        direction: Direction,
+        flow: FlowHandle,
+    }
+
+    impl Link {
+        fn new(impairments: &Impairments) -> Self {
+            let mut direction = Direction::new(
+                impairments,
+                Key {
+                    seed: 1,
+                    link: 0,
+                    direction: Way::Forward,
+                },
+            );
+            let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+            let flow = FlowTuple {
+                protocol: Some(17),
+                source: address,
+                destination: address,
+                ports: Some((1, 2)),
+            };
+            let flow = direction.flow(&flow);
+            Link { direction, flow }
+        }
+
+        fn packet(&mut self, arrival: u64) -> Decision {
+            self.direction.decide(self.flow, arrival * MILLISECOND, 1000)
+        }
+
+        fn control(&mut self, arrival: u64) -> u64 {
+            self.direction.control(arrival * MILLISECOND) / MILLISECOND
+        }
+    }
+
+    fn passes(release: u64, copy: Option<u64>) -> Decision {
+        Decision::Pass {
+            release: release * MILLISECOND,
+            corrupt: None,
+            copy: copy.map(|copy| copy * MILLISECOND),
+        }
+    }
+}

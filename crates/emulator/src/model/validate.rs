@@ -1,0 +1,279 @@
+//! Which settings make sense.
+
+use std::time::Duration;
+
+use super::{Distribution, Impairments, Loss, Probability};
+
+/// A setting that makes no sense. Keys are those of [`Impairments`], dotted.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum InvalidImpairment {
+    /// A probability below 0, above 1 or not a number.
+    #[error("{key} of {} %: must be between 0 % and 100 %", .value * 100.0)]
+    Probability {
+        /// The setting.
+        key: &'static str,
+        /// What it was set to, as a share.
+        value: Probability,
+    },
+    /// A delay of more than a day.
+    #[error("{key} of {value:?}: must be at most {MAX_DELAY:?} (a day)")]
+    Delay {
+        /// The setting.
+        key: &'static str,
+        /// What it was set to.
+        value: Duration,
+    },
+    /// A rate of 0.
+    #[error("rate of 0 bit/s: must be at least 1 bit/s (leave it out for no limit)")]
+    Rate,
+}
+
+impl Impairments {
+    /// Checks every setting.
+    ///
+    /// # Errors
+    /// The first setting that makes no sense.
+    pub fn validate(&self) -> Result<(), InvalidImpairment> {
+        self.loss.validate()?;
+        probability("duplicate", self.duplicate)?;
+        probability("corrupt", self.corrupt)?;
+        delay("delay", self.delay)?;
+        match self.variation.as_ref().map(|variation| variation.distribution) {
+            None => {}
+            Some(Distribution::Uniform(most)) => delay("variation.uniform", most)?,
+            Some(Distribution::Exponential(mean)) => delay("variation.exponential", mean)?,
+            Some(Distribution::Normal(mean, deviation)) => {
+                delay("variation.normal.mean", mean)?;
+                delay("variation.normal.deviation", deviation)?;
+            }
+        }
+        if let Some(reorder) = self.reorder {
+            probability("reorder.probability", reorder.probability)?;
+            delay("reorder.by", reorder.by)?;
+        }
+        match self.rate {
+            Some(rate) if rate.bits_per_second == 0 => Err(InvalidImpairment::Rate),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether packets pass as if there were nothing: no impairment can ever have an effect.
+    pub fn is_transparent(&self) -> bool {
+        self.loss.is_never()
+            && self.delay.is_zero()
+            && self
+                .variation
+                .as_ref()
+                .is_none_or(|variation| variation.distribution.is_zero())
+            && self.rate.is_none()
+            && self.duplicate == 0.0
+            && self.corrupt == 0.0
+            && self
+                .reorder
+                .is_none_or(|reorder| reorder.probability == 0.0 || reorder.by.is_zero())
+    }
+}
+
+impl Loss {
+    fn validate(&self) -> Result<(), InvalidImpairment> {
+        match *self {
+            Loss::None | Loss::List(_) => Ok(()),
+            Loss::Bernoulli(share) => probability("loss", share),
+            Loss::GilbertElliott {
+                to_bad,
+                to_good,
+                good,
+                bad,
+            } => {
+                probability("loss.to_bad", to_bad)?;
+                probability("loss.to_good", to_good)?;
+                probability("loss.good", good)?;
+                probability("loss.bad", bad)
+            }
+        }
+    }
+
+    fn is_never(&self) -> bool {
+        match self {
+            Loss::None => true,
+            Loss::Bernoulli(share) => *share == 0.0,
+            Loss::GilbertElliott { good, bad, .. } => *good == 0.0 && *bad == 0.0,
+            Loss::List(indexes) => indexes.is_empty(),
+        }
+    }
+}
+
+/// Longest delay that can be set.
+const MAX_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+fn probability(key: &'static str, value: Probability) -> Result<(), InvalidImpairment> {
+    // Not a number is in no range.
+    if (0.0..=1.0).contains(&value) {
+        Ok(())
+    } else {
+        Err(InvalidImpairment::Probability { key, value })
+    }
+}
+
+fn delay(key: &'static str, value: Duration) -> Result<(), InvalidImpairment> {
+    if value <= MAX_DELAY {
+        Ok(())
+    } else {
+        Err(InvalidImpairment::Delay { key, value })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Order, QueueLimit, Rate, Reorder, Variation};
+    use super::*;
+
+    #[test]
+    fn nonsense_is_named_with_its_bound() {
+        let nothing = Impairments::default();
+        let chain = |to_bad, bad| Loss::GilbertElliott {
+            to_bad,
+            to_good: 0.5,
+            good: 0.0,
+            bad,
+        };
+        let second = Duration::from_secs(1);
+        let spread = Distribution::Normal(second, second * 100_000);
+        let nonsense = [
+            Impairments {
+                loss: Loss::Bernoulli(1.2),
+                ..nothing.clone()
+            },
+            Impairments {
+                loss: Loss::Bernoulli(f64::NAN),
+                ..nothing.clone()
+            },
+            Impairments {
+                loss: chain(-0.1, 1.0),
+                ..nothing.clone()
+            },
+            Impairments {
+                loss: chain(0.1, f64::INFINITY),
+                ..nothing.clone()
+            },
+            Impairments {
+                duplicate: 2.0,
+                ..nothing.clone()
+            },
+            Impairments {
+                corrupt: -0.01,
+                ..nothing.clone()
+            },
+            Impairments {
+                reorder: Some(Reorder {
+                    probability: 1.01,
+                    by: second,
+                }),
+                ..nothing.clone()
+            },
+            Impairments {
+                delay: second * 86_401,
+                ..nothing.clone()
+            },
+            Impairments {
+                variation: Some(Variation {
+                    distribution: spread,
+                    order: Order::Keep,
+                }),
+                ..nothing.clone()
+            },
+            Impairments {
+                rate: Some(Rate {
+                    bits_per_second: 0,
+                    burst_bytes: 1,
+                }),
+                ..nothing
+            },
+        ];
+        let message = |impairments: &Impairments| match impairments.validate() {
+            Ok(()) => panic!("accepted: {impairments:?}"),
+            Err(error) => error.to_string(),
+        };
+        insta::assert_snapshot!(nonsense.iter().map(message).collect::<Vec<_>>().join("\n"));
+    }
+
+    #[test]
+    fn bounds_themselves_are_fine() {
+        let sense = Impairments {
+            loss: Loss::Bernoulli(1.0),
+            delay: MAX_DELAY,
+            rate: Some(Rate {
+                bits_per_second: 1,
+                burst_bytes: 0,
+            }),
+            queue: QueueLimit::Packets(0),
+            duplicate: 1.0,
+            corrupt: 0.0,
+            ..Impairments::default()
+        };
+        assert_eq!(sense.validate(), Ok(()));
+    }
+
+    #[test]
+    fn transparent_is_what_can_have_no_effect() {
+        let nothing = Impairments::default();
+        let reorder = |probability, by| {
+            Some(Reorder {
+                probability,
+                by: Duration::from_nanos(by),
+            })
+        };
+        for transparent in [
+            nothing.clone(),
+            Impairments {
+                loss: Loss::Bernoulli(0.0),
+                ..nothing.clone()
+            },
+            Impairments {
+                reorder: reorder(0.5, 0),
+                ..nothing.clone()
+            },
+            Impairments {
+                reorder: reorder(0.0, 5),
+                ..nothing.clone()
+            },
+            Impairments {
+                queue: QueueLimit::Packets(0),
+                ..nothing.clone()
+            },
+        ] {
+            assert!(transparent.is_transparent(), "{transparent:?}");
+        }
+        for effective in [
+            Impairments {
+                loss: Loss::List(vec![0]),
+                ..nothing.clone()
+            },
+            Impairments {
+                delay: Duration::from_nanos(1),
+                ..nothing.clone()
+            },
+            Impairments {
+                rate: Some(Rate {
+                    bits_per_second: u64::MAX,
+                    burst_bytes: 0,
+                }),
+                ..nothing.clone()
+            },
+            Impairments {
+                duplicate: 0.1,
+                ..nothing.clone()
+            },
+            Impairments {
+                corrupt: 0.1,
+                ..nothing.clone()
+            },
+            Impairments {
+                reorder: reorder(0.1, 1),
+                ..nothing
+            },
+        ] {
+            assert!(!effective.is_transparent(), "{effective:?}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Requests to rtnetlink and their answers.
+
+use std::io;
+
+use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use nix::errno::Errno;
+
+use crate::Error;
+use crate::error::During;
+
+/// A netlink socket with one request under way at a time.
+pub(super) struct RouteSocket {
+    socket: Socket,
+    sequence: u32,
+    buffer: Vec<u8>,
+}
+
+impl RouteSocket {
+    /// Opens a socket in the calling thread's network namespace.
+    pub(super) fn open() -> Result<RouteSocket, Error> {
+        let operation = || "open a netlink socket";
+        let mut socket = Socket::new(NETLINK_ROUTE).during(operation)?;
+        socket.bind_auto().during(operation)?;
+        socket.connect(&SocketAddr::new(0, 0)).during(operation)?;
+        // An error answer need not repeat our request.
+        socket.set_cap_ack(true).during(operation)?;
+        Ok(RouteSocket {
+            socket,
+            sequence: 0,
+            buffer: Vec::with_capacity(ANSWER_SIZE),
+        })
+    }
+
+    /// Changes something: `flags` says how (NLM_F_CREATE ...).
+    pub(super) fn change<S: Into<String>>(
+        &mut self,
+        message: RouteNetlinkMessage,
+        flags: u16,
+        operation: impl Fn() -> S,
+    ) -> Result<(), Error> {
+        self.exchange(message, NLM_F_ACK | flags, &operation).map(|_| ())
+    }
+
+    /// Asks for one object.
+    pub(super) fn get<S: Into<String>>(
+        &mut self,
+        message: RouteNetlinkMessage,
+        operation: impl Fn() -> S,
+    ) -> Result<RouteNetlinkMessage, Error> {
+        let answers = self.exchange(message, NLM_F_ACK, &operation)?;
+        answers
+            .into_iter()
+            .next()
+            .ok_or_else(|| Error::answer(operation(), "the kernel gave no answer"))
+    }
+
+    /// Asks for all objects of a kind.
+    pub(super) fn list<S: Into<String>>(
+        &mut self,
+        message: RouteNetlinkMessage,
+        operation: impl Fn() -> S,
+    ) -> Result<Vec<RouteNetlinkMessage>, Error> {
+        self.exchange(message, NLM_F_DUMP, &operation)
+    }
+
+    /// Sends a request and collects its answers up to the closing acknowledgement, error or end of list.
+    fn exchange<S: Into<String>>(
+        &mut self,
+        message: RouteNetlinkMessage,
+        flags: u16,
+        operation: &impl Fn() -> S,
+    ) -> Result<Vec<RouteNetlinkMessage>, Error> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | flags;
+        header.sequence_number = self.sequence;
+        let mut request = NetlinkMessage::new(header, NetlinkPayload::from(message));
+        request.finalize();
+
+        self.buffer.resize(request.buffer_len(), 0);
+        request.serialize(&mut self.buffer);
+        retry(|| self.socket.send(&self.buffer, 0)).during(operation)?;
+
+        let mut answers = Vec::new();
+        loop {
+            self.buffer.clear();
+            retry(|| self.socket.recv(&mut self.buffer, 0)).during(operation)?;
+            let mut rest = &self.buffer[..];
+            while !rest.is_empty() {
+                let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest)
+                    .map_err(|error| Error::answer(operation(), format!("unreadable answer of the kernel: {error}")))?;
+                let length = (answer.header.length as usize)
+                    .next_multiple_of(ALIGNMENT)
+                    .min(rest.len());
+                rest = &rest[length..];
+                if answer.header.sequence_number != self.sequence {
+                    continue; // What is left of an exchange that failed half-way.
+                }
+                match answer.payload {
+                    NetlinkPayload::InnerMessage(message) => answers.push(message),
+                    NetlinkPayload::Error(error) if error.code.is_none() => return Ok(answers),
+                    NetlinkPayload::Error(error) => {
+                        return Err(Errno::from_raw(error.raw_code().saturating_neg())).during(operation);
+                    }
+                    NetlinkPayload::Done(_) => return Ok(answers),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// Calls again when a signal came between.
+fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// The kernel packs a list into messages of at most 32 KiB (net/netlink/af_netlink.c, netlink_dump).
+const ANSWER_SIZE: usize = 64 * 1024;
+
+/// NLMSG_ALIGNTO.
+const ALIGNMENT: usize = 4;

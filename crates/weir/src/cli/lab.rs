@@ -1,0 +1,152 @@
+//! `weir lab`: list, run, shell, report.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+
+use super::{Outcome, usage};
+use crate::lab::runner::{self, Plan};
+use crate::lab::scenario::{Jobs, Scenario};
+use crate::lab::{shell, sweep::Sweep};
+use crate::report::{self, store};
+use crate::units::Span;
+
+/// `weir lab`.
+#[derive(Debug, Args)]
+pub(super) struct Lab {
+    #[command(subcommand)]
+    command: LabCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum LabCommand {
+    /// List the scenarios that ship.
+    List,
+    /// Run a scenario and report.
+    #[command(after_help = "Example:\n  weir lab run telemetry --duration 20s --set path.loss=0%,5%,20%")]
+    Run(Run),
+    /// Run a program (or a shell) on a host of a scenario's network. The first one brings the network up, later ones
+    /// join it, and it goes with the last one.
+    #[command(after_help = "Example:\n  weir lab shell telemetry receiver python3 receiver.py")]
+    Shell(Shell),
+    /// Render a result directory again.
+    Report {
+        /// The directory that `weir lab run` named.
+        dir: PathBuf,
+    },
+    /// Keeps the network of `shell` up; `shell` starts it.
+    #[command(hide = true)]
+    Keep(Keep),
+}
+
+#[derive(Debug, Args)]
+struct Document {
+    /// Name of a scenario that ships (`weir lab list`), or the path of a TOML file.
+    scenario: String,
+    /// Set a scenario key, e.g. `tcp.congestion=bbr`; several values (`a,b`) make it an axis.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    set: Vec<(String, String)>,
+}
+
+#[derive(Debug, Args)]
+struct Run {
+    #[command(flatten)]
+    document: Document,
+    /// Result directory [default: results/SCENARIO-TIME].
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Length of each cell's sending window, e.g. 60s or 20m.
+    #[arg(long)]
+    duration: Option<Span>,
+    /// Run each cell this often.
+    #[arg(long)]
+    repeat: Option<u32>,
+    /// Seed of every random choice.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Cells at once, or `all`.
+    #[arg(long)]
+    jobs: Option<Jobs>,
+    /// Exit with status 3 if a cell stays disturbed.
+    #[arg(long)]
+    strict: bool,
+}
+
+#[derive(Debug, Args)]
+struct Shell {
+    #[command(flatten)]
+    document: Document,
+    /// Host to be on.
+    host: String,
+    /// Program and its arguments [default: $SHELL].
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+struct Keep {
+    #[command(flatten)]
+    document: Document,
+}
+
+impl Lab {
+    pub(super) fn run(self) -> Result<Outcome> {
+        match self.command {
+            LabCommand::List => list(),
+            LabCommand::Run(run) => run.run(),
+            LabCommand::Shell(Shell { document, host, command }) => {
+                let sweep = usage(document.sweep(&[]))?;
+                let status = shell::enter(&document.scenario, &document.set, &sweep, &host, &command)?;
+                Ok(Outcome::Program(status))
+            }
+            LabCommand::Report { dir } => {
+                let (manifest, records) = (store::read_manifest(&dir)?, store::read_records(&dir)?);
+                let rendered = report::write_all(&dir, &manifest, &records)?;
+                println!("{}", rendered.page.display());
+                Ok(Outcome::Done)
+            }
+            LabCommand::Keep(Keep { document }) => {
+                shell::keep(&usage(document.sweep(&[]))?)?;
+                Ok(Outcome::Done)
+            }
+        }
+    }
+}
+
+fn list() -> Result<Outcome> {
+    for (name, text) in Scenario::shipped() {
+        let sweep = Sweep::new(name, text, &[])?;
+        let title = sweep.cells.first().map_or("", |cell| cell.scenario.title.as_str());
+        println!("{name:<16}{title} ({} cells)", sweep.cells.len());
+    }
+    Ok(Outcome::Done)
+}
+
+impl Run {
+    fn run(self) -> Result<Outcome> {
+        let mut set = Vec::new();
+        set.extend(self.duration.map(|duration| ("run.duration".to_owned(), duration.to_string())));
+        set.extend(self.repeat.map(|repeat| ("run.repeat".to_owned(), repeat.to_string())));
+        set.extend(self.seed.map(|seed| ("run.seed".to_owned(), seed.to_string())));
+        set.extend(self.jobs.map(|jobs| ("run.jobs".to_owned(), jobs.to_string())));
+        let sweep = self.document.sweep(&set);
+        let plan = usage(sweep.and_then(|sweep| Plan::new(sweep, self.out, std::env::args().collect())))?;
+        let summary = runner::run(&plan)?;
+        let disturbed = self.strict && summary.disturbed > 0;
+        Ok(if disturbed { Outcome::Unmet } else { Outcome::Done })
+    }
+}
+
+impl Document {
+    fn sweep(&self, flags: &[(String, String)]) -> Result<Sweep> {
+        let (origin, text) = Scenario::find(&self.scenario)?;
+        let overrides: Vec<_> = self.set.iter().chain(flags).cloned().collect();
+        Sweep::new(&origin, &text, &overrides)
+    }
+}
+
+fn key_value(text: &str) -> Result<(String, String)> {
+    let (key, value) = text.split_once('=').context("expected KEY=VALUE")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}

@@ -1,0 +1,141 @@
+//! One cell: its network, traffic through it, and what the counters said.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::poll::{PollFd, PollFlags};
+use weir_emulator::datapath::{self, Emulator};
+use weir_kernel::counters::{self, Snmp};
+
+use super::heartbeat::{Heartbeat, Window};
+use super::network::{LinkReading, Network};
+use super::scenario::{Datapath, Scenario};
+use super::sweep::Cell;
+use super::topology::Topology;
+use crate::service::stop::Stop;
+use crate::traffic::{
+    Exchange, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, SenderSettings, TcpSettings, Transport,
+    clock,
+};
+
+/// What all cells of a run share.
+pub struct Bench {
+    /// Carries every cell's links.
+    pub emulator: Emulator,
+    /// How its ports are opened.
+    pub settings: datapath::Settings,
+    /// Tells when the machine stood still.
+    pub heartbeat: Heartbeat,
+    /// Ends the run early.
+    pub stop: Stop,
+}
+
+/// A cell that is about to run.
+pub struct Prepared<'a> {
+    bench: &'a Bench,
+    network: Network<'a>,
+    topology: Topology,
+    sender: Sender,
+    receiver: Receiver,
+    exchange: Arc<Exchange>,
+}
+
+/// Everything a cell has measured.
+pub struct Measured {
+    /// The network as configured.
+    pub topology: Topology,
+    /// The sender's view.
+    pub sent: SendReport,
+    /// The receiver's view.
+    pub received: ReceiveReport,
+    /// The links' counters, by link.
+    pub links: Vec<LinkReading>,
+    /// The receiving host's protocol counters.
+    pub receiver_host: Snmp,
+    /// The machine's own disturbance meanwhile.
+    pub heartbeat: Arc<Window>,
+}
+
+impl Bench {
+    /// Starts what the cells of a scenario share.
+    pub fn start(scenario: &Scenario, stop: Stop) -> Result<Bench> {
+        let settings = datapath::Settings {
+            path: match scenario.run.datapath {
+                Datapath::Segments => datapath::Path::Segments,
+                Datapath::Packets => datapath::Path::Packets,
+            },
+            spin: scenario.run.spin,
+            ..datapath::Settings::default()
+        };
+        let emulator = Emulator::spawn(settings.clone())?;
+        Ok(Bench { emulator, settings, heartbeat: Heartbeat::start(), stop })
+    }
+}
+
+impl<'a> Prepared<'a> {
+    /// Builds the network and opens the sockets. `session` tells the messages of cells apart.
+    pub fn new(bench: &'a Bench, cell: &'a Cell, seed: u64, session: u16) -> Result<Self> {
+        let scenario = &cell.scenario;
+        let topology = Topology::new(scenario)?;
+        let network = Network::build(&topology, &bench.emulator, &bench.settings, seed)?;
+        let exchange = Arc::new(Exchange::new(scenario.run.drain.duration()).context("open an event descriptor")?);
+
+        let listen = (topology.destination, scenario.traffic.port).into();
+        let receiver_settings = ReceiverSettings {
+            transport: scenario.traffic.transport,
+            session: Some(session),
+            ..ReceiverSettings::new(listen)
+        };
+        let receiver = network.namespace(topology.receiver).run(|| Receiver::bind(&receiver_settings))??;
+        let sender_settings = sender_settings(scenario, listen, session);
+        let sender = network.namespace(topology.sender).run(|| Sender::open(&sender_settings))??;
+        Ok(Prepared { bench, network, topology, sender, receiver, exchange })
+    }
+
+    /// The live counters.
+    pub fn exchange(&self) -> Arc<Exchange> {
+        self.exchange.clone()
+    }
+
+    /// Sends for the window, drains, and reads the counters. Traffic starts after `delay`, so that cells that run side
+    /// by side do not send in step.
+    pub fn run(mut self, delay: Duration) -> Result<Measured> {
+        let stop = &self.bench.stop;
+        let mut wait = [PollFd::new(std::os::fd::AsFd::as_fd(stop), PollFlags::POLLIN)];
+        clock::wait(&mut wait, Some(clock::now() + clock::nanos(delay)));
+
+        let heartbeat = self.bench.heartbeat.observe();
+        let (sender, receiver, exchange) = (self.sender, self.receiver, &*self.exchange);
+        let (sent, received) = std::thread::scope(|scope| {
+            let receiving = scope.spawn(|| receiver.run(exchange, stop));
+            let sent = sender.run(exchange, stop);
+            (sent, receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
+        // Nothing new is sent from here on; what is under way takes the path's delay and a little.
+        let patience = SETTLE + Duration::from_secs_f64(4.0 * self.topology.latency_ms() / 1e3);
+        let links = self.network.settled(patience)?;
+        let receiver_host = counters::snmp(self.network.namespace(self.topology.receiver))?;
+        Ok(Measured { topology: self.topology, sent, received, links, receiver_host, heartbeat })
+    }
+}
+
+/// How long counters may take to agree once the traffic has ended.
+const SETTLE: Duration = Duration::from_millis(500);
+
+fn sender_settings(scenario: &Scenario, to: std::net::SocketAddr, session: u16) -> SenderSettings {
+    let (traffic, tcp) = (&scenario.traffic, &scenario.tcp);
+    SenderSettings {
+        transport: traffic.transport,
+        payload_bytes: traffic.payload.bytes as usize,
+        interval: traffic.interval.duration(),
+        pacing: traffic.pacing,
+        duration: scenario.run.duration.duration(),
+        drain: scenario.run.drain.duration(),
+        session,
+        tcp: TcpSettings { congestion: Some(tcp.congestion.clone()), nodelay: tcp.nodelay },
+        connect_timeout: tcp.connect_timeout.duration(),
+        keep_send_times: traffic.transport == Transport::Tcp,
+        ..SenderSettings::new(to)
+    }
+}

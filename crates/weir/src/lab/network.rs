@@ -1,0 +1,287 @@
+//! A cell's network in the kernel: a namespace a node, two veth pairs a link, the emulator between them.
+//!
+//! ```text
+//!  host            the cell's air                switch
+//!  eth0 ==== l0a  (emulator, link 0)  l0b ==== p0  br0
+//! ```
+//! Nothing has a name outside its namespace; all of it goes with the last descriptor, however the process ends.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use ipnet::IpNet;
+use weir_emulator::datapath::{self, Emulator, LinkId, LinkPorts, Port};
+use weir_emulator::ledger::LinkReport;
+use weir_emulator::model::{Direction, Key, Way};
+use weir_kernel::links::{BridgeSettings, Index, LinkStatistics, MacAddress, Netlink, VethEnd};
+use weir_kernel::namespaces::NetNs;
+use weir_kernel::offloads::{Offload, Offloads};
+
+use super::topology::{Kind, Topology};
+
+/// A network that is up. Dropping it takes it down.
+pub struct Network<'a> {
+    emulator: &'a Emulator,
+    sites: Vec<Site>,
+    air: Site,
+    links: Vec<Wire>,
+}
+
+/// A node's namespace.
+struct Site {
+    ns: NetNs,
+    netlink: Netlink,
+}
+
+/// A link's traces in the kernel.
+struct Wire {
+    id: LinkId,
+    /// Per end: the node and its interface's name.
+    nodes: [(usize, String); 2],
+    /// Per end: the emulator's interface.
+    air: [String; 2],
+}
+
+/// What the counters of one link say.
+#[derive(Clone, Debug)]
+pub struct LinkReading {
+    /// The emulator's account.
+    pub emulator: LinkReport,
+    /// Per end: the node's interface.
+    pub nodes: [LinkStatistics; 2],
+    /// Per end: the emulator's interface.
+    pub air: [LinkStatistics; 2],
+}
+
+impl<'a> Network<'a> {
+    /// Builds the network of a checked topology, links running.
+    pub fn build(topology: &Topology, emulator: &'a Emulator, settings: &datapath::Settings, seed: u64) -> Result<Self> {
+        let sites = topology
+            .nodes
+            .iter()
+            .map(|node| Site::create().with_context(|| format!("host {}", node.name)))
+            .collect::<Result<Vec<_>>>()?;
+        let mut network = Network { emulator, sites, air: Site::create()?, links: Vec::new() };
+        let mut bridges: Vec<Option<Index>> = vec![None; topology.nodes.len()];
+        for (index, node) in topology.nodes.iter().enumerate() {
+            let netlink = &mut network.sites[index].netlink;
+            match node.kind {
+                Kind::Host(_) => netlink.set_loopback_up()?,
+                Kind::Switch => bridges[index] = Some(add_bridge(netlink, index)?),
+            }
+        }
+        for index in 0..topology.links.len() {
+            let link = network
+                .add_link(topology, index, &bridges, settings, seed)
+                .with_context(|| format!("link {}", topology.links[index].name))?;
+            network.links.push(link);
+        }
+        for (index, node) in topology.nodes.iter().enumerate() {
+            if let Kind::Host(addresses) = &node.kind {
+                network.address(topology, index, addresses).with_context(|| format!("host {}", node.name))?;
+            }
+        }
+        Ok(network)
+    }
+
+    /// A node's namespace.
+    pub fn namespace(&self, node: usize) -> &NetNs {
+        &self.sites[node].ns
+    }
+
+    /// Reads every link once nothing moves any more: no packet in flight, and the interfaces' counters agree with the
+    /// emulator's, or have not changed for a while. To be called when the traffic has ended.
+    pub fn settled(&mut self, patience: Duration) -> Result<Vec<LinkReading>> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let readings = self.read()?;
+            if readings.iter().all(LinkReading::is_settled) || Instant::now() >= deadline {
+                return Ok(readings);
+            }
+            // The kernel has no event for "nothing moves"; the wait is bounded by `patience`.
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn read(&mut self) -> Result<Vec<LinkReading>> {
+        let mut readings = Vec::with_capacity(self.links.len());
+        for wire in &self.links {
+            let mut node = |end: usize| -> Result<LinkStatistics> {
+                let (node, name) = &wire.nodes[end];
+                Ok(self.sites[*node].netlink.link(name)?.statistics)
+            };
+            let nodes = [node(0)?, node(1)?];
+            let mut air = |end: usize| -> Result<LinkStatistics> { Ok(self.air.netlink.link(&wire.air[end])?.statistics) };
+            let air = [air(0)?, air(1)?];
+            readings.push(LinkReading { emulator: self.emulator.report(wire.id)?, nodes, air });
+        }
+        Ok(readings)
+    }
+
+    fn add_link(
+        &mut self,
+        topology: &Topology,
+        index: usize,
+        bridges: &[Option<Index>],
+        settings: &datapath::Settings,
+        seed: u64,
+    ) -> Result<Wire> {
+        let link = &topology.links[index];
+        let air_names = [format!("l{index}a"), format!("l{index}b")];
+        let mut nodes = Vec::with_capacity(2);
+        let mut ports = Vec::with_capacity(2);
+        for (end, node) in link.ends.into_iter().enumerate() {
+            let name = if bridges[node].is_some() { format!("p{index}") } else { HOST_INTERFACE.to_owned() };
+            let site = &mut self.sites[node];
+            let mac = |side| MacAddress::local((index * 4 + end * 2 + side) as u32);
+            let mtu = link.mtu;
+            let near = VethEnd { ns: &site.ns, name: &name, mac: mac(0), mtu, queue_length: QUEUE_LENGTH };
+            let far = VethEnd { ns: &self.air.ns, name: &air_names[end], mac: mac(1), mtu, queue_length: QUEUE_LENGTH };
+            site.netlink.add_veth(&near, &far)?;
+            let near = site.netlink.link(&name)?.index;
+            let far = self.air.netlink.link(&air_names[end])?.index;
+            site.netlink.set_no_link_local(near)?;
+            self.air.netlink.set_no_link_local(far)?;
+            if let Some(bridge) = bridges[node] {
+                site.netlink.set_bridge(near, bridge)?;
+            }
+            if settings.path == datapath::Path::Packets {
+                let mut offloads = Offloads::open(&site.ns)?;
+                for offload in LEFT_TO_HARDWARE {
+                    offloads.set(&name, offload, false)?;
+                }
+            }
+            ports.push(self.air.ns.run(|| Port::open(far, settings))??);
+            self.air.netlink.set_up(far)?;
+            site.netlink.set_up(near)?;
+            nodes.push((node, name));
+        }
+        let direction = |way: Way| {
+            let key = Key { seed, link: index as u32, direction: way };
+            Direction::new(&link.impairments[way as usize], key)
+        };
+        let [a, b] = ports.try_into().map_err(|_| anyhow::anyhow!("a link has two ends"))?;
+        let (forward, backward) = (direction(Way::Forward), direction(Way::Backward));
+        let id = self.emulator.attach(LinkPorts { name: link.name.clone(), a, b, forward, backward })?;
+        let nodes = nodes.try_into().map_err(|_| anyhow::anyhow!("a link has two ends"))?;
+        Ok(Wire { id, nodes, air: air_names })
+    }
+
+    /// Addresses a host, and tells it where the others are, so that nothing has to be asked on the links.
+    fn address(&mut self, topology: &Topology, host: usize, addresses: &[IpNet]) -> Result<()> {
+        let peers: Vec<(IpAddr, MacAddress)> = topology
+            .neighbours(host)
+            .into_iter()
+            .map(|peer| Ok((peer, self.host_interface(peer)?.1)))
+            .collect::<Result<Vec<_>>>()?
+            .into_iter()
+            .flat_map(|(peer, mac)| match &topology.nodes[peer].kind {
+                Kind::Host(addresses) => addresses.iter().map(|address| (address.addr(), mac)).collect(),
+                Kind::Switch => Vec::new(),
+            })
+            .collect();
+        let (interface, mac) = self.host_interface(host)?;
+        let netlink = &mut self.sites[host].netlink;
+        if addresses.iter().any(|address| matches!(address, IpNet::V6(_))) {
+            netlink.add_address(interface, ipnet::Ipv6Net::new(mac.link_local(), 64)?.into())?;
+        }
+        for address in addresses {
+            netlink.add_address(interface, *address)?;
+        }
+        for (peer, mac) in peers {
+            if addresses.iter().any(|own| own.contains(&peer)) {
+                netlink.add_neighbour(interface, peer, mac)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn host_interface(&mut self, host: usize) -> Result<(Index, MacAddress)> {
+        let link = self.sites[host].netlink.link(HOST_INTERFACE)?;
+        Ok((link.index, link.mac.context("a veth interface has an address")?))
+    }
+}
+
+impl Drop for Network<'_> {
+    fn drop(&mut self) {
+        for wire in &self.links {
+            // An emulator thread that has ended holds no link any more.
+            let _ = self.emulator.detach(wire.id);
+        }
+    }
+}
+
+impl Site {
+    fn create() -> Result<Site> {
+        let ns = NetNs::create()?;
+        let netlink = Netlink::open(&ns)?;
+        Ok(Site { ns, netlink })
+    }
+}
+
+impl LinkReading {
+    /// Frames that went missing between a node and the emulator, or came from nowhere, by the interfaces' counters;
+    /// both ways, both ends.
+    pub fn joints(&self) -> [Joint; 4] {
+        let [forward, backward] = [&self.emulator.forward.ledger, &self.emulator.backward.ledger];
+        let [a, b] = &self.nodes;
+        let into = |node: &LinkStatistics, ledger: &weir_emulator::ledger::Ledger| Joint {
+            before: node.tx_packets,
+            after: ledger.frames_received + ledger.socket_dropped_frames,
+        };
+        let out = |ledger: &weir_emulator::ledger::Ledger, node: &LinkStatistics| Joint {
+            before: ledger.frames_delivered,
+            after: node.rx_packets,
+        };
+        [into(a, forward), out(forward, b), into(b, backward), out(backward, a)]
+    }
+
+    fn is_settled(&self) -> bool {
+        let in_flight = self.emulator.forward.ledger.in_flight + self.emulator.backward.ledger.in_flight;
+        in_flight == 0 && self.joints().iter().all(|joint| joint.remainder() == 0)
+    }
+}
+
+/// Two counters of the same frames, in the order of their way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joint {
+    /// The earlier counter.
+    pub before: u64,
+    /// The later one.
+    pub after: u64,
+}
+
+impl Joint {
+    /// What is missing behind the joint; negative: more came than went.
+    pub fn remainder(self) -> i64 {
+        self.before as i64 - self.after as i64
+    }
+}
+
+/// What a sender leaves to its interface, and the packet-by-packet emulator could not see.
+const LEFT_TO_HARDWARE: [Offload; 4] = [
+    Offload::TcpSegmentation,
+    Offload::UdpSegmentation,
+    Offload::GenericSegmentation,
+    Offload::SendChecksum,
+];
+
+/// A host's one interface.
+const HOST_INTERFACE: &str = "eth0";
+
+/// The kernel's own default.
+const QUEUE_LENGTH: u32 = 1000;
+
+fn add_bridge(netlink: &mut Netlink, node: usize) -> Result<Index> {
+    let settings = BridgeSettings {
+        // Behind the links' addresses.
+        mac: MacAddress::local(0x10_0000 + node as u32),
+        multicast_snooping: false,
+        ageing: Duration::from_secs(300),
+    };
+    let bridge = netlink.add_bridge("br0", &settings)?;
+    netlink.set_no_link_local(bridge)?;
+    netlink.set_up(bridge)?;
+    Ok(bridge)
+}

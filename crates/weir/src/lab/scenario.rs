@@ -1,0 +1,406 @@
+//! The scenario document: what the network looks like, what is sent through it, how the result is drawn.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use include_dir::{Dir, include_dir};
+use ipnet::IpNet;
+use serde::Deserialize;
+
+use crate::report::record::{Chart, Claim, Published};
+use crate::traffic::{Pacing, Transport};
+use crate::units::{BitRate, Share, Size, Span};
+
+/// One cell of a scenario: the document without its axes, every value decided.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Names the run, its result directory and its shell.
+    pub name: String,
+    /// One line about it.
+    pub title: String,
+    /// What is measured and how.
+    #[serde(default)]
+    pub description: String,
+    /// Scenario keys and the values to sweep; laid out by [`super::sweep`], empty in a cell.
+    #[serde(default)]
+    pub axes: toml::Table,
+    /// How it is run.
+    #[serde(default)]
+    pub run: Run,
+    /// End systems by name.
+    pub hosts: BTreeMap<String, Host>,
+    /// Learning bridges by name.
+    #[serde(default)]
+    pub switches: BTreeMap<String, Switch>,
+    /// Emulated links by name, in the order of their random sequences.
+    pub links: BTreeMap<String, Link>,
+    /// Impairments of the route from the sender to the receiver as a whole.
+    #[serde(default)]
+    pub path: PathImpairments,
+    /// What is sent.
+    pub traffic: Traffic,
+    /// TCP settings of the traffic.
+    #[serde(default)]
+    pub tcp: Tcp,
+    /// Charts of the report.
+    #[serde(default)]
+    pub charts: Vec<Chart>,
+    /// Published values to lay over them.
+    #[serde(default)]
+    pub published: Option<Published>,
+    /// Published statements to judge.
+    #[serde(default)]
+    pub claims: Vec<Claim>,
+}
+
+/// How a scenario is run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Run {
+    /// The sending window of a cell.
+    pub duration: Span,
+    /// How long a receiver goes on after the window has ended.
+    pub drain: Span,
+    /// How often each cell is run.
+    pub repeat: u32,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// Cells at once.
+    pub jobs: Jobs,
+    /// Emulator threads busy-wait the last 60 us before a release.
+    pub spin: bool,
+    /// How the emulator carries frames.
+    pub datapath: Datapath,
+    /// A cell during which the machine stood still for longer than this is disturbed and runs again.
+    pub max_stall: Span,
+}
+
+/// Cells at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "JobsValue")]
+pub enum Jobs {
+    /// Every cell of the sweep.
+    All,
+    /// This many.
+    Count(usize),
+}
+
+/// How the emulator carries frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Datapath {
+    /// Super-packets whole, decided segment by segment; the hosts' offloads stay on.
+    #[default]
+    Segments,
+    /// Packet by packet; the hosts' offloads are switched off.
+    Packets,
+}
+
+/// An end system.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// Addresses with prefix length; the first is the one that traffic goes to.
+    pub addresses: Vec<IpNet>,
+}
+
+/// A learning bridge.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Switch {}
+
+/// An emulated link between two nodes. Its impairments hold both ways unless `forward` or `backward` says otherwise.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// The nodes at its ends; `forward` is from the first to the second.
+    pub ends: [String; 2],
+    /// Largest IP packet, bytes.
+    #[serde(default = "Link::default_mtu")]
+    pub mtu: u32,
+    /// As in [`Direction`], for both.
+    pub loss: Option<Loss>,
+    /// As in [`Direction`], for both.
+    pub delay: Option<Span>,
+    /// As in [`Direction`], for both.
+    pub variation: Option<Variation>,
+    /// As in [`Direction`], for both.
+    pub rate: Option<BitRate>,
+    /// As in [`Direction`], for both.
+    pub burst: Option<Size>,
+    /// As in [`Direction`], for both.
+    pub queue: Option<Queue>,
+    /// As in [`Direction`], for both.
+    pub duplicate: Option<Share>,
+    /// As in [`Direction`], for both.
+    pub corrupt: Option<Share>,
+    /// As in [`Direction`], for both.
+    pub reorder: Option<Reorder>,
+    /// Only from the first end to the second.
+    #[serde(default)]
+    pub forward: Direction,
+    /// Only from the second end to the first.
+    #[serde(default)]
+    pub backward: Direction,
+}
+
+/// Impairments of one direction of a link. What is absent does nothing.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Direction {
+    /// Planned loss.
+    pub loss: Option<Loss>,
+    /// One-way delay.
+    pub delay: Option<Span>,
+    /// Random addition to the delay.
+    pub variation: Option<Variation>,
+    /// Rate of the shaper, counted from the IP header on.
+    pub rate: Option<BitRate>,
+    /// How much the shaper lets through at once; absent: packets are spaced evenly.
+    pub burst: Option<Size>,
+    /// What may wait for the shaper; absent: any amount.
+    pub queue: Option<Queue>,
+    /// Share of packets delivered twice.
+    pub duplicate: Option<Share>,
+    /// Share of packets that get one bit flipped.
+    pub corrupt: Option<Share>,
+    /// Share of packets held back so that others overtake them.
+    pub reorder: Option<Reorder>,
+}
+
+/// Planned loss: `"5%"`, `{ to_bad = "1%", to_good = "25%" }` or `{ list = [3, 17] }`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged, expecting = "expected a share as \"5%\", { to_bad, to_good, good, bad } or { list }")]
+pub enum Loss {
+    /// Each packet independently.
+    Share(Share),
+    /// Gilbert-Elliott bursts.
+    Bursts(Bursts),
+    /// These packets of each flow, from 0.
+    List(DropList),
+}
+
+/// Gilbert-Elliott loss, see [`weir_emulator::model::Loss::GilbertElliott`].
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bursts {
+    /// Chance a packet to turn bad.
+    pub to_bad: Share,
+    /// Chance a packet to turn good again.
+    pub to_good: Share,
+    /// Loss in the good state; absent: 0.
+    #[serde(default)]
+    pub good: Share,
+    /// Loss in the bad state; absent: all.
+    pub bad: Option<Share>,
+}
+
+/// Explicit losses.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DropList {
+    /// Indexes, from 0, of the packets of every flow.
+    pub list: Vec<u64>,
+}
+
+/// Delay variation: exactly one distribution, and whether it may reorder.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variation {
+    /// Evenly between 0 and this.
+    pub uniform: Option<Span>,
+    /// Mean and standard deviation.
+    pub normal: Option<[Span; 2]>,
+    /// Mean.
+    pub exponential: Option<Span>,
+    /// `keep` (packets stay in order) or `reorder`.
+    #[serde(default)]
+    pub order: Order,
+}
+
+/// Whether delay variation may reorder packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// Packets stay in order.
+    #[default]
+    Keep,
+    /// Each packet has its own delay.
+    Reorder,
+}
+
+/// A queue limit: `100` packets, or bytes as `"64kB"`.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(untagged, expecting = "expected a number of packets (100) or a size (\"64kB\")")]
+pub enum Queue {
+    /// Packets.
+    Packets(u64),
+    /// Bytes.
+    Bytes(Size),
+}
+
+/// Holding packets back.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reorder {
+    /// Share of packets.
+    pub probability: Share,
+    /// For how long.
+    pub by: Span,
+}
+
+/// Impairments of the whole route, spread evenly over its links, both ways independently: n links of
+/// 1 - (1 - loss)^(1/n) each multiply to `loss`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathImpairments {
+    /// One-way loss of the route.
+    pub loss: Option<Share>,
+    /// One-way delay of the route.
+    pub delay: Option<Span>,
+}
+
+/// Numbered, timestamped messages from one host to another.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Traffic {
+    /// Sending host.
+    pub from: String,
+    /// Receiving host.
+    pub to: String,
+    /// Destination address; absent: the receiver's first.
+    pub address: Option<IpAddr>,
+    /// Destination port.
+    pub port: u16,
+    /// `udp` or `tcp`.
+    pub transport: Transport,
+    /// Bytes of a message.
+    pub payload: Size,
+    /// From one message to the next.
+    pub interval: Span,
+    /// `sleep` (send, then sleep the interval) or `schedule` (at fixed times).
+    #[serde(default)]
+    pub pacing: Pacing,
+}
+
+/// TCP settings.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tcp {
+    /// Congestion control, by the kernel's name, whatever the host's default is.
+    pub congestion: String,
+    /// Switch Nagle's algorithm off.
+    pub nodelay: bool,
+    /// How long a connection may take to come up.
+    pub connect_timeout: Span,
+}
+
+impl Scenario {
+    /// The text of a scenario by file path or by the name of one that ships, and the name to use in errors.
+    pub fn find(name: &str) -> Result<(String, String)> {
+        let path = Path::new(name);
+        if path.extension().is_some() || path.components().count() > 1 {
+            let text = std::fs::read_to_string(path).with_context(|| format!("read scenario {name}"))?;
+            return Ok((name.to_owned(), text));
+        }
+        match SHIPPED.get_file(format!("{name}.toml")).and_then(|file| file.contents_utf8()) {
+            Some(text) => Ok((format!("{name}.toml"), text.to_owned())),
+            None => {
+                let names = Scenario::shipped().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
+                bail!("no scenario `{name}`: there are {names}, or give the path of a file (./{name}.toml)")
+            }
+        }
+    }
+
+    /// Name and text of every scenario that ships, by name.
+    pub fn shipped() -> impl Iterator<Item = (&'static str, &'static str)> {
+        SHIPPED.files().filter_map(|file| Some((file.path().file_stem()?.to_str()?, file.contents_utf8()?)))
+    }
+}
+
+static SHIPPED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../scenarios");
+
+impl Default for Run {
+    fn default() -> Self {
+        Run {
+            duration: Span::from_secs(60),
+            drain: Span::from_secs(10),
+            repeat: 1,
+            seed: 1,
+            jobs: Jobs::Count(1),
+            spin: false,
+            datapath: Datapath::default(),
+            max_stall: Span::from_millis(5),
+        }
+    }
+}
+
+impl Default for Tcp {
+    fn default() -> Self {
+        Tcp { congestion: "cubic".into(), nodelay: false, connect_timeout: Span::from_secs(30) }
+    }
+}
+
+impl Link {
+    fn default_mtu() -> u32 {
+        1500
+    }
+
+    /// What each direction does, forward first, the values for both filled in.
+    pub fn directions(&self) -> [Direction; 2] {
+        [&self.forward, &self.backward].map(|own| Direction {
+            loss: own.loss.clone().or_else(|| self.loss.clone()),
+            delay: own.delay.or(self.delay),
+            variation: own.variation.clone().or_else(|| self.variation.clone()),
+            rate: own.rate.or(self.rate),
+            burst: own.burst.or(self.burst),
+            queue: own.queue.or(self.queue),
+            duplicate: own.duplicate.or(self.duplicate),
+            corrupt: own.corrupt.or(self.corrupt),
+            reorder: own.reorder.or(self.reorder),
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum JobsValue {
+    Count(usize),
+    Word(String),
+}
+
+impl TryFrom<JobsValue> for Jobs {
+    type Error = String;
+
+    fn try_from(value: JobsValue) -> Result<Jobs, String> {
+        match value {
+            JobsValue::Count(0) => Err("jobs: at least 1, or \"all\"".into()),
+            JobsValue::Count(count) => Ok(Jobs::Count(count)),
+            JobsValue::Word(word) => word.parse(),
+        }
+    }
+}
+
+impl std::fmt::Display for Jobs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Jobs::All => f.write_str("all"),
+            Jobs::Count(count) => count.fmt(f),
+        }
+    }
+}
+
+impl std::str::FromStr for Jobs {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Jobs, String> {
+        match (word, word.parse()) {
+            ("all", _) => Ok(Jobs::All),
+            (_, Ok(count)) if count > 0 => Ok(Jobs::Count(count)),
+            _ => Err(format!("`{word}`: a number of cells at once, or `all`")),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! A flag that ends threads, and wakes those that wait in `poll`.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::signal::{SigSet, Signal};
+
+/// A request to end, shared by all who must hear it. Once set it stays set.
+///
+/// As a file descriptor ([`AsFd`]) it is readable from then on: put it into a `poll` set, never read it.
+#[derive(Clone, Debug)]
+pub struct Stop(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    set: AtomicBool,
+    event: EventFd,
+}
+
+impl Stop {
+    /// A stop that is not set. Fails where the process has no file descriptor left.
+    pub fn new() -> io::Result<Self> {
+        let event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        Ok(Self(Arc::new(Inner {
+            set: AtomicBool::new(false),
+            event,
+        })))
+    }
+
+    /// A stop that SIGINT and SIGTERM set. A second signal ends the process at once, with status 128 + its number.
+    ///
+    /// Blocks both signals in the calling thread and those it starts from then on: call it before starting any.
+    pub fn on_signals() -> io::Result<Self> {
+        let stop = Self::new()?;
+        let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
+        signals.thread_block()?;
+        let handle = stop.clone();
+        thread::Builder::new().name("signals".into()).spawn(move || {
+            while let Ok(signal) = signals.wait() {
+                if handle.is_set() {
+                    process::exit(128 + signal as i32);
+                }
+                handle.set();
+            }
+        })?;
+        Ok(stop)
+    }
+
+    /// Asks everybody to end.
+    pub fn set(&self) {
+        self.0.set.store(true, Ordering::Release);
+        // The counter can only overflow after 2^64 - 2 calls; then it is readable already.
+        let _ = self.0.event.write(1);
+    }
+
+    /// Whether it has been set.
+    pub fn is_set(&self) -> bool {
+        self.0.set.load(Ordering::Acquire)
+    }
+}
+
+impl AsFd for Stop {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.event.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+    use super::*;
+
+    #[test]
+    fn wakes_every_waiting_thread_and_stays_readable() {
+        let stop = Stop::new().unwrap();
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let mut fds = [PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
+                    assert_eq!(poll(&mut fds, PollTimeout::NONE), Ok(1));
+                    assert!(stop.is_set());
+                });
+            }
+            assert!(!stop.is_set());
+            stop.set();
+        });
+        let mut fds = [PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
+        assert_eq!(poll(&mut fds, PollTimeout::ZERO), Ok(1));
+    }
+}

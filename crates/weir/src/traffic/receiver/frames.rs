@@ -1,0 +1,170 @@
+//! Messages cut out of a stream of bytes, wherever the reads cut it.
+
+use weir_wire::probe::{BASE_LEN, EXTENDED_LEN, Foreign, Kind, Probe};
+
+/// The state of one stream.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    /// The header of the message under way, as far as it has come.
+    header: Header,
+    /// The message under way, once its header is complete.
+    current: Option<(Probe, usize)>,
+    /// Bytes of the message under way that have come.
+    come: usize,
+    /// Length of messages without extension, as the hello said.
+    short: Option<usize>,
+}
+
+#[derive(Debug)]
+struct Header([u8; EXTENDED_LEN]);
+
+impl Default for Header {
+    fn default() -> Self {
+        Self([0; EXTENDED_LEN])
+    }
+}
+
+impl Frames {
+    /// Takes the next bytes of the stream and hands over each message that they complete, with its length.
+    ///
+    /// Fails where the stream is not ours; it cannot be read on then.
+    pub(super) fn feed(&mut self, mut bytes: &[u8], mut message: impl FnMut(&Probe, usize)) -> Result<(), Foreign> {
+        while !bytes.is_empty() {
+            let wanted = match self.current {
+                Some((_, length)) => length - self.come,
+                None if self.come < BASE_LEN => BASE_LEN - self.come,
+                None => EXTENDED_LEN - self.come,
+            };
+            let (part, rest) = bytes.split_at(wanted.min(bytes.len()));
+            bytes = rest;
+            if self.current.is_none() {
+                self.header.0[self.come..self.come + part.len()].copy_from_slice(part);
+            }
+            self.come += part.len();
+            if part.len() < wanted {
+                return Ok(());
+            }
+            if self.current.is_none() {
+                self.current = self.parse()?;
+            }
+            if let Some((probe, length)) = self.current
+                && self.come == length
+            {
+                message(&probe, length);
+                (self.current, self.come) = (None, 0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of a message that has not come to its end.
+    pub(super) fn partial(&self) -> usize {
+        self.come
+    }
+
+    /// The message under way and its length; `None`: more of its header is needed.
+    fn parse(&mut self) -> Result<Option<(Probe, usize)>, Foreign> {
+        let probe = match Probe::parse(&self.header.0[..self.come]) {
+            Err(Foreign::Short(bytes)) if bytes < EXTENDED_LEN => return Ok(None),
+            parsed => parsed?,
+        };
+        let length = match (probe.kind, probe.extension) {
+            (Kind::Hello, Some(extension)) => {
+                self.short = Some(extension.length as usize);
+                EXTENDED_LEN
+            }
+            (_, Some(extension)) => extension.length as usize,
+            (_, None) => self.short.ok_or(Foreign::Length(0))?,
+        };
+        Ok(Some((probe, length)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use weir_wire::probe::Extension;
+
+    use super::*;
+
+    fn message(kind: Kind, sequence: u32, length: Option<usize>, total: usize) -> Vec<u8> {
+        let extension = length.map(|length| Extension {
+            intended: 1,
+            boot: 2,
+            length: length as u32,
+        });
+        let mut bytes = vec![0xa7; total];
+        Probe {
+            kind,
+            session: 3,
+            sequence,
+            sent: 4,
+            extension,
+        }
+        .write(&mut bytes)
+        .unwrap();
+        bytes
+    }
+
+    fn feed(frames: &mut Frames, bytes: &[u8]) -> Result<Vec<(Kind, u32, usize)>, Foreign> {
+        let mut messages = Vec::new();
+        frames
+            .feed(bytes, |probe, length| {
+                messages.push((probe.kind, probe.sequence, length));
+            })
+            .map(|()| messages)
+    }
+
+    proptest! {
+        #[test]
+        fn finds_the_messages_wherever_the_reads_cut(
+            lengths in proptest::collection::vec(16usize..200, 1..20),
+            cuts in proptest::collection::vec(1usize..90, 1..20),
+        ) {
+            let mut stream = message(Kind::Hello, 0, Some(20), 40);
+            let mut expected = vec![(Kind::Hello, 0, 40)];
+            for (number, &length) in (0..).zip(&lengths) {
+                let (claimed, total) = if length < 40 { (None, 20) } else { (Some(length), length) };
+                stream.extend(message(Kind::Message, number, claimed, total));
+                expected.push((Kind::Message, number, total));
+            }
+            stream.extend(message(Kind::End, lengths.len() as u32, Some(40), 40));
+            expected.push((Kind::End, lengths.len() as u32, 40));
+
+            let (mut frames, mut found, mut rest) = (Frames::default(), Vec::new(), &stream[..]);
+            for &cut in cuts.iter().cycle() {
+                if rest.is_empty() { break }
+                let (part, behind) = rest.split_at(cut.min(rest.len()));
+                found.extend(feed(&mut frames, part).unwrap());
+                rest = behind;
+            }
+            prop_assert_eq!(found, expected);
+            prop_assert_eq!(frames.partial(), 0);
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), ours in any::<bool>()) {
+            let mut stream = if ours { message(Kind::Message, 0, Some(50), 50) } else { Vec::new() };
+            stream.extend(bytes);
+            let _ = feed(&mut Frames::default(), &stream);
+        }
+    }
+
+    #[test]
+    fn a_short_message_without_hello_is_foreign() {
+        assert_eq!(
+            feed(&mut Frames::default(), &message(Kind::Message, 0, None, 16)),
+            Err(Foreign::Length(0))
+        );
+    }
+
+    #[test]
+    fn knows_the_rest() {
+        let mut frames = Frames::default();
+        assert_eq!(
+            feed(&mut frames, &message(Kind::Message, 0, Some(1000), 700)),
+            Ok(vec![])
+        );
+        assert_eq!(frames.partial(), 700);
+    }
+}

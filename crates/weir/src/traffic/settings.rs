@@ -1,0 +1,185 @@
+//! What a sender and a receiver are told to do.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use weir_wire::probe;
+
+use super::TrafficError;
+
+/// What carries the messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// One datagram a message.
+    #[default]
+    Udp,
+    /// One connection; messages are framed by their length.
+    Tcp,
+}
+
+/// When the next message is due.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Pacing {
+    /// The interval after the previous one was sent, as a script does that sends and sleeps.
+    #[default]
+    Sleep,
+    /// At start + n x interval, whatever happened before; a late message is sent at once and keeps its intended time.
+    Schedule,
+}
+
+/// TCP socket options.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TcpSettings {
+    /// Congestion control (TCP_CONGESTION), e.g. `cubic`; `None`: the host's default.
+    pub congestion: Option<String>,
+    /// Switches Nagle's algorithm off (TCP_NODELAY).
+    pub nodelay: bool,
+}
+
+/// What a [`Sender`](super::Sender) does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SenderSettings {
+    /// What carries the messages.
+    pub transport: Transport,
+    /// Where they go.
+    pub to: SocketAddr,
+    /// Address and port to send from; `None`: the kernel chooses. To fix only the port use the unspecified address.
+    pub from: Option<SocketAddr>,
+    /// Bytes of a message, its header included; at least [`probe::BASE_LEN`].
+    pub payload_bytes: usize,
+    /// Time between messages.
+    pub interval: Duration,
+    /// When the next message is due.
+    pub pacing: Pacing,
+    /// Length of the window.
+    pub duration: Duration,
+    /// Number that tells this sender's messages from others'.
+    pub session: u16,
+    /// TCP only.
+    pub tcp: TcpSettings,
+    /// SO_SNDBUF to ask for, bytes; `None`: the kernel's default (TCP: autotuned).
+    pub send_buffer: Option<usize>,
+    /// TCP: give up connecting after this time.
+    pub connect_timeout: Duration,
+    /// TCP: how long the kernel may go on delivering after the window, before the connection is closed.
+    pub drain: Duration,
+    /// Whether to announce the number of messages behind the last one, for a receiver in another process.
+    pub announce: bool,
+    /// Whether to keep the time of every send (8 bytes a message), up to [`Self::MAX_SEND_TIMES`].
+    pub keep_send_times: bool,
+}
+
+impl SenderSettings {
+    /// Send times kept at most.
+    pub const MAX_SEND_TIMES: usize = 1 << 22;
+
+    /// 1000 bytes every 10 ms over UDP for 60 s, drained for 10 s.
+    pub fn new(to: SocketAddr) -> Self {
+        Self {
+            transport: Transport::Udp,
+            to,
+            from: None,
+            payload_bytes: 1000,
+            interval: Duration::from_millis(10),
+            pacing: Pacing::Sleep,
+            duration: Duration::from_secs(60),
+            session: 0,
+            tcp: TcpSettings::default(),
+            send_buffer: None,
+            connect_timeout: Duration::from_secs(30),
+            drain: Duration::from_secs(10),
+            announce: false,
+            keep_send_times: false,
+        }
+    }
+
+    /// Refuses what no socket could do.
+    pub fn validate(&self) -> Result<(), TrafficError> {
+        let longest = match (self.transport, self.to) {
+            (Transport::Tcp, _) => u32::MAX as usize,
+            (Transport::Udp, SocketAddr::V4(_)) => 65_507,
+            (Transport::Udp, SocketAddr::V6(_)) => 65_527,
+        };
+        if !(probe::BASE_LEN..=longest).contains(&self.payload_bytes) {
+            return Err(TrafficError::Payload {
+                bytes: self.payload_bytes,
+                transport: self.transport,
+                shortest: probe::BASE_LEN,
+                longest,
+            });
+        }
+        if let Some(from) = self.from
+            && from.is_ipv4() != self.to.is_ipv4()
+        {
+            return Err(TrafficError::Family { from, to: self.to });
+        }
+        Ok(())
+    }
+}
+
+/// What a [`Receiver`](super::Receiver) does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReceiverSettings {
+    /// What carries the messages.
+    pub transport: Transport,
+    /// Where to listen; port 0: the kernel chooses.
+    pub listen: SocketAddr,
+    /// The only session to count, others are foreign; `None`: all.
+    pub session: Option<u16>,
+    /// SO_RCVBUF to ask for, bytes; `None`: the kernel's default (TCP: autotuned).
+    pub receive_buffer: Option<usize>,
+    /// When to end, besides the [`Exchange`](super::Exchange) and the stop.
+    pub until: Until,
+}
+
+impl ReceiverSettings {
+    /// UDP, every session, until stopped.
+    pub fn new(listen: SocketAddr) -> Self {
+        Self {
+            transport: Transport::Udp,
+            listen,
+            session: None,
+            receive_buffer: None,
+            until: Until::default(),
+        }
+    }
+}
+
+/// Events that end a receiver; the first one counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Until {
+    /// This long after `run` was called.
+    pub duration: Option<Duration>,
+    /// This long after the last message, once there was one.
+    pub idle: Option<Duration>,
+    /// Every session seen has announced its end and is complete, or its grace time of 1 s is over.
+    pub announced: bool,
+    /// How long to go on when everything sent has arrived, for duplicates still under way.
+    pub settle: Duration,
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+        })
+    }
+}
+
+impl FromStr for Transport {
+    type Err = TrafficError;
+
+    fn from_str(text: &str) -> Result<Self, TrafficError> {
+        match text {
+            "udp" => Ok(Self::Udp),
+            "tcp" => Ok(Self::Tcp),
+            _ => Err(TrafficError::Transport(text.to_owned())),
+        }
+    }
+}
