@@ -1,6 +1,6 @@
 //! Charts of a run, as SVG.
 //!
-//! Each cell is a point: filled if measured, hollow and grey if the cell is not valid, a hollow diamond if published.
+//! Each cell is a point: filled if measured, hollow and pale if the cell is not valid, a hollow diamond if published.
 //! The 95 % interval is a band along a line, and whiskers where there is no line. Colours are those of Okabe and Ito,
 //! which people with any colour vision tell apart.
 
@@ -160,7 +160,7 @@ impl<'a> Drawing<'a> {
         }
         if self.lines.iter().flat_map(|line| &line.points).any(|p| !p.valid) {
             entry(svg, "not valid", &|svg, at| {
-                svg.circle((at.0 + 10.0, at.1), 4.0, INVALID, "");
+                svg.circle((at.0 + 10.0, at.1), 3.5, INVALID, "");
             });
         }
         y
@@ -244,7 +244,8 @@ impl<'a> Drawing<'a> {
                 let style = format!("fill=\"{}\" stroke=\"#ffffff\"", colour(index));
                 svg.circle(at, 4.0, &style, &point.tooltip);
             } else {
-                svg.circle(at, 4.0, INVALID, &point.tooltip);
+                let style = format!("fill=\"#ffffff\" stroke=\"{}\" stroke-opacity=\"0.5\"", colour(index));
+                svg.circle(at, 3.5, &style, &point.tooltip);
             }
         }
     }

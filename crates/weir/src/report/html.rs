@@ -270,7 +270,7 @@ mod tests {
             "heartbeat&#39;s lateness",
             "congestion control",
             "digest ",
-            "Cell 17%/tcp is not valid after 2 reruns",
+            "Cell 17%/tcp is not valid: after 2 reruns; disturbed: heartbeat 312 ms late.",
         ] {
             assert!(page.contains(part), "{part}");
         }
