@@ -69,7 +69,12 @@ impl Bench {
             ..datapath::Settings::default()
         };
         let emulator = Emulator::spawn(settings.clone())?;
-        Ok(Bench { emulator, settings, heartbeat: Heartbeat::start(), stop })
+        Ok(Bench {
+            emulator,
+            settings,
+            heartbeat: Heartbeat::start(),
+            stop,
+        })
     }
 }
 
@@ -87,10 +92,21 @@ impl<'a> Prepared<'a> {
             session: Some(session),
             ..ReceiverSettings::new(listen)
         };
-        let receiver = network.namespace(topology.receiver).run(|| Receiver::bind(&receiver_settings))??;
+        let receiver = network
+            .namespace(topology.receiver)
+            .run(|| Receiver::bind(&receiver_settings))??;
         let sender_settings = sender_settings(scenario, listen, session);
-        let sender = network.namespace(topology.sender).run(|| Sender::open(&sender_settings))??;
-        Ok(Prepared { bench, network, topology, sender, receiver, exchange })
+        let sender = network
+            .namespace(topology.sender)
+            .run(|| Sender::open(&sender_settings))??;
+        Ok(Prepared {
+            bench,
+            network,
+            topology,
+            sender,
+            receiver,
+            exchange,
+        })
     }
 
     /// The live counters.
@@ -110,13 +126,25 @@ impl<'a> Prepared<'a> {
         let (sent, received) = std::thread::scope(|scope| {
             let receiving = scope.spawn(|| receiver.run(exchange, stop));
             let sent = sender.run(exchange, stop);
-            (sent, receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            (
+                sent,
+                receiving
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            )
         });
         // Nothing new is sent from here on; what is under way takes the path's delay and a little.
         let patience = SETTLE + Duration::from_secs_f64(4.0 * self.topology.latency_ms() / 1e3);
         let links = self.network.settled(patience)?;
         let receiver_host = counters::snmp(self.network.namespace(self.topology.receiver))?;
-        Ok(Measured { topology: self.topology, sent, received, links, receiver_host, heartbeat })
+        Ok(Measured {
+            topology: self.topology,
+            sent,
+            received,
+            links,
+            receiver_host,
+            heartbeat,
+        })
     }
 }
 
@@ -133,7 +161,10 @@ fn sender_settings(scenario: &Scenario, to: std::net::SocketAddr, session: u16) 
         duration: scenario.run.duration.duration(),
         drain: scenario.run.drain.duration(),
         session,
-        tcp: TcpSettings { congestion: Some(tcp.congestion.clone()), nodelay: tcp.nodelay },
+        tcp: TcpSettings {
+            congestion: Some(tcp.congestion.clone()),
+            nodelay: tcp.nodelay,
+        },
         connect_timeout: tcp.connect_timeout.duration(),
         keep_send_times: traffic.transport == Transport::Tcp,
         ..SenderSettings::new(to)

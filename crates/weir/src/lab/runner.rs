@@ -83,7 +83,11 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         return Err(error);
     }
     println!("{}", rendered?.page.display());
-    Ok(Summary { dir: plan.dir.clone(), disturbed: records.iter().filter(|record| !record.row.valid).count(), interrupted })
+    Ok(Summary {
+        dir: plan.dir.clone(),
+        disturbed: records.iter().filter(|record| !record.row.valid).count(),
+        interrupted,
+    })
 }
 
 /// The jobs of a run, taken by its workers.
@@ -112,15 +116,22 @@ impl<'a> Queue<'a> {
     fn new(sweep: &'a Sweep) -> Self {
         let run = &sweep.scenario().run;
         let jobs = (1..=run.repeat.max(1)).flat_map(|repeat| sweep.cells.iter().map(move |cell| (cell, repeat)));
-        let waiting: VecDeque<Job> =
-            jobs.enumerate().map(|(place, (cell, repeat))| Job { place, cell, repeat }).collect();
+        let waiting: VecDeque<Job> = jobs
+            .enumerate()
+            .map(|(place, (cell, repeat))| Job { place, cell, repeat })
+            .collect();
         let total = waiting.len();
         let jobs = match run.jobs {
             Jobs::All => total,
             Jobs::Count(count) => count.min(total),
         };
         let each = run.duration.duration() + run.drain.duration();
-        Queue { waiting: Mutex::new(waiting), jobs, total, expected: each * total.div_ceil(jobs.max(1)) as u32 }
+        Queue {
+            waiting: Mutex::new(waiting),
+            jobs,
+            total,
+            expected: each * total.div_ceil(jobs.max(1)) as u32,
+        }
     }
 
     fn run(&self, bench: &Bench, store: Store) -> Results {
@@ -150,7 +161,9 @@ impl<'a> Queue<'a> {
     ) {
         let mut first = Some(all_up);
         while !bench.stop.is_set() {
-            let Some(job) = lock(&self.waiting).pop_front() else { break };
+            let Some(job) = lock(&self.waiting).pop_front() else {
+                break;
+            };
             let outcome = self.run_job(worker, bench, &mut first, job);
             let (results, store) = &mut *lock(results);
             let outcome = outcome.and_then(|record| {
@@ -172,7 +185,10 @@ impl<'a> Queue<'a> {
     /// Runs a cell until it is undisturbed, three times at most.
     fn run_job(&self, worker: usize, bench: &Bench, first: &mut Option<&Barrier>, job: Job<'_>) -> Result<Record> {
         let scenario = &job.cell.scenario;
-        let seed = scenario.run.seed.wrapping_add(u64::from(job.repeat - 1).wrapping_mul(REPEAT_STRIDE));
+        let seed = scenario
+            .run
+            .seed
+            .wrapping_add(u64::from(job.repeat - 1).wrapping_mul(REPEAT_STRIDE));
         let stagger = scenario.traffic.interval.duration() * worker as u32 / self.jobs as u32;
         let mut reruns = 0;
         loop {
@@ -202,7 +218,11 @@ impl<'a> Queue<'a> {
             bar.set_position((self.expected - left).as_millis() as u64);
             let left = Duration::from_secs(left.as_secs());
             let cells = done.load(Ordering::Relaxed);
-            bar.set_message(format!("{cells}/{} cells, {} left", self.total, humantime::format_duration(left)));
+            bar.set_message(format!(
+                "{cells}/{} cells, {} left",
+                self.total,
+                humantime::format_duration(left)
+            ));
             std::thread::sleep(REDRAW);
         }
         bar.finish_and_clear();
@@ -230,7 +250,12 @@ fn manifest(plan: &Plan, planned_cells: usize) -> Result<Manifest> {
         elapsed_s: 0.0,
         planned_cells,
         interrupted: true,
-        axes: plan.sweep.axes.iter().map(|axis| (axis.key.clone(), axis.as_written())).collect(),
+        axes: plan
+            .sweep
+            .axes
+            .iter()
+            .map(|axis| (axis.key.clone(), axis.as_written()))
+            .collect(),
         environment: environment::facts(),
         network: topology.describe(),
         charts: scenario.charts.clone(),
@@ -251,7 +276,10 @@ fn descriptors(sweep: &Sweep) -> usize {
 /// `20260131-235959`, UTC.
 fn compact_time() -> String {
     let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    time.chars().filter(|c| c.is_ascii_digit() || *c == 'T').map(|c| if c == 'T' { '-' } else { c }).collect()
+    time.chars()
+        .filter(|c| c.is_ascii_digit() || *c == 'T')
+        .map(|c| if c == 'T' { '-' } else { c })
+        .collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -7,18 +7,18 @@ use std::io;
 use std::path::Path;
 
 use rust_xlsxwriter::{
-    Color, ConditionalFormat3ColorScale, ConditionalFormatType, DocProperties, ExcelDateTime, Format, FormatAlign,
+    ConditionalFormat3ColorScale, ConditionalFormatType, DocProperties, ExcelDateTime, Format, FormatAlign,
     FormatBorder, Note, Table, TableColumn, TableStyle, Workbook, Worksheet, XlsxError,
 };
 
 use super::cells::{self, Cell, Measured};
-use super::claims::{self, Judgement, Verdict};
+use super::claims;
 use super::columns::{self, COLUMNS, Field};
 use super::comparison;
 use super::record::{Manifest, Record};
 use super::store::{self, StoreError};
-use super::summary;
 
+mod overview;
 mod pivots;
 
 /// Writes the spreadsheet. The same records give the same bytes.
@@ -36,7 +36,7 @@ fn build(manifest: &Manifest, records: &[Record]) -> Result<Vec<u8>, XlsxError> 
     let judged = claims::judge(&manifest.claims, records);
     let mut book = Workbook::new();
     book.set_properties(&properties(manifest)?);
-    summarise(book.add_worksheet(), manifest, records, &cells, &judged)?;
+    overview::sheet(book.add_worksheet(), manifest, records, &cells, &judged)?;
     results(book.add_worksheet(), records)?;
     for (index, column) in pivots::headlines(manifest).iter().enumerate() {
         pivots::sheet(book.add_worksheet(), manifest, &cells, column, index)?;
@@ -59,93 +59,6 @@ fn properties(manifest: &Manifest) -> Result<DocProperties, XlsxError> {
         .set_creation_datetime(&created))
 }
 
-fn summarise(
-    sheet: &mut Worksheet,
-    manifest: &Manifest,
-    records: &[Record],
-    cells: &[Cell<'_>],
-    judged: &[Judgement],
-) -> Result<(), XlsxError> {
-    sheet.set_name("Summary")?.set_landscape().set_print_fit_to_pages(1, 0);
-    for (column, width) in [
-        (0, 46.0),
-        (1, 34.0),
-        (2, 14.0),
-        (3, 14.0),
-        (4, 14.0),
-        (5, 14.0),
-        (6, 60.0),
-    ] {
-        sheet.set_column_width(column, width)?;
-    }
-    let (wrapped, warned) = (wrapped(), Format::new().set_font_color("#B42318"));
-    sheet.write_with_format(0, 0, cut(&manifest.title), &title())?;
-    let mut row = 2;
-    for sentence in summary::sentences(manifest, records, cells, judged) {
-        sheet.write(row, 0, cut(&sentence))?;
-        row += 1;
-    }
-    for warning in summary::warnings(manifest, records) {
-        sheet.write_with_format(row, 0, cut(&format!("Warning: {warning}")), &warned)?;
-        row += 1;
-    }
-    if !judged.is_empty() {
-        row += 1;
-        let headings = [
-            "Published statement",
-            "Read as",
-            "Verdict",
-            "Measured",
-            "Low",
-            "High",
-            "Why",
-        ];
-        sheet.write_row_with_format(row, 0, headings, &heading())?;
-        for judgement in judged {
-            row += 1;
-            let reading = format!(
-                "{} {} {}",
-                judgement.claim.reading,
-                judgement.claim.column,
-                claims::bounds(&judgement.claim)
-            );
-            sheet.write_with_format(row, 0, cut(&judgement.claim.text), &wrapped)?;
-            sheet.write_with_format(row, 1, cut(reading.trim()), &wrapped)?;
-            sheet.write_with_format(row, 2, judgement.verdict.word(), &badge(judgement.verdict))?;
-            if let Some(measured) = judgement.measured {
-                for (column, value) in (3..).zip([measured.value, measured.low, measured.high]) {
-                    write_number(sheet, row, column, value, "#,##0.0##")?;
-                }
-            }
-            sheet.write_with_format(row, 6, cut(&judgement.reason), &wrapped)?;
-        }
-        row += 1;
-    }
-    row += 1;
-    sheet.write_with_format(row, 0, "How to read", &heading())?;
-    for line in HOW_TO_READ {
-        row += 1;
-        sheet.write(row, 0, line)?;
-    }
-    row += 2;
-    sheet.write_row_with_format(row, 0, ["Column", "Meaning", "Unit"], &heading())?;
-    for column in COLUMNS {
-        row += 1;
-        sheet.write(row, 0, column.name)?;
-        sheet.write_with_format(row, 1, column.about, &wrapped)?;
-        sheet.write(row, 2, column.unit)?;
-    }
-    Ok(())
-}
-
-const HOW_TO_READ: [&str; 5] = [
-    "Results has one row a cell and repeat. An empty field was not measured or is not defined; it is not 0.",
-    "The pivots show each cell once: one repeat as measured, several combined, valid ones only where there are any.",
-    "Intervals hold with 95 % confidence: Student's t over batches of time within a run, or over three repeats or more.",
-    "A quantile that the sample is too small for is empty. A largest value is that of this run; a longer run may exceed it.",
-    "A cell that is not valid was disturbed from outside: do not use it.",
-];
-
 fn results(sheet: &mut Worksheet, records: &[Record]) -> Result<(), XlsxError> {
     sheet
         .set_name("Results")?
@@ -155,16 +68,7 @@ fn results(sheet: &mut Worksheet, records: &[Record]) -> Result<(), XlsxError> {
     let names = columns::names(records);
     for (column, name) in (0u16..).zip(&names) {
         sheet.set_column_width(column, (name.len() as f64 + 4.0).max(10.0))?;
-        let about = COLUMNS
-            .iter()
-            .find(|fixed| fixed.name == *name)
-            .map_or("added by the scenario", |fixed| fixed.about);
-        let unit = columns::unit(name);
-        let note = if unit.is_empty() {
-            about.to_owned()
-        } else {
-            format!("{about}, in {unit}")
-        };
+        let note = explained(name);
         sheet.insert_note(0, column, &Note::new(note).add_author_prefix(false))?;
     }
     for (row, record) in (1u32..).zip(records) {
@@ -292,10 +196,27 @@ fn environment(sheet: &mut Worksheet, manifest: &Manifest) -> Result<(), XlsxErr
     Ok(())
 }
 
+/// What a column says, and its unit.
+fn explained(name: &str) -> String {
+    let fixed = COLUMNS.iter().find(|column| column.name == name);
+    let about = fixed.map_or("added by the scenario", |column| column.about);
+    let unit = columns::unit(name);
+    if unit.is_empty() {
+        about.to_owned()
+    } else {
+        format!("{about} ({unit})")
+    }
+}
+
 fn write_number(sheet: &mut Worksheet, row: u32, column: u16, value: f64, format: &str) -> Result<(), XlsxError> {
     // A spreadsheet knows no infinity.
     if value.is_finite() {
-        sheet.write_number_with_format(row, column, value, &Format::new().set_num_format(format))?;
+        sheet.write_number_with_format(
+            row,
+            column,
+            value,
+            &Format::new().set_num_format(format).set_align(FormatAlign::Top),
+        )?;
     }
     Ok(())
 }
@@ -335,19 +256,6 @@ fn heading() -> Format {
 
 fn wrapped() -> Format {
     Format::new().set_text_wrap().set_align(FormatAlign::Top)
-}
-
-fn badge(verdict: Verdict) -> Format {
-    let (ink, ground) = match verdict {
-        Verdict::Reproduced => ("#0A5C41", "#D6F0E5"),
-        Verdict::Refuted => ("#8A3200", "#FBE0D1"),
-        Verdict::Undecided => ("#424A53", "#E6EAEF"),
-    };
-    Format::new()
-        .set_bold()
-        .set_font_color(ink)
-        .set_background_color(Color::from(ground))
-        .set_align(FormatAlign::Top)
 }
 
 /// As much of a text as a field takes.

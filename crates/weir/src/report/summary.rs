@@ -57,29 +57,66 @@ pub fn warnings(manifest: &Manifest, records: &[Record]) -> Vec<String> {
         ));
     }
     let repeated = records.iter().any(|record| record.row.repeat > 1);
-    for record in records {
+    let name = |record: &Record| {
         let repeat = if repeated {
             format!(" (repeat {})", record.row.repeat)
         } else {
             String::new()
         };
-        let cell = format!("Cell {}{repeat}", record.row.cell);
-        if let Some(n) = record.row.unexplained.filter(|&n| n != 0) {
-            warnings.push(format!(
-                "{cell}: {} messages are unexplained; this is a fault.",
-                format::count(n)
-            ));
-        }
-        if !record.row.valid {
-            let why = if record.remarks.is_empty() {
-                String::new()
-            } else {
-                format!(": {}", record.remarks.join("; "))
-            };
-            warnings.push(format!("{cell} is not valid after {} reruns{why}.", record.reruns));
-        }
-    }
+        format!("{}{repeat}", record.row.cell)
+    };
+    let faulty = records
+        .iter()
+        .filter(|record| record.row.unexplained.is_some_and(|n| n != 0));
+    warnings.extend(several(
+        faulty,
+        "does not close its ledger",
+        "do not close their ledgers",
+        &|record| {
+            let unexplained = format::count(record.row.unexplained.unwrap_or(0));
+            (name(record), format!("{unexplained} unexplained, which is a fault"))
+        },
+    ));
+    let disturbed = records.iter().filter(|record| !record.row.valid);
+    warnings.extend(several(disturbed, "is not valid", "are not valid", &|record| {
+        let reruns = if record.reruns > 0 {
+            format!("after {} reruns; ", record.reruns)
+        } else {
+            String::new()
+        };
+        (
+            name(record),
+            format!("{reruns}{}", record.remarks.join("; ").trim_end_matches('.')),
+        )
+    }));
     warnings
+}
+
+/// How many cells a warning spells out.
+const SPELLED_OUT: usize = 3;
+
+/// A warning for each of a few records; for many, one with the names of the first and the reason of the very first.
+fn several<'a>(
+    records: impl Iterator<Item = &'a Record>,
+    is: &str,
+    are: &str,
+    say: &dyn Fn(&Record) -> (String, String),
+) -> Vec<String> {
+    let said: Vec<(String, String)> = records.map(say).collect();
+    if said.len() <= SPELLED_OUT {
+        return said
+            .into_iter()
+            .map(|(name, why)| format!("Cell {name} {is}: {why}."))
+            .collect();
+    }
+    let names: Vec<&str> = said.iter().take(SPELLED_OUT).map(|(name, _)| name.as_str()).collect();
+    let (first, why) = &said[0];
+    let more = said.len() - SPELLED_OUT;
+    vec![format!(
+        "{} cells {are}: {} and {more} more. {first}: {why}.",
+        said.len(),
+        names.join(", ")
+    )]
 }
 
 /// How each series of a chart goes from its first to its last place.
@@ -133,5 +170,18 @@ mod tests {
             &records,
         );
         insta::assert_snapshot!(format!("{}\n---\n{}", words.join("\n"), warnings.join("\n")));
+    }
+
+    #[test]
+    fn many_disturbed_cells_are_one_warning() {
+        let mut records = fixture::records();
+        for record in &mut records {
+            record.row.valid = false;
+            record.remarks = vec!["the machine stood still for 40 ms".into()];
+        }
+        assert_eq!(
+            warnings(&fixture::manifest(), &records),
+            ["42 cells are not valid: 0%/udp, 0%/tcp, 1%/udp and 39 more. 0%/udp: the machine stood still for 40 ms."]
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! The table at the end of a run.
 
-use comfy_table::{Cell as Field, CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use super::cells::{self, Cell};
 use super::claims::{self, Verdict};
@@ -63,36 +63,62 @@ pub fn render(manifest: &Manifest, records: &[Record], styled: bool) -> String {
     text
 }
 
+/// Loss down and transport across, say; one cell a line where that would be too wide.
 fn table(manifest: &Manifest, cells: &[Cell<'_>], styled: bool) -> String {
     let pivot = Pivot::new(manifest, cells);
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(WIDTH);
-    let names = pivot.columns.iter().map(|name| printable(name));
-    let headings = names.flat_map(|name| SHOWN.map(|(_, heading)| format!("{name} {heading}").trim().to_owned()));
-    table.set_header(std::iter::once(printable(&pivot.down)).chain(headings));
-    for (row, cells) in pivot.rows.iter().zip(&pivot.cells) {
-        let values = cells
+    let mut lines = vec![vec![label(&pivot.down)]];
+    for name in &pivot.columns {
+        lines[0].extend(SHOWN.map(|(_, heading)| format!("{} {heading}", label(name)).trim().to_owned()));
+    }
+    for (name, row) in pivot.rows.iter().zip(&pivot.cells) {
+        let values = row
             .iter()
             .flat_map(|cell| SHOWN.map(|(column, _)| value(*cell, column)));
-        table.add_row(std::iter::once(printable(row)).chain(values).map(Field::new));
+        lines.push(std::iter::once(label(name)).chain(values).collect());
     }
+    if lines[0]
+        .iter()
+        .map(|heading| heading.chars().count() + 2)
+        .sum::<usize>()
+        > usize::from(WIDTH)
+    {
+        let headings = SHOWN.map(|(_, heading)| heading.to_owned());
+        lines = vec![std::iter::once("cell".to_owned()).chain(headings).collect()];
+        lines.extend(cells.iter().map(|cell| {
+            let values = SHOWN.map(|(column, _)| value(Some(cell), column));
+            std::iter::once(label(cell.name)).chain(values).collect()
+        }));
+    }
+    let mut text = aligned(&lines, if styled { "─" } else { "-" });
+    if cells.iter().any(|cell| !cell.valid()) {
+        text += "* not valid\n";
+    }
+    text
+}
+
+/// Columns set right, with a rule under the first line.
+fn aligned(lines: &[Vec<String>], rule: &str) -> String {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(WIDTH);
+    table.add_rows(lines);
     for column in table.column_iter_mut() {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    let lines = table.to_string();
-    let rule = if styled { "─" } else { "-" }.repeat(lines.lines().map(|line| line.chars().count()).max().unwrap_or(0));
+    let drawn = table.to_string();
+    let width = drawn
+        .lines()
+        .map(|line| line.trim_end().chars().count())
+        .max()
+        .unwrap_or(0);
     let mut text = String::new();
-    for (index, line) in lines.lines().enumerate() {
+    for (index, line) in drawn.lines().enumerate() {
         if index == 1 {
-            text += &format!("{rule}\n");
+            text += &format!("{}\n", rule.repeat(width));
         }
         text += &format!("{}\n", line.trim_end());
-    }
-    if cells.iter().any(|cell| !cell.valid()) {
-        text += "* not valid\n";
     }
     text
 }
@@ -124,6 +150,17 @@ fn wrap(text: &str, indent: usize) -> String {
     lines.join(&format!("\n{:indent$}", ""))
 }
 
+/// A name short enough not to wrap.
+fn label(text: &str) -> String {
+    const LONGEST: usize = 50;
+    let text = printable(text);
+    if text.chars().count() <= LONGEST {
+        text
+    } else {
+        text.chars().take(LONGEST - 1).chain(['…']).collect()
+    }
+}
+
 /// Without control characters, which a scenario's text could steer a terminal with.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
@@ -137,6 +174,33 @@ mod tests {
     #[test]
     fn summary_of_a_run() {
         insta::assert_snapshot!(render(&fixture::manifest(), &fixture::records(), true));
+    }
+
+    #[test]
+    fn many_columns_become_lines() {
+        let mut records = fixture::records();
+        records.truncate(4);
+        for (record, name) in records
+            .iter_mut()
+            .zip(["udp", "tcp", "quic", "a very long name of a transport"])
+        {
+            record.row.cell = format!("0%/{name}");
+            record.axes[0].1 = "0%".into();
+            record.axes[1].1 = name.into();
+        }
+        let mut manifest = fixture::manifest();
+        manifest.axes[1].1 = records.iter().map(|r| r.axes[1].1.clone()).collect();
+        manifest.claims.clear();
+        let text = render(&manifest, &records, false);
+        assert_eq!(
+            text.lines().next().unwrap().split_whitespace().next(),
+            Some("cell"),
+            "{text}"
+        );
+        assert!(
+            text.lines().any(|line| line.trim_start().starts_with("0%/quic ")),
+            "{text}"
+        );
     }
 
     #[test]

@@ -62,7 +62,8 @@ impl Estimate {
     /// The interval at another level of confidence (0.99 for 99 %).
     ///
     /// Exact for Student's t and for Clopper-Pearson shares (of 1). The other methods keep no more than their 95 % ends:
-    /// those are moved in the proportion of the normal distribution, an approximation.
+    /// those are moved in the proportion of the normal distribution, an approximation. What is estimated here cannot be
+    /// negative, so a lower end stops at 0, unless it was below 0 from the start.
     pub fn interval(&self, confidence: f64) -> (f64, f64) {
         match self.method {
             Method::BatchMeans | Method::Repeats => {

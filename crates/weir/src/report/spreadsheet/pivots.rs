@@ -4,7 +4,7 @@ use rust_xlsxwriter::chart::{
     Chart, ChartAxisCrossing, ChartErrorBars, ChartErrorBarsType, ChartFormat, ChartLegendPosition, ChartLine,
     ChartMarker, ChartMarkerType, ChartRange, ChartSolidFill, ChartType,
 };
-use rust_xlsxwriter::{Format, Worksheet, XlsxError};
+use rust_xlsxwriter::{Format, FormatAlign, Worksheet, XlsxError};
 
 use super::super::charts::COLOURS;
 use super::super::pivot::Pivot;
@@ -70,36 +70,31 @@ pub(super) fn sheet(
     sheet
         .set_name(&name)?
         .set_freeze_panes(TOP + 1, 1)?
-        .set_column_width(0, 14)?;
-    sheet.set_landscape().set_print_fit_to_pages(1, 0);
+        .set_landscape()
+        .set_print_fit_to_pages(1, 0);
     sheet.write_with_format(0, 0, cut(&headline.title), &title())?;
     let unit = columns::unit(&headline.column);
-    sheet.write(
-        1,
-        0,
-        format!(
-            "{}{}",
-            headline.column,
-            if unit.is_empty() {
-                String::new()
-            } else {
-                format!(", {unit}")
-            }
-        ),
-    )?;
+    let suffix = if unit.is_empty() {
+        String::new()
+    } else {
+        format!(", {unit}")
+    };
+    sheet.write(1, 0, cut(&format!("{}{suffix}", headline.column)))?;
 
     let across = pivot.columns.len() as u16;
+    sheet.set_column_range_width(0, interval_column(across, across) + 1, 15)?;
     sheet.write_with_format(TOP, 0, cut(&pivot.down), &heading())?;
     for (column, label) in (1u16..).zip(&pivot.columns) {
         sheet.write_with_format(
             TOP,
             column,
             cut(if label.is_empty() { &headline.column } else { label }),
-            &heading(),
+            &heading().set_align(FormatAlign::Right),
         )?;
         for (offset, sign) in [(0, "−"), (1, "+")] {
             let column = interval_column(across, column) + offset;
-            sheet.write_with_format(TOP, column, cut(format!("{label} 95 % {sign}").trim()), &heading())?;
+            let label = cut(format!("{label} 95 % {sign}").trim());
+            sheet.write_with_format(TOP, column, label, &heading().set_align(FormatAlign::Right))?;
         }
     }
     let numeric = numeric_rows(&pivot, &headline.x);
@@ -118,7 +113,7 @@ pub(super) fn sheet(
         return Ok(());
     }
     sheet.add_conditional_format(TOP + 1, 1, last, across, &colours(unit == "1/s" || unit == "Mbit/s"))?;
-    let chart = chart(&name, headline, across, last, numeric.is_some());
+    let chart = chart(&name, headline, across, last, numeric.as_deref());
     sheet.insert_chart(TOP, interval_column(across, across) + 3, &chart)?;
     Ok(())
 }
@@ -151,65 +146,71 @@ fn field(
 
 /// Columns of the lower and upper half of the interval of a table's column.
 fn interval_column(across: u16, column: u16) -> u16 {
-    across + 2 + (column - 1) * 2
+    across + 2 + column.saturating_sub(1) * 2
 }
 
-fn chart(name: &str, headline: &Headline, across: u16, last: u32, numeric: bool) -> Chart {
-    let kind = if numeric {
-        ChartType::ScatterStraightWithMarkers
-    } else {
-        ChartType::Line
-    };
-    let mut chart = Chart::new(kind);
+fn chart(name: &str, headline: &Headline, across: u16, last: u32, numeric: Option<&[f64]>) -> Chart {
+    let mut chart = Chart::new(match numeric {
+        Some(_) => ChartType::ScatterStraightWithMarkers,
+        None => ChartType::Line,
+    });
     chart.set_width(760).set_height(440);
     chart.title().set_name(&name_of(&headline.title));
     chart.legend().set_position(ChartLegendPosition::Top);
     let range = |column: u16| ChartRange::new_from_range(name, TOP + 1, column, last, column);
     for column in 1..=across {
         let colour = COLOURS[usize::from(column - 1) % COLOURS.len()].to_uppercase();
-        let mut fill = ChartFormat::new()
-            .set_solid_fill(ChartSolidFill::new().set_color(colour.as_str()))
-            .clone();
-        let marker = ChartMarker::new()
+        let line = ChartLine::new().set_color(colour.as_str()).set_width(2).clone();
+        let mut fill = ChartFormat::new();
+        fill.set_solid_fill(ChartSolidFill::new().set_color(colour.as_str()));
+        let mut marker = ChartMarker::new();
+        marker
             .set_type(ChartMarkerType::Circle)
             .set_size(6)
-            .set_format(&mut fill)
-            .clone();
+            .set_format(&mut fill);
         let beside = interval_column(across, column);
-        let bars = ChartErrorBars::new()
-            .set_type(ChartErrorBarsType::Custom(range(beside + 1), range(beside)))
-            .clone();
+        let mut bars = ChartErrorBars::new();
+        bars.set_type(ChartErrorBarsType::Custom(range(beside + 1), range(beside)));
+        bars.set_format(ChartFormat::new().set_line(ChartLine::new().set_color(colour.as_str())));
+        let heading = ChartRange::new_from_range(name, TOP, column, TOP, column);
         let series = chart.add_series();
         series
-            .set_name(&ChartRange::new_from_range(name, TOP, column, TOP, column))
+            .set_name(&heading)
             .set_categories(&range(0))
-            .set_values(&range(column))
-            .set_format(
-                &mut ChartFormat::new()
-                    .set_line(ChartLine::new().set_color(colour.as_str()).set_width(2))
-                    .clone(),
-            )
-            .set_marker(&marker);
-        series.set_y_error_bars(&bars);
+            .set_values(&range(column));
+        series
+            .set_format(ChartFormat::new().set_line(&line))
+            .set_marker(&marker)
+            .set_y_error_bars(&bars);
     }
     chart
         .x_axis()
         .set_name(&name_of(&headline.x_label))
         .set_major_gridlines(false);
+    if let Some([first, .., last]) = numeric
+        && first < last
+    {
+        chart.x_axis().set_min(*first).set_max(*last);
+    }
+    // Unlike our own charts, these have bare numbers on their axis.
+    let unit = columns::unit(&headline.column);
+    let label = name_of(&headline.y_label);
+    let label = if label.contains(unit) {
+        label
+    } else {
+        format!("{label} ({unit})")
+    };
+    let faint = ChartLine::new().set_color("#E6EAEF").clone();
     chart
         .y_axis()
-        .set_name(&name_of(&headline.y_label))
-        .set_num_format("#,##0");
+        .set_name(&label)
+        .set_num_format("#,##0")
+        .set_major_gridlines_line(&faint);
     match headline.scale {
-        Scale::Log => {
-            chart.y_axis().set_log_base(10);
-            // Where the x axis crosses; else it does at 1.
-            chart.y_axis().set_crossing(ChartAxisCrossing::Min);
-        }
-        Scale::Linear => {
-            chart.y_axis().set_min(0);
-        }
-    }
+        // The x axis crosses at the lowest mark; else it does at 1.
+        Scale::Log => chart.y_axis().set_log_base(10).set_crossing(ChartAxisCrossing::Min),
+        Scale::Linear => chart.y_axis().set_min(0),
+    };
     chart
 }
 
