@@ -229,7 +229,9 @@ fn an_ordinary_user_needs_no_root() {
     let mut command = play("ordinary user");
     // A directory in PATH that may not be searched would make a missing program a forbidden one.
     command.env("PATH", "/usr/bin:/bin");
-    if geteuid().is_root() {
+    // Inside a user namespace with a single user this process is an ordinary one already.
+    let users = fs::read_to_string("/proc/self/uid_map").unwrap();
+    if geteuid().is_root() && users.split_whitespace().nth(2) != Some("1") {
         command.uid(65534).gid(65534);
     }
     assert!(command.status().unwrap().success());
