@@ -15,7 +15,7 @@ use super::sweep::Cell;
 use super::topology::Topology;
 use crate::service::stop::Stop;
 use crate::traffic::{
-    Exchange, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, SenderSettings, TcpSettings, Transport,
+    Exchange, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, SenderSettings, TcpSettings, Transport, Until,
     clock,
 };
 
@@ -90,6 +90,11 @@ impl<'a> Prepared<'a> {
         let receiver_settings = ReceiverSettings {
             transport: scenario.traffic.transport,
             session: Some(session),
+            until: Until {
+                // Copies come behind the message that would end the cell.
+                settle: if topology.duplicates() { patience(&topology) } else { Duration::ZERO },
+                ..Until::default()
+            },
             ..ReceiverSettings::new(listen)
         };
         let receiver = network
@@ -133,9 +138,7 @@ impl<'a> Prepared<'a> {
                     .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
             )
         });
-        // Nothing new is sent from here on; what is under way takes the path's delay and a little.
-        let patience = SETTLE + Duration::from_secs_f64(4.0 * self.topology.latency_ms() / 1e3);
-        let links = self.network.settled(patience)?;
+        let links = self.network.settled(patience(&self.topology))?;
         let receiver_host = counters::snmp(self.network.namespace(self.topology.receiver))?;
         Ok(Measured {
             topology: self.topology,
@@ -148,8 +151,11 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// How long counters may take to agree once the traffic has ended.
-const SETTLE: Duration = Duration::from_millis(500);
+/// How long what is under way when the traffic has ended may still take: the path's delay, variation included, and
+/// a little.
+fn patience(topology: &Topology) -> Duration {
+    Duration::from_millis(500) + Duration::from_secs_f64(4.0 * topology.latency_ms() / 1e3)
+}
 
 fn sender_settings(scenario: &Scenario, to: std::net::SocketAddr, session: u16) -> SenderSettings {
     let (traffic, tcp) = (&scenario.traffic, &scenario.tcp);

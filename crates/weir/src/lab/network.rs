@@ -7,15 +7,17 @@
 //! Nothing has a name outside its namespace; all of it goes with the last descriptor, however the process ends.
 
 use std::net::IpAddr;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use ipnet::IpNet;
 use weir_emulator::datapath::{self, Emulator, LinkId, LinkPorts, Port};
 use weir_emulator::ledger::LinkReport;
 use weir_emulator::model::{Direction, Key, Way};
 use weir_kernel::links::{BridgeSettings, Index, LinkStatistics, MacAddress, Netlink, VethEnd};
 use weir_kernel::namespaces::NetNs;
+use weir_kernel::namespaces::process::Program;
 use weir_kernel::offloads::{Offload, Offloads};
 
 use super::topology::{Kind, Topology};
@@ -92,6 +94,12 @@ impl<'a> Network<'a> {
                 network
                     .address(topology, index, addresses)
                     .with_context(|| format!("host {}", node.name))?;
+            }
+        }
+        network.wait_until_running()?;
+        for (index, node) in topology.nodes.iter().enumerate() {
+            for line in &node.setup {
+                network.set_up_host(index, &node.name, line)?;
             }
         }
         Ok(network)
@@ -228,11 +236,8 @@ impl<'a> Network<'a> {
                 Kind::Switch => Vec::new(),
             })
             .collect();
-        let (interface, mac) = self.host_interface(host)?;
+        let (interface, _) = self.host_interface(host)?;
         let netlink = &mut self.sites[host].netlink;
-        if addresses.iter().any(|address| matches!(address, IpNet::V6(_))) {
-            netlink.add_address(interface, ipnet::Ipv6Net::new(mac.link_local(), 64)?.into())?;
-        }
         for address in addresses {
             netlink.add_address(interface, *address)?;
         }
@@ -241,6 +246,30 @@ impl<'a> Network<'a> {
                 netlink.add_neighbour(interface, peer, mac)?;
             }
         }
+        Ok(())
+    }
+
+    /// The kernel starts links in the background, and drops packets without a word until then.
+    fn wait_until_running(&mut self) -> Result<()> {
+        for wire in &self.links {
+            for (node, name) in &wire.nodes {
+                self.sites[*node].netlink.wait_until_running(name)?;
+            }
+            for name in &wire.air {
+                self.air.netlink.wait_until_running(name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs one line of a host's `setup` by the shell, on that host.
+    fn set_up_host(&self, host: usize, name: &str, line: &str) -> Result<()> {
+        let program = Program::new(&self.sites[host].ns, name, "sh").args(["-c", line]);
+        let program = program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let (status, _, said) = program.output()?;
+        let said = String::from_utf8_lossy(&said);
+        let said = said.lines().next().unwrap_or("it said nothing");
+        ensure!(status == 0, "hosts.{name}.setup: `{line}` ended with status {status}: {said}");
         Ok(())
     }
 

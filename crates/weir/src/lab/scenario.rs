@@ -105,6 +105,10 @@ pub enum Datapath {
 pub struct Host {
     /// Addresses with prefix length; the first is the one that traffic goes to.
     pub addresses: Vec<IpNet>,
+    /// Lines for the shell, run on the host before any traffic, as with `weir lab shell`: firewall rules, routes,
+    /// sysctls.
+    #[serde(default)]
+    pub setup: Vec<String>,
 }
 
 /// A learning bridge.

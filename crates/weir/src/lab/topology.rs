@@ -33,6 +33,8 @@ pub struct Node {
     pub name: String,
     /// What it is.
     pub kind: Kind,
+    /// Lines for the shell, run on the node when the network is up.
+    pub setup: Vec<String>,
 }
 
 /// What a node is.
@@ -63,11 +65,9 @@ impl Topology {
         let hosts = scenario.hosts.iter().map(|(name, host)| Node {
             name: name.clone(),
             kind: Kind::Host(host.addresses.clone()),
+            setup: host.setup.clone(),
         });
-        let switches = scenario.switches.keys().map(|name| Node {
-            name: name.clone(),
-            kind: Kind::Switch,
-        });
+        let switches = scenario.switches.keys().map(|name| Node { name: name.clone(), kind: Kind::Switch, setup: Vec::new() });
         let nodes: Vec<Node> = hosts.chain(switches).collect();
         let links = scenario
             .links
@@ -144,6 +144,11 @@ impl Topology {
             .filter(|&other| other != host && matches!(self.nodes[other].kind, Kind::Host(_)))
             .filter(|&other| route(&self.nodes, &self.links, host, other).is_ok())
             .collect()
+    }
+
+    /// Whether some packets are delivered twice.
+    pub fn duplicates(&self) -> bool {
+        self.along_route().any(|impairments| impairments.duplicate > 0.0)
     }
 
     /// One line a node or link, for people.
