@@ -105,7 +105,7 @@ impl Lab {
                 Ok(Outcome::Program(status))
             }
             LabCommand::Report { dir } => {
-                let (manifest, records) = (store::read_manifest(&dir)?, store::read_records(&dir)?);
+                let (manifest, records) = store::read(&dir)?;
                 let rendered = report::write_all(&dir, &manifest, &records)?;
                 println!("{}", rendered.page.display());
                 Ok(Outcome::Done)

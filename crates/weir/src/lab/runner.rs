@@ -19,7 +19,7 @@ use super::scenario::Jobs;
 use super::sweep::{Cell, Sweep};
 use super::topology::Topology;
 use crate::report::record::{Manifest, Record};
-use crate::report::store::{Store, StoreError};
+use crate::report::store::{self, Store, StoreError};
 use crate::report::{self, terminal};
 use crate::service::stop::Stop;
 
@@ -76,7 +76,8 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     records.sort_by_key(|(place, _)| *place);
     let records: Vec<Record> = records.into_iter().map(|(_, record)| record).collect();
     // What was measured is kept and shown, whatever else went wrong.
-    let rendered = report::write_all(&plan.dir, &manifest, &records);
+    let rendered =
+        store::write_manifest(&plan.dir, &manifest).and_then(|()| report::write_all(&plan.dir, &manifest, &records));
     let styled = std::io::stdout().is_terminal();
     print!("{}", terminal::render(&manifest, &records, styled));
     if let Some(error) = results.error {

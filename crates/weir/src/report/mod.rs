@@ -115,7 +115,7 @@ mod tests {
         let first = write_all(dir, &manifest, &records).unwrap();
         let bytes = read(&first);
         assert_eq!(first.charts.len(), 3);
-        let stored = (store::read_manifest(dir).unwrap(), store::read_records(dir).unwrap());
+        let stored = store::read(dir).unwrap();
         let again = write_all(dir, &stored.0, &stored.1).unwrap();
         assert_eq!(first, again);
         assert_eq!(bytes, read(&again));
