@@ -2,14 +2,19 @@
 //!
 //! [`namespaces`] makes users, networks and process trees of our own; [`links`] fills a network with interfaces,
 //! addresses and routes over netlink; [`offloads`] switches an interface's segmentation and checksum offloads;
-//! [`counters`] reads what the kernel counted, [`tcp`] asks about one connection; [`rendezvous`] hands descriptors to other processes of the same user;
-//! [`limits`] and [`host`] tell what the machine allows and what it is.
+//! [`counters`] reads what the kernel counted, [`tcp`] asks about one connection; [`rendezvous`] hands descriptors to
+//! other processes of the same user; [`limits`] and [`host`] tell what the machine allows and what it is.
 //!
 //! Everything is synchronous. Nothing here outlives its owner: namespaces are held by descriptors alone, and child
 //! programs live in process trees that the kernel ends with their owner.
 
+pub mod counters;
+pub mod host;
+pub mod limits;
 pub mod links;
 pub mod namespaces;
+pub mod offloads;
+pub mod rendezvous;
 pub mod tcp;
 
 mod error;

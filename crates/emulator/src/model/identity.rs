@@ -22,6 +22,7 @@ pub struct FlowIdentity {
     /// Destination port; `None` if left out, or if there is none.
     pub destination_port: Option<u16>,
     /// How many flows that are alike in all of this appeared before, in this direction.
+    /// Flows that are alike and start at once may change places from run to run.
     pub ordinal: u64,
 }
 

@@ -45,9 +45,10 @@ pub struct Impairments {
     pub rate: Option<Rate>,
     /// What may wait for the shaper; without a rate it never fills.
     pub queue: QueueLimit,
-    /// Share of packets that are delivered twice.
+    /// Share of packets that are delivered twice. The copy takes its place in queue and rate right behind the original,
+    /// and has a delay variation and reordering of its own; it is not made if the queue has no room for it.
     pub duplicate: Probability,
-    /// Share of packets that get one bit flipped.
+    /// Share of packets that get one bit flipped; copies stay intact.
     pub corrupt: Probability,
     /// Share of packets that are held back so that later ones overtake them.
     pub reorder: Option<Reorder>,
@@ -83,9 +84,12 @@ impl Loss {
         match *self {
             Loss::None | Loss::List(_) => 0.0,
             Loss::Bernoulli(loss) => loss,
-            Loss::GilbertElliott { to_bad, to_good, good, bad } if to_bad + to_good > 0.0 => {
-                (to_good * good + to_bad * bad) / (to_bad + to_good)
-            }
+            Loss::GilbertElliott {
+                to_bad,
+                to_good,
+                good,
+                bad,
+            } if to_bad + to_good > 0.0 => (to_good * good + to_bad * bad) / (to_bad + to_good),
             Loss::GilbertElliott { good, .. } => good,
         }
     }
@@ -131,6 +135,7 @@ pub struct Reorder {
 }
 
 /// Token bucket: `bits_per_second` on the long run, up to `burst_bytes` at once. Bytes count from the IP header on.
+/// A packet leaves when it starts to be sent: only those behind it wait for its time on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Long-run rate.
@@ -210,7 +215,7 @@ pub enum Decision {
     Pass {
         /// When.
         release: Nanos,
-        /// Flip one bit, in the copy too; the number chooses which (modulo the packet's bits behind the IP header).
+        /// Flip one bit, but not in the copy; the number chooses which (modulo the packet's bits behind the IP header).
         corrupt: Option<u64>,
         /// When its copy leaves, if it has one. Only such a copy counts as duplicated.
         copy: Option<Nanos>,

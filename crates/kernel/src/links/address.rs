@@ -29,8 +29,8 @@ pub struct Neighbour {
 }
 
 impl Netlink {
-    /// Gives an interface an address, usable at once: duplicate address detection is left out (IFA_F_NODAD). The
-    /// network of its prefix becomes reachable when the interface is up.
+    /// Gives an interface an address, without duplicate address detection (IFA_F_NODAD). The network of its prefix
+    /// becomes reachable when the interface is up; an IPv6 address receives after [`Netlink::wait_until_running`].
     ///
     /// # Errors
     /// [`Error::NoIpv6`] for an IPv6 address where the kernel has no IPv6; else if the address is there already.
@@ -107,6 +107,48 @@ impl Netlink {
                 _ => None,
             })
             .collect())
+    }
+
+    /// Whether every IPv6 address of an interface has its route to this host, which the kernel adds in the background.
+    pub(super) fn receives_at_all_addresses(&mut self, index: Index) -> Result<bool, Error> {
+        let mut request = AddressMessage::default();
+        request.header.family = AddressFamily::Inet6;
+        let answers = self
+            .socket
+            .list(RouteNetlinkMessage::GetAddress(request), || "list addresses")?;
+        for answer in answers {
+            let RouteNetlinkMessage::NewAddress(message) = answer else {
+                continue;
+            };
+            for attribute in message.attributes {
+                if message.header.index == index
+                    && let AddressAttribute::Address(address @ IpAddr::V6(_)) = attribute
+                    && !self.is_local(address, index)?
+                {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn is_local(&mut self, address: IpAddr, index: Index) -> Result<bool, Error> {
+        let mut request = RouteMessage::default();
+        request.header.address_family = family(address);
+        request.header.destination_prefix_length = 128;
+        // The interface tells link-local addresses apart.
+        request.attributes = vec![
+            RouteAttribute::Destination(RouteAddress::from(address)),
+            RouteAttribute::Oif(index),
+        ];
+        match self.socket.get(RouteNetlinkMessage::GetRoute(request), || {
+            format!("look up the route to {address}")
+        }) {
+            Ok(RouteNetlinkMessage::NewRoute(route)) => Ok(route.header.kind == RouteType::Local),
+            Ok(_) => Ok(false),
+            Err(error) if matches!(error.errno(), Some(Errno::ENETUNREACH | Errno::EHOSTUNREACH)) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Sends what is for `destination` through an interface, to a gateway or, without one, straight to its neighbours.

@@ -1,18 +1,20 @@
 //! Interfaces: make, find, join, set up.
 
 use std::os::fd::{AsFd, AsRawFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
     AfSpecInet6, AfSpecUnspec, BridgeStpState, In6AddrGenMode, InfoBridge, InfoData, InfoKind, InfoVeth, LinkAttribute,
-    LinkFlags, LinkInfo, LinkMessage,
+    LinkFlags, LinkInfo, LinkMessage, State,
 };
 use nix::errno::Errno;
 
+use super::socket::LinkEvents;
 use super::{Index, LinkStatistics, MacAddress, Netlink};
 use crate::Error;
+use crate::error::During;
 use crate::namespaces::NetNs;
 
 /// One end of a veth pair to be made.
@@ -56,6 +58,9 @@ pub struct Link {
     pub up: bool,
     /// Whether the other end is up, too (IFF_LOWER_UP).
     pub carrier: bool,
+    /// Whether it is in operation (IFLA_OPERSTATE is up): a while after both ends are up, see
+    /// [`Netlink::wait_until_running`]. IFF_RUNNING would not do, it is also set while the state is unknown.
+    pub running: bool,
     /// The bridge it belongs to.
     pub bridge: Option<Index>,
     /// Its counters (IFLA_STATS64).
@@ -160,6 +165,35 @@ impl Netlink {
         self.set_flags(index, LinkFlags::Up, || format!("set interface {index} up"))
     }
 
+    /// Waits until an interface carries packets and all its addresses receive. When the second end of a pair is set up,
+    /// the kernel puts both into operation in the background (net/core/link_watch.c), and until then drops what is sent;
+    /// a bridge forwards as late, and so do IPv6 addresses begin to receive (net/ipv6/addrconf.c, addrconf_dad_work). So
+    /// set up everything, then wait for every end.
+    ///
+    /// # Errors
+    /// If there is no interface of that name, or it does not run within 10 s: its other end is down.
+    pub fn wait_until_running(&mut self, name: &str) -> Result<(), Error> {
+        if self.is_ready(name)? {
+            return Ok(());
+        }
+        let operation = || format!("wait until interface {name} runs");
+        let deadline = Instant::now() + PATIENCE;
+        let events = self.ns.run(LinkEvents::open)??;
+        while !self.is_ready(name)? {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Errno::ETIMEDOUT).during(operation);
+            }
+            events.wait(left)?;
+        }
+        Ok(())
+    }
+
+    fn is_ready(&mut self, name: &str) -> Result<bool, Error> {
+        let link = self.link(name)?;
+        Ok(link.running && self.receives_at_all_addresses(link.index)?)
+    }
+
     /// Sets an interface down; its routes and IPv6 addresses go.
     ///
     /// # Errors
@@ -231,6 +265,7 @@ impl Link {
             mtu: 0,
             up: flags.contains(LinkFlags::Up),
             carrier: flags.contains(LinkFlags::LowerUp),
+            running: false,
             bridge: None,
             statistics: LinkStatistics::default(),
         };
@@ -240,6 +275,7 @@ impl Link {
                 LinkAttribute::Address(bytes) => link.mac = <[u8; 6]>::try_from(bytes).ok().map(MacAddress),
                 LinkAttribute::Mtu(mtu) => link.mtu = mtu,
                 LinkAttribute::Controller(index) => link.bridge = Some(index),
+                LinkAttribute::OperState(state) => link.running = state == State::Up,
                 LinkAttribute::Stats64(statistics) => link.statistics = statistics,
                 _ => {}
             }
@@ -288,6 +324,9 @@ fn clock_ticks(duration: Duration) -> u32 {
 
 /// The loopback interface is the first of every namespace (net/core/net_namespace.c).
 const LOOPBACK: Index = 1;
+
+/// The kernel lets a second pass between two rounds of link events, at most.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// IFNAMSIZ without the closing zero.
 const NAME_LENGTH: usize = 15;

@@ -20,9 +20,10 @@ pub use netlink_packet_route::link::Stats64 as LinkStatistics;
 use crate::Error;
 use crate::namespaces::NetNs;
 
-/// A conversation with the kernel about one network namespace.
+/// A conversation with the kernel about one network namespace. It holds the namespace.
 pub struct Netlink {
     socket: socket::RouteSocket,
+    ns: NetNs,
 }
 
 /// The kernel's number of an interface in its namespace; from 1.
@@ -36,6 +37,7 @@ impl Netlink {
     pub fn open(ns: &NetNs) -> Result<Netlink, Error> {
         Ok(Netlink {
             socket: ns.run(socket::RouteSocket::open)??,
+            ns: ns.try_clone()?,
         })
     }
 }

@@ -1,11 +1,14 @@
 //! Requests to rtnetlink and their answers.
 
 use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
 
 use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::Error;
 use crate::error::During;
@@ -112,6 +115,39 @@ impl RouteSocket {
     }
 }
 
+/// Tells when something about a namespace's interfaces or IPv6 routes has changed.
+pub(super) struct LinkEvents {
+    socket: Socket,
+}
+
+impl LinkEvents {
+    /// Listens in the calling thread's network namespace.
+    pub(super) fn open() -> Result<LinkEvents, Error> {
+        let operation = || "listen to link events";
+        let mut socket = Socket::new(NETLINK_ROUTE).during(operation)?;
+        socket
+            .bind(&SocketAddr::new(0, RTMGRP_LINK | RTMGRP_IPV6_ROUTE))
+            .during(operation)?;
+        socket.set_non_blocking(true).during(operation)?;
+        Ok(LinkEvents { socket })
+    }
+
+    /// Returns when something has changed since the last call, or after `timeout`.
+    pub(super) fn wait(&self, timeout: Duration) -> Result<(), Error> {
+        let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
+        match poll(&mut [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)], timeout) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno).during(|| "wait for link events"),
+        }
+        // What has changed is asked for anew, so that lost events (ENOBUFS) do not matter.
+        let mut event = Vec::with_capacity(ANSWER_SIZE);
+        while self.socket.recv(&mut event, 0).is_ok() {
+            event.clear();
+        }
+        Ok(())
+    }
+}
+
 /// Calls again when a signal came between.
 fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
@@ -124,6 +160,10 @@ fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 
 /// The kernel packs a list into messages of at most 32 KiB (net/netlink/af_netlink.c, netlink_dump).
 const ANSWER_SIZE: usize = 64 * 1024;
+
+/// Multicast groups of changes to interfaces and to IPv6 routes (include/uapi/linux/rtnetlink.h).
+const RTMGRP_LINK: u32 = 1;
+const RTMGRP_IPV6_ROUTE: u32 = 0x400;
 
 /// NLMSG_ALIGNTO.
 const ALIGNMENT: usize = 4;

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -60,3 +60,92 @@ impl Drop for Caught {
 }
 
 extern "C" fn do_nothing(_: libc::c_int) {}
+
+/// Takes over a descriptor that recvmsg has just made for us.
+pub(crate) fn received_descriptor(number: RawFd) -> OwnedFd {
+    // SAFETY: the callers pass numbers straight from an SCM_RIGHTS message, each of which the kernel has opened for
+    // this process alone and nobody else knows.
+    unsafe { OwnedFd::from_raw_fd(number) }
+}
+
+/// The nine numbers of SO_MEMINFO (include/uapi/linux/sock_diag.h, SK_MEMINFO_*).
+pub(crate) fn socket_memory(socket: BorrowedFd<'_>) -> Result<[u32; 9], Errno> {
+    let mut numbers = [0u32; 9];
+    let mut length = size_of_val(&numbers) as libc::socklen_t;
+    // SAFETY: the descriptor is open while it is borrowed; the kernel writes at most `length` bytes to `numbers`, which
+    // has that many, any bits of which are numbers, and the written length to `length`. Both outlive the call.
+    let result = unsafe {
+        let value = numbers.as_mut_ptr().cast();
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            value,
+            &mut length,
+        )
+    };
+    Errno::result(result).map(|_| numbers)
+}
+
+// Commands of include/uapi/linux/ethtool.h.
+pub(crate) const ETHTOOL_GSTRINGS: u32 = 0x1b;
+pub(crate) const ETHTOOL_GFEATURES: u32 = 0x3a;
+pub(crate) const ETHTOOL_SFEATURES: u32 = 0x3b;
+
+/// The set of strings that names features.
+pub(crate) const ETH_SS_FEATURES: u32 = 4;
+
+/// Room for this many names of features must be given; kernels have up to 64.
+pub(crate) const MOST_FEATURES: usize = 256;
+
+/// 32-bit words of a name (ETH_GSTRING_LEN is 32 bytes).
+pub(crate) const STRING_WORDS: usize = 8;
+
+/// An ethtool request about an interface of the socket's namespace. `payload` begins with one of the commands above,
+/// followed by its counts, and has room for the answer, which takes its place. A result above 0 is information.
+///
+/// # Panics
+/// If `payload` is too small for its counts.
+pub(crate) fn ethtool(socket: BorrowedFd<'_>, interface: &str, payload: &mut [u32]) -> Result<i32, Errno> {
+    // As much as the kernel reads and writes at most (net/ethtool/ioctl.c).
+    let promised = match *payload {
+        [ETHTOOL_GSTRINGS, ETH_SS_FEATURES, ..] => 3 + STRING_WORDS * MOST_FEATURES,
+        [ETHTOOL_GFEATURES, blocks, ..] => 2 + 4 * blocks as usize,
+        [ETHTOOL_SFEATURES, blocks, ..] => 2 + 2 * blocks as usize,
+        _ => usize::MAX,
+    };
+    assert!(
+        promised <= payload.len(),
+        "room for {promised} words, not {}",
+        payload.len()
+    );
+
+    // SAFETY: all fields of an ifreq are numbers, arrays of them, or pointers, for which zero is valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if interface.len() >= request.ifr_name.len() {
+        return Err(Errno::ENODEV);
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = payload.as_mut_ptr().cast();
+    // SAFETY: the descriptor is open while it is borrowed; SIOCETHTOOL takes an ifreq with a zero-ended name (the length
+    // check leaves a zero) and a pointer to a command, here one of the three above. Asked for features the kernel stays
+    // within the blocks that `payload` names, and the names it writes are one a bit of netdev_features_t, which is far
+    // from MOST_FEATURES bits wide. `payload` has room for that, is exclusively ours and outlives the call; any bits are
+    // valid numbers.
+    Errno::result(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &mut request) })
+}
+
+/// include/uapi/linux/sockios.h
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    /// The C library's setuid moves all threads; the system call only its own.
+    pub(crate) fn become_user_on_this_thread(user: libc::uid_t) {
+        // SAFETY: setresuid takes three numbers and touches no memory of ours.
+        let result = unsafe { libc::syscall(libc::SYS_setresuid, user, user, user) };
+        assert_eq!(result, 0);
+    }
+}

@@ -9,7 +9,7 @@ use super::{Outcome, usage};
 use crate::lab::runner::{self, Plan};
 use crate::lab::scenario::{Jobs, Scenario};
 use crate::lab::{shell, sweep::Sweep};
-use crate::report;
+use crate::report::{self, store};
 use crate::units::Span;
 
 /// `weir lab`.
@@ -95,14 +95,19 @@ impl Lab {
         match self.command {
             LabCommand::List => list(),
             LabCommand::Run(run) => run.run(),
-            LabCommand::Shell(Shell { document, host, command }) => {
+            LabCommand::Shell(Shell {
+                document,
+                host,
+                command,
+            }) => {
                 let sweep = usage(document.sweep(&[]))?;
                 let status = shell::enter(&document.scenario, &document.set, &sweep, &host, &command)?;
                 Ok(Outcome::Program(status))
             }
             LabCommand::Report { dir } => {
-                let rendered = report::render(&dir)?;
-                println!("{}", rendered.html.display());
+                let (manifest, records) = store::read(&dir)?;
+                let rendered = report::write_all(&dir, &manifest, &records)?;
+                println!("{}", rendered.page.display());
                 Ok(Outcome::Done)
             }
             LabCommand::Keep(Keep { document }) => {
@@ -125,7 +130,10 @@ fn list() -> Result<Outcome> {
 impl Run {
     fn run(self) -> Result<Outcome> {
         let mut set = Vec::new();
-        set.extend(self.duration.map(|duration| ("run.duration".to_owned(), duration.to_string())));
+        set.extend(
+            self.duration
+                .map(|duration| ("run.duration".to_owned(), duration.to_string())),
+        );
         set.extend(self.repeat.map(|repeat| ("run.repeat".to_owned(), repeat.to_string())));
         set.extend(self.seed.map(|seed| ("run.seed".to_owned(), seed.to_string())));
         set.extend(self.jobs.map(|jobs| ("run.jobs".to_owned(), jobs.to_string())));

@@ -1,6 +1,8 @@
 //! The command line: flags, then validated settings, then a room. One file a subcommand.
 
 mod lab;
+mod recv;
+mod send;
 
 use std::process::ExitCode;
 
@@ -18,6 +20,10 @@ struct Cli {
 enum Command {
     /// Run experiments in an emulated network on this machine.
     Lab(lab::Lab),
+    /// Send numbered, timestamped messages over UDP or TCP.
+    Send(send::Send),
+    /// Receive them, and tell what was lost and how late the rest was.
+    Recv(recv::Recv),
 }
 
 /// How a command ended that could do its job.
@@ -39,8 +45,11 @@ struct Usage(anyhow::Error);
 /// Runs the command line and returns the exit status: 0 done, 1 failed, 2 usage or configuration, 3 a check did not
 /// hold.
 pub fn main() -> ExitCode {
+    weir_kernel::namespaces::process::init_if_asked();
     let outcome = match Cli::parse().command {
         Command::Lab(lab) => lab.run(),
+        Command::Send(send) => send.run(),
+        Command::Recv(recv) => recv.run(),
     };
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

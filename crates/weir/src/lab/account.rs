@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use weir_emulator::ledger::{DirectionReport, Ledger};
 use weir_emulator::model::{FlowTuple, Way};
+use weir_kernel::counters::Snmp;
 
 use super::cell::Measured;
 use super::network::LinkReading;
@@ -29,7 +30,10 @@ pub fn record(cell: &Cell, repeat: u32, measured: &Measured) -> Record {
         estimates: account.estimates(&row),
         ledger: account.ledger(),
         drops: account.drops(),
-        delays: account.session().map(|session| session.delays.delays().quantiles_us()).unwrap_or_default(),
+        delays: account
+            .session()
+            .map(|session| session.delays.delays().quantiles_us())
+            .unwrap_or_default(),
         lateness: lateness.quantiles_us(),
         heartbeat: heartbeat.quantiles_us(),
         reruns: 0,
@@ -65,7 +69,10 @@ impl Account<'_> {
         let used = sent.used.as_secs_f64();
         let per_second = if used > 0.0 { in_window as f64 / used } else { 0.0 };
         let there = self.passage(Direction::There);
-        let (tcp, payload) = (scenario.traffic.transport == Transport::Tcp, scenario.traffic.payload.bytes);
+        let (tcp, payload) = (
+            scenario.traffic.transport == Transport::Tcp,
+            scenario.traffic.payload.bytes,
+        );
         Row {
             scenario: scenario.name.clone(),
             cell: self.cell.name.clone(),
@@ -85,12 +92,19 @@ impl Account<'_> {
             delay_p50_us: delays.and_then(|delays| Some(delays.quantile_us(0.5)?.value)),
             delay_p99_us: delays.and_then(|delays| Some(delays.quantile_us(0.99)?.value)),
             delay_max_us: delays.and_then(Distribution::max_us),
-            retransmits: sent.tcp_after_drain.or(sent.tcp_at_end).map(|info| info.retransmits.into()),
+            retransmits: sent
+                .tcp_after_drain
+                .or(sent.tcp_at_end)
+                .map(|info| info.retransmits.into()),
             planned_drops: there.planned,
             queue_drops: there.queue,
             socket_drops: self.measured.received.socket_drops,
             emulator_drops: there.emulator,
-            unexplained: if tcp { Some(self.unexplained_frames()) } else { self.unexplained_messages(&there) },
+            unexplained: if tcp {
+                Some(self.unexplained_frames())
+            } else {
+                self.unexplained_messages(&there)
+            },
             valid: true,
         }
     }
@@ -98,12 +112,22 @@ impl Account<'_> {
     /// Datagrams that no counter accounts for: everything that was sent or copied, less where it ended. `None` where a
     /// message is more than one packet.
     fn unexplained_messages(&self, there: &Passage) -> Option<i64> {
-        let Measured { topology, sent, received, receiver_host, .. } = self.measured;
+        let Measured {
+            topology,
+            sent,
+            received,
+            receiver_host,
+            ..
+        } = self.measured;
         let headers = if topology.destination.is_ipv4() { 28 } else { 48 };
         if self.cell.scenario.traffic.payload.bytes + headers > u64::from(topology.mtu()) {
             return None;
         }
-        let arrived: u64 = received.sessions.iter().map(|s| s.delivered + s.duplicates + s.stale).sum();
+        let arrived: u64 = received
+            .sessions
+            .iter()
+            .map(|s| s.delivered + s.duplicates + s.stale)
+            .sum();
         let inflow = sent.sent + there.duplicated;
         let outflow = arrived
             + received.foreign
@@ -111,7 +135,7 @@ impl Account<'_> {
             + there.queue
             + there.emulator
             + there.in_flight
-            + receiver_host.udp_lost();
+            + udp_lost(receiver_host);
         Some(inflow as i64 - outflow as i64)
     }
 
@@ -119,7 +143,11 @@ impl Account<'_> {
     /// the emulator's own ledgers leave over.
     fn unexplained_frames(&self) -> i64 {
         let Measured { topology, links, .. } = self.measured;
-        let joints: i64 = links.iter().flat_map(LinkReading::joints).map(|joint| joint.remainder().abs()).sum();
+        let joints: i64 = links
+            .iter()
+            .flat_map(LinkReading::joints)
+            .map(|joint| joint.remainder().abs())
+            .sum();
         let ledgers: i64 = links
             .iter()
             .flat_map(|link| [&link.emulator.forward, &link.emulator.backward])
@@ -131,7 +159,11 @@ impl Account<'_> {
     fn passage(&self, direction: Direction) -> Passage {
         let mut passage = Passage::default();
         for &(index, way) in &self.measured.topology.route {
-            let way = if direction == Direction::There { way } else { opposite(way) };
+            let way = if direction == Direction::There {
+                way
+            } else {
+                opposite(way)
+            };
             let link = &self.measured.links[index];
             let Ledger {
                 duplicated,
@@ -171,18 +203,30 @@ impl Account<'_> {
         let count = |n: u64| Some(n as f64);
         [
             ("delivered_share", share),
-            ("share_minus_expected", share.map(|share| share - (1.0 - row.loss_pct / 100.0))),
+            (
+                "share_minus_expected",
+                share.map(|share| share - (1.0 - row.loss_pct / 100.0)),
+            ),
             ("duplicates", count(session.map_or(0, |session| session.duplicates))),
             ("reordered", count(session.map_or(0, |session| session.reordered))),
             ("delay_n", count(session.map_or(0, |session| session.delays.n()))),
-            ("delay_p999_us", quantile(session.map(|session| session.delays.delays()), 0.999)),
+            (
+                "delay_p999_us",
+                quantile(session.map(|session| session.delays.delays()), 0.999),
+            ),
             ("intended_delay_mean_us", intended.and_then(Distribution::mean_us)),
             ("intended_delay_p50_us", quantile(intended, 0.5)),
             ("intended_delay_p99_us", quantile(intended, 0.99)),
             ("intended_delay_max_us", intended.and_then(Distribution::max_us)),
-            ("censored_delay_mean_us", censored.as_ref().and_then(Distribution::mean_us)),
+            (
+                "censored_delay_mean_us",
+                censored.as_ref().and_then(Distribution::mean_us),
+            ),
             ("censored_delay_p99_us", quantile(censored.as_ref(), 0.99)),
-            ("censored_delay_max_us", censored.as_ref().and_then(Distribution::max_us)),
+            (
+                "censored_delay_max_us",
+                censored.as_ref().and_then(Distribution::max_us),
+            ),
             ("return_planned_drops", count(back.planned)),
             ("return_queue_drops", count(back.queue)),
             ("return_emulator_drops", count(back.emulator)),
@@ -209,7 +253,10 @@ impl Account<'_> {
             if !self.measured.sent.stopped {
                 let per_second = session.delays.per_second();
                 insert("msgs_per_s", per_second);
-                insert("mbit_per_s", per_second.map(|rate| rate.times(row.payload_bytes as f64 * 8.0 / 1e6)));
+                insert(
+                    "mbit_per_s",
+                    per_second.map(|rate| rate.times(row.payload_bytes as f64 * 8.0 / 1e6)),
+                );
             }
             insert("delay_mean_us", session.delays.mean_us());
             insert("delay_p50_us", session.delays.delays().quantile_us(0.5));
@@ -221,32 +268,59 @@ impl Account<'_> {
             let share = binomial::share(row.delivered, row.sent);
             let expected = 1.0 - row.loss_pct / 100.0;
             insert("delivered_share", share);
-            insert("share_minus_expected", share.map(|share| Estimate {
-                value: share.value - expected,
-                low: share.low - expected,
-                high: share.high - expected,
-                n: share.n,
-                method: Method::Binomial,
-            }));
+            insert(
+                "share_minus_expected",
+                share.map(|share| Estimate {
+                    value: share.value - expected,
+                    low: share.low - expected,
+                    high: share.high - expected,
+                    n: share.n,
+                    method: Method::Binomial,
+                }),
+            );
         }
         estimates
     }
 
     /// Every counter, in the order of a message's way and back.
     fn ledger(&self) -> Vec<LedgerEntry> {
-        let Measured { topology, sent, received, receiver_host, .. } = self.measured;
+        let Measured {
+            topology,
+            sent,
+            received,
+            receiver_host,
+            ..
+        } = self.measured;
         let mut ledger = Book::default();
         ledger.add("sender", "sent", "messages", sent.sent, "sender");
         for &(index, way) in &topology.route {
             ledger.add_direction(topology, &self.measured.links[index], index, way);
         }
-        ledger.add("receiver host", "UDP errors and no port", "datagrams", receiver_host.udp_lost(), "/proc/net/snmp Udp");
+        ledger.add(
+            "receiver host",
+            "UDP errors and no port",
+            "datagrams",
+            udp_lost(receiver_host),
+            "/proc/net/snmp Udp",
+        );
         if let Some(drops) = received.socket_drops {
             ledger.add("receiver socket", "dropped", "datagrams", drops, "SK_MEMINFO_DROPS");
         }
         let session = self.session();
-        ledger.add("receiver", "delivered", "messages", session.map_or(0, |session| session.delivered), "receiver");
-        ledger.add("receiver", "duplicates", "messages", session.map_or(0, |session| session.duplicates), "receiver");
+        ledger.add(
+            "receiver",
+            "delivered",
+            "messages",
+            session.map_or(0, |session| session.delivered),
+            "receiver",
+        );
+        ledger.add(
+            "receiver",
+            "duplicates",
+            "messages",
+            session.map_or(0, |session| session.duplicates),
+            "receiver",
+        );
         ledger.add("receiver", "foreign", "messages", received.foreign, "receiver");
         for &(index, way) in topology.route.iter().rev() {
             ledger.add_direction(topology, &self.measured.links[index], index, opposite(way));
@@ -298,7 +372,9 @@ impl Account<'_> {
             remarks.push("stopped before its window was over".into());
         }
         if row.unexplained.is_none() {
-            remarks.push("messages are larger than the path's MTU: fragments are not followed, unexplained is unknown".into());
+            remarks.push(
+                "messages are larger than the path's MTU: fragments are not followed, unexplained is unknown".into(),
+            );
         }
         remarks
     }
@@ -312,13 +388,21 @@ impl Account<'_> {
 fn disturbances(max_stall: Duration, lateness: &Distribution, heartbeat: &Distribution) -> Vec<String> {
     let limit = max_stall.as_secs_f64() * 1e6;
     let over = |what: &str, most: Option<f64>| {
-        most.filter(|most| *most > limit)
-            .map(|most| format!("disturbed: {what} {:.1} ms (run.max_stall is {:.1} ms)", most / 1e3, limit / 1e3))
+        most.filter(|most| *most > limit).map(|most| {
+            format!(
+                "disturbed: {what} {:.1} ms (run.max_stall is {:.1} ms)",
+                most / 1e3,
+                limit / 1e3
+            )
+        })
     };
-    [over("the machine stood still for", heartbeat.max_us()), over("the emulator was late by", lateness.max_us())]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        over("the machine stood still for", heartbeat.max_us()),
+        over("the emulator was late by", lateness.max_us()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -352,11 +436,35 @@ impl Book {
         let [into, out] = match (way, reading.joints()) {
             (Way::Forward, [into, out, _, _]) | (Way::Backward, [_, _, into, out]) => [into, out],
         };
-        self.add(&place, "sent into it", "frames", reading.nodes[near].tx_packets, "IFLA_STATS64 tx_packets");
-        self.add(&place, "dropped before it", "frames", reading.nodes[near].tx_dropped, "IFLA_STATS64 tx_dropped");
-        self.add(&place, "dropped at its socket", "frames", ledger.socket_dropped_frames, "PACKET_STATISTICS tp_drops");
+        self.add(
+            &place,
+            "sent into it",
+            "frames",
+            reading.nodes[near].tx_packets,
+            "IFLA_STATS64 tx_packets",
+        );
+        self.add(
+            &place,
+            "dropped before it",
+            "frames",
+            reading.nodes[near].tx_dropped,
+            "IFLA_STATS64 tx_dropped",
+        );
+        self.add(
+            &place,
+            "dropped at its socket",
+            "frames",
+            ledger.socket_dropped_frames,
+            "PACKET_STATISTICS tp_drops",
+        );
         self.add(&place, "taken in", "frames", ledger.frames_received, "emulator");
-        self.add_signed(&place, "remainder in", "frames", into.remainder(), "tx_packets less dropped and taken in");
+        self.add_signed(
+            &place,
+            "remainder in",
+            "frames",
+            into.remainder(),
+            "tx_packets less dropped and taken in",
+        );
         self.add(&place, "received", "packets", ledger.received, "emulator");
         self.add(&place, "of these control", "packets", ledger.control, "emulator");
         self.add(&place, "duplicated", "packets", ledger.duplicated, "emulator");
@@ -367,10 +475,28 @@ impl Book {
         self.add(&place, "send failed", "packets", ledger.send_failed, "emulator");
         self.add(&place, "in flight", "packets", ledger.in_flight, "emulator");
         self.add(&place, "delivered", "packets", ledger.delivered, "emulator");
-        self.add_signed(&place, "unexplained", "packets", ledger.unexplained(), "received + duplicated less all above");
+        self.add_signed(
+            &place,
+            "unexplained",
+            "packets",
+            ledger.unexplained(),
+            "received + duplicated less all above",
+        );
         self.add(&place, "handed out", "frames", ledger.frames_delivered, "emulator");
-        self.add(&place, "arrived behind it", "frames", reading.nodes[far].rx_packets, "IFLA_STATS64 rx_packets");
-        self.add_signed(&place, "remainder out", "frames", out.remainder(), "handed out less arrived");
+        self.add(
+            &place,
+            "arrived behind it",
+            "frames",
+            reading.nodes[far].rx_packets,
+            "IFLA_STATS64 rx_packets",
+        );
+        self.add_signed(
+            &place,
+            "remainder out",
+            "frames",
+            out.remainder(),
+            "handed out less arrived",
+        );
     }
 }
 
@@ -398,7 +524,12 @@ fn arrow(way: Way) -> &'static str {
 /// Frames that a switch of two ports took in and did not hand out. One with more ports may have to flood.
 fn unexplained_by_switches(topology: &Topology, links: &[LinkReading]) -> i64 {
     let mut unexplained = 0;
-    for (node, _) in topology.nodes.iter().enumerate().filter(|(_, node)| matches!(node.kind, Kind::Switch)) {
+    for (node, _) in topology
+        .nodes
+        .iter()
+        .enumerate()
+        .filter(|(_, node)| matches!(node.kind, Kind::Switch))
+    {
         let ports: Vec<_> = topology
             .links
             .iter()
@@ -440,6 +571,16 @@ fn in_flow_words(flow: &FlowTuple) -> String {
         }
         None => format!("{protocol} {} > {}", flow.source, flow.destination),
     }
+}
+
+/// Datagrams that reached the receiving host and no program: wrong checksums, full buffers, no such port. The namespace
+/// has carried nothing but the cell's traffic, so that its counters began at 0.
+fn udp_lost(host: &Snmp) -> u64 {
+    let count = |protocol, name| host.get(protocol, name).unwrap_or(0).unsigned_abs();
+    ["Udp", "Udp6"]
+        .into_iter()
+        .map(|protocol| count(protocol, "InErrors") + count(protocol, "NoPorts"))
+        .sum()
 }
 
 /// Without the noise of 1 - sqrt(1 - p) multiplied back.

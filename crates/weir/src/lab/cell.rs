@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nix::poll::{PollFd, PollFlags};
 use weir_emulator::datapath::{self, Emulator};
-use weir_kernel::counters::Snmp;
+use weir_kernel::counters::{self, Snmp};
 
 use super::heartbeat::{Heartbeat, Window};
 use super::network::{LinkReading, Network};
@@ -15,7 +15,7 @@ use super::sweep::Cell;
 use super::topology::Topology;
 use crate::service::stop::Stop;
 use crate::traffic::{
-    Exchange, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, SenderSettings, TcpSettings, Transport,
+    Exchange, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, SenderSettings, TcpSettings, Transport, Until,
     clock,
 };
 
@@ -34,7 +34,6 @@ pub struct Bench {
 /// A cell that is about to run.
 pub struct Prepared<'a> {
     bench: &'a Bench,
-    cell: &'a Cell,
     network: Network<'a>,
     topology: Topology,
     sender: Sender,
@@ -70,7 +69,12 @@ impl Bench {
             ..datapath::Settings::default()
         };
         let emulator = Emulator::spawn(settings.clone())?;
-        Ok(Bench { emulator, settings, heartbeat: Heartbeat::start(), stop })
+        Ok(Bench {
+            emulator,
+            settings,
+            heartbeat: Heartbeat::start(),
+            stop,
+        })
     }
 }
 
@@ -86,12 +90,28 @@ impl<'a> Prepared<'a> {
         let receiver_settings = ReceiverSettings {
             transport: scenario.traffic.transport,
             session: Some(session),
+            until: Until {
+                // Copies come behind the message that would end the cell.
+                settle: if topology.duplicates() { patience(&topology) } else { Duration::ZERO },
+                ..Until::default()
+            },
             ..ReceiverSettings::new(listen)
         };
-        let receiver = network.namespace(topology.receiver).run(|| Receiver::bind(&receiver_settings))??;
+        let receiver = network
+            .namespace(topology.receiver)
+            .run(|| Receiver::bind(&receiver_settings))??;
         let sender_settings = sender_settings(scenario, listen, session);
-        let sender = network.namespace(topology.sender).run(|| Sender::open(&sender_settings))??;
-        Ok(Prepared { bench, cell, network, topology, sender, receiver, exchange })
+        let sender = network
+            .namespace(topology.sender)
+            .run(|| Sender::open(&sender_settings))??;
+        Ok(Prepared {
+            bench,
+            network,
+            topology,
+            sender,
+            receiver,
+            exchange,
+        })
     }
 
     /// The live counters.
@@ -111,22 +131,31 @@ impl<'a> Prepared<'a> {
         let (sent, received) = std::thread::scope(|scope| {
             let receiving = scope.spawn(|| receiver.run(exchange, stop));
             let sent = sender.run(exchange, stop);
-            (sent, receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            (
+                sent,
+                receiving
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            )
         });
-        // Nothing new is sent from here on; what is under way takes the path's delay and a little.
-        let patience = SETTLE + Duration::from_secs_f64(4.0 * self.topology.latency_ms() / 1e3);
-        let links = self.network.settled(patience)?;
-        let receiver_host = self
-            .network
-            .namespace(self.topology.receiver)
-            .run(Snmp::read)?
-            .with_context(|| format!("cell {}", self.cell.name))?;
-        Ok(Measured { topology: self.topology, sent, received, links, receiver_host, heartbeat })
+        let links = self.network.settled(patience(&self.topology))?;
+        let receiver_host = counters::snmp(self.network.namespace(self.topology.receiver))?;
+        Ok(Measured {
+            topology: self.topology,
+            sent,
+            received,
+            links,
+            receiver_host,
+            heartbeat,
+        })
     }
 }
 
-/// How long counters may take to agree once the traffic has ended.
-const SETTLE: Duration = Duration::from_millis(500);
+/// How long what is under way when the traffic has ended may still take: the path's delay, variation included, and
+/// a little.
+fn patience(topology: &Topology) -> Duration {
+    Duration::from_millis(500) + Duration::from_secs_f64(4.0 * topology.latency_ms() / 1e3)
+}
 
 fn sender_settings(scenario: &Scenario, to: std::net::SocketAddr, session: u16) -> SenderSettings {
     let (traffic, tcp) = (&scenario.traffic, &scenario.tcp);
@@ -138,7 +167,10 @@ fn sender_settings(scenario: &Scenario, to: std::net::SocketAddr, session: u16) 
         duration: scenario.run.duration.duration(),
         drain: scenario.run.drain.duration(),
         session,
-        tcp: TcpSettings { congestion: Some(tcp.congestion.clone()), nodelay: tcp.nodelay },
+        tcp: TcpSettings {
+            congestion: Some(tcp.congestion.clone()),
+            nodelay: tcp.nodelay,
+        },
         connect_timeout: tcp.connect_timeout.duration(),
         keep_send_times: traffic.transport == Transport::Tcp,
         ..SenderSettings::new(to)

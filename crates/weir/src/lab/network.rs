@@ -7,16 +7,18 @@
 //! Nothing has a name outside its namespace; all of it goes with the last descriptor, however the process ends.
 
 use std::net::IpAddr;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use ipnet::IpNet;
 use weir_emulator::datapath::{self, Emulator, LinkId, LinkPorts, Port};
 use weir_emulator::ledger::LinkReport;
 use weir_emulator::model::{Direction, Key, Way};
 use weir_kernel::links::{BridgeSettings, Index, LinkStatistics, MacAddress, Netlink, VethEnd};
 use weir_kernel::namespaces::NetNs;
-use weir_kernel::offloads;
+use weir_kernel::namespaces::process::Program;
+use weir_kernel::offloads::{Offload, Offloads};
 
 use super::topology::{Kind, Topology};
 
@@ -56,13 +58,23 @@ pub struct LinkReading {
 
 impl<'a> Network<'a> {
     /// Builds the network of a checked topology, links running.
-    pub fn build(topology: &Topology, emulator: &'a Emulator, settings: &datapath::Settings, seed: u64) -> Result<Self> {
+    pub fn build(
+        topology: &Topology,
+        emulator: &'a Emulator,
+        settings: &datapath::Settings,
+        seed: u64,
+    ) -> Result<Self> {
         let sites = topology
             .nodes
             .iter()
             .map(|node| Site::create().with_context(|| format!("host {}", node.name)))
             .collect::<Result<Vec<_>>>()?;
-        let mut network = Network { emulator, sites, air: Site::create()?, links: Vec::new() };
+        let mut network = Network {
+            emulator,
+            sites,
+            air: Site::create()?,
+            links: Vec::new(),
+        };
         let mut bridges: Vec<Option<Index>> = vec![None; topology.nodes.len()];
         for (index, node) in topology.nodes.iter().enumerate() {
             let netlink = &mut network.sites[index].netlink;
@@ -79,7 +91,15 @@ impl<'a> Network<'a> {
         }
         for (index, node) in topology.nodes.iter().enumerate() {
             if let Kind::Host(addresses) = &node.kind {
-                network.address(topology, index, addresses).with_context(|| format!("host {}", node.name))?;
+                network
+                    .address(topology, index, addresses)
+                    .with_context(|| format!("host {}", node.name))?;
+            }
+        }
+        network.wait_until_running()?;
+        for (index, node) in topology.nodes.iter().enumerate() {
+            for line in &node.setup {
+                network.set_up_host(index, &node.name, line)?;
             }
         }
         Ok(network)
@@ -112,9 +132,14 @@ impl<'a> Network<'a> {
                 Ok(self.sites[*node].netlink.link(name)?.statistics)
             };
             let nodes = [node(0)?, node(1)?];
-            let mut air = |end: usize| -> Result<LinkStatistics> { Ok(self.air.netlink.link(&wire.air[end])?.statistics) };
+            let mut air =
+                |end: usize| -> Result<LinkStatistics> { Ok(self.air.netlink.link(&wire.air[end])?.statistics) };
             let air = [air(0)?, air(1)?];
-            readings.push(LinkReading { emulator: self.emulator.report(wire.id)?, nodes, air });
+            readings.push(LinkReading {
+                emulator: self.emulator.report(wire.id)?,
+                nodes,
+                air,
+            });
         }
         Ok(readings)
     }
@@ -132,12 +157,28 @@ impl<'a> Network<'a> {
         let mut nodes = Vec::with_capacity(2);
         let mut ports = Vec::with_capacity(2);
         for (end, node) in link.ends.into_iter().enumerate() {
-            let name = if bridges[node].is_some() { format!("p{index}") } else { HOST_INTERFACE.to_owned() };
+            let name = if bridges[node].is_some() {
+                format!("p{index}")
+            } else {
+                HOST_INTERFACE.to_owned()
+            };
             let site = &mut self.sites[node];
             let mac = |side| MacAddress::local((index * 4 + end * 2 + side) as u32);
             let mtu = link.mtu;
-            let near = VethEnd { ns: &site.ns, name: &name, mac: mac(0), mtu, queue_length: QUEUE_LENGTH };
-            let far = VethEnd { ns: &self.air.ns, name: &air_names[end], mac: mac(1), mtu, queue_length: QUEUE_LENGTH };
+            let near = VethEnd {
+                ns: &site.ns,
+                name: &name,
+                mac: mac(0),
+                mtu,
+                queue_length: QUEUE_LENGTH,
+            };
+            let far = VethEnd {
+                ns: &self.air.ns,
+                name: &air_names[end],
+                mac: mac(1),
+                mtu,
+                queue_length: QUEUE_LENGTH,
+            };
             site.netlink.add_veth(&near, &far)?;
             let near = site.netlink.link(&name)?.index;
             let far = self.air.netlink.link(&air_names[end])?.index;
@@ -147,7 +188,10 @@ impl<'a> Network<'a> {
                 site.netlink.set_bridge(near, bridge)?;
             }
             if settings.path == datapath::Path::Packets {
-                site.ns.run(|| offloads::disable_segmentation(&name))??;
+                let mut offloads = Offloads::open(&site.ns)?;
+                for offload in LEFT_TO_HARDWARE {
+                    offloads.set(&name, offload, false)?;
+                }
             }
             ports.push(self.air.ns.run(|| Port::open(far, settings))??);
             self.air.netlink.set_up(far)?;
@@ -155,14 +199,28 @@ impl<'a> Network<'a> {
             nodes.push((node, name));
         }
         let direction = |way: Way| {
-            let key = Key { seed, link: index as u32, direction: way };
+            let key = Key {
+                seed,
+                link: index as u32,
+                direction: way,
+            };
             Direction::new(&link.impairments[way as usize], key)
         };
         let [a, b] = ports.try_into().map_err(|_| anyhow::anyhow!("a link has two ends"))?;
         let (forward, backward) = (direction(Way::Forward), direction(Way::Backward));
-        let id = self.emulator.attach(LinkPorts { name: link.name.clone(), a, b, forward, backward })?;
+        let id = self.emulator.attach(LinkPorts {
+            name: link.name.clone(),
+            a,
+            b,
+            forward,
+            backward,
+        })?;
         let nodes = nodes.try_into().map_err(|_| anyhow::anyhow!("a link has two ends"))?;
-        Ok(Wire { id, nodes, air: air_names })
+        Ok(Wire {
+            id,
+            nodes,
+            air: air_names,
+        })
     }
 
     /// Addresses a host, and tells it where the others are, so that nothing has to be asked on the links.
@@ -178,11 +236,8 @@ impl<'a> Network<'a> {
                 Kind::Switch => Vec::new(),
             })
             .collect();
-        let (interface, mac) = self.host_interface(host)?;
+        let (interface, _) = self.host_interface(host)?;
         let netlink = &mut self.sites[host].netlink;
-        if addresses.iter().any(|address| matches!(address, IpNet::V6(_))) {
-            netlink.add_address(interface, ipnet::Ipv6Net::new(mac.link_local(), 64)?.into())?;
-        }
         for address in addresses {
             netlink.add_address(interface, *address)?;
         }
@@ -191,6 +246,30 @@ impl<'a> Network<'a> {
                 netlink.add_neighbour(interface, peer, mac)?;
             }
         }
+        Ok(())
+    }
+
+    /// The kernel starts links in the background, and drops packets without a word until then.
+    fn wait_until_running(&mut self) -> Result<()> {
+        for wire in &self.links {
+            for (node, name) in &wire.nodes {
+                self.sites[*node].netlink.wait_until_running(name)?;
+            }
+            for name in &wire.air {
+                self.air.netlink.wait_until_running(name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs one line of a host's `setup` by the shell, on that host.
+    fn set_up_host(&self, host: usize, name: &str, line: &str) -> Result<()> {
+        let program = Program::new(&self.sites[host].ns, name, "sh").args(["-c", line]);
+        let program = program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let (status, _, said) = program.output()?;
+        let said = String::from_utf8_lossy(&said);
+        let said = said.lines().next().unwrap_or("it said nothing");
+        ensure!(status == 0, "hosts.{name}.setup: `{line}` ended with status {status}: {said}");
         Ok(())
     }
 
@@ -255,6 +334,14 @@ impl Joint {
         self.before as i64 - self.after as i64
     }
 }
+
+/// What a sender leaves to its interface, and the packet-by-packet emulator could not see.
+const LEFT_TO_HARDWARE: [Offload; 4] = [
+    Offload::TcpSegmentation,
+    Offload::UdpSegmentation,
+    Offload::GenericSegmentation,
+    Offload::SendChecksum,
+];
 
 /// A host's one interface.
 const HOST_INTERFACE: &str = "eth0";

@@ -1,6 +1,7 @@
 //! Drives the cells of a sweep, side by side, and leaves a result directory.
 
 use std::collections::VecDeque;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
@@ -18,7 +19,7 @@ use super::scenario::Jobs;
 use super::sweep::{Cell, Sweep};
 use super::topology::Topology;
 use crate::report::record::{Manifest, Record};
-use crate::report::store::{Store, StoreError};
+use crate::report::store::{self, Store, StoreError};
 use crate::report::{self, terminal};
 use crate::service::stop::Stop;
 
@@ -58,7 +59,7 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     user::obtain_network_privilege()?;
     let stop = Stop::on_signals().context("watch for Ctrl-C")?;
     let queue = Queue::new(&plan.sweep);
-    limits::ensure_file_descriptors(queue.jobs * descriptors(&plan.sweep) + DESCRIPTORS_OF_THE_RUN)?;
+    limits::ensure_file_descriptors((queue.jobs * descriptors(&plan.sweep) + DESCRIPTORS_OF_THE_RUN) as u64)?;
 
     let mut manifest = manifest(plan, queue.total)?;
     let store = Store::create(&plan.dir)?;
@@ -75,13 +76,19 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     records.sort_by_key(|(place, _)| *place);
     let records: Vec<Record> = records.into_iter().map(|(_, record)| record).collect();
     // What was measured is kept and shown, whatever else went wrong.
-    let rendered = report::write_all(&plan.dir, &manifest, &records);
-    print!("{}", terminal::summary(&manifest, &records));
+    let rendered =
+        store::write_manifest(&plan.dir, &manifest).and_then(|()| report::write_all(&plan.dir, &manifest, &records));
+    let styled = std::io::stdout().is_terminal();
+    print!("{}", terminal::render(&manifest, &records, styled));
     if let Some(error) = results.error {
         return Err(error);
     }
-    println!("{}", rendered?.html.display());
-    Ok(Summary { dir: plan.dir.clone(), disturbed: records.iter().filter(|record| !record.row.valid).count(), interrupted })
+    println!("{}", rendered?.page.display());
+    Ok(Summary {
+        dir: plan.dir.clone(),
+        disturbed: records.iter().filter(|record| !record.row.valid).count(),
+        interrupted,
+    })
 }
 
 /// The jobs of a run, taken by its workers.
@@ -110,15 +117,22 @@ impl<'a> Queue<'a> {
     fn new(sweep: &'a Sweep) -> Self {
         let run = &sweep.scenario().run;
         let jobs = (1..=run.repeat.max(1)).flat_map(|repeat| sweep.cells.iter().map(move |cell| (cell, repeat)));
-        let waiting: VecDeque<Job> =
-            jobs.enumerate().map(|(place, (cell, repeat))| Job { place, cell, repeat }).collect();
+        let waiting: VecDeque<Job> = jobs
+            .enumerate()
+            .map(|(place, (cell, repeat))| Job { place, cell, repeat })
+            .collect();
         let total = waiting.len();
         let jobs = match run.jobs {
             Jobs::All => total,
             Jobs::Count(count) => count.min(total),
         };
         let each = run.duration.duration() + run.drain.duration();
-        Queue { waiting: Mutex::new(waiting), jobs, total, expected: each * total.div_ceil(jobs.max(1)) as u32 }
+        Queue {
+            waiting: Mutex::new(waiting),
+            jobs,
+            total,
+            expected: each * total.div_ceil(jobs.max(1)) as u32,
+        }
     }
 
     fn run(&self, bench: &Bench, store: Store) -> Results {
@@ -148,7 +162,9 @@ impl<'a> Queue<'a> {
     ) {
         let mut first = Some(all_up);
         while !bench.stop.is_set() {
-            let Some(job) = lock(&self.waiting).pop_front() else { break };
+            let Some(job) = lock(&self.waiting).pop_front() else {
+                break;
+            };
             let outcome = self.run_job(worker, bench, &mut first, job);
             let (results, store) = &mut *lock(results);
             let outcome = outcome.and_then(|record| {
@@ -170,7 +186,10 @@ impl<'a> Queue<'a> {
     /// Runs a cell until it is undisturbed, three times at most.
     fn run_job(&self, worker: usize, bench: &Bench, first: &mut Option<&Barrier>, job: Job<'_>) -> Result<Record> {
         let scenario = &job.cell.scenario;
-        let seed = scenario.run.seed.wrapping_add(u64::from(job.repeat - 1).wrapping_mul(REPEAT_STRIDE));
+        let seed = scenario
+            .run
+            .seed
+            .wrapping_add(u64::from(job.repeat - 1).wrapping_mul(REPEAT_STRIDE));
         let stagger = scenario.traffic.interval.duration() * worker as u32 / self.jobs as u32;
         let mut reruns = 0;
         loop {
@@ -200,7 +219,11 @@ impl<'a> Queue<'a> {
             bar.set_position((self.expected - left).as_millis() as u64);
             let left = Duration::from_secs(left.as_secs());
             let cells = done.load(Ordering::Relaxed);
-            bar.set_message(format!("{cells}/{} cells, {} left", self.total, humantime::format_duration(left)));
+            bar.set_message(format!(
+                "{cells}/{} cells, {} left",
+                self.total,
+                humantime::format_duration(left)
+            ));
             std::thread::sleep(REDRAW);
         }
         bar.finish_and_clear();
@@ -228,7 +251,12 @@ fn manifest(plan: &Plan, planned_cells: usize) -> Result<Manifest> {
         elapsed_s: 0.0,
         planned_cells,
         interrupted: true,
-        axes: plan.sweep.axes.iter().map(|axis| (axis.key.clone(), axis.as_written())).collect(),
+        axes: plan
+            .sweep
+            .axes
+            .iter()
+            .map(|axis| (axis.key.clone(), axis.as_written()))
+            .collect(),
         environment: environment::facts(),
         network: topology.describe(),
         charts: scenario.charts.clone(),
@@ -237,11 +265,11 @@ fn manifest(plan: &Plan, planned_cells: usize) -> Result<Manifest> {
     })
 }
 
-/// Descriptors of the largest cell: namespace and netlink socket a node, two ports a link, sockets and events.
+/// Descriptors of the largest cell: a namespace and a netlink socket's two a node, two ports a link, sockets and events.
 fn descriptors(sweep: &Sweep) -> usize {
     let of = |cell: &Cell| {
         let scenario = &cell.scenario;
-        2 * (scenario.hosts.len() + scenario.switches.len() + 1) + 2 * scenario.links.len() + 6
+        3 * (scenario.hosts.len() + scenario.switches.len() + 1) + 2 * scenario.links.len() + 6
     };
     sweep.cells.iter().map(of).max().unwrap_or(0)
 }
@@ -249,7 +277,10 @@ fn descriptors(sweep: &Sweep) -> usize {
 /// `20260131-235959`, UTC.
 fn compact_time() -> String {
     let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    time.chars().filter(|c| c.is_ascii_digit() || *c == 'T').map(|c| if c == 'T' { '-' } else { c }).collect()
+    time.chars()
+        .filter(|c| c.is_ascii_digit() || *c == 'T')
+        .map(|c| if c == 'T' { '-' } else { c })
+        .collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -105,6 +105,10 @@ pub enum Datapath {
 pub struct Host {
     /// Addresses with prefix length; the first is the one that traffic goes to.
     pub addresses: Vec<IpNet>,
+    /// Lines for the shell, run on the host before any traffic, as with `weir lab shell`: firewall rules, routes,
+    /// sysctls.
+    #[serde(default)]
+    pub setup: Vec<String>,
 }
 
 /// A learning bridge.
@@ -173,7 +177,10 @@ pub struct Direction {
 
 /// Planned loss: `"5%"`, `{ to_bad = "1%", to_good = "25%" }` or `{ list = [3, 17] }`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged, expecting = "expected a share as \"5%\", { to_bad, to_good, good, bad } or { list }")]
+#[serde(
+    untagged,
+    expecting = "expected a share as \"5%\", { to_bad, to_good, good, bad } or { list }"
+)]
 pub enum Loss {
     /// Each packet independently.
     Share(Share),
@@ -306,7 +313,10 @@ impl Scenario {
             let text = std::fs::read_to_string(path).with_context(|| format!("read scenario {name}"))?;
             return Ok((name.to_owned(), text));
         }
-        match SHIPPED.get_file(format!("{name}.toml")).and_then(|file| file.contents_utf8()) {
+        match SHIPPED
+            .get_file(format!("{name}.toml"))
+            .and_then(|file| file.contents_utf8())
+        {
             Some(text) => Ok((format!("{name}.toml"), text.to_owned())),
             None => {
                 let names = Scenario::shipped().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
@@ -317,7 +327,9 @@ impl Scenario {
 
     /// Name and text of every scenario that ships, by name.
     pub fn shipped() -> impl Iterator<Item = (&'static str, &'static str)> {
-        SHIPPED.files().filter_map(|file| Some((file.path().file_stem()?.to_str()?, file.contents_utf8()?)))
+        SHIPPED
+            .files()
+            .filter_map(|file| Some((file.path().file_stem()?.to_str()?, file.contents_utf8()?)))
     }
 }
 
@@ -340,7 +352,11 @@ impl Default for Run {
 
 impl Default for Tcp {
     fn default() -> Self {
-        Tcp { congestion: "cubic".into(), nodelay: false, connect_timeout: Span::from_secs(30) }
+        Tcp {
+            congestion: "cubic".into(),
+            nodelay: false,
+            connect_timeout: Span::from_secs(30),
+        }
     }
 }
 

@@ -54,7 +54,10 @@ impl Sweep {
             .map(|values| cell(origin, &document, &axes, values))
             .collect::<Result<Vec<_>>>()?;
         if !axes.is_empty() {
-            let table = axes.iter().map(|axis| (axis.key.clone(), Value::Array(axis.values.clone()))).collect();
+            let table = axes
+                .iter()
+                .map(|axis| (axis.key.clone(), Value::Array(axis.values.clone())))
+                .collect();
             document.insert("axes".into(), Value::Table(table));
         }
         Ok(Sweep { document, axes, cells })
@@ -85,8 +88,12 @@ fn check_keys(origin: &str, text: &str) -> Result<()> {
 }
 
 fn take_axes(document: &mut Table) -> Result<Vec<Axis>> {
-    let Some(axes) = document.remove("axes") else { return Ok(Vec::new()) };
-    let Value::Table(axes) = axes else { bail!("expected a table of scenario keys and lists of values") };
+    let Some(axes) = document.remove("axes") else {
+        return Ok(Vec::new());
+    };
+    let Value::Table(axes) = axes else {
+        bail!("expected a table of scenario keys and lists of values")
+    };
     axes.into_iter()
         .map(|(key, value)| {
             let values = match value {
@@ -107,8 +114,12 @@ fn steps(range: &Table) -> Result<Vec<Value>> {
     let end = |name: &str| -> Result<(f64, String)> {
         let value = range.get(name).with_context(|| format!("a range needs `{name}`"))?;
         let text = as_written(value);
-        let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(text.len());
-        let number = text[..digits].parse().with_context(|| format!("`{name}`: {text} is not a number with a unit"))?;
+        let digits = text
+            .find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-')
+            .unwrap_or(text.len());
+        let number = text[..digits]
+            .parse()
+            .with_context(|| format!("`{name}`: {text} is not a number with a unit"))?;
         Ok((number, text[digits..].to_owned()))
     };
     let ((from, unit), (to, unit_to), (step, unit_step)) = (end("from")?, end("to")?, end("step")?);
@@ -123,7 +134,9 @@ fn steps(range: &Table) -> Result<Vec<Value>> {
         bail!("from {from}{unit} to {to}{unit} by {step}{unit} is not a range of at most 10,000 values");
     }
     let value = |i: u32| (from + f64::from(i) * step) * 1e9;
-    Ok((0..=count as u32).map(|i| Value::String(format!("{}{unit}", value(i).round() / 1e9))).collect())
+    Ok((0..=count as u32)
+        .map(|i| Value::String(format!("{}{unit}", value(i).round() / 1e9)))
+        .collect())
 }
 
 /// Applies one override. A list (`a,b,c` or `["a","b"]`) makes the key an axis; a single value makes it none.
@@ -140,7 +153,10 @@ fn apply(document: &mut Table, axes: &mut Vec<Axis>, key: &str, text: &str) -> R
             set(document, key, value.clone())?;
         }
         (_, Some(axis)) => axis.values = values,
-        (_, None) => axes.push(Axis { key: key.to_owned(), values }),
+        (_, None) => axes.push(Axis {
+            key: key.to_owned(),
+            values,
+        }),
     }
     Ok(())
 }
@@ -191,13 +207,21 @@ fn cell(origin: &str, document: &Table, axes: &[Axis], values: Vec<usize>) -> Re
     }
     let name = match chosen.as_slice() {
         [] => "single".to_owned(),
-        chosen => chosen.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join("/"),
+        chosen => chosen
+            .iter()
+            .map(|(_, value)| value.as_str())
+            .collect::<Vec<_>>()
+            .join("/"),
     };
-    let scenario = document
-        .try_into()
-        .map_err(|error| anyhow::anyhow!("{origin}: {}", one_line(&error)))
-        .with_context(|| format!("cell {name}"))?;
-    Ok(Cell { name, axes: chosen, scenario })
+    let scenario = serde_path_to_error::deserialize(document).map_err(|error| {
+        let (key, error) = (error.path().to_string(), error.into_inner());
+        anyhow::anyhow!("{origin}, cell {name}: {key}: {}", one_line(&error))
+    })?;
+    Ok(Cell {
+        name,
+        axes: chosen,
+        scenario,
+    })
 }
 
 /// A value without quotes.
@@ -210,7 +234,9 @@ fn as_written(value: &Value) -> String {
 
 /// One line: document, line number, what is wrong, and the nearest valid key.
 fn explain(origin: &str, text: &str, error: &toml::de::Error) -> anyhow::Error {
-    let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    let line = error
+        .span()
+        .map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
     match line {
         Some(line) => anyhow::anyhow!("{origin}:{line}: {}", one_line(error)),
         None => anyhow::anyhow!("{origin}: {}", one_line(error)),
@@ -222,14 +248,116 @@ fn one_line(error: &toml::de::Error) -> String {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match quoted.as_slice() {
         [unknown, valid @ ..] if message.starts_with("unknown field") => {
-            let nearest = valid.iter().max_by(|a, b| {
-                strsim::jaro_winkler(unknown, a).total_cmp(&strsim::jaro_winkler(unknown, b))
-            });
+            let nearest = valid
+                .iter()
+                .max_by(|a, b| strsim::jaro_winkler(unknown, a).total_cmp(&strsim::jaro_winkler(unknown, b)));
             match nearest {
                 Some(nearest) => format!("unknown key `{unknown}`, did you mean `{nearest}`?"),
                 None => format!("unknown key `{unknown}`"),
             }
         }
         _ => message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOCUMENT: &str = r#"
+name = "two"
+title = "Two hosts"
+
+[axes]
+"path.loss" = { from = "0%", to = "1%", step = "0.5%" }
+"traffic.transport" = ["udp", "tcp"]
+
+[hosts.a]
+addresses = ["10.0.0.1/24"]
+[hosts.b]
+addresses = ["10.0.0.2/24"]
+[links.l]
+ends = ["a", "b"]
+
+[traffic]
+from = "a"
+to = "b"
+port = 9
+transport = "udp"
+payload = "100B"
+interval = "10ms"
+"#;
+
+    fn names(overrides: &[(&str, &str)]) -> Vec<String> {
+        let overrides: Vec<_> = overrides.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        let sweep = Sweep::new("two.toml", DOCUMENT, &overrides).unwrap();
+        sweep.cells.into_iter().map(|cell| cell.name).collect()
+    }
+
+    fn error(document: &str, overrides: &[(&str, &str)]) -> String {
+        let overrides: Vec<_> = overrides.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        format!("{:#}", Sweep::new("two.toml", document, &overrides).unwrap_err())
+    }
+
+    #[test]
+    fn every_combination_is_a_cell_the_first_axis_slowest() {
+        assert_eq!(
+            names(&[]),
+            ["0%/udp", "0%/tcp", "0.5%/udp", "0.5%/tcp", "1%/udp", "1%/tcp"]
+        );
+    }
+
+    #[test]
+    fn set_replaces_values_and_makes_and_ends_axes() {
+        assert_eq!(names(&[("path.loss", "5%")]), ["udp", "tcp"]);
+        assert_eq!(names(&[("path.loss", "5%"), ("traffic.transport", "tcp")]), ["single"]);
+        assert_eq!(
+            names(&[
+                ("path.loss", "5%"),
+                ("traffic.transport", "tcp"),
+                ("tcp.congestion", "cubic, reno")
+            ]),
+            ["cubic", "reno"]
+        );
+        assert_eq!(
+            names(&[("path.loss", r#"["1%"]"#), ("traffic.transport", "udp")]),
+            ["single"]
+        );
+    }
+
+    #[test]
+    fn a_cell_has_the_values_of_its_axes() {
+        let sweep = Sweep::new("two.toml", DOCUMENT, &[("tcp.nodelay".into(), "true,false".into())]).unwrap();
+        let cell = &sweep.cells[1];
+        assert_eq!(
+            cell.axes,
+            [
+                ("path.loss", "0%"),
+                ("traffic.transport", "udp"),
+                ("tcp.nodelay", "false")
+            ]
+            .map(|(k, v)| (k.to_owned(), v.to_owned()))
+        );
+        assert!(!cell.scenario.tcp.nodelay && sweep.cells[0].scenario.tcp.nodelay);
+        // The document as it ran lays out into the same cells.
+        let again = Sweep::new("two.toml", &sweep.document.to_string(), &[]).unwrap();
+        assert_eq!(again.cells.len(), sweep.cells.len());
+    }
+
+    #[test]
+    fn mistakes_are_told_in_one_line() {
+        let cases = [
+            error(&DOCUMENT.replace("payload =", "paylod ="), &[]),
+            error(&DOCUMENT.replace("ends = ", "los = \"5%\"\nends = "), &[]),
+            error(&DOCUMENT.replace("\"100B\"", "\"100\""), &[]),
+            error(DOCUMENT, &[("path.loss", "120%")]),
+            error(DOCUMENT, &[("links.l.delya", "5ms")]),
+            error(DOCUMENT, &[("traffic.port.number", "5")]),
+            error(&DOCUMENT.replace("[\"udp\", \"tcp\"]", "[]"), &[]),
+            error(&DOCUMENT.replace("to = \"1%\"", "to = \"1ms\""), &[]),
+            error(&DOCUMENT.replace("[axes]", "[axes"), &[]),
+        ];
+        insta::assert_snapshot!(cases.join("\n"));
+        assert!(cases.iter().all(|case| !case.contains('\n')));
     }
 }

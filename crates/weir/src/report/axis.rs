@@ -48,7 +48,7 @@ impl Axis {
         }
     }
 
-    /// A logarithmic axis over the positive ones of `values`, from decade to decade.
+    /// A logarithmic axis over the positive ones of `values`, in whole decades.
     pub fn log(values: &[f64], column: &str) -> Self {
         let positive = values.iter().copied().filter(|v| v.is_finite() && *v > 1e-12);
         let (low, high) = range(positive).unwrap_or((1.0, 10.0));
@@ -63,8 +63,10 @@ impl Axis {
                 ticks.extend([2.0, 5.0].map(|m| (m * one, label(column, m * one))));
             }
         }
+        // Room below, where the least value lies on the lowest mark.
+        let room = if low < 1.4 * 10f64.powi(first) { 0.6 } else { 1.0 };
         Self {
-            low: 10f64.powi(first),
+            low: room * 10f64.powi(first),
             high: 10f64.powi(last),
             scale: Scale::Log,
             ticks,
@@ -167,8 +169,12 @@ mod tests {
     fn zero_has_no_place_on_a_logarithmic_axis() {
         let axis = Axis::log(&[1.0, 100.0], "sent");
         assert_eq!(
-            (axis.place(0.0), axis.place(10.0), axis.clamped(0.0)),
-            (None, Some(0.5), 0.0)
+            (
+                axis.place(0.0),
+                axis.place(10.0).map(|p| (p * 100.0).round() / 100.0),
+                axis.clamped(0.0)
+            ),
+            (None, Some(0.55), 0.0)
         );
     }
 

@@ -1,17 +1,17 @@
 //! Charts of a run, as SVG.
 //!
-//! Each cell is a point: filled if measured, hollow and grey if the cell is not valid, a hollow diamond if published.
+//! Each cell is a point: filled if measured, hollow and pale if the cell is not valid, a hollow diamond if published.
 //! The 95 % interval is a band along a line, and whiskers where there is no line. Colours are those of Okabe and Ito,
 //! which people with any colour vision tell apart.
 
-use std::collections::BTreeSet;
-
 use super::axis::Axis;
-use super::cells::{Cell, Measured};
-use super::columns;
+use super::cells::Cell;
 use super::format;
-use super::record::{Chart, Published, Scale, Value};
+use super::record::{Chart, Published, Scale};
 use super::svg::{Anchor, Svg, width_of};
+use lines::{Arranged, Line};
+
+mod lines;
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 440.0;
@@ -20,7 +20,7 @@ const RIGHT: f64 = 28.0;
 const BOTTOM: f64 = 58.0;
 
 /// Blue, vermillion, green, purple, orange, sky, black.
-const COLOURS: [&str; 7] = [
+pub(super) const COLOURS: [&str; 7] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#333333",
 ];
 const INK: &str = "fill=\"#1f2328\"";
@@ -40,73 +40,9 @@ struct Drawing<'a> {
     y: Axis,
 }
 
-/// One colour of a chart.
-struct Line {
-    name: String,
-    /// Value of the chart's series column, by which published points are found.
-    key: String,
-    points: Vec<Point>,
-    published: Vec<(f64, f64)>,
-}
-
-struct Point {
-    x: f64,
-    y: f64,
-    interval: Option<(f64, f64)>,
-    valid: bool,
-    tooltip: String,
-}
-
 impl<'a> Drawing<'a> {
     fn new(chart: &'a Chart, cells: &[Cell<'_>], published: Option<&'a Published>) -> Self {
-        let numeric = cells
-            .iter()
-            .all(|cell| columns::number(cell.first(), &chart.x).is_some());
-        let words: Vec<String> = if numeric { Vec::new() } else { distinct(cells, &chart.x) };
-        let split = undetermined_axes(chart, cells);
-        let mut lines: Vec<Line> = Vec::new();
-        for cell in cells {
-            let first = cell.first();
-            let word = columns::text(first, &chart.x);
-            let x = match numeric {
-                true => columns::number(first, &chart.x),
-                false => words
-                    .iter()
-                    .position(|w| Some(w) == word.as_ref())
-                    .map(|index| index as f64),
-            };
-            let (Some(x), Some(measured)) = (x, cell.measured(&chart.y)) else {
-                continue;
-            };
-            let key = columns::text(first, &chart.series).unwrap_or_default();
-            let more = split.iter().filter_map(|axis| columns::text(first, axis));
-            let name = std::iter::once(key.clone()).chain(more).collect::<Vec<_>>().join(" · ");
-            let point = point(chart, cell, x, &name, &measured);
-            match lines.iter_mut().find(|line| line.name == name) {
-                Some(line) => line.points.push(point),
-                None => lines.push(Line {
-                    name,
-                    key,
-                    points: vec![point],
-                    published: Vec::new(),
-                }),
-            }
-        }
-        for line in &mut lines {
-            line.points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        }
-        for (key, x, y) in published_points(chart, published, &words) {
-            match lines.iter_mut().find(|line| line.key == key) {
-                Some(line) => line.published.push((x, y)),
-                None => lines.push(Line {
-                    name: key.clone(),
-                    key,
-                    points: Vec::new(),
-                    published: vec![(x, y)],
-                }),
-            }
-        }
-
+        let Arranged { lines, words } = lines::arrange(chart, cells, published);
         let shown = || lines.iter().flat_map(|line| &line.points);
         let theirs = || lines.iter().flat_map(|line| &line.published);
         let xs: Vec<f64> = shown().map(|p| p.x).chain(theirs().map(|p| p.0)).collect();
@@ -114,7 +50,7 @@ impl<'a> Drawing<'a> {
             .filter(|p| p.valid)
             .filter_map(|p| p.interval.map(|(_, high)| high));
         let ys: Vec<f64> = shown().map(|p| p.y).chain(theirs().map(|p| p.1)).chain(tops).collect();
-        let x = if numeric {
+        let x = if words.is_empty() {
             Axis::linear(&xs, false, &chart.x)
         } else {
             Axis::words(&words)
@@ -219,12 +155,12 @@ impl<'a> Drawing<'a> {
                 "published".into()
             };
             entry(svg, &name, &|svg, at| {
-                svg.diamond((at.0 + 10.0, at.1), 5.5, &hollow("#59636e"), "")
+                svg.diamond((at.0 + 10.0, at.1), 5.5, &hollow("#59636e"), "");
             });
         }
         if self.lines.iter().flat_map(|line| &line.points).any(|p| !p.valid) {
             entry(svg, "not valid", &|svg, at| {
-                svg.circle((at.0 + 10.0, at.1), 4.0, INVALID, "")
+                svg.circle((at.0 + 10.0, at.1), 3.5, INVALID, "");
             });
         }
         y
@@ -267,25 +203,22 @@ impl<'a> Drawing<'a> {
     }
 
     fn band(&self, svg: &mut Svg, frame: &Frame, line: &Line, colour: &str) {
-        let edges: Vec<((f64, f64), (f64, f64))> = line
-            .points
-            .iter()
-            .filter(|p| p.valid && self.place(frame, p.x, p.y).is_some())
-            .filter_map(|p| {
-                let x = frame.x(self.x.clamped(p.x));
-                p.interval
-                    .map(|(low, high)| ((x, frame.y(self.y.clamped(low))), (x, frame.y(self.y.clamped(high)))))
-            })
-            .collect();
-        if edges.len() > 1 && line.has_own_places() {
-            let there = edges.iter().map(|edge| edge.1);
-            let outline: Vec<(f64, f64)> = there.chain(edges.iter().rev().map(|edge| edge.0)).collect();
-            svg.path(&outline, true, &format!("fill=\"{colour}\" fill-opacity=\"0.16\""));
-        } else {
-            for (low, high) in edges {
-                let style = format!("stroke=\"{colour}\" stroke-width=\"1.5\" stroke-opacity=\"0.6\"");
-                svg.line(low, high, &style);
-                for (x, y) in [low, high] {
+        // A cell that is not valid breaks band and line.
+        for run in line.points.split(|p| !p.valid) {
+            let shown = run.iter().filter(|p| self.place(frame, p.x, p.y).is_some());
+            let ends = shown.filter_map(|p| Some((frame.x(self.x.clamped(p.x)), p.interval?)));
+            let at = |end| frame.y(self.y.clamped(end));
+            let edges: Vec<(f64, f64, f64)> = ends.map(|(x, (low, high))| (x, at(low), at(high))).collect();
+            if edges.len() > 1 && line.has_own_places() {
+                let there = edges.iter().map(|&(x, _, high)| (x, high));
+                let outline: Vec<(f64, f64)> = there.chain(edges.iter().rev().map(|&(x, low, _)| (x, low))).collect();
+                svg.path(&outline, true, &format!("fill=\"{colour}\" fill-opacity=\"0.16\""));
+                continue;
+            }
+            let style = format!("stroke=\"{colour}\" stroke-width=\"1.5\" stroke-opacity=\"0.6\"");
+            for (x, low, high) in edges {
+                svg.line((x, low), (x, high), &style);
+                for y in [low, high] {
                     svg.line((x - 4.0, y), (x + 4.0, y), &style);
                 }
             }
@@ -294,13 +227,14 @@ impl<'a> Drawing<'a> {
 
     fn line(&self, svg: &mut Svg, frame: &Frame, line: &Line, index: usize) {
         if line.has_own_places() {
-            let valid = line.points.iter().filter(|p| p.valid);
-            let through: Vec<(f64, f64)> = valid.filter_map(|p| self.place(frame, p.x, p.y)).collect();
-            svg.path(
-                &through,
-                false,
-                &format!("fill=\"none\" stroke-linejoin=\"round\" {}", stroke(index)),
-            );
+            for run in line.points.split(|p| !p.valid) {
+                let through: Vec<(f64, f64)> = run.iter().filter_map(|p| self.place(frame, p.x, p.y)).collect();
+                svg.path(
+                    &through,
+                    false,
+                    &format!("fill=\"none\" stroke-linejoin=\"round\" {}", stroke(index)),
+                );
+            }
         }
         for point in &line.points {
             let Some(at) = self.place(frame, point.x, point.y) else {
@@ -310,7 +244,8 @@ impl<'a> Drawing<'a> {
                 let style = format!("fill=\"{}\" stroke=\"#ffffff\"", colour(index));
                 svg.circle(at, 4.0, &style, &point.tooltip);
             } else {
-                svg.circle(at, 4.0, INVALID, &point.tooltip);
+                let style = format!("fill=\"#ffffff\" stroke=\"{}\" stroke-opacity=\"0.5\"", colour(index));
+                svg.circle(at, 3.5, &style, &point.tooltip);
             }
         }
     }
@@ -325,13 +260,6 @@ impl<'a> Drawing<'a> {
 
     fn place(&self, frame: &Frame, x: f64, y: f64) -> Option<(f64, f64)> {
         Some((frame.x(self.x.place(x)?), frame.y(self.y.place(y)?)))
-    }
-}
-
-impl Line {
-    /// Whether no two points lie above one another, so that a line through them means something.
-    fn has_own_places(&self) -> bool {
-        self.points.windows(2).all(|pair| pair[0].x < pair[1].x)
     }
 }
 
@@ -365,82 +293,6 @@ fn stroke(index: usize) -> String {
 
 fn hollow(colour: &str) -> String {
     format!("fill=\"#ffffff\" fill-opacity=\"0.85\" stroke=\"{colour}\" stroke-width=\"2\"")
-}
-
-fn point(chart: &Chart, cell: &Cell<'_>, x: f64, name: &str, measured: &Measured) -> Point {
-    let interval = match measured {
-        Measured::Estimate(e) => Some((e.low, e.high)),
-        Measured::Exact(_, low, high) => (low < high).then_some((*low, *high)),
-        Measured::Bare(_) => None,
-    };
-    let word = |value| format::value(&chart.y, value);
-    let ends = interval
-        .map(|(low, high)| format!(" ({} to {})", word(low), word(high)))
-        .unwrap_or_default();
-    let at = columns::text(cell.first(), &chart.x).unwrap_or_default();
-    let at = columns::number(cell.first(), &chart.x).map_or(at, |x| format::value(&chart.x, x));
-    let mark = if cell.valid() { "" } else { ", not valid" };
-    let tooltip = format!("{name}, {at}: {}{ends}{mark}", word(measured.value()));
-    Point {
-        x,
-        y: measured.value(),
-        interval,
-        valid: cell.valid(),
-        tooltip,
-    }
-}
-
-/// Axes that take several values at one place of one series: each value gets a line of its own.
-fn undetermined_axes(chart: &Chart, cells: &[Cell<'_>]) -> Vec<String> {
-    let place = |cell: &Cell<'_>| {
-        (
-            columns::text(cell.first(), &chart.x),
-            columns::text(cell.first(), &chart.series),
-        )
-    };
-    let keys = cells
-        .first()
-        .map(|cell| cell.first().axes.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>());
-    let several = |key: &String| {
-        let values: BTreeSet<_> = cells
-            .iter()
-            .map(|cell| (place(cell), columns::text(cell.first(), key)))
-            .collect();
-        let places: BTreeSet<_> = cells.iter().map(place).collect();
-        values.len() > places.len()
-    };
-    keys.unwrap_or_default().into_iter().filter(several).collect()
-}
-
-/// Published points that have both of the chart's columns: series, x, y.
-fn published_points(chart: &Chart, published: Option<&Published>, words: &[String]) -> Vec<(String, f64, f64)> {
-    let points = published.map(|p| p.points.as_slice()).unwrap_or_default();
-    let found = points.iter().filter_map(|point| {
-        let x = match point.get(&chart.x)? {
-            Value::Number(x) => *x,
-            Value::Text(word) => words.iter().position(|w| w == word)? as f64,
-        };
-        let Value::Number(y) = *point.get(&chart.y)? else {
-            return None;
-        };
-        let key = match point.get(&chart.series)? {
-            Value::Text(word) => word.clone(),
-            Value::Number(number) => format::plain(*number),
-        };
-        Some((key, x, y))
-    });
-    found.filter(|(_, x, y)| x.is_finite() && y.is_finite()).collect()
-}
-
-/// The different values of a column, in the order of the cells.
-fn distinct(cells: &[Cell<'_>], column: &str) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    for text in cells.iter().filter_map(|cell| columns::text(cell.first(), column)) {
-        if !found.contains(&text) {
-            found.push(text);
-        }
-    }
-    found
 }
 
 #[cfg(test)]

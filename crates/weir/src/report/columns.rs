@@ -189,13 +189,34 @@ pub fn unit(name: &str) -> &'static str {
         .map_or("", |(_, unit)| unit)
 }
 
-/// How a column, fixed or added, behaves. Added columns are observations, or maxima if they say so.
+/// How a column, fixed or added, behaves. Added columns that name a mean or a quantile are estimated, those that name a
+/// maximum are that, the others are observations.
 pub fn kind(name: &str) -> Kind {
-    match COLUMNS.iter().find(|column| column.name == name) {
-        Some(column) => column.kind,
-        None if name.split('_').any(|word| word == "max") => Kind::Maximum,
+    if let Some(column) = COLUMNS.iter().find(|column| column.name == name) {
+        return column.kind;
+    }
+    let is_quantile = |word: &str| word.strip_prefix('p').is_some_and(|q| q.parse::<u32>().is_ok());
+    match name
+        .split('_')
+        .find(|word| *word == "max" || *word == "mean" || is_quantile(word))
+    {
+        Some("max") => Kind::Maximum,
+        Some(_) => Kind::Estimated,
         None => Kind::Observed,
     }
+}
+
+/// Names of all columns of a run: the fixed ones, then those that its first record adds.
+pub fn names(records: &[Record]) -> Vec<&str> {
+    let added = records
+        .first()
+        .map(|record| record.extra.as_slice())
+        .unwrap_or_default();
+    COLUMNS
+        .iter()
+        .map(|column| column.name)
+        .chain(added.iter().map(|(name, _)| name.as_str()))
+        .collect()
 }
 
 /// The fixed fields of a row, in the order of [`COLUMNS`].

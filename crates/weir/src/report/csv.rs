@@ -45,13 +45,8 @@ pub fn read(path: &Path) -> Result<Vec<(Row, Added)>, StoreError> {
 
 fn render(out: &mut dyn Write, records: &[Record]) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
-    let added: Vec<&str> = records
-        .first()
-        .iter()
-        .flat_map(|r| &r.extra)
-        .map(|(name, _)| name.as_str())
-        .collect();
-    writer.write_record(COLUMNS.iter().map(|column| column.name).chain(added.iter().copied()))?;
+    let names = columns::names(records);
+    writer.write_record(&names)?;
     for record in records {
         let fixed = columns::fields(&record.row).map(|field| match field {
             Field::Text(text) => text.to_owned(),
@@ -61,7 +56,7 @@ fn render(out: &mut dyn Write, records: &[Record]) -> io::Result<()> {
             Field::Empty => String::new(),
         });
         // By name, so that a record with other columns than the first cannot shift the table.
-        let extra = added
+        let extra = names[COLUMNS.len()..]
             .iter()
             .map(|name| columns::number(record, name).map(plain).unwrap_or_default());
         writer.write_record(fixed.into_iter().chain(extra))?;

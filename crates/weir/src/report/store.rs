@@ -76,15 +76,12 @@ impl Store {
         })
     }
 
-    /// Writes the manifest, in place of an earlier one.
+    /// Writes the manifest, in place of an earlier one: [`write_manifest`].
     ///
     /// # Errors
     /// It cannot be written; an earlier one is then still there.
     pub fn manifest(&self, manifest: &Manifest) -> Result<(), StoreError> {
-        replace(&self.dir.join(MANIFEST), |out| {
-            serde_json::to_writer_pretty(&mut *out, manifest)?;
-            out.write_all(b"\n")
-        })
+        write_manifest(&self.dir, manifest)
     }
 
     /// Appends a record.
@@ -111,6 +108,41 @@ impl Store {
     }
 }
 
+/// Writes the manifest of a result directory: before the run, and again when it is known how the run ended.
+///
+/// # Errors
+/// It cannot be written; an earlier one is then still there.
+pub fn write_manifest(dir: &Path, manifest: &Manifest) -> Result<(), StoreError> {
+    replace(&dir.join(MANIFEST), |out| {
+        serde_json::to_writer_pretty(&mut *out, manifest)?;
+        out.write_all(b"\n")
+    })
+}
+
+/// Reads a result directory: its manifest, and its records in the order of the sweep.
+///
+/// # Errors
+/// As [`read_manifest`] and [`read_records`].
+pub fn read(dir: &Path) -> Result<(Manifest, Vec<Record>), StoreError> {
+    let manifest = read_manifest(dir)?;
+    let mut records = read_records(dir)?;
+    // Cells end in any order. The first axis is the slowest; repeats of a cell follow one another.
+    records.sort_by_key(|record| {
+        let place = |(key, values): &(String, Vec<String>)| {
+            let own = record.axes.iter().find(|(name, _)| name == key).map(|(_, value)| value);
+            values
+                .iter()
+                .position(|value| Some(value) == own)
+                .unwrap_or(values.len())
+        };
+        (
+            manifest.axes.iter().map(place).collect::<Vec<usize>>(),
+            record.row.repeat,
+        )
+    });
+    Ok((manifest, records))
+}
+
 /// Reads the manifest of a result directory.
 ///
 /// # Errors
@@ -121,7 +153,7 @@ pub fn read_manifest(dir: &Path) -> Result<Manifest, StoreError> {
     serde_json::from_slice(&bytes).map_err(|error| StoreError::new("read", &path, error.into()))
 }
 
-/// Reads the records of a result directory. A last line without its end (the run was killed) is passed over.
+/// Reads the records of a result directory in the order in which they ended. A last line without its end (the run was killed) is passed over.
 ///
 /// # Errors
 /// The file is missing, or a whole line of it is not a record.
@@ -180,6 +212,16 @@ mod tests {
             format!("{:?}", read_records(&store.dir).unwrap()),
             format!("{records:?}")
         );
+    }
+
+    #[test]
+    fn records_are_read_in_the_order_of_the_sweep() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::create(dir.path()).unwrap();
+        store.manifest(&fixture::manifest()).unwrap();
+        let records = fixture::records();
+        records.iter().rev().for_each(|record| store.append(record).unwrap());
+        assert_eq!(format!("{:?}", read(dir.path()).unwrap().1), format!("{records:?}"));
     }
 
     #[test]

@@ -116,7 +116,7 @@ impl Svg {
 
 /// Roughly how wide a text is in a sans font of this size.
 pub fn width_of(text: &str, size: f64) -> f64 {
-    text.chars().count() as f64 * size * 0.56
+    text.chars().count() as f64 * size * 0.53
 }
 
 /// Text as XML wants it; characters that XML does not know are left out.

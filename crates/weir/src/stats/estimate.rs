@@ -62,7 +62,8 @@ impl Estimate {
     /// The interval at another level of confidence (0.99 for 99 %).
     ///
     /// Exact for Student's t and for Clopper-Pearson shares (of 1). The other methods keep no more than their 95 % ends:
-    /// those are moved in the proportion of the normal distribution, an approximation.
+    /// those are moved in the proportion of the normal distribution, an approximation. A lower end that was cut off
+    /// at 0 stays there.
     pub fn interval(&self, confidence: f64) -> (f64, f64) {
         match self.method {
             Method::BatchMeans | Method::Repeats => {
@@ -71,7 +72,7 @@ impl Estimate {
                 // The lower end may have been cut off at 0; the upper one tells the half width.
                 let half = (self.high - self.value) * scale;
                 let low = self.value - half;
-                (if self.low >= 0.0 { low.max(0.0) } else { low }, self.value + half)
+                (self.cut_off(low), self.value + half)
             }
             Method::Binomial => {
                 let successes = (self.value * self.n as f64).round();
@@ -102,6 +103,11 @@ impl Estimate {
         let scale = intervals::normal(confidence) / intervals::normal(0.95);
         let low = self.value - (self.value - self.low) * scale;
         let high = self.value + (self.high - self.value) * scale;
-        (if self.low >= 0.0 { low.max(0.0) } else { low }, high)
+        (self.cut_off(low), high)
+    }
+
+    /// A lower end of 0 says that less is impossible.
+    fn cut_off(&self, low: f64) -> f64 {
+        if self.low == 0.0 { low.max(0.0) } else { low }
     }
 }

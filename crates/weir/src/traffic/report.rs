@@ -57,7 +57,7 @@ pub struct ReceiveReport {
     /// Datagrams, or on TCP connections, that were not ours: counted and otherwise left alone. A session other than
     /// the one asked for is foreign, too.
     pub foreign: u64,
-    /// Messages of sessions beyond those that a receiver can tell apart (1024).
+    /// Messages of sessions beyond those that a receiver can tell apart (256).
     pub unlisted: u64,
     /// Connections accepted (TCP).
     pub connections: u64,
@@ -129,8 +129,8 @@ pub struct SessionReport {
     pub first_arrival: Nanos,
     /// Arrival of the last new message.
     pub last_arrival: Nanos,
-    /// From the actual send call to the return of the receive call, of delivered messages. Empty where the sender runs
-    /// on another machine.
+    /// From the actual send call to the return of the receive call, of delivered messages. Without meaning unless
+    /// `machine` is ours.
     pub delays: DelayRecorder,
     /// The same from the intended send time; empty for messages without extension, too.
     pub intended_delays: DelayRecorder,
@@ -150,7 +150,7 @@ pub enum Machine {
     Same,
     /// Its boot id is another: no delay is known.
     Other,
-    /// Messages too short to tell. Delays were recorded as if it were ours.
+    /// Messages too short to tell. Delays are recorded as if it were ours.
     #[default]
     Unknown,
 }

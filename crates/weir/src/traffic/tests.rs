@@ -14,10 +14,11 @@ use crate::service::stop::Stop;
 
 const ANY: &str = "127.0.0.1:0";
 
+/// 50 messages: they fit into a socket buffer, so that a receiver that gets no processor loses none.
 fn sender(transport: Transport, to: SocketAddr) -> SenderSettings {
     SenderSettings {
         transport,
-        interval: Duration::from_millis(1),
+        interval: Duration::from_millis(4),
         duration: Duration::from_millis(200),
         session: 7,
         ..SenderSettings::new(to)
@@ -148,7 +149,7 @@ fn a_schedule_keeps_its_count() {
     let (sent, received) = run(settings, &receiver(Transport::Udp));
     assert_all_arrived(&sent, &received, 1000);
     // Late ones are made up for; only those at the very end of the window may be missing if the machine stalls there.
-    assert!((195..=200).contains(&sent.sent), "{}", sent.sent);
+    assert!((48..=50).contains(&sent.sent), "{}", sent.sent);
 }
 
 #[test]
@@ -343,6 +344,30 @@ fn tells_duplicates_reordering_and_foreign_datagrams_apart() {
 }
 
 #[test]
+fn what_the_socket_buffer_cannot_hold_is_counted_by_the_kernel() {
+    let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
+    let receiver = Receiver::bind(&ReceiverSettings {
+        receive_buffer: Some(4096),
+        ..receiver(Transport::Udp)
+    })
+    .unwrap();
+    let socket = UdpSocket::bind(ANY).unwrap();
+    for number in 0..100 {
+        socket
+            .send_to(&datagram(Kind::Message, number, 1), receiver.local_addr())
+            .unwrap();
+    }
+    exchange.close(100, now());
+    let received = receiver.run(&exchange, &stop);
+    let delivered = received.main_session().unwrap().delivered;
+    assert!(delivered > 0 && delivered < 100);
+    assert_eq!(
+        (received.socket_drops, received.ended),
+        (Some(100 - delivered), Ended::Deadline)
+    );
+}
+
+#[test]
 fn claims_no_delay_across_machines() {
     let boot = boot_id().unwrap() ^ 1;
     let datagrams = [
@@ -391,7 +416,8 @@ fn errors_say_what_to_do() {
     );
     assert_eq!(
         bind("192.0.2.1:9".parse().unwrap()),
-        "bind 192.0.2.1:9: cannot assign requested address (no interface has this address: `0.0.0.0` or `[::]` listens on all)"
+        "bind 192.0.2.1:9: cannot assign requested address \
+         (no interface has this address: `0.0.0.0` or `[::]` listens on all)"
     );
     let denied = TrafficError::Bind {
         address: "0.0.0.0:514".parse().unwrap(),
@@ -424,7 +450,9 @@ fn errors_say_what_to_do() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20))]
     #[test]
-    fn arbitrary_datagrams_never_harm(bytes in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..100), 0..20)) {
+    fn arbitrary_datagrams_never_harm(
+        bytes in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..100), 0..20),
+    ) {
         let boot = boot_id().unwrap();
         let mut datagrams = bytes;
         datagrams.push(datagram(Kind::Message, 0, boot).to_vec());

@@ -430,7 +430,9 @@ mod tests {
         }
 
         #[test]
-        fn a_share_is_read_as_printed(fraction in prop_oneof![0.0..=1.0f64, (0u32..10_000).prop_map(|n| f64::from(n) / 1e4)]) {
+        fn a_share_is_read_as_printed(
+            fraction in prop_oneof![0.0..=1.0f64, (0u32..10_000).prop_map(|n| f64::from(n) / 1e4)],
+        ) {
             let share = Share::from_fraction(fraction).unwrap();
             prop_assert_eq!(share.to_string().parse(), Ok(share));
         }

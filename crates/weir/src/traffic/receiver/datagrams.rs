@@ -5,6 +5,7 @@ use std::net::UdpSocket;
 use std::os::fd::AsFd;
 
 use nix::poll::{PollFd, PollFlags};
+use weir_kernel::counters::socket_memory;
 use weir_wire::probe::Probe;
 
 use super::ending::Ending;
@@ -31,8 +32,10 @@ pub(super) fn receive(socket: &UdpSocket, mut sessions: Sessions<'_>, mut ending
             Taken::Failed => break Ended::Failed,
         }
     };
+    let socket_drops = socket_memory(socket).ok().map(|memory| memory.drops.into());
     ReceiveReport {
         ended,
+        socket_drops,
         errors: errors.into_counts(),
         ..sessions.into_report()
     }

@@ -184,7 +184,12 @@ impl Channel {
         }
         for _ in 0..ANNOUNCEMENTS {
             let next = now() + nanos(ANNOUNCEMENT_INTERVAL);
-            self.send(end, next, stop);
+            match self.socket.send_with_flags(end, MSG_NOSIGNAL) {
+                // It has heard the announcement, or was never there, which the messages' errors tell.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return,
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => self.errors.count("announce", &error),
+                _ => {}
+            }
             while now() < next {
                 clock::wait(&mut [], Some(next));
             }

@@ -1,0 +1,139 @@
+//! Protocol counters as in /proc/net/snmp, netstat and snmp6.
+
+use std::collections::BTreeMap;
+
+/// Counters by protocol (`Ip`, `Udp`, `Tcp`, `TcpExt`, `IpExt`, `Udp6` ...) and name (`RcvbufErrors`), as the kernel
+/// names them (net/ipv4/proc.c, net/ipv6/proc.c).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snmp {
+    tables: BTreeMap<String, BTreeMap<String, i64>>,
+}
+
+impl Snmp {
+    /// A counter; `None` where this kernel has none of that name. A few are no counts but settings and may be negative
+    /// (`Tcp` `MaxConn`).
+    pub fn get(&self, protocol: &str, name: &str) -> Option<i64> {
+        self.tables.get(protocol)?.get(name).copied()
+    }
+
+    /// All counters as (protocol, name, value), in alphabetic order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str, i64)> {
+        self.tables.iter().flat_map(|(protocol, table)| {
+            table
+                .iter()
+                .map(move |(name, value)| (protocol.as_str(), name.as_str(), *value))
+        })
+    }
+
+    /// What has been counted since `before`, by name; a counter that `before` does not have counts from 0.
+    pub fn since(&self, before: &Snmp) -> Snmp {
+        let mut difference = self.clone();
+        for (protocol, table) in &mut difference.tables {
+            for (name, value) in table {
+                *value = value.wrapping_sub(before.get(protocol, name).unwrap_or(0));
+            }
+        }
+        difference
+    }
+
+    /// Adds what /proc/net/snmp or netstat says: pairs of lines, `Udp: names ...` and `Udp: values ...`. What does not
+    /// look so is left out.
+    pub(super) fn add_tables(&mut self, text: &str) {
+        let mut lines = text.lines();
+        while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
+            let (Some((protocol, names)), Some((same, values))) = (names.split_once(':'), values.split_once(':'))
+            else {
+                continue;
+            };
+            if protocol != same {
+                continue;
+            }
+            for (name, value) in names.split_whitespace().zip(values.split_whitespace()) {
+                self.add(protocol, name, value);
+            }
+        }
+    }
+
+    /// Adds what /proc/net/snmp6 says: `Udp6RcvbufErrors 3`, a line each. The protocol ends with the 6.
+    pub(super) fn add_list(&mut self, text: &str) {
+        for line in text.lines() {
+            let mut words = line.split_whitespace();
+            if let (Some(word), Some(value)) = (words.next(), words.next())
+                && let Some(six) = word.find('6')
+            {
+                let (protocol, name) = word.split_at(six + 1);
+                self.add(protocol, name, value);
+            }
+        }
+    }
+
+    fn add(&mut self, protocol: &str, name: &str, value: &str) {
+        // Counters are 64 bits wide and unsigned.
+        let value = value
+            .parse::<i64>()
+            .or_else(|_| value.parse::<u64>().map(u64::cast_signed));
+        if let Ok(value) = value {
+            self.tables
+                .entry(protocol.into())
+                .or_default()
+                .insert(name.into(), value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn reads_what_kernels_write() {
+        let mut counters = Snmp::default();
+        counters.add_tables(
+            "Tcp: RtoAlgorithm MaxConn RetransSegs\nTcp: 1 -1 42\nUdp: InDatagrams RcvbufErrors\nUdp: 2687 7\n",
+        );
+        counters.add_list("Ip6InReceives                   \t12\nUdp6RcvbufErrors \t3\nIcmp6OutType135 5\n");
+        let all: Vec<_> = counters.iter().collect();
+        assert_eq!(
+            all,
+            [
+                ("Icmp6", "OutType135", 5),
+                ("Ip6", "InReceives", 12),
+                ("Tcp", "MaxConn", -1),
+                ("Tcp", "RetransSegs", 42),
+                ("Tcp", "RtoAlgorithm", 1),
+                ("Udp", "InDatagrams", 2687),
+                ("Udp", "RcvbufErrors", 7),
+                ("Udp6", "RcvbufErrors", 3),
+            ]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(tables in prop::collection::btree_map(
+            "[A-Z][A-Za-z]{0,8}", prop::collection::btree_map("[A-Z][A-Za-z0-9]{0,12}", any::<i64>(), 1..6), 0..5)) {
+            let mut text = String::new();
+            for (protocol, table) in &tables {
+                let names: Vec<_> = table.keys().cloned().collect();
+                let values: Vec<_> = table.values().map(i64::to_string).collect();
+                text += &format!("{protocol}: {}\n{protocol}: {}\n", names.join(" "), values.join(" "));
+            }
+            let mut counters = Snmp::default();
+            counters.add_tables(&text);
+            prop_assert!(counters.since(&counters).iter().all(|(_, _, value)| value == 0));
+            prop_assert_eq!(&counters.since(&Snmp::default()), &counters);
+            prop_assert_eq!(counters, Snmp { tables });
+        }
+
+        #[test]
+        fn no_text_is_too_strange(text in "\\PC*", lines in "([A-Za-z]{1,3}:? ?[0-9 \\-]*\n){0,6}") {
+            let mut counters = Snmp::default();
+            for text in [text, lines] {
+                counters.add_tables(&text);
+                counters.add_list(&text);
+            }
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! Processes of the same user find each other by name, ask, and get an answer with file descriptors.
+//!
+//! A [`Rendezvous`] listens on an abstract Unix socket, whose name vanishes with it. The connection stays open after the
+//! answer: it is the client's lease, and the server knows how many there are, however clients end. Abstract names belong
+//! to the network namespace of the process, so both must have come from the same one.
+//!
+//! ```text
+//! client: <request> LF            at most 4 KiB
+//! server: <text> NUL              with the descriptors (SCM_RIGHTS); then nothing until either side closes
+//! ```
+
+use std::io::{self, BufRead, BufReader, IoSlice, IoSliceMut, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, getsockopt, recvmsg, sendmsg, sockopt};
+use nix::unistd::geteuid;
+
+use crate::error::During;
+use crate::{Error, sys};
+
+/// What a server says.
+#[derive(Debug, Default)]
+pub struct Answer {
+    /// Words, without NUL, at most 64 KiB.
+    pub text: String,
+    /// Descriptors that become the client's; at most 16.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+/// What a client hears.
+#[derive(Debug)]
+pub struct Reply {
+    /// The server's words.
+    pub text: String,
+    /// The client's own descriptors, in the server's order.
+    pub descriptors: Vec<OwnedFd>,
+    /// The server counts us until this is dropped.
+    pub lease: Lease,
+}
+
+/// A client's connection.
+#[derive(Debug)]
+pub struct Lease {
+    _connection: UnixStream,
+}
+
+/// A server that answers in the background until it is dropped.
+#[derive(Debug)]
+pub struct Rendezvous {
+    clients: Arc<Clients>,
+    /// Closing it stops the thread.
+    stop: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Clients {
+    count: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Rendezvous {
+    /// Offers answers under `name` to processes of the same user; `answer` runs on the server's thread, one request at
+    /// a time, and should be quick.
+    ///
+    /// # Errors
+    /// [`Error::errno`] is EADDRINUSE where somebody offers something under that name already.
+    pub fn offer(
+        name: &str,
+        answer: impl Fn(&str) -> Result<Answer, Error> + Send + 'static,
+    ) -> Result<Rendezvous, Error> {
+        let operation = || format!("offer {name} to other processes");
+        let address = SocketAddr::from_abstract_name(name).during(operation)?;
+        let listener = UnixListener::bind_addr(&address).during(operation)?;
+        listener.set_nonblocking(true).during(operation)?;
+        let (stop, stopped) = UnixStream::pair().during(operation)?;
+        let clients = Arc::new(Clients::default());
+        let mut server = Server {
+            listener,
+            stopped,
+            leases: Vec::new(),
+            clients: clients.clone(),
+            answer,
+        };
+        let thread = thread::Builder::new()
+            .name("rendezvous".into())
+            .spawn(move || server.run())
+            .during(operation)?;
+        Ok(Rendezvous {
+            clients,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// How many clients have had an answer and are still there.
+    pub fn clients(&self) -> usize {
+        *self.clients.count.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the last client has gone; at once if there is none.
+    pub fn wait_until_unused(&self) {
+        let count = self.clients.count.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.clients.changed.wait_while(count, |count| *count > 0));
+    }
+}
+
+impl Drop for Rendezvous {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Asks who offers `name`. `None`: nobody does.
+///
+/// # Errors
+/// If the server is another user's, refuses, or ends before it answers.
+pub fn ask(name: &str, request: &str) -> Result<Option<Reply>, Error> {
+    let operation = || format!("ask {name} for {request:?}");
+    let address = SocketAddr::from_abstract_name(name).during(operation)?;
+    let mut connection = match UnixStream::connect_addr(&address) {
+        Ok(connection) => connection,
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(None),
+        Err(error) => return Err(error).during(operation),
+    };
+    if !is_same_user(&connection) {
+        return Err(Error::answer(operation(), "it belongs to another user"));
+    }
+    connection.set_read_timeout(Some(PATIENCE)).during(operation)?;
+    connection
+        .write_all(format!("{request}\n").as_bytes())
+        .during(operation)?;
+    let (text, descriptors) = receive(&mut connection).during(operation)?;
+    match text.strip_prefix(REFUSED) {
+        Some(reason) => Err(Error::answer(operation(), reason)),
+        None => Ok(Some(Reply {
+            text,
+            descriptors,
+            lease: Lease {
+                _connection: connection,
+            },
+        })),
+    }
+}
+
+struct Server<F> {
+    listener: UnixListener,
+    stopped: UnixStream,
+    leases: Vec<UnixStream>,
+    clients: Arc<Clients>,
+    answer: F,
+}
+
+impl<F: Fn(&str) -> Result<Answer, Error>> Server<F> {
+    fn run(&mut self) {
+        loop {
+            let sources = [self.stopped.as_fd(), self.listener.as_fd()].into_iter();
+            let sources = sources.chain(self.leases.iter().map(AsFd::as_fd));
+            let mut events: Vec<_> = sources.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+            match poll(&mut events, PollTimeout::NONE) {
+                Err(Errno::EINTR) => continue,
+                Err(_) => break,
+                Ok(_) => {}
+            }
+            let ready: Vec<bool> = events.iter().map(|event| event.any().unwrap_or(true)).collect();
+            drop(events);
+            if ready[0] {
+                break;
+            }
+            // A client has nothing more to say: whatever comes, it is its end.
+            let mut of_lease = ready[2..].iter();
+            self.leases.retain(|_| !of_lease.next().is_some_and(|ready| *ready));
+            if ready[1]
+                && let Ok((connection, _)) = self.listener.accept()
+                && self.serve(&connection).is_ok()
+            {
+                self.leases.push(connection);
+            }
+            self.publish();
+        }
+        self.leases.clear();
+        self.publish();
+    }
+
+    fn serve(&self, connection: &UnixStream) -> io::Result<()> {
+        connection.set_nonblocking(false)?;
+        connection.set_read_timeout(Some(PATIENCE))?;
+        connection.set_write_timeout(Some(PATIENCE))?;
+        if !is_same_user(connection) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let mut request = String::new();
+        BufReader::new(connection.take(LONGEST_REQUEST)).read_line(&mut request)?;
+        let Some(request) = request.strip_suffix('\n') else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        match (self.answer)(request) {
+            Ok(answer) => {
+                // Counted before it can know, so that a client that has an answer is always counted.
+                self.set_count(self.leases.len() + 1);
+                send(connection, &answer.text, &answer.descriptors)
+            }
+            Err(error) => {
+                send(connection, &format!("{REFUSED}{error}"), &[])?;
+                Err(io::ErrorKind::InvalidInput.into())
+            }
+        }
+    }
+
+    fn publish(&self) {
+        self.set_count(self.leases.len());
+    }
+
+    fn set_count(&self, count: usize) {
+        *self.clients.count.lock().unwrap_or_else(PoisonError::into_inner) = count;
+        self.clients.changed.notify_all();
+    }
+}
+
+/// Whether the other process runs as our user, as seen from our user namespace: whoever has no number there, has not.
+fn is_same_user(connection: &UnixStream) -> bool {
+    getsockopt(connection, sockopt::PeerCredentials).is_ok_and(|peer| peer.uid() == geteuid().as_raw())
+}
+
+fn send(mut connection: &UnixStream, text: &str, descriptors: &[OwnedFd]) -> io::Result<()> {
+    let numbers: Vec<_> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
+    let rights = [ControlMessage::ScmRights(&numbers)];
+    let control = if numbers.is_empty() { &[][..] } else { &rights };
+    let bytes = [text.as_bytes(), &[END]].concat();
+    // The descriptors travel with the first bytes.
+    let sent = sendmsg::<()>(
+        connection.as_raw_fd(),
+        &[IoSlice::new(&bytes)],
+        control,
+        MsgFlags::MSG_NOSIGNAL,
+        None,
+    )?;
+    connection.write_all(&bytes[sent..])
+}
+
+fn receive(connection: &mut UnixStream) -> io::Result<(String, Vec<OwnedFd>)> {
+    let mut control = cmsg_space!([i32; MOST_DESCRIPTORS]);
+    let mut first = vec![0; 4096];
+    let mut descriptors = Vec::new();
+    let length = {
+        let mut slices = [IoSliceMut::new(&mut first)];
+        let number = connection.as_raw_fd();
+        let message = recvmsg::<()>(number, &mut slices, Some(&mut control), MsgFlags::MSG_CMSG_CLOEXEC)?;
+        for part in message.cmsgs()? {
+            if let ControlMessageOwned::ScmRights(numbers) = part {
+                descriptors.extend(numbers.into_iter().map(sys::received_descriptor));
+            }
+        }
+        message.bytes
+    };
+    first.truncate(length);
+    if first.last() != Some(&END) {
+        BufReader::new(connection.take(LONGEST_ANSWER)).read_until(END, &mut first)?;
+    }
+    if first.pop() != Some(END) {
+        return Err(io::Error::from_raw_os_error(libc::ECONNRESET));
+    }
+    let text = String::from_utf8(first).map_err(|_| io::Error::from_raw_os_error(libc::EPROTO))?;
+    Ok((text, descriptors))
+}
+
+/// How long either side waits for the other's words.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const LONGEST_REQUEST: u64 = 4096;
+const LONGEST_ANSWER: u64 = 64 * 1024;
+const MOST_DESCRIPTORS: usize = 16;
+
+/// Ends an answer.
+const END: u8 = 0;
+
+/// Begins an answer that is a refusal; no text of ours begins so.
+const REFUSED: &str = "\u{15}";
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    fn name(test: &str) -> String {
+        format!("weir-test/{}/{test}", std::process::id())
+    }
+
+    fn echo(request: &str) -> Result<Answer, Error> {
+        let (reader, writer) = nix::unistd::pipe().unwrap();
+        File::from(writer).write_all(request.as_bytes()).unwrap();
+        Ok(Answer {
+            text: request.to_uppercase(),
+            descriptors: vec![reader],
+        })
+    }
+
+    #[test]
+    fn an_answer_brings_descriptors_and_a_lease() {
+        let name = name("answer");
+        assert!(ask(&name, "too early").unwrap().is_none());
+        let server = Rendezvous::offer(&name, echo).unwrap();
+        server.wait_until_unused();
+
+        let mut reply = ask(&name, "h1").unwrap().unwrap();
+        assert_eq!((reply.text.as_str(), reply.descriptors.len()), ("H1", 1));
+        let mut through_pipe = String::new();
+        File::from(reply.descriptors.remove(0))
+            .read_to_string(&mut through_pipe)
+            .unwrap();
+        assert_eq!(through_pipe, "h1");
+        let second = ask(&name, "h2").unwrap().unwrap();
+        assert_eq!(server.clients(), 2);
+        drop((reply, second));
+        server.wait_until_unused();
+        assert_eq!(server.clients(), 0);
+
+        drop(server);
+        assert!(ask(&name, "too late").unwrap().is_none());
+    }
+
+    #[test]
+    fn long_answers_arrive_whole() {
+        let name = name("long");
+        let text = "0123456789".repeat(6_000);
+        let sent = text.clone();
+        let _server = Rendezvous::offer(&name, move |_| {
+            Ok(Answer {
+                text: sent.clone(),
+                descriptors: Vec::new(),
+            })
+        })
+        .unwrap();
+        assert_eq!(ask(&name, "all").unwrap().unwrap().text, text);
+    }
+
+    #[test]
+    fn a_refusal_says_why_and_is_no_lease() {
+        let name = name("refusal");
+        let server = Rendezvous::offer(&name, |_| Err(Error::answer("find host h9", "there are h1, h2"))).unwrap();
+        let refusal = ask(&name, "h9").unwrap_err();
+        assert_eq!(
+            refusal.to_string(),
+            format!("ask {name} for \"h9\": find host h9: there are h1, h2")
+        );
+        server.wait_until_unused();
+        let taken = Rendezvous::offer(&name, echo).unwrap_err();
+        assert_eq!(taken.errno(), Some(Errno::EADDRINUSE));
+    }
+
+    #[test]
+    fn a_killed_client_gives_up_its_lease() {
+        let name = name("killed");
+        let server = Rendezvous::offer(&name, echo).unwrap();
+        let reply = ask(&name, "h1").unwrap().unwrap();
+        // The child is the only one to hold the lease.
+        let connection = OwnedFd::from(reply.lease._connection);
+        let mut child = Command::new("sleep")
+            .arg("1000")
+            .stdin(Stdio::from(connection))
+            .spawn()
+            .unwrap();
+        assert_eq!(server.clients(), 1);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        server.wait_until_unused();
+    }
+
+    #[test]
+    fn another_user_is_refused() {
+        let users = std::fs::read_to_string("/proc/self/uid_map").unwrap();
+        if !geteuid().is_root() || users.split_whitespace().nth(2) == Some("1") {
+            eprintln!("skipped: only root can play another user");
+            return;
+        }
+        let name = name("stranger");
+        let server = Rendezvous::offer(&name, echo).unwrap();
+        // The server cannot tell this process from one that another user connected and handed to us.
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let stranger = thread::spawn(move || {
+            sys::tests::become_user_on_this_thread(65534);
+            UnixStream::connect_addr(&address).unwrap()
+        });
+        let mut connection = stranger.join().unwrap();
+        // The server has hung up without a word.
+        assert!(receive(&mut connection).is_err());
+        assert_eq!(server.clients(), 0);
+    }
+}

@@ -1,0 +1,349 @@
+//! `report.html`: one file that opens offline.
+//!
+//! The template writes, this module arranges: everything it hands over is text, and escaped there, but for style,
+//! script and charts, which are our own.
+
+use std::path::Path;
+
+use askama::Template;
+
+use super::cells::{self, Cell, Measured};
+use super::columns::{self, COLUMNS, Field, Kind};
+use super::record::{Manifest, Record};
+use super::store::{self, StoreError};
+use super::{charts, claims, comparison, format, summary};
+use accounts::Account;
+
+mod accounts;
+
+/// Writes the page. The same records give the same bytes.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write(path: &Path, manifest: &Manifest, records: &[Record]) -> Result<(), StoreError> {
+    let page = render(manifest, records).map_err(|error| StoreError::new("render", path, error))?;
+    store::replace(path, |out| out.write_all(page.as_bytes()))
+}
+
+fn render(manifest: &Manifest, records: &[Record]) -> std::io::Result<String> {
+    let cells = cells::group(records);
+    Page::new(manifest, records, &cells)
+        .render()
+        .map_err(std::io::Error::other)
+}
+
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Page<'a> {
+    css: &'static str,
+    script: &'static str,
+    manifest: &'a Manifest,
+    sentences: Vec<String>,
+    warnings: Vec<String>,
+    claims: Vec<ClaimView>,
+    charts: Vec<ChartView<'a>>,
+    source: &'a str,
+    compared: Vec<ComparedView>,
+    constant: String,
+    headings: Vec<Heading<'a>>,
+    rows: Vec<RowView>,
+    quantile_names: Vec<String>,
+    accounts: Vec<Account>,
+    paragraphs: Vec<&'a str>,
+    command: String,
+}
+
+struct ClaimView {
+    text: String,
+    reading: String,
+    column: String,
+    bounds: String,
+    measured: String,
+    reason: String,
+    verdict: &'static str,
+}
+
+struct ChartView<'a> {
+    svg: String,
+    caption: &'a str,
+}
+
+struct ComparedView {
+    place: String,
+    column: String,
+    published: String,
+    ours: String,
+    interval: String,
+    ratio: String,
+}
+
+struct Heading<'a> {
+    name: &'a str,
+    about: String,
+    number: bool,
+}
+
+struct RowView {
+    valid: bool,
+    fields: Vec<FieldView>,
+}
+
+struct FieldView {
+    shown: String,
+    raw: String,
+    number: bool,
+}
+
+impl<'a> Page<'a> {
+    fn new(manifest: &'a Manifest, records: &'a [Record], cells: &[Cell<'_>]) -> Self {
+        let judged = claims::judge(&manifest.claims, records);
+        let published = manifest.published.as_ref();
+        let chart = |chart| charts::render(chart, cells, published);
+        let names = columns::names(records);
+        let (shown, constant) = split_constant(&names, records);
+        let quantiles = accounts::quantile_keys(records);
+        Self {
+            css: include_str!("../../templates/report.css"),
+            script: include_str!("../../templates/report.js"),
+            manifest,
+            sentences: summary::sentences(manifest, records, cells, &judged),
+            warnings: summary::warnings(manifest, records),
+            claims: judged.into_iter().map(ClaimView::new).collect(),
+            charts: manifest
+                .charts
+                .iter()
+                .map(|c| ChartView {
+                    svg: chart(c),
+                    caption: &c.caption,
+                })
+                .collect(),
+            source: published.map(|p| p.source.as_str()).unwrap_or_default(),
+            compared: published
+                .map(|p| comparison::compare(p, cells))
+                .unwrap_or_default()
+                .iter()
+                .map(compared)
+                .collect(),
+            constant,
+            headings: shown.iter().map(|name| heading(name, records)).collect(),
+            rows: records.iter().map(|record| row(record, &shown)).collect(),
+            quantile_names: quantiles
+                .iter()
+                .map(|q| format!("p{}", format::plain(q * 100.0)))
+                .collect(),
+            accounts: records.iter().map(|record| Account::new(record, &quantiles)).collect(),
+            paragraphs: manifest
+                .description
+                .split("\n\n")
+                .filter(|paragraph| !paragraph.trim().is_empty())
+                .collect(),
+            command: manifest.command.join(" "),
+        }
+    }
+}
+
+impl ClaimView {
+    fn new(judged: claims::Judgement) -> Self {
+        let measured = judged
+            .measured
+            .map(|interval| interval.text(&judged.claim))
+            .unwrap_or_default();
+        let bounds = claims::bounds(&judged.claim);
+        let of = if judged.claim.relative_to.is_some() {
+            " ratio"
+        } else {
+            ""
+        };
+        Self {
+            measured,
+            bounds,
+            column: format!("{}{of}", judged.claim.column),
+            text: judged.claim.text,
+            reading: judged.claim.reading,
+            reason: judged.reason,
+            verdict: judged.verdict.word(),
+        }
+    }
+}
+
+fn compared(row: &comparison::Comparison) -> ComparedView {
+    let word = |value| format::value(&row.column, value);
+    let interval = match row.ours {
+        Some(Measured::Estimate(e)) => format!("{} to {}", word(e.low), word(e.high)),
+        _ => String::new(),
+    };
+    ComparedView {
+        place: row.place.clone(),
+        column: row.column.clone(),
+        published: word(row.published),
+        ours: row
+            .ours
+            .map_or_else(|| "not measured".into(), |ours| word(ours.value())),
+        interval,
+        ratio: row
+            .ours
+            .map(|ours| format::short(ours.value() / row.published))
+            .unwrap_or_default(),
+    }
+}
+
+/// The columns that say something, and a sentence of the settings that are the same in every row.
+fn split_constant<'a>(names: &[&'a str], records: &[Record]) -> (Vec<&'a str>, String) {
+    let mut constant = Vec::new();
+    let mut shown = Vec::new();
+    for name in names {
+        let mut values = records.iter().map(|record| columns::text(record, name));
+        let first = values.next().flatten();
+        let same = records.len() > 1 && values.all(|value| value == first);
+        match (same && *name != "cell" && columns::kind(name) == Kind::Setting, first) {
+            (true, Some(value)) => {
+                let unit = columns::unit(name);
+                constant.push(format!(
+                    "{name} {value}{}{unit}",
+                    if unit.is_empty() { "" } else { " " }
+                ));
+            }
+            (true, None) => {}
+            // Empty in every row: not defined here.
+            (false, None) if same => {}
+            (false, _) => shown.push(*name),
+        }
+    }
+    // The cell's name comes first: it stays in sight.
+    shown.sort_by_key(|name| *name != "cell");
+    (shown, constant.join(", "))
+}
+
+fn heading<'a>(name: &&'a str, records: &[Record]) -> Heading<'a> {
+    let about = COLUMNS
+        .iter()
+        .find(|column| column.name == *name)
+        .map_or("added by the scenario", |column| column.about);
+    let number = !records
+        .iter()
+        .any(|record| matches!(columns::field(record, name), Some(Field::Text(_) | Field::Flag(_))));
+    Heading {
+        name,
+        about: about.to_owned(),
+        number,
+    }
+}
+
+fn row(record: &Record, shown: &[&str]) -> RowView {
+    let field = |name: &&str| {
+        let field = columns::field(record, name).unwrap_or(Field::Empty);
+        let (shown, number) = match field {
+            Field::Text(text) => (text.to_owned(), false),
+            Field::Flag(flag) => (if flag { "yes" } else { "no" }.to_owned(), false),
+            Field::Count(count) => (format::count(count), true),
+            Field::Number(number) if columns::unit(name) == "us" => (format::duration(number), true),
+            Field::Number(number) => (format::short(number), true),
+            Field::Empty => (String::new(), true),
+        };
+        let raw = if number {
+            field.number().map(format::plain).unwrap_or_default()
+        } else {
+            String::new()
+        };
+        FieldView { shown, raw, number }
+    };
+    RowView {
+        valid: record.row.valid,
+        fields: shown.iter().map(field).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+    use crate::report::record::{Published, Value};
+
+    #[test]
+    fn a_page_has_everything() {
+        let page = render(&fixture::manifest(), &fixture::records()).unwrap();
+        for part in [
+            "<h1>UDP and TCP for telemetry under loss</h1>",
+            "<span class=\"badge reproduced\">",
+            "<span class=\"badge undecided\">not valid</span>",
+            "sent 5622 = delivered 5622 + unexplained 0",
+            "heartbeat&#39;s lateness",
+            "congestion control",
+            "digest ",
+            "Cell 17%/tcp is not valid: after 2 reruns; disturbed: heartbeat 312 ms late.",
+        ] {
+            assert!(page.contains(part), "{part}");
+        }
+        assert_eq!(page.matches("<svg ").count(), 3);
+        assert_eq!(page.matches("<details>").count(), 42);
+        assert!(
+            !page.contains("http://")
+                || page.matches("http://").count() == page.matches("http://www.w3.org/2000/svg").count()
+        );
+        assert!(!page.contains("https://"), "nothing is fetched");
+    }
+
+    #[test]
+    fn hostile_text_stays_text() {
+        let evil = "</script></style><script>alert(1)</script><img src=x onerror=alert(1)>\"'&\u{0}";
+        let (mut manifest, mut records) = (fixture::manifest(), fixture::records());
+        manifest.title = evil.into();
+        manifest.scenario = evil.into();
+        manifest.description = evil.into();
+        manifest.source = evil.into();
+        manifest.command = vec![evil.into()];
+        manifest.network = vec![evil.into()];
+        manifest.environment = vec![(evil.into(), evil.into())];
+        manifest.claims[0].text = evil.into();
+        manifest.claims[0].reading = evil.into();
+        manifest.charts[0].title = evil.into();
+        manifest.charts[0].caption = evil.into();
+        manifest.charts[0].x_label = evil.into();
+        manifest.charts[0].y_label = evil.into();
+        manifest.published = Some(Published {
+            source: evil.into(),
+            points: vec![
+                [
+                    ("transport".into(), Value::Text(evil.into())),
+                    ("msgs_per_s".into(), Value::Number(1.0)),
+                ]
+                .into(),
+            ],
+        });
+        for record in &mut records {
+            record.row.cell = evil.into();
+            record.row.transport = evil.into();
+            record.remarks = vec![evil.into()];
+            record.extra = vec![(evil.into(), Some(1.0))];
+            record.axes = vec![(evil.into(), evil.into())];
+            record.ledger[0].place = evil.into();
+            record.ledger[0].source = evil.into();
+            record.drops[0].flow = evil.into();
+        }
+        let page = render(&manifest, &records).unwrap();
+        assert!(!page.contains("<img") && !page.contains("<script>alert"));
+        assert_eq!(
+            (page.matches("<script").count(), page.matches("</script").count()),
+            (1, 1)
+        );
+        assert_eq!(
+            (page.matches("<style").count(), page.matches("</style").count()),
+            (1, 1)
+        );
+        // No attribute of ours was ended by a quote of theirs.
+        assert!(!page.contains("alert(1)>\"'"));
+    }
+
+    #[test]
+    fn a_run_without_results_is_a_page_too() {
+        let manifest = Manifest {
+            interrupted: true,
+            ..fixture::manifest()
+        };
+        assert!(
+            render(&manifest, &[])
+                .unwrap()
+                .contains("The run was interrupted: 0 of 42 cells are here.")
+        );
+    }
+}

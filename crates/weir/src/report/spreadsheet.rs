@@ -1,0 +1,347 @@
+//! `summary.xlsx`: what one would build from `results.csv` by hand.
+//!
+//! Sheets: Summary (words, claims, how to read), Results (every row, a filterable table), one pivot with its chart for
+//! each charted column, Published (theirs beside ours), Environment.
+
+use std::io;
+use std::path::Path;
+
+use rust_xlsxwriter::{
+    ConditionalFormat3ColorScale, ConditionalFormatType, DocProperties, ExcelDateTime, Format, FormatAlign,
+    FormatBorder, Note, Table, TableColumn, TableStyle, Workbook, Worksheet, XlsxError,
+};
+
+use super::cells::{self, Cell, Measured};
+use super::claims;
+use super::columns::{self, COLUMNS, Field};
+use super::comparison;
+use super::record::{Manifest, Record};
+use super::store::{self, StoreError};
+
+mod overview;
+mod pivots;
+
+/// Writes the spreadsheet. The same records give the same bytes.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write(path: &Path, manifest: &Manifest, records: &[Record]) -> Result<(), StoreError> {
+    let fail = |error: XlsxError| StoreError::new("write", path, io::Error::other(error));
+    let bytes = build(manifest, records).map_err(fail)?;
+    store::replace(path, |out| out.write_all(&bytes))
+}
+
+fn build(manifest: &Manifest, records: &[Record]) -> Result<Vec<u8>, XlsxError> {
+    let cells = cells::group(records);
+    let judged = claims::judge(&manifest.claims, records);
+    let mut book = Workbook::new();
+    book.set_properties(&properties(manifest)?);
+    overview::sheet(book.add_worksheet(), manifest, records, &cells, &judged)?;
+    results(book.add_worksheet(), records)?;
+    for (index, column) in pivots::headlines(manifest).iter().enumerate() {
+        pivots::sheet(book.add_worksheet(), manifest, &cells, column, index)?;
+    }
+    if manifest.published.is_some() {
+        published(book.add_worksheet(), manifest, &cells)?;
+    }
+    environment(book.add_worksheet(), manifest)?;
+    book.save_to_buffer()
+}
+
+/// The creation time is the run's, so that rendering again changes nothing.
+fn properties(manifest: &Manifest) -> Result<DocProperties, XlsxError> {
+    let started = manifest.started.get(..19).unwrap_or_default();
+    let created = ExcelDateTime::parse_from_str(started).or_else(|_| ExcelDateTime::from_ymd(2000, 1, 1))?;
+    let author = format!("weir {}", manifest.weir_version);
+    Ok(DocProperties::new()
+        .set_title(cut(&manifest.title))
+        .set_author(author)
+        .set_creation_datetime(&created))
+}
+
+fn results(sheet: &mut Worksheet, records: &[Record]) -> Result<(), XlsxError> {
+    sheet
+        .set_name("Results")?
+        .set_freeze_panes(1, 2)?
+        .set_repeat_rows(0, 0)?;
+    sheet.set_landscape().set_print_fit_to_pages(1, 0);
+    let names = columns::names(records);
+    for (column, name) in (0u16..).zip(&names) {
+        sheet.set_column_width(column, (name.len() as f64 + 4.0).max(10.0))?;
+        let note = explained(name);
+        sheet.insert_note(0, column, &Note::new(note).add_author_prefix(false))?;
+    }
+    for (row, record) in (1u32..).zip(records) {
+        for (column, name) in (0u16..).zip(&names) {
+            match columns::field(record, name).unwrap_or(Field::Empty) {
+                Field::Text(text) => sheet.write(row, column, cut(text)).map(drop)?,
+                Field::Flag(flag) => sheet.write(row, column, flag).map(drop)?,
+                Field::Count(count) => write_number(sheet, row, column, count as f64, "#,##0")?,
+                Field::Number(number) => write_number(sheet, row, column, number, number_format(name))?,
+                Field::Empty => {}
+            }
+        }
+    }
+    if records.is_empty() {
+        sheet.write_row_with_format(0, 0, names, &heading())?;
+        return Ok(());
+    }
+    let headers: Vec<TableColumn> = names.iter().map(|name| TableColumn::new().set_header(*name)).collect();
+    let table = Table::new()
+        .set_name("Results")
+        .set_style(TableStyle::Light1)
+        .set_columns(&headers);
+    sheet.add_table(0, 0, records.len() as u32, names.len() as u16 - 1, &table)?;
+    let invalid = rust_xlsxwriter::ConditionalFormatFormula::new()
+        .set_rule("=$Y2=FALSE")
+        .set_format(Format::new().set_font_color("#8C959F").set_italic());
+    sheet.add_conditional_format(1, 0, records.len() as u32, names.len() as u16 - 1, &invalid)?;
+    Ok(())
+}
+
+fn published(sheet: &mut Worksheet, manifest: &Manifest, cells: &[Cell<'_>]) -> Result<(), XlsxError> {
+    let Some(published) = &manifest.published else {
+        return Ok(());
+    };
+    sheet
+        .set_name("Published")?
+        .set_freeze_panes(3, 0)?
+        .set_landscape()
+        .set_print_fit_to_pages(1, 0);
+    sheet.write_with_format(
+        0,
+        0,
+        cut(&format!("Published by {}, and ours", published.source)),
+        &title(),
+    )?;
+    let headings = [
+        "Where",
+        "Column",
+        "Unit",
+        "Published",
+        "Ours",
+        "Low",
+        "High",
+        "Difference",
+        "Ours / published",
+    ];
+    sheet.write_row_with_format(2, 0, headings, &heading())?;
+    for (column, width) in [
+        (0, 22.0),
+        (1, 18.0),
+        (2, 9.0),
+        (3, 14.0),
+        (4, 14.0),
+        (5, 14.0),
+        (6, 14.0),
+        (7, 14.0),
+        (8, 18.0),
+    ] {
+        sheet.set_column_width(column, width)?;
+    }
+    for (row, compared) in (3u32..).zip(comparison::compare(published, cells)) {
+        let format = number_format(&compared.column);
+        sheet.write(row, 0, cut(&compared.place))?;
+        sheet.write(row, 1, cut(&compared.column))?;
+        sheet.write(row, 2, columns::unit(&compared.column))?;
+        write_number(sheet, row, 3, compared.published, format)?;
+        let Some(ours) = compared.ours else {
+            sheet.write(row, 4, "not measured")?;
+            continue;
+        };
+        write_number(sheet, row, 4, ours.value(), format)?;
+        if let Measured::Estimate(estimate) = ours {
+            write_number(sheet, row, 5, estimate.low, format)?;
+            write_number(sheet, row, 6, estimate.high, format)?;
+        }
+        write_number(sheet, row, 7, ours.value() - compared.published, format)?;
+        write_number(sheet, row, 8, ours.value() / compared.published, "0.00")?;
+    }
+    Ok(())
+}
+
+fn environment(sheet: &mut Worksheet, manifest: &Manifest) -> Result<(), XlsxError> {
+    sheet
+        .set_name("Environment")?
+        .set_column_width(0, 32)?
+        .set_column_width(1, 100)?
+        .set_landscape()
+        .set_print_fit_to_pages(1, 0);
+    let seed = manifest.seed.to_string();
+    let command = manifest.command.join(" ");
+    let run = [
+        ("weir", manifest.weir_version.as_str()),
+        ("scenario", manifest.scenario.as_str()),
+        ("command", command.as_str()),
+        ("seed", seed.as_str()),
+        ("started", manifest.started.as_str()),
+    ];
+    let facts = manifest
+        .environment
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    let network = manifest.network.iter().map(|line| ("network", line.as_str()));
+    let mut row = 0;
+    for (name, value) in run.into_iter().chain(facts).chain(network) {
+        sheet.write_with_format(row, 0, cut(name), &Format::new().set_bold())?;
+        sheet.write_with_format(row, 1, cut(value), &wrapped())?;
+        row += 1;
+    }
+    row += 1;
+    sheet.write_with_format(row, 0, "scenario as it ran", &heading())?;
+    for line in manifest.source.lines() {
+        sheet.write_with_format(row, 1, cut(line), &Format::new().set_font_name("Consolas"))?;
+        row += 1;
+    }
+    Ok(())
+}
+
+/// What a column says, and its unit.
+fn explained(name: &str) -> String {
+    let fixed = COLUMNS.iter().find(|column| column.name == name);
+    let about = fixed.map_or("added by the scenario", |column| column.about);
+    let unit = columns::unit(name);
+    if unit.is_empty() {
+        about.to_owned()
+    } else {
+        format!("{about} ({unit})")
+    }
+}
+
+fn write_number(sheet: &mut Worksheet, row: u32, column: u16, value: f64, format: &str) -> Result<(), XlsxError> {
+    // A spreadsheet knows no infinity.
+    if value.is_finite() {
+        sheet.write_number_with_format(
+            row,
+            column,
+            value,
+            &Format::new().set_num_format(format).set_align(FormatAlign::Top),
+        )?;
+    }
+    Ok(())
+}
+
+/// A spreadsheet's own number format for a column.
+fn number_format(column: &str) -> &'static str {
+    match columns::unit(column) {
+        "us" => "#,##0.0",
+        "1/s" => "0.0",
+        "Mbit/s" => "0.0000",
+        "s" | "ms" | "%" => "General",
+        _ => "#,##0.####",
+    }
+}
+
+/// A colour scale, from good to bad or from bad to good.
+fn colours(more_is_better: bool) -> ConditionalFormat3ColorScale {
+    let (good, middle, bad) = ("#8FCFB5", "#FFFFFF", "#F2B08C");
+    let (low, high) = if more_is_better { (bad, good) } else { (good, bad) };
+    ConditionalFormat3ColorScale::new()
+        .set_midpoint(ConditionalFormatType::Percentile, 50)
+        .set_minimum_color(low)
+        .set_midpoint_color(middle)
+        .set_maximum_color(high)
+}
+
+fn title() -> Format {
+    Format::new().set_bold().set_font_size(16)
+}
+
+fn heading() -> Format {
+    Format::new()
+        .set_bold()
+        .set_border_bottom(FormatBorder::Thin)
+        .set_background_color("#F0F3F6")
+}
+
+fn wrapped() -> Format {
+    Format::new().set_text_wrap().set_align(FormatAlign::Top)
+}
+
+/// As much of a text as a field takes.
+fn cut(text: &str) -> String {
+    text.chars()
+        .filter(|c| !c.is_control() || *c == '\n')
+        .take(30_000)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+    use calamine::{Data, Reader, Xlsx};
+    use std::io::Cursor;
+
+    fn open(manifest: &Manifest, records: &[Record]) -> Xlsx<Cursor<Vec<u8>>> {
+        Xlsx::new(Cursor::new(build(manifest, records).unwrap())).unwrap()
+    }
+
+    #[test]
+    fn reads_back() {
+        let (manifest, records) = (fixture::manifest(), fixture::records());
+        let mut book = open(&manifest, &records);
+        let sheets = [
+            "Summary",
+            "Results",
+            "msgs_per_s",
+            "delay_mean_us",
+            "delay_max_us",
+            "Published",
+            "Environment",
+        ];
+        assert_eq!(book.sheet_names(), sheets);
+
+        let results = book.worksheet_range("Results").unwrap();
+        assert_eq!(results.height(), 1 + records.len());
+        for (row, record) in results.rows().skip(1).zip(&records) {
+            assert_eq!(row[1], Data::String(record.row.cell.clone()));
+            assert_eq!(row[9], Data::Float(record.row.sent as f64));
+            assert_eq!(row[24], Data::Bool(record.row.valid));
+        }
+        assert_eq!(
+            results.get((1, 11)),
+            Some(&Data::Empty),
+            "udp: undelivered is not defined"
+        );
+
+        let pivot = book.worksheet_range("msgs_per_s").unwrap();
+        let at = |row, column| pivot.get_value((row, column)).cloned();
+        assert_eq!(at(3, 1), Some(Data::String("udp".into())));
+        assert_eq!(
+            (at(24, 0), at(24, 2)),
+            (Some(Data::Float(20.0)), Some(Data::Float(records[41].row.msgs_per_s)))
+        );
+
+        let summary = book.worksheet_range("Summary").unwrap();
+        let words = summary.rows().flatten().filter_map(|field| match field {
+            Data::String(text) => Some(text.as_str()),
+            _ => None,
+        });
+        let words: Vec<&str> = words.collect();
+        for word in [
+            "reproduced",
+            "refuted",
+            "undecided",
+            "The mean delay of UDP is 160 µs at any loss.",
+        ] {
+            assert!(words.contains(&word), "{word}");
+        }
+    }
+
+    #[test]
+    fn the_same_run_gives_the_same_bytes() {
+        let run = || build(&fixture::manifest(), &fixture::records()).unwrap();
+        assert_eq!(run(), run());
+    }
+
+    #[test]
+    fn a_run_without_results_is_a_book_too() {
+        let manifest = Manifest {
+            title: "\u{0}=1+1".repeat(20_000),
+            started: "now".into(),
+            ..fixture::manifest()
+        };
+        assert_eq!(open(&manifest, &[]).worksheet_range("Results").unwrap().height(), 1);
+    }
+}

@@ -1,0 +1,187 @@
+//! A run in a few sentences, and what a reader must be warned of.
+
+use super::cells::Cell;
+use super::claims::{Judgement, Verdict};
+use super::columns;
+use super::format;
+use super::record::{Chart, Manifest, Record};
+
+/// What happened, a sentence each.
+pub fn sentences(manifest: &Manifest, records: &[Record], cells: &[Cell<'_>], judged: &[Judgement]) -> Vec<String> {
+    let sent = records.iter().map(|record| record.row.sent).sum::<u64>();
+    let delivered = records.iter().map(|record| record.row.delivered).sum::<u64>();
+    let number = |n: u64| format::count(i64::try_from(n).unwrap_or(i64::MAX));
+    let mut sentences = vec![format!(
+        "{} of {} cells ran in {}: {} messages were sent, {} delivered.",
+        records.len(),
+        manifest.planned_cells,
+        format::duration(manifest.elapsed_s * 1e6),
+        number(sent),
+        number(delivered),
+    )];
+    sentences.extend(manifest.charts.iter().filter_map(|chart| course(chart, cells)));
+    let known = records.iter().filter(|record| record.row.unexplained.is_some()).count();
+    if known > 0 && records.iter().all(|record| record.row.unexplained.unwrap_or(0) == 0) {
+        let which = if known == records.len() {
+            "every cell".to_owned()
+        } else {
+            format!("{known} cells")
+        };
+        sentences.push(format!("The ledger closes in {which}: nothing is unexplained."));
+    }
+    if !judged.is_empty() {
+        let of = |verdict| judged.iter().filter(|j| j.verdict == verdict).count();
+        let noun = if judged.len() == 1 { "statement" } else { "statements" };
+        sentences.push(format!(
+            "Of {} published {noun} {} reproduced, {} refuted, {} undecided.",
+            judged.len(),
+            of(Verdict::Reproduced),
+            of(Verdict::Refuted),
+            of(Verdict::Undecided),
+        ));
+    }
+    sentences
+}
+
+/// What a reader must know before believing the numbers; empty if there is nothing.
+pub fn warnings(manifest: &Manifest, records: &[Record]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if manifest.interrupted {
+        let (had, planned) = (records.len(), manifest.planned_cells);
+        warnings.push(format!("The run was interrupted: {had} of {planned} cells are here."));
+    } else if records.len() < manifest.planned_cells {
+        warnings.push(format!(
+            "{} of {} cells are missing.",
+            manifest.planned_cells - records.len(),
+            manifest.planned_cells
+        ));
+    }
+    let repeated = records.iter().any(|record| record.row.repeat > 1);
+    let name = |record: &Record| {
+        let repeat = if repeated {
+            format!(" (repeat {})", record.row.repeat)
+        } else {
+            String::new()
+        };
+        format!("{}{repeat}", record.row.cell)
+    };
+    let faulty = records
+        .iter()
+        .filter(|record| record.row.unexplained.is_some_and(|n| n != 0));
+    warnings.extend(several(
+        faulty,
+        "does not close its ledger",
+        "do not close their ledgers",
+        &|record| {
+            let unexplained = format::count(record.row.unexplained.unwrap_or(0));
+            (name(record), format!("{unexplained} unexplained, which is a fault"))
+        },
+    ));
+    let disturbed = records.iter().filter(|record| !record.row.valid);
+    warnings.extend(several(disturbed, "is not valid", "are not valid", &|record| {
+        let reruns = if record.reruns > 0 {
+            format!("after {} reruns; ", record.reruns)
+        } else {
+            String::new()
+        };
+        (
+            name(record),
+            format!("{reruns}{}", record.remarks.join("; ").trim_end_matches('.')),
+        )
+    }));
+    warnings
+}
+
+/// How many cells a warning spells out.
+const SPELLED_OUT: usize = 3;
+
+/// A warning for each of a few records; for many, one with the names of the first and the reason of the very first.
+fn several<'a>(
+    records: impl Iterator<Item = &'a Record>,
+    is: &str,
+    are: &str,
+    say: &dyn Fn(&Record) -> (String, String),
+) -> Vec<String> {
+    let said: Vec<(String, String)> = records.map(say).collect();
+    if said.len() <= SPELLED_OUT {
+        return said
+            .into_iter()
+            .map(|(name, why)| format!("Cell {name} {is}: {why}."))
+            .collect();
+    }
+    let names: Vec<&str> = said.iter().take(SPELLED_OUT).map(|(name, _)| name.as_str()).collect();
+    let (first, why) = &said[0];
+    let more = said.len() - SPELLED_OUT;
+    vec![format!(
+        "{} cells {are}: {} and {more} more. {first}: {why}.",
+        said.len(),
+        names.join(", ")
+    )]
+}
+
+/// How each series of a chart goes from its first to its last place.
+fn course(chart: &Chart, cells: &[Cell<'_>]) -> Option<String> {
+    let mut series: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+    for cell in cells.iter().filter(|cell| cell.valid()) {
+        let x = columns::number(cell.first(), &chart.x)?;
+        let Some(y) = cell.measured(&chart.y) else { continue };
+        let name = columns::text(cell.first(), &chart.series)?;
+        match series.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, points)) => points.push((x, y.value())),
+            None => series.push((name, vec![(x, y.value())])),
+        }
+    }
+    let mut parts = Vec::new();
+    for (name, mut points) in series {
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (first, last) = (*points.first()?, *points.last()?);
+        // Several cells at one place have no course.
+        if points.windows(2).any(|pair| pair[0].0 == pair[1].0) || first.0 == last.0 {
+            return None;
+        }
+        let [from, to] = [first.1, last.1].map(|y| format::value(&chart.y, y));
+        let [at, end] = [first.0, last.0].map(|x| format::value(&chart.x, x));
+        parts.push(format!("{name} {from} at {at}, {to} at {end}"));
+    }
+    if parts.is_empty() {
+        None
+    } else {
+        Some(format!("{}: {}.", chart.title, parts.join("; ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{cells, claims, fixture};
+
+    #[test]
+    fn a_run_in_words() {
+        let (manifest, mut records) = (fixture::manifest(), fixture::records());
+        records[0].row.unexplained = Some(-3);
+        let judged = claims::judge(&manifest.claims, &records);
+        let words = sentences(&manifest, &records, &cells::group(&records), &judged);
+        let warnings = warnings(
+            &Manifest {
+                interrupted: true,
+                planned_cells: 84,
+                ..manifest
+            },
+            &records,
+        );
+        insta::assert_snapshot!(format!("{}\n---\n{}", words.join("\n"), warnings.join("\n")));
+    }
+
+    #[test]
+    fn many_disturbed_cells_are_one_warning() {
+        let mut records = fixture::records();
+        for record in &mut records {
+            record.row.valid = false;
+            record.remarks = vec!["the machine stood still for 40 ms".into()];
+        }
+        assert_eq!(
+            warnings(&fixture::manifest(), &records),
+            ["42 cells are not valid: 0%/udp, 0%/tcp, 1%/udp and 39 more. 0%/udp: the machine stood still for 40 ms."]
+        );
+    }
+}

@@ -1,0 +1,225 @@
+//! The table at the end of a run.
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+
+use super::cells::{self, Cell};
+use super::claims::{self, Verdict};
+use super::format;
+use super::pivot::Pivot;
+use super::record::{Manifest, Record};
+use super::summary;
+
+/// Widest line, in characters.
+const WIDTH: u16 = 100;
+
+/// Column, heading.
+const SHOWN: [(&str, &str); 3] = [
+    ("msgs_per_s", "msgs/s"),
+    ("delay_mean_us", "mean"),
+    ("delay_max_us", "max delay"),
+];
+
+/// The run as text of at most 100 columns: the table, the verdicts, the warnings. `styled` for a terminal: lines and
+/// colours; else it is plain text.
+pub fn render(manifest: &Manifest, records: &[Record], styled: bool) -> String {
+    let cells = cells::group(records);
+    let mut text = table(manifest, &cells, styled);
+    let judged = claims::judge(&manifest.claims, records);
+    if !judged.is_empty() {
+        text.push('\n');
+    }
+    for judgement in &judged {
+        let colour = match judgement.verdict {
+            Verdict::Reproduced => "32",
+            Verdict::Refuted => "31",
+            Verdict::Undecided => "33",
+        };
+        let word = format!("{:<11}", judgement.verdict.word());
+        let word = if styled {
+            format!("\x1b[{colour}m{word}\x1b[0m")
+        } else {
+            word
+        };
+        let statement = wrap(&printable(&judgement.claim.text), 12);
+        let measured = judgement
+            .measured
+            .map(|interval| format!("{}: ", interval.text(&judgement.claim)));
+        let reason = printable(&format!("{}{}", measured.unwrap_or_default(), judgement.reason));
+        text += &format!(
+            "{word} {statement}
+{:12}{}
+",
+            "",
+            wrap(&reason, 12)
+        );
+    }
+    let warnings = summary::warnings(manifest, records);
+    if !warnings.is_empty() {
+        text.push('\n');
+    }
+    for warning in warnings {
+        text += &format!("warning: {}\n", wrap(&printable(&warning), 9));
+    }
+    text
+}
+
+/// Loss down and transport across, say; one cell a line where that would be too wide.
+fn table(manifest: &Manifest, cells: &[Cell<'_>], styled: bool) -> String {
+    let pivot = Pivot::new(manifest, cells);
+    let mut lines = vec![vec![label(&pivot.down)]];
+    for name in &pivot.columns {
+        lines[0].extend(SHOWN.map(|(_, heading)| format!("{} {heading}", label(name)).trim().to_owned()));
+    }
+    for (name, row) in pivot.rows.iter().zip(&pivot.cells) {
+        let values = row
+            .iter()
+            .flat_map(|cell| SHOWN.map(|(column, _)| value(*cell, column)));
+        lines.push(std::iter::once(label(name)).chain(values).collect());
+    }
+    if lines[0]
+        .iter()
+        .map(|heading| heading.chars().count() + 2)
+        .sum::<usize>()
+        > usize::from(WIDTH)
+    {
+        let headings = SHOWN.map(|(_, heading)| heading.to_owned());
+        lines = vec![std::iter::once("cell".to_owned()).chain(headings).collect()];
+        lines.extend(cells.iter().map(|cell| {
+            let values = SHOWN.map(|(column, _)| value(Some(cell), column));
+            std::iter::once(label(cell.name)).chain(values).collect()
+        }));
+    }
+    let mut text = aligned(&lines, if styled { "─" } else { "-" });
+    if cells.iter().any(|cell| !cell.valid()) {
+        text += "* not valid\n";
+    }
+    text
+}
+
+/// Columns set right, with a rule under the first line.
+fn aligned(lines: &[Vec<String>], rule: &str) -> String {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(WIDTH);
+    table.add_rows(lines);
+    for column in table.column_iter_mut() {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let drawn = table.to_string();
+    let width = drawn
+        .lines()
+        .map(|line| line.trim_end().chars().count())
+        .max()
+        .unwrap_or(0);
+    let mut text = String::new();
+    for (index, line) in drawn.lines().enumerate() {
+        if index == 1 {
+            text += &format!("{}\n", rule.repeat(width));
+        }
+        text += &format!("{}\n", line.trim_end());
+    }
+    text
+}
+
+fn value(cell: Option<&Cell<'_>>, column: &str) -> String {
+    let Some(measured) = cell.and_then(|cell| cell.measured(column)) else {
+        return "–".into();
+    };
+    let mark = if cell.is_some_and(Cell::valid) { "" } else { "*" };
+    format!("{}{mark}", format::value(column, measured.value()))
+}
+
+/// Breaks a text between words, so that with `indent` before it no line is too long.
+fn wrap(text: &str, indent: usize) -> String {
+    let room = usize::from(WIDTH) - indent;
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last().map_or(0, |line| line.chars().count());
+        if line > 0 && line + 1 + word.chars().count() > room {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines.join(&format!("\n{:indent$}", ""))
+}
+
+/// A name short enough not to wrap.
+fn label(text: &str) -> String {
+    const LONGEST: usize = 50;
+    let text = printable(text);
+    if text.chars().count() <= LONGEST {
+        text
+    } else {
+        text.chars().take(LONGEST - 1).chain(['…']).collect()
+    }
+}
+
+/// Without control characters, which a scenario's text could steer a terminal with.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn summary_of_a_run() {
+        insta::assert_snapshot!(render(&fixture::manifest(), &fixture::records(), true));
+    }
+
+    #[test]
+    fn many_columns_become_lines() {
+        let mut records = fixture::records();
+        records.truncate(4);
+        for (record, name) in records
+            .iter_mut()
+            .zip(["udp", "tcp", "quic", "a very long name of a transport"])
+        {
+            record.row.cell = format!("0%/{name}");
+            record.axes[0].1 = "0%".into();
+            record.axes[1].1 = name.into();
+        }
+        let mut manifest = fixture::manifest();
+        manifest.axes[1].1 = records.iter().map(|r| r.axes[1].1.clone()).collect();
+        manifest.claims.clear();
+        let text = render(&manifest, &records, false);
+        assert_eq!(
+            text.lines().next().unwrap().split_whitespace().next(),
+            Some("cell"),
+            "{text}"
+        );
+        assert!(
+            text.lines().any(|line| line.trim_start().starts_with("0%/quic ")),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn fits_the_terminal_and_is_plain_elsewhere() {
+        let mut manifest = fixture::manifest();
+        manifest.claims[0].text = "A long statement with \x1b[31mcolours. ".repeat(20);
+        for styled in [true, false] {
+            let text = render(&manifest, &fixture::records(), styled);
+            for line in text.lines() {
+                let shown = line
+                    .replace("\x1b[32m", "")
+                    .replace("\x1b[31m", "")
+                    .replace("\x1b[33m", "")
+                    .replace("\x1b[0m", "");
+                assert!(shown.chars().count() <= 100, "{line}");
+            }
+            assert_eq!(text.contains('\x1b'), styled);
+        }
+        assert!(!render(&manifest, &fixture::records(), true).contains("with \x1b"));
+        assert!(render(&manifest, &[], false).contains("warning: 42 of 42 cells are missing."));
+    }
+}

@@ -1,0 +1,5 @@
+//! Black box: the `weir` command as a user runs it.
+
+#![allow(clippy::unwrap_used)]
+
+mod send_recv;

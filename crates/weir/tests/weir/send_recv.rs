@@ -1,0 +1,243 @@
+//! `weir send` to `weir recv` over the loopback interface.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::UdpSocket;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+fn weir(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Status, standard output and standard error.
+fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
+    outcome(weir(arguments).output().unwrap())
+}
+
+fn outcome(output: Output) -> (Option<i32>, String, String) {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// A `weir recv` that listens already; killed when dropped.
+struct Listening {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+    address: String,
+}
+
+impl Listening {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = weir(&[&["recv", "--listen", "127.0.0.1:0"], arguments].concat())
+            .spawn()
+            .unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        stderr.read_line(&mut line).unwrap();
+        let address = line.trim_end().rsplit(' ').next().unwrap().to_owned();
+        assert!(line.starts_with("listening on "), "{line}");
+        Self { child, stderr, address }
+    }
+
+    fn end(mut self) -> (Option<i32>, String, String) {
+        let (mut stdout, mut stderr) = (String::new(), String::new());
+        self.child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+        self.stderr.read_to_string(&mut stderr).unwrap();
+        (self.child.wait().unwrap().code(), stdout, stderr)
+    }
+
+    fn json(self) -> Value {
+        let (status, stdout, stderr) = self.end();
+        assert_eq!((status, &*stderr), (Some(0), ""));
+        serde_json::from_str(&stdout).unwrap()
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn both_ends_agree_on_the_account() {
+    for (transport, payload) in [("udp", "1000B"), ("tcp", "1000B"), ("tcp", "20B"), ("udp", "20B")] {
+        let listening = Listening::start(&["--transport", transport, "--json"]);
+        let flags = [
+            "--payload",
+            payload,
+            "--interval",
+            "1ms",
+            "--duration",
+            "200ms",
+            "--session",
+            "9",
+            "--json",
+        ];
+        let to = ["send", "--to", &listening.address, "--transport", transport];
+        let (status, stdout, stderr) = run(&[&to[..], &flags].concat());
+        assert_eq!((status, &*stderr), (Some(0), ""));
+        let sent: Value = serde_json::from_str(&stdout).unwrap();
+        let received = listening.json();
+
+        assert!(sent["sent"].as_u64().unwrap() > 10, "{sent}");
+        let [session] = &received["sessions"].as_array().unwrap()[..] else {
+            panic!("{received}")
+        };
+        assert_eq!(
+            (&session["sent"], &session["received"]),
+            (&sent["sent"], &sent["sent"]),
+            "{transport} {payload}"
+        );
+        assert_eq!(
+            (&session["session"], &session["peer"]),
+            (&sent["session"], &sent["from"])
+        );
+        assert_eq!(
+            (&session["received_bytes"], &session["lost"]),
+            (&sent["sent_bytes"], &0.into())
+        );
+        assert_eq!(
+            (&session["delay_n"], &session["same_machine"]),
+            (&sent["sent"], &true.into())
+        );
+        assert!(
+            session["delay_mean_us"].as_f64() > Some(0.0) && session["delay_p50_us"].is_f64(),
+            "{session}"
+        );
+        assert_eq!((&received["foreign"], &received["unlisted"]), (&0.into(), &0.into()));
+    }
+}
+
+#[test]
+fn people_get_a_summary() {
+    let listening = Listening::start(&[]);
+    let to = listening.address.clone();
+    let foreign = UdpSocket::bind("127.0.0.1:0").unwrap();
+    foreign.send_to(b"not ours", &to).unwrap();
+    let flags = ["--session", "5", "--rate", "250/s", "--duration", "200ms"];
+    let (status, sent, _) = run(&[&["send", "--to", &to][..], &flags].concat());
+    assert_eq!(status, Some(0));
+    let (status, received, _) = listening.end();
+    assert_eq!(status, Some(0));
+
+    let (_, count) = sent.split_once("  sent        ").unwrap();
+    let (count, rest) = count.split_once(' ').unwrap();
+    assert!(rest.starts_with("messages of 1000B in 200 ms\n"), "{sent}");
+    for line in [
+        "session 5 from 127.0.0.1:",
+        &format!("  sent        {count}\n  received    {count}\n  lost        0 (0 %)\n"),
+        &format!(" (n {count})\n"),
+        "foreign       1 datagrams",
+    ] {
+        assert!(received.contains(line), "{received}");
+    }
+}
+
+#[test]
+fn without_an_announcement_the_count_is_unknown() {
+    let listening = Listening::start(&["--idle-timeout", "200ms"]);
+    // Messages 0, 1 and 4 of session 3, 16 bytes each, as the documented layout has them.
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for number in [0, 1, 4] {
+        let header = [0xa7, 0x10, 0, 3, 0, 0, 0, number, 0, 0, 0, 0, 0, 0, 0, 1];
+        socket.send_to(&header, &listening.address).unwrap();
+    }
+    let (status, stdout, _) = listening.end();
+    assert_eq!(status, Some(0));
+    for line in [
+        "  sent        unknown, at least 5\n",
+        "  received    3\n",
+        "  lost        at least 2 (40 %)\n",
+        "  delay       unknown: messages below 40B do not tell whose clock they carry\n",
+    ] {
+        assert!(stdout.contains(line), "{stdout}");
+    }
+}
+
+#[test]
+fn ctrl_c_leaves_a_result() {
+    let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = receiver.local_addr().unwrap().to_string();
+    let flags = ["--duration", "1h", "--interval", "1h", "--session", "258", "--json"];
+    let sending = weir(&[&["send", "--to", &to][..], &flags].concat()).spawn().unwrap();
+    let mut message = [0; 2000];
+    assert_eq!(receiver.recv(&mut message).unwrap(), 1000);
+    kill(Pid::from_raw(sending.id() as i32), Signal::SIGINT).unwrap();
+    let (status, stdout, _) = outcome(sending.wait_with_output().unwrap());
+    let sent: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(
+        (status, &sent["sent"], &sent["stopped"]),
+        (Some(0), &1.into(), &true.into())
+    );
+    // The announcement: flags extended and end, session 258, one message sent.
+    assert_eq!(receiver.recv(&mut message).unwrap(), 40);
+    assert_eq!(message[..8], [0xa7, 0x13, 1, 2, 0, 0, 0, 1]);
+
+    let listening = Listening::start(&["--json"]);
+    kill(Pid::from_raw(listening.child.id() as i32), Signal::SIGTERM).unwrap();
+    assert_eq!(listening.json()["sessions"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn errors_are_one_line_and_a_status() {
+    let held = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let taken = held.local_addr().unwrap().to_string();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string();
+    let cases: [(&[&str], i32, &str); 7] = [
+        (&["recv", "--listen", &taken], 1, "address already in use"),
+        (
+            &["send", "--transport", "tcp", "--to", &closed],
+            1,
+            "connect: connection refused",
+        ),
+        (
+            &["send", "--to", &taken, "--payload", "15B"],
+            2,
+            "payload of 15B: a message over udp has between 16B",
+        ),
+        (
+            &["send", "--to", &taken, "--payload", "15"],
+            2,
+            "`15`: a size needs a unit, e.g. 15B",
+        ),
+        (&["send", "--to", "192.0.2.7"], 2, "`192.0.2.7`: write ADDRESS:PORT"),
+        (
+            &["send", "--to", &taken, "--interval", "1ms", "--rate", "1/s"],
+            2,
+            "cannot be used with",
+        ),
+        (&["recv"], 2, "--listen <ADDR:PORT>"),
+    ];
+    for (arguments, expected, message) in cases {
+        let (status, _, stderr) = run(arguments);
+        assert_eq!(status, Some(expected), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(message), "{arguments:?}: {stderr}");
+        if expected == 1 {
+            assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        }
+    }
+}
+
+#[test]
+fn help_does_not_drift() {
+    for command in ["send", "recv"] {
+        let (status, stdout, _) = outcome(weir(&[command, "--help"]).env("COLUMNS", "100").output().unwrap());
+        assert_eq!(status, Some(0));
+        insta::assert_snapshot!(format!("help_{command}"), stdout);
+    }
+}
