@@ -149,7 +149,7 @@ pub struct LedgerEntry {
 pub struct DropList {
     /// `uplink ->` or `uplink <-`.
     pub link: String,
-    /// `udp 10.0.0.2:40000 > 10.0.0.1:65432`.
+    /// By what it is known in every run: `udp 10.0.0.2 > 10.0.0.1:65432`, and `#2` for the second one alike.
     pub flow: String,
     /// Packets of the flow.
     pub packets: u64,
