@@ -140,7 +140,7 @@ pub struct LedgerEntry {
     pub unit: String,
     /// The count.
     pub count: i64,
-    /// The counter's source, e.g. `emulator` or `IFLA_STATS64 rx_packets`.
+    /// The counter's source, e.g. `emulator` or `SK_MEMINFO_DROPS`.
     pub source: String,
 }
 

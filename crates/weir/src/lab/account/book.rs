@@ -84,11 +84,11 @@ impl Book {
         let [into, out] = match (way, reading.joints()) {
             (Way::Forward, [into, out, _, _]) | (Way::Backward, [_, _, into, out]) => [into, out],
         };
-        self.add(&place, "sent into it", "frames", reading.nodes[near].tx_packets, "IFLA_STATS64 tx_packets");
-        self.add(&place, "dropped before it", "frames", reading.nodes[near].tx_dropped, "IFLA_STATS64 tx_dropped");
+        self.add(&place, "sent into it", "frames", reading.nodes[near].sent, "/proc/net/dev transmit packets");
+        self.add(&place, "dropped before it", "frames", reading.nodes[near].send_dropped, "/proc/net/dev transmit drop");
         self.add(&place, "dropped at its socket", "frames", ledger.socket_dropped_frames, "PACKET_STATISTICS tp_drops");
         self.add(&place, "taken in", "frames", ledger.frames_received, "emulator");
-        self.add_signed(&place, "remainder in", "frames", into.remainder(), "tx_packets less dropped and taken in");
+        self.add_signed(&place, "remainder in", "frames", into.remainder(), "sent into it less dropped and taken in");
         self.add(&place, "received", "packets", ledger.received, "emulator");
         self.add(&place, "of these control", "packets", ledger.control, "emulator");
         self.add(&place, "duplicated", "packets", ledger.duplicated, "emulator");
@@ -101,7 +101,7 @@ impl Book {
         self.add(&place, "delivered", "packets", ledger.delivered, "emulator");
         self.add_signed(&place, "unexplained", "packets", ledger.unexplained(), "received + duplicated less all above");
         self.add(&place, "handed out", "frames", ledger.frames_delivered, "emulator");
-        self.add(&place, "arrived behind it", "frames", reading.nodes[far].rx_packets, "IFLA_STATS64 rx_packets");
+        self.add(&place, "arrived behind it", "frames", reading.nodes[far].received, "/proc/net/dev receive packets");
         self.add_signed(&place, "remainder out", "frames", out.remainder(), "handed out less arrived");
     }
 }

@@ -153,7 +153,7 @@ impl Account<'_> {
             passage.queue += queue_dropped;
             passage.emulator += buffer_dropped + send_failed + malformed + socket_dropped_frames;
             // A full backlog behind a veth (net.core.netdev_max_backlog): dropped on its way to the emulator.
-            passage.emulator += link.nodes[way as usize].tx_dropped;
+            passage.emulator += link.nodes[way as usize].send_dropped;
             passage.duplicated += duplicated;
             passage.in_flight += in_flight;
             passage.corrupted += corrupted;
@@ -244,7 +244,7 @@ fn unexplained_by_switches(topology: &Topology, links: &[LinkReading]) -> i64 {
             .collect();
         if let [a, b] = ports.as_slice() {
             for (from, to) in [(a, b), (b, a)] {
-                unexplained += (from.rx_packets as i64 - (to.tx_packets + to.tx_dropped) as i64).abs();
+                unexplained += (from.received as i64 - (to.sent + to.send_dropped) as i64).abs();
             }
         }
     }
