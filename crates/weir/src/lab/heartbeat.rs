@@ -91,10 +91,7 @@ fn processors() -> Vec<Option<usize>> {
     let Ok(set) = nix::sched::sched_getaffinity(Pid::from_raw(0)) else {
         return vec![None];
     };
-    (0..CpuSet::count())
-        .filter(|&processor| set.is_set(processor).unwrap_or(false))
-        .map(Some)
-        .collect()
+    (0..CpuSet::count()).filter(|&processor| set.is_set(processor).unwrap_or(false)).map(Some).collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
