@@ -21,7 +21,7 @@ pub struct Heartbeat {
 pub struct Window(Mutex<Distribution>);
 
 impl Heartbeat {
-    /// Starts beating, every millisecond on every processor this process may use.
+    /// Starts beating, every two milliseconds on every processor this process may use.
     pub fn start() -> Heartbeat {
         let windows = Arc::new(Mutex::new(Vec::new()));
         let stop = Arc::new(AtomicBool::new(false));
@@ -60,7 +60,7 @@ impl Window {
     }
 }
 
-const INTERVAL: Duration = Duration::from_millis(1);
+const INTERVAL: Duration = Duration::from_millis(2);
 
 fn beat(processor: Option<usize>, windows: &Mutex<Vec<Weak<Window>>>, stop: &AtomicBool) {
     if let Some(processor) = processor {
