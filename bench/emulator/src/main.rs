@@ -24,18 +24,14 @@ fn main() -> Result<()> {
     let questions: Vec<String> = std::env::args().skip(1).collect();
     // A child in a user namespace answers one question with one number.
     if let [flag, seconds] = &questions[..]
-        && flag == "--tcp-segments"
+        && let Some(path) = [("--segments", Path::Segments), ("--packets", Path::Packets)].iter().find(|p| p.0 == flag)
     {
-        println!("{}", tcp_through(Path::Segments, seconds.parse()?)?);
+        println!("{}", tcp_through(path.1, seconds.parse()?)?);
         return Ok(());
     }
     let asked = |question: &str| questions.is_empty() || questions.iter().any(|q| q == question);
-    println!(
-        "{} as {privilege:?}, {} processors",
-        kernel()?,
-        std::thread::available_parallelism()?
-    );
-    println!("peer: {}; {}", iperf3_version(), congestion_control()?);
+    println!("{} as {privilege:?}, {} processors", kernel()?, std::thread::available_parallelism()?);
+    println!("peer: {}, with TCP cubic", iperf3_version());
     println!("medians of {ROUNDS} interleaved rounds\n");
     if asked("tcp") {
         tcp()?;
@@ -64,12 +60,10 @@ fn tcp() -> Result<()> {
         let output = Command::new("unshare")
             .args(["--user", "--map-root-user"])
             .arg(program)
-            .args(["--tcp-segments", &SECONDS.to_string()])
+            .args(["--segments", &SECONDS.to_string()])
             .output()?;
         let text = String::from_utf8_lossy(&output.stdout);
-        text.trim()
-            .parse()
-            .with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())
+        text.trim().parse().with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())
     };
     let paths: [(&str, &dyn Fn() -> Result<f64>); 5] = [
         ("bare veth, offloads on", &|| iperf3(&direct(true)?, SECONDS)),
@@ -85,23 +79,14 @@ fn tcp() -> Result<()> {
             "link, packets" => "(goal >= 3)",
             _ => "",
         };
-        println!(
-            "  {name:38} {median:6.2}   {:4.2} of bare veth {goal}",
-            median / medians[0]
-        );
+        println!("  {name:38} {median:6.2}   {:4.2} of bare veth {goal}", median / medians[0]);
     }
     Ok(())
 }
 
 fn tcp_through(path: Path, seconds: u32) -> Result<f64> {
-    let settings = Settings {
-        path,
-        ..Settings::default()
-    };
-    let impairments = Impairments {
-        delay: Duration::from_millis(1),
-        ..Default::default()
-    };
+    let settings = Settings { path, ..Settings::default() };
+    let impairments = Impairments { delay: Duration::from_millis(1), ..Default::default() };
     let (emulator, pair) = link(&settings, &impairments)?;
     let rate = iperf3(&pair, seconds)?;
     sound(&emulator, &pair)?;
@@ -110,17 +95,9 @@ fn tcp_through(path: Path, seconds: u32) -> Result<f64> {
 
 /// CPU at 1 Gbit/s.
 fn shaped() -> Result<()> {
-    let rate = Some(Rate {
-        bits_per_second: 1_000_000_000,
-        burst_bytes: 0,
-    });
+    let rate = Some(Rate { bits_per_second: 1_000_000_000, burst_bytes: 0 });
     let delay = Duration::from_millis(1);
-    let impairments = Impairments {
-        rate,
-        delay,
-        queue: QueueLimit::Bytes(1 << 20),
-        ..Default::default()
-    };
+    let impairments = Impairments { rate, delay, queue: QueueLimit::Bytes(1 << 20), ..Default::default() };
     let (mut gigabits, mut loads) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let (emulator, pair) = link(&Settings::default(), &impairments)?;
@@ -130,26 +107,16 @@ fn shaped() -> Result<()> {
         sound(&emulator, &pair)?;
     }
     println!("TCP through a link shaped to 1 Gbit/s");
-    println!(
-        "  {:.3} Gbit/s at {:.0} % of a core (goal <= 35)",
-        median(&mut gigabits),
-        median(&mut loads)
-    );
+    println!("  {:.3} Gbit/s at {:.0} % of a core (goal <= 35)", median(&mut gigabits), median(&mut loads));
     Ok(())
 }
 
 /// The highest rate at which nothing is lost.
 fn packets() -> Result<()> {
     println!("UDP, 200-byte datagrams through one link, 1 ms each way, packets/s without loss");
-    let impairments = Impairments {
-        delay: Duration::from_millis(1),
-        ..Default::default()
-    };
+    let impairments = Impairments { delay: Duration::from_millis(1), ..Default::default() };
     for (path, goal) in [(Path::Segments, "(goal >= 300000)"), (Path::Packets, "")] {
-        let settings = Settings {
-            path,
-            ..Settings::default()
-        };
+        let settings = Settings { path, ..Settings::default() };
         let mut best = Vec::new();
         for _ in 0..ROUNDS {
             let mut highest: f64 = 0.0;
@@ -181,18 +148,9 @@ fn packets() -> Result<()> {
 fn delay() -> Result<()> {
     // Not a multiple of the interval, or timers would coincide.
     let nominal = Duration::from_micros(5037);
-    let impairments = Impairments {
-        delay: nominal,
-        ..Default::default()
-    };
+    let impairments = Impairments { delay: nominal, ..Default::default() };
     let measure = |spin| -> Result<[f64; 4]> {
-        let (emulator, pair) = link(
-            &Settings {
-                spin,
-                ..Settings::default()
-            },
-            &impairments,
-        )?;
+        let (emulator, pair) = link(&Settings { spin, ..Settings::default() }, &impairments)?;
         let (cpu, start) = (emulator.cpu_time()?, Instant::now());
         let delays = delays(&pair, Duration::from_micros(100), 30_000)?;
         let load = load(&emulator, cpu, start)?;
@@ -203,10 +161,7 @@ fn delay() -> Result<()> {
     println!("Delay error at 10,000 packets/s, nominal {nominal:?}, us");
     let mut rounds = [Vec::new(), Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {
-        let [p50, p99, p999] = quantiles(
-            &delays(&direct(true)?, Duration::from_micros(100), 30_000)?,
-            Duration::ZERO,
-        );
+        let [p50, p99, p999] = quantiles(&delays(&direct(true)?, Duration::from_micros(100), 30_000)?, Duration::ZERO);
         rounds[0].push([p50, p99, p999, 0.0]);
         rounds[1].push(measure(false)?);
         rounds[2].push(measure(true)?);
@@ -240,11 +195,7 @@ fn cells() -> Result<()> {
         }
     }
     println!("{CELLS} cells of 2 links and 100 packets/s in one thread");
-    println!(
-        "  {:.0} % of a core (goal <= 25), {} lost (goal 0)",
-        median(&mut loads),
-        losses.iter().sum::<f64>()
-    );
+    println!("  {:.0} % of a core (goal <= 25), {} lost (goal 0)", median(&mut loads), losses.iter().sum::<f64>());
     Ok(())
 }
 
@@ -296,14 +247,5 @@ fn median(values: &mut [f64]) -> f64 {
 }
 
 fn kernel() -> Result<String> {
-    Ok(format!(
-        "Linux {}",
-        std::fs::read_to_string("/proc/sys/kernel/osrelease")?.trim()
-    ))
-}
-
-fn congestion_control() -> Result<String> {
-    Ok(std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control")?
-        .trim()
-        .to_owned())
+    Ok(format!("Linux {}", std::fs::read_to_string("/proc/sys/kernel/osrelease")?.trim()))
 }

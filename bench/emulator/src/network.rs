@@ -8,6 +8,7 @@ use weir_emulator::datapath::{Emulator, LinkId, LinkPorts, Path, Port, Settings}
 use weir_emulator::model::{Direction, Impairments, Key, Way};
 use weir_kernel::links::{BridgeSettings, MacAddress, Netlink, VethEnd};
 use weir_kernel::namespaces::NetNs;
+use weir_kernel::offloads::{Offload, Offloads};
 
 /// A namespace with one interface, `eth0`.
 pub(crate) struct Host {
@@ -20,21 +21,11 @@ impl Host {
     /// Host 1 or 2 of the network `cell`.
     fn new(cell: u8, number: u8) -> Result<Self> {
         let mac = MacAddress::local(u32::from(cell) << 8 | u32::from(number));
-        Ok(Self {
-            ns: NetNs::create()?,
-            address: Ipv4Addr::new(10, 77, cell, number),
-            mac,
-        })
+        Ok(Self { ns: NetNs::create()?, address: Ipv4Addr::new(10, 77, cell, number), mac })
     }
 
     fn end<'a>(&'a self) -> VethEnd<'a> {
-        VethEnd {
-            ns: &self.ns,
-            name: "eth0",
-            mac: self.mac,
-            mtu: 1500,
-            queue_length: 1000,
-        }
+        VethEnd { ns: &self.ns, name: "eth0", mac: self.mac, mtu: 1500, queue_length: 1000 }
     }
 
     /// To be called once its interface is there.
@@ -44,15 +35,24 @@ impl Host {
         netlink.set_loopback_up()?;
         netlink.set_no_link_local(index)?;
         if !offloads {
-            let off = "-K eth0 tso off gso off tx-udp-segmentation off tx off";
-            let run = || std::process::Command::new("ethtool").args(off.split(' ')).status();
-            anyhow::ensure!(self.ns.run(run)??.success(), "ethtool failed");
+            plain(&self.ns)?;
         }
         netlink.set_up(index)?;
         netlink.add_address(index, format!("{}/24", self.address).parse()?)?;
         netlink.add_neighbour(index, other.address.into(), other.mac)?;
         Ok(())
     }
+}
+
+/// Switches off whatever leaves work to the interface.
+fn plain(ns: &NetNs) -> Result<()> {
+    let mut offloads = Offloads::open(ns)?;
+    for offload in
+        [Offload::TcpSegmentation, Offload::UdpSegmentation, Offload::GenericSegmentation, Offload::SendChecksum]
+    {
+        offloads.set("eth0", offload, false)?;
+    }
+    Ok(())
 }
 
 /// Two hosts, and what holds the way between them open.
@@ -68,11 +68,7 @@ pub(crate) fn direct(offloads: bool) -> Result<Pair> {
     Netlink::open(&a.ns)?.add_veth(&a.end(), &b.end())?;
     a.bring_up(&b, offloads)?;
     b.bring_up(&a, offloads)?;
-    Ok(Pair {
-        a,
-        b,
-        links: Vec::new(),
-    })
+    Ok(Pair { a, b, links: Vec::new() })
 }
 
 /// Where emulator threads have their ports.
@@ -83,10 +79,7 @@ pub(crate) struct Middle {
 
 impl Middle {
     pub(crate) fn new() -> Result<Self> {
-        Ok(Self {
-            ns: NetNs::create()?,
-            switches: NetNs::create()?,
-        })
+        Ok(Self { ns: NetNs::create()?, switches: NetNs::create()? })
     }
 
     /// Two hosts joined by one link, or by two with a switch between them.
@@ -104,13 +97,7 @@ impl Middle {
         let join = |netlink: &mut Netlink, number: u8, end: &VethEnd<'_>| -> Result<Port> {
             let name = port(number);
             let mac = MacAddress::local(1 << 24 | u32::from(cell) << 8 | u32::from(number));
-            let ours = VethEnd {
-                ns: &self.ns,
-                name: &name,
-                mac,
-                mtu: 1500,
-                queue_length: 1000,
-            };
+            let ours = VethEnd { ns: &self.ns, name: &name, mac, mtu: 1500, queue_length: 1000 };
             netlink.add_veth(&ours, end)?;
             let index = netlink.link(&name)?.index;
             netlink.set_no_link_local(index)?;
@@ -128,11 +115,7 @@ impl Middle {
         let mut ports = ports.into_iter();
         while let (Some(a), Some(b)) = (ports.next(), ports.next()) {
             let link = u32::from(cell) * 2 + attached.len() as u32;
-            let key = |direction| Key {
-                seed: 1,
-                link,
-                direction,
-            };
+            let key = |direction| Key { seed: 1, link, direction };
             attached.push(emulator.attach(LinkPorts {
                 name: format!("{cell}"),
                 a,
@@ -153,24 +136,12 @@ impl Middle {
         let mut switches = Netlink::open(&self.switches)?;
         let mac = |number: u32| MacAddress::local(2 << 24 | u32::from(cell) << 8 | number);
         let ageing = Duration::from_secs(300);
-        let bridge = BridgeSettings {
-            mac: mac(0),
-            multicast_snooping: false,
-            ageing,
-        };
-        let bridge = switches
-            .add_bridge(&format!("br{cell}"), &bridge)
-            .context("add a switch")?;
+        let bridge = BridgeSettings { mac: mac(0), multicast_snooping: false, ageing };
+        let bridge = switches.add_bridge(&format!("br{cell}"), &bridge).context("add a switch")?;
         let mut port = |number: u8| -> Result<Port> {
             let name = format!("s{cell}-{number}");
             let mac = mac(number.into());
-            let end = VethEnd {
-                ns: &self.switches,
-                name: &name,
-                mac,
-                mtu: 1500,
-                queue_length: 1000,
-            };
+            let end = VethEnd { ns: &self.switches, name: &name, mac, mtu: 1500, queue_length: 1000 };
             let port = join(netlink, number, &end)?;
             let index = switches.link(&name)?.index;
             switches.set_no_link_local(index)?;

@@ -19,38 +19,26 @@ use crate::network::Pair;
 /// TCP from a to b by iperf3, its best documented settings being its defaults; Gbit/s as received.
 pub(crate) fn iperf3(pair: &Pair, seconds: u32) -> Result<f64> {
     let server = || {
-        Command::new("iperf3")
-            .args(["-s", "-1", "--forceflush"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
+        Command::new("iperf3").args(["-s", "-1", "--forceflush"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
     };
     let mut server = pair.b.ns.run(server)?.context("start iperf3 (apt install iperf3)")?;
     let mut lines = BufReader::new(server.stdout.take().ok_or_else(|| anyhow!("iperf3 has no output"))?).lines();
     while !lines.next().context("iperf3 -s ended")??.contains("listening") {}
     let (to, time) = (pair.b.address.to_string(), seconds.to_string());
-    let client = || {
-        Command::new("iperf3")
-            .args(["-c", &to, "-t", &time, "-O", "1", "-J"])
-            .output()
-    };
+    let client = || Command::new("iperf3").args(["-c", &to, "-t", &time, "-O", "1", "-C", "cubic", "-J"]).output();
     let output = pair.a.ns.run(client)?.context("run iperf3")?;
     drop(lines);
     let _ = server.kill();
     server.wait()?;
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).context("read iperf3's answer")?;
-    let rate = answer
-        .pointer("/end/sum_received/bits_per_second")
-        .and_then(serde_json::Value::as_f64);
+    let rate = answer.pointer("/end/sum_received/bits_per_second").and_then(serde_json::Value::as_f64);
     Ok(rate.ok_or_else(|| anyhow!("iperf3: {answer}"))? / 1e9)
 }
 
 /// The version iperf3 calls itself.
 pub(crate) fn iperf3_version() -> String {
     let output = Command::new("iperf3").arg("--version").output();
-    let text = output
-        .map(|o| String::from_utf8_lossy(&o.stdout).into_owned())
-        .unwrap_or_default();
+    let text = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
     text.lines().next().unwrap_or("iperf3 is missing").to_owned()
 }
 
@@ -82,46 +70,33 @@ pub(crate) fn flood(pair: &Pair, size: usize, rate: u64, time: Duration) -> Resu
         let slices = [[IoSlice::new(&payload)]; BATCH];
         let addresses: [Option<SockaddrIn>; BATCH] = [None; BATCH];
         let mut headers = MultiHeaders::preallocate(BATCH, None);
+        let _ = nix::sys::prctl::set_timerslack(1);
         let (start, mut sent) = (Instant::now(), 0);
         while start.elapsed() < time {
             let due = Duration::from_nanos(sent * 1_000_000_000 / rate);
-            if let Some(wait) = due.checked_sub(start.elapsed())
-                && !wait.is_zero()
-            {
-                std::hint::spin_loop();
-                continue;
-            }
-            let results = sendmmsg(
-                sender.as_raw_fd(),
-                &mut headers,
-                &slices,
-                addresses,
-                [],
-                MsgFlags::empty(),
-            );
+            std::thread::sleep(due.saturating_sub(start.elapsed()));
+            let results = sendmmsg(sender.as_raw_fd(), &mut headers, &slices, addresses, [], MsgFlags::empty());
             sent += results.map_or(0, |r| r.count()) as u64;
         }
         let offered_per_s = sent as f64 / start.elapsed().as_secs_f64();
         sending.store(false, Ordering::Relaxed);
         let received = received.join().map_err(|_| anyhow!("the receiver panicked"))??;
-        Ok(Flood {
-            offered_per_s,
-            sent,
-            received,
-        })
+        Ok(Flood { offered_per_s, sent, received })
     })
 }
 
-/// Counts datagrams until the sender has ended and nothing comes any more.
+/// Counts datagrams until the sender has ended and nothing comes any more. Reads what has come every millisecond: a
+/// receiver that wakes for each takes the processor from what is measured.
 fn receive_all(receiver: &UdpSocket, sending: &AtomicBool) -> Result<u64> {
     let (mut received, mut quiet) = (0, 0);
     let mut bytes = [0; 2048];
-    // The socket's timeout ends each wait; the drain ends with the second in a row.
-    while quiet < 2 {
+    receiver.set_nonblocking(true)?;
+    while quiet < 100 {
         match receiver.recv(&mut bytes) {
             Ok(_) => (received, quiet) = (received + 1, 0),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 quiet += i32::from(!sending.load(Ordering::Relaxed));
+                std::thread::sleep(Duration::from_millis(1));
             }
             Err(error) => return Err(error.into()),
         }
@@ -139,11 +114,7 @@ pub(crate) fn delays(pair: &Pair, interval: Duration, count: usize) -> Result<Ve
             let start = monotonic()?;
             for number in 0..count {
                 let due = start + interval * number as u32;
-                clock_nanosleep(
-                    ClockId::CLOCK_MONOTONIC,
-                    ClockNanosleepFlags::TIMER_ABSTIME,
-                    &TimeSpec::from(due),
-                )?;
+                clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &TimeSpec::from(due))?;
                 let stamp = Duration::from(clock_gettime(ClockId::CLOCK_REALTIME)?);
                 sender.send(&(stamp.as_nanos() as u64).to_ne_bytes())?;
             }
@@ -183,9 +154,7 @@ fn read_delay(receiver: &UdpSocket) -> Result<Option<i64>> {
         }
         Err(error) => return Err(error.into()),
     };
-    Ok(Some(
-        stamp.context("a datagram without a stamp")? - u64::from_ne_bytes(bytes) as i64,
-    ))
+    Ok(Some(stamp.context("a datagram without a stamp")? - u64::from_ne_bytes(bytes) as i64))
 }
 
 fn monotonic() -> Result<Duration> {
@@ -195,6 +164,17 @@ fn monotonic() -> Result<Duration> {
 /// Sends `per_second` datagrams on each pair, evenly spread, for `time`; returns how many were sent and arrived.
 pub(crate) fn drizzle(pairs: &[Pair], per_second: u32, time: Duration) -> Result<(u64, u64)> {
     let sockets: Vec<_> = pairs.iter().map(sockets).collect::<Result<_>>()?;
+    for (sender, receiver) in &sockets {
+        // A switch forwards only once it has noticed that its ports are up.
+        while receiver.recv(&mut [0; 1000]).is_err() {
+            sender.send(&[0; 1000])?;
+        }
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    for (_, receiver) in &sockets {
+        receiver.set_nonblocking(true)?;
+        while receiver.recv(&mut [0; 1000]).is_ok() {}
+    }
     let step = Duration::from_secs(1) / per_second / pairs.len() as u32;
     let (start, mut sent) = (monotonic()?, 0u64);
     while start + time > monotonic()? {
@@ -206,7 +186,6 @@ pub(crate) fn drizzle(pairs: &[Pair], per_second: u32, time: Duration) -> Result
     std::thread::sleep(Duration::from_millis(200));
     let mut received = 0;
     for (_, receiver) in &sockets {
-        receiver.set_nonblocking(true)?;
         while receiver.recv(&mut [0; 1000]).is_ok() {
             received += 1;
         }

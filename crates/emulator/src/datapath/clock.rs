@@ -61,11 +61,7 @@ mod tests {
         let now = clock.tick();
         let arrival = clock.arrival(Some(stamp));
         assert!(arrival <= now && now - arrival < 1_000_000, "{} ns", now - arrival);
-        assert_eq!(
-            clock.arrival(Some(stamp + 1_000_000_000)),
-            now,
-            "no frame arrives in the future"
-        );
+        assert_eq!(clock.arrival(Some(stamp + 1_000_000_000)), now, "no frame arrives in the future");
         assert_eq!(clock.arrival(None), now);
     }
 }

@@ -31,12 +31,7 @@ pub(super) fn headers(buffer: &[u8], layout: &Layout, run: Run, out: &mut [u8; M
     let new_length = length - transport + payload.len();
     let old_length = layout.end as usize - transport;
     mend_vnet(headers, run, is_first);
-    mend_ip(
-        &mut headers[IP..],
-        layout.version,
-        run.first,
-        length - IP + payload.len(),
-    );
+    mend_ip(&mut headers[IP..], layout.version, run.first, length - IP + payload.len());
     mend_checksum(headers, layout, old_length as u16, new_length as u16);
     let transport = &mut headers[transport..];
     if layout.tcp {
@@ -78,10 +73,7 @@ pub(super) fn packet(buffer: &[u8], layout: &Layout, index: u32, out: &mut [u8])
 
 /// Flips the bit of a complete packet that `choice` says, behind its IP header; nothing if there is nothing behind it.
 pub(super) fn flip_bit(packet: &mut [u8], layout: &Layout, choice: u64) {
-    let Some(body) = packet
-        .get_mut(usize::from(layout.transport)..)
-        .filter(|body| !body.is_empty())
-    else {
+    let Some(body) = packet.get_mut(usize::from(layout.transport)..).filter(|body| !body.is_empty()) else {
         return;
     };
     let bit = choice % (body.len() as u64 * 8);
@@ -150,10 +142,7 @@ fn finish_checksum(packet: &mut [u8]) {
 fn sum(bytes: &[u8]) -> u64 {
     let words = bytes.chunks_exact(2);
     let odd = words.remainder().first().map_or(0, |&last| u64::from(last) << 8);
-    words
-        .map(|word| u64::from(u16::from_be_bytes([word[0], word[1]])))
-        .sum::<u64>()
-        + odd
+    words.map(|word| u64::from(u16::from_be_bytes([word[0], word[1]]))).sum::<u64>() + odd
 }
 
 fn fold(mut sum: u64) -> u16 {

@@ -66,11 +66,7 @@ impl Direction {
 
     /// When there is something to do next.
     pub(super) fn next(&self) -> Option<Nanos> {
-        if self.outbox.is_empty() {
-            self.queue.next()
-        } else {
-            Some(self.retry_at)
-        }
+        if self.outbox.is_empty() { self.queue.next() } else { Some(self.retry_at) }
     }
 
     /// Counts a frame that the kernel could not hand over.
@@ -98,13 +94,7 @@ impl Direction {
         let arrival = arrival.max(self.last_arrival);
         self.last_arrival = arrival;
 
-        let mut incoming = Incoming {
-            index,
-            length,
-            layout,
-            kept: None,
-            tools,
-        };
+        let mut incoming = Incoming { index, length, layout, kept: None, tools };
         match frame.content {
             Content::Control => {
                 self.ledger.control += 1;
@@ -113,22 +103,10 @@ impl Direction {
             }
             Content::Flow(tuple) => {
                 let flow = self.model.flow(&tuple);
-                let whole = if packets > 1 {
-                    self.model.pass_run(flow, arrival, packets)
-                } else {
-                    None
-                };
+                let whole = if packets > 1 { self.model.pass_run(flow, arrival, packets) } else { None };
                 match whole {
                     Some(release) => {
-                        self.enqueue(
-                            &mut incoming,
-                            Run {
-                                first: 0,
-                                count: packets,
-                            },
-                            release,
-                            release,
-                        );
+                        self.enqueue(&mut incoming, Run { first: 0, count: packets }, release, release);
                     }
                     None => self.decide(flow, arrival, &mut incoming),
                 }
@@ -153,14 +131,7 @@ impl Direction {
                 Ok(taken) => {
                     self.refusals = 0;
                     // The frames of a call are taken to leave evenly spread over its time.
-                    let (began, each) = (
-                        now,
-                        if taken > 1 {
-                            (clock.tick() - now) / taken as Nanos
-                        } else {
-                            0
-                        },
-                    );
+                    let (began, each) = (now, if taken > 1 { (clock.tick() - now) / taken as Nanos } else { 0 });
                     for at in 0..taken as Nanos {
                         self.finish(Some(began + at * each), tools);
                     }
@@ -188,11 +159,7 @@ impl Direction {
             socket_dropped_frames,
             ..self.ledger
         };
-        DirectionReport {
-            ledger,
-            drops: self.model.drops(),
-            lateness: self.lateness.clone(),
-        }
+        DirectionReport { ledger, drops: self.model.drops(), lateness: self.lateness.clone() }
     }
 
     /// Gives back every slot.
@@ -209,23 +176,14 @@ impl Direction {
             let single = Run { first: index, count: 1 };
             let decision = self.model.decide(flow, arrival, incoming.layout.bytes_of(index, 1));
             let passes = match decision {
-                Decision::Pass {
-                    release, corrupt: None, ..
-                } => Some(release),
+                Decision::Pass { release, corrupt: None, .. } => Some(release),
                 _ => None,
             };
             open = match (open, passes) {
                 (Some((run, due, last)), Some(release))
                     if release >= last && release - due <= incoming.tools.run_span =>
                 {
-                    Some((
-                        Run {
-                            count: run.count + 1,
-                            ..run
-                        },
-                        due,
-                        release,
-                    ))
+                    Some((Run { count: run.count + 1, ..run }, due, release))
                 }
                 (ended, passes) => {
                     if let Some((run, due, last)) = ended {
@@ -264,11 +222,7 @@ impl Direction {
             due,
             slot,
             length: incoming.length as u32,
-            run: if run.count == layout.packets() {
-                None
-            } else {
-                Some((layout, run))
-            },
+            run: if run.count == layout.packets() { None } else { Some((layout, run)) },
             packets: run.count,
             bytes: layout.bytes_of(run.first, run.count),
             corrupted: false,
@@ -355,10 +309,7 @@ struct Incoming<'a> {
 
 impl Incoming<'_> {
     fn buffer(&self) -> &[u8] {
-        let slot = self
-            .kept
-            .as_deref()
-            .unwrap_or_else(|| self.tools.inbox.slot(self.index));
+        let slot = self.kept.as_deref().unwrap_or_else(|| self.tools.inbox.slot(self.index));
         &slot[..self.length]
     }
 
@@ -378,10 +329,7 @@ impl Incoming<'_> {
 }
 
 fn is_want_of_room(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::ENOBUFS | libc::EAGAIN | libc::ENOMEM | libc::EINTR)
-    )
+    matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN | libc::ENOMEM | libc::EINTR))
 }
 
 fn new_histogram() -> Histogram<u64> {

@@ -45,12 +45,7 @@ impl Emulator {
     /// # Errors
     /// No file descriptors or threads left, or a kernel older than 5.11 (`epoll_pwait2`).
     pub fn spawn(settings: Settings) -> Result<Self, Error> {
-        let spawn = |operation| {
-            move |error: std::io::Error| Error::Spawn {
-                operation,
-                source: error,
-            }
-        };
+        let spawn = |operation| move |error: std::io::Error| Error::Spawn { operation, source: error };
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = EventFd::from_value_and_flags(0, flags).map_err(|e| spawn("eventfd")(e.into()))?;
         let wake = Arc::new(wake);
@@ -62,12 +57,7 @@ impl Emulator {
             .name("emulator".into())
             .spawn(move || Worker::new(&theirs, inputs).run())
             .map_err(spawn("thread"))?;
-        Ok(Self {
-            commands,
-            wake,
-            thread: Some(thread),
-            settings,
-        })
+        Ok(Self { commands, wake, thread: Some(thread), settings })
     }
 
     /// Starts to carry frames between the link's ports. What arrived since they were opened is carried, too.
@@ -78,11 +68,7 @@ impl Emulator {
         for port in [&link.a, &link.b] {
             if port.path() != self.settings.path {
                 let (port, emulator) = (port.path(), self.settings.path);
-                return Err(Error::PathMismatch {
-                    link: link.name,
-                    port,
-                    emulator,
-                });
+                return Err(Error::PathMismatch { link: link.name, port, emulator });
             }
         }
         self.ask(|reply| Command::Attach(Box::new(link), reply))?
@@ -93,8 +79,7 @@ impl Emulator {
     /// # Errors
     /// The link is not attached.
     pub fn report(&self, id: LinkId) -> Result<LinkReport, Error> {
-        self.ask(|reply| Command::Report(id, reply))?
-            .ok_or(Error::UnknownLink(id))
+        self.ask(|reply| Command::Report(id, reply))?.ok_or(Error::UnknownLink(id))
     }
 
     /// Ends a link and closes its ports. What was still waiting for its release is counted as in flight.
@@ -102,8 +87,7 @@ impl Emulator {
     /// # Errors
     /// The link is not attached.
     pub fn detach(&self, id: LinkId) -> Result<LinkReport, Error> {
-        self.ask(|reply| Command::Detach(id, reply))?
-            .ok_or(Error::UnknownLink(id))
+        self.ask(|reply| Command::Detach(id, reply))?.ok_or(Error::UnknownLink(id))
     }
 
     /// CPU time the thread has used so far.
@@ -117,9 +101,7 @@ impl Emulator {
     fn ask<T>(&self, command: impl FnOnce(mpsc::Sender<T>) -> Command) -> Result<T, Error> {
         let (reply, answer) = mpsc::channel();
         let stopped = |_| Error::Stopped("no answer to a command".into());
-        self.commands
-            .send(command(reply))
-            .map_err(|_| Error::Stopped("its command channel is closed".into()))?;
+        self.commands.send(command(reply)).map_err(|_| Error::Stopped("its command channel is closed".into()))?;
         self.wake();
         answer.recv().map_err(stopped)
     }

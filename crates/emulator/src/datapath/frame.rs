@@ -131,14 +131,8 @@ impl VnetHeader {
         let mut b = [0; VNET];
         b[0] = self.flags;
         b[1] = self.gso_type;
-        for (at, field) in [
-            self.header_length,
-            self.gso_size,
-            self.checksum_start,
-            self.checksum_offset,
-        ]
-        .iter()
-        .enumerate()
+        for (at, field) in
+            [self.header_length, self.gso_size, self.checksum_start, self.checksum_offset].iter().enumerate()
         {
             b[2 + 2 * at..][..2].copy_from_slice(&field.to_ne_bytes());
         }
@@ -162,25 +156,11 @@ pub(super) fn parse(buffer: &[u8]) -> Result<Frame, Malformed> {
         ETHERTYPE_VLAN | ETHERTYPE_QINQ => return Err(Malformed),
         _ => {
             let end = buffer.len() as u32;
-            let layout = Layout {
-                end,
-                transport: IP as u16,
-                payload: IP as u16,
-                segment: 0,
-                version: 0,
-                tcp: false,
-            };
-            return Ok(Frame {
-                content: Content::Control,
-                layout,
-            });
+            let layout = Layout { end, transport: IP as u16, payload: IP as u16, segment: 0, version: 0, tcp: false };
+            return Ok(Frame { content: Content::Control, layout });
         }
     };
-    let segmented = if vnet.gso_type == VnetHeader::GSO_NONE {
-        None
-    } else {
-        Some(segmentation(&vnet, ip, &packet)?)
-    };
+    let segmented = if vnet.gso_type == VnetHeader::GSO_NONE { None } else { Some(segmentation(&vnet, ip, &packet)?) };
     let (end, payload, segment, tcp) = match segmented {
         Some((payload, tcp)) => (buffer.len(), payload, vnet.gso_size, tcp),
         None => (IP + packet.length, IP + packet.transport, 0, packet.protocol == TCP),
@@ -243,23 +223,12 @@ fn parse_ipv4(ip: &[u8]) -> Result<Packet, Malformed> {
     // More fragments, or an offset.
     let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
     let protocol = header[9];
-    let address = |at: usize| {
-        IpAddr::V4(Ipv4Addr::new(
-            header[at],
-            header[at + 1],
-            header[at + 2],
-            header[at + 3],
-        ))
-    };
+    let address = |at: usize| IpAddr::V4(Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]));
     Ok(Packet {
         protocol,
         source: address(12),
         destination: address(16),
-        ports: if fragment {
-            None
-        } else {
-            ports(protocol, &ip[transport..length])
-        },
+        ports: if fragment { None } else { ports(protocol, &ip[transport..length]) },
         control: protocol == IGMP,
         transport,
         length,
@@ -325,9 +294,7 @@ fn skip_extensions(first: u8, ip: &[u8]) -> (u8, usize, bool) {
 
 fn ports(protocol: u8, body: &[u8]) -> Option<(u16, u16)> {
     let &[a, b, c, d] = body.first_chunk()?;
-    WITH_PORTS
-        .contains(&protocol)
-        .then(|| (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+    WITH_PORTS.contains(&protocol).then(|| (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }
 
 /// Where the payload of a super-packet starts in its buffer, and whether it is TCP.
@@ -340,11 +307,7 @@ fn segmentation(vnet: &VnetHeader, ip: &[u8], packet: &Packet) -> Result<(usize,
         _ => return Err(Malformed),
     };
     let transport = ip.get(packet.transport..).ok_or(Malformed)?;
-    let header = if tcp {
-        usize::from(transport.get(12).ok_or(Malformed)? >> 4) * 4
-    } else {
-        8
-    };
+    let header = if tcp { usize::from(transport.get(12).ok_or(Malformed)? >> 4) * 4 } else { 8 };
     let payload = IP + packet.transport + header;
     let sound = vnet.flags & VnetHeader::NEEDS_CHECKSUM != 0
         && VNET + usize::from(vnet.checksum_start) == IP + packet.transport

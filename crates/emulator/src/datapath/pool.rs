@@ -22,12 +22,7 @@ pub(super) struct Pool {
 
 impl Pool {
     pub(super) fn new(limit: usize) -> Self {
-        Self {
-            small: Vec::new(),
-            large: Vec::new(),
-            bytes: 0,
-            limit,
-        }
+        Self { small: Vec::new(), large: Vec::new(), bytes: 0, limit }
     }
 
     /// A slot that nobody else holds, of at least `length` bytes; `None` if the limit is reached or no slot is that large.
@@ -44,11 +39,7 @@ impl Pool {
     /// Takes a slot back; it is free once its last holder has given it back.
     pub(super) fn give(&mut self, slot: Slot) {
         if Rc::strong_count(&slot) == 1 {
-            let free = if slot.len() == SMALL {
-                &mut self.small
-            } else {
-                &mut self.large
-            };
+            let free = if slot.len() == SMALL { &mut self.small } else { &mut self.large };
             free.push(slot);
         }
     }
@@ -58,11 +49,7 @@ impl Pool {
             return None;
         }
         self.bytes += size * count;
-        let free = if size == SMALL {
-            &mut self.small
-        } else {
-            &mut self.large
-        };
+        let free = if size == SMALL { &mut self.small } else { &mut self.large };
         free.extend((0..count).map(|_| std::iter::repeat_n(0, size).collect::<Slot>()));
         free.pop()
     }

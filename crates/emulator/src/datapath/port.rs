@@ -31,13 +31,7 @@ impl Port {
             };
             Error::Open { ifindex, source, hint }
         };
-        let option = |option| {
-            move |source| Error::Option {
-                ifindex,
-                option,
-                source,
-            }
-        };
+        let option = |option| move |source| Error::Option { ifindex, option, source };
 
         let socket = socket::create().map_err(open)?;
         let fd = socket.as_fd();
@@ -50,12 +44,7 @@ impl Port {
         let receive_buffer = socket::grow_buffers(fd, settings.receive_buffer).map_err(option("SO_RCVBUF"))?;
         // Frames come from here on.
         socket::bind(fd, ifindex).map_err(open)?;
-        Ok(Self {
-            socket,
-            receive_buffer,
-            path: settings.path,
-            dropped_frames: 0,
-        })
+        Ok(Self { socket, receive_buffer, path: settings.path, dropped_frames: 0 })
     }
 
     /// Size of the socket's receive buffer as granted, bytes of kernel memory (a full-sized frame takes about 2 KiB).

@@ -39,10 +39,7 @@ pub(super) struct ReleaseQueue {
 
 impl ReleaseQueue {
     pub(super) fn push(&mut self, entry: Entry) {
-        let numbered = Numbered {
-            number: self.pushed,
-            entry,
-        };
+        let numbered = Numbered { number: self.pushed, entry };
         self.pushed += 1;
         match self.in_order.back() {
             Some(last) if last.entry.release > numbered.entry.release => self.out_of_order.push(numbered),
@@ -66,11 +63,7 @@ impl ReleaseQueue {
         if self.next()? > now {
             return None;
         }
-        let taken = if from_heap {
-            self.out_of_order.pop()
-        } else {
-            self.in_order.pop_front()
-        };
+        let taken = if from_heap { self.out_of_order.pop() } else { self.in_order.pop_front() };
         taken.map(|n| n.entry)
     }
 
@@ -121,16 +114,7 @@ mod tests {
 
     fn entry(release: Nanos, length: u32) -> Entry {
         let slot = Slot::from([]);
-        Entry {
-            release,
-            due: release,
-            slot,
-            length,
-            run: None,
-            packets: 1,
-            bytes: 0,
-            corrupted: false,
-        }
+        Entry { release, due: release, slot, length, run: None, packets: 1, bytes: 0, corrupted: false }
     }
 
     proptest! {

@@ -99,11 +99,7 @@ impl Worker {
             run_span: settings.run_span.as_nanos() as Nanos,
             vnet,
         };
-        let spin_span = if settings.spin {
-            settings.spin_span.as_nanos() as Nanos
-        } else {
-            0
-        };
+        let spin_span = if settings.spin { settings.spin_span.as_nanos() as Nanos } else { 0 };
         Self {
             inputs,
             clock: Clock::default(),
@@ -246,17 +242,13 @@ impl Worker {
         for (side, port) in [&link.a, &link.b].into_iter().enumerate() {
             let event = EpollEvent::new(EpollFlags::EPOLLIN, u64::from(2 * slot) + side as u64);
             // A port that is not attached closes with its owner, and closing ends the watch.
-            self.inputs.epoll.add(port.fd(), event).map_err(|error| Error::Attach {
-                link: link.name.clone(),
-                source: error.into(),
-            })?;
+            self.inputs
+                .epoll
+                .add(port.fd(), event)
+                .map_err(|error| Error::Attach { link: link.name.clone(), source: error.into() })?;
         }
         let directions = [Direction::new(link.forward), Direction::new(link.backward)];
-        let link = Link {
-            ports: [link.a, link.b],
-            directions,
-            scheduled: [Nanos::MAX; 2],
-        };
+        let link = Link { ports: [link.a, link.b], directions, scheduled: [Nanos::MAX; 2] };
         Ok(self.links.put(slot, link))
     }
 

@@ -28,10 +28,7 @@ pub(super) enum Edition {
 
 impl Delay {
     pub(super) fn new(impairments: &Impairments) -> Self {
-        let variation = impairments
-            .variation
-            .as_ref()
-            .filter(|variation| !variation.distribution.is_zero());
+        let variation = impairments.variation.as_ref().filter(|variation| !variation.distribution.is_zero());
         let reorder = impairments.reorder.filter(|reorder| !reorder.by.is_zero());
         Delay {
             constant: nanos(impairments.delay),
@@ -62,28 +59,18 @@ impl Delay {
     /// When the flow's packet `index` reaches the far end, having left the shaper at `sent`.
     #[inline]
     pub(super) fn release(&mut self, sent: Nanos, flow: StreamKey, index: u64, edition: Edition) -> Nanos {
-        let added = self
-            .variation
-            .map_or(0, |distribution| distribution.sample(flow, index, edition));
+        let added = self.variation.map_or(0, |distribution| distribution.sample(flow, index, edition));
         let release = self.ordered(sent.saturating_add(self.constant).saturating_add(added));
         let purpose = match edition {
             Edition::Original => Purpose::Reorder,
             Edition::Copy => Purpose::CopyReorder,
         };
-        if self.hold.hits(flow, purpose, index) {
-            release.saturating_add(self.hold_by)
-        } else {
-            release
-        }
+        if self.hold.hits(flow, purpose, index) { release.saturating_add(self.hold_by) } else { release }
     }
 
     #[inline]
     fn ordered(&mut self, release: Nanos) -> Nanos {
-        let ordered = if self.in_order {
-            release.max(self.latest)
-        } else {
-            release
-        };
+        let ordered = if self.in_order { release.max(self.latest) } else { release };
         self.latest = ordered;
         ordered
     }

@@ -114,9 +114,7 @@ impl Direction {
 
     /// What waits for the shaper at `time`, which lies not before the last arrival.
     pub fn waiting(&self, time: Nanos) -> Waiting {
-        self.shaper
-            .as_ref()
-            .map_or(Waiting::default(), |shaper| shaper.waiting(time))
+        self.shaper.as_ref().map_or(Waiting::default(), |shaper| shaper.waiting(time))
     }
 
     #[inline]
@@ -152,77 +150,42 @@ mod tests {
     use super::*;
 
     /// 1000 bytes a millisecond, evenly spaced.
-    const RATE: Option<Rate> = Some(Rate {
-        bits_per_second: 8_000_000,
-        burst_bytes: 0,
-    });
+    const RATE: Option<Rate> = Some(Rate { bits_per_second: 8_000_000, burst_bytes: 0 });
     const MILLISECOND: Nanos = 1_000_000;
     const DELAY: Duration = Duration::from_millis(10);
 
     #[test]
     fn copy_takes_queue_and_rate_behind_its_original() {
-        let mut link = Link::new(&Impairments {
-            rate: RATE,
-            duplicate: 1.0,
-            ..Impairments::default()
-        });
+        let mut link = Link::new(&Impairments { rate: RATE, duplicate: 1.0, ..Impairments::default() });
         assert_eq!(link.packet(0), passes(0, Some(1)));
         assert_eq!(link.packet(0), passes(2, Some(3)));
-        assert_eq!(
-            link.direction.waiting(0),
-            Waiting {
-                packets: 3,
-                bytes: 3000
-            }
-        );
+        assert_eq!(link.direction.waiting(0), Waiting { packets: 3, bytes: 3000 });
     }
 
     #[test]
     fn copy_without_room_is_not_made() {
         let queue = QueueLimit::Packets(1);
-        let mut link = Link::new(&Impairments {
-            rate: RATE,
-            queue,
-            duplicate: 1.0,
-            ..Impairments::default()
-        });
+        let mut link = Link::new(&Impairments { rate: RATE, queue, duplicate: 1.0, ..Impairments::default() });
         assert_eq!(link.packet(0), passes(0, Some(1)));
         assert_eq!(link.packet(0), Decision::Drop(Cause::Queue));
         assert_eq!(link.packet(1), passes(2, None), "itself fills the queue");
-        assert_eq!(
-            link.packet(2),
-            passes(3, None),
-            "the copy that was not made took no rate"
-        );
+        assert_eq!(link.packet(2), passes(3, None), "the copy that was not made took no rate");
     }
 
     #[test]
     fn lost_packet_takes_neither_rate_nor_queue() {
         let (loss, queue) = (Loss::List(vec![1, 2]), QueueLimit::Packets(1));
-        let mut link = Link::new(&Impairments {
-            loss,
-            rate: RATE,
-            queue,
-            ..Impairments::default()
-        });
+        let mut link = Link::new(&Impairments { loss, rate: RATE, queue, ..Impairments::default() });
         let fates = [0; 5].map(|arrival| link.packet(arrival));
         let (lost, no_room) = (Decision::Drop(Cause::Loss), Decision::Drop(Cause::Queue));
         assert_eq!(fates, [passes(0, None), lost, lost, passes(1, None), no_room]);
         let drops = &link.direction.drops()[0];
-        assert_eq!(
-            (drops.packets, &drops.indexes[..]),
-            (5, &[1, 2][..]),
-            "what had no room is not planned"
-        );
+        assert_eq!((drops.packets, &drops.indexes[..]), (5, &[1, 2][..]), "what had no room is not planned");
     }
 
     #[test]
     fn control_packet_takes_no_rate_but_stays_in_order() {
-        let mut link = Link::new(&Impairments {
-            delay: DELAY,
-            rate: RATE,
-            ..Impairments::default()
-        });
+        let mut link = Link::new(&Impairments { delay: DELAY, rate: RATE, ..Impairments::default() });
         assert_eq!(link.control(0), 10);
         assert_eq!([link.packet(0), link.packet(0)], [passes(10, None), passes(11, None)]);
         assert_eq!(link.control(0), 11, "behind what came before it");
@@ -232,21 +195,10 @@ mod tests {
 
     #[test]
     fn control_packet_is_neither_varied_nor_held() {
-        let variation = Variation {
-            distribution: Distribution::Uniform(DELAY),
-            order: Order::Reorder,
-        };
-        let reorder = Reorder {
-            probability: 1.0,
-            by: DELAY,
-        };
+        let variation = Variation { distribution: Distribution::Uniform(DELAY), order: Order::Reorder };
+        let reorder = Reorder { probability: 1.0, by: DELAY };
         let (variation, reorder) = (Some(variation), Some(reorder));
-        let mut link = Link::new(&Impairments {
-            delay: DELAY,
-            variation,
-            reorder,
-            ..Impairments::default()
-        });
+        let mut link = Link::new(&Impairments { delay: DELAY, variation, reorder, ..Impairments::default() });
         for arrival in 0..100 {
             link.packet(arrival);
             assert_eq!(link.control(arrival), arrival + 10);
@@ -255,15 +207,8 @@ mod tests {
 
     #[test]
     fn held_packet_is_overtaken() {
-        let reorder = Some(Reorder {
-            probability: 1.0,
-            by: Duration::from_millis(5),
-        });
-        let mut link = Link::new(&Impairments {
-            delay: DELAY,
-            reorder,
-            ..Impairments::default()
-        });
+        let reorder = Some(Reorder { probability: 1.0, by: Duration::from_millis(5) });
+        let mut link = Link::new(&Impairments { delay: DELAY, reorder, ..Impairments::default() });
         assert_eq!(link.packet(0), passes(15, None));
         assert_eq!(link.control(1), 11);
         assert!(!link.direction.keeps_order());
@@ -271,18 +216,13 @@ mod tests {
 
     #[test]
     fn settings_without_effect_let_runs_pass() {
-        let variation = Variation {
-            distribution: Distribution::Normal(Duration::ZERO, Duration::ZERO),
-            order: Order::Reorder,
-        };
+        let variation =
+            Variation { distribution: Distribution::Normal(Duration::ZERO, Duration::ZERO), order: Order::Reorder };
         let without_effect = Impairments {
             loss: Loss::Bernoulli(0.0),
             delay: DELAY,
             variation: Some(variation),
-            reorder: Some(Reorder {
-                probability: 0.5,
-                by: Duration::ZERO,
-            }),
+            reorder: Some(Reorder { probability: 0.5, by: Duration::ZERO }),
             queue: QueueLimit::Packets(0),
             ..Impairments::default()
         };
@@ -300,21 +240,9 @@ mod tests {
 
     impl Link {
         fn new(impairments: &Impairments) -> Self {
-            let mut direction = Direction::new(
-                impairments,
-                Key {
-                    seed: 1,
-                    link: 0,
-                    direction: Way::Forward,
-                },
-            );
+            let mut direction = Direction::new(impairments, Key { seed: 1, link: 0, direction: Way::Forward });
             let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-            let flow = FlowTuple {
-                protocol: Some(17),
-                source: address,
-                destination: address,
-                ports: Some((1, 2)),
-            };
+            let flow = FlowTuple { protocol: Some(17), source: address, destination: address, ports: Some((1, 2)) };
             let flow = direction.flow(&flow);
             Link { direction, flow }
         }
@@ -329,10 +257,6 @@ mod tests {
     }
 
     fn passes(release: u64, copy: Option<u64>) -> Decision {
-        Decision::Pass {
-            release: release * MILLISECOND,
-            corrupt: None,
-            copy: copy.map(|copy| copy * MILLISECOND),
-        }
+        Decision::Pass { release: release * MILLISECOND, corrupt: None, copy: copy.map(|copy| copy * MILLISECOND) }
     }
 }

@@ -162,12 +162,7 @@ fn without_non_ip_headers(tuple: &FlowTuple) -> FlowTuple {
     const UNSPECIFIED: IpAddr = IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED);
     match tuple.protocol {
         Some(_) => *tuple,
-        None => FlowTuple {
-            protocol: None,
-            source: UNSPECIFIED,
-            destination: UNSPECIFIED,
-            ports: None,
-        },
+        None => FlowTuple { protocol: None, source: UNSPECIFIED, destination: UNSPECIFIED, ports: None },
     }
 }
 
@@ -245,12 +240,7 @@ mod tests {
     fn rerun_with_other_ephemeral_ports_gives_the_same_keys() {
         let keys = |ports: [u16; 4]| {
             let mut flows = flows();
-            let tuples = [
-                tuple(ports[0], 80),
-                tuple(ports[1], 80),
-                tuple(ports[2], 443),
-                tuple(ports[3], 80),
-            ];
+            let tuples = [tuple(ports[0], 80), tuple(ports[1], 80), tuple(ports[2], 443), tuple(ports[3], 80)];
             tuples.map(|tuple| {
                 let handle = flows.find(&tuple, &LossProcess::None);
                 flows.get(handle).key.bits()
@@ -259,11 +249,7 @@ mod tests {
         let first = keys([40_000, 40_001, 40_002, 40_003]);
         assert_eq!(first, keys([60_000, 33_333, 50_000, 40_000]));
         let distinct: HashSet<_> = first.into_iter().collect();
-        assert_eq!(
-            distinct.len(),
-            4,
-            "flows that are alike are told apart by their ordinal"
-        );
+        assert_eq!(distinct.len(), 4, "flows that are alike are told apart by their ordinal");
     }
 
     #[test]
@@ -279,67 +265,35 @@ mod tests {
     #[test]
     fn all_that_is_not_ip_is_one_flow() {
         let mut flows = flows();
-        let first = flows.find(
-            &FlowTuple {
-                protocol: None,
-                ..tuple(1, 2)
-            },
-            &LossProcess::None,
-        );
-        let second = flows.find(
-            &FlowTuple {
-                protocol: None,
-                ..tuple(3, 4)
-            },
-            &LossProcess::None,
-        );
+        let first = flows.find(&FlowTuple { protocol: None, ..tuple(1, 2) }, &LossProcess::None);
+        let second = flows.find(&FlowTuple { protocol: None, ..tuple(3, 4) }, &LossProcess::None);
         assert_eq!(first, second);
     }
 
     #[test]
     fn flows_past_the_table_share_one() {
         let mut flows = flows();
-        let nth = |n: u32| FlowTuple {
-            source: IpAddr::V4(Ipv4Addr::from_bits(n)),
-            ..tuple(1, 80)
-        };
-        let handles: Vec<_> = (0..MAX_FLOWS as u32 + 3)
-            .map(|n| flows.find(&nth(n), &LossProcess::None))
-            .collect();
+        let nth = |n: u32| FlowTuple { source: IpAddr::V4(Ipv4Addr::from_bits(n)), ..tuple(1, 80) };
+        let handles: Vec<_> = (0..MAX_FLOWS as u32 + 3).map(|n| flows.find(&nth(n), &LossProcess::None)).collect();
         assert_eq!(handles[MAX_FLOWS], handles[MAX_FLOWS + 2]);
         assert_ne!(handles[MAX_FLOWS - 1], handles[MAX_FLOWS]);
         flows.find(&nth(MAX_FLOWS as u32), &LossProcess::None);
         assert_eq!(flows.unlisted(), 3, "each counts once");
-        assert_eq!(
-            flows.find(&nth(5), &LossProcess::None),
-            handles[5],
-            "those in the table stay"
-        );
-        let shared: Vec<_> = flows
-            .drops()
-            .into_iter()
-            .filter(|drops| drops.shared)
-            .map(|drops| drops.flow)
-            .collect();
+        assert_eq!(flows.find(&nth(5), &LossProcess::None), handles[5], "those in the table stay");
+        let shared: Vec<_> = flows.drops().into_iter().filter(|drops| drops.shared).map(|drops| drops.flow).collect();
         assert_eq!(shared, [nth(MAX_FLOWS as u32)]);
     }
 
     #[test]
     fn list_of_drops_is_bounded_and_says_so() {
         let mut flows = flows();
-        let handles: Vec<_> = (0..12)
-            .map(|port| flows.find(&tuple(port, 80), &LossProcess::None))
-            .collect();
+        let handles: Vec<_> = (0..12).map(|port| flows.find(&tuple(port, 80), &LossProcess::None)).collect();
         for &handle in &handles {
             for index in 0..=MAX_DROPS_OF_FLOW as u64 - u64::from(handle == handles[0]) {
                 flows.record_drop(handle, index);
             }
         }
-        let drops: Vec<_> = flows
-            .drops()
-            .into_iter()
-            .map(|drops| (drops.indexes.len(), drops.complete))
-            .collect();
+        let drops: Vec<_> = flows.drops().into_iter().map(|drops| (drops.indexes.len(), drops.complete)).collect();
         assert_eq!(drops[0], (MAX_DROPS_OF_FLOW, true));
         assert_eq!(drops[1], (MAX_DROPS_OF_FLOW, false));
         assert_eq!(drops[11], (0, false));
@@ -347,11 +301,7 @@ mod tests {
     }
 
     fn flows() -> Flows {
-        Flows::new(StreamKey::of(Key {
-            seed: 1,
-            link: 0,
-            direction: Way::Forward,
-        }))
+        Flows::new(StreamKey::of(Key { seed: 1, link: 0, direction: Way::Forward }))
     }
 
     fn tuple(source_port: u16, destination_port: u16) -> FlowTuple {

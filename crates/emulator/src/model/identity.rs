@@ -111,59 +111,22 @@ mod tests {
         let v6 = |last: u16| IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last));
         let tuples = [
             TUPLE,
-            FlowTuple {
-                protocol: Some(6),
-                ..TUPLE
-            },
-            FlowTuple {
-                source: TUPLE.destination,
-                destination: TUPLE.source,
-                ..TUPLE
-            },
-            FlowTuple {
-                destination: TUPLE.source,
-                ..TUPLE
-            },
-            FlowTuple {
-                ports: Some((80, 5000)),
-                ..TUPLE
-            },
-            FlowTuple {
-                ports: Some((0, 0)),
-                ..TUPLE
-            },
+            FlowTuple { protocol: Some(6), ..TUPLE },
+            FlowTuple { source: TUPLE.destination, destination: TUPLE.source, ..TUPLE },
+            FlowTuple { destination: TUPLE.source, ..TUPLE },
+            FlowTuple { ports: Some((80, 5000)), ..TUPLE },
+            FlowTuple { ports: Some((0, 0)), ..TUPLE },
             FlowTuple { ports: None, ..TUPLE },
-            FlowTuple {
-                source: v6(1),
-                destination: v6(2),
-                ..TUPLE
-            },
-            FlowTuple {
-                source: v6(2),
-                destination: v6(1),
-                ..TUPLE
-            },
-            FlowTuple {
-                protocol: None,
-                ..TUPLE
-            },
+            FlowTuple { source: v6(1), destination: v6(2), ..TUPLE },
+            FlowTuple { source: v6(2), destination: v6(1), ..TUPLE },
+            FlowTuple { protocol: None, ..TUPLE },
         ];
-        let direction = StreamKey::of(Key {
-            seed: 1,
-            link: 0,
-            direction: Way::Forward,
-        });
+        let direction = StreamKey::of(Key { seed: 1, link: 0, direction: Way::Forward });
         let mut keys = HashSet::new();
         for tuple in &tuples {
             for ordinal in 0..2 {
-                let identity = FlowIdentity {
-                    ordinal,
-                    ..FlowIdentity::without_ordinal(tuple)
-                };
-                assert!(
-                    keys.insert(identity.key(direction).bits()),
-                    "{identity:?} is like another"
-                );
+                let identity = FlowIdentity { ordinal, ..FlowIdentity::without_ordinal(tuple) };
+                assert!(keys.insert(identity.key(direction).bits()), "{identity:?} is like another");
             }
         }
         assert!(keys.insert(shared_key(direction).bits()));

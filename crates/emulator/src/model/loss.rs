@@ -35,12 +35,7 @@ impl LossProcess {
             Loss::Bernoulli(probability) if !Chance::new(*probability).is_never() => {
                 LossProcess::Bernoulli(Chance::new(*probability))
             }
-            Loss::GilbertElliott {
-                to_bad,
-                to_good,
-                good,
-                bad,
-            } => {
+            Loss::GilbertElliott { to_bad, to_good, good, bad } => {
                 let moves = to_bad + to_good;
                 LossProcess::GilbertElliott {
                     starts_bad: Chance::new(if moves > 0.0 { to_bad / moves } else { 0.0 }),
@@ -72,10 +67,9 @@ impl LossProcess {
     /// The state of a flow before its first packet.
     pub(super) fn start(&self, flow: StreamKey) -> LossState {
         match self {
-            LossProcess::GilbertElliott { starts_bad, .. } => LossState {
-                bad: starts_bad.hits(flow, Purpose::ChainStart, 0),
-                passed: 0,
-            },
+            LossProcess::GilbertElliott { starts_bad, .. } => {
+                LossState { bad: starts_bad.hits(flow, Purpose::ChainStart, 0), passed: 0 }
+            }
             _ => LossState::default(),
         }
     }
@@ -86,13 +80,7 @@ impl LossProcess {
         match self {
             LossProcess::None => false,
             LossProcess::Bernoulli(chance) => chance.hits(flow, Purpose::Loss, index),
-            LossProcess::GilbertElliott {
-                to_bad,
-                to_good,
-                good,
-                bad,
-                ..
-            } => {
+            LossProcess::GilbertElliott { to_bad, to_good, good, bad, .. } => {
                 let leaves = if state.bad { to_good } else { to_bad };
                 state.bad ^= leaves.hits(flow, Purpose::ChainStep, index);
                 let chance = if state.bad { bad } else { good };
@@ -119,58 +107,23 @@ mod tests {
 
     #[test]
     fn chain_that_always_moves_alternates() {
-        let lost = lost(
-            &Loss::GilbertElliott {
-                to_bad: 1.0,
-                to_good: 1.0,
-                good: 0.0,
-                bad: 1.0,
-            },
-            10,
-        );
+        let lost = lost(&Loss::GilbertElliott { to_bad: 1.0, to_good: 1.0, good: 0.0, bad: 1.0 }, 10);
         assert!(lost == [0, 2, 4, 6, 8] || lost == [1, 3, 5, 7, 9], "{lost:?}");
     }
 
     #[test]
     fn chain_that_never_moves_is_good() {
-        assert_eq!(
-            lost(
-                &Loss::GilbertElliott {
-                    to_bad: 0.0,
-                    to_good: 0.0,
-                    good: 0.0,
-                    bad: 1.0
-                },
-                100
-            ),
-            [0; 0]
-        );
+        assert_eq!(lost(&Loss::GilbertElliott { to_bad: 0.0, to_good: 0.0, good: 0.0, bad: 1.0 }, 100), [0; 0]);
     }
 
     #[test]
     fn chain_that_never_recovers_is_bad() {
-        assert_eq!(
-            lost(
-                &Loss::GilbertElliott {
-                    to_bad: 0.1,
-                    to_good: 0.0,
-                    good: 0.0,
-                    bad: 1.0
-                },
-                3
-            ),
-            [0, 1, 2]
-        );
+        assert_eq!(lost(&Loss::GilbertElliott { to_bad: 0.1, to_good: 0.0, good: 0.0, bad: 1.0 }, 3), [0, 1, 2]);
     }
 
     #[test]
     fn what_never_loses_is_known_beforehand() {
-        let never = Loss::GilbertElliott {
-            to_bad: 0.5,
-            to_good: 0.5,
-            good: 0.0,
-            bad: 0.0,
-        };
+        let never = Loss::GilbertElliott { to_bad: 0.5, to_good: 0.5, good: 0.0, bad: 0.0 };
         for loss in [Loss::None, Loss::Bernoulli(0.0), Loss::List(vec![]), never] {
             assert!(LossProcess::new(&loss).is_none(), "{loss:?}");
         }
@@ -178,15 +131,9 @@ mod tests {
     }
 
     fn lost(loss: &Loss, packets: u64) -> Vec<u64> {
-        let flow = StreamKey::of(Key {
-            seed: 1,
-            link: 0,
-            direction: Way::Forward,
-        });
+        let flow = StreamKey::of(Key { seed: 1, link: 0, direction: Way::Forward });
         let process = LossProcess::new(loss);
         let mut state = process.start(flow);
-        (0..packets)
-            .filter(|&index| process.loses(&mut state, flow, index))
-            .collect()
+        (0..packets).filter(|&index| process.loses(&mut state, flow, index)).collect()
     }
 }

@@ -84,12 +84,9 @@ impl Loss {
         match *self {
             Loss::None | Loss::List(_) => 0.0,
             Loss::Bernoulli(loss) => loss,
-            Loss::GilbertElliott {
-                to_bad,
-                to_good,
-                good,
-                bad,
-            } if to_bad + to_good > 0.0 => (to_good * good + to_bad * bad) / (to_bad + to_good),
+            Loss::GilbertElliott { to_bad, to_good, good, bad } if to_bad + to_good > 0.0 => {
+                (to_good * good + to_bad * bad) / (to_bad + to_good)
+            }
             Loss::GilbertElliott { good, .. } => good,
         }
     }

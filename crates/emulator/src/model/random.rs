@@ -68,10 +68,7 @@ impl StreamKey {
 impl Chance {
     /// Hits with `probability`; below 0 or not a number never, above 1 always.
     pub(super) fn new(probability: Probability) -> Self {
-        Chance {
-            below: (probability * TWO_TO_64).ceil() as u64,
-            always: probability >= 1.0,
-        }
+        Chance { below: (probability * TWO_TO_64).ceil() as u64, always: probability >= 1.0 }
     }
 
     /// Whether it can never hit.
@@ -111,10 +108,7 @@ mod tests {
     #[test]
     fn mix_is_splitmix64() {
         let outputs: Vec<u64> = (1..=3).map(|index: u64| mix(index.wrapping_mul(GAMMA))).collect();
-        assert_eq!(
-            outputs,
-            [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f]
-        );
+        assert_eq!(outputs, [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f]);
     }
 
     /// If this fails, every seed means something else than before.
@@ -136,11 +130,8 @@ mod tests {
     #[test]
     fn chance_is_exact_at_its_ends() {
         let key = StreamKey(1);
-        let hits = |probability| {
-            (0..1000)
-                .filter(|&index| Chance::new(probability).hits(key, Purpose::Loss, index))
-                .count()
-        };
+        let hits =
+            |probability| (0..1000).filter(|&index| Chance::new(probability).hits(key, Purpose::Loss, index)).count();
         assert_eq!(hits(0.0), 0);
         assert_eq!(hits(1.0), 1000);
         assert_eq!(Chance::new(0.5).below, 1 << 63);

@@ -86,10 +86,7 @@ impl Shaper {
     pub(super) fn waiting(&self, time: Nanos) -> Waiting {
         let left = self.waiting.partition_point(|&(release, _)| release <= time);
         let still = self.waiting.range(left..);
-        Waiting {
-            packets: still.len() as u64,
-            bytes: still.map(|&(_, bytes)| u64::from(bytes)).sum(),
-        }
+        Waiting { packets: still.len() as u64, bytes: still.map(|&(_, bytes)| u64::from(bytes)).sum() }
     }
 
     #[inline]
@@ -126,15 +123,8 @@ impl ExactTime {
     fn plus(self, other: ExactTime, bits_per_second: u64) -> ExactTime {
         // Both parts are below the rate, but their sum may not fit.
         let room = bits_per_second - other.part;
-        let (carry, part) = if self.part >= room {
-            (1, self.part - room)
-        } else {
-            (0, self.part + other.part)
-        };
-        ExactTime {
-            nanos: self.nanos.saturating_add(other.nanos).saturating_add(carry),
-            part,
-        }
+        let (carry, part) = if self.part >= room { (1, self.part - room) } else { (0, self.part + other.part) };
+        ExactTime { nanos: self.nanos.saturating_add(other.nanos).saturating_add(carry), part }
     }
 
     /// Saturates at 0.
@@ -148,10 +138,7 @@ impl ExactTime {
         } else {
             (1, bits_per_second - (other.part - self.part))
         };
-        ExactTime {
-            nanos: self.nanos - other.nanos - borrow,
-            part,
-        }
+        ExactTime { nanos: self.nanos - other.nanos - borrow, part }
     }
 
     #[inline]
@@ -164,17 +151,11 @@ impl ExactTime {
 fn time_for(bytes: u64, bits_per_second: u64) -> ExactTime {
     const BIT_NANOS_PER_BYTE: u64 = 8_000_000_000;
     if let Some(work) = bytes.checked_mul(BIT_NANOS_PER_BYTE) {
-        return ExactTime {
-            nanos: work / bits_per_second,
-            part: work % bits_per_second,
-        };
+        return ExactTime { nanos: work / bits_per_second, part: work % bits_per_second };
     }
     let work = u128::from(bytes) * u128::from(BIT_NANOS_PER_BYTE);
     let rate = u128::from(bits_per_second);
-    ExactTime {
-        nanos: Nanos::try_from(work / rate).unwrap_or(Nanos::MAX),
-        part: (work % rate) as u64,
-    }
+    ExactTime { nanos: Nanos::try_from(work / rate).unwrap_or(Nanos::MAX), part: (work % rate) as u64 }
 }
 
 #[cfg(test)]
@@ -204,11 +185,7 @@ mod tests {
     fn packet_larger_than_the_bucket_leaves_it_in_debt() {
         let mut shaper = shaper(8_000_000, 1000, QueueLimit::Unlimited);
         assert_eq!(shaper.offer(0, 3000), Some(0));
-        assert_eq!(
-            shaper.offer(0, 1000),
-            Some(3_000_000),
-            "2 ms of debt, 1 ms for its own bytes"
-        );
+        assert_eq!(shaper.offer(0, 1000), Some(3_000_000), "2 ms of debt, 1 ms for its own bytes");
     }
 
     #[test]
@@ -234,13 +211,7 @@ mod tests {
         for bytes in [1000, 1000, 500] {
             shaper.offer(0, bytes);
         }
-        assert_eq!(
-            shaper.waiting(0),
-            Waiting {
-                packets: 2,
-                bytes: 1500
-            }
-        );
+        assert_eq!(shaper.waiting(0), Waiting { packets: 2, bytes: 1500 });
         assert_eq!(shaper.waiting(1_000_000), Waiting { packets: 1, bytes: 500 });
         assert_eq!(shaper.waiting(2_000_000), Waiting::default());
     }
@@ -257,11 +228,7 @@ mod tests {
                 let expected = (paced * 1500 * 8 * u128::from(SECOND)).div_ceil(u128::from(RATE));
                 // Arrives in time, but far from all at once: what waits stays small.
                 let arrival = expected.saturating_sub(40_000_000) as Nanos;
-                assert_eq!(
-                    shaper.offer(arrival, 1500),
-                    Some(expected as Nanos),
-                    "packet {packet}, burst {burst}"
-                );
+                assert_eq!(shaper.offer(arrival, 1500), Some(expected as Nanos), "packet {packet}, burst {burst}");
             }
         }
     }
@@ -377,31 +344,19 @@ mod tests {
     const BIT_NANOS: u128 = 8 * SECOND as u128;
 
     fn shaper(bits_per_second: u64, burst_bytes: u64, limit: QueueLimit) -> Shaper {
-        Shaper::new(
-            Rate {
-                bits_per_second,
-                burst_bytes,
-            },
-            limit,
-        )
+        Shaper::new(Rate { bits_per_second, burst_bytes }, limit)
     }
 
     /// Releases and sizes of what was not dropped.
     fn run(rate: u64, burst: u64, limit: QueueLimit, arrivals: &[(Nanos, u32)]) -> Vec<(Nanos, u32)> {
         let mut shaper = shaper(rate, burst, limit);
-        arrivals
-            .iter()
-            .filter_map(|&(now, size)| Some((shaper.offer(now, size)?, size)))
-            .collect()
+        arrivals.iter().filter_map(|&(now, size)| Some((shaper.offer(now, size)?, size))).collect()
     }
 
     fn still(accepted: &[(Nanos, u32)], now: Nanos) -> Waiting {
         let waiting = accepted.iter().filter(|&&(release, _)| release > now);
         let bytes = waiting.clone().map(|&(_, size)| u64::from(size)).sum();
-        Waiting {
-            packets: waiting.count() as u64,
-            bytes,
-        }
+        Waiting { packets: waiting.count() as u64, bytes }
     }
 
     fn any_rate() -> impl Strategy<Value = u64> {

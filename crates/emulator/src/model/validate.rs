@@ -61,16 +61,11 @@ impl Impairments {
     pub fn is_transparent(&self) -> bool {
         self.loss.is_never()
             && self.delay.is_zero()
-            && self
-                .variation
-                .as_ref()
-                .is_none_or(|variation| variation.distribution.is_zero())
+            && self.variation.as_ref().is_none_or(|variation| variation.distribution.is_zero())
             && self.rate.is_none()
             && self.duplicate == 0.0
             && self.corrupt == 0.0
-            && self
-                .reorder
-                .is_none_or(|reorder| reorder.probability == 0.0 || reorder.by.is_zero())
+            && self.reorder.is_none_or(|reorder| reorder.probability == 0.0 || reorder.by.is_zero())
     }
 }
 
@@ -79,12 +74,7 @@ impl Loss {
         match *self {
             Loss::None | Loss::List(_) => Ok(()),
             Loss::Bernoulli(share) => probability("loss", share),
-            Loss::GilbertElliott {
-                to_bad,
-                to_good,
-                good,
-                bad,
-            } => {
+            Loss::GilbertElliott { to_bad, to_good, good, bad } => {
                 probability("loss.to_bad", to_bad)?;
                 probability("loss.to_good", to_good)?;
                 probability("loss.good", good)?;
@@ -108,19 +98,11 @@ const MAX_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 fn probability(key: &'static str, value: Probability) -> Result<(), InvalidImpairment> {
     // Not a number is in no range.
-    if (0.0..=1.0).contains(&value) {
-        Ok(())
-    } else {
-        Err(InvalidImpairment::Probability { key, value })
-    }
+    if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(InvalidImpairment::Probability { key, value }) }
 }
 
 fn delay(key: &'static str, value: Duration) -> Result<(), InvalidImpairment> {
-    if value <= MAX_DELAY {
-        Ok(())
-    } else {
-        Err(InvalidImpairment::Delay { key, value })
-    }
+    if value <= MAX_DELAY { Ok(()) } else { Err(InvalidImpairment::Delay { key, value }) }
 }
 
 #[cfg(test)]
@@ -131,64 +113,20 @@ mod tests {
     #[test]
     fn nonsense_is_named_with_its_bound() {
         let nothing = Impairments::default();
-        let chain = |to_bad, bad| Loss::GilbertElliott {
-            to_bad,
-            to_good: 0.5,
-            good: 0.0,
-            bad,
-        };
+        let chain = |to_bad, bad| Loss::GilbertElliott { to_bad, to_good: 0.5, good: 0.0, bad };
         let second = Duration::from_secs(1);
         let spread = Distribution::Normal(second, second * 100_000);
         let nonsense = [
-            Impairments {
-                loss: Loss::Bernoulli(1.2),
-                ..nothing.clone()
-            },
-            Impairments {
-                loss: Loss::Bernoulli(f64::NAN),
-                ..nothing.clone()
-            },
-            Impairments {
-                loss: chain(-0.1, 1.0),
-                ..nothing.clone()
-            },
-            Impairments {
-                loss: chain(0.1, f64::INFINITY),
-                ..nothing.clone()
-            },
-            Impairments {
-                duplicate: 2.0,
-                ..nothing.clone()
-            },
-            Impairments {
-                corrupt: -0.01,
-                ..nothing.clone()
-            },
-            Impairments {
-                reorder: Some(Reorder {
-                    probability: 1.01,
-                    by: second,
-                }),
-                ..nothing.clone()
-            },
-            Impairments {
-                delay: second * 86_401,
-                ..nothing.clone()
-            },
-            Impairments {
-                variation: Some(Variation {
-                    distribution: spread,
-                    order: Order::Keep,
-                }),
-                ..nothing.clone()
-            },
-            Impairments {
-                rate: Some(Rate {
-                    bits_per_second: 0,
-                    burst_bytes: 1,
-                }),
-                ..nothing
-            },
+            Impairments { loss: Loss::Bernoulli(1.2), ..nothing.clone() },
+            Impairments { loss: Loss::Bernoulli(f64::NAN), ..nothing.clone() },
+            Impairments { loss: chain(-0.1, 1.0), ..nothing.clone() },
+            Impairments { loss: chain(0.1, f64::INFINITY), ..nothing.clone() },
+            Impairments { duplicate: 2.0, ..nothing.clone() },
+            Impairments { corrupt: -0.01, ..nothing.clone() },
+            Impairments { reorder: Some(Reorder { probability: 1.01, by: second }), ..nothing.clone() },
+            Impairments { delay: second * 86_401, ..nothing.clone() },
+            Impairments { variation: Some(Variation { distribution: spread, order: Order::Keep }), ..nothing.clone() },
+            Impairments { rate: Some(Rate { bits_per_second: 0, burst_bytes: 1 }), ..nothing },
         ];
         let message = |impairments: &Impairments| match impairments.validate() {
             Ok(()) => panic!("accepted: {impairments:?}"),
@@ -202,10 +140,7 @@ mod tests {
         let sense = Impairments {
             loss: Loss::Bernoulli(1.0),
             delay: MAX_DELAY,
-            rate: Some(Rate {
-                bits_per_second: 1,
-                burst_bytes: 0,
-            }),
+            rate: Some(Rate { bits_per_second: 1, burst_bytes: 0 }),
             queue: QueueLimit::Packets(0),
             duplicate: 1.0,
             corrupt: 0.0,
@@ -217,61 +152,23 @@ mod tests {
     #[test]
     fn transparent_is_what_can_have_no_effect() {
         let nothing = Impairments::default();
-        let reorder = |probability, by| {
-            Some(Reorder {
-                probability,
-                by: Duration::from_nanos(by),
-            })
-        };
+        let reorder = |probability, by| Some(Reorder { probability, by: Duration::from_nanos(by) });
         for transparent in [
             nothing.clone(),
-            Impairments {
-                loss: Loss::Bernoulli(0.0),
-                ..nothing.clone()
-            },
-            Impairments {
-                reorder: reorder(0.5, 0),
-                ..nothing.clone()
-            },
-            Impairments {
-                reorder: reorder(0.0, 5),
-                ..nothing.clone()
-            },
-            Impairments {
-                queue: QueueLimit::Packets(0),
-                ..nothing.clone()
-            },
+            Impairments { loss: Loss::Bernoulli(0.0), ..nothing.clone() },
+            Impairments { reorder: reorder(0.5, 0), ..nothing.clone() },
+            Impairments { reorder: reorder(0.0, 5), ..nothing.clone() },
+            Impairments { queue: QueueLimit::Packets(0), ..nothing.clone() },
         ] {
             assert!(transparent.is_transparent(), "{transparent:?}");
         }
         for effective in [
-            Impairments {
-                loss: Loss::List(vec![0]),
-                ..nothing.clone()
-            },
-            Impairments {
-                delay: Duration::from_nanos(1),
-                ..nothing.clone()
-            },
-            Impairments {
-                rate: Some(Rate {
-                    bits_per_second: u64::MAX,
-                    burst_bytes: 0,
-                }),
-                ..nothing.clone()
-            },
-            Impairments {
-                duplicate: 0.1,
-                ..nothing.clone()
-            },
-            Impairments {
-                corrupt: 0.1,
-                ..nothing.clone()
-            },
-            Impairments {
-                reorder: reorder(0.1, 1),
-                ..nothing
-            },
+            Impairments { loss: Loss::List(vec![0]), ..nothing.clone() },
+            Impairments { delay: Duration::from_nanos(1), ..nothing.clone() },
+            Impairments { rate: Some(Rate { bits_per_second: u64::MAX, burst_bytes: 0 }), ..nothing.clone() },
+            Impairments { duplicate: 0.1, ..nothing.clone() },
+            Impairments { corrupt: 0.1, ..nothing.clone() },
+            Impairments { reorder: reorder(0.1, 1), ..nothing },
         ] {
             assert!(!effective.is_transparent(), "{effective:?}");
         }

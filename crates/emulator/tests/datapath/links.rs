@@ -34,10 +34,7 @@ fn links_come_and_go_while_others_carry() {
         return;
     };
     let emulator = Emulator::spawn(steady.settings()).unwrap();
-    let delay = Impairments {
-        delay: Duration::from_millis(1),
-        ..Default::default()
-    };
+    let delay = Impairments { delay: Duration::from_millis(1), ..Default::default() };
     let link = steady.attach(&emulator, &delay, &delay);
     let (sender, receiver) = sockets(&steady);
     std::thread::scope(|scope| {
@@ -74,10 +71,7 @@ fn what_waits_when_a_link_ends_is_in_flight() {
     let _turn = turn();
     let Some(network) = network(Path::Segments) else { return };
     let emulator = Emulator::spawn(network.settings()).unwrap();
-    let slow = Impairments {
-        delay: Duration::from_secs(60),
-        ..Default::default()
-    };
+    let slow = Impairments { delay: Duration::from_secs(60), ..Default::default() };
     let link = network.attach(&emulator, &slow, &slow);
     let (sender, _receiver) = sockets(&network);
     for _ in 0..10 {
@@ -95,15 +89,9 @@ fn what_waits_when_a_link_ends_is_in_flight() {
 fn packets_without_memory_are_counted() {
     let _turn = turn();
     let Some(network) = network(Path::Segments) else { return };
-    let settings = weir_emulator::datapath::Settings {
-        pool_bytes: 200_000,
-        ..network.settings()
-    };
+    let settings = weir_emulator::datapath::Settings { pool_bytes: 200_000, ..network.settings() };
     let emulator = Emulator::spawn(settings).unwrap();
-    let slow = Impairments {
-        delay: Duration::from_secs(60),
-        ..Default::default()
-    };
+    let slow = Impairments { delay: Duration::from_secs(60), ..Default::default() };
     let link = network.attach(&emulator, &slow, &slow);
     let (sender, _receiver) = sockets(&network);
     for _ in 0..500 {
@@ -114,11 +102,7 @@ fn packets_without_memory_are_counted() {
     }
     let ledger = emulator.detach(link).unwrap().forward.ledger;
     assert_eq!(ledger.unexplained(), 0);
-    assert_eq!(
-        (ledger.in_flight, ledger.buffer_dropped),
-        (64, 436 + ledger.control),
-        "{ledger:#?}"
-    );
+    assert_eq!((ledger.in_flight, ledger.buffer_dropped), (64, 436 + ledger.control), "{ledger:#?}");
 }
 
 #[test]
@@ -129,10 +113,7 @@ fn an_interface_that_is_down_refuses_and_nothing_else_suffers() {
     };
     let emulator = Emulator::spawn(broken.settings()).unwrap();
     let plain = Impairments::default();
-    let (dead, alive) = (
-        broken.attach(&emulator, &plain, &plain),
-        sound.attach(&emulator, &plain, &plain),
-    );
+    let (dead, alive) = (broken.attach(&emulator, &plain, &plain), sound.attach(&emulator, &plain, &plain));
     let (lost, _) = sockets(&broken);
     let (sender, receiver) = sockets(&sound);
     broken.set_down(&broken.b);
@@ -142,11 +123,7 @@ fn an_interface_that_is_down_refuses_and_nothing_else_suffers() {
         assert_eq!(receiver.recv(&mut [0; 100]).unwrap(), 4);
     }
     let ledger = settled(&emulator, dead, received(200)).forward.ledger;
-    assert_eq!(
-        (ledger.send_failed, ledger.unexplained()),
-        (200 + ledger.control, 0),
-        "{ledger:#?}"
-    );
+    assert_eq!((ledger.send_failed, ledger.unexplained()), (200 + ledger.control, 0), "{ledger:#?}");
     assert_sound(&settled(&emulator, alive, received(200)).forward.ledger);
 }
 
@@ -155,24 +132,18 @@ fn membership_reports_are_control_and_never_dropped() {
     let _turn = turn();
     let Some(network) = network(Path::Segments) else { return };
     let emulator = Emulator::spawn(network.settings()).unwrap();
-    let nothing_passes = Impairments {
-        loss: Loss::Bernoulli(1.0),
-        ..Default::default()
-    };
+    let nothing_passes = Impairments { loss: Loss::Bernoulli(1.0), ..Default::default() };
     let link = network.attach(&emulator, &nothing_passes, &nothing_passes);
     let Network { a, .. } = &network;
-    let member = a
-        .run(|| UdpSocket::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 5000))))
-        .unwrap();
+    let member = a.run(|| UdpSocket::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 5000)))).unwrap();
     let std::net::IpAddr::V4(own) = a.v4 else { panic!() };
     member.join_multicast_v4(&Ipv4Addr::new(239, 1, 2, 3), &own).unwrap();
     let (sender, _receiver) = sockets(&network);
     sender.send(b"lost").unwrap();
-    let ledger = settled(&emulator, link, |report| {
-        report.forward.ledger.control >= 1 && report.forward.ledger.lost >= 1
-    })
-    .forward
-    .ledger;
+    let ledger =
+        settled(&emulator, link, |report| report.forward.ledger.control >= 1 && report.forward.ledger.lost >= 1)
+            .forward
+            .ledger;
     assert_sound(&ledger);
     assert_eq!(ledger.delivered, ledger.control, "{ledger:#?}");
     assert_eq!(ledger.lost, 1);

@@ -1,5 +1,7 @@
 //! Real traffic between two namespaces, through an emulator.
 
+#![allow(clippy::unwrap_used, reason = "every function here is part of a test")]
+
 mod links;
 mod network;
 mod tcp;

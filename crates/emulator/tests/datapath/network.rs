@@ -10,6 +10,7 @@ use weir_emulator::ledger::{Ledger, LinkReport};
 use weir_emulator::model::{Direction, Impairments, Key, Way};
 use weir_kernel::links::{MacAddress, Netlink, VethEnd};
 use weir_kernel::namespaces::NetNs;
+use weir_kernel::offloads::{Offload, Offloads};
 
 /// Two hosts and the network between them.
 pub(crate) struct Network {
@@ -39,16 +40,11 @@ impl Host {
             |table: &str| self.run(|| std::fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap());
         if protocol.ends_with('6') {
             let table = read("snmp6");
-            let line = table
-                .lines()
-                .find(|line| line.split_whitespace().next() == Some(&format!("{protocol}{name}")));
+            let line = table.lines().find(|line| line.split_whitespace().next() == Some(&format!("{protocol}{name}")));
             return line.unwrap().split_whitespace().nth(1).unwrap().parse().unwrap();
         }
         let table = read("snmp");
-        let lines: Vec<&str> = table
-            .lines()
-            .filter(|line| line.starts_with(&format!("{protocol}:")))
-            .collect();
+        let lines: Vec<&str> = table.lines().filter(|line| line.starts_with(&format!("{protocol}:"))).collect();
         let column = lines[0].split_whitespace().position(|field| field == name).unwrap();
         lines[1].split_whitespace().nth(column).unwrap().parse().unwrap()
     }
@@ -76,16 +72,8 @@ pub(crate) fn network(path: Path) -> Option<Network> {
         let ns = NetNs::create().unwrap();
         let mac = |end| MacAddress::local(u32::from(number) * 2 + end);
         let port = format!("port{number}");
-        let end = |ns, name, mac| VethEnd {
-            ns,
-            name,
-            mac,
-            mtu: 1500,
-            queue_length: 1000,
-        };
-        inside
-            .add_veth(&end(&ns, "eth0", mac(0)), &end(&middle, &port, mac(1)))
-            .unwrap();
+        let end = |ns, name, mac| VethEnd { ns, name, mac, mtu: 1500, queue_length: 1000 };
+        inside.add_veth(&end(&ns, "eth0", mac(0)), &end(&middle, &port, mac(1))).unwrap();
         let index = inside.link(&port).unwrap().index;
         inside.set_no_link_local(index).unwrap();
         inside.set_up(index).unwrap();
@@ -97,19 +85,14 @@ pub(crate) fn network(path: Path) -> Option<Network> {
         netlink.set_no_link_local(eth0).unwrap();
         netlink.set_up(eth0).unwrap();
         let address = |number: u8| -> [IpAddr; 2] {
-            [
-                Ipv4Addr::new(10, 9, 0, number).into(),
-                Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, number.into()).into(),
-            ]
+            [Ipv4Addr::new(10, 9, 0, number).into(), Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, number.into()).into()]
         };
         for (own, length) in address(number).into_iter().zip([24, 64]) {
             netlink.add_address(eth0, IpNet::new(own, length).unwrap()).unwrap();
         }
         let other = 3 - number;
         for neighbour in address(other) {
-            netlink
-                .add_neighbour(eth0, neighbour, MacAddress::local(u32::from(other) * 2))
-                .unwrap();
+            netlink.add_neighbour(eth0, neighbour, MacAddress::local(u32::from(other) * 2)).unwrap();
         }
         if path == Path::Packets {
             plain_offloads(&ns);
@@ -118,13 +101,7 @@ pub(crate) fn network(path: Path) -> Option<Network> {
         Host { ns, v4, v6 }
     });
     let [a, b] = hosts;
-    Some(Network {
-        a,
-        b,
-        middle,
-        ports,
-        path,
-    })
+    Some(Network { a, b, middle, ports, path })
 }
 
 impl Network {
@@ -137,25 +114,13 @@ impl Network {
 
     /// Default settings for this network's path.
     pub(crate) fn settings(&self) -> Settings {
-        Settings {
-            path: self.path,
-            ..Settings::default()
-        }
+        Settings { path: self.path, ..Settings::default() }
     }
 
     /// Joins the hosts by a link of `emulator`, the same both ways but for the random sequence.
     pub(crate) fn attach(&self, emulator: &Emulator, forward: &Impairments, backward: &Impairments) -> LinkId {
-        let open = |index| {
-            self.middle
-                .run(|| Port::open(index, &self.settings()))
-                .unwrap()
-                .unwrap()
-        };
-        let key = |direction| Key {
-            seed: 42,
-            link: 0,
-            direction,
-        };
+        let open = |index| self.middle.run(|| Port::open(index, &self.settings())).unwrap().unwrap();
+        let key = |direction| Key { seed: 42, link: 0, direction };
         let link = LinkPorts {
             name: "a - b".into(),
             a: open(self.ports[0]),
@@ -177,10 +142,7 @@ pub(crate) fn settled(emulator: &Emulator, link: LinkId, done: impl Fn(&LinkRepo
         if waits == 0 && done(&report) {
             return report;
         }
-        assert!(
-            start.elapsed() < Duration::from_secs(20),
-            "does not settle: {report:#?}"
-        );
+        assert!(start.elapsed() < Duration::from_secs(20), "does not settle: {report:#?}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -198,11 +160,12 @@ pub(crate) fn assert_sound(ledger: &Ledger) {
     assert_eq!(accidents, [0; 5], "{ledger:#?}");
 }
 
+/// Switches off whatever leaves work to the interface.
 fn plain_offloads(ns: &NetNs) {
-    let off = "-K eth0 tso off gso off tx-udp-segmentation off tx off";
-    let status = ns
-        .run(|| std::process::Command::new("ethtool").args(off.split(' ')).status())
-        .unwrap()
-        .unwrap();
-    assert!(status.success());
+    let mut offloads = Offloads::open(ns).unwrap();
+    for offload in
+        [Offload::TcpSegmentation, Offload::UdpSegmentation, Offload::GenericSegmentation, Offload::SendChecksum]
+    {
+        offloads.set("eth0", offload, false).unwrap();
+    }
 }

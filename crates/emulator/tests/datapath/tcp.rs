@@ -13,9 +13,7 @@ use crate::network::{Network, assert_sound, network, settled, turn};
 fn contents(length: usize) -> Vec<u8> {
     let mut state = 1u64;
     std::iter::repeat_with(|| {
-        state = state
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (state >> 56) as u8
     })
     .take(length)
@@ -50,12 +48,7 @@ fn tcp_is_byte_exact(impairments: &Impairments) {
         let emulator = Emulator::spawn(network.settings()).unwrap();
         let link = network.attach(&emulator, impairments, impairments);
         let (received, _) = tcp(&network, to, &data);
-        assert!(
-            received == data,
-            "{} of {} bytes, or other ones",
-            received.len(),
-            data.len()
-        );
+        assert!(received == data, "{} of {} bytes, or other ones", received.len(), data.len());
         let report = settled(&emulator, link, |_| true);
         for ledger in [report.forward.ledger, report.backward.ledger] {
             assert_sound(&ledger);
@@ -81,11 +74,7 @@ fn tcp_is_byte_exact_without_impairments() {
 #[test]
 fn tcp_is_byte_exact_at_two_percent_loss() {
     let delay = Duration::from_millis(1);
-    tcp_is_byte_exact(&Impairments {
-        loss: Loss::Bernoulli(0.02),
-        delay,
-        ..Default::default()
-    });
+    tcp_is_byte_exact(&Impairments { loss: Loss::Bernoulli(0.02), delay, ..Default::default() });
 }
 
 #[test]
@@ -93,17 +82,11 @@ fn tcp_is_byte_exact_with_everything_at_once() {
     tcp_is_byte_exact(&Impairments {
         loss: Loss::Bernoulli(0.005),
         delay: Duration::from_millis(1),
-        rate: Some(Rate {
-            bits_per_second: 500_000_000,
-            burst_bytes: 30_000,
-        }),
+        rate: Some(Rate { bits_per_second: 500_000_000, burst_bytes: 30_000 }),
         queue: QueueLimit::Bytes(1 << 20),
         duplicate: 0.01,
         corrupt: 0.01,
-        reorder: Some(Reorder {
-            probability: 0.01,
-            by: Duration::from_millis(1),
-        }),
+        reorder: Some(Reorder { probability: 0.01, by: Duration::from_millis(1) }),
         ..Default::default()
     });
 }

@@ -23,9 +23,7 @@ fn datagram(number: u32) -> [u8; SIZE] {
     let mut bytes = [0; SIZE];
     bytes[..4].copy_from_slice(&number.to_be_bytes());
     for byte in &mut bytes[4..] {
-        state = state
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         *byte = (state >> 56) as u8;
     }
     bytes
@@ -82,10 +80,7 @@ fn send(
         let arrivals = received.join().unwrap();
         let report = settled(&emulator, link, |_| true);
         assert_sound(&report.forward.ledger);
-        assert_eq!(
-            report.forward.ledger.received - report.forward.ledger.control,
-            u64::from(count)
-        );
+        assert_eq!(report.forward.ledger.received - report.forward.ledger.control, u64::from(count));
         (arrivals, report)
     })
 }
@@ -100,54 +95,26 @@ fn sorted_numbers(arrivals: &[Arrival]) -> Vec<u32> {
 fn both_paths_lose_the_same_segments_and_change_none() {
     let _turn = turn();
     let impairments = Impairments {
-        loss: Loss::GilbertElliott {
-            to_bad: 0.02,
-            to_good: 0.3,
-            good: 0.001,
-            bad: 0.9,
-        },
+        loss: Loss::GilbertElliott { to_bad: 0.02, to_good: 0.3, good: 0.001, bad: 0.9 },
         delay: Duration::from_millis(2),
-        rate: Some(Rate {
-            bits_per_second: 800_000_000,
-            burst_bytes: 20_000,
-        }),
+        rate: Some(Rate { bits_per_second: 800_000_000, burst_bytes: 20_000 }),
         duplicate: 0.01,
-        reorder: Some(Reorder {
-            probability: 0.01,
-            by: Duration::from_millis(1),
-        }),
+        reorder: Some(Reorder { probability: 0.01, by: Duration::from_millis(1) }),
         ..Default::default()
     };
     let mut outcomes = Vec::new();
-    for (path, burst) in [
-        (Path::Segments, 64),
-        (Path::Packets, 64),
-        (Path::Segments, 7),
-        (Path::Segments, 1),
-    ] {
+    for (path, burst) in [(Path::Segments, 64), (Path::Packets, 64), (Path::Segments, 7), (Path::Segments, 1)] {
         let Some(network) = network(path) else { return };
         for to in [network.b.v4, network.b.v6] {
             let (arrivals, report) = send(&network, to, &impairments, 6400, burst, Duration::from_micros(500));
             assert!(arrivals.iter().all(|a| a.1), "contents changed on {path:?}");
             let ledger = report.forward.ledger;
             assert!(ledger.lost > 0 && ledger.duplicated > 0);
-            assert_eq!(
-                ledger.delivered - ledger.control,
-                arrivals.len() as u64,
-                "all that left arrived"
-            );
+            assert_eq!(ledger.delivered - ledger.control, arrivals.len() as u64, "all that left arrived");
             if path == Path::Segments && burst == 64 {
-                assert!(
-                    ledger.frames_received < 6400 / 32,
-                    "super-packets stay together: {ledger:?}"
-                );
+                assert!(ledger.frames_received < 6400 / 32, "super-packets stay together: {ledger:?}");
             }
-            let drops = report
-                .forward
-                .drops
-                .into_iter()
-                .find(|d| d.flow.protocol == Some(17))
-                .unwrap();
+            let drops = report.forward.drops.into_iter().find(|d| d.flow.protocol == Some(17)).unwrap();
             assert!(drops.complete);
             outcomes.push((path, burst, to, drops.indexes, sorted_numbers(&arrivals)));
         }
@@ -178,9 +145,7 @@ fn both_paths_lose_the_same_segments_and_change_none() {
         // The list speaks of the datagrams by their place in the flow, which is their number.
         let mut arrived = first.4.clone();
         arrived.dedup();
-        let expected: Vec<u32> = (0..6400)
-            .filter(|&n| first.3.binary_search(&u64::from(n)).is_err())
-            .collect();
+        let expected: Vec<u32> = (0..6400).filter(|&n| first.3.binary_search(&u64::from(n)).is_err()).collect();
         assert_eq!(arrived, expected);
     }
 }
@@ -190,10 +155,7 @@ fn a_planned_list_of_losses_is_kept_to_the_letter() {
     let _turn = turn();
     let Some(network) = network(Path::Segments) else { return };
     let list = vec![0, 1, 5, 63, 64, 65, 127, 300, 999];
-    let impairments = Impairments {
-        loss: Loss::List(list.clone()),
-        ..Default::default()
-    };
+    let impairments = Impairments { loss: Loss::List(list.clone()), ..Default::default() };
     let (arrivals, report) = send(&network, network.b.v4, &impairments, 1000, 40, Duration::ZERO);
     let expected: Vec<u32> = (0..1000).filter(|&n| !list.contains(&u64::from(n))).collect();
     assert_eq!(sorted_numbers(&arrivals), expected);
@@ -205,10 +167,7 @@ fn a_planned_list_of_losses_is_kept_to_the_letter() {
 fn corrupted_datagrams_fail_their_checksum() {
     let _turn = turn();
     let Some(network) = network(Path::Segments) else { return };
-    let impairments = Impairments {
-        corrupt: 0.1,
-        ..Default::default()
-    };
+    let impairments = Impairments { corrupt: 0.1, ..Default::default() };
     for (to, protocol) in [(network.b.v4, "Udp"), (network.b.v6, "Udp6")] {
         for burst in [1, 50] {
             let errors = || network.b.counter(protocol, "InErrors") + network.b.counter(protocol, "NoPorts");
@@ -227,40 +186,23 @@ fn corrupted_datagrams_fail_their_checksum() {
 fn a_shaped_link_carries_its_rate() {
     let _turn = turn();
     let Some(network) = network(Path::Segments) else { return };
-    let rate = Rate {
-        bits_per_second: 100_000_000,
-        burst_bytes: 0,
-    };
+    let rate = Rate { bits_per_second: 100_000_000, burst_bytes: 0 };
     let queue = QueueLimit::Unlimited;
-    let impairments = Impairments {
-        rate: Some(rate),
-        queue,
-        ..Default::default()
-    };
+    let impairments = Impairments { rate: Some(rate), queue, ..Default::default() };
     let (arrivals, report) = send(&network, network.b.v4, &impairments, 3200, 64, Duration::ZERO);
     assert_eq!(sorted_numbers(&arrivals), (0..3200).collect::<Vec<_>>());
     let took = arrivals.last().unwrap().2 - arrivals[0].2;
     let nominal = f64::from(3200 * (SIZE as u32 + 28) * 8) / 100e6;
     let ratio = took.as_secs_f64() / nominal;
-    assert!(
-        (0.98..1.02).contains(&ratio),
-        "took {ratio} times {nominal} s; {report:#?}"
-    );
+    assert!((0.98..1.02).contains(&ratio), "took {ratio} times {nominal} s; {report:#?}");
 }
 
 #[test]
 fn a_full_queue_drops_and_counts() {
     let _turn = turn();
     let Some(network) = network(Path::Segments) else { return };
-    let rate = Rate {
-        bits_per_second: 100_000_000,
-        burst_bytes: 0,
-    };
-    let impairments = Impairments {
-        rate: Some(rate),
-        queue: QueueLimit::Packets(100),
-        ..Default::default()
-    };
+    let rate = Rate { bits_per_second: 100_000_000, burst_bytes: 0 };
+    let impairments = Impairments { rate: Some(rate), queue: QueueLimit::Packets(100), ..Default::default() };
     let (arrivals, report) = send(&network, network.b.v4, &impairments, 640, 64, Duration::ZERO);
     let ledger = report.forward.ledger;
     assert!(ledger.queue_dropped > 0, "{ledger:?}");
@@ -272,19 +214,12 @@ fn packets_take_the_delay_and_hardly_longer() {
     let _turn = turn();
     let Some(network) = network(Path::Segments) else { return };
     let delay = Duration::from_micros(5037);
-    let impairments = Impairments {
-        delay,
-        ..Default::default()
-    };
+    let impairments = Impairments { delay, ..Default::default() };
     let (arrivals, report) = send(&network, network.b.v4, &impairments, 400, 1, Duration::from_micros(900));
     assert_eq!(arrivals.len(), 400);
     let lateness = &report.forward.lateness;
     assert_eq!(lateness.len(), report.forward.ledger.frames_delivered);
-    assert!(
-        lateness.value_at_quantile(0.5) < 1_000_000,
-        "median lateness {} ns",
-        lateness.value_at_quantile(0.5)
-    );
+    assert!(lateness.value_at_quantile(0.5) < 1_000_000, "median lateness {} ns", lateness.value_at_quantile(0.5));
 }
 
 #[test]
@@ -294,18 +229,8 @@ fn variation_reorders_only_where_it_may() {
     for (order, expect_sorted) in [(Order::Keep, true), (Order::Reorder, false)] {
         let distribution = Distribution::Uniform(Duration::from_millis(5));
         let variation = Some(Variation { distribution, order });
-        let impairments = Impairments {
-            variation,
-            ..Default::default()
-        };
-        let (arrivals, _) = send(
-            &network,
-            network.b.v4,
-            &impairments,
-            2000,
-            20,
-            Duration::from_micros(200),
-        );
+        let impairments = Impairments { variation, ..Default::default() };
+        let (arrivals, _) = send(&network, network.b.v4, &impairments, 2000, 20, Duration::from_micros(200));
         assert_eq!(sorted_numbers(&arrivals), (0..2000).collect::<Vec<_>>());
         assert_eq!(arrivals.is_sorted_by_key(|a| a.0), expect_sorted, "{order:?}");
     }

@@ -1,5 +1,6 @@
-//! What the kernel counted: of a socket, of a network namespace, of a CPU's receive path.
+//! What the kernel counted: of a socket, of a network namespace, of an interface, of a CPU's receive path.
 
+mod interfaces;
 mod snmp;
 mod softnet;
 
@@ -7,6 +8,7 @@ use std::fmt;
 use std::fs;
 use std::os::fd::AsFd;
 
+pub use interfaces::{InterfaceCounters, Interfaces};
 pub use snmp::Snmp;
 pub use softnet::{Softnet, softnet};
 

@@ -121,7 +121,7 @@ impl<'a> Prepared<'a> {
 
     /// Sends for the window, drains, and reads the counters. Traffic starts after `delay`, so that cells that run side
     /// by side do not send in step.
-    pub fn run(mut self, delay: Duration) -> Result<Measured> {
+    pub fn run(self, delay: Duration) -> Result<Measured> {
         let stop = &self.bench.stop;
         let mut wait = [PollFd::new(std::os::fd::AsFd::as_fd(stop), PollFlags::POLLIN)];
         clock::wait(&mut wait, Some(clock::now() + clock::nanos(delay)));
@@ -152,9 +152,9 @@ impl<'a> Prepared<'a> {
 }
 
 /// How long what is under way when the traffic has ended may still take: the path's delay, variation included, and
-/// a little.
+/// what a busy machine needs.
 fn patience(topology: &Topology) -> Duration {
-    Duration::from_millis(500) + Duration::from_secs_f64(4.0 * topology.latency_ms() / 1e3)
+    Duration::from_secs(1) + Duration::from_secs_f64(4.0 * topology.latency_ms() / 1e3)
 }
 
 fn sender_settings(scenario: &Scenario, to: std::net::SocketAddr, session: u16) -> SenderSettings {

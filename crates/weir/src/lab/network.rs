@@ -15,7 +15,8 @@ use ipnet::IpNet;
 use weir_emulator::datapath::{self, Emulator, LinkId, LinkPorts, Port};
 use weir_emulator::ledger::LinkReport;
 use weir_emulator::model::{Direction, Key, Way};
-use weir_kernel::links::{BridgeSettings, Index, LinkStatistics, MacAddress, Netlink, VethEnd};
+use weir_kernel::counters::{InterfaceCounters, Interfaces};
+use weir_kernel::links::{BridgeSettings, Index, MacAddress, Netlink, VethEnd};
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::namespaces::process::Program;
 use weir_kernel::offloads::{Offload, Offloads};
@@ -34,6 +35,7 @@ pub struct Network<'a> {
 struct Site {
     ns: NetNs,
     netlink: Netlink,
+    interfaces: Interfaces,
 }
 
 /// A link's traces in the kernel.
@@ -51,9 +53,9 @@ pub struct LinkReading {
     /// The emulator's account.
     pub emulator: LinkReport,
     /// Per end: the node's interface.
-    pub nodes: [LinkStatistics; 2],
+    pub nodes: [InterfaceCounters; 2],
     /// Per end: the emulator's interface.
-    pub air: [LinkStatistics; 2],
+    pub air: [InterfaceCounters; 2],
 }
 
 impl<'a> Network<'a> {
@@ -111,37 +113,40 @@ impl<'a> Network<'a> {
     }
 
     /// Reads every link once nothing moves any more: no packet in flight, and the interfaces' counters agree with the
-    /// emulator's, or have not changed for a while. To be called when the traffic has ended.
-    pub fn settled(&mut self, patience: Duration) -> Result<Vec<LinkReading>> {
-        let deadline = Instant::now() + patience;
+    /// emulator's, or have not changed for as long as `patience`. To be called when the traffic has ended.
+    pub fn settled(&self, patience: Duration) -> Result<Vec<LinkReading>> {
+        let (mut last, mut since) = (Vec::new(), Instant::now());
         loop {
             let readings = self.read()?;
-            if readings.iter().all(LinkReading::is_settled) || Instant::now() >= deadline {
+            let joints: Vec<Joint> = readings.iter().flat_map(LinkReading::joints).collect();
+            if readings.iter().all(LinkReading::is_settled) {
                 return Ok(readings);
             }
-            // The kernel has no event for "nothing moves"; the wait is bounded by `patience`.
-            std::thread::sleep(Duration::from_millis(5));
+            if joints != last {
+                (last, since) = (joints, Instant::now());
+            } else if since.elapsed() >= patience {
+                return Ok(readings);
+            }
+            // The kernel has no event for "nothing moves".
+            std::thread::sleep(POLL);
         }
     }
 
-    fn read(&mut self) -> Result<Vec<LinkReading>> {
-        let mut readings = Vec::with_capacity(self.links.len());
-        for wire in &self.links {
-            let mut node = |end: usize| -> Result<LinkStatistics> {
-                let (node, name) = &wire.nodes[end];
-                Ok(self.sites[*node].netlink.link(name)?.statistics)
-            };
-            let nodes = [node(0)?, node(1)?];
-            let mut air =
-                |end: usize| -> Result<LinkStatistics> { Ok(self.air.netlink.link(&wire.air[end])?.statistics) };
-            let air = [air(0)?, air(1)?];
-            readings.push(LinkReading {
+    fn read(&self) -> Result<Vec<LinkReading>> {
+        let sites: Vec<_> = self.sites.iter().map(|site| site.interfaces.read()).collect::<Result<_, _>>()?;
+        let air = self.air.interfaces.read()?;
+        let find = |counters: &[InterfaceCounters], name: &str| {
+            counters.iter().find(|interface| interface.name == name).cloned().with_context(|| format!("{name} is gone"))
+        };
+        let read = |wire: &Wire| {
+            let [a, b] = &wire.nodes;
+            Ok(LinkReading {
                 emulator: self.emulator.report(wire.id)?,
-                nodes,
-                air,
-            });
-        }
-        Ok(readings)
+                nodes: [find(&sites[a.0], &a.1)?, find(&sites[b.0], &b.1)?],
+                air: [find(&air, &wire.air[0])?, find(&air, &wire.air[1])?],
+            })
+        };
+        self.links.iter().map(read).collect()
     }
 
     fn add_link(
@@ -291,8 +296,8 @@ impl Drop for Network<'_> {
 impl Site {
     fn create() -> Result<Site> {
         let ns = NetNs::create()?;
-        let netlink = Netlink::open(&ns)?;
-        Ok(Site { ns, netlink })
+        let (netlink, interfaces) = (Netlink::open(&ns)?, Interfaces::open(&ns)?);
+        Ok(Site { ns, netlink, interfaces })
     }
 }
 
@@ -302,13 +307,13 @@ impl LinkReading {
     pub fn joints(&self) -> [Joint; 4] {
         let [forward, backward] = [&self.emulator.forward.ledger, &self.emulator.backward.ledger];
         let [a, b] = &self.nodes;
-        let into = |node: &LinkStatistics, ledger: &weir_emulator::ledger::Ledger| Joint {
-            before: node.tx_packets,
+        let into = |node: &InterfaceCounters, ledger: &weir_emulator::ledger::Ledger| Joint {
+            before: node.sent,
             after: ledger.frames_received + ledger.socket_dropped_frames,
         };
-        let out = |ledger: &weir_emulator::ledger::Ledger, node: &LinkStatistics| Joint {
+        let out = |ledger: &weir_emulator::ledger::Ledger, node: &InterfaceCounters| Joint {
             before: ledger.frames_delivered,
-            after: node.rx_packets,
+            after: node.received,
         };
         [into(a, forward), out(forward, b), into(b, backward), out(backward, a)]
     }
@@ -342,6 +347,9 @@ const LEFT_TO_HARDWARE: [Offload; 4] = [
     Offload::GenericSegmentation,
     Offload::SendChecksum,
 ];
+
+/// How often counters are read while packets may still move.
+const POLL: Duration = Duration::from_millis(20);
 
 /// A host's one interface.
 const HOST_INTERFACE: &str = "eth0";

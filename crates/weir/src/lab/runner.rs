@@ -265,11 +265,11 @@ fn manifest(plan: &Plan, planned_cells: usize) -> Result<Manifest> {
     })
 }
 
-/// Descriptors of the largest cell: a namespace and a netlink socket's two a node, two ports a link, sockets and events.
+/// Descriptors of the largest cell: namespace, netlink socket and counters, four a node, two ports a link, sockets and events.
 fn descriptors(sweep: &Sweep) -> usize {
     let of = |cell: &Cell| {
         let scenario = &cell.scenario;
-        3 * (scenario.hosts.len() + scenario.switches.len() + 1) + 2 * scenario.links.len() + 6
+        4 * (scenario.hosts.len() + scenario.switches.len() + 1) + 2 * scenario.links.len() + 6
     };
     sweep.cells.iter().map(of).max().unwrap_or(0)
 }

@@ -292,7 +292,7 @@ fn stroke(index: usize) -> String {
 }
 
 fn hollow(colour: &str) -> String {
-    format!("fill=\"#ffffff\" fill-opacity=\"0.85\" stroke=\"{colour}\" stroke-width=\"2\"")
+    format!("fill=\"#ffffff\" fill-opacity=\"0.4\" stroke=\"{colour}\" stroke-width=\"2\"")
 }
 
 #[cfg(test)]

@@ -140,7 +140,7 @@ pub struct LedgerEntry {
     pub unit: String,
     /// The count.
     pub count: i64,
-    /// The counter's source, e.g. `emulator` or `IFLA_STATS64 rx_packets`.
+    /// The counter's source, e.g. `emulator` or `SK_MEMINFO_DROPS`.
     pub source: String,
 }
 
@@ -149,7 +149,7 @@ pub struct LedgerEntry {
 pub struct DropList {
     /// `uplink ->` or `uplink <-`.
     pub link: String,
-    /// `udp 10.0.0.2:40000 > 10.0.0.1:65432`.
+    /// By what it is known in every run: `udp 10.0.0.2 > 10.0.0.1:65432`, and `#2` for the second one alike.
     pub flow: String,
     /// Packets of the flow.
     pub packets: u64,

@@ -128,7 +128,14 @@ fn value(cell: Option<&Cell<'_>>, column: &str) -> String {
         return "–".into();
     };
     let mark = if cell.is_some_and(Cell::valid) { "" } else { "*" };
-    format!("{}{mark}", format::value(column, measured.value()))
+    let value = measured.value();
+    // Rates line up by their decimal.
+    let shown = if column == "msgs_per_s" && value < 1e4 {
+        format!("{value:.1}")
+    } else {
+        format::value(column, value)
+    };
+    format!("{shown}{mark}")
 }
 
 /// Breaks a text between words, so that with `indent` before it no line is too long.

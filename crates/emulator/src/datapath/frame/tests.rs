@@ -41,19 +41,13 @@ const PORTS: [u8; 8] = [0x12, 0x34, 0x56, 0x78, 0, 8, 0, 0];
 #[test]
 fn flows_are_told_by_protocol_addresses_and_ports() {
     let packet = ipv4(UDP, 0, &PORTS);
-    let Content::Flow(tuple) = parse(&packet).unwrap().content else {
-        panic!("control")
-    };
+    let Content::Flow(tuple) = parse(&packet).unwrap().content else { panic!("control") };
     assert_eq!(tuple.source.to_string(), "10.0.0.1");
     assert_eq!(tuple.destination.to_string(), "10.0.0.2");
     assert_eq!((tuple.protocol, tuple.ports), (Some(UDP), Some((0x1234, 0x5678))));
     assert_eq!(flow(&ipv6(TCP, &PORTS)), (Some(TCP), Some((0x1234, 0x5678))));
     assert_eq!(flow(&ipv4(1, 0, &PORTS)), (Some(1), None), "ICMP has no ports");
-    assert_eq!(
-        flow(&ipv4(UDP, 0, &PORTS[..3])),
-        (Some(UDP), None),
-        "a link carries broken packets, too"
-    );
+    assert_eq!(flow(&ipv4(UDP, 0, &PORTS[..3])), (Some(UDP), None), "a link carries broken packets, too");
 }
 
 #[test]
@@ -61,15 +55,8 @@ fn fragments_have_no_ports() {
     for offset in [0x2000, 0x2010, 0x0010] {
         assert_eq!(flow(&ipv4(UDP, offset, &PORTS)), (Some(UDP), None));
     }
-    assert_eq!(
-        flow(&ipv4(UDP, 0x4000, &PORTS)).1,
-        Some((0x1234, 0x5678)),
-        "don't fragment"
-    );
-    assert_eq!(
-        flow(&ipv6(44, &[&[UDP, 0, 0, 0, 0, 0, 0, 1], &PORTS[..]].concat())),
-        (Some(UDP), None)
-    );
+    assert_eq!(flow(&ipv4(UDP, 0x4000, &PORTS)).1, Some((0x1234, 0x5678)), "don't fragment");
+    assert_eq!(flow(&ipv6(44, &[&[UDP, 0, 0, 0, 0, 0, 0, 1], &PORTS[..]].concat())), (Some(UDP), None));
 }
 
 #[test]
@@ -78,11 +65,7 @@ fn extension_headers_are_skipped() {
     let packet = ipv6(0, &body);
     assert_eq!(flow(&packet), (Some(UDP), Some((0x1234, 0x5678))));
     assert_eq!(usize::from(parse(&packet).unwrap().layout.transport), IP + 40 + 8 + 16);
-    assert_eq!(
-        flow(&ipv6(0, &[UDP, 200, 0, 0])),
-        (Some(0), None),
-        "longer than the packet"
-    );
+    assert_eq!(flow(&ipv6(0, &[UDP, 200, 0, 0])), (Some(0), None), "longer than the packet");
 }
 
 #[test]
@@ -100,11 +83,7 @@ fn arp_nd_igmp_and_mld_are_control() {
     for buffer in control {
         assert_eq!(parse(&buffer).unwrap().content, Content::Control, "{buffer:x?}");
     }
-    assert_eq!(
-        flow(&ipv6(58, &[128, 0, 0, 0])),
-        (Some(58), None),
-        "an echo request is not"
-    );
+    assert_eq!(flow(&ipv6(58, &[128, 0, 0, 0])), (Some(58), None), "an echo request is not");
 }
 
 #[test]
@@ -118,13 +97,7 @@ fn what_cannot_be_counted_is_malformed() {
     unknown_offload[1] = 3;
     let mut checksum_outside = ipv4(UDP, 0, &PORTS);
     checksum_outside[..VNET].copy_from_slice(
-        &VnetHeader {
-            flags: 1,
-            checksum_start: 34,
-            checksum_offset: 7,
-            ..Default::default()
-        }
-        .to_bytes(),
+        &VnetHeader { flags: 1, checksum_start: 34, checksum_offset: 7, ..Default::default() }.to_bytes(),
     );
     let bad: [&[u8]; 8] = [
         &[],

@@ -92,10 +92,7 @@ impl ReceiveBatch {
 
     /// Takes the slot at `index` and puts a `fresh` one, without other holders, in its place.
     pub(in crate::datapath) fn exchange(&mut self, index: usize, fresh: Slot) -> Slot {
-        debug_assert!(
-            index < self.used,
-            "only a slot that was received into is made ready again"
-        );
+        debug_assert!(index < self.used, "only a slot that was received into is made ready again");
         mem::replace(&mut self.slots[index], fresh)
     }
 
@@ -103,10 +100,7 @@ impl ReceiveBatch {
     fn make_ready(&mut self) {
         for index in 0..self.used {
             let slot = Rc::get_mut(&mut self.slots[index]).map_or(&mut [][..], |slot| &mut slot[self.margin..]);
-            self.iovecs[index] = iovec {
-                iov_base: slot.as_mut_ptr().cast(),
-                iov_len: slot.len(),
-            };
+            self.iovecs[index] = iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() };
             let control = &mut self.control[index].0;
             let header = &mut self.headers[index].msg_hdr;
             header.msg_iov = &raw mut self.iovecs[index];
@@ -136,12 +130,7 @@ pub(in crate::datapath) fn send(socket: BorrowedFd<'_>, frames: &[[IoSlice<'_>; 
     // SAFETY: `headers` has at least `count` elements, each zero but for a pointer to one or two IoSlices that `frames`
     // borrows for longer than the call; they are read as iovecs and borrow bytes that are only read.
     let sent = check(unsafe {
-        libc::sendmmsg(
-            socket.as_raw_fd(),
-            headers.as_mut_ptr(),
-            count as u32,
-            libc::MSG_DONTWAIT as _,
-        )
+        libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT as _)
     })?;
     Ok(sent as usize)
 }
@@ -166,11 +155,7 @@ impl Control {
             Some(c_int::from_ne_bytes(bytes))
         };
         let found = length >= CONTROL && int(8)? == libc::SOL_SOCKET && int(12)? == libc::SCM_TIMESTAMPNS;
-        if found {
-            Some(word(16)? * 1_000_000_000 + word(24)?)
-        } else {
-            None
-        }
+        if found { Some(word(16)? * 1_000_000_000 + word(24)?) } else { None }
     }
 }
 

@@ -43,10 +43,7 @@ pub(in crate::datapath) fn stamp_arrivals(socket: BorrowedFd<'_>) -> io::Result<
 /// tried first, then the one that `net.core.rmem_max` caps.
 pub(in crate::datapath) fn grow_buffers(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<usize> {
     let bytes = c_int::try_from(bytes / 2).unwrap_or(c_int::MAX / 2); // the kernel doubles it
-    for (forced, capped) in [
-        (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
-        (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
-    ] {
+    for (forced, capped) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)] {
         set(socket, libc::SOL_SOCKET, forced, bytes).or_else(|_| set(socket, libc::SOL_SOCKET, capped, bytes))?;
     }
     let granted: c_int = get(socket, libc::SOL_SOCKET, libc::SO_RCVBUF)?;
@@ -86,22 +83,10 @@ fn get<T: Plain>(socket: BorrowedFd<'_>, level: c_int, option: c_int) -> io::Res
     let mut length = size_of::<T>() as socklen_t;
     // SAFETY: pointer and length describe `value`; the kernel writes at most `length` bytes, and any bytes are a
     // value of the Plain type T.
-    check(unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw mut value).cast(),
-            &raw mut length,
-        )
-    })?;
+    check(unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, (&raw mut value).cast(), &raw mut length) })?;
     Ok(value)
 }
 
 pub(super) fn check(result: c_int) -> io::Result<c_int> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
-    }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

@@ -28,10 +28,8 @@ pub(in crate::datapath) fn wait(
     events: &mut [Event],
     timeout: Option<u64>,
 ) -> io::Result<usize> {
-    let timeout = timeout.map(|ns| Timespec {
-        seconds: (ns / 1_000_000_000) as i64,
-        nanoseconds: (ns % 1_000_000_000) as i64,
-    });
+    let timeout =
+        timeout.map(|ns| Timespec { seconds: (ns / 1_000_000_000) as i64, nanoseconds: (ns % 1_000_000_000) as i64 });
     let pointer: *const Timespec = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
     // SAFETY: `events` has the layout of an array of epoll_event (repr(transparent)) and the length passed; the kernel
     // writes whole elements into it. The timeout is null or points to a __kernel_timespec that outlives the call. The
@@ -97,11 +95,7 @@ struct SchedulingAttributes {
 }
 
 fn check_long(result: c_long) -> io::Result<c_long> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
-    }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 #[cfg(test)]

@@ -21,18 +21,11 @@ fn udp(source_port: u16) -> FlowTuple {
 }
 
 fn forward(seed: u64) -> Key {
-    Key {
-        seed,
-        link: 0,
-        direction: Way::Forward,
-    }
+    Key { seed, link: 0, direction: Way::Forward }
 }
 
 fn only_loss(loss: Loss) -> Impairments {
-    Impairments {
-        loss,
-        ..Impairments::default()
-    }
+    Impairments { loss, ..Impairments::default() }
 }
 
 /// The planned drops among the first `packets` of one flow.

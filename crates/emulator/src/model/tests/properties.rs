@@ -208,36 +208,18 @@ fn any_traffic() -> impl Strategy<Value = Vec<Packet>> {
     prop::collection::vec(step, 1..80).prop_map(|steps| {
         let arrive = |now: &mut Nanos, (port, gap, bytes, control)| {
             *now += gap;
-            Some(Packet {
-                port,
-                arrival: *now,
-                bytes,
-                control,
-            })
+            Some(Packet { port, arrival: *now, bytes, control })
         };
         steps.into_iter().scan(0, arrive).collect()
     })
 }
 
 fn any_impairments() -> impl Strategy<Value = Impairments> {
-    let delays = (
-        any_delay(),
-        prop::option::of(any_variation()),
-        prop::option::of(any_reorder()),
-    );
+    let delays = (any_delay(), prop::option::of(any_variation()), prop::option::of(any_reorder()));
     let shaper = (prop::option::of(any_rate()), any_queue());
     (any_loss(), delays, shaper, any_share(), any_share()).prop_map(
         |(loss, (delay, variation, reorder), (rate, queue), duplicate, corrupt)| {
-            let impairments = Impairments {
-                loss,
-                delay,
-                variation,
-                rate,
-                queue,
-                duplicate,
-                corrupt,
-                reorder,
-            };
+            let impairments = Impairments { loss, delay, variation, rate, queue, duplicate, corrupt, reorder };
             assert_eq!(impairments.validate(), Ok(()));
             impairments
         },
@@ -253,21 +235,13 @@ fn any_loss() -> impl Strategy<Value = Loss> {
     prop_oneof![
         Just(Loss::None),
         any_share().prop_map(Loss::Bernoulli),
-        chain.prop_map(|(to_bad, to_good, good, bad)| Loss::GilbertElliott {
-            to_bad,
-            to_good,
-            good,
-            bad
-        }),
+        chain.prop_map(|(to_bad, to_good, good, bad)| Loss::GilbertElliott { to_bad, to_good, good, bad }),
         prop::collection::vec(0..80u64, 0..20).prop_map(Loss::List),
     ]
 }
 
 fn any_delay() -> impl Strategy<Value = Duration> {
-    prop_oneof![
-        Just(Duration::ZERO),
-        (0..200 * MILLISECOND).prop_map(Duration::from_nanos)
-    ]
+    prop_oneof![Just(Duration::ZERO), (0..200 * MILLISECOND).prop_map(Duration::from_nanos)]
 }
 
 fn any_variation() -> impl Strategy<Value = Variation> {
@@ -285,10 +259,8 @@ fn any_reorder() -> impl Strategy<Value = Reorder> {
 }
 
 fn any_rate() -> impl Strategy<Value = Rate> {
-    (10_000..1_000_000_000u64, prop_oneof![Just(0), 0..20_000u64]).prop_map(|(bits_per_second, burst_bytes)| Rate {
-        bits_per_second,
-        burst_bytes,
-    })
+    (10_000..1_000_000_000u64, prop_oneof![Just(0), 0..20_000u64])
+        .prop_map(|(bits_per_second, burst_bytes)| Rate { bits_per_second, burst_bytes })
 }
 
 fn any_queue() -> impl Strategy<Value = QueueLimit> {

@@ -9,44 +9,17 @@ fn drop_lists_by_seed() {
     let models = [
         ("2 %", Loss::Bernoulli(0.02)),
         ("20 %", Loss::Bernoulli(0.2)),
-        (
-            "1 % to bad, 25 % to good",
-            Loss::GilbertElliott {
-                to_bad: 0.01,
-                to_good: 0.25,
-                good: 0.0,
-                bad: 1.0,
-            },
-        ),
-        (
-            "half lost when bad",
-            Loss::GilbertElliott {
-                to_bad: 0.05,
-                to_good: 0.25,
-                good: 0.001,
-                bad: 0.5,
-            },
-        ),
+        ("1 % to bad, 25 % to good", Loss::GilbertElliott { to_bad: 0.01, to_good: 0.25, good: 0.0, bad: 1.0 }),
+        ("half lost when bad", Loss::GilbertElliott { to_bad: 0.05, to_good: 0.25, good: 0.001, bad: 0.5 }),
         ("list", Loss::List(vec![0, 7, 199, 200])),
     ];
     let mut lists = String::new();
     for (name, loss) in &models {
-        for key in [
-            forward(1),
-            forward(2),
-            Key {
-                direction: Way::Backward,
-                ..forward(1)
-            },
-            Key { link: 1, ..forward(1) },
-        ] {
+        for key in
+            [forward(1), forward(2), Key { direction: Way::Backward, ..forward(1) }, Key { link: 1, ..forward(1) }]
+        {
             let Key { seed, link, direction } = key;
-            writeln!(
-                lists,
-                "{name}, seed {seed}, link {link}, {direction:?}: {:?}",
-                drops(loss, key, 200)
-            )
-            .unwrap();
+            writeln!(lists, "{name}, seed {seed}, link {link}, {direction:?}: {:?}", drops(loss, key, 200)).unwrap();
         }
     }
     insta::assert_snapshot!(lists);
@@ -64,21 +37,12 @@ fn loss_by_queue_by_rate() {
     for share in [0.0, 0.05, 0.2] {
         for queue in queues {
             for rate in rates {
-                let rate = rate.map(|(megabits, burst_bytes)| Rate {
-                    bits_per_second: megabits * 1_000_000,
-                    burst_bytes,
-                });
-                let outcome = outcome(&Impairments {
-                    rate,
-                    queue,
-                    ..only_loss(Loss::Bernoulli(share))
-                });
+                let rate =
+                    rate.map(|(megabits, burst_bytes)| Rate { bits_per_second: megabits * 1_000_000, burst_bytes });
+                let outcome = outcome(&Impairments { rate, queue, ..only_loss(Loss::Bernoulli(share)) });
                 let (megabits, burst) = match rate {
                     None => ("-".to_owned(), "-".to_owned()),
-                    Some(rate) => (
-                        (rate.bits_per_second / 1_000_000).to_string(),
-                        rate.burst_bytes.to_string(),
-                    ),
+                    Some(rate) => ((rate.bits_per_second / 1_000_000).to_string(), rate.burst_bytes.to_string()),
                 };
                 let queue = format!("{queue:?}");
                 writeln!(table, "{share:>7} {queue:>17} {megabits:>8} {burst:>8} {outcome}").unwrap();

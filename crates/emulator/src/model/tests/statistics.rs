@@ -27,26 +27,18 @@ fn bernoulli_losses_scatter() {
     for index in drops(&Loss::Bernoulli(share), forward(3), 100_000) {
         blocks[index as usize / 100] += 1.0;
     }
-    let scatter = blocks
-        .iter()
-        .map(|lost: &f64| (lost - 100.0 * share).powi(2) / (100.0 * share * (1.0 - share)))
-        .sum();
+    let scatter =
+        blocks.iter().map(|lost: &f64| (lost - 100.0 * share).powi(2) / (100.0 * share * (1.0 - share))).sum();
     assert_chi_squared(scatter, blocks.len(), "blocks");
 }
 
 #[test]
 fn chain_loses_its_share() {
     let packets = 100_000;
-    for (seed, &(to_bad, to_good, good, bad)) in [(0.01, 0.25, 0.0, 1.0), (0.05, 0.5, 0.001, 0.5), (0.5, 0.6, 0.2, 0.9)]
-        .iter()
-        .enumerate()
+    for (seed, &(to_bad, to_good, good, bad)) in
+        [(0.01, 0.25, 0.0, 1.0), (0.05, 0.5, 0.001, 0.5), (0.5, 0.6, 0.2, 0.9)].iter().enumerate()
     {
-        let loss = Loss::GilbertElliott {
-            to_bad,
-            to_good,
-            good,
-            bad,
-        };
+        let loss = Loss::GilbertElliott { to_bad, to_good, good, bad };
         let lost = drops(&loss, forward(seed as u64), packets).len() as f64;
         let in_bad = to_bad / (to_bad + to_good);
         let share = in_bad * bad + (1.0 - in_bad) * good;
@@ -63,12 +55,7 @@ fn chain_loses_its_share() {
 #[test]
 fn bursts_and_gaps_are_geometric() {
     let (to_bad, to_good) = (0.05, 0.3);
-    let loss = Loss::GilbertElliott {
-        to_bad,
-        to_good,
-        good: 0.0,
-        bad: 1.0,
-    };
+    let loss = Loss::GilbertElliott { to_bad, to_good, good: 0.0, bad: 1.0 };
     let lost = drops(&loss, forward(7), 300_000);
     let (mut bursts, mut gaps) = (Vec::new(), Vec::new());
     let mut burst = 1;
@@ -90,15 +77,8 @@ fn bursts_and_gaps_are_geometric() {
 #[test]
 fn chain_starts_stationary() {
     let (to_bad, to_good) = (0.02, 0.08);
-    let loss = Loss::GilbertElliott {
-        to_bad,
-        to_good,
-        good: 0.0,
-        bad: 1.0,
-    };
-    let first = (0..20_000)
-        .filter(|&seed| drops(&loss, forward(seed), 1) == [0])
-        .count();
+    let loss = Loss::GilbertElliott { to_bad, to_good, good: 0.0, bad: 1.0 };
+    let first = (0..20_000).filter(|&seed| drops(&loss, forward(seed), 1) == [0]).count();
     assert_binomial(first as u64, 20_000, to_bad / (to_bad + to_good), "first packets");
 }
 
@@ -108,13 +88,7 @@ fn sequences_are_independent() {
     let loss = Loss::Bernoulli(0.2);
     let base = indicator(&drops(&loss, forward(1), packets), packets);
     let others = [
-        (
-            "backward",
-            Key {
-                direction: Way::Backward,
-                ..forward(1)
-            },
-        ),
+        ("backward", Key { direction: Way::Backward, ..forward(1) }),
         ("next link", Key { link: 1, ..forward(1) }),
         ("next seed", forward(2)),
         ("distant seed", forward(1 | 1 << 63)),
@@ -133,11 +107,7 @@ fn sequences_are_independent() {
             direction.decide(flow, 0, 100);
         }
     }
-    let flows: Vec<_> = direction
-        .drops()
-        .iter()
-        .map(|flow| indicator(&flow.indexes, packets))
-        .collect();
+    let flows: Vec<_> = direction.drops().iter().map(|flow| indicator(&flow.indexes, packets)).collect();
     for (place, flow) in flows.iter().enumerate() {
         for other in &flows[place + 1..] {
             assert_uncorrelated(flow, other, "flows");
@@ -151,10 +121,7 @@ fn impairments_are_independent_and_hit_their_share() {
     let impairments = Impairments {
         duplicate: 0.5,
         corrupt: 0.2,
-        reorder: Some(Reorder {
-            probability: 0.3,
-            by: Duration::from_millis(5),
-        }),
+        reorder: Some(Reorder { probability: 0.3, by: Duration::from_millis(5) }),
         ..only_loss(Loss::List(vec![]))
     };
     let mut direction = Direction::new(&impairments, forward(1));
@@ -165,10 +132,7 @@ fn impairments_are_independent_and_hit_their_share() {
         let Decision::Pass { release, corrupt, copy } = direction.decide(flow, packet, 100) else {
             panic!("packet {packet} dropped");
         };
-        for (hits, hit) in hits
-            .iter_mut()
-            .zip([copy.is_some(), corrupt.is_some(), release > packet])
-        {
+        for (hits, hit) in hits.iter_mut().zip([copy.is_some(), corrupt.is_some(), release > packet]) {
             hits.push(f64::from(u8::from(hit)));
         }
         if let Some(copy) = copy {
@@ -188,13 +152,7 @@ fn impairments_are_independent_and_hit_their_share() {
 /// Along a sequence and across sequences (of seeds, links, flows), in the high and the low bits.
 #[test]
 fn draws_are_uniform() {
-    let key = |seed, link| {
-        StreamKey::of(Key {
-            seed,
-            link,
-            direction: Way::Forward,
-        })
-    };
+    let key = |seed, link| StreamKey::of(Key { seed, link, direction: Way::Forward });
     let sequences: [(&str, &dyn Fn(u64) -> u64); 5] = [
         ("indexes", &|n| key(0, 0).draw(Purpose::Loss, n)),
         ("high indexes", &|n| key(0, 0).draw(Purpose::Loss, n << 40)),
@@ -208,10 +166,7 @@ fn draws_are_uniform() {
             for n in 0..1 << 16 {
                 bins[(sequence(n) >> shift) as usize & 255] += 1;
             }
-            let statistic = bins
-                .iter()
-                .map(|&count| (f64::from(count) - 256.0).powi(2) / 256.0)
-                .sum();
+            let statistic = bins.iter().map(|&count| (f64::from(count) - 256.0).powi(2) / 256.0).sum();
             assert_chi_squared(statistic, 255, &format!("{name}, bits from {shift}"));
         }
     }
@@ -223,10 +178,7 @@ fn variation_has_its_distribution() {
     let expectations: [(Distribution, Cdf); 4] = [
         (Distribution::Uniform(ms(4)), cdf(Uniform::new(0.0, 4e6).unwrap())),
         (Distribution::Exponential(ms(3)), cdf(Exp::new(1.0 / 3e6).unwrap())),
-        (
-            Distribution::Normal(ms(50), ms(5)),
-            cdf(Normal::new(50e6, 5e6).unwrap()),
-        ),
+        (Distribution::Normal(ms(50), ms(5)), cdf(Normal::new(50e6, 5e6).unwrap())),
         // Cut off: what would be below 0 is 0.
         (Distribution::Normal(ms(1), ms(2)), cdf(Normal::new(1e6, 2e6).unwrap())),
     ];
@@ -239,16 +191,10 @@ fn variation_has_its_distribution() {
         delays.sort_unstable();
         // Kolmogorov and Smirnov's distance, where the distribution is continuous.
         let n = delays.len() as f64;
-        let distance = delays
-            .iter()
-            .enumerate()
-            .filter(|&(_, &delay)| delay > 0)
-            .map(|(below, &delay)| {
-                let expected = expected(delay as f64);
-                (expected - below as f64 / n)
-                    .abs()
-                    .max((expected - (below + 1) as f64 / n).abs())
-            });
+        let distance = delays.iter().enumerate().filter(|&(_, &delay)| delay > 0).map(|(below, &delay)| {
+            let expected = expected(delay as f64);
+            (expected - below as f64 / n).abs().max((expected - (below + 1) as f64 / n).abs())
+        });
         let scaled = distance.fold(0.0, f64::max) * n.sqrt();
         assert!(scaled < 2.23, "{distribution:?}: {scaled}");
     }
@@ -259,25 +205,12 @@ type Cdf = Box<dyn Fn(f64) -> f64>;
 
 /// Additions to the delays of so many packets, and of their copies.
 fn variations(distribution: Distribution, packets: u64) -> [Vec<Nanos>; 2] {
-    let variation = Some(Variation {
-        distribution,
-        order: Order::Reorder,
-    });
-    let mut direction = Direction::new(
-        &Impairments {
-            variation,
-            duplicate: 1.0,
-            ..Impairments::default()
-        },
-        forward(5),
-    );
+    let variation = Some(Variation { distribution, order: Order::Reorder });
+    let mut direction =
+        Direction::new(&Impairments { variation, duplicate: 1.0, ..Impairments::default() }, forward(5));
     let flow = direction.flow(&udp(5000));
     let delays = (0..packets).map(|packet| match direction.decide(flow, packet, 100) {
-        Decision::Pass {
-            release,
-            copy: Some(copy),
-            ..
-        } => (release - packet, copy - packet),
+        Decision::Pass { release, copy: Some(copy), .. } => (release - packet, copy - packet),
         other => panic!("packet {packet}: {other:?}"),
     });
     let (originals, copies) = delays.unzip();
@@ -301,18 +234,12 @@ fn assert_binomial(hits: u64, of: u64, share: f64, what: &str) {
     let binomial = Binomial::new(share, of).unwrap();
     let at_most = binomial.cdf(hits);
     let at_least = hits.checked_sub(1).map_or(1.0, |below| binomial.sf(below));
-    assert!(
-        at_most > TAIL && at_least > TAIL,
-        "{what}: {hits} of {of}, expected {share}"
-    );
+    assert!(at_most > TAIL && at_least > TAIL, "{what}: {hits} of {of}, expected {share}");
 }
 
 fn assert_chi_squared(statistic: f64, freedom: usize, what: &str) {
     let at_least = ChiSquared::new(freedom as f64).unwrap().sf(statistic);
-    assert!(
-        (TAIL..1.0 - TAIL).contains(&at_least),
-        "{what}: {statistic} with {freedom} degrees of freedom"
-    );
+    assert!((TAIL..1.0 - TAIL).contains(&at_least), "{what}: {statistic} with {freedom} degrees of freedom");
 }
 
 /// Lengths from 1, each further step ending with probability `ends`.
