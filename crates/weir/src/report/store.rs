@@ -15,12 +15,13 @@ pub const CELLS: &str = "cells.jsonl";
 
 /// A file of a result directory that could not be read or written.
 #[derive(Debug, thiserror::Error)]
-#[error("{doing} {path}: {source}{hint}", path = path.display())]
+#[error("{doing} {path}: {cause}{hint}", path = path.display())]
 pub struct StoreError {
     doing: &'static str,
     path: PathBuf,
     hint: &'static str,
-    source: io::Error,
+    // Not named `source`: the message says it already.
+    cause: io::Error,
 }
 
 impl StoreError {
@@ -37,14 +38,14 @@ impl StoreError {
             doing,
             path: path.to_owned(),
             hint,
-            source,
+            cause: source,
         }
     }
 
     /// Whether the disk is full.
     pub fn is_full(&self) -> bool {
         matches!(
-            self.source.kind(),
+            self.cause.kind(),
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
         )
     }

@@ -181,6 +181,6 @@ const SHIPPED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/tele
 
 #[test]
 fn the_binomial_test_can_fail() {
-    assert!(is_binomial(100, 1000, 0.1) && is_binomial(75, 1000, 0.1));
-    assert!(!is_binomial(70, 1000, 0.1) && !is_binomial(135, 1000, 0.1));
+    assert!(is_binomial(100, 1000, 0.1) && is_binomial(72, 1000, 0.1));
+    assert!(!is_binomial(65, 1000, 0.1) && !is_binomial(136, 1000, 0.1));
 }

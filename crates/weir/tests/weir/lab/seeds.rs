@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Lab, Run};
 
-/// Planned drops: (link and way, index in it of the flow, packets, indexes), without ports, which the kernel chooses.
+/// Planned drops: (link and way, packets, indexes), without ports, which the kernel chooses.
 fn drops(record: &Value, transport: &str) -> Vec<(String, u64, Vec<u64>)> {
     let lists = record["drops"].as_array().unwrap().iter();
     let own = lists.filter(|list| list["flow"].as_str().unwrap().starts_with(transport));
@@ -23,7 +23,7 @@ fn only(run: &Run) -> Value {
 }
 
 const SHORT: [&str; 5] =
-    ["path.loss=10%", "traffic.interval=1ms", "run.duration=1s", "run.drain=1s", "traffic.transport=udp"];
+    ["path.loss=20%", "traffic.interval=4ms", "run.duration=1s", "run.drain=1s", "traffic.transport=udp"];
 
 #[test]
 fn scheduled_udp_repeats_its_ledger() {
@@ -33,8 +33,8 @@ fn scheduled_udp_repeats_its_ledger() {
         only(&lab.run("telemetry", out, &set).good())
     };
     let (first, again) = (run("first", &["run.seed=7"]), run("again", &["run.seed=7"]));
-    assert_eq!(first["row"]["sent"], 1000);
-    assert_eq!(first["ledger"], again["ledger"]);
+    assert_eq!(first["row"]["sent"], 250);
+    assert!(first["ledger"] == again["ledger"], "{first}\n{again}");
     let lists = drops(&first, "udp");
     assert_eq!(lists, drops(&again, "udp"));
     assert_eq!(lists.len(), 2, "uplink and downlink: {lists:?}");
@@ -54,8 +54,8 @@ fn else_the_shorter_list_begins_the_longer() {
     };
     for transport in ["udp", "tcp"] {
         let key = format!("traffic.transport={transport}");
-        let short = run(&format!("{transport}-short"), &key, "run.duration=500ms");
-        let long = run(&format!("{transport}-long"), &key, "run.duration=1s");
+        let short = run(&format!("{transport}-short"), &key, "run.duration=600ms");
+        let long = run(&format!("{transport}-long"), &key, "run.duration=1500ms");
         let (short, long) = (drops(&short, transport), drops(&long, transport));
         let mut compared = 0;
         for (link, packets, indexes) in &short {
