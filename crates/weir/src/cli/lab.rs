@@ -101,6 +101,7 @@ impl Lab {
                 command,
             }) => {
                 let sweep = usage(document.sweep(&[]))?;
+                usage(shell::check(&sweep, &host))?;
                 let status = shell::enter(&document.scenario, &document.set, &sweep, &host, &command)?;
                 Ok(Outcome::Program(status))
             }

@@ -1,7 +1,10 @@
 //! `weir lab` on networks of its own: as root, and as an ordinary user where the kernel lets one make namespaces.
 
+mod endings;
+mod mistakes;
 mod run;
 mod seeds;
+mod shell;
 mod theft;
 
 use std::fs;
