@@ -30,6 +30,11 @@ impl Clock {
         self.now
     }
 
+    /// The time of the last tick.
+    pub(super) fn now(&self) -> Nanos {
+        self.now
+    }
+
     /// A frame's arrival by its stamp (CLOCK_REALTIME), never after the last tick. Without a stamp: the last tick.
     pub(super) fn arrival(&self, stamp: Option<Nanos>) -> Nanos {
         stamp.map_or(self.now, |stamp| {

@@ -64,6 +64,11 @@ impl Direction {
         }
     }
 
+    /// The time from a packet's arrival to its release is never less than this.
+    pub(super) fn least_delay(&self) -> Nanos {
+        self.model.least_delay()
+    }
+
     /// When there is something to do next.
     pub(super) fn next(&self) -> Option<Nanos> {
         if self.outbox.is_empty() { self.queue.next() } else { Some(self.retry_at) }

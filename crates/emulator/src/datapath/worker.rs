@@ -5,7 +5,6 @@
 //! announced by epoll, releases by an agenda with one entry for each direction that waits.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, mpsc};
@@ -15,12 +14,13 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use nix::sys::eventfd::EventFd;
 
 use super::clock::{self, Clock};
-use super::direction::{Direction, Tools};
+use super::direction::Tools;
 use super::frame::{MAX_HEADERS, VNET};
+use super::links::{Agenda, Link, Links};
 use super::pool::{LARGE, Pool, Slot};
 use super::sys::batch::{MAX_BATCH, ReceiveBatch};
 use super::sys::wait::{self, Event};
-use super::{Error, LinkId, LinkPorts, Path, Port, Settings};
+use super::{Error, LinkId, LinkPorts, Path, Settings};
 use crate::ledger::LinkReport;
 use crate::model::Nanos;
 
@@ -66,24 +66,11 @@ pub(super) struct Worker {
     links: Links,
     /// Directions whose port may have frames.
     ready: Vec<u32>,
-    /// Directions by their next release. Superseded entries stay until their time and are then ignored.
-    agenda: BinaryHeap<Reverse<(Nanos, u32)>>,
+    /// Directions by their next release.
+    releases: Agenda,
+    /// Directions by when to look for frames, as far as epoll does not tell.
+    looks: Agenda,
     commanded: bool,
-}
-
-/// Attached links by number; each has two directions, numbered `2 * slot` and `2 * slot + 1`.
-#[derive(Default)]
-struct Links {
-    slots: Vec<Option<Link>>,
-    by_id: BTreeMap<LinkId, u32>,
-    attached: u64,
-}
-
-struct Link {
-    ports: [Port; 2],
-    directions: [Direction; 2],
-    /// When each direction is on the agenda; `Nanos::MAX`: not at all.
-    scheduled: [Nanos; 2],
 }
 
 impl Worker {
@@ -107,7 +94,8 @@ impl Worker {
             tools,
             links: Links::default(),
             ready: Vec::new(),
-            agenda: BinaryHeap::new(),
+            releases: Agenda::new(),
+            looks: Agenda::new(),
             commanded: false,
         }
     }
@@ -131,12 +119,23 @@ impl Worker {
 
     /// Takes a batch from every port that has frames.
     fn receive(&mut self) {
+        let now = self.clock.tick();
+        while let Some(&Reverse((at, number))) = self.looks.peek()
+            && at <= now
+        {
+            self.looks.pop();
+            let watch = self.links.direction(number).map(|(link, side)| link.watches[side]);
+            if watch.is_some_and(|watch| watch.look_at == Some(at)) {
+                self.ready.push(number);
+            }
+        }
         let mut still_ready = 0;
         for at in 0..self.ready.len() {
             let number = self.ready[at];
             let Some((link, side)) = self.links.direction(number) else {
                 continue;
             };
+            let mut taken = 0;
             let more = match self.tools.inbox.receive(link.ports[side].fd()) {
                 Ok(count) => {
                     self.clock.tick();
@@ -144,6 +143,7 @@ impl Worker {
                         let arrival = self.clock.arrival(self.tools.inbox.message(index).stamp);
                         link.directions[side].accept(index, arrival, &mut self.tools);
                     }
+                    taken = count;
                     count == self.tools.batch
                 }
                 Err(error) => match error.raw_os_error() {
@@ -156,10 +156,12 @@ impl Worker {
                     _ => false,
                 },
             };
-            link.schedule(number, &mut self.agenda);
+            link.schedule(number, &mut self.releases);
             if more {
                 self.ready[still_ready] = number;
                 still_ready += 1;
+            } else {
+                link.watch(number, self.clock.now(), taken, &self.inputs.epoll, &mut self.looks);
             }
         }
         self.ready.truncate(still_ready);
@@ -168,10 +170,10 @@ impl Worker {
     /// Sends a batch of every direction that has something due.
     fn send(&mut self) {
         let now = self.clock.tick();
-        while let Some(&Reverse((at, number))) = self.agenda.peek()
+        while let Some(&Reverse((at, number))) = self.releases.peek()
             && at <= now
         {
-            self.agenda.pop();
+            self.releases.pop();
             let Some((link, side)) = self.links.direction(number) else {
                 continue;
             };
@@ -180,19 +182,17 @@ impl Worker {
             }
             link.scheduled[side] = Nanos::MAX;
             link.directions[side].send(link.ports[1 - side].fd(), &mut self.clock, &mut self.tools);
-            link.schedule(number, &mut self.agenda);
+            link.schedule(number, &mut self.releases);
         }
     }
 
     /// Waits until there is something to do.
     fn wait(&mut self) -> io::Result<()> {
         let now = self.clock.tick();
-        let next = self.agenda.peek().map(|&Reverse((at, _))| at);
-        let sleep = match next {
-            _ if !self.ready.is_empty() => Some(0),
-            Some(at) => Some(at.saturating_sub(self.spin_span).saturating_sub(now)),
-            None => None,
-        };
+        let next = self.releases.peek().map(|&Reverse((at, _))| at);
+        let look = self.looks.peek().map(|&Reverse((at, _))| at);
+        let wake = next.map(|at| at.saturating_sub(self.spin_span)).into_iter().chain(look).min();
+        let sleep = if self.ready.is_empty() { wake.map(|at| at.saturating_sub(now)) } else { Some(0) };
         let mut events = [Event::NONE; 128];
         let count = wait::wait(self.inputs.epoll.0.as_fd(), &mut events, sleep)?;
         for event in &events[..count] {
@@ -227,8 +227,8 @@ impl Worker {
         loop {
             // Whoever asked may have gone meanwhile; then nobody minds that the answer is lost.
             match self.inputs.commands.try_recv() {
-                Ok(Command::Attach(link, reply)) => drop(reply.send(self.attach(*link))),
-                Ok(Command::Report(id, reply)) => drop(reply.send(self.report(id))),
+                Ok(Command::Attach(link, reply)) => drop(reply.send(self.links.attach(&self.inputs.epoll, *link))),
+                Ok(Command::Report(id, reply)) => drop(reply.send(self.links.get(id).map(Link::report))),
                 Ok(Command::Detach(id, reply)) => drop(reply.send(self.detach(id))),
                 Ok(Command::CpuTime(reply)) => drop(reply.send(clock::cpu_time())),
                 Ok(Command::Stop) | Err(mpsc::TryRecvError::Disconnected) => return false,
@@ -237,79 +237,14 @@ impl Worker {
         }
     }
 
-    fn attach(&mut self, link: LinkPorts) -> Result<LinkId, Error> {
-        let slot = self.links.free_slot();
-        for (side, port) in [&link.a, &link.b].into_iter().enumerate() {
-            let event = EpollEvent::new(EpollFlags::EPOLLIN, u64::from(2 * slot) + side as u64);
-            // A port that is not attached closes with its owner, and closing ends the watch.
-            self.inputs
-                .epoll
-                .add(port.fd(), event)
-                .map_err(|error| Error::Attach { link: link.name.clone(), source: error.into() })?;
-        }
-        let directions = [Direction::new(link.forward), Direction::new(link.backward)];
-        let link = Link { ports: [link.a, link.b], directions, scheduled: [Nanos::MAX; 2] };
-        Ok(self.links.put(slot, link))
-    }
-
-    fn report(&mut self, id: LinkId) -> Option<LinkReport> {
-        let slot = *self.links.by_id.get(&id)?;
-        self.links.slots[slot as usize].as_mut().map(Link::report)
-    }
-
     fn detach(&mut self, id: LinkId) -> Option<LinkReport> {
-        let slot = self.links.by_id.remove(&id)?;
-        let mut link = self.links.slots[slot as usize].take()?;
+        let (slot, mut link) = self.links.detach(&self.inputs.epoll, id)?;
         self.ready.retain(|number| number / 2 != slot);
-        for port in &link.ports {
-            let _ = self.inputs.epoll.delete(port.fd());
-        }
         let report = link.report();
         for direction in &mut link.directions {
             direction.clear(&mut self.tools.pool);
         }
         Some(report)
-    }
-}
-
-impl Links {
-    fn direction(&mut self, number: u32) -> Option<(&mut Link, usize)> {
-        let link = self.slots.get_mut(number as usize / 2)?.as_mut()?;
-        Some((link, number as usize % 2))
-    }
-
-    fn free_slot(&self) -> u32 {
-        self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len()) as u32
-    }
-
-    fn put(&mut self, slot: u32, link: Link) -> LinkId {
-        if slot as usize == self.slots.len() {
-            self.slots.push(None);
-        }
-        self.slots[slot as usize] = Some(link);
-        let id = LinkId(self.attached);
-        self.attached += 1;
-        self.by_id.insert(id, slot);
-        id
-    }
-}
-
-impl Link {
-    /// Puts direction `number` on the agenda, if it is not there for an earlier time.
-    fn schedule(&mut self, number: u32, agenda: &mut BinaryHeap<Reverse<(Nanos, u32)>>) {
-        let side = number as usize % 2;
-        if let Some(next) = self.directions[side].next()
-            && next < self.scheduled[side]
-        {
-            self.scheduled[side] = next;
-            agenda.push(Reverse((next, number)));
-        }
-    }
-
-    fn report(&mut self) -> LinkReport {
-        let drops = [0, 1].map(|side| self.ports[side].dropped_frames());
-        let [forward, backward] = [0, 1].map(|side| self.directions[side].report(drops[side]));
-        LinkReport { forward, backward }
     }
 }
 

@@ -40,6 +40,11 @@ impl Delay {
         }
     }
 
+    /// What is always added.
+    pub(super) fn constant(&self) -> Nanos {
+        self.constant
+    }
+
     /// Whether every packet takes the same time.
     pub(super) fn is_constant(&self) -> bool {
         self.variation.is_none() && self.hold.is_never()

@@ -95,6 +95,11 @@ impl Direction {
         Some(self.delay.plain(now))
     }
 
+    /// The time from a packet's arrival to its release is never less than this.
+    pub fn least_delay(&self) -> Nanos {
+        self.delay.constant()
+    }
+
     /// Whether releases, those of copies and control packets included, never decrease. If not, what waits for its
     /// release belongs into a heap instead of a queue.
     pub fn keeps_order(&self) -> bool {

@@ -112,19 +112,18 @@ impl<'a> Network<'a> {
         &self.sites[node].ns
     }
 
-    /// Reads every link once nothing moves any more: no packet in flight, and the interfaces' counters agree with the
-    /// emulator's, or have not changed for as long as `patience`. To be called when the traffic has ended.
+    /// Reads every link once nothing moves any more: the counters have not changed from one look to the next, no packet
+    /// is in flight, and interfaces and emulator agree; or they have not changed for as long as `patience`. To be called
+    /// when the traffic has ended.
     pub fn settled(&self, patience: Duration) -> Result<Vec<LinkReading>> {
         let (mut last, mut since) = (Vec::new(), Instant::now());
         loop {
             let readings = self.read()?;
             let joints: Vec<Joint> = readings.iter().flat_map(LinkReading::joints).collect();
-            if readings.iter().all(LinkReading::is_settled) {
-                return Ok(readings);
-            }
+            let agreed = readings.iter().all(LinkReading::is_settled);
             if joints != last {
                 (last, since) = (joints, Instant::now());
-            } else if since.elapsed() >= patience {
+            } else if agreed || since.elapsed() >= patience {
                 return Ok(readings);
             }
             // The kernel has no event for "nothing moves".

@@ -1,0 +1,147 @@
+//! The links of an emulator thread, and how it watches their ports.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
+
+use super::direction::Direction;
+use super::{Error, LinkId, LinkPorts, Port};
+use crate::ledger::LinkReport;
+use crate::model::Nanos;
+
+/// Directions by a time. Superseded entries stay until then and are to be ignored.
+pub(super) type Agenda = BinaryHeap<Reverse<(Nanos, u32)>>;
+
+/// Attached links; each has two directions, numbered `2 * slot` and `2 * slot + 1`.
+#[derive(Default)]
+pub(super) struct Links {
+    slots: Vec<Option<Link>>,
+    by_id: BTreeMap<LinkId, u32>,
+    attached: u64,
+}
+
+/// A link. Direction 0 takes frames from port 0 and hands them to port 1.
+pub(super) struct Link {
+    pub(super) ports: [Port; 2],
+    pub(super) directions: [Direction; 2],
+    /// When each direction is on the agenda of releases; `Nanos::MAX`: not at all.
+    pub(super) scheduled: [Nanos; 2],
+    pub(super) watches: [Watch; 2],
+}
+
+/// How the thread learns that a port has frames.
+///
+/// Normally epoll tells. But where every packet is delayed by a millisecond anyway, there is no hurry to take it out of
+/// the socket, as the kernel has stamped its arrival: a port with dense traffic is instead looked at several times
+/// within the delay, as network drivers do under load, which saves a wake-up for nearly every packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Watch {
+    /// How often to look; `None`: there is no time for that.
+    interval: Option<Nanos>,
+    /// When epoll last told.
+    told: Nanos,
+    /// When to look next; `None`: epoll tells.
+    pub(super) look_at: Option<Nanos>,
+}
+
+impl Links {
+    /// Adds a link and watches its ports.
+    pub(super) fn attach(&mut self, epoll: &Epoll, link: LinkPorts) -> Result<LinkId, Error> {
+        let slot = self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len());
+        for (side, port) in [&link.a, &link.b].into_iter().enumerate() {
+            // A port that is not attached closes with its owner, and closing ends the watch.
+            epoll
+                .add(port.fd(), told_by_epoll((2 * slot + side) as u32))
+                .map_err(|error| Error::Attach { link: link.name.clone(), source: error.into() })?;
+        }
+        let directions = [Direction::new(link.forward), Direction::new(link.backward)];
+        let ports = [link.a, link.b];
+        let watches = [0, 1].map(|side| Watch::new(directions[side].least_delay(), ports[side].receive_buffer()));
+        let link = Link { ports, directions, scheduled: [Nanos::MAX; 2], watches };
+        if slot == self.slots.len() {
+            self.slots.push(None);
+        }
+        self.slots[slot] = Some(link);
+        let id = LinkId(self.attached);
+        self.attached += 1;
+        self.by_id.insert(id, slot as u32);
+        Ok(id)
+    }
+
+    /// Takes a link out; its directions' numbers may be given to others.
+    pub(super) fn detach(&mut self, epoll: &Epoll, id: LinkId) -> Option<(u32, Link)> {
+        let slot = self.by_id.remove(&id)?;
+        let link = self.slots[slot as usize].take()?;
+        for port in &link.ports {
+            let _ = epoll.delete(port.fd());
+        }
+        Some((slot, link))
+    }
+
+    pub(super) fn get(&mut self, id: LinkId) -> Option<&mut Link> {
+        let slot = *self.by_id.get(&id)?;
+        self.slots[slot as usize].as_mut()
+    }
+
+    /// The link of direction `number`, and which of its directions that is.
+    pub(super) fn direction(&mut self, number: u32) -> Option<(&mut Link, usize)> {
+        let link = self.slots.get_mut(number as usize / 2)?.as_mut()?;
+        Some((link, number as usize % 2))
+    }
+}
+
+impl Link {
+    /// Puts direction `number` on the agenda of releases, if it is not there for an earlier time.
+    pub(super) fn schedule(&mut self, number: u32, agenda: &mut Agenda) {
+        let side = number as usize % 2;
+        if let Some(next) = self.directions[side].next()
+            && next < self.scheduled[side]
+        {
+            self.scheduled[side] = next;
+            agenda.push(Reverse((next, number)));
+        }
+    }
+
+    /// Decides how to learn of further frames, having taken `count` from direction `number` and left none.
+    pub(super) fn watch(&mut self, number: u32, now: Nanos, count: usize, epoll: &Epoll, looks: &mut Agenda) {
+        let side = number as usize % 2;
+        let (port, watch) = (&self.ports[side], &mut self.watches[side]);
+        let Some(interval) = watch.interval else { return };
+        if watch.look_at.is_some() {
+            if count == 0 && epoll.modify(port.fd(), &mut told_by_epoll(number)).is_ok() {
+                watch.look_at = None;
+                return;
+            }
+        } else {
+            let dense = now - watch.told < interval;
+            watch.told = now;
+            if !dense || epoll.modify(port.fd(), &mut EpollEvent::empty()).is_err() {
+                return;
+            }
+        }
+        watch.look_at = Some(now + interval);
+        looks.push(Reverse((now + interval, number)));
+    }
+
+    pub(super) fn report(&mut self) -> LinkReport {
+        let drops = [0, 1].map(|side| self.ports[side].dropped_frames());
+        let [forward, backward] = [0, 1].map(|side| self.directions[side].report(drops[side]));
+        LinkReport { forward, backward }
+    }
+}
+
+impl Watch {
+    fn new(least_delay: Nanos, receive_buffer: usize) -> Self {
+        // Up to 32 Gbit/s of kernel memory must fit into the buffer meanwhile.
+        let interval = (least_delay / 2).min(LONGEST_INTERVAL).min(receive_buffer as Nanos / 4);
+        Self { interval: (interval >= SHORTEST_INTERVAL).then_some(interval), told: 0, look_at: None }
+    }
+}
+
+const SHORTEST_INTERVAL: Nanos = 100_000;
+const LONGEST_INTERVAL: Nanos = 1_000_000;
+
+fn told_by_epoll(number: u32) -> EpollEvent {
+    EpollEvent::new(EpollFlags::EPOLLIN, number.into())
+}
