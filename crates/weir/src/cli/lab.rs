@@ -97,6 +97,7 @@ impl Lab {
             LabCommand::Run(run) => run.run(),
             LabCommand::Shell(Shell { document, host, command }) => {
                 let sweep = usage(document.sweep(&[]))?;
+                usage(shell::check(&sweep, &host))?;
                 let status = shell::enter(&document.scenario, &document.set, &sweep, &host, &command)?;
                 Ok(Outcome::Program(status))
             }

@@ -86,12 +86,13 @@ impl<'a> Network<'a> {
                 .with_context(|| format!("link {}", topology.links[index].name))?;
             network.links.push(link);
         }
+        // A host announces its addresses (MLD): switches that do not forward yet would swallow that.
+        network.wait_until_running()?;
         for (index, node) in topology.nodes.iter().enumerate() {
             if let Kind::Host(addresses) = &node.kind {
                 network.address(topology, index, addresses).with_context(|| format!("host {}", node.name))?;
             }
         }
-        network.wait_until_running()?;
         for (index, node) in topology.nodes.iter().enumerate() {
             for line in &node.setup {
                 network.set_up_host(index, &node.name, line)?;

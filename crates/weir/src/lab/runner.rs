@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use weir_kernel::limits;
 use weir_kernel::namespaces::user;
@@ -46,10 +46,15 @@ impl Plan {
     /// Checks every cell. The result goes to `dir`, or to a new one under `results/`.
     pub fn new(sweep: Sweep, dir: Option<PathBuf>, command: Vec<String>) -> Result<Plan> {
         for cell in &sweep.cells {
-            Topology::new(&cell.scenario).with_context(|| format!("{}, cell {}", cell.scenario.name, cell.name))?;
+            cell.topology()?;
         }
         let name = sweep.scenario().name.clone();
         let dir = dir.unwrap_or_else(|| Path::new("results").join(format!("{name}-{}", compact_time())));
+        ensure!(
+            !dir.join(store::MANIFEST).exists() && !dir.join(store::CELLS).exists(),
+            "{} holds a result already: choose another directory with --out",
+            dir.display()
+        );
         Ok(Plan { sweep, dir, command })
     }
 }
@@ -59,7 +64,7 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     user::obtain_network_privilege()?;
     let stop = Stop::on_signals().context("watch for Ctrl-C")?;
     let queue = Queue::new(&plan.sweep);
-    limits::ensure_file_descriptors((queue.jobs * descriptors(&plan.sweep) + DESCRIPTORS_OF_THE_RUN) as u64)?;
+    ensure_descriptors(&plan.sweep, queue.jobs)?;
 
     let mut manifest = manifest(plan, queue.total)?;
     let store = Store::create(&plan.dir)?;
@@ -244,6 +249,12 @@ fn manifest(plan: &Plan, planned_cells: usize) -> Result<Manifest> {
         published: scenario.published.clone(),
         claims: scenario.claims.clone(),
     })
+}
+
+/// Makes sure that this many cells of a sweep can be up at once.
+pub(super) fn ensure_descriptors(sweep: &Sweep, cells: usize) -> Result<()> {
+    limits::ensure_file_descriptors((cells * descriptors(sweep) + DESCRIPTORS_OF_THE_RUN) as u64)?;
+    Ok(())
 }
 
 /// Descriptors of the largest cell: namespace, netlink socket and counters, four a node, two ports a link, sockets and events.

@@ -22,9 +22,16 @@ use weir_kernel::rendezvous::{self, Answer, Rendezvous, Reply};
 
 use super::cell::Bench;
 use super::network::Network;
+use super::runner;
 use super::sweep::Sweep;
 use super::topology::Topology;
 use crate::service::stop::Stop;
+
+/// Checks the network of a scenario, and that it has this host, before anything is started.
+pub fn check(sweep: &Sweep, host: &str) -> Result<()> {
+    let cell = sweep.cells.first().context("a sweep has a cell")?;
+    cell.topology()?.node(host).map(drop)
+}
 
 /// Runs `command` (or the user's shell) on a host of a scenario's network and returns its exit status.
 ///
@@ -75,6 +82,7 @@ pub fn keep(sweep: &Sweep) -> Result<()> {
 fn serve(sweep: &Sweep, output: &mut impl Write) -> Result<()> {
     let (name, fingerprint) = (rendezvous_name(sweep), format!("{:x}", fingerprint(sweep)));
     user::obtain_network_privilege()?;
+    runner::ensure_descriptors(sweep, 1)?;
     let scenario = sweep.scenario();
     let topology = Topology::new(scenario)?;
     let bench = Bench::start(scenario, Stop::new()?)?;

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use toml::{Table, Value};
 
 use super::scenario::Scenario;
+use super::topology::Topology;
 
 /// A scenario laid out.
 #[derive(Clone, Debug)]
@@ -64,6 +65,13 @@ impl Sweep {
     pub fn scenario(&self) -> &Scenario {
         // No axis is empty, so that there is a combination.
         &self.cells[0].scenario
+    }
+}
+
+impl Cell {
+    /// Its network, checked.
+    pub fn topology(&self) -> Result<Topology> {
+        Topology::new(&self.scenario).with_context(|| format!("{}, cell {}", self.scenario.name, self.name))
     }
 }
 

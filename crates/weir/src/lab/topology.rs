@@ -97,6 +97,11 @@ impl Topology {
         Ok(topology)
     }
 
+    /// Index of the host or switch of this name.
+    pub fn node(&self, name: &str) -> Result<usize> {
+        index_of(&self.nodes, name)
+    }
+
     /// One-way loss of the route, as configured: the hops multiply. An explicit drop list counts as none.
     pub fn loss(&self) -> f64 {
         1.0 - self.along_route().map(|impairments| 1.0 - impairments.loss.mean()).product::<f64>()

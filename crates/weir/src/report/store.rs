@@ -15,12 +15,13 @@ pub const CELLS: &str = "cells.jsonl";
 
 /// A file of a result directory that could not be read or written.
 #[derive(Debug, thiserror::Error)]
-#[error("{doing} {path}: {source}{hint}", path = path.display())]
+#[error("{doing} {path}: {cause}{hint}", path = path.display())]
 pub struct StoreError {
     doing: &'static str,
     path: PathBuf,
     hint: &'static str,
-    source: io::Error,
+    // Not named `source`: the message says it already.
+    cause: io::Error,
 }
 
 impl StoreError {
@@ -28,17 +29,17 @@ impl StoreError {
     pub fn new(doing: &'static str, path: &Path, source: io::Error) -> Self {
         let hint = match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                " (what was measured before is kept; free space, then render again with `weir lab report`)"
+                " (free space, then render what is there with `weir lab report`)"
             }
             io::ErrorKind::PermissionDenied => " (choose another directory with --out)",
             _ => "",
         };
-        Self { doing, path: path.to_owned(), hint, source }
+        Self { doing, path: path.to_owned(), hint, cause: source }
     }
 
     /// Whether the disk is full.
     pub fn is_full(&self) -> bool {
-        matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        matches!(self.cause.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
 }
 

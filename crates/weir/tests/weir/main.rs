@@ -2,4 +2,5 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod lab;
 mod send_recv;

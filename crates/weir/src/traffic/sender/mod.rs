@@ -99,7 +99,9 @@ impl Run<'_> {
         let mut intended = start;
         loop {
             let at = now();
-            if at >= window.end || self.stop.is_set() {
+            // Every scheduled datagram is sent, late ones too: otherwise a rerun could have fewer.
+            let scheduled = self.settings.pacing == Pacing::Schedule && self.settings.transport == Transport::Udp;
+            if (if scheduled { intended } else { at }) >= window.end || self.stop.is_set() {
                 break;
             }
             if at < intended {

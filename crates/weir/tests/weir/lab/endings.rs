@@ -1,0 +1,191 @@
+//! However a run ends, it leaves a result and nothing else.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::{Ended, Lab, Run, weir};
+
+/// Everything that a marked command starts, however far it gets away: its environment tells.
+pub(super) struct Family(String);
+
+impl Family {
+    pub(super) fn new() -> Family {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        Family(format!("WEIR_TEST_FAMILY={}.{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    pub(super) fn mark<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        let (key, value) = self.0.split_once('=').unwrap();
+        command.env(key, value)
+    }
+
+    /// Process directories of members with a word in their command line.
+    pub(super) fn processes(&self, word: &str) -> Vec<PathBuf> {
+        let is_ours = |dir: &PathBuf| {
+            let read = |file| fs::read(dir.join(file)).unwrap_or_default();
+            let has = |bytes: &[u8], wanted: &str| bytes.split(|&byte| byte == 0).any(|part| part == wanted.as_bytes());
+            has(&read("environ"), &self.0) && (word.is_empty() || has(&read("cmdline"), word))
+        };
+        processes().filter(is_ours).collect()
+    }
+
+    /// Network namespaces of members, entered or held, without our own.
+    fn networks(&self) -> BTreeSet<String> {
+        let own = link(Path::new("/proc/self/ns/net"));
+        self.processes("")
+            .iter()
+            .flat_map(|dir| networks(dir))
+            .filter(|network| Some(network) != own.as_ref())
+            .collect()
+    }
+
+    /// Waits until the last member has ended. There is no event for the end of somebody else's process.
+    #[track_caller]
+    pub(super) fn await_end(&self) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let left = self.processes("");
+            if left.is_empty() {
+                return;
+            }
+            let name = |dir: &PathBuf| fs::read_to_string(dir.join("cmdline")).unwrap_or_default().replace('\0', " ");
+            assert!(Instant::now() < deadline, "still there: {:?}", left.iter().map(name).collect::<Vec<_>>());
+            sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Family {
+    /// A test that failed leaves nothing behind either.
+    fn drop(&mut self) {
+        for dir in self.processes("") {
+            if let Some(number) = dir.file_name().and_then(|name| name.to_str()?.parse().ok()) {
+                let _ = kill(Pid::from_raw(number), Signal::SIGKILL);
+            }
+        }
+    }
+}
+
+fn processes() -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
+    entries.filter(|path| path.file_name().is_some_and(|name| name.as_encoded_bytes()[0].is_ascii_digit()))
+}
+
+/// Network namespaces that a process is in or holds a descriptor of.
+fn networks(process: &Path) -> Vec<String> {
+    let descriptors = fs::read_dir(process.join("fd")).into_iter().flatten();
+    let held = descriptors.filter_map(|entry| link(&entry.ok()?.path())).filter(|target| target.starts_with("net:["));
+    held.chain(link(&process.join("ns/net"))).collect()
+}
+
+fn link(path: &Path) -> Option<String> {
+    Some(fs::read_link(path).ok()?.to_str()?.to_owned())
+}
+
+/// What a run must not change: our interfaces, our mounts.
+fn surroundings() -> (BTreeSet<String>, String) {
+    let interfaces = fs::read_to_string("/proc/self/net/dev").unwrap();
+    let names = interfaces.lines().filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned())).collect();
+    (names, fs::read_to_string("/proc/self/mountinfo").unwrap())
+}
+
+#[test]
+fn ctrl_c_leaves_a_valid_partial_result() {
+    let (lab, family) = (Lab::new(), Family::new());
+    let dir = lab.path("result");
+    let set = ["path.loss=0%,10%", "run.duration=60s", "run.jobs=2"];
+    let mut command = lab.command("telemetry", &dir, &set);
+    let child = family.mark(&mut command).spawn().unwrap();
+    await_traffic(&family, 2);
+    // In the middle of the window.
+    sleep(Duration::from_secs(1));
+    let begin = Instant::now();
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    let Ended { status, stdout, stderr } = child.wait_with_output().unwrap().into();
+    assert!(begin.elapsed() < Duration::from_secs(3), "took {:?} to end", begin.elapsed());
+    let run = Run { dir, status, stdout, stderr }.good();
+    assert_eq!(run.manifest()["interrupted"], true);
+    assert!(run.stdout.contains("The run was interrupted: 2 of 4 cells are here."), "{}", run.stdout);
+    let rows = run.rows();
+    assert_eq!(rows.iter().map(|row| row.text("cell")).collect::<Vec<_>>(), ["0%/udp", "0%/tcp"]);
+    for row in &rows {
+        assert!(row.count("sent") > 20 && row.number("duration_s") < 10.0, "{:?}", row.0);
+        assert_eq!((row.count("delivered"), row.count("unexplained")), (row.count("sent"), 0));
+    }
+    assert!(fs::read_to_string(run.dir.join("report.html")).unwrap().contains("interrupted"));
+    family.await_end();
+}
+
+#[test]
+fn kill_9_of_a_run_leaves_nothing() {
+    let (lab, family) = (Lab::new(), Family::new());
+    let before = surroundings();
+    for round in 0..20 {
+        let set = ["path.loss=10%,20%", "run.duration=60s"];
+        let mut command = lab.command("telemetry", &lab.path(&format!("result-{round}")), &set);
+        let mut child = family.mark(&mut command).spawn().unwrap();
+        if round % 2 == 0 {
+            await_traffic(&family, 4);
+        } else {
+            // At points spread over its start.
+            sleep(Duration::from_millis(8 * round));
+        }
+        let networks = family.networks();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        nothing_is_left(&family, &networks, &before, round);
+    }
+}
+
+#[test]
+fn kill_9_of_a_shell_leaves_nothing() {
+    let (lab, family) = (Lab::new(), Family::new());
+    let scenario = lab.telemetry("killed-shell", &[]);
+    let before = surroundings();
+    for round in 0..20 {
+        let script = "trap '' HUP TERM INT; setsid sleep 1000 & (sleep 1000 &); wait";
+        let mut command = weir(&["lab", "shell", &scenario, "sender", "sh", "-c", script]);
+        let mut child = family.mark(&mut command).spawn().unwrap();
+        if round % 2 == 0 {
+            await_that(|| family.processes("1000").len() == 2);
+        } else {
+            sleep(Duration::from_millis(8 * round));
+        }
+        let networks = family.networks();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        nothing_is_left(&family, &networks, &before, round);
+    }
+}
+
+/// A cell has five namespaces or so; its sockets are open when all of them are there.
+fn await_traffic(family: &Family, cells: usize) {
+    await_that(|| family.networks().len() >= 4 * cells);
+}
+
+#[track_caller]
+fn await_that(condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !condition() {
+        assert!(Instant::now() < deadline, "it never came up");
+        sleep(Duration::from_millis(2));
+    }
+}
+
+#[track_caller]
+fn nothing_is_left(family: &Family, networks: &BTreeSet<String>, before: &(BTreeSet<String>, String), round: u64) {
+    family.await_end();
+    for process in processes() {
+        let held = self::networks(&process).into_iter().find(|network| networks.contains(network));
+        assert_eq!(held, None, "round {round}: {} holds it", process.display());
+    }
+    assert_eq!(&surroundings(), before, "round {round}");
+}

@@ -1,0 +1,187 @@
+//! What a user gets wrong is told in one line that says what to do.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use nix::unistd::geteuid;
+
+use super::{Ended, Lab, ended, has, weir};
+
+/// The one line of a command that must fail.
+#[track_caller]
+fn line(ended: &Ended, status: i32) -> &str {
+    assert_eq!(ended.status, Some(status), "{ended:?}");
+    let text = ended.stderr.trim_end();
+    assert!(text.lines().count() == 1 && text.starts_with("weir: "), "{ended:?}");
+    &text["weir: ".len()..]
+}
+
+#[test]
+fn a_mistake_in_a_scenario_is_a_line_and_status_2() {
+    let lab = Lab::new();
+    let cases: [(&str, &str, &str); 8] = [
+        ("[traffic]\nfrom", "[traffic]\nfrmo", "mistake.toml:{line}: unknown key `frmo`, did you mean `from`?"),
+        ("loss = \"0%\"  ", "lose = \"0%\"  ", "unknown key `lose`, did you mean `loss`?"),
+        ("[\"udp\", \"tcp\"]", "[]", "axes: \"traffic.transport\" is empty: give it at least one value, or remove it"),
+        ("to = \"20%\"", "to = \"120%\"", "path.loss: `101%`: a share is between 0% and 100%"),
+        (
+            "to = \"receiver\"",
+            "to = \"reciever\"",
+            "traffic.to: there is no host or switch `reciever` (there are receiver, sender, s1)",
+        ),
+        (
+            "[path]",
+            "[switches.s2]\n[links.third]\nends = [\"s1\", \"s2\"]\n[links.fourth]\nends = [\"s2\", \"s1\"]\n[path]",
+            "closes a loop, and switches run no spanning tree: remove a link of the loop",
+        ),
+        ("payload = \"1000B\"", "payload = \"1000\"", "`1000`: a size needs a unit, e.g. 1000B"),
+        ("[axes]", "[axes", "mistake.toml:{line}: "),
+    ];
+    for (from, to, message) in cases {
+        let scenario = lab.telemetry("mistake", &[(from, to)]);
+        let text = fs::read_to_string(&scenario).unwrap();
+        // Of the last of the lines that were put in.
+        let number = text[..text.find(to).unwrap() + to.len()].lines().count();
+        let message = message.replace("{line}", &number.to_string());
+        let ended = ended(&mut weir(&["lab", "run", &scenario]));
+        let line = line(&ended, 2);
+        assert!(line.contains(&message) && line.contains("mistake"), "{line}");
+        // A shell reads the same document.
+        assert_eq!(super::ended(&mut weir(&["lab", "shell", &scenario, "receiver", "true"])).stderr, ended.stderr);
+    }
+}
+
+#[test]
+fn a_mistake_in_a_flag_is_a_line_and_status_2() {
+    let lab = Lab::new();
+    let missing = lab.path("missing.toml");
+    let missing = missing.to_str().unwrap();
+    let binary = lab.path("binary.toml");
+    fs::write(&binary, [0xff, 0xfe]).unwrap();
+    let cases: [(&[&str], &str); 8] = [
+        (&["telemetri"], "no scenario `telemetri`: there are telemetry, or give the path of a file (./telemetri.toml)"),
+        (&[missing], "missing.toml: no such file"),
+        (&[binary.to_str().unwrap()], "binary.toml: stream did not contain valid UTF-8"),
+        (&["telemetry", "--set", "path.loss=120%"], "path.loss: `120%`: a share is between 0% and 100%"),
+        (&["telemetry", "--set", "path.lsos=5%"], "unknown key `lsos`, did you mean `loss`?"),
+        (&["telemetry", "--set", "path.loss=[]"], "--set path.loss=[]: needs a value"),
+        (&["telemetry", "--set", "links.uplink.loss=5%"], "path.loss and links.uplink.loss are both set"),
+        (&["telemetry", "--set", "tcp.congestion=nonesuch", "--set", "run.duration=1s"], "nonesuch"),
+    ];
+    for (arguments, message) in cases {
+        let mut command = weir(&["lab", "run"]);
+        let ended = ended(command.args(arguments).current_dir(lab.dir.path()));
+        let line = line(&ended, if message == "nonesuch" { 1 } else { 2 });
+        assert!(line.to_lowercase().contains(&message.to_lowercase()), "{line}");
+    }
+    let flag = ended(&mut weir(&["lab", "run", "telemetry", "--set", "path.loss"]));
+    assert!(flag.status == Some(2) && flag.stderr.contains("expected KEY=VALUE"), "{flag:?}");
+}
+
+#[test]
+fn a_result_is_not_overwritten() {
+    let lab = Lab::new();
+    let set = ["path.loss=0%", "traffic.transport=udp", "run.duration=200ms", "run.drain=200ms"];
+    let first = lab.run("telemetry", "result", &set).good();
+    let kept = fs::read(first.dir.join("cells.jsonl")).unwrap();
+    let second = ended(&mut lab.command("telemetry", &first.dir, &set));
+    assert!(line(&second, 2).contains("holds a result already: choose another directory with --out"));
+    assert_eq!(fs::read(first.dir.join("cells.jsonl")).unwrap(), kept);
+    let out = lab.path("file");
+    fs::write(&out, "").unwrap();
+    assert!(line(&ended(&mut lab.command("telemetry", &out, &set)), 1).starts_with("create directory "));
+}
+
+#[test]
+fn too_few_descriptors_are_told_before_the_run() {
+    let lab = Lab::new();
+    for command in ["run telemetry", "shell telemetry receiver true"] {
+        let script = format!("ulimit -n 24; exec {} lab {command}", env!("CARGO_BIN_EXE_weir"));
+        let ended = ended(Command::new("sh").args(["-c", &script]).current_dir(lab.dir.path()));
+        let line = line(&ended, 1);
+        let (needed, rest) = line.split_once(" file descriptors are needed, the limit is 24: raise it with ").unwrap();
+        assert!(rest.starts_with(&format!("`ulimit -n {needed}`")), "{line}");
+        // It is enough, if the machine has as many.
+        if command.starts_with("shell") {
+            let script = script.replace("ulimit -n 24", &format!("ulimit -n {needed}"));
+            assert_eq!(super::ended(Command::new("sh").args(["-c", &script])).stderr, "");
+        }
+    }
+    assert_eq!(fs::read_dir(lab.dir.path()).unwrap().count(), 0, "no result directory is begun");
+}
+
+#[test]
+fn without_permission_the_setting_is_named() {
+    if !has("without_permission_the_setting_is_named", "unshare") {
+        return;
+    }
+    let lab = Lab::new();
+    for command in ["run telemetry", "shell telemetry receiver true"] {
+        let weir = env!("CARGO_BIN_EXE_weir");
+        let script = format!(
+            "echo 0 > /proc/sys/user/max_user_namespaces && \
+             exec setpriv --bounding-set -all --inh-caps -all --ambient-caps -all {weir} lab {command}"
+        );
+        let ended = ended(Command::new("unshare").args(["-Ur", "sh", "-c", &script]).current_dir(lab.dir.path()));
+        assert_eq!(
+            line(&ended, 1),
+            "create a network as an ordinary user: user namespaces are switched off: \
+             run `sudo sysctl -w user.max_user_namespaces=10000`, or run as root"
+        );
+    }
+}
+
+#[test]
+fn an_ordinary_user_can_do_all_this() {
+    let users = fs::read_to_string("/proc/self/uid_map").unwrap();
+    if !geteuid().is_root() || users.split_whitespace().nth(2) == Some("1") {
+        eprintln!("skipped: an_ordinary_user_can_do_all_this: all tests run as one");
+        return;
+    }
+    let lab = Lab::new();
+    let scenario = lab.telemetry("ordinary", &[]);
+    // Where another user gets at it.
+    let weir = lab.path("weir");
+    fs::copy(env!("CARGO_BIN_EXE_weir"), &weir).unwrap();
+    fs::set_permissions(lab.dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let user = |arguments: &[&str]| {
+        let mut command = Command::new(&weir);
+        ended(command.args(arguments).uid(65534).gid(65534).env("PATH", "/usr/bin:/bin").current_dir(lab.dir.path()))
+    };
+    let set = ["--set", "path.loss=0%", "--set", "run.max_stall=10s", "--set", "run.drain=1s", "--duration", "300ms"];
+    let run = user(&[&["lab", "run", &scenario, "--out", "result"], &set[..]].concat());
+    assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{}", run.stdout);
+    let shell = user(&["lab", "shell", &scenario, "sender", "sh", "-c", "uname -n; exit 4"]);
+    assert_eq!((shell.status, &*shell.stdout, &*shell.stderr), (Some(4), "sender\n", ""));
+}
+
+#[test]
+fn a_full_disk_keeps_what_was_measured() {
+    if !has("a_full_disk_keeps_what_was_measured", "unshare") {
+        return;
+    }
+    let lab = Lab::new();
+    let mount = lab.path("small");
+    fs::create_dir(&mount).unwrap();
+    let set = "--set path.loss=0%,1%,2%,3% --set run.max_stall=10s --duration 200ms --set run.drain=200ms";
+    // Room for the manifest and a cell or two. A copy of what is left is made where there is room.
+    let script = format!(
+        "mount -t tmpfs -o size=40k none small && {} lab run telemetry --out small/result --jobs 1 {set}; \
+         status=$?; cp -r small/result kept; exit $status",
+        env!("CARGO_BIN_EXE_weir")
+    );
+    let ended = ended(Command::new("unshare").args(["-Urm", "sh", "-c", &script]).current_dir(lab.dir.path()));
+    let line = line(&ended, 1);
+    assert!(line.contains("append to small/result/cells.jsonl: No space left on device"), "{line}");
+    assert!(line.contains("what was measured so far is kept: ") && line.contains("`weir lab report`"), "{line}");
+    assert_eq!(line.matches("No space").count(), 1, "{line}");
+    // With room again it renders.
+    let kept = lab.path("kept");
+    let report = super::ended(&mut weir(&["lab", "report", kept.to_str().unwrap()]));
+    assert_eq!((report.status, &*report.stderr), (Some(0), ""));
+    let cells = fs::read_to_string(kept.join("cells.jsonl")).unwrap().lines().count();
+    assert_eq!(fs::read_to_string(kept.join("results.csv")).unwrap().lines().count(), 1 + cells);
+    assert!((1..8).contains(&cells), "{cells} cells");
+}

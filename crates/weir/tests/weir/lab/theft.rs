@@ -1,0 +1,48 @@
+//! The ledger finds what is taken behind its back.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::{Lab, has};
+
+#[test]
+fn stolen_datagrams_are_unexplained() {
+    if !has("stolen_datagrams_are_unexplained", "nft") {
+        return;
+    }
+    let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
+    let stolen = i64::from(1 + nanoseconds / 1000 % 40);
+    println!("nft takes {stolen} datagrams");
+
+    let lab = Lab::new();
+    // `numgen inc` counts the datagrams that get to it, from 0: exactly the first ones are dropped.
+    let host = format!(
+        r#"addresses = ["10.0.0.1/24"]
+setup = [
+    "PATH=$PATH:/usr/sbin; nft add table inet thief",
+    "PATH=$PATH:/usr/sbin; nft add chain inet thief input '{{ type filter hook input priority 0; }}'",
+    "PATH=$PATH:/usr/sbin; nft add rule inet thief input udp dport 65432 numgen inc mod 65536 lt {stolen} drop",
+]"#
+    );
+    let scenario = lab.telemetry("theft", &[("addresses = [\"10.0.0.1/24\"]", &host)]);
+    let set =
+        ["path.loss=0%,10%", "traffic.transport=udp", "traffic.interval=2ms", "run.duration=1s", "run.drain=500ms"];
+    let run = lab.run(&scenario, "result", &set);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    for row in run.rows() {
+        let cell = row.text("cell");
+        assert_eq!(row.count("unexplained"), stolen, "{cell}");
+        assert_eq!(row.count("sent"), row.count("delivered") + row.count("planned_drops") + stolen, "{cell}");
+    }
+    assert!(run.stdout.contains("does not close its ledger"), "{}", run.stdout);
+}
+
+#[test]
+fn a_setup_line_that_fails_ends_the_run() {
+    let lab = Lab::new();
+    let host = "addresses = [\"10.0.0.1/24\"]\nsetup = [\"echo no such rule >&2; exit 3\"]";
+    let scenario = lab.telemetry("setup", &[("addresses = [\"10.0.0.1/24\"]", host)]);
+    let run = lab.run(&scenario, "result", &["path.loss=0%", "traffic.transport=udp", "run.duration=1s"]);
+    assert_eq!(run.status, Some(1));
+    let expected = "hosts.receiver.setup: `echo no such rule >&2; exit 3` ended with status 3: no such rule\n";
+    assert!(run.stderr.ends_with(expected) && run.stderr.lines().count() == 1, "{}", run.stderr);
+}
