@@ -93,6 +93,10 @@ impl<'a> Network<'a> {
                 network.address(topology, index, addresses).with_context(|| format!("host {}", node.name))?;
             }
         }
+        // IPv6 addresses, too, come to life in the background.
+        if topology.has_ipv6() {
+            network.wait_until_running()?;
+        }
         for (index, node) in topology.nodes.iter().enumerate() {
             for line in &node.setup {
                 network.set_up_host(index, &node.name, line)?;

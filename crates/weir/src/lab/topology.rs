@@ -138,6 +138,14 @@ impl Topology {
         self.along_route().any(|impairments| impairments.duplicate > 0.0)
     }
 
+    /// Whether a host has an IPv6 address.
+    pub fn has_ipv6(&self) -> bool {
+        self.nodes.iter().any(|node| match &node.kind {
+            Kind::Host(addresses) => addresses.iter().any(|address| matches!(address, IpNet::V6(_))),
+            Kind::Switch => false,
+        })
+    }
+
     /// One line a node or link, for people.
     pub fn describe(&self) -> Vec<String> {
         let nodes = self.nodes.iter().map(|node| match &node.kind {
