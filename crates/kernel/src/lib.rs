@@ -3,7 +3,8 @@
 //! [`namespaces`] makes users, networks and process trees of our own; [`links`] fills a network with interfaces,
 //! addresses and routes over netlink; [`offloads`] switches an interface's segmentation and checksum offloads;
 //! [`counters`] reads what the kernel counted, [`tcp`] asks about one connection; [`rendezvous`] hands descriptors to
-//! other processes of the same user; [`limits`] and [`host`] tell what the machine allows and what it is.
+//! other processes of the same user; [`limits`] and [`host`] tell what the machine allows and what it is, [`scheduling`] who runs
+//! first.
 //!
 //! Everything is synchronous. Nothing here outlives its owner: namespaces are held by descriptors alone, and child
 //! programs live in process trees that the kernel ends with their owner.
@@ -15,6 +16,7 @@ pub mod links;
 pub mod namespaces;
 pub mod offloads;
 pub mod rendezvous;
+pub mod scheduling;
 pub mod tcp;
 
 mod error;

@@ -130,6 +130,14 @@ pub(crate) fn ethtool(socket: BorrowedFd<'_>, interface: &str, payload: &mut [u3
 /// include/uapi/linux/sockios.h
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 
+/// Gives the calling thread, and the threads it starts from then on, the policy SCHED_RR.
+pub(crate) fn set_round_robin(priority: i32) -> Result<(), Errno> {
+    let parameters = libc::sched_param { sched_priority: priority };
+    // SAFETY: 0 names the calling thread; the kernel only reads `parameters`, which outlives the call.
+    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &parameters) };
+    Errno::result(result).map(drop)
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     /// The C library's setuid moves all threads; the system call only its own.

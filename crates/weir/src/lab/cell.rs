@@ -1,12 +1,14 @@
 //! One cell: its network, traffic through it, and what the counters said.
 
 use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::poll::{PollFd, PollFlags};
 use weir_emulator::datapath::{self, Emulator};
 use weir_kernel::counters::{self, Snmp};
+use weir_kernel::scheduling;
 
 use super::heartbeat::{Heartbeat, Window};
 use super::network::{LinkReading, Network};
@@ -29,6 +31,8 @@ pub struct Bench {
     pub heartbeat: Heartbeat,
     /// Ends the run early.
     pub stop: Stop,
+    /// Whether emulator, heartbeat and traffic run as real-time threads.
+    pub realtime: bool,
 }
 
 /// A cell that is about to run.
@@ -68,8 +72,14 @@ impl Bench {
             spin: scenario.run.spin,
             ..datapath::Settings::default()
         };
-        let emulator = Emulator::spawn(settings.clone())?;
-        Ok(Bench { emulator, settings, heartbeat: Heartbeat::start(), stop })
+        // Threads inherit how they are scheduled; the one that asks for it ends here.
+        std::thread::scope(|scope| {
+            joined(scope.spawn(|| {
+                let realtime = scenario.run.realtime && scheduling::become_real_time().is_ok();
+                let emulator = Emulator::spawn(settings.clone())?;
+                Ok(Bench { emulator, settings, heartbeat: Heartbeat::start(), stop, realtime })
+            }))
+        })
     }
 }
 
@@ -112,15 +122,29 @@ impl<'a> Prepared<'a> {
 
         let heartbeat = self.bench.heartbeat.observe();
         let (sender, receiver, exchange) = (self.sender, self.receiver, &*self.exchange);
+        let realtime = self.bench.realtime;
         let (sent, received) = std::thread::scope(|scope| {
-            let receiving = scope.spawn(|| receiver.run(exchange, stop));
-            let sent = sender.run(exchange, stop);
-            (sent, receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            let receiving = scope.spawn(move || scheduled(realtime, || receiver.run(exchange, stop)));
+            let sending = scope.spawn(move || scheduled(realtime, || sender.run(exchange, stop)));
+            (joined(sending), joined(receiving))
         });
         let links = self.network.settled(patience(&self.topology))?;
         let receiver_host = counters::snmp(self.network.namespace(self.topology.receiver))?;
         Ok(Measured { topology: self.topology, sent, received, links, receiver_host, heartbeat })
     }
+}
+
+/// Runs `f` on this thread, a real-time one if so wanted.
+fn scheduled<T>(realtime: bool, f: impl FnOnce() -> T) -> T {
+    if realtime {
+        // What the emulator got, the others get as well; one that does not is late, and says so.
+        let _ = scheduling::become_real_time();
+    }
+    f()
+}
+
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// How long what is under way when the traffic has ended may still take: the path's delay, variation included, and

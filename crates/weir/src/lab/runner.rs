@@ -61,16 +61,17 @@ impl Plan {
 
 /// Runs a plan. To be called while the process has one thread: an ordinary user enters a user namespace first.
 pub fn run(plan: &Plan) -> Result<Summary> {
-    user::obtain_network_privilege()?;
+    let privilege = user::obtain_network_privilege()?;
     let stop = Stop::on_signals().context("watch for Ctrl-C")?;
     let queue = Queue::new(&plan.sweep);
     ensure_descriptors(&plan.sweep, queue.jobs)?;
 
-    let mut manifest = manifest(plan, queue.total)?;
+    let scenario = plan.sweep.scenario();
+    let bench = Bench::start(scenario, stop)?;
+    let mut manifest = manifest(plan, queue.total, environment::facts(&scenario.run, &bench, privilege))?;
     let store = Store::create(&plan.dir)?;
     store.manifest(&manifest)?;
     let started = Instant::now();
-    let bench = Bench::start(plan.sweep.scenario(), stop)?;
     let results = queue.run(&bench, store);
     let interrupted = bench.stop.is_set();
     drop(bench);
@@ -226,7 +227,7 @@ fn keep_what_is_there(error: StoreError) -> anyhow::Error {
     anyhow::Error::new(error).context("the run was stopped, what was measured so far is kept")
 }
 
-fn manifest(plan: &Plan, planned_cells: usize) -> Result<Manifest> {
+fn manifest(plan: &Plan, planned_cells: usize, environment: Vec<(String, String)>) -> Result<Manifest> {
     let scenario = plan.sweep.scenario();
     let topology = Topology::new(scenario)?;
     Ok(Manifest {
@@ -243,7 +244,7 @@ fn manifest(plan: &Plan, planned_cells: usize) -> Result<Manifest> {
         planned_cells,
         interrupted: true,
         axes: plan.sweep.axes.iter().map(|axis| (axis.key.clone(), axis.as_written())).collect(),
-        environment: environment::facts(),
+        environment,
         network: topology.describe(),
         charts: scenario.charts.clone(),
         published: scenario.published.clone(),

@@ -70,6 +70,9 @@ pub struct Run {
     pub seed: u64,
     /// Cells at once.
     pub jobs: Jobs,
+    /// Traffic and emulator run before every ordinary thread of the machine, where the user may have that: for light
+    /// loads whose delays matter. Whoever fills a processor this way starves the kernel's own threads.
+    pub realtime: bool,
     /// Emulator threads busy-wait the last 60 us before a release.
     pub spin: bool,
     /// How the emulator carries frames.
@@ -335,6 +338,7 @@ impl Default for Run {
             repeat: 1,
             seed: 1,
             jobs: Jobs::Count(1),
+            realtime: false,
             spin: false,
             datapath: Datapath::default(),
             max_stall: Span::from_millis(5),
