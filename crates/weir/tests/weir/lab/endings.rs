@@ -40,7 +40,11 @@ impl Family {
     /// Network namespaces of members, entered or held, without our own.
     fn networks(&self) -> BTreeSet<String> {
         let own = link(Path::new("/proc/self/ns/net"));
-        self.processes("").iter().flat_map(|dir| networks(dir)).filter(|network| Some(network) != own.as_ref()).collect()
+        self.processes("")
+            .iter()
+            .flat_map(|dir| networks(dir))
+            .filter(|network| Some(network) != own.as_ref())
+            .collect()
     }
 
     /// Waits until the last member has ended. There is no event for the end of somebody else's process.

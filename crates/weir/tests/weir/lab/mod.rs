@@ -68,7 +68,8 @@ impl Lab {
 
     /// `scenarios/telemetry.toml` under another name, with pieces of its text replaced.
     fn telemetry(&self, name: &str, replaced: &[(&str, &str)]) -> String {
-        let mut text = fs::read_to_string(SHIPPED).unwrap().replace("name = \"telemetry\"", &format!("name = \"{name}\""));
+        let mut text =
+            fs::read_to_string(SHIPPED).unwrap().replace("name = \"telemetry\"", &format!("name = \"{name}\""));
         for (from, to) in replaced {
             assert!(text.contains(from), "the scenario has no {from:?}");
             text = text.replace(from, to);
@@ -114,7 +115,10 @@ impl Run {
     }
 
     fn record(&self, cell: &str) -> Value {
-        self.records().into_iter().find(|record| record["row"]["cell"] == cell).unwrap_or_else(|| panic!("no cell {cell}"))
+        self.records()
+            .into_iter()
+            .find(|record| record["row"]["cell"] == cell)
+            .unwrap_or_else(|| panic!("no cell {cell}"))
     }
 }
 

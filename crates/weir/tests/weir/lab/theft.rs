@@ -24,7 +24,8 @@ setup = [
 ]"#
     );
     let scenario = lab.telemetry("theft", &[("addresses = [\"10.0.0.1/24\"]", &host)]);
-    let set = ["path.loss=0%,10%", "traffic.transport=udp", "traffic.interval=2ms", "run.duration=1s", "run.drain=500ms"];
+    let set =
+        ["path.loss=0%,10%", "traffic.transport=udp", "traffic.interval=2ms", "run.duration=1s", "run.drain=500ms"];
     let run = lab.run(&scenario, "result", &set);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     for row in run.rows() {
