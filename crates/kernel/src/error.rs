@@ -55,10 +55,7 @@ impl Error {
     }
 
     pub(crate) fn answer(operation: impl Into<String>, detail: impl Into<String>) -> Error {
-        Error::Answer {
-            operation: operation.into(),
-            detail: detail.into(),
-        }
+        Error::Answer { operation: operation.into(), detail: detail.into() }
     }
 }
 
@@ -70,20 +67,14 @@ pub(crate) trait During<T> {
 
 impl<T> During<T> for Result<T, Errno> {
     fn during<S: Into<String>>(self, operation: impl FnOnce() -> S) -> Result<T, Error> {
-        self.map_err(|errno| Error::System {
-            operation: operation().into(),
-            errno,
-        })
+        self.map_err(|errno| Error::System { operation: operation().into(), errno })
     }
 }
 
 impl<T> During<T> for Result<T, io::Error> {
     fn during<S: Into<String>>(self, operation: impl FnOnce() -> S) -> Result<T, Error> {
         self.map_err(|error| match error.raw_os_error() {
-            Some(code) => Error::System {
-                operation: operation().into(),
-                errno: Errno::from_raw(code),
-            },
+            Some(code) => Error::System { operation: operation().into(), errno: Errno::from_raw(code) },
             None => Error::answer(operation(), error.to_string()),
         })
     }
@@ -92,10 +83,7 @@ impl<T> During<T> for Result<T, io::Error> {
 fn reason(errno: Errno) -> String {
     let text = errno.desc();
     let mut letters = text.chars();
-    letters
-        .next()
-        .map(|first| first.to_lowercase().chain(letters).collect())
-        .unwrap_or_default()
+    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
 }
 
 fn remedy(errno: Errno) -> &'static str {
@@ -114,17 +102,13 @@ mod tests {
 
     #[test]
     fn one_line_names_operation_reason_and_remedy() {
-        let refused = Err::<(), _>(Errno::EPERM)
-            .during(|| "create veth pair eth0 - p1")
-            .unwrap_err();
+        let refused = Err::<(), _>(Errno::EPERM).during(|| "create veth pair eth0 - p1").unwrap_err();
         assert_eq!(
             refused.to_string(),
             "create veth pair eth0 - p1: operation not permitted \
              (needs CAP_NET_ADMIN: run as root, or where user namespaces are allowed)"
         );
-        let missing = Err::<(), _>(io::Error::from_raw_os_error(libc::ENODEV))
-            .during(|| "set eth0 up")
-            .unwrap_err();
+        let missing = Err::<(), _>(io::Error::from_raw_os_error(libc::ENODEV)).during(|| "set eth0 up").unwrap_err();
         assert_eq!(missing.to_string(), "set eth0 up: no such device");
         assert_eq!(missing.errno(), Some(Errno::ENODEV));
     }

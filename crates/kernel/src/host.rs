@@ -11,46 +11,22 @@ pub fn facts() -> Vec<(String, String)> {
     let facts = [
         ("kernel", kernel()),
         ("cpu", field(&cpu_info, "model name")),
-        (
-            "cpus",
-            std::thread::available_parallelism().ok().map(|count| count.to_string()),
-        ),
-        (
-            "cpu governor",
-            file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        ),
+        ("cpus", std::thread::available_parallelism().ok().map(|count| count.to_string())),
+        ("cpu governor", file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
         ("virtualisation", Some(virtualisation(&cpu_info))),
-        (
-            "clock source",
-            file("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        ),
+        ("clock source", file("/sys/devices/system/clocksource/clocksource0/current_clocksource")),
         ("memory", field(&memory, "MemTotal").and_then(|size| mebibytes(&size))),
-        (
-            "load (1, 5, 15 min)",
-            file("/proc/loadavg").map(|line| first_words(&line, 3)),
-        ),
+        ("load (1, 5, 15 min)", file("/proc/loadavg").map(|line| first_words(&line, 3))),
         ("tcp congestion control", setting("net/ipv4/tcp_congestion_control")),
-        (
-            "tcp congestion controls available",
-            setting("net/ipv4/tcp_available_congestion_control"),
-        ),
-        (
-            "tcp_rmem (bytes)",
-            setting("net/ipv4/tcp_rmem").map(|sizes| first_words(&sizes, 3)),
-        ),
-        (
-            "tcp_wmem (bytes)",
-            setting("net/ipv4/tcp_wmem").map(|sizes| first_words(&sizes, 3)),
-        ),
+        ("tcp congestion controls available", setting("net/ipv4/tcp_available_congestion_control")),
+        ("tcp_rmem (bytes)", setting("net/ipv4/tcp_rmem").map(|sizes| first_words(&sizes, 3))),
+        ("tcp_wmem (bytes)", setting("net/ipv4/tcp_wmem").map(|sizes| first_words(&sizes, 3))),
         ("rmem_default (bytes)", setting("net/core/rmem_default")),
         ("rmem_max (bytes)", setting("net/core/rmem_max")),
         ("wmem_max (bytes)", setting("net/core/wmem_max")),
         ("netdev_max_backlog (packets)", setting("net/core/netdev_max_backlog")),
     ];
-    facts
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-        .collect()
+    facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
 fn kernel() -> Option<String> {
@@ -62,9 +38,7 @@ fn kernel() -> Option<String> {
 /// What the kernel and the firmware say of themselves; more than a guess needs privilege.
 fn virtualisation(cpu_info: &str) -> String {
     let product = file("/sys/class/dmi/id/product_name");
-    let container = ["/.dockerenv", "/run/.containerenv"]
-        .iter()
-        .any(|path| fs::exists(path).unwrap_or(false));
+    let container = ["/.dockerenv", "/run/.containerenv"].iter().any(|path| fs::exists(path).unwrap_or(false));
     let hypervisor = field(cpu_info, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
     let machine = match (hypervisor, product) {
         (true, Some(product)) => format!("virtual machine ({product})"),
@@ -72,11 +46,7 @@ fn virtualisation(cpu_info: &str) -> String {
         (false, Some(product)) => format!("none known ({product})"),
         (false, None) => "none known".into(),
     };
-    if container {
-        format!("{machine}, container")
-    } else {
-        machine
-    }
+    if container { format!("{machine}, container") } else { machine }
 }
 
 /// A line `name : value`.
@@ -124,15 +94,9 @@ mod tests {
 
     #[test]
     fn pieces() {
-        assert_eq!(
-            field("model\t: 6\nmodel name\t: Xeon\n", "model name"),
-            Some("Xeon".into())
-        );
+        assert_eq!(field("model\t: 6\nmodel name\t: Xeon\n", "model name"), Some("Xeon".into()));
         assert_eq!(mebibytes("8388608 kB"), Some("8192 MiB".into()));
         assert_eq!(first_words("4096\t131072\t6291456", 2), "4096 131072");
-        assert_eq!(
-            virtualisation("flags : fpu hypervisor sse\n").split([' ', ',']).next(),
-            Some("virtual")
-        );
+        assert_eq!(virtualisation("flags : fpu hypervisor sse\n").split([' ', ',']).next(), Some("virtual"));
     }
 }

@@ -16,11 +16,7 @@ pub fn ensure_file_descriptors(needed: u64) -> Result<u64, Error> {
     if soft < hard {
         setrlimit(Resource::RLIMIT_NOFILE, hard, hard).during(operation)?;
     }
-    if needed > hard {
-        Err(Error::FileDescriptors { needed, limit: hard })
-    } else {
-        Ok(hard)
-    }
+    if needed > hard { Err(Error::FileDescriptors { needed, limit: hard }) } else { Ok(hard) }
 }
 
 #[cfg(test)]
@@ -36,10 +32,7 @@ mod tests {
 
         let refused = ensure_file_descriptors(hard + 1).unwrap_err().to_string();
         assert!(
-            refused.contains(&format!(
-                "{} file descriptors are needed, the limit is {hard}",
-                hard + 1
-            )),
+            refused.contains(&format!("{} file descriptors are needed, the limit is {hard}", hard + 1)),
             "{refused}"
         );
         assert!(refused.contains(&format!("ulimit -n {}", hard + 1)), "{refused}");

@@ -43,12 +43,9 @@ impl Offload {
     /// Names of the features it stands for (net/ethtool/common.c, netdev_features_strings).
     fn features(self) -> &'static [&'static str] {
         match self {
-            Offload::SendChecksum => &[
-                "tx-checksum-ip-generic",
-                "tx-checksum-ipv4",
-                "tx-checksum-ipv6",
-                "tx-checksum-sctp",
-            ],
+            Offload::SendChecksum => {
+                &["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6", "tx-checksum-sctp"]
+            }
             Offload::TcpSegmentation => &[
                 "tx-tcp-segmentation",
                 "tx-tcp-ecn-segmentation",
@@ -93,10 +90,7 @@ impl Offloads {
         let operation = || "open a socket for ethtool requests";
         let open = || socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None);
         let socket = ns.run(open)?.during(operation)?;
-        Ok(Offloads {
-            socket,
-            names: Vec::new(),
-        })
+        Ok(Offloads { socket, names: Vec::new() })
     }
 
     /// Whether an offload is on: whether any of its features is.
@@ -107,11 +101,7 @@ impl Offloads {
         let operation = || format!("query {offload} of {interface}");
         let features = self.features(interface).during(operation)?;
         let bits = self.bits(offload);
-        Ok(bits.iter().any(|bit| {
-            features
-                .get(bit / 32)
-                .is_some_and(|block| block.active & (1 << (bit % 32)) != 0)
-        }))
+        Ok(bits.iter().any(|bit| features.get(bit / 32).is_some_and(|block| block.active & (1 << (bit % 32)) != 0)))
     }
 
     /// Switches an offload; what the interface does not have is left out.
@@ -142,14 +132,8 @@ impl Offloads {
         sys::ethtool(self.socket.as_fd(), interface, &mut payload).during(operation)?;
 
         let now = self.features(interface).during(operation)?;
-        let done = wanted
-            .iter()
-            .all(|(block, mask)| (now[*block].active & mask != 0) == on);
-        if done {
-            Ok(())
-        } else {
-            Err(Errno::EOPNOTSUPP).during(operation)
-        }
+        let done = wanted.iter().all(|(block, mask)| (now[*block].active & mask != 0) == on);
+        if done { Ok(()) } else { Err(Errno::EOPNOTSUPP).during(operation) }
     }
 
     fn bits(&self, offload: Offload) -> Vec<usize> {
@@ -169,11 +153,7 @@ impl Offloads {
         sys::ethtool(self.socket.as_fd(), interface, &mut payload)?;
         let block = |words: &[u32; 4]| {
             let [available, _requested, active, never_changed] = *words;
-            FeatureBlock {
-                available,
-                active,
-                never_changed,
-            }
+            FeatureBlock { available, active, never_changed }
         };
         Ok(payload[2..].as_chunks().0.iter().map(block).collect())
     }
@@ -185,11 +165,8 @@ impl Offloads {
         sys::ethtool(self.socket.as_fd(), interface, &mut strings)?;
         let count = strings[2] as usize;
         let name = |words: &[u32; STRING_WORDS]| {
-            let bytes: Vec<u8> = words
-                .iter()
-                .flat_map(|word| word.to_ne_bytes())
-                .take_while(|byte| *byte != 0)
-                .collect();
+            let bytes: Vec<u8> =
+                words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
             String::from_utf8_lossy(&bytes).into_owned()
         };
         Ok(strings[3..].as_chunks().0.iter().take(count).map(name).collect())
@@ -216,13 +193,7 @@ mod tests {
     #[test]
     fn offloads_are_switched_one_by_one() {
         let ns = NetNs::create().unwrap();
-        let end = |name| VethEnd {
-            ns: &ns,
-            name,
-            mac: MacAddress::local(1),
-            mtu: 1500,
-            queue_length: 100,
-        };
+        let end = |name| VethEnd { ns: &ns, name, mac: MacAddress::local(1), mtu: 1500, queue_length: 100 };
         Netlink::open(&ns).unwrap().add_veth(&end("a"), &end("b")).unwrap();
         let mut offloads = Offloads::open(&ns).unwrap();
         let mut state = |interface: &str| Offload::ALL.map(|offload| offloads.is_on(interface, offload).unwrap());
@@ -248,33 +219,17 @@ mod tests {
     #[test]
     fn what_cannot_be_switched_says_so() {
         let ns = NetNs::create().unwrap();
-        let end = |name| VethEnd {
-            ns: &ns,
-            name,
-            mac: MacAddress::local(1),
-            mtu: 1500,
-            queue_length: 100,
-        };
+        let end = |name| VethEnd { ns: &ns, name, mac: MacAddress::local(1), mtu: 1500, queue_length: 100 };
         Netlink::open(&ns).unwrap().add_veth(&end("a"), &end("b")).unwrap();
         let mut offloads = Offloads::open(&ns).unwrap();
         // Segmentation needs checksums.
         offloads.set("a", Offload::SendChecksum, false).unwrap();
         let refused = offloads.set("a", Offload::TcpSegmentation, true).unwrap_err();
         assert_eq!(refused.errno(), Some(Errno::EOPNOTSUPP));
-        assert!(
-            refused
-                .to_string()
-                .starts_with("switch tcp-segmentation-offload of a on: "),
-            "{refused}"
-        );
+        assert!(refused.to_string().starts_with("switch tcp-segmentation-offload of a on: "), "{refused}");
         let missing = offloads.is_on("c", Offload::GenericReceive).unwrap_err();
-        assert_eq!(
-            missing.to_string(),
-            "query generic-receive-offload of c: no such device"
-        );
-        let long = offloads
-            .is_on("a-name-that-is-too-long", Offload::GenericReceive)
-            .unwrap_err();
+        assert_eq!(missing.to_string(), "query generic-receive-offload of c: no such device");
+        let long = offloads.is_on("a-name-that-is-too-long", Offload::GenericReceive).unwrap_err();
         assert_eq!(long.errno(), Some(Errno::ENODEV));
     }
 }

@@ -83,22 +83,9 @@ impl Rendezvous {
         listener.set_nonblocking(true).during(operation)?;
         let (stop, stopped) = UnixStream::pair().during(operation)?;
         let clients = Arc::new(Clients::default());
-        let mut server = Server {
-            listener,
-            stopped,
-            leases: Vec::new(),
-            clients: clients.clone(),
-            answer,
-        };
-        let thread = thread::Builder::new()
-            .name("rendezvous".into())
-            .spawn(move || server.run())
-            .during(operation)?;
-        Ok(Rendezvous {
-            clients,
-            stop: Some(stop),
-            thread: Some(thread),
-        })
+        let mut server = Server { listener, stopped, leases: Vec::new(), clients: clients.clone(), answer };
+        let thread = thread::Builder::new().name("rendezvous".into()).spawn(move || server.run()).during(operation)?;
+        Ok(Rendezvous { clients, stop: Some(stop), thread: Some(thread) })
     }
 
     /// How many clients have had an answer and are still there.
@@ -138,19 +125,11 @@ pub fn ask(name: &str, request: &str) -> Result<Option<Reply>, Error> {
         return Err(Error::answer(operation(), "it belongs to another user"));
     }
     connection.set_read_timeout(Some(PATIENCE)).during(operation)?;
-    connection
-        .write_all(format!("{request}\n").as_bytes())
-        .during(operation)?;
+    connection.write_all(format!("{request}\n").as_bytes()).during(operation)?;
     let (text, descriptors) = receive(&mut connection).during(operation)?;
     match text.strip_prefix(REFUSED) {
         Some(reason) => Err(Error::answer(operation(), reason)),
-        None => Ok(Some(Reply {
-            text,
-            descriptors,
-            lease: Lease {
-                _connection: connection,
-            },
-        })),
+        None => Ok(Some(Reply { text, descriptors, lease: Lease { _connection: connection } })),
     }
 }
 
@@ -239,13 +218,7 @@ fn send(mut connection: &UnixStream, text: &str, descriptors: &[OwnedFd]) -> io:
     let control = if numbers.is_empty() { &[][..] } else { &rights };
     let bytes = [text.as_bytes(), &[END]].concat();
     // The descriptors travel with the first bytes.
-    let sent = sendmsg::<()>(
-        connection.as_raw_fd(),
-        &[IoSlice::new(&bytes)],
-        control,
-        MsgFlags::MSG_NOSIGNAL,
-        None,
-    )?;
+    let sent = sendmsg::<()>(connection.as_raw_fd(), &[IoSlice::new(&bytes)], control, MsgFlags::MSG_NOSIGNAL, None)?;
     connection.write_all(&bytes[sent..])
 }
 
@@ -302,10 +275,7 @@ mod tests {
     fn echo(request: &str) -> Result<Answer, Error> {
         let (reader, writer) = nix::unistd::pipe().unwrap();
         File::from(writer).write_all(request.as_bytes()).unwrap();
-        Ok(Answer {
-            text: request.to_uppercase(),
-            descriptors: vec![reader],
-        })
+        Ok(Answer { text: request.to_uppercase(), descriptors: vec![reader] })
     }
 
     #[test]
@@ -318,9 +288,7 @@ mod tests {
         let mut reply = ask(&name, "h1").unwrap().unwrap();
         assert_eq!((reply.text.as_str(), reply.descriptors.len()), ("H1", 1));
         let mut through_pipe = String::new();
-        File::from(reply.descriptors.remove(0))
-            .read_to_string(&mut through_pipe)
-            .unwrap();
+        File::from(reply.descriptors.remove(0)).read_to_string(&mut through_pipe).unwrap();
         assert_eq!(through_pipe, "h1");
         let second = ask(&name, "h2").unwrap().unwrap();
         assert_eq!(server.clients(), 2);
@@ -337,13 +305,8 @@ mod tests {
         let name = name("long");
         let text = "0123456789".repeat(6_000);
         let sent = text.clone();
-        let _server = Rendezvous::offer(&name, move |_| {
-            Ok(Answer {
-                text: sent.clone(),
-                descriptors: Vec::new(),
-            })
-        })
-        .unwrap();
+        let _server =
+            Rendezvous::offer(&name, move |_| Ok(Answer { text: sent.clone(), descriptors: Vec::new() })).unwrap();
         assert_eq!(ask(&name, "all").unwrap().unwrap().text, text);
     }
 
@@ -352,10 +315,7 @@ mod tests {
         let name = name("refusal");
         let server = Rendezvous::offer(&name, |_| Err(Error::answer("find host h9", "there are h1, h2"))).unwrap();
         let refusal = ask(&name, "h9").unwrap_err();
-        assert_eq!(
-            refusal.to_string(),
-            format!("ask {name} for \"h9\": find host h9: there are h1, h2")
-        );
+        assert_eq!(refusal.to_string(), format!("ask {name} for \"h9\": find host h9: there are h1, h2"));
         server.wait_until_unused();
         let taken = Rendezvous::offer(&name, echo).unwrap_err();
         assert_eq!(taken.errno(), Some(Errno::EADDRINUSE));
@@ -368,11 +328,7 @@ mod tests {
         let reply = ask(&name, "h1").unwrap().unwrap();
         // The child is the only one to hold the lease.
         let connection = OwnedFd::from(reply.lease._connection);
-        let mut child = Command::new("sleep")
-            .arg("1000")
-            .stdin(Stdio::from(connection))
-            .spawn()
-            .unwrap();
+        let mut child = Command::new("sleep").arg("1000").stdin(Stdio::from(connection)).spawn().unwrap();
         assert_eq!(server.clients(), 1);
         child.kill().unwrap();
         child.wait().unwrap();

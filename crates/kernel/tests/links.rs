@@ -33,11 +33,8 @@ impl Network {
     fn build_with(link_local: bool) -> Result<Network, Error> {
         let switch_ns = NetNs::create()?;
         let mut switch = Netlink::open(&switch_ns)?;
-        let settings = BridgeSettings {
-            mac: MacAddress::local(100),
-            multicast_snooping: false,
-            ageing: Duration::from_secs(300),
-        };
+        let settings =
+            BridgeSettings { mac: MacAddress::local(100), multicast_snooping: false, ageing: Duration::from_secs(300) };
         let bridge = switch.add_bridge("br0", &settings)?;
         switch.set_no_link_local(bridge)?;
         switch.set_up(bridge)?;
@@ -66,14 +63,7 @@ impl Network {
             }
             netlink.set_loopback_up()?;
             netlink.set_up(index)?;
-            hosts.push(Host {
-                ns,
-                netlink,
-                index,
-                mac,
-                v4,
-                v6,
-            });
+            hosts.push(Host { ns, netlink, index, mac, v4, v6 });
         }
         let peers: Vec<_> = hosts.iter().rev().map(|peer| (peer.v4, peer.v6, peer.mac)).collect();
         for (host, (v4, v6, mac)) in hosts.iter_mut().zip(peers) {
@@ -84,22 +74,12 @@ impl Network {
         }
         switch.wait_until_running("p1")?;
         switch.wait_until_running("p2")?;
-        Ok(Network {
-            hosts,
-            switch,
-            _switch_ns: switch_ns,
-        })
+        Ok(Network { hosts, switch, _switch_ns: switch_ns })
     }
 }
 
 fn end<'a>(ns: &'a NetNs, name: &'a str, mac: MacAddress) -> VethEnd<'a> {
-    VethEnd {
-        ns,
-        name,
-        mac,
-        mtu: 1500,
-        queue_length: 1000,
-    }
+    VethEnd { ns, name, mac, mtu: 1500, queue_length: 1000 }
 }
 
 fn udp(ns: &NetNs, address: SocketAddr) -> UdpSocket {
@@ -114,9 +94,7 @@ fn exchange(network: &Network, from: SocketAddr, to: SocketAddr) {
     let receiver = udp(&network.hosts[1].ns, to);
     sender.send_to(b"at once", receiver.local_addr().unwrap()).unwrap();
     let mut buffer = [0; 16];
-    let (length, source) = receiver
-        .recv_from(&mut buffer)
-        .unwrap_or_else(|error| panic!("{from} to {to}: {error}"));
+    let (length, source) = receiver.recv_from(&mut buffer).unwrap_or_else(|error| panic!("{from} to {to}: {error}"));
     assert_eq!(&buffer[..length], b"at once");
     assert_eq!(source.ip(), from.ip());
 }
@@ -126,19 +104,13 @@ fn two_hosts_and_a_bridge_carry_datagrams_at_once() {
     let start = Instant::now();
     let mut network = Network::build().unwrap();
     let [a, b] = [&network.hosts[0], &network.hosts[1]];
-    let pairs: [(SocketAddr, SocketAddr); 2] = [
-        ((a.v4, 0).into(), (b.v4, 0).into()),
-        ((a.v6, 0).into(), (b.v6, 0).into()),
-    ];
+    let pairs: [(SocketAddr, SocketAddr); 2] =
+        [((a.v4, 0).into(), (b.v4, 0).into()), ((a.v6, 0).into(), (b.v6, 0).into())];
     for (from, to) in pairs {
         exchange(&network, from, to);
     }
     // Duplicate address detection alone would take over a second.
-    assert!(
-        start.elapsed() < Duration::from_millis(900),
-        "took {:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() < Duration::from_millis(900), "took {:?}", start.elapsed());
 
     // One datagram of each kind has come through, and nobody was asked for an Ethernet address: beside the datagrams there
     // are at most MLD reports, 90 bytes each.
@@ -148,11 +120,7 @@ fn two_hosts_and_a_bridge_carry_datagrams_at_once() {
     assert_eq!(statistics.rx_bytes, bytes + 90 * reports);
     let neighbours = network.hosts[0].netlink.neighbours().unwrap();
     let index = network.hosts[0].index;
-    let given: Vec<_> = neighbours
-        .iter()
-        .filter(|n| n.index == index && n.permanent)
-        .map(|n| n.address)
-        .collect();
+    let given: Vec<_> = neighbours.iter().filter(|n| n.index == index && n.permanent).map(|n| n.address).collect();
     let b = &network.hosts[1];
     for address in [IpAddr::V4(b.v4), b.v6.into(), b.mac.link_local().into()] {
         assert!(given.contains(&address), "{address} not in {given:?}");
@@ -163,10 +131,7 @@ fn two_hosts_and_a_bridge_carry_datagrams_at_once() {
 fn an_interface_is_described() {
     let network = &mut Network::build().unwrap();
     let links = network.hosts[0].netlink.links().unwrap();
-    assert_eq!(
-        links.iter().map(|link| link.name.as_str()).collect::<Vec<_>>(),
-        ["lo", "eth0"]
-    );
+    assert_eq!(links.iter().map(|link| link.name.as_str()).collect::<Vec<_>>(), ["lo", "eth0"]);
     let eth0 = &links[1];
     assert_eq!(
         (eth0.mac, eth0.mtu, eth0.up, eth0.carrier, eth0.bridge),
@@ -190,19 +155,11 @@ fn an_interface_is_described() {
 fn refusals_name_the_object() {
     let mut network = Network::build().unwrap();
     let host = &mut network.hosts[0];
-    let again = host
-        .netlink
-        .add_address(host.index, "10.0.0.1/24".parse().unwrap())
-        .unwrap_err();
-    assert_eq!(
-        again.to_string(),
-        format!("add address 10.0.0.1/24 to interface {}: file exists", host.index)
-    );
+    let again = host.netlink.add_address(host.index, "10.0.0.1/24".parse().unwrap()).unwrap_err();
+    assert_eq!(again.to_string(), format!("add address 10.0.0.1/24 to interface {}: file exists", host.index));
     let missing = host.netlink.link("eth7").unwrap_err();
     assert_eq!(missing.to_string(), "find interface eth7: no such device");
-    let unreachable = host
-        .netlink
-        .add_route("0.0.0.0/0".parse().unwrap(), Some([192, 0, 2, 1].into()), host.index);
+    let unreachable = host.netlink.add_route("0.0.0.0/0".parse().unwrap(), Some([192, 0, 2, 1].into()), host.index);
     assert_eq!(unreachable.unwrap_err().errno(), Some(nix::errno::Errno::ENETUNREACH));
     // The socket is still in step after refusals.
     assert_eq!(host.netlink.link("eth0").unwrap().index, host.index);
@@ -221,19 +178,11 @@ fn routes_lead_through_a_gateway() {
     for (address, destination, gateway) in far {
         let b = &mut network.hosts[1];
         let prefix = if address.is_ipv4() { 32 } else { 128 };
-        b.netlink
-            .add_address(b.index, format!("{}/{prefix}", address.ip()).parse().unwrap())
-            .unwrap();
+        b.netlink.add_address(b.index, format!("{}/{prefix}", address.ip()).parse().unwrap()).unwrap();
         b.netlink.wait_until_running("eth0").unwrap();
         let a = &mut network.hosts[0];
-        a.netlink
-            .add_route(destination.parse().unwrap(), Some(gateway), a.index)
-            .unwrap();
-        let from = if address.is_ipv4() {
-            (a.v4, 0).into()
-        } else {
-            (a.v6, 0).into()
-        };
+        a.netlink.add_route(destination.parse().unwrap(), Some(gateway), a.index).unwrap();
+        let from = if address.is_ipv4() { (a.v4, 0).into() } else { (a.v6, 0).into() };
         exchange(&network, from, address);
     }
 }
@@ -243,20 +192,12 @@ fn the_last_hold_on_a_network_takes_its_interfaces_along() {
     let kept = NetNs::create().unwrap();
     let mut netlink = Netlink::open(&kept).unwrap();
     // Listens for changes: the kernel takes a namespace apart in the background.
-    let mut events = kept
-        .run(|| netlink_sys::Socket::new(netlink_sys::protocols::NETLINK_ROUTE))
-        .unwrap()
-        .unwrap();
+    let mut events = kept.run(|| netlink_sys::Socket::new(netlink_sys::protocols::NETLINK_ROUTE)).unwrap().unwrap();
     const RTNLGRP_LINK: u32 = 1;
     events.bind(&netlink_sys::SocketAddr::new(0, RTNLGRP_LINK)).unwrap();
 
     let dropped = NetNs::create().unwrap();
-    netlink
-        .add_veth(
-            &end(&kept, "kept", MacAddress::local(1)),
-            &end(&dropped, "gone", MacAddress::local(2)),
-        )
-        .unwrap();
+    netlink.add_veth(&end(&kept, "kept", MacAddress::local(1)), &end(&dropped, "gone", MacAddress::local(2))).unwrap();
     let second_hold = dropped.try_clone().unwrap();
     drop(dropped);
     assert!(netlink.link("kept").is_ok());
@@ -280,9 +221,7 @@ fn a_hundred_namespaces_stand_at_once() {
         for (host, other, name) in [(0usize, 2usize, "p0"), (2, 0, "p1")] {
             let ns = [&a, &switch, &b][host];
             let mac = |host: usize| MacAddress::local(cell * 10 + host as u32);
-            at[1]
-                .add_veth(&end(ns, "eth0", mac(host)), &end(&switch, name, mac(host + 5)))
-                .unwrap();
+            at[1].add_veth(&end(ns, "eth0", mac(host)), &end(&switch, name, mac(host + 5))).unwrap();
             let port = at[1].link(name).unwrap().index;
             at[1].set_no_link_local(port).unwrap();
             at[1].set_up(port).unwrap();
@@ -296,9 +235,7 @@ fn a_hundred_namespaces_stand_at_once() {
             at[host].set_no_link_local(index).unwrap();
             for (mine, theirs) in address(host).into_iter().zip(address(other)) {
                 let prefix = if mine.is_ipv4() { 24 } else { 64 };
-                at[host]
-                    .add_address(index, ipnet::IpNet::new(mine, prefix).unwrap())
-                    .unwrap();
+                at[host].add_address(index, ipnet::IpNet::new(mine, prefix).unwrap()).unwrap();
                 at[host].add_neighbour(index, theirs, mac(other)).unwrap();
             }
             at[host].set_loopback_up().unwrap();
@@ -312,12 +249,7 @@ fn a_hundred_namespaces_stand_at_once() {
         }
     }
     let elapsed = start.elapsed();
-    println!(
-        "{} namespaces, {} veth pairs, {} addresses up in {elapsed:?}",
-        3 * CELLS,
-        2 * CELLS,
-        4 * CELLS
-    );
+    println!("{} namespaces, {} veth pairs, {} addresses up in {elapsed:?}", 3 * CELLS, 2 * CELLS, 4 * CELLS);
     // Twenty times what it takes on an idle machine; one wait for address detection a host would take longer.
     assert!(elapsed < Duration::from_secs(5), "took {elapsed:?}");
 }

@@ -34,10 +34,7 @@ fn main() {
         // As an ordinary user everything happens inside a user namespace.
         assert_eq!(obtain_network_privilege(), Ok(Privilege::UserNamespace));
     }
-    let filter = env::args()
-        .skip(1)
-        .find(|argument| !argument.starts_with('-'))
-        .unwrap_or_default();
+    let filter = env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
     for (name, test) in TESTS.iter().filter(|(name, _)| name.contains(&filter)) {
         test();
         println!("test {name} ... ok");
@@ -47,10 +44,7 @@ fn main() {
 const TESTS: &[(&str, fn())] = &[
     ("exit_statuses_are_those_of_a_shell", exit_statuses_are_those_of_a_shell),
     ("a_program_sees_its_own_machine", a_program_sees_its_own_machine),
-    (
-        "what_a_program_leaves_behind_ends_with_it",
-        what_a_program_leaves_behind_ends_with_it,
-    ),
+    ("what_a_program_leaves_behind_ends_with_it", what_a_program_leaves_behind_ends_with_it),
     ("waiting_can_time_out", waiting_can_time_out),
     ("dropping_kills", dropping_kills),
     ("kill_9_of_the_owner_leaves_nothing", kill_9_of_the_owner_leaves_nothing),
@@ -66,10 +60,7 @@ fn shell<'a>(ns: &'a NetNs, script: &str) -> Program<'a> {
 }
 
 fn output(ns: &NetNs, script: &str) -> String {
-    let program = shell(ns, script)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    let program = shell(ns, script).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let (status, stdout, stderr) = program.spawn().unwrap().output().unwrap();
     assert_eq!((status, String::from_utf8(stderr).unwrap().as_str()), (0, ""));
     String::from_utf8(stdout).unwrap()
@@ -109,23 +100,14 @@ fn a_program_sees_its_own_machine() {
     assert_eq!(output(&ns, "ls /sys/class/net"), "lo\n");
     assert_eq!(output(&ns, "cd /proc; echo [0-9]*"), "1 2\n");
     assert_eq!(output(&ns, "grep -c . /proc/net/dev"), "3\n");
-    let inode = ns
-        .run(|| fs::metadata("/proc/thread-self/ns/net").unwrap().ino())
-        .unwrap();
+    let inode = ns.run(|| fs::metadata("/proc/thread-self/ns/net").unwrap().ino()).unwrap();
     assert_eq!(output(&ns, "readlink /proc/self/ns/net"), format!("net:[{inode}]\n"));
     // No descriptor of ours leaks, nothing stays blocked or ignored: all as in a program started without us.
     let inherited = "ls /proc/self/fd | wc -l; grep -E 'Sig(Blk|Ign)' /proc/self/status";
-    let plain = Command::new("sh")
-        .args(["-c", inherited])
-        .stdin(Stdio::null())
-        .stderr(Stdio::piped())
-        .output()
-        .unwrap();
+    let plain =
+        Command::new("sh").args(["-c", inherited]).stdin(Stdio::null()).stderr(Stdio::piped()).output().unwrap();
     assert_eq!(output(&ns, inherited), String::from_utf8(plain.stdout).unwrap());
-    let greeting = Program::new(&ns, "h1", "env")
-        .env("GREETING", "hello")
-        .current_dir("/")
-        .stdout(Stdio::piped());
+    let greeting = Program::new(&ns, "h1", "env").env("GREETING", "hello").current_dir("/").stdout(Stdio::piped());
     let (_, stdout, _) = greeting.spawn().unwrap().output().unwrap();
     assert!(String::from_utf8(stdout).unwrap().contains("GREETING=hello\n"));
 }
@@ -148,11 +130,7 @@ fn waiting_can_time_out() {
 
 fn dropping_kills() {
     let ns = NetNs::create().unwrap();
-    let mut sleep = Program::new(&ns, "h1", "sleep")
-        .args(["1000"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut sleep = Program::new(&ns, "h1", "sleep").args(["1000"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut pipe = sleep.take_stdout().unwrap();
     drop(sleep);
     assert_eq!(pipe.read(&mut [0]).unwrap(), 0);
@@ -192,24 +170,9 @@ fn kill_9_of_the_owner_leaves_nothing() {
 fn own_a_program() -> ! {
     let ns = NetNs::create().unwrap();
     let other = NetNs::create().unwrap();
-    let end = |ns, name| VethEnd {
-        ns,
-        name,
-        mac: MacAddress::local(1),
-        mtu: 1500,
-        queue_length: 100,
-    };
-    Netlink::open(&ns)
-        .unwrap()
-        .add_veth(&end(&ns, "eth0"), &end(&other, "eth0"))
-        .unwrap();
-    println!(
-        "{}",
-        File::from(ns.as_fd().try_clone_to_owned().unwrap())
-            .metadata()
-            .unwrap()
-            .ino()
-    );
+    let end = |ns, name| VethEnd { ns, name, mac: MacAddress::local(1), mtu: 1500, queue_length: 100 };
+    Netlink::open(&ns).unwrap().add_veth(&end(&ns, "eth0"), &end(&other, "eth0")).unwrap();
+    println!("{}", File::from(ns.as_fd().try_clone_to_owned().unwrap()).metadata().unwrap().ino());
     let script = "trap '' HUP TERM INT; setsid sleep 1000 & (sleep 1000 &); echo all run; wait";
     let mut program = shell(&ns, script).spawn().unwrap();
     let status = program.wait().unwrap();
@@ -219,10 +182,7 @@ fn own_a_program() -> ! {
 fn processes_in(network: u64) -> Vec<String> {
     let is_inside = |path: &std::path::Path| fs::metadata(path.join("ns/net")).is_ok_and(|ns| ns.ino() == network);
     let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
-    processes
-        .filter(|path| is_inside(path))
-        .map(|path| path.display().to_string())
-        .collect()
+    processes.filter(|path| is_inside(path)).map(|path| path.display().to_string()).collect()
 }
 
 fn an_ordinary_user_needs_no_root() {
@@ -245,13 +205,7 @@ fn be_an_ordinary_user() -> ! {
     let ns = NetNs::create().unwrap();
     let other = NetNs::create().unwrap();
     let mut netlink = Netlink::open(&ns).unwrap();
-    let end = |ns, name| VethEnd {
-        ns,
-        name,
-        mac: MacAddress::local(1),
-        mtu: 1500,
-        queue_length: 100,
-    };
+    let end = |ns, name| VethEnd { ns, name, mac: MacAddress::local(1), mtu: 1500, queue_length: 100 };
     netlink.add_veth(&end(&ns, "eth0"), &end(&other, "eth0")).unwrap();
     netlink.set_loopback_up().unwrap();
     exit_statuses_are_those_of_a_shell();
@@ -277,10 +231,7 @@ fn a_shell_has_job_control() {
         .spawn()
         .unwrap();
     drop(terminal.slave);
-    let mut screen = Screen {
-        master: File::from(terminal.master),
-        seen: String::new(),
-    };
+    let mut screen = Screen { master: File::from(terminal.master), seen: String::new() };
     screen.type_in("echo re''ady\n");
     screen.await_text("ready\r\n");
     screen.type_in("sh -c 'echo run''ning; exec sleep 1000'\n");
@@ -301,10 +252,7 @@ fn a_shell_has_job_control() {
 
 fn run_a_shell() -> ! {
     let ns = NetNs::create().unwrap();
-    let status = Program::new(&ns, "h1", "bash")
-        .args(["--norc", "--noprofile", "--noediting", "-i"])
-        .run()
-        .unwrap();
+    let status = Program::new(&ns, "h1", "bash").args(["--norc", "--noprofile", "--noediting", "-i"]).run().unwrap();
     let ours = tcgetpgrp(io::stdin()).unwrap() == getpgrp();
     println!("shell ended: {status}, terminal is ours: {ours}");
     process::exit(0);
@@ -331,10 +279,7 @@ impl Screen {
             let mut events = [PollFd::new(self.master.as_fd(), PollFlags::POLLIN)];
             let ready = poll(&mut events, PollTimeout::from(20_000u16)).unwrap();
             assert_eq!(ready, 1, "waiting for {text:?} after {:?}", self.seen);
-            let length = self
-                .master
-                .read(&mut bytes)
-                .unwrap_or_else(|error| panic!("{error} after {:?}", self.seen));
+            let length = self.master.read(&mut bytes).unwrap_or_else(|error| panic!("{error} after {:?}", self.seen));
             self.seen.push_str(&String::from_utf8_lossy(&bytes[..length]));
         }
     }

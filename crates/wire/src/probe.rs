@@ -113,11 +113,7 @@ impl Probe {
 
     /// Bytes of this header.
     pub fn header_len(&self) -> usize {
-        if self.extension.is_some() {
-            EXTENDED_LEN
-        } else {
-            BASE_LEN
-        }
+        if self.extension.is_some() { EXTENDED_LEN } else { BASE_LEN }
     }
 
     /// Writes the header to the beginning of `bytes`. `None`, and nothing written, if it does not fit.
@@ -178,11 +174,7 @@ impl<'a> View<'a> {
             EXTENDED_END => length as usize == EXTENDED_LEN,
             _ => (BASE_LEN..EXTENDED_LEN).contains(&(length as usize)),
         };
-        if possible {
-            Ok(view)
-        } else {
-            Err(Foreign::Length(length))
-        }
+        if possible { Ok(view) } else { Err(Foreign::Length(length)) }
     }
 
     /// The header as a value.
@@ -300,11 +292,7 @@ mod tests {
 
     #[test]
     fn the_layout_is_the_documented_one() {
-        let extension = Extension {
-            intended: 0x1112_1314_1516_1718,
-            boot: 0x2122_2324_2526_2728,
-            length: 1000,
-        };
+        let extension = Extension { intended: 0x1112_1314_1516_1718, boot: 0x2122_2324_2526_2728, length: 1000 };
         let probe = Probe {
             kind: Kind::Message,
             session: 0x0102,

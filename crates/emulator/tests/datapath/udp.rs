@@ -13,9 +13,11 @@ use weir_emulator::model::{Impairments, Loss, Order, QueueLimit, Rate, Reorder, 
 use crate::network::{Network, assert_sound, network, settled, turn};
 
 const SIZE: usize = 1000;
+/// Between bursts: an ordinary user's socket buffers hold only a few of them.
+const PAUSE: Duration = Duration::from_millis(1);
 
-/// What arrived: number, whether the contents were right, and when.
-type Arrival = (u32, bool, Instant);
+/// What arrived: number, whether the contents were right, when, and how long after it was handed to the kernel.
+type Arrival = (u32, bool, Instant, Duration);
 
 /// A datagram whose contents follow from its number.
 fn datagram(number: u32) -> [u8; SIZE] {
@@ -50,7 +52,10 @@ fn send(
     if burst > 1 {
         setsockopt(&sender, sockopt::UdpGsoSegment, &(SIZE as i32)).unwrap();
     }
-    setsockopt(&receiver, sockopt::RcvBufForce, &(32 << 20)).unwrap();
+    // As far as allowed.
+    if setsockopt(&receiver, sockopt::RcvBufForce, &(32 << 20)).is_err() {
+        setsockopt(&receiver, sockopt::RcvBuf, &(32 << 20)).unwrap();
+    }
     std::thread::scope(|scope| {
         let received = scope.spawn(|| {
             let mut arrivals = Vec::new();
@@ -59,7 +64,7 @@ fn send(
                 match receiver.recv(&mut bytes) {
                     Ok(length) => {
                         let number = u32::from_be_bytes(bytes[..4].try_into().unwrap());
-                        arrivals.push((number, bytes[..length] == datagram(number), Instant::now()));
+                        arrivals.push((number, bytes[..length] == datagram(number), Instant::now(), Duration::ZERO));
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         let ledger = emulator.report(link).unwrap().forward.ledger;
@@ -72,12 +77,17 @@ fn send(
             }
         });
         let numbers: Vec<u32> = (0..count).collect();
+        let mut sent_at = Vec::new();
         for numbers in numbers.chunks(burst as usize) {
             let bytes: Vec<u8> = numbers.iter().flat_map(|&number| datagram(number)).collect();
+            sent_at.resize(sent_at.len() + numbers.len(), Instant::now());
             assert_eq!(sender.send(&bytes).unwrap(), bytes.len());
             std::thread::sleep(pause);
         }
-        let arrivals = received.join().unwrap();
+        let mut arrivals = received.join().unwrap();
+        for arrival in &mut arrivals {
+            arrival.3 = arrival.2 - sent_at[arrival.0 as usize];
+        }
         let report = settled(&emulator, link, |_| true);
         assert_sound(&report.forward.ledger);
         assert_eq!(report.forward.ledger.received - report.forward.ledger.control, u64::from(count));
@@ -156,7 +166,7 @@ fn a_planned_list_of_losses_is_kept_to_the_letter() {
     let Some(network) = network(Path::Segments) else { return };
     let list = vec![0, 1, 5, 63, 64, 65, 127, 300, 999];
     let impairments = Impairments { loss: Loss::List(list.clone()), ..Default::default() };
-    let (arrivals, report) = send(&network, network.b.v4, &impairments, 1000, 40, Duration::ZERO);
+    let (arrivals, report) = send(&network, network.b.v4, &impairments, 1000, 40, PAUSE);
     let expected: Vec<u32> = (0..1000).filter(|&n| !list.contains(&u64::from(n))).collect();
     assert_eq!(sorted_numbers(&arrivals), expected);
     assert_eq!(report.forward.drops[0].indexes, list);
@@ -172,7 +182,7 @@ fn corrupted_datagrams_fail_their_checksum() {
         for burst in [1, 50] {
             let errors = || network.b.counter(protocol, "InErrors") + network.b.counter(protocol, "NoPorts");
             let before = errors();
-            let (arrivals, report) = send(&network, to, &impairments, 2000, burst, Duration::ZERO);
+            let (arrivals, report) = send(&network, to, &impairments, 2000, burst, PAUSE);
             let corrupted = report.forward.ledger.corrupted;
             assert!(corrupted > 100);
             assert!(arrivals.iter().all(|a| a.1), "a flipped bit went unnoticed");
@@ -189,7 +199,7 @@ fn a_shaped_link_carries_its_rate() {
     let rate = Rate { bits_per_second: 100_000_000, burst_bytes: 0 };
     let queue = QueueLimit::Unlimited;
     let impairments = Impairments { rate: Some(rate), queue, ..Default::default() };
-    let (arrivals, report) = send(&network, network.b.v4, &impairments, 3200, 64, Duration::ZERO);
+    let (arrivals, report) = send(&network, network.b.v4, &impairments, 3200, 64, PAUSE);
     assert_eq!(sorted_numbers(&arrivals), (0..3200).collect::<Vec<_>>());
     let took = arrivals.last().unwrap().2 - arrivals[0].2;
     let nominal = f64::from(3200 * (SIZE as u32 + 28) * 8) / 100e6;
@@ -203,7 +213,7 @@ fn a_full_queue_drops_and_counts() {
     let Some(network) = network(Path::Segments) else { return };
     let rate = Rate { bits_per_second: 100_000_000, burst_bytes: 0 };
     let impairments = Impairments { rate: Some(rate), queue: QueueLimit::Packets(100), ..Default::default() };
-    let (arrivals, report) = send(&network, network.b.v4, &impairments, 640, 64, Duration::ZERO);
+    let (arrivals, report) = send(&network, network.b.v4, &impairments, 640, 64, PAUSE);
     let ledger = report.forward.ledger;
     assert!(ledger.queue_dropped > 0, "{ledger:?}");
     assert_eq!(arrivals.len() as u64 + ledger.queue_dropped, 640);
@@ -217,6 +227,10 @@ fn packets_take_the_delay_and_hardly_longer() {
     let impairments = Impairments { delay, ..Default::default() };
     let (arrivals, report) = send(&network, network.b.v4, &impairments, 400, 1, Duration::from_micros(900));
     assert_eq!(arrivals.len(), 400);
+    let mut took: Vec<Duration> = arrivals.iter().map(|a| a.3).collect();
+    took.sort_unstable();
+    assert!(took[0] >= delay, "{:?} is early", took[0]);
+    assert!(took[200] < delay + Duration::from_millis(1), "median {:?}", took[200]);
     let lateness = &report.forward.lateness;
     assert_eq!(lateness.len(), report.forward.ledger.frames_delivered);
     assert!(lateness.value_at_quantile(0.5) < 1_000_000, "median lateness {} ns", lateness.value_at_quantile(0.5));

@@ -45,17 +45,8 @@ pub struct SocketMemory {
 /// # Errors
 /// If the descriptor is no socket.
 pub fn socket_memory(socket: impl AsFd) -> Result<SocketMemory, Error> {
-    let [
-        receive_used,
-        receive_limit,
-        send_used,
-        send_limit,
-        forward_allocated,
-        send_queued,
-        options,
-        backlog,
-        drops,
-    ] = sys::socket_memory(socket.as_fd()).during(|| "read a socket's memory (SO_MEMINFO)")?;
+    let [receive_used, receive_limit, send_used, send_limit, forward_allocated, send_queued, options, backlog, drops] =
+        sys::socket_memory(socket.as_fd()).during(|| "read a socket's memory (SO_MEMINFO)")?;
     Ok(SocketMemory {
         receive_used,
         receive_limit,
@@ -138,9 +129,6 @@ mod tests {
     fn only_sockets_have_socket_memory() {
         let file = fs::File::open("/dev/null").unwrap();
         let error = socket_memory(&file).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "read a socket's memory (SO_MEMINFO): socket operation on non-socket"
-        );
+        assert_eq!(error.to_string(), "read a socket's memory (SO_MEMINFO): socket operation on non-socket");
     }
 }

@@ -19,9 +19,7 @@ impl Snmp {
     /// All counters as (protocol, name, value), in alphabetic order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str, i64)> {
         self.tables.iter().flat_map(|(protocol, table)| {
-            table
-                .iter()
-                .map(move |(name, value)| (protocol.as_str(), name.as_str(), *value))
+            table.iter().map(move |(name, value)| (protocol.as_str(), name.as_str(), *value))
         })
     }
 
@@ -69,14 +67,9 @@ impl Snmp {
 
     fn add(&mut self, protocol: &str, name: &str, value: &str) {
         // Counters are 64 bits wide and unsigned.
-        let value = value
-            .parse::<i64>()
-            .or_else(|_| value.parse::<u64>().map(u64::cast_signed));
+        let value = value.parse::<i64>().or_else(|_| value.parse::<u64>().map(u64::cast_signed));
         if let Ok(value) = value {
-            self.tables
-                .entry(protocol.into())
-                .or_default()
-                .insert(name.into(), value);
+            self.tables.entry(protocol.into()).or_default().insert(name.into(), value);
         }
     }
 }

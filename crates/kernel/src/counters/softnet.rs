@@ -28,18 +28,11 @@ pub fn softnet() -> Result<Vec<Softnet>, Error> {
 /// A line a CPU, columns in hexadecimal.
 fn parse(text: &str) -> Vec<Softnet> {
     let row = |(place, line): (usize, &str)| {
-        let columns: Vec<u32> = line
-            .split_whitespace()
-            .map(|column| u32::from_str_radix(column, 16).ok())
-            .collect::<Option<_>>()?;
+        let columns: Vec<u32> =
+            line.split_whitespace().map(|column| u32::from_str_radix(column, 16).ok()).collect::<Option<_>>()?;
         let [processed, dropped, squeezed] = *columns.first_chunk()?;
         let cpu = columns.get(CPU).copied().unwrap_or(u32::try_from(place).ok()?);
-        Some(Softnet {
-            cpu,
-            processed,
-            dropped,
-            squeezed,
-        })
+        Some(Softnet { cpu, processed, dropped, squeezed })
     };
     text.lines().enumerate().filter_map(row).collect()
 }
@@ -56,25 +49,9 @@ mod tests {
     #[test]
     fn reads_what_kernels_write() {
         let new = "00002cb4 00000001 0000000a 0 0 0 0 0 0 0 0 0 00000003 0 0\n";
-        assert_eq!(
-            parse(new),
-            [Softnet {
-                cpu: 3,
-                processed: 0x2cb4,
-                dropped: 1,
-                squeezed: 10
-            }]
-        );
+        assert_eq!(parse(new), [Softnet { cpu: 3, processed: 0x2cb4, dropped: 1, squeezed: 10 }]);
         let old = "1 0 0 0 0\n2 0 0 0 0\n";
-        assert_eq!(
-            parse(old)[1],
-            Softnet {
-                cpu: 1,
-                processed: 2,
-                dropped: 0,
-                squeezed: 0
-            }
-        );
+        assert_eq!(parse(old)[1], Softnet { cpu: 1, processed: 2, dropped: 0, squeezed: 0 });
         assert!(!softnet().unwrap().is_empty());
     }
 

@@ -43,9 +43,7 @@ impl Netlink {
         message.attributes = vec![AddressAttribute::Local(ip), AddressAttribute::Address(ip)];
         match ip {
             IpAddr::V4(v4) if address.prefix_len() < 31 => {
-                message
-                    .attributes
-                    .push(AddressAttribute::Broadcast(broadcast(v4, address.prefix_len())));
+                message.attributes.push(AddressAttribute::Broadcast(broadcast(v4, address.prefix_len())));
             }
             IpAddr::V4(_) => {}
             IpAddr::V6(v6) => {
@@ -57,11 +55,7 @@ impl Netlink {
             }
         }
         let operation = || format!("add address {address} to interface {index}");
-        let result = self.socket.change(
-            RouteNetlinkMessage::NewAddress(message),
-            NLM_F_CREATE | NLM_F_EXCL,
-            operation,
-        );
+        let result = self.socket.change(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL, operation);
         without_ipv6(ip, result)
     }
 
@@ -80,17 +74,11 @@ impl Netlink {
             IpAddr::V4(v4) => NeighbourAddress::Inet(v4),
             IpAddr::V6(v6) => NeighbourAddress::Inet6(v6),
         };
-        message.attributes = vec![
-            NeighbourAttribute::Destination(destination),
-            NeighbourAttribute::LinkLayerAddress(mac.0.to_vec()),
-        ];
+        message.attributes =
+            vec![NeighbourAttribute::Destination(destination), NeighbourAttribute::LinkLayerAddress(mac.0.to_vec())];
         let operation = || format!("add neighbour {address} at {mac} to interface {index}");
         let flags = NLM_F_CREATE | NLM_F_REPLACE;
-        without_ipv6(
-            address,
-            self.socket
-                .change(RouteNetlinkMessage::NewNeighbour(message), flags, operation),
-        )
+        without_ipv6(address, self.socket.change(RouteNetlinkMessage::NewNeighbour(message), flags, operation))
     }
 
     /// The neighbour table of the namespace.
@@ -113,9 +101,7 @@ impl Netlink {
     pub(super) fn receives_at_all_addresses(&mut self, index: Index) -> Result<bool, Error> {
         let mut request = AddressMessage::default();
         request.header.family = AddressFamily::Inet6;
-        let answers = self
-            .socket
-            .list(RouteNetlinkMessage::GetAddress(request), || "list addresses")?;
+        let answers = self.socket.list(RouteNetlinkMessage::GetAddress(request), || "list addresses")?;
         for answer in answers {
             let RouteNetlinkMessage::NewAddress(message) = answer else {
                 continue;
@@ -137,13 +123,8 @@ impl Netlink {
         request.header.address_family = family(address);
         request.header.destination_prefix_length = 128;
         // The interface tells link-local addresses apart.
-        request.attributes = vec![
-            RouteAttribute::Destination(RouteAddress::from(address)),
-            RouteAttribute::Oif(index),
-        ];
-        match self.socket.get(RouteNetlinkMessage::GetRoute(request), || {
-            format!("look up the route to {address}")
-        }) {
+        request.attributes = vec![RouteAttribute::Destination(RouteAddress::from(address)), RouteAttribute::Oif(index)];
+        match self.socket.get(RouteNetlinkMessage::GetRoute(request), || format!("look up the route to {address}")) {
             Ok(RouteNetlinkMessage::NewRoute(route)) => Ok(route.header.kind == RouteType::Local),
             Ok(_) => Ok(false),
             Err(error) if matches!(error.errno(), Some(Errno::ENETUNREACH | Errno::EHOSTUNREACH)) => Ok(false),
@@ -163,33 +144,21 @@ impl Netlink {
         message.header.destination_prefix_length = destination.prefix_len();
         message.header.table = RouteHeader::RT_TABLE_MAIN;
         message.header.protocol = RouteProtocol::Static;
-        message.header.scope = if gateway.is_some() {
-            RouteScope::Universe
-        } else {
-            RouteScope::Link
-        };
+        message.header.scope = if gateway.is_some() { RouteScope::Universe } else { RouteScope::Link };
         message.header.kind = RouteType::Unicast;
         message.attributes = vec![RouteAttribute::Oif(index)];
         if destination.prefix_len() > 0 {
-            message
-                .attributes
-                .push(RouteAttribute::Destination(RouteAddress::from(destination.network())));
+            message.attributes.push(RouteAttribute::Destination(RouteAddress::from(destination.network())));
         }
         if let Some(gateway) = gateway {
-            message
-                .attributes
-                .push(RouteAttribute::Gateway(RouteAddress::from(gateway)));
+            message.attributes.push(RouteAttribute::Gateway(RouteAddress::from(gateway)));
         }
         let operation = || match gateway {
             Some(gateway) => format!("add route {destination} via {gateway}, interface {index}"),
             None => format!("add route {destination}, interface {index}"),
         };
         let flags = NLM_F_CREATE | NLM_F_EXCL;
-        without_ipv6(
-            destination.addr(),
-            self.socket
-                .change(RouteNetlinkMessage::NewRoute(message), flags, operation),
-        )
+        without_ipv6(destination.addr(), self.socket.change(RouteNetlinkMessage::NewRoute(message), flags, operation))
     }
 }
 
@@ -206,12 +175,7 @@ impl Neighbour {
             }
         }
         let permanent = message.header.state == NeighbourState::Permanent;
-        Some(Neighbour {
-            index: message.header.ifindex,
-            address: address?,
-            mac,
-            permanent,
-        })
+        Some(Neighbour { index: message.header.ifindex, address: address?, mac, permanent })
     }
 }
 
@@ -230,10 +194,11 @@ fn broadcast(address: Ipv4Addr, prefix: u8) -> Ipv4Addr {
 /// Recognises a kernel without IPv6. EACCES is what an interface with `disable_ipv6` answers (net/ipv6/addrconf.c).
 fn without_ipv6(address: IpAddr, result: Result<(), Error>) -> Result<(), Error> {
     match result {
-        Err(Error::System {
-            operation,
-            errno: Errno::EAFNOSUPPORT | Errno::EOPNOTSUPP | Errno::EACCES,
-        }) if address.is_ipv6() => Err(Error::NoIpv6 { operation }),
+        Err(Error::System { operation, errno: Errno::EAFNOSUPPORT | Errno::EOPNOTSUPP | Errno::EACCES })
+            if address.is_ipv6() =>
+        {
+            Err(Error::NoIpv6 { operation })
+        }
         result => result,
     }
 }
@@ -252,20 +217,10 @@ mod tests {
 
     #[test]
     fn a_kernel_without_ipv6_is_recognised() {
-        let refused = |errno| {
-            Err(Error::System {
-                operation: "add address".into(),
-                errno,
-            })
-        };
+        let refused = |errno| Err(Error::System { operation: "add address".into(), errno });
         let v6 = IpAddr::from([0u16; 8]);
         for errno in [Errno::EAFNOSUPPORT, Errno::EOPNOTSUPP, Errno::EACCES] {
-            assert_eq!(
-                without_ipv6(v6, refused(errno)),
-                Err(Error::NoIpv6 {
-                    operation: "add address".into()
-                })
-            );
+            assert_eq!(without_ipv6(v6, refused(errno)), Err(Error::NoIpv6 { operation: "add address".into() }));
             assert_eq!(without_ipv6(IpAddr::from([0u8; 4]), refused(errno)), refused(errno));
         }
         assert_eq!(without_ipv6(v6, refused(Errno::EEXIST)), refused(Errno::EEXIST));

@@ -80,15 +80,8 @@ impl Netlink {
         }
         let mut message = veth_end(a);
         let peer = InfoData::Veth(InfoVeth::Peer(veth_end(b)));
-        message.attributes.push(LinkAttribute::LinkInfo(vec![
-            LinkInfo::Kind(InfoKind::Veth),
-            LinkInfo::Data(peer),
-        ]));
-        self.socket.change(
-            RouteNetlinkMessage::NewLink(message),
-            NLM_F_CREATE | NLM_F_EXCL,
-            operation,
-        )
+        message.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(peer)]));
+        self.socket.change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL, operation)
     }
 
     /// Makes an Ethernet bridge without spanning tree in this namespace, down, and returns its index.
@@ -108,16 +101,9 @@ impl Netlink {
         message.attributes = vec![
             LinkAttribute::IfName(name.into()),
             LinkAttribute::Address(settings.mac.0.to_vec()),
-            LinkAttribute::LinkInfo(vec![
-                LinkInfo::Kind(InfoKind::Bridge),
-                LinkInfo::Data(InfoData::Bridge(bridge)),
-            ]),
+            LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Bridge), LinkInfo::Data(InfoData::Bridge(bridge))]),
         ];
-        self.socket.change(
-            RouteNetlinkMessage::NewLink(message),
-            NLM_F_CREATE | NLM_F_EXCL,
-            operation,
-        )?;
+        self.socket.change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL, operation)?;
         Ok(self.link(name)?.index)
     }
 
@@ -132,10 +118,7 @@ impl Netlink {
         message.attributes = vec![LinkAttribute::IfName(name.into())];
         match self.socket.get(RouteNetlinkMessage::GetLink(message), operation)? {
             RouteNetlinkMessage::NewLink(message) => Ok(Link::from_message(message)),
-            other => Err(Error::answer(
-                operation(),
-                format!("unexpected answer of the kernel: {other:?}"),
-            )),
+            other => Err(Error::answer(operation(), format!("unexpected answer of the kernel: {other:?}"))),
         }
     }
 
@@ -243,8 +226,7 @@ impl Netlink {
     /// If there is none of that index.
     pub fn delete_link(&mut self, index: Index) -> Result<(), Error> {
         let operation = || format!("delete interface {index}");
-        self.socket
-            .change(RouteNetlinkMessage::DelLink(about(index)), 0, operation)
+        self.socket.change(RouteNetlinkMessage::DelLink(about(index)), 0, operation)
     }
 
     fn set_flags(&mut self, index: Index, flags: LinkFlags, operation: impl Fn() -> String) -> Result<(), Error> {
@@ -307,9 +289,7 @@ fn about(index: Index) -> LinkMessage {
 /// What the kernel asks of a name (net/core/dev.c, dev_valid_name), said more clearly than by its EINVAL or ERANGE.
 fn check_name(name: &str, operation: impl Fn() -> String) -> Result<(), Error> {
     let fits = (1..=NAME_LENGTH).contains(&name.len());
-    let printable = name
-        .bytes()
-        .all(|byte| byte.is_ascii_graphic() && byte != b'/' && byte != b':');
+    let printable = name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/' && byte != b':');
     if fits && printable && name != "." && name != ".." {
         return Ok(());
     }

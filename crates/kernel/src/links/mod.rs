@@ -35,10 +35,7 @@ impl Netlink {
     /// # Errors
     /// If the namespace cannot be entered, or out of file descriptors.
     pub fn open(ns: &NetNs) -> Result<Netlink, Error> {
-        Ok(Netlink {
-            socket: ns.run(socket::RouteSocket::open)??,
-            ns: ns.try_clone()?,
-        })
+        Ok(Netlink { socket: ns.run(socket::RouteSocket::open)??, ns: ns.try_clone()? })
     }
 }
 

@@ -29,11 +29,7 @@ impl RouteSocket {
         socket.connect(&SocketAddr::new(0, 0)).during(operation)?;
         // An error answer need not repeat our request.
         socket.set_cap_ack(true).during(operation)?;
-        Ok(RouteSocket {
-            socket,
-            sequence: 0,
-            buffer: Vec::with_capacity(ANSWER_SIZE),
-        })
+        Ok(RouteSocket { socket, sequence: 0, buffer: Vec::with_capacity(ANSWER_SIZE) })
     }
 
     /// Changes something: `flags` says how (NLM_F_CREATE ...).
@@ -53,10 +49,7 @@ impl RouteSocket {
         operation: impl Fn() -> S,
     ) -> Result<RouteNetlinkMessage, Error> {
         let answers = self.exchange(message, NLM_F_ACK, &operation)?;
-        answers
-            .into_iter()
-            .next()
-            .ok_or_else(|| Error::answer(operation(), "the kernel gave no answer"))
+        answers.into_iter().next().ok_or_else(|| Error::answer(operation(), "the kernel gave no answer"))
     }
 
     /// Asks for all objects of a kind.
@@ -94,9 +87,7 @@ impl RouteSocket {
             while !rest.is_empty() {
                 let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest)
                     .map_err(|error| Error::answer(operation(), format!("unreadable answer of the kernel: {error}")))?;
-                let length = (answer.header.length as usize)
-                    .next_multiple_of(ALIGNMENT)
-                    .min(rest.len());
+                let length = (answer.header.length as usize).next_multiple_of(ALIGNMENT).min(rest.len());
                 rest = &rest[length..];
                 if answer.header.sequence_number != self.sequence {
                     continue; // What is left of an exchange that failed half-way.
@@ -125,9 +116,7 @@ impl LinkEvents {
     pub(super) fn open() -> Result<LinkEvents, Error> {
         let operation = || "listen to link events";
         let mut socket = Socket::new(NETLINK_ROUTE).during(operation)?;
-        socket
-            .bind(&SocketAddr::new(0, RTMGRP_LINK | RTMGRP_IPV6_ROUTE))
-            .during(operation)?;
+        socket.bind(&SocketAddr::new(0, RTMGRP_LINK | RTMGRP_IPV6_ROUTE)).during(operation)?;
         socket.set_non_blocking(true).during(operation)?;
         Ok(LinkEvents { socket })
     }

@@ -75,10 +75,7 @@ struct Init {
 
 impl Init {
     fn start(mut arguments: impl Iterator<Item = OsString>, signals: &SigSet) -> Result<Init, i32> {
-        let number = arguments
-            .next()
-            .and_then(|number| number.to_str()?.parse().ok())
-            .ok_or(FAILED)?;
+        let number = arguments.next().and_then(|number| number.to_str()?.parse().ok()).ok_or(FAILED)?;
         let lifeline = UnixStream::from(sys::inherited_descriptor(number).map_err(|_| FAILED)?);
         let failed = |errno: Errno| {
             Report::Failed(errno).send(&lifeline);
@@ -93,11 +90,7 @@ impl Init {
         let program = program.map_err(|error| failed(Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO))))?;
         let program = i32::try_from(program.id()).map(Pid::from_raw).map_err(|_| FAILED)?;
         Report::Started.send(&lifeline);
-        Ok(Init {
-            lifeline,
-            signals,
-            program,
-        })
+        Ok(Init { lifeline, signals, program })
     }
 
     /// Returning ends the namespace with all its processes.
@@ -161,14 +154,8 @@ fn prepare(hostname: &OsStr) -> Result<(), Errno> {
 }
 
 /// Signals that a process sent to init and the program gets.
-const FORWARDED: [Signal; 6] = [
-    Signal::SIGTERM,
-    Signal::SIGINT,
-    Signal::SIGQUIT,
-    Signal::SIGHUP,
-    Signal::SIGUSR1,
-    Signal::SIGUSR2,
-];
+const FORWARDED: [Signal; 6] =
+    [Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2];
 
 /// Status of an init that could not do its work.
 const FAILED: i32 = 125;

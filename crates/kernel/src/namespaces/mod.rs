@@ -45,9 +45,7 @@ impl NetNs {
     /// Without /proc, or out of file descriptors.
     pub fn current() -> Result<NetNs, Error> {
         let file = File::open(THREAD_NETWORK).during(|| format!("open {THREAD_NETWORK}"))?;
-        Ok(NetNs {
-            descriptor: file.into(),
-        })
+        Ok(NetNs { descriptor: file.into() })
     }
 
     /// Takes a descriptor that refers to a network namespace, as received from another process. It is not checked
@@ -61,10 +59,7 @@ impl NetNs {
     /// # Errors
     /// Out of file descriptors.
     pub fn try_clone(&self) -> Result<NetNs, Error> {
-        let descriptor = self
-            .descriptor
-            .try_clone()
-            .during(|| "duplicate a network namespace's descriptor")?;
+        let descriptor = self.descriptor.try_clone().during(|| "duplicate a network namespace's descriptor")?;
         Ok(NetNs { descriptor })
     }
 
@@ -100,9 +95,7 @@ fn on_own_thread<T: Send>(f: impl FnOnce() -> T + Send) -> Result<T, Error> {
             .stack_size(STACK)
             .spawn_scoped(scope, f)
             .during(|| "start a thread")?;
-        Ok(thread
-            .join()
-            .unwrap_or_else(|panic: Box<dyn Any + Send>| resume_unwind(panic)))
+        Ok(thread.join().unwrap_or_else(|panic: Box<dyn Any + Send>| resume_unwind(panic)))
     })
 }
 
@@ -134,9 +127,7 @@ mod tests {
         assert_eq!(identity(&ns.try_clone().unwrap()), identity(&ns));
 
         // Nothing is reachable: even the loopback interface is down.
-        let sent = ns
-            .run(|| UdpSocket::bind("0.0.0.0:0").and_then(|s| s.send_to(b"x", "127.0.0.1:9")))
-            .unwrap();
+        let sent = ns.run(|| UdpSocket::bind("0.0.0.0:0").and_then(|s| s.send_to(b"x", "127.0.0.1:9"))).unwrap();
         assert_eq!(sent.unwrap_err().raw_os_error(), Some(libc::ENETUNREACH));
     }
 

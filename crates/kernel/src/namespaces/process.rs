@@ -62,19 +62,12 @@ impl<'a> Program<'a> {
     pub fn new(network: &'a NetNs, hostname: &'a str, name: impl AsRef<OsStr>) -> Program<'a> {
         let mut init = Command::new("/proc/self/exe");
         init.arg0(format!("weir: init of {hostname}"));
-        Program {
-            network,
-            hostname,
-            name: name.as_ref().into(),
-            arguments: Vec::new(),
-            init,
-        }
+        Program { network, hostname, name: name.as_ref().into(), arguments: Vec::new(), init }
     }
 
     /// Adds arguments.
     pub fn args<S: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
-        self.arguments
-            .extend(arguments.into_iter().map(|argument| argument.as_ref().into()));
+        self.arguments.extend(arguments.into_iter().map(|argument| argument.as_ref().into()));
         self
     }
 
@@ -133,10 +126,7 @@ impl<'a> Program<'a> {
     fn start(mut self) -> Result<Running, Error> {
         let operation = || "start init";
         let (lifeline, far_end) = UnixStream::pair().during(operation)?;
-        self.init
-            .arg(HIDDEN_ARGUMENT)
-            .arg(far_end.as_raw_fd().to_string())
-            .arg(self.hostname);
+        self.init.arg(HIDDEN_ARGUMENT).arg(far_end.as_raw_fd().to_string()).arg(self.hostname);
         self.init.arg(&self.name).args(&self.arguments);
         let network = self.network;
         let command = &mut self.init;
@@ -152,11 +142,7 @@ impl<'a> Program<'a> {
             drop(far_end);
             child.flatten()?
         };
-        let mut running = Running {
-            child,
-            lifeline,
-            name: self.name,
-        };
+        let mut running = Running { child, lifeline, name: self.name };
         running.await_start()?;
         Ok(running)
     }
@@ -198,9 +184,7 @@ impl Running {
     /// If the signal cannot be sent.
     pub fn signal(&self, signal: Signal) -> Result<(), Error> {
         let operation = || format!("send {signal} to {}", self.name.display());
-        let id = i32::try_from(self.child.id())
-            .map_err(|_| Errno::ESRCH)
-            .during(operation)?;
+        let id = i32::try_from(self.child.id()).map_err(|_| Errno::ESRCH).during(operation)?;
         // Nobody else waits for our child, so the number is its own until `wait` returns.
         match nix::sys::signal::kill(Pid::from_raw(id), signal) {
             Err(Errno::ESRCH) => Ok(()),
@@ -214,10 +198,7 @@ impl Running {
     /// # Errors
     /// If the process cannot be waited for.
     pub fn wait(&mut self) -> Result<i32, Error> {
-        let status = self
-            .child
-            .wait()
-            .during(|| format!("wait for {}", self.name.display()))?;
+        let status = self.child.wait().during(|| format!("wait for {}", self.name.display()))?;
         Ok(shell_status(status))
     }
 
@@ -246,10 +227,7 @@ impl Running {
         // Both at once, or a program that fills one pipe while we read the other would wait for ever.
         let (stdout, stderr) = std::thread::scope(|scope| {
             let stderr = scope.spawn(|| read_all(stderr));
-            (
-                read_all(stdout),
-                stderr.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            )
+            (read_all(stdout), stderr.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
         let status = self.wait()?;
         let operation = || format!("read the output of {}", self.name.display());
@@ -323,11 +301,7 @@ impl Terminal {
         let quit = sys::Caught::new(Signal::SIGQUIT).during(operation)?;
         let stdin = io::stdin();
         let ours = stdin.is_terminal() && tcgetpgrp(&stdin) == Ok(getpgrp());
-        Ok(Terminal {
-            ours,
-            _interrupt: interrupt,
-            _quit: quit,
-        })
+        Ok(Terminal { ours, _interrupt: interrupt, _quit: quit })
     }
 }
 
@@ -356,10 +330,7 @@ fn read_all(pipe: Option<impl Read>) -> io::Result<Vec<u8>> {
 
 /// 128 + n for signal n.
 fn shell_status(status: ExitStatus) -> i32 {
-    status
-        .code()
-        .or_else(|| status.signal().map(|signal| 128 + signal))
-        .unwrap_or(255)
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(255)
 }
 
 /// First argument of an init.

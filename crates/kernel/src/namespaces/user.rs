@@ -73,20 +73,12 @@ pub fn join(namespace: impl AsFd) -> Result<(), Error> {
 
 fn has_capabilities() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status_field(&status, "CapEff")
-        .and_then(|hex| u64::from_str_radix(hex, 16).ok())
-        .unwrap_or(0);
+    let effective = status_field(&status, "CapEff").and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0);
     NEEDED_CAPABILITIES.iter().all(|bit| effective & (1 << bit) != 0)
 }
 
 fn forbidden(errno: Errno) -> Error {
-    let setting = |path: &str| {
-        fs::read_to_string(format!("/proc/sys/{path}"))
-            .ok()?
-            .trim()
-            .parse::<u64>()
-            .ok()
-    };
+    let setting = |path: &str| fs::read_to_string(format!("/proc/sys/{path}")).ok()?.trim().parse::<u64>().ok();
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let clues = Clues {
         unprivileged_clone: setting("kernel/unprivileged_userns_clone"),
@@ -151,10 +143,7 @@ impl Clues {
 }
 
 fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-        .map(str::trim)
+    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
 const USER: &str = "/proc/self/ns/user";
@@ -170,48 +159,13 @@ mod tests {
     fn a_refusal_names_the_setting() {
         let none = Clues::default();
         let cases = [
-            (
-                Clues {
-                    unprivileged_clone: Some(0),
-                    ..none
-                },
-                Errno::EPERM,
-                "kernel.unprivileged_userns_clone=1",
-            ),
-            (
-                Clues {
-                    max_user_namespaces: Some(0),
-                    ..none
-                },
-                Errno::ENOSPC,
-                "user.max_user_namespaces=10000",
-            ),
-            (
-                Clues {
-                    max_net_namespaces: Some(0),
-                    ..none
-                },
-                Errno::ENOSPC,
-                "user.max_net_namespaces=10000",
-            ),
-            (
-                Clues {
-                    apparmor_restricts: Some(1),
-                    ..none
-                },
-                Errno::EACCES,
-                "apparmor_restrict_unprivileged_userns=0",
-            ),
+            (Clues { unprivileged_clone: Some(0), ..none }, Errno::EPERM, "kernel.unprivileged_userns_clone=1"),
+            (Clues { max_user_namespaces: Some(0), ..none }, Errno::ENOSPC, "user.max_user_namespaces=10000"),
+            (Clues { max_net_namespaces: Some(0), ..none }, Errno::ENOSPC, "user.max_net_namespaces=10000"),
+            (Clues { apparmor_restricts: Some(1), ..none }, Errno::EACCES, "apparmor_restrict_unprivileged_userns=0"),
             (Clues { seccomp: true, ..none }, Errno::EPERM, "seccomp=unconfined"),
             (none, Errno::EPERM, "chroot"),
-            (
-                Clues {
-                    max_user_namespaces: Some(100),
-                    ..none
-                },
-                Errno::ENOSPC,
-                "nested",
-            ),
+            (Clues { max_user_namespaces: Some(100), ..none }, Errno::ENOSPC, "nested"),
             (none, Errno::EINVAL, "CONFIG_USER_NS"),
         ];
         for (clues, errno, expected) in cases {

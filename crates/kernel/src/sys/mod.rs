@@ -76,13 +76,7 @@ pub(crate) fn socket_memory(socket: BorrowedFd<'_>) -> Result<[u32; 9], Errno> {
     // has that many, any bits of which are numbers, and the written length to `length`. Both outlive the call.
     let result = unsafe {
         let value = numbers.as_mut_ptr().cast();
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MEMINFO,
-            value,
-            &mut length,
-        )
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, value, &mut length)
     };
     Errno::result(result).map(|_| numbers)
 }
@@ -114,11 +108,7 @@ pub(crate) fn ethtool(socket: BorrowedFd<'_>, interface: &str, payload: &mut [u3
         [ETHTOOL_SFEATURES, blocks, ..] => 2 + 2 * blocks as usize,
         _ => usize::MAX,
     };
-    assert!(
-        promised <= payload.len(),
-        "room for {promised} words, not {}",
-        payload.len()
-    );
+    assert!(promised <= payload.len(), "room for {promised} words, not {}", payload.len());
 
     // SAFETY: all fields of an ifreq are numbers, arrays of them, or pointers, for which zero is valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

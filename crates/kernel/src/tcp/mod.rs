@@ -87,10 +87,7 @@ mod tests {
         server.write_all(&[8]).unwrap();
         client.read_exact(&mut [0]).unwrap();
         let info = TcpInfo::of(&client).unwrap();
-        assert_eq!(
-            (info.sent_bytes, info.acked_bytes, info.unsent_bytes, info.unacked),
-            (1000, 1001, 0, 0)
-        );
+        assert_eq!((info.sent_bytes, info.acked_bytes, info.unsent_bytes, info.unacked), (1000, 1001, 0, 0));
         assert_eq!((info.retransmits, info.outstanding_bytes()), (0, 0));
         assert!(info.congestion_window > 0 && info.rtt_us > 0);
     }
@@ -107,11 +104,7 @@ mod tests {
         }
         let info = TcpInfo::of(&client).unwrap();
         assert!(info.unsent_bytes > 0);
-        assert_eq!(
-            info.acked_bytes.saturating_sub(1) + info.outstanding_bytes(),
-            written,
-            "{info:?}"
-        );
+        assert_eq!(info.acked_bytes.saturating_sub(1) + info.outstanding_bytes(), written, "{info:?}");
     }
 
     #[test]

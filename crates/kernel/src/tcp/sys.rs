@@ -11,17 +11,7 @@ pub(super) fn tcp_info(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(
     // `len` bytes without alignment demands on the kernel's copy; `len` is a valid, exclusive socklen_t. The kernel
     // writes at most `len` bytes of the buffer, which stay initialised bytes whatever it writes.
     let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            bytes.as_mut_ptr().cast(),
-            &mut len,
-        )
+        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, bytes.as_mut_ptr().cast(), &mut len)
     };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

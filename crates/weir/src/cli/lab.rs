@@ -95,11 +95,7 @@ impl Lab {
         match self.command {
             LabCommand::List => list(),
             LabCommand::Run(run) => run.run(),
-            LabCommand::Shell(Shell {
-                document,
-                host,
-                command,
-            }) => {
+            LabCommand::Shell(Shell { document, host, command }) => {
                 let sweep = usage(document.sweep(&[]))?;
                 usage(shell::check(&sweep, &host))?;
                 let status = shell::enter(&document.scenario, &document.set, &sweep, &host, &command)?;
@@ -131,10 +127,7 @@ fn list() -> Result<Outcome> {
 impl Run {
     fn run(self) -> Result<Outcome> {
         let mut set = Vec::new();
-        set.extend(
-            self.duration
-                .map(|duration| ("run.duration".to_owned(), duration.to_string())),
-        );
+        set.extend(self.duration.map(|duration| ("run.duration".to_owned(), duration.to_string())));
         set.extend(self.repeat.map(|repeat| ("run.repeat".to_owned(), repeat.to_string())));
         set.extend(self.seed.map(|seed| ("run.seed".to_owned(), seed.to_string())));
         set.extend(self.jobs.map(|jobs| ("run.jobs".to_owned(), jobs.to_string())));

@@ -66,12 +66,7 @@ impl Recv {
             print(&settings, &report);
         }
         if report.ended == Ended::Failed {
-            bail!(
-                "receive on {} {}: {}",
-                settings.transport,
-                settings.listen,
-                in_words(&report.errors)
-            );
+            bail!("receive on {} {}: {}", settings.transport, settings.listen, in_words(&report.errors));
         }
         Ok(Outcome::Done)
     }
@@ -81,9 +76,7 @@ impl Recv {
             // The kernel grants twice what it is asked for, to make room for its own overhead.
             && (granted as u64) < asked.bytes.saturating_mul(2)
         {
-            let half = Size {
-                bytes: granted as u64 / 2,
-            };
+            let half = Size { bytes: granted as u64 / 2 };
             eprintln!("weir: receive buffer: {half} instead of {asked} (raise net.core.rmem_max)");
         }
     }
@@ -97,9 +90,7 @@ impl Recv {
         ReceiverSettings {
             transport: self.transport,
             session: self.session,
-            receive_buffer: self
-                .receive_buffer
-                .map(|size| usize::try_from(size.bytes).unwrap_or(usize::MAX)),
+            receive_buffer: self.receive_buffer.map(|size| usize::try_from(size.bytes).unwrap_or(usize::MAX)),
             until: Until {
                 duration: self.duration.map(Span::duration),
                 idle: (idle != Span::default()).then(|| idle.duration()),
@@ -183,11 +174,7 @@ impl Account {
         };
         // Only a clock known to be ours gives delays.
         let delays = (same_machine == Some(true)).then(|| session.delays.delays());
-        let quantile = |q| {
-            delays
-                .and_then(|delays| delays.quantile_us(q))
-                .map(|estimate| estimate.value)
-        };
+        let quantile = |q| delays.and_then(|delays| delays.quantile_us(q)).map(|estimate| estimate.value);
         Self {
             peer: session.peer,
             session: session.session,
@@ -226,11 +213,7 @@ impl Account {
             println!("  too late    {}, duplicated or counted as lost", self.stale);
         }
         if let (Some(messages), Some(mbit)) = (self.msgs_per_s, self.mbit_per_s) {
-            println!(
-                "  throughput  {}/s, {} Mbit/s",
-                format::short(messages),
-                format::short(mbit)
-            );
+            println!("  throughput  {}/s, {} Mbit/s", format::short(messages), format::short(mbit));
         }
         println!("  delay       {}", self.delay());
     }
@@ -261,16 +244,9 @@ fn print(settings: &ReceiverSettings, report: &ReceiveReport) {
         println!("nothing received");
     }
     accounts.for_each(|account| account.print());
-    let foreign = if settings.transport == Transport::Tcp {
-        "connections"
-    } else {
-        "datagrams"
-    };
+    let foreign = if settings.transport == Transport::Tcp { "connections" } else { "datagrams" };
     if report.foreign > 0 {
-        println!(
-            "foreign       {} {foreign} were not messages of `weir send`",
-            report.foreign
-        );
+        println!("foreign       {} {foreign} were not messages of `weir send`", report.foreign);
     }
     if report.unlisted > 0 {
         println!("unlisted      {} messages of further senders", report.unlisted);
@@ -279,10 +255,7 @@ fn print(settings: &ReceiverSettings, report: &ReceiveReport) {
         println!("socket drops  {drops} (this program was too slow: a larger --receive-buffer may help)");
     }
     if report.partial_bytes > 0 {
-        println!(
-            "cut off       {} bytes of messages that did not come to their end",
-            report.partial_bytes
-        );
+        println!("cut off       {} bytes of messages that did not come to their end", report.partial_bytes);
     }
     if !report.errors.is_empty() {
         println!("errors        {}", in_words(&report.errors));

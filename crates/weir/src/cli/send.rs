@@ -99,11 +99,7 @@ impl Send {
             (None, Some(rate)) => rate.interval(self.payload),
             (None, None) => Duration::from_millis(10),
         };
-        let default_pacing = if self.rate.is_some() {
-            Pacing::Schedule
-        } else {
-            Pacing::Sleep
-        };
+        let default_pacing = if self.rate.is_some() { Pacing::Schedule } else { Pacing::Sleep };
         SenderSettings {
             transport: self.transport,
             from: self.from,
@@ -112,13 +108,8 @@ impl Send {
             pacing: self.pacing.unwrap_or(default_pacing),
             duration: self.duration.duration(),
             session: self.session.unwrap_or_else(random_session),
-            tcp: TcpSettings {
-                congestion: self.congestion.clone(),
-                nodelay: self.nodelay,
-            },
-            send_buffer: self
-                .send_buffer
-                .map(|size| usize::try_from(size.bytes).unwrap_or(usize::MAX)),
+            tcp: TcpSettings { congestion: self.congestion.clone(), nodelay: self.nodelay },
+            send_buffer: self.send_buffer.map(|size| usize::try_from(size.bytes).unwrap_or(usize::MAX)),
             connect_timeout: self.connect_timeout.duration(),
             drain: self.drain.duration(),
             announce: true,
@@ -150,11 +141,7 @@ impl FromStr for SendRate {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let rate = if text.contains("bit") {
-            text.parse().map(Self::Bits)
-        } else {
-            text.parse().map(Self::Messages)
-        };
+        let rate = if text.contains("bit") { text.parse().map(Self::Bits) } else { text.parse().map(Self::Messages) };
         match rate.map_err(|error| error.to_string())? {
             Self::Messages(Frequency { micro_hertz: 0 }) | Self::Bits(BitRate { bits_per_second: 0 }) => {
                 Err(format!("`{text}`: nothing would be sent; write e.g. 100/s or 10mbit"))
@@ -174,10 +161,7 @@ pub(super) fn endpoint(text: &str) -> Result<SocketAddr, String> {
     if host.is_empty() || host.contains(':') || port.parse::<u16>().is_err() {
         return Err(example());
     }
-    let found = text
-        .to_socket_addrs()
-        .map_err(|error| format!("look up {host}: {error}"))?
-        .next();
+    let found = text.to_socket_addrs().map_err(|error| format!("look up {host}: {error}"))?.next();
     found.ok_or_else(|| format!("look up {host}: it has no address"))
 }
 
@@ -188,11 +172,7 @@ fn random_session() -> u16 {
 
 /// Why nothing, or not all, was sent.
 fn reason(report: &SendReport) -> String {
-    if report.errors.is_empty() {
-        "nothing was sent".to_owned()
-    } else {
-        in_words(&report.errors)
-    }
+    if report.errors.is_empty() { "nothing was sent".to_owned() } else { in_words(&report.errors) }
 }
 
 /// What `--json` prints.
@@ -250,10 +230,7 @@ impl<'a> Summary<'a> {
 fn print(settings: &SenderSettings, report: &SendReport) {
     let summary = Summary::new(settings, report);
     let from = report.local.map(|local| format!(" from {local}")).unwrap_or_default();
-    println!(
-        "{} {}{from}, session {}",
-        settings.transport, settings.to, settings.session
-    );
+    println!("{} {}{from}, session {}", settings.transport, settings.to, settings.session);
     println!(
         "  sent        {} messages of {}B in {}",
         report.sent,
@@ -261,30 +238,17 @@ fn print(settings: &SenderSettings, report: &SendReport) {
         format::duration(report.used.as_secs_f64() * 1e6)
     );
     if let (Some(messages), Some(mbit)) = (summary.msgs_per_s, summary.mbit_per_s) {
-        println!(
-            "  throughput  {}/s, {} Mbit/s",
-            format::short(messages),
-            format::short(mbit)
-        );
+        println!("  throughput  {}/s, {} Mbit/s", format::short(messages), format::short(mbit));
     }
     if let (Some(mean), Some(max)) = (summary.lateness_mean_us, summary.lateness_max_us) {
         let (mean, max) = (format::duration(mean), format::duration(max));
-        println!(
-            "  late        mean {mean}, max {max} behind the intended send time (n {})",
-            report.lateness.n()
-        );
+        println!("  late        mean {mean}, max {max} behind the intended send time (n {})", report.lateness.n());
     }
     if let Some(tcp) = report.tcp_after_drain {
         let rtt = format::duration(f64::from(tcp.rtt_us));
-        println!(
-            "  tcp         {} segments sent again, round trip {rtt}",
-            tcp.retransmits
-        );
+        println!("  tcp         {} segments sent again, round trip {rtt}", tcp.retransmits);
         if tcp.outstanding_bytes() > 0 {
-            println!(
-                "              {} bytes not acknowledged when the drain ended",
-                tcp.outstanding_bytes()
-            );
+            println!("              {} bytes not acknowledged when the drain ended", tcp.outstanding_bytes());
         }
     }
     if !report.blocked.is_zero() {
@@ -309,10 +273,7 @@ mod tests {
         assert_eq!(interval("100/s"), Ok(Duration::from_millis(10)));
         assert_eq!(interval("50k/s"), Ok(Duration::from_micros(20)));
         assert_eq!(interval("8mbit"), Ok(Duration::from_millis(1)));
-        assert_eq!(
-            interval("0/s"),
-            Err("`0/s`: nothing would be sent; write e.g. 100/s or 10mbit".into())
-        );
+        assert_eq!(interval("0/s"), Err("`0/s`: nothing would be sent; write e.g. 100/s or 10mbit".into()));
         assert_eq!(interval("10"), Err("`10`: a frequency needs a unit, e.g. 10/s".into()));
     }
 
@@ -322,9 +283,7 @@ mod tests {
         for text in ["192.0.2.7", "::1:5000", ":5000", "host:", "host:99999"] {
             assert_eq!(
                 endpoint(text),
-                Err(format!(
-                    "`{text}`: write ADDRESS:PORT, e.g. 192.0.2.7:5000 or [2001:db8::7]:5000"
-                ))
+                Err(format!("`{text}`: write ADDRESS:PORT, e.g. 192.0.2.7:5000 or [2001:db8::7]:5000"))
             );
         }
     }

@@ -15,8 +15,8 @@ use super::sweep::Cell;
 use super::topology::Topology;
 use crate::service::stop::Stop;
 use crate::traffic::{
-    Exchange, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, SenderSettings, TcpSettings, Transport, Until,
-    clock,
+    Exchange, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, SenderSettings, TcpSettings, Transport,
+    Until, clock,
 };
 
 /// What all cells of a run share.
@@ -69,12 +69,7 @@ impl Bench {
             ..datapath::Settings::default()
         };
         let emulator = Emulator::spawn(settings.clone())?;
-        Ok(Bench {
-            emulator,
-            settings,
-            heartbeat: Heartbeat::start(),
-            stop,
-        })
+        Ok(Bench { emulator, settings, heartbeat: Heartbeat::start(), stop })
     }
 }
 
@@ -97,21 +92,10 @@ impl<'a> Prepared<'a> {
             },
             ..ReceiverSettings::new(listen)
         };
-        let receiver = network
-            .namespace(topology.receiver)
-            .run(|| Receiver::bind(&receiver_settings))??;
+        let receiver = network.namespace(topology.receiver).run(|| Receiver::bind(&receiver_settings))??;
         let sender_settings = sender_settings(scenario, listen, session);
-        let sender = network
-            .namespace(topology.sender)
-            .run(|| Sender::open(&sender_settings))??;
-        Ok(Prepared {
-            bench,
-            network,
-            topology,
-            sender,
-            receiver,
-            exchange,
-        })
+        let sender = network.namespace(topology.sender).run(|| Sender::open(&sender_settings))??;
+        Ok(Prepared { bench, network, topology, sender, receiver, exchange })
     }
 
     /// The live counters.
@@ -131,23 +115,11 @@ impl<'a> Prepared<'a> {
         let (sent, received) = std::thread::scope(|scope| {
             let receiving = scope.spawn(|| receiver.run(exchange, stop));
             let sent = sender.run(exchange, stop);
-            (
-                sent,
-                receiving
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            )
+            (sent, receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
         let links = self.network.settled(patience(&self.topology))?;
         let receiver_host = counters::snmp(self.network.namespace(self.topology.receiver))?;
-        Ok(Measured {
-            topology: self.topology,
-            sent,
-            received,
-            links,
-            receiver_host,
-            heartbeat,
-        })
+        Ok(Measured { topology: self.topology, sent, received, links, receiver_host, heartbeat })
     }
 }
 
@@ -167,10 +139,7 @@ fn sender_settings(scenario: &Scenario, to: std::net::SocketAddr, session: u16) 
         duration: scenario.run.duration.duration(),
         drain: scenario.run.drain.duration(),
         session,
-        tcp: TcpSettings {
-            congestion: Some(tcp.congestion.clone()),
-            nodelay: tcp.nodelay,
-        },
+        tcp: TcpSettings { congestion: Some(tcp.congestion.clone()), nodelay: tcp.nodelay },
         connect_timeout: tcp.connect_timeout.duration(),
         keep_send_times: traffic.transport == Transport::Tcp,
         ..SenderSettings::new(to)

@@ -21,7 +21,7 @@ pub struct Heartbeat {
 pub struct Window(Mutex<Distribution>);
 
 impl Heartbeat {
-    /// Starts beating, every millisecond on every processor this process may use.
+    /// Starts beating, every two milliseconds on every processor this process may use.
     pub fn start() -> Heartbeat {
         let windows = Arc::new(Mutex::new(Vec::new()));
         let stop = Arc::new(AtomicBool::new(false));
@@ -60,7 +60,7 @@ impl Window {
     }
 }
 
-const INTERVAL: Duration = Duration::from_millis(1);
+const INTERVAL: Duration = Duration::from_millis(2);
 
 fn beat(processor: Option<usize>, windows: &Mutex<Vec<Weak<Window>>>, stop: &AtomicBool) {
     if let Some(processor) = processor {
@@ -91,10 +91,7 @@ fn processors() -> Vec<Option<usize>> {
     let Ok(set) = nix::sched::sched_getaffinity(Pid::from_raw(0)) else {
         return vec![None];
     };
-    (0..CpuSet::count())
-        .filter(|&processor| set.is_set(processor).unwrap_or(false))
-        .map(Some)
-        .collect()
+    (0..CpuSet::count()).filter(|&processor| set.is_set(processor).unwrap_or(false)).map(Some).collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -71,12 +71,7 @@ impl<'a> Network<'a> {
             .iter()
             .map(|node| Site::create().with_context(|| format!("host {}", node.name)))
             .collect::<Result<Vec<_>>>()?;
-        let mut network = Network {
-            emulator,
-            sites,
-            air: Site::create()?,
-            links: Vec::new(),
-        };
+        let mut network = Network { emulator, sites, air: Site::create()?, links: Vec::new() };
         let mut bridges: Vec<Option<Index>> = vec![None; topology.nodes.len()];
         for (index, node) in topology.nodes.iter().enumerate() {
             let netlink = &mut network.sites[index].netlink;
@@ -95,10 +90,12 @@ impl<'a> Network<'a> {
         network.wait_until_running()?;
         for (index, node) in topology.nodes.iter().enumerate() {
             if let Kind::Host(addresses) = &node.kind {
-                network
-                    .address(topology, index, addresses)
-                    .with_context(|| format!("host {}", node.name))?;
+                network.address(topology, index, addresses).with_context(|| format!("host {}", node.name))?;
             }
+        }
+        // IPv6 addresses, too, come to life in the background.
+        if topology.has_ipv6() {
+            network.wait_until_running()?;
         }
         for (index, node) in topology.nodes.iter().enumerate() {
             for line in &node.setup {
@@ -162,28 +159,12 @@ impl<'a> Network<'a> {
         let mut nodes = Vec::with_capacity(2);
         let mut ports = Vec::with_capacity(2);
         for (end, node) in link.ends.into_iter().enumerate() {
-            let name = if bridges[node].is_some() {
-                format!("p{index}")
-            } else {
-                HOST_INTERFACE.to_owned()
-            };
+            let name = if bridges[node].is_some() { format!("p{index}") } else { HOST_INTERFACE.to_owned() };
             let site = &mut self.sites[node];
             let mac = |side| MacAddress::local((index * 4 + end * 2 + side) as u32);
             let mtu = link.mtu;
-            let near = VethEnd {
-                ns: &site.ns,
-                name: &name,
-                mac: mac(0),
-                mtu,
-                queue_length: QUEUE_LENGTH,
-            };
-            let far = VethEnd {
-                ns: &self.air.ns,
-                name: &air_names[end],
-                mac: mac(1),
-                mtu,
-                queue_length: QUEUE_LENGTH,
-            };
+            let near = VethEnd { ns: &site.ns, name: &name, mac: mac(0), mtu, queue_length: QUEUE_LENGTH };
+            let far = VethEnd { ns: &self.air.ns, name: &air_names[end], mac: mac(1), mtu, queue_length: QUEUE_LENGTH };
             site.netlink.add_veth(&near, &far)?;
             let near = site.netlink.link(&name)?.index;
             let far = self.air.netlink.link(&air_names[end])?.index;
@@ -204,28 +185,14 @@ impl<'a> Network<'a> {
             nodes.push((node, name));
         }
         let direction = |way: Way| {
-            let key = Key {
-                seed,
-                link: index as u32,
-                direction: way,
-            };
+            let key = Key { seed, link: index as u32, direction: way };
             Direction::new(&link.impairments[way as usize], key)
         };
         let [a, b] = ports.try_into().map_err(|_| anyhow::anyhow!("a link has two ends"))?;
         let (forward, backward) = (direction(Way::Forward), direction(Way::Backward));
-        let id = self.emulator.attach(LinkPorts {
-            name: link.name.clone(),
-            a,
-            b,
-            forward,
-            backward,
-        })?;
+        let id = self.emulator.attach(LinkPorts { name: link.name.clone(), a, b, forward, backward })?;
         let nodes = nodes.try_into().map_err(|_| anyhow::anyhow!("a link has two ends"))?;
-        Ok(Wire {
-            id,
-            nodes,
-            air: air_names,
-        })
+        Ok(Wire { id, nodes, air: air_names })
     }
 
     /// Addresses a host, and tells it where the others are, so that nothing has to be asked on the links.
@@ -341,12 +308,8 @@ impl Joint {
 }
 
 /// What a sender leaves to its interface, and the packet-by-packet emulator could not see.
-const LEFT_TO_HARDWARE: [Offload; 4] = [
-    Offload::TcpSegmentation,
-    Offload::UdpSegmentation,
-    Offload::GenericSegmentation,
-    Offload::SendChecksum,
-];
+const LEFT_TO_HARDWARE: [Offload; 4] =
+    [Offload::TcpSegmentation, Offload::UdpSegmentation, Offload::GenericSegmentation, Offload::SendChecksum];
 
 /// How often counters are read while packets may still move.
 const POLL: Duration = Duration::from_millis(20);

@@ -122,22 +122,15 @@ impl<'a> Queue<'a> {
     fn new(sweep: &'a Sweep) -> Self {
         let run = &sweep.scenario().run;
         let jobs = (1..=run.repeat.max(1)).flat_map(|repeat| sweep.cells.iter().map(move |cell| (cell, repeat)));
-        let waiting: VecDeque<Job> = jobs
-            .enumerate()
-            .map(|(place, (cell, repeat))| Job { place, cell, repeat })
-            .collect();
+        let waiting: VecDeque<Job> =
+            jobs.enumerate().map(|(place, (cell, repeat))| Job { place, cell, repeat }).collect();
         let total = waiting.len();
         let jobs = match run.jobs {
             Jobs::All => total,
             Jobs::Count(count) => count.min(total),
         };
         let each = run.duration.duration() + run.drain.duration();
-        Queue {
-            waiting: Mutex::new(waiting),
-            jobs,
-            total,
-            expected: each * total.div_ceil(jobs.max(1)) as u32,
-        }
+        Queue { waiting: Mutex::new(waiting), jobs, total, expected: each * total.div_ceil(jobs.max(1)) as u32 }
     }
 
     fn run(&self, bench: &Bench, store: Store) -> Results {
@@ -191,10 +184,7 @@ impl<'a> Queue<'a> {
     /// Runs a cell until it is undisturbed, three times at most.
     fn run_job(&self, worker: usize, bench: &Bench, first: &mut Option<&Barrier>, job: Job<'_>) -> Result<Record> {
         let scenario = &job.cell.scenario;
-        let seed = scenario
-            .run
-            .seed
-            .wrapping_add(u64::from(job.repeat - 1).wrapping_mul(REPEAT_STRIDE));
+        let seed = scenario.run.seed.wrapping_add(u64::from(job.repeat - 1).wrapping_mul(REPEAT_STRIDE));
         let stagger = scenario.traffic.interval.duration() * worker as u32 / self.jobs as u32;
         let mut reruns = 0;
         loop {
@@ -224,11 +214,7 @@ impl<'a> Queue<'a> {
             bar.set_position((self.expected - left).as_millis() as u64);
             let left = Duration::from_secs(left.as_secs());
             let cells = done.load(Ordering::Relaxed);
-            bar.set_message(format!(
-                "{cells}/{} cells, {} left",
-                self.total,
-                humantime::format_duration(left)
-            ));
+            bar.set_message(format!("{cells}/{} cells, {} left", self.total, humantime::format_duration(left)));
             std::thread::sleep(REDRAW);
         }
         bar.finish_and_clear();
@@ -256,12 +242,7 @@ fn manifest(plan: &Plan, planned_cells: usize) -> Result<Manifest> {
         elapsed_s: 0.0,
         planned_cells,
         interrupted: true,
-        axes: plan
-            .sweep
-            .axes
-            .iter()
-            .map(|axis| (axis.key.clone(), axis.as_written()))
-            .collect(),
+        axes: plan.sweep.axes.iter().map(|axis| (axis.key.clone(), axis.as_written())).collect(),
         environment: environment::facts(),
         network: topology.describe(),
         charts: scenario.charts.clone(),
@@ -288,10 +269,7 @@ fn descriptors(sweep: &Sweep) -> usize {
 /// `20260131-235959`, UTC.
 fn compact_time() -> String {
     let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    time.chars()
-        .filter(|c| c.is_ascii_digit() || *c == 'T')
-        .map(|c| if c == 'T' { '-' } else { c })
-        .collect()
+    time.chars().filter(|c| c.is_ascii_digit() || *c == 'T').map(|c| if c == 'T' { '-' } else { c }).collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

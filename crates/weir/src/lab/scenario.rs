@@ -177,10 +177,7 @@ pub struct Direction {
 
 /// Planned loss: `"5%"`, `{ to_bad = "1%", to_good = "25%" }` or `{ list = [3, 17] }`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "expected a share as \"5%\", { to_bad, to_good, good, bad } or { list }"
-)]
+#[serde(untagged, expecting = "expected a share as \"5%\", { to_bad, to_good, good, bad } or { list }")]
 pub enum Loss {
     /// Each packet independently.
     Share(Share),
@@ -313,10 +310,7 @@ impl Scenario {
             let text = std::fs::read_to_string(path).with_context(|| format!("read scenario {name}"))?;
             return Ok((name.to_owned(), text));
         }
-        match SHIPPED
-            .get_file(format!("{name}.toml"))
-            .and_then(|file| file.contents_utf8())
-        {
+        match SHIPPED.get_file(format!("{name}.toml")).and_then(|file| file.contents_utf8()) {
             Some(text) => Ok((format!("{name}.toml"), text.to_owned())),
             None => {
                 let names = Scenario::shipped().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
@@ -327,9 +321,7 @@ impl Scenario {
 
     /// Name and text of every scenario that ships, by name.
     pub fn shipped() -> impl Iterator<Item = (&'static str, &'static str)> {
-        SHIPPED
-            .files()
-            .filter_map(|file| Some((file.path().file_stem()?.to_str()?, file.contents_utf8()?)))
+        SHIPPED.files().filter_map(|file| Some((file.path().file_stem()?.to_str()?, file.contents_utf8()?)))
     }
 }
 
@@ -352,11 +344,7 @@ impl Default for Run {
 
 impl Default for Tcp {
     fn default() -> Self {
-        Tcp {
-            congestion: "cubic".into(),
-            nodelay: false,
-            connect_timeout: Span::from_secs(30),
-        }
+        Tcp { congestion: "cubic".into(), nodelay: false, connect_timeout: Span::from_secs(30) }
     }
 }
 

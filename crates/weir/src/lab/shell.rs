@@ -50,14 +50,8 @@ pub fn enter(
         Some(reply) => reply,
         None => start_keeper(document, overrides, &name, &request)?,
     };
-    let Reply {
-        text,
-        descriptors,
-        lease,
-    } = reply;
-    let Ok([user, network]) = <[_; 2]>::try_from(descriptors) else {
-        bail!("{text}")
-    };
+    let Reply { text, descriptors, lease } = reply;
+    let Ok([user, network]) = <[_; 2]>::try_from(descriptors) else { bail!("{text}") };
     user::join(user)?;
     let network = NetNs::from_fd(network);
     let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".into());
@@ -101,27 +95,17 @@ fn serve(sweep: &Sweep, output: &mut impl Write) -> Result<()> {
     let rendezvous = Rendezvous::offer(&name, move |request| {
         let (asked, host) = request.split_once(' ').unwrap_or((request, ""));
         if asked != fingerprint {
-            return Ok(refusal(
-                "its network is up with other settings: leave the shells that use it first".into(),
-            ));
+            return Ok(refusal("its network is up with other settings: leave the shells that use it first".into()));
         }
         let Some(network) = hosts.get(host) else {
             let mut names: Vec<&str> = hosts.keys().map(String::as_str).collect();
             names.sort_unstable();
-            return Ok(refusal(format!(
-                "there is no host `{host}` (there are {})",
-                names.join(", ")
-            )));
+            return Ok(refusal(format!("there is no host `{host}` (there are {})", names.join(", "))));
         };
-        let descriptors: io::Result<Vec<_>> = [user.as_fd(), network.as_fd()]
-            .into_iter()
-            .map(|held| held.try_clone_to_owned())
-            .collect();
+        let descriptors: io::Result<Vec<_>> =
+            [user.as_fd(), network.as_fd()].into_iter().map(|held| held.try_clone_to_owned()).collect();
         Ok(match descriptors {
-            Ok(descriptors) => Answer {
-                text: READY.into(),
-                descriptors,
-            },
+            Ok(descriptors) => Answer { text: READY.into(), descriptors },
             Err(error) => refusal(format!("hand out the network of {host}: {error}")),
         })
     })?;
@@ -149,9 +133,7 @@ fn start_keeper(document: &str, overrides: &[(String, String)], name: &str, requ
         .context("start the network's keeper")?;
     let mut word = String::new();
     if let Some(output) = keeper.stdout.take() {
-        BufReader::new(output.take(MOST_WORDS))
-            .read_line(&mut word)
-            .context("hear from the network's keeper")?;
+        BufReader::new(output.take(MOST_WORDS)).read_line(&mut word).context("hear from the network's keeper")?;
     }
     match word.trim() {
         READY => {}
@@ -165,10 +147,7 @@ fn start_keeper(document: &str, overrides: &[(String, String)], name: &str, requ
 }
 
 fn refusal(text: String) -> Answer {
-    Answer {
-        text,
-        descriptors: Vec::new(),
-    }
+    Answer { text, descriptors: Vec::new() }
 }
 
 /// One network a user and scenario.

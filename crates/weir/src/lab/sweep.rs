@@ -55,10 +55,7 @@ impl Sweep {
             .map(|values| cell(origin, &document, &axes, values))
             .collect::<Result<Vec<_>>>()?;
         if !axes.is_empty() {
-            let table = axes
-                .iter()
-                .map(|axis| (axis.key.clone(), Value::Array(axis.values.clone())))
-                .collect();
+            let table = axes.iter().map(|axis| (axis.key.clone(), Value::Array(axis.values.clone()))).collect();
             document.insert("axes".into(), Value::Table(table));
         }
         Ok(Sweep { document, axes, cells })
@@ -99,9 +96,7 @@ fn take_axes(document: &mut Table) -> Result<Vec<Axis>> {
     let Some(axes) = document.remove("axes") else {
         return Ok(Vec::new());
     };
-    let Value::Table(axes) = axes else {
-        bail!("expected a table of scenario keys and lists of values")
-    };
+    let Value::Table(axes) = axes else { bail!("expected a table of scenario keys and lists of values") };
     axes.into_iter()
         .map(|(key, value)| {
             let values = match value {
@@ -122,12 +117,8 @@ fn steps(range: &Table) -> Result<Vec<Value>> {
     let end = |name: &str| -> Result<(f64, String)> {
         let value = range.get(name).with_context(|| format!("a range needs `{name}`"))?;
         let text = as_written(value);
-        let digits = text
-            .find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-')
-            .unwrap_or(text.len());
-        let number = text[..digits]
-            .parse()
-            .with_context(|| format!("`{name}`: {text} is not a number with a unit"))?;
+        let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(text.len());
+        let number = text[..digits].parse().with_context(|| format!("`{name}`: {text} is not a number with a unit"))?;
         Ok((number, text[digits..].to_owned()))
     };
     let ((from, unit), (to, unit_to), (step, unit_step)) = (end("from")?, end("to")?, end("step")?);
@@ -142,9 +133,7 @@ fn steps(range: &Table) -> Result<Vec<Value>> {
         bail!("from {from}{unit} to {to}{unit} by {step}{unit} is not a range of at most 10,000 values");
     }
     let value = |i: u32| (from + f64::from(i) * step) * 1e9;
-    Ok((0..=count as u32)
-        .map(|i| Value::String(format!("{}{unit}", value(i).round() / 1e9)))
-        .collect())
+    Ok((0..=count as u32).map(|i| Value::String(format!("{}{unit}", value(i).round() / 1e9))).collect())
 }
 
 /// Applies one override. A list (`a,b,c` or `["a","b"]`) makes the key an axis; a single value makes it none.
@@ -161,10 +150,7 @@ fn apply(document: &mut Table, axes: &mut Vec<Axis>, key: &str, text: &str) -> R
             set(document, key, value.clone())?;
         }
         (_, Some(axis)) => axis.values = values,
-        (_, None) => axes.push(Axis {
-            key: key.to_owned(),
-            values,
-        }),
+        (_, None) => axes.push(Axis { key: key.to_owned(), values }),
     }
     Ok(())
 }
@@ -198,10 +184,7 @@ fn set(document: &mut Table, key: &str, value: Value) -> Result<()> {
 /// Indexes into each axis, the last varying fastest.
 fn combinations(axes: &[Axis]) -> Vec<Vec<usize>> {
     axes.iter().fold(vec![Vec::new()], |prefixes, axis| {
-        prefixes
-            .iter()
-            .flat_map(|prefix| (0..axis.values.len()).map(|i| [prefix.as_slice(), &[i]].concat()))
-            .collect()
+        prefixes.iter().flat_map(|prefix| (0..axis.values.len()).map(|i| [prefix.as_slice(), &[i]].concat())).collect()
     })
 }
 
@@ -215,21 +198,13 @@ fn cell(origin: &str, document: &Table, axes: &[Axis], values: Vec<usize>) -> Re
     }
     let name = match chosen.as_slice() {
         [] => "single".to_owned(),
-        chosen => chosen
-            .iter()
-            .map(|(_, value)| value.as_str())
-            .collect::<Vec<_>>()
-            .join("/"),
+        chosen => chosen.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join("/"),
     };
     let scenario = serde_path_to_error::deserialize(document).map_err(|error| {
         let (key, error) = (error.path().to_string(), error.into_inner());
         anyhow::anyhow!("{origin}, cell {name}: {key}: {}", one_line(&error))
     })?;
-    Ok(Cell {
-        name,
-        axes: chosen,
-        scenario,
-    })
+    Ok(Cell { name, axes: chosen, scenario })
 }
 
 /// A value without quotes.
@@ -242,9 +217,7 @@ fn as_written(value: &Value) -> String {
 
 /// One line: document, line number, what is wrong, and the nearest valid key.
 fn explain(origin: &str, text: &str, error: &toml::de::Error) -> anyhow::Error {
-    let line = error
-        .span()
-        .map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
     match line {
         Some(line) => anyhow::anyhow!("{origin}:{line}: {}", one_line(error)),
         None => anyhow::anyhow!("{origin}: {}", one_line(error)),
@@ -309,10 +282,7 @@ interval = "10ms"
 
     #[test]
     fn every_combination_is_a_cell_the_first_axis_slowest() {
-        assert_eq!(
-            names(&[]),
-            ["0%/udp", "0%/tcp", "0.5%/udp", "0.5%/tcp", "1%/udp", "1%/tcp"]
-        );
+        assert_eq!(names(&[]), ["0%/udp", "0%/tcp", "0.5%/udp", "0.5%/tcp", "1%/udp", "1%/tcp"]);
     }
 
     #[test]
@@ -320,17 +290,10 @@ interval = "10ms"
         assert_eq!(names(&[("path.loss", "5%")]), ["udp", "tcp"]);
         assert_eq!(names(&[("path.loss", "5%"), ("traffic.transport", "tcp")]), ["single"]);
         assert_eq!(
-            names(&[
-                ("path.loss", "5%"),
-                ("traffic.transport", "tcp"),
-                ("tcp.congestion", "cubic, reno")
-            ]),
+            names(&[("path.loss", "5%"), ("traffic.transport", "tcp"), ("tcp.congestion", "cubic, reno")]),
             ["cubic", "reno"]
         );
-        assert_eq!(
-            names(&[("path.loss", r#"["1%"]"#), ("traffic.transport", "udp")]),
-            ["single"]
-        );
+        assert_eq!(names(&[("path.loss", r#"["1%"]"#), ("traffic.transport", "udp")]), ["single"]);
     }
 
     #[test]
@@ -339,12 +302,8 @@ interval = "10ms"
         let cell = &sweep.cells[1];
         assert_eq!(
             cell.axes,
-            [
-                ("path.loss", "0%"),
-                ("traffic.transport", "udp"),
-                ("tcp.nodelay", "false")
-            ]
-            .map(|(k, v)| (k.to_owned(), v.to_owned()))
+            [("path.loss", "0%"), ("traffic.transport", "udp"), ("tcp.nodelay", "false")]
+                .map(|(k, v)| (k.to_owned(), v.to_owned()))
         );
         assert!(!cell.scenario.tcp.nodelay && sweep.cells[0].scenario.tcp.nodelay);
         // The document as it ran lays out into the same cells.

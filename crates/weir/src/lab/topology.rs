@@ -67,7 +67,8 @@ impl Topology {
             kind: Kind::Host(host.addresses.clone()),
             setup: host.setup.clone(),
         });
-        let switches = scenario.switches.keys().map(|name| Node { name: name.clone(), kind: Kind::Switch, setup: Vec::new() });
+        let switches =
+            scenario.switches.keys().map(|name| Node { name: name.clone(), kind: Kind::Switch, setup: Vec::new() });
         let nodes: Vec<Node> = hosts.chain(switches).collect();
         let links = scenario
             .links
@@ -79,24 +80,14 @@ impl Topology {
 
         let host = |key: &str, name: &str| -> Result<usize> {
             let index = index_of(&nodes, name).with_context(|| format!("traffic.{key}"))?;
-            ensure!(
-                matches!(nodes[index].kind, Kind::Host(_)),
-                "traffic.{key}: `{name}` is a switch, not a host"
-            );
+            ensure!(matches!(nodes[index].kind, Kind::Host(_)), "traffic.{key}: `{name}` is a switch, not a host");
             Ok(index)
         };
         let (sender, receiver) = (host("from", &scenario.traffic.from)?, host("to", &scenario.traffic.to)?);
         ensure!(sender != receiver, "traffic.to: the receiver is the sender");
         let destination = destination(&nodes[receiver], scenario.traffic.address)?;
         let route = route(&nodes, &links, sender, receiver)?;
-        let mut topology = Topology {
-            nodes,
-            links,
-            sender,
-            receiver,
-            destination,
-            route,
-        };
+        let mut topology = Topology { nodes, links, sender, receiver, destination, route };
         topology.spread(&scenario.path)?;
         for link in &topology.links {
             for impairments in &link.impairments {
@@ -113,17 +104,12 @@ impl Topology {
 
     /// One-way loss of the route, as configured: the hops multiply. An explicit drop list counts as none.
     pub fn loss(&self) -> f64 {
-        1.0 - self
-            .along_route()
-            .map(|impairments| 1.0 - impairments.loss.mean())
-            .product::<f64>()
+        1.0 - self.along_route().map(|impairments| 1.0 - impairments.loss.mean()).product::<f64>()
     }
 
     /// One-way delay of the route in milliseconds, as configured, without variation.
     pub fn latency_ms(&self) -> f64 {
-        self.along_route()
-            .map(|impairments| impairments.delay.as_secs_f64() * 1e3)
-            .sum()
+        self.along_route().map(|impairments| impairments.delay.as_secs_f64() * 1e3).sum()
     }
 
     /// Smallest rate on the route, Mbit/s.
@@ -136,11 +122,7 @@ impl Topology {
 
     /// Largest IP packet that the whole route carries.
     pub fn mtu(&self) -> u32 {
-        self.route
-            .iter()
-            .map(|&(link, _)| self.links[link].mtu)
-            .min()
-            .unwrap_or(u32::MAX)
+        self.route.iter().map(|&(link, _)| self.links[link].mtu).min().unwrap_or(u32::MAX)
     }
 
     /// The other hosts that a host reaches without a router, by node index.
@@ -154,6 +136,14 @@ impl Topology {
     /// Whether some packets are delivered twice.
     pub fn duplicates(&self) -> bool {
         self.along_route().any(|impairments| impairments.duplicate > 0.0)
+    }
+
+    /// Whether a host has an IPv6 address.
+    pub fn has_ipv6(&self) -> bool {
+        self.nodes.iter().any(|node| match &node.kind {
+            Kind::Host(addresses) => addresses.iter().any(|address| matches!(address, IpNet::V6(_))),
+            Kind::Switch => false,
+        })
     }
 
     /// One line a node or link, for people.
@@ -173,9 +163,7 @@ impl Topology {
     }
 
     fn along_route(&self) -> impl Iterator<Item = &Impairments> {
-        self.route
-            .iter()
-            .map(|&(link, way)| &self.links[link].impairments[way as usize])
+        self.route.iter().map(|&(link, way)| &self.links[link].impairments[way as usize])
     }
 
     /// Spreads the impairments of the whole path over the links of the route, both ways.
@@ -191,11 +179,7 @@ impl Topology {
                         link.name
                     );
                     let share = 1.0 - (1.0 - loss.fraction()).powf(1.0 / f64::from(hops));
-                    impairments.loss = if share > 0.0 {
-                        model::Loss::Bernoulli(share)
-                    } else {
-                        model::Loss::None
-                    };
+                    impairments.loss = if share > 0.0 { model::Loss::Bernoulli(share) } else { model::Loss::None };
                 }
                 if let Some(delay) = path.delay {
                     ensure!(
@@ -222,32 +206,19 @@ fn check_link(nodes: &[Node], name: &str, link: &scenario::Link) -> Result<Link>
     let [a, b] = &link.ends;
     let ends = [index_of(nodes, a)?, index_of(nodes, b)?];
     ensure!(ends[0] != ends[1], "both ends are `{a}`");
-    ensure!(
-        (1280..=65_535).contains(&link.mtu),
-        "mtu of {}: it must be 1280 to 65535 bytes",
-        link.mtu
-    );
+    ensure!((1280..=65_535).contains(&link.mtu), "mtu of {}: it must be 1280 to 65535 bytes", link.mtu);
     let [forward, backward] = link.directions();
     Ok(Link {
         name: name.to_owned(),
         ends,
         mtu: link.mtu,
-        impairments: [
-            impairments(&forward).context("forward")?,
-            impairments(&backward).context("backward")?,
-        ],
+        impairments: [impairments(&forward).context("forward")?, impairments(&backward).context("backward")?],
     })
 }
 
 fn impairments(direction: &scenario::Direction) -> Result<Impairments> {
-    ensure!(
-        direction.burst.is_none() || direction.rate.is_some(),
-        "`burst` needs a `rate`"
-    );
-    ensure!(
-        direction.queue.is_none() || direction.rate.is_some(),
-        "`queue` needs a `rate`: without one nothing waits"
-    );
+    ensure!(direction.burst.is_none() || direction.rate.is_some(), "`burst` needs a `rate`");
+    ensure!(direction.queue.is_none() || direction.rate.is_some(), "`queue` needs a `rate`: without one nothing waits");
     Ok(Impairments {
         loss: match &direction.loss {
             None => model::Loss::None,
@@ -274,10 +245,9 @@ fn impairments(direction: &scenario::Direction) -> Result<Impairments> {
         },
         duplicate: direction.duplicate.map_or(0.0, |share| share.fraction()),
         corrupt: direction.corrupt.map_or(0.0, |share| share.fraction()),
-        reorder: direction.reorder.map(|reorder| model::Reorder {
-            probability: reorder.probability.fraction(),
-            by: reorder.by.into(),
-        }),
+        reorder: direction
+            .reorder
+            .map(|reorder| model::Reorder { probability: reorder.probability.fraction(), by: reorder.by.into() }),
     })
 }
 
@@ -310,11 +280,7 @@ fn check_nodes(nodes: &[Node], links: &[Link]) -> Result<()> {
     for (index, node) in nodes.iter().enumerate() {
         let count = links.iter().filter(|link| link.ends.contains(&index)).count();
         match node.kind {
-            Kind::Host(_) => ensure!(
-                count == 1,
-                "hosts.{}: a host has exactly one link, this one {count}",
-                node.name
-            ),
+            Kind::Host(_) => ensure!(count == 1, "hosts.{}: a host has exactly one link, this one {count}", node.name),
             Kind::Switch => ensure!(count > 0, "switches.{}: has no link", node.name),
         }
     }
@@ -337,14 +303,9 @@ fn check_addresses(nodes: &[Node]) -> Result<()> {
 }
 
 fn destination(receiver: &Node, wanted: Option<IpAddr>) -> Result<IpAddr> {
-    let Kind::Host(addresses) = &receiver.kind else {
-        bail!("traffic.to: `{}` is not a host", receiver.name)
-    };
+    let Kind::Host(addresses) = &receiver.kind else { bail!("traffic.to: `{}` is not a host", receiver.name) };
     match wanted {
-        None => addresses
-            .first()
-            .map(IpNet::addr)
-            .context("traffic.to: the receiver has no address"),
+        None => addresses.first().map(IpNet::addr).context("traffic.to: the receiver has no address"),
         Some(wanted) if addresses.iter().any(|address| address.addr() == wanted) => Ok(wanted),
         Some(wanted) => bail!("traffic.address: {wanted} is not an address of `{}`", receiver.name),
     }
@@ -377,11 +338,7 @@ fn route(nodes: &[Node], links: &[Link], from: usize, to: usize) -> Result<Vec<(
     let mut node = to;
     while node != from {
         let Some((index, way)) = arrived_by[node] else {
-            bail!(
-                "no way leads from `{}` to `{}`: join them by links and switches",
-                nodes[from].name,
-                nodes[to].name
-            );
+            bail!("no way leads from `{}` to `{}`: join them by links and switches", nodes[from].name, nodes[to].name);
         };
         route.push((index, way));
         let [a, b] = links[index].ends;
@@ -413,9 +370,7 @@ mod tests {
     fn hops_multiply_to_the_loss_of_the_path() {
         let topology = topology(str::to_owned).unwrap();
         assert!((topology.loss() - 0.2).abs() < 1e-12);
-        let model::Loss::Bernoulli(each) = topology.links[0].impairments[0].loss else {
-            panic!("{topology:?}")
-        };
+        let model::Loss::Bernoulli(each) = topology.links[0].impairments[0].loss else { panic!("{topology:?}") };
         assert!((each - (1.0 - 0.8_f64.sqrt())).abs() < 1e-12);
         assert_eq!(topology.links[0].impairments[0], topology.links[1].impairments[1]);
     }
@@ -423,11 +378,8 @@ mod tests {
     #[test]
     fn the_route_crosses_switches_and_knows_its_ways() {
         let topology = topology(str::to_owned).unwrap();
-        let route: Vec<_> = topology
-            .route
-            .iter()
-            .map(|&(link, way)| (topology.links[link].name.as_str(), way))
-            .collect();
+        let route: Vec<_> =
+            topology.route.iter().map(|&(link, way)| (topology.links[link].name.as_str(), way)).collect();
         assert_eq!(route, [("uplink", Way::Forward), ("downlink", Way::Forward)]);
         assert_eq!(topology.neighbours(topology.sender), [topology.receiver]);
     }
@@ -446,16 +398,10 @@ mod tests {
                 "[switches.s2]\n[links.third]\nends = [\"s1\", \"s2\"]\n[links.fourth]\nends = [\"s2\", \"s1\"]\n[path]",
             ),
             error("10.0.0.2/24", "10.0.0.1/24"),
-            error(
-                "ends = [\"sender\", \"s1\"]",
-                "ends = [\"sender\", \"s1\"]\nloss = \"1%\"",
-            ),
+            error("ends = [\"sender\", \"s1\"]", "ends = [\"sender\", \"s1\"]\nloss = \"1%\""),
             error("ends = [\"sender\", \"s1\"]", "ends = [\"sender\", \"s1\"]\nqueue = 5"),
             error("ends = [\"sender\", \"s1\"]", "ends = [\"sender\", \"s1\"]\nmtu = 100"),
-            error(
-                "ends = [\"sender\", \"s1\"]",
-                "ends = [\"sender\", \"s1\"]\nvariation = { order = \"keep\" }",
-            ),
+            error("ends = [\"sender\", \"s1\"]", "ends = [\"sender\", \"s1\"]\nvariation = { order = \"keep\" }"),
         ];
         assert!(mistakes.iter().all(|mistake| !mistake.contains('\n')));
         insta::assert_snapshot!(mistakes.join("\n"));

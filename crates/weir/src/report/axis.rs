@@ -22,11 +22,7 @@ impl Axis {
             (low, high) = (low.min(0.0), high.max(0.0));
         }
         if high - low <= f64::EPSILON * high.abs().max(1.0) {
-            (low, high) = if from_zero {
-                (low, low + 1.0)
-            } else {
-                (low - 1.0, high + 1.0)
-            };
+            (low, high) = if from_zero { (low, low + 1.0) } else { (low - 1.0, high + 1.0) };
         }
         let step = round_step((high - low) / 5.0);
         if from_zero {
@@ -36,16 +32,8 @@ impl Axis {
         }
         let (first, last) = ((low / step - 1e-9).ceil(), (high / step + 1e-9).floor());
         let count = (last - first).clamp(0.0, 50.0) as u32;
-        let ticks = (0..=count)
-            .map(|i| (first + f64::from(i)) * step)
-            .map(|v| (v, label(column, v)))
-            .collect();
-        Self {
-            low,
-            high,
-            scale: Scale::Linear,
-            ticks,
-        }
+        let ticks = (0..=count).map(|i| (first + f64::from(i)) * step).map(|v| (v, label(column, v))).collect();
+        Self { low, high, scale: Scale::Linear, ticks }
     }
 
     /// A logarithmic axis over the positive ones of `values`, in whole decades.
@@ -65,27 +53,13 @@ impl Axis {
         }
         // Room below, where the least value lies on the lowest mark.
         let room = if low < 1.4 * 10f64.powi(first) { 0.6 } else { 1.0 };
-        Self {
-            low: room * 10f64.powi(first),
-            high: 10f64.powi(last),
-            scale: Scale::Log,
-            ticks,
-        }
+        Self { low: room * 10f64.powi(first), high: 10f64.powi(last), scale: Scale::Log, ticks }
     }
 
     /// An axis of words: the first at 0, the next at 1.
     pub fn words(words: &[String]) -> Self {
-        let ticks = words
-            .iter()
-            .enumerate()
-            .map(|(index, word)| (index as f64, word.clone()))
-            .collect();
-        Self {
-            low: -0.5,
-            high: words.len().max(1) as f64 - 0.5,
-            scale: Scale::Linear,
-            ticks,
-        }
+        let ticks = words.iter().enumerate().map(|(index, word)| (index as f64, word.clone())).collect();
+        Self { low: -0.5, high: words.len().max(1) as f64 - 0.5, scale: Scale::Linear, ticks }
     }
 
     /// The value's place, 0 at the low and 1 at the high end; `None` if it cannot be shown (0 on a logarithmic axis).
@@ -120,19 +94,13 @@ fn label(column: &str, value: f64) -> String {
 }
 
 fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    values.fold(None, |range, v| {
-        Some(range.map_or((v, v), |(low, high): (f64, f64)| (low.min(v), high.max(v))))
-    })
+    values.fold(None, |range, v| Some(range.map_or((v, v), |(low, high): (f64, f64)| (low.min(v), high.max(v)))))
 }
 
 /// The least of 1, 2, 5 times a power of ten that is not below `step`.
 fn round_step(step: f64) -> f64 {
     let one = 10f64.powf(step.log10().floor());
-    [1.0, 2.0, 5.0]
-        .map(|m| m * one)
-        .into_iter()
-        .find(|&round| round >= step * (1.0 - 1e-9))
-        .unwrap_or(10.0 * one)
+    [1.0, 2.0, 5.0].map(|m| m * one).into_iter().find(|&round| round >= step * (1.0 - 1e-9)).unwrap_or(10.0 * one)
 }
 
 #[cfg(test)]
@@ -146,22 +114,13 @@ mod tests {
 
     #[test]
     fn marks_are_round() {
-        assert_eq!(
-            labels(&Axis::linear(&[77.0, 96.0], true, "msgs_per_s")),
-            ["0", "20", "40", "60", "80", "100"]
-        );
-        assert_eq!(
-            labels(&Axis::linear(&[0.0, 20.0], false, "loss_pct")),
-            ["0", "5", "10", "15", "20"]
-        );
+        assert_eq!(labels(&Axis::linear(&[77.0, 96.0], true, "msgs_per_s")), ["0", "20", "40", "60", "80", "100"]);
+        assert_eq!(labels(&Axis::linear(&[0.0, 20.0], false, "loss_pct")), ["0", "5", "10", "15", "20"]);
         assert_eq!(
             labels(&Axis::log(&[160.0, 3e7], "delay_mean_us")),
             ["100 µs", "1 ms", "10 ms", "100 ms", "1 s", "10 s", "100 s"]
         );
-        assert_eq!(
-            labels(&Axis::log(&[100.0, 1000.0], "delay_mean_us")),
-            ["100 µs", "200 µs", "500 µs", "1 ms"]
-        );
+        assert_eq!(labels(&Axis::log(&[100.0, 1000.0], "delay_mean_us")), ["100 µs", "200 µs", "500 µs", "1 ms"]);
         assert_eq!(labels(&Axis::log(&[0.0, f64::NAN], "sent")), ["1", "2", "5", "10"]);
     }
 
@@ -169,11 +128,7 @@ mod tests {
     fn zero_has_no_place_on_a_logarithmic_axis() {
         let axis = Axis::log(&[1.0, 100.0], "sent");
         assert_eq!(
-            (
-                axis.place(0.0),
-                axis.place(10.0).map(|p| (p * 100.0).round() / 100.0),
-                axis.clamped(0.0)
-            ),
+            (axis.place(0.0), axis.place(10.0).map(|p| (p * 100.0).round() / 100.0), axis.clamped(0.0)),
             (None, Some(0.55), 0.0)
         );
     }

@@ -52,10 +52,7 @@ pub fn group(records: &[Record]) -> Vec<Cell<'_>> {
     for record in records {
         match cells.iter_mut().find(|cell| cell.name == record.row.cell) {
             Some(cell) => cell.records.push(record),
-            None => cells.push(Cell {
-                name: &record.row.cell,
-                records: vec![record],
-            }),
+            None => cells.push(Cell { name: &record.row.cell, records: vec![record] }),
         }
     }
     cells
@@ -80,9 +77,7 @@ impl<'a> Cell<'a> {
         let valid = self.valid();
         let used = || self.records.iter().filter(|record| record.row.valid == valid);
         let values: Vec<f64> = used().filter_map(|record| columns::number(record, column)).collect();
-        let estimates: Vec<Estimate> = used()
-            .filter_map(|record| record.estimates.get(column).copied())
-            .collect();
+        let estimates: Vec<Estimate> = used().filter_map(|record| record.estimates.get(column).copied()).collect();
         let (first, n) = (*values.first()?, values.len() as f64);
         let low = values.iter().copied().fold(f64::INFINITY, f64::min);
         let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -110,18 +105,8 @@ fn mean_of_two(a: Estimate, b: Estimate) -> Estimate {
     let low = value - (a.value - a.low).hypot(b.value - b.low) / 2.0;
     let high = value + (a.high - a.value).hypot(b.high - b.value) / 2.0;
     // A mean of two shares is no share of whole trials: only its ends are known.
-    let method = if a.method == b.method && a.method == Method::BatchMeans {
-        a.method
-    } else {
-        Method::Ratio
-    };
-    Estimate {
-        value,
-        low,
-        high,
-        n: a.n.min(b.n),
-        method,
-    }
+    let method = if a.method == b.method && a.method == Method::BatchMeans { a.method } else { Method::Ratio };
+    Estimate { value, low, high, n: a.n.min(b.n), method }
 }
 
 #[cfg(test)]
@@ -130,14 +115,8 @@ mod tests {
     use crate::report::record::Row;
 
     fn record(repeat: u32, msgs_per_s: f64, delay_max_us: f64, valid: bool) -> Record {
-        let row = Row {
-            cell: "a".into(),
-            repeat,
-            msgs_per_s,
-            delay_max_us: Some(delay_max_us),
-            valid,
-            ..Row::default()
-        };
+        let row =
+            Row { cell: "a".into(), repeat, msgs_per_s, delay_max_us: Some(delay_max_us), valid, ..Row::default() };
         let e = Estimate {
             value: msgs_per_s,
             low: msgs_per_s - 3.0,
@@ -145,38 +124,22 @@ mod tests {
             n: 32,
             method: Method::BatchMeans,
         };
-        Record {
-            row,
-            estimates: [("msgs_per_s".into(), e)].into(),
-            ..Record::default()
-        }
+        Record { row, estimates: [("msgs_per_s".into(), e)].into(), ..Record::default() }
     }
 
     #[test]
     fn repeats_are_put_together() {
-        let records = [
-            record(1, 90.0, 5.0, true),
-            record(2, 94.0, 9.0, true),
-            record(3, 0.0, 99.0, false),
-        ];
+        let records = [record(1, 90.0, 5.0, true), record(2, 94.0, 9.0, true), record(3, 0.0, 99.0, false)];
         let cells = group(&records);
         assert_eq!(cells.len(), 1);
-        let Some(Measured::Estimate(two)) = cells[0].measured("msgs_per_s") else {
-            panic!()
-        };
+        let Some(Measured::Estimate(two)) = cells[0].measured("msgs_per_s") else { panic!() };
         assert!((two.value - 92.0).abs() < 1e-9 && (two.high - 92.0 - 18f64.sqrt() / 2.0).abs() < 1e-9);
         assert_eq!(cells[0].measured("delay_max_us"), Some(Measured::Exact(9.0, 9.0, 9.0)));
         assert_eq!(cells[0].measured("repeat"), Some(Measured::Exact(1.5, 1.0, 2.0)));
         assert_eq!(cells[0].measured("delay_mean_us"), None);
 
-        let three = [
-            record(1, 90.0, 5.0, true),
-            record(2, 94.0, 9.0, true),
-            record(3, 98.0, 1.0, true),
-        ];
-        let Some(Measured::Estimate(e)) = group(&three)[0].measured("msgs_per_s") else {
-            panic!()
-        };
+        let three = [record(1, 90.0, 5.0, true), record(2, 94.0, 9.0, true), record(3, 98.0, 1.0, true)];
+        let Some(Measured::Estimate(e)) = group(&three)[0].measured("msgs_per_s") else { panic!() };
         assert_eq!((e.value, e.method, e.n), (94.0, Method::Repeats, 3));
     }
 }

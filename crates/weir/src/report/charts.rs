@@ -20,9 +20,7 @@ const RIGHT: f64 = 28.0;
 const BOTTOM: f64 = 58.0;
 
 /// Blue, vermillion, green, purple, orange, sky, black.
-pub(super) const COLOURS: [&str; 7] = [
-    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#333333",
-];
+pub(super) const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#333333"];
 const INK: &str = "fill=\"#1f2328\"";
 const FAINT: &str = "fill=\"#59636e\"";
 
@@ -46,54 +44,27 @@ impl<'a> Drawing<'a> {
         let shown = || lines.iter().flat_map(|line| &line.points);
         let theirs = || lines.iter().flat_map(|line| &line.published);
         let xs: Vec<f64> = shown().map(|p| p.x).chain(theirs().map(|p| p.0)).collect();
-        let tops = shown()
-            .filter(|p| p.valid)
-            .filter_map(|p| p.interval.map(|(_, high)| high));
+        let tops = shown().filter(|p| p.valid).filter_map(|p| p.interval.map(|(_, high)| high));
         let ys: Vec<f64> = shown().map(|p| p.y).chain(theirs().map(|p| p.1)).chain(tops).collect();
-        let x = if words.is_empty() {
-            Axis::linear(&xs, false, &chart.x)
-        } else {
-            Axis::words(&words)
-        };
+        let x = if words.is_empty() { Axis::linear(&xs, false, &chart.x) } else { Axis::words(&words) };
         let y = match chart.scale {
             Scale::Linear => Axis::linear(&ys, true, &chart.y),
             Scale::Log => Axis::log(&ys, &chart.y),
         };
-        let source = published
-            .map(|p| p.source.as_str())
-            .filter(|_| theirs().next().is_some());
-        Self {
-            chart,
-            lines,
-            source,
-            x,
-            y,
-        }
+        let source = published.map(|p| p.source.as_str()).filter(|_| theirs().next().is_some());
+        Self { chart, lines, source, x, y }
     }
 
     fn render(&self) -> String {
         let mut svg = Svg::new(WIDTH, HEIGHT);
         let border = "fill=\"#ffffff\" stroke=\"#d1d9e0\"";
         svg.rect((0.5, 0.5), (WIDTH - 1.0, HEIGHT - 1.0), 10.0, border);
-        svg.text(
-            (24.0, 34.0),
-            17.0,
-            Anchor::Start,
-            &format!("font-weight=\"600\" {INK}"),
-            &self.chart.title,
-        );
+        svg.text((24.0, 34.0), 17.0, Anchor::Start, &format!("font-weight=\"600\" {INK}"), &self.chart.title);
         svg.text((24.0, 55.0), 13.0, Anchor::Start, FAINT, &self.chart.y_label);
         let top = self.legend(&mut svg, 80.0) + 22.0;
-        let frame = Frame {
-            top,
-            bottom: HEIGHT - BOTTOM,
-        };
+        let frame = Frame { top, bottom: HEIGHT - BOTTOM };
         self.axes(&mut svg, &frame);
-        if self
-            .lines
-            .iter()
-            .all(|line| line.points.is_empty() && line.published.is_empty())
-        {
+        if self.lines.iter().all(|line| line.points.is_empty() && line.published.is_empty()) {
             let middle = ((LEFT + WIDTH - RIGHT) / 2.0, (frame.top + frame.bottom) / 2.0);
             svg.text(middle, 14.0, Anchor::Middle, FAINT, "nothing was measured");
         }
@@ -123,37 +94,19 @@ impl<'a> Drawing<'a> {
             x += width;
         };
         for (index, line) in self.lines.iter().enumerate() {
-            let name = if line.name.is_empty() {
-                &self.chart.y
-            } else {
-                &line.name
-            };
+            let name = if line.name.is_empty() { &self.chart.y } else { &line.name };
             entry(svg, name, &|svg, (x, y)| {
                 svg.line((x, y), (x + 20.0, y), &stroke(index));
                 svg.circle((x + 10.0, y), 3.5, &format!("fill=\"{}\"", colour(index)), "");
             });
         }
-        if self
-            .lines
-            .iter()
-            .flat_map(|line| &line.points)
-            .any(|p| p.valid && p.interval.is_some())
-        {
+        if self.lines.iter().flat_map(|line| &line.points).any(|p| p.valid && p.interval.is_some()) {
             entry(svg, "95 % interval", &|svg, (x, y)| {
-                svg.rect(
-                    (x, y - 5.0),
-                    (20.0, 10.0),
-                    2.0,
-                    "fill=\"#59636e\" fill-opacity=\"0.22\"",
-                );
+                svg.rect((x, y - 5.0), (20.0, 10.0), 2.0, "fill=\"#59636e\" fill-opacity=\"0.22\"");
             });
         }
         if let Some(source) = self.source {
-            let name = if source.chars().count() <= 40 {
-                format!("published: {source}")
-            } else {
-                "published".into()
-            };
+            let name = if source.chars().count() <= 40 { format!("published: {source}") } else { "published".into() };
             entry(svg, &name, &|svg, at| {
                 svg.diamond((at.0 + 10.0, at.1), 5.5, &hollow("#59636e"), "");
             });
@@ -174,11 +127,7 @@ impl<'a> Drawing<'a> {
             svg.line((LEFT, y), (WIDTH - RIGHT, y), "stroke=\"#e6eaef\"");
             svg.text((LEFT - 10.0, y + 4.0), 12.0, Anchor::End, FAINT, label);
         }
-        svg.line(
-            (LEFT, frame.bottom),
-            (WIDTH - RIGHT, frame.bottom),
-            "stroke=\"#818b98\"",
-        );
+        svg.line((LEFT, frame.bottom), (WIDTH - RIGHT, frame.bottom), "stroke=\"#818b98\"");
         // Leave out labels that would touch.
         let mut free = f64::NEG_INFINITY;
         for (value, label) in &self.x.ticks {
@@ -193,13 +142,7 @@ impl<'a> Drawing<'a> {
             }
         }
         let middle = (LEFT + WIDTH - RIGHT) / 2.0;
-        svg.text(
-            (middle, HEIGHT - 16.0),
-            13.0,
-            Anchor::Middle,
-            FAINT,
-            &self.chart.x_label,
-        );
+        svg.text((middle, HEIGHT - 16.0), 13.0, Anchor::Middle, FAINT, &self.chart.x_label);
     }
 
     fn band(&self, svg: &mut Svg, frame: &Frame, line: &Line, colour: &str) {
@@ -229,11 +172,7 @@ impl<'a> Drawing<'a> {
         if line.has_own_places() {
             for run in line.points.split(|p| !p.valid) {
                 let through: Vec<(f64, f64)> = run.iter().filter_map(|p| self.place(frame, p.x, p.y)).collect();
-                svg.path(
-                    &through,
-                    false,
-                    &format!("fill=\"none\" stroke-linejoin=\"round\" {}", stroke(index)),
-                );
+                svg.path(&through, false, &format!("fill=\"none\" stroke-linejoin=\"round\" {}", stroke(index)));
             }
         }
         for point in &line.points {
@@ -310,10 +249,8 @@ mod tests {
     fn a_small_chart() {
         let chart = &fixture::manifest().charts[1];
         let kept = ["0%/udp", "20%/udp", "10%/tcp", "17%/tcp", "20%/tcp"];
-        let records: Vec<Record> = fixture::records()
-            .into_iter()
-            .filter(|r| kept.contains(&r.row.cell.as_str()))
-            .collect();
+        let records: Vec<Record> =
+            fixture::records().into_iter().filter(|r| kept.contains(&r.row.cell.as_str())).collect();
         insta::assert_snapshot!(draw(chart, &records));
     }
 
@@ -321,26 +258,14 @@ mod tests {
     fn words_make_places_and_other_axes_make_lines() {
         let records: Vec<Record> = [("udp", "off"), ("tcp", "off"), ("tcp", "on")]
             .map(|(transport, nagle)| Record {
-                row: Row {
-                    cell: format!("{transport}/{nagle}"),
-                    valid: true,
-                    msgs_per_s: 90.0,
-                    ..Row::default()
-                },
+                row: Row { cell: format!("{transport}/{nagle}"), valid: true, msgs_per_s: 90.0, ..Row::default() },
                 axes: vec![("transport".into(), transport.into()), ("nagle".into(), nagle.into())],
                 ..Record::default()
             })
             .into();
-        let chart = Chart {
-            x: "mode".into(),
-            series: "transport".into(),
-            ..fixture::manifest().charts[0].clone()
-        };
+        let chart = Chart { x: "mode".into(), series: "transport".into(), ..fixture::manifest().charts[0].clone() };
         let drawn = draw(&chart, &records);
-        assert!(
-            drawn.contains("nothing was measured") || drawn.contains("published"),
-            "{drawn}"
-        );
+        assert!(drawn.contains("nothing was measured") || drawn.contains("published"), "{drawn}");
         let rows: Vec<Record> = records
             .into_iter()
             .map(|mut r| {
@@ -348,23 +273,13 @@ mod tests {
                 r
             })
             .collect();
-        let drawn = draw(
-            &Chart {
-                x: "transport".into(),
-                series: "scenario".into(),
-                ..chart
-            },
-            &rows,
-        );
+        let drawn = draw(&Chart { x: "transport".into(), series: "scenario".into(), ..chart }, &rows);
         assert!(drawn.contains(">udp</text>") && drawn.contains(" · on</text>") && drawn.contains(" · off</text>"));
     }
 
     #[test]
     fn text_is_escaped() {
-        let chart = Chart {
-            title: "<script>&\"".into(),
-            ..fixture::manifest().charts[0].clone()
-        };
+        let chart = Chart { title: "<script>&\"".into(), ..fixture::manifest().charts[0].clone() };
         let drawn = draw(&chart, &fixture::records());
         assert!(!drawn.contains("<script") && drawn.contains("&lt;script&gt;&amp;&quot;"));
     }

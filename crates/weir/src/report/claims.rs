@@ -107,10 +107,7 @@ fn judge_one(claim: &Claim, cells: &[Cell<'_>]) -> Judgement {
     if selected.is_empty() {
         return undecided("no cell of this run matches".into());
     }
-    let shortest = selected
-        .iter()
-        .map(|cell| cell.first().row.duration_s)
-        .fold(f64::INFINITY, f64::min);
+    let shortest = selected.iter().map(|cell| cell.first().row.duration_s).fold(f64::INFINITY, f64::min);
     // A clock may stop the window a moment early.
     if let Some(needed) = claim.min_duration_s.filter(|&needed| shortest < needed * 0.999) {
         let (needed, had) = (format::duration(needed * 1e6), format::duration(shortest * 1e6));
@@ -127,10 +124,7 @@ fn judge_one(claim: &Claim, cells: &[Cell<'_>]) -> Judgement {
         }
     }
 
-    let (at_least, at_most) = (
-        claim.at_least.unwrap_or(f64::NEG_INFINITY),
-        claim.at_most.unwrap_or(f64::INFINITY),
-    );
+    let (at_least, at_most) = (claim.at_least.unwrap_or(f64::NEG_INFINITY), claim.at_most.unwrap_or(f64::INFINITY));
     // How far an interval lies within the bounds (negative: beyond), and how far outside altogether.
     let within = |i: &Interval| (i.low - at_least).min(at_most - i.high);
     let outside = |i: &Interval| (at_least - i.high).max(i.low - at_most);
@@ -141,26 +135,15 @@ fn judge_one(claim: &Claim, cells: &[Cell<'_>]) -> Judgement {
         let reason = format!("{cell} lies outside {}", bounds(claim));
         return judgement(Verdict::Refuted, reason, Some((cell, interval)));
     }
-    let nearest = found
-        .iter()
-        .min_by(|a, b| within(&a.1).total_cmp(&within(&b.1)))
-        .copied();
+    let nearest = found.iter().min_by(|a, b| within(&a.1).total_cmp(&within(&b.1))).copied();
     if let Some(reason) = missing {
         return judgement(Verdict::Undecided, reason, nearest);
     }
     match nearest {
         Some((cell, interval)) if within(&interval) >= 0.0 => {
-            let of = if found.len() == 1 {
-                String::new()
-            } else {
-                format!(", the nearest of {} cells,", found.len())
-            };
+            let of = if found.len() == 1 { String::new() } else { format!(", the nearest of {} cells,", found.len()) };
             let observed = found.iter().all(|(_, i)| i.low == i.high);
-            let sure = if observed {
-                "as observed".into()
-            } else {
-                format!("at {}", at(claim.confidence))
-            };
+            let sure = if observed { "as observed".into() } else { format!("at {}", at(claim.confidence)) };
             let reason = format!("{cell}{of} lies within {} {sure}", bounds(claim));
             judgement(Verdict::Reproduced, reason, nearest)
         }
@@ -191,8 +174,7 @@ fn measured(cell: &Cell<'_>, column: &str) -> Result<Measured, String> {
     if !cell.valid() {
         return Err("the cell is not valid".into());
     }
-    cell.measured(column)
-        .ok_or_else(|| format!("{column} was not measured"))
+    cell.measured(column).ok_or_else(|| format!("{column} was not measured"))
 }
 
 /// The cell to compare with: it has the values of `other`, and differs from `cell` in no more than those.
@@ -203,16 +185,10 @@ fn partner<'a, 'b>(
     cells: &'b [Cell<'a>],
 ) -> Result<&'b Cell<'a>, String> {
     let own = cell.first();
-    let changed = other
-        .iter()
-        .filter(|(key, value)| !columns::matches(own, key, value))
-        .count();
+    let changed = other.iter().filter(|(key, value)| !columns::matches(own, key, value)).count();
     let differing = |candidate: &Cell<'_>| {
         let theirs = candidate.first();
-        own.axes
-            .iter()
-            .filter(|(key, value)| theirs.axes.iter().any(|(k, v)| k == key && v != value))
-            .count()
+        own.axes.iter().filter(|(key, value)| theirs.axes.iter().any(|(k, v)| k == key && v != value)).count()
     };
     let kept = |candidate: &&Cell<'_>| {
         claim
@@ -220,11 +196,8 @@ fn partner<'a, 'b>(
             .iter()
             .all(|(key, value)| other.contains_key(key) || columns::matches(candidate.first(), key, value))
     };
-    let candidates: Vec<&Cell<'a>> = cells
-        .iter()
-        .filter(|c| selects(other, c) && differing(c) <= changed)
-        .filter(kept)
-        .collect();
+    let candidates: Vec<&Cell<'a>> =
+        cells.iter().filter(|c| selects(other, c) && differing(c) <= changed).filter(kept).collect();
     let least = candidates.iter().map(|c| differing(c)).min();
     let mut nearest = candidates.into_iter().filter(|c| Some(differing(c)) == least);
     match (nearest.next(), nearest.next()) {
@@ -235,19 +208,13 @@ fn partner<'a, 'b>(
 }
 
 fn selects(selection: &BTreeMap<String, Value>, cell: &Cell<'_>) -> bool {
-    selection
-        .iter()
-        .all(|(key, value)| columns::matches(cell.first(), key, value))
+    selection.iter().all(|(key, value)| columns::matches(cell.first(), key, value))
 }
 
 /// The bounds in words.
 pub fn bounds(claim: &Claim) -> String {
     let word = |value: f64| {
-        if claim.relative_to.is_some() {
-            format::short(value)
-        } else {
-            format::value(&claim.column, value)
-        }
+        if claim.relative_to.is_some() { format::short(value) } else { format::value(&claim.column, value) }
     };
     match (claim.at_least, claim.at_most) {
         (Some(low), Some(high)) => format!("{} to {}", word(low), word(high)),
@@ -267,10 +234,7 @@ mod tests {
         Claim {
             text: "said".into(),
             reading: String::new(),
-            selection: selection
-                .iter()
-                .map(|(key, value)| ((*key).to_owned(), value.clone()))
-                .collect(),
+            selection: selection.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect(),
             relative_to: None,
             column: column.into(),
             at_least,
@@ -301,16 +265,11 @@ mod tests {
         let judged = one(claim("delay_mean_us", &[udp()], None, Some(200.0)));
         assert_eq!(judged.verdict, Verdict::Reproduced, "{}", judged.reason);
         assert!(
-            judged
-                .reason
-                .starts_with("5%/udp, the nearest of 21 cells, lies within ≤ 200 µs at 95 % confidence"),
+            judged.reason.starts_with("5%/udp, the nearest of 21 cells, lies within ≤ 200 µs at 95 % confidence"),
             "{}",
             judged.reason
         );
-        assert_eq!(
-            one(claim("delay_mean_us", &[udp()], Some(200.0), None)).verdict,
-            Verdict::Refuted
-        );
+        assert_eq!(one(claim("delay_mean_us", &[udp()], Some(200.0), None)).verdict, Verdict::Refuted);
         let value = fixture::records()[40].row.msgs_per_s;
         let on_the_edge = one(claim("msgs_per_s", &[udp(), loss(20.0)], Some(value), None));
         assert_eq!(on_the_edge.verdict, Verdict::Undecided, "{}", on_the_edge.reason);
@@ -319,16 +278,10 @@ mod tests {
 
     #[test]
     fn observations_are_exact() {
-        assert_eq!(
-            one(claim("unexplained", &[udp()], Some(0.0), Some(0.0))).verdict,
-            Verdict::Reproduced
-        );
+        assert_eq!(one(claim("unexplained", &[udp()], Some(0.0), Some(0.0))).verdict, Verdict::Reproduced);
         let largest = fixture::records()[41].row.delay_max_us.unwrap();
         let at = |bound| one(claim("delay_max_us", &[tcp(), loss(20.0)], Some(bound), None)).verdict;
-        assert_eq!(
-            (at(largest), at(largest + 1.0)),
-            (Verdict::Reproduced, Verdict::Refuted)
-        );
+        assert_eq!((at(largest), at(largest + 1.0)), (Verdict::Reproduced, Verdict::Refuted));
     }
 
     #[test]
@@ -358,15 +311,9 @@ mod tests {
             assert_eq!(judged.verdict, Verdict::Undecided);
             judged.reason
         };
-        assert_eq!(
-            reason(claim("sent", &[loss(33.0)], Some(1.0), None)),
-            "no cell of this run matches"
-        );
+        assert_eq!(reason(claim("sent", &[loss(33.0)], Some(1.0), None)), "no cell of this run matches");
         assert_eq!(reason(claim("sent", &[], None, None)), "the claim has no bound");
-        let long = Claim {
-            min_duration_s: Some(1200.0),
-            ..claim("sent", &[udp()], Some(1.0), None)
-        };
+        let long = Claim { min_duration_s: Some(1200.0), ..claim("sent", &[udp()], Some(1.0), None) };
         assert_eq!(reason(long), "needs 1200 s of sending, this run had 60 s");
         assert!(reason(claim("undelivered", &[udp()], Some(0.0), None)).ends_with("undelivered was not measured"));
         assert!(reason(claim("delay_p99_us", &[udp()], Some(0.0), None)).ends_with("the value has no interval"));
@@ -374,23 +321,13 @@ mod tests {
         let mut records = fixture::records();
         records[0].row.valid = false;
         let judged = judge(&[claim("sent", &[udp()], Some(1.0), None)], &records).remove(0);
-        assert_eq!(
-            (judged.verdict, judged.reason.as_str()),
-            (Verdict::Undecided, "0%/udp: the cell is not valid")
-        );
-        assert!(
-            judge(&[claim("sent", &[], Some(1.0), None)], &[])
-                .remove(0)
-                .reason
-                .contains("no cell")
-        );
+        assert_eq!((judged.verdict, judged.reason.as_str()), (Verdict::Undecided, "0%/udp: the cell is not valid"));
+        assert!(judge(&[claim("sent", &[], Some(1.0), None)], &[]).remove(0).reason.contains("no cell"));
     }
 
     #[test]
     fn more_cells_need_wider_intervals() {
-        let alone = one(claim("msgs_per_s", &[udp(), loss(20.0)], Some(0.0), None))
-            .measured
-            .unwrap();
+        let alone = one(claim("msgs_per_s", &[udp(), loss(20.0)], Some(0.0), None)).measured.unwrap();
         let jointly = one(claim("msgs_per_s", &[udp()], Some(0.0), None)).measured.unwrap();
         assert_eq!(alone.value, jointly.value, "20 % is the nearest to 0 in both");
         assert!(jointly.low < alone.low && alone.high < jointly.high);

@@ -57,12 +57,7 @@ impl Field<'_> {
 }
 
 const fn column(name: &'static str, unit: &'static str, kind: Kind, about: &'static str) -> Column {
-    Column {
-        name,
-        unit,
-        about,
-        kind,
-    }
+    Column { name, unit, about, kind }
 }
 
 /// The fixed columns, in order.
@@ -71,102 +66,27 @@ pub const COLUMNS: [Column; 25] = [
     column("cell", "", Kind::Setting, "cell name: its axis values"),
     column("repeat", "", Kind::Setting, "repeat, from 1"),
     column("transport", "", Kind::Setting, "transport protocol"),
-    column(
-        "loss_pct",
-        "%",
-        Kind::Setting,
-        "one-way loss of the whole path, as configured",
-    ),
-    column(
-        "latency_ms",
-        "ms",
-        Kind::Setting,
-        "one-way delay of the whole path, as configured",
-    ),
-    column(
-        "rate_mbit",
-        "Mbit/s",
-        Kind::Setting,
-        "smallest configured rate on the path; empty: unlimited",
-    ),
+    column("loss_pct", "%", Kind::Setting, "one-way loss of the whole path, as configured"),
+    column("latency_ms", "ms", Kind::Setting, "one-way delay of the whole path, as configured"),
+    column("rate_mbit", "Mbit/s", Kind::Setting, "smallest configured rate on the path; empty: unlimited"),
     column("payload_bytes", "bytes", Kind::Setting, "bytes of a message"),
     column("duration_s", "s", Kind::Setting, "sending window"),
     column("sent", "messages", Kind::Observed, "messages handed to the kernel"),
-    column(
-        "delivered",
-        "messages",
-        Kind::Observed,
-        "messages received, the drain included, duplicates not",
-    ),
-    column(
-        "undelivered",
-        "messages",
-        Kind::Observed,
-        "TCP: sent, and neither delivered nor known lost",
-    ),
-    column(
-        "msgs_per_s",
-        "1/s",
-        Kind::Estimated,
-        "messages received within the sending window, over that window",
-    ),
+    column("delivered", "messages", Kind::Observed, "messages received, the drain included, duplicates not"),
+    column("undelivered", "messages", Kind::Observed, "TCP: sent, and neither delivered nor known lost"),
+    column("msgs_per_s", "1/s", Kind::Estimated, "messages received within the sending window, over that window"),
     column("mbit_per_s", "Mbit/s", Kind::Estimated, "the same as payload"),
-    column(
-        "delay_mean_us",
-        "us",
-        Kind::Estimated,
-        "mean one-way delay of delivered messages, from the send call",
-    ),
-    column(
-        "delay_p50_us",
-        "us",
-        Kind::Estimated,
-        "median delay; empty where the sample cannot support it",
-    ),
-    column(
-        "delay_p99_us",
-        "us",
-        Kind::Estimated,
-        "99th percentile of the delay; empty as above",
-    ),
+    column("delay_mean_us", "us", Kind::Estimated, "mean one-way delay of delivered messages, from the send call"),
+    column("delay_p50_us", "us", Kind::Estimated, "median delay; empty where the sample cannot support it"),
+    column("delay_p99_us", "us", Kind::Estimated, "99th percentile of the delay; empty as above"),
     column("delay_max_us", "us", Kind::Maximum, "largest delay"),
     column("retransmits", "segments", Kind::Observed, "TCP segments sent again"),
-    column(
-        "planned_drops",
-        "packets",
-        Kind::Observed,
-        "dropped by loss impairments, data direction",
-    ),
-    column(
-        "queue_drops",
-        "packets",
-        Kind::Observed,
-        "dropped by emulated queues, data direction",
-    ),
-    column(
-        "socket_drops",
-        "datagrams",
-        Kind::Observed,
-        "dropped at the receiver's socket",
-    ),
-    column(
-        "emulator_drops",
-        "packets",
-        Kind::Observed,
-        "what the emulator could not carry, data direction",
-    ),
-    column(
-        "unexplained",
-        "messages",
-        Kind::Observed,
-        "what no counter accounts for; 0, or there is a fault",
-    ),
-    column(
-        "valid",
-        "",
-        Kind::Observed,
-        "whether nothing from outside disturbed the cell",
-    ),
+    column("planned_drops", "packets", Kind::Observed, "dropped by loss impairments, data direction"),
+    column("queue_drops", "packets", Kind::Observed, "dropped by emulated queues, data direction"),
+    column("socket_drops", "datagrams", Kind::Observed, "dropped at the receiver's socket"),
+    column("emulator_drops", "packets", Kind::Observed, "what the emulator could not carry, data direction"),
+    column("unexplained", "messages", Kind::Observed, "what no counter accounts for; 0, or there is a fault"),
+    column("valid", "", Kind::Observed, "whether nothing from outside disturbed the cell"),
 ];
 
 /// Unit of a column, fixed or added; added ones tell by the end of their name.
@@ -183,10 +103,7 @@ pub fn unit(name: &str) -> &'static str {
         ("_bytes", "bytes"),
         ("_s", "s"),
     ];
-    units
-        .iter()
-        .find(|(end, _)| name.ends_with(end))
-        .map_or("", |(_, unit)| unit)
+    units.iter().find(|(end, _)| name.ends_with(end)).map_or("", |(_, unit)| unit)
 }
 
 /// How a column, fixed or added, behaves. Added columns that name a mean or a quantile are estimated, those that name a
@@ -196,10 +113,7 @@ pub fn kind(name: &str) -> Kind {
         return column.kind;
     }
     let is_quantile = |word: &str| word.strip_prefix('p').is_some_and(|q| q.parse::<u32>().is_ok());
-    match name
-        .split('_')
-        .find(|word| *word == "max" || *word == "mean" || is_quantile(word))
-    {
+    match name.split('_').find(|word| *word == "max" || *word == "mean" || is_quantile(word)) {
         Some("max") => Kind::Maximum,
         Some(_) => Kind::Estimated,
         None => Kind::Observed,
@@ -208,15 +122,8 @@ pub fn kind(name: &str) -> Kind {
 
 /// Names of all columns of a run: the fixed ones, then those that its first record adds.
 pub fn names(records: &[Record]) -> Vec<&str> {
-    let added = records
-        .first()
-        .map(|record| record.extra.as_slice())
-        .unwrap_or_default();
-    COLUMNS
-        .iter()
-        .map(|column| column.name)
-        .chain(added.iter().map(|(name, _)| name.as_str()))
-        .collect()
+    let added = records.first().map(|record| record.extra.as_slice()).unwrap_or_default();
+    COLUMNS.iter().map(|column| column.name).chain(added.iter().map(|(name, _)| name.as_str())).collect()
 }
 
 /// The fixed fields of a row, in the order of [`COLUMNS`].
@@ -261,11 +168,7 @@ pub fn field<'a>(record: &'a Record, name: &str) -> Option<Field<'a>> {
     if let Some((_, value)) = record.extra.iter().find(|(key, _)| key == name) {
         return Some(value.map_or(Field::Empty, Field::Number));
     }
-    record
-        .axes
-        .iter()
-        .find(|(key, _)| key == name)
-        .map(|(_, value)| Field::Text(value))
+    record.axes.iter().find(|(key, _)| key == name).map(|(_, value)| Field::Text(value))
 }
 
 /// A field by name as a finite number.
@@ -306,21 +209,12 @@ mod tests {
             assert!(at >= last, "{} is out of order", column.name);
             last = at;
         }
-        assert_eq!(
-            serde_json::to_value(Row::default()).unwrap().as_object().unwrap().len(),
-            COLUMNS.len()
-        );
+        assert_eq!(serde_json::to_value(Row::default()).unwrap().as_object().unwrap().len(), COLUMNS.len());
     }
 
     #[test]
     fn every_name_reaches_its_own_field() {
-        let row = Row {
-            sent: 9,
-            socket_drops: Some(4),
-            unexplained: Some(-2),
-            valid: true,
-            ..Row::default()
-        };
+        let row = Row { sent: 9, socket_drops: Some(4), unexplained: Some(-2), valid: true, ..Row::default() };
         let record = Record {
             row,
             extra: vec![("late_max_us".into(), Some(7.0)), ("share".into(), None)],
@@ -335,9 +229,6 @@ mod tests {
         assert!(matches(&record, "tcp.nodelay", &Value::Text("true".into())));
         assert!(matches(&record, "valid", &Value::Text("true".into())));
         assert!(!matches(&record, "sent", &Value::Number(9.1)));
-        assert_eq!(
-            (kind("late_max_us"), kind("maximal"), unit("late_max_us")),
-            (Kind::Maximum, Kind::Observed, "us")
-        );
+        assert_eq!((kind("late_max_us"), kind("maximal"), unit("late_max_us")), (Kind::Maximum, Kind::Observed, "us"));
     }
 }

@@ -21,22 +21,14 @@ pub struct Comparison {
 /// Looks up each published value among the cells. Text columns, settings and axes of a point say where it is; its other
 /// numbers are values.
 pub fn compare(published: &Published, cells: &[Cell<'_>]) -> Vec<Comparison> {
-    let is_axis = |name: &str| {
-        cells
-            .iter()
-            .any(|cell| cell.first().axes.iter().any(|(key, _)| key == name))
-    };
+    let is_axis = |name: &str| cells.iter().any(|cell| cell.first().axes.iter().any(|(key, _)| key == name));
     let says_where = |name: &str, value: &Value| {
         matches!(value, Value::Text(_)) || columns::kind(name) == Kind::Setting || is_axis(name)
     };
     let mut found = Vec::new();
     for point in &published.points {
         let place: Vec<(&String, &Value)> = point.iter().filter(|(name, value)| says_where(name, value)).collect();
-        let here = |cell: &&Cell<'_>| {
-            place
-                .iter()
-                .all(|(name, value)| columns::matches(cell.first(), name, value))
-        };
+        let here = |cell: &&Cell<'_>| place.iter().all(|(name, value)| columns::matches(cell.first(), name, value));
         let mut matching = cells.iter().filter(here);
         let only = matching.next().filter(|_| matching.next().is_none());
         // Words first: `udp, 20 %`.
@@ -54,12 +46,7 @@ pub fn compare(published: &Published, cells: &[Cell<'_>]) -> Vec<Comparison> {
                 && !says_where(name, &Value::Number(*value))
             {
                 let ours = only.and_then(|cell| cell.measured(name));
-                found.push(Comparison {
-                    place: words.clone(),
-                    column: name.clone(),
-                    published: *value,
-                    ours,
-                });
+                found.push(Comparison { place: words.clone(), column: name.clone(), published: *value, ours });
             }
         }
     }

@@ -33,12 +33,7 @@ pub fn read(path: &Path) -> Result<Vec<(Row, Added)>, StoreError> {
         let line = line.map_err(fail)?;
         let row = line.deserialize(Some(&names)).map_err(fail)?;
         let added = names.iter().zip(&line).skip(COLUMNS.len());
-        rows.push((
-            row,
-            added
-                .map(|(name, value)| (name.to_owned(), value.parse().ok()))
-                .collect(),
-        ));
+        rows.push((row, added.map(|(name, value)| (name.to_owned(), value.parse().ok())).collect()));
     }
     Ok(rows)
 }
@@ -56,9 +51,8 @@ fn render(out: &mut dyn Write, records: &[Record]) -> io::Result<()> {
             Field::Empty => String::new(),
         });
         // By name, so that a record with other columns than the first cannot shift the table.
-        let extra = names[COLUMNS.len()..]
-            .iter()
-            .map(|name| columns::number(record, name).map(plain).unwrap_or_default());
+        let extra =
+            names[COLUMNS.len()..].iter().map(|name| columns::number(record, name).map(plain).unwrap_or_default());
         writer.write_record(fixed.into_iter().chain(extra))?;
     }
     writer.flush()
@@ -100,10 +94,6 @@ mod tests {
             assert_eq!(extra.len(), record.extra.len());
             assert_eq!(extra[0].0, record.extra[0].0);
         }
-        assert_eq!(
-            std::fs::read_dir(dir.path()).unwrap().count(),
-            1,
-            "no temporary file is left"
-        );
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary file is left");
     }
 }

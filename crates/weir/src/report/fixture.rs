@@ -21,13 +21,9 @@ pub(crate) fn manifest() -> Manifest {
     };
     let text = |word: &str| Value::Text(word.into());
     let point = |transport: &str, loss: f64, column: &str, value: f64| {
-        [
-            ("transport", text(transport)),
-            ("loss_pct", Value::Number(loss)),
-            (column, Value::Number(value)),
-        ]
-        .map(|(key, value)| (key.to_owned(), value))
-        .into()
+        [("transport", text(transport)), ("loss_pct", Value::Number(loss)), (column, Value::Number(value))]
+            .map(|(key, value)| (key.to_owned(), value))
+            .into()
     };
     let claim = |text: &str, transport: &str, loss: Option<f64>, column: &str, at_least, at_most| Claim {
         text: text.into(),
@@ -94,14 +90,7 @@ pub(crate) fn manifest() -> Manifest {
                 "Mean delay",
                 "Delivered messages, from the send call.",
             ),
-            chart(
-                "max-delay",
-                "Largest one-way delay",
-                "delay_max_us",
-                Scale::Log,
-                "Largest delay",
-                "",
-            ),
+            chart("max-delay", "Largest one-way delay", "delay_max_us", Scale::Log, "Largest delay", ""),
         ],
         published: Some(Published {
             source: "the article".into(),
@@ -122,50 +111,15 @@ pub(crate) fn manifest() -> Manifest {
             ],
         }),
         claims: vec![
-            claim(
-                "The mean delay of UDP is 160 µs at any loss.",
-                "udp",
-                None,
-                "delay_mean_us",
-                None,
-                Some(200.0),
-            ),
-            claim(
-                "UDP's largest delay is 8 ms.",
-                "udp",
-                None,
-                "delay_max_us",
-                None,
-                Some(8e3),
-            ),
+            claim("The mean delay of UDP is 160 µs at any loss.", "udp", None, "delay_mean_us", None, Some(200.0)),
+            claim("UDP's largest delay is 8 ms.", "udp", None, "delay_max_us", None, Some(8e3)),
             Claim {
                 relative_to: Some([("transport".into(), text("udp"))].into()),
                 reading: "At most a quarter of UDP's throughput.".into(),
-                ..claim(
-                    "At 20 % TCP carries 10 messages a second.",
-                    "tcp",
-                    Some(20.0),
-                    "msgs_per_s",
-                    None,
-                    Some(0.25),
-                )
+                ..claim("At 20 % TCP carries 10 messages a second.", "tcp", Some(20.0), "msgs_per_s", None, Some(0.25))
             },
-            claim(
-                "UDP carries 77 messages a second at 20 %.",
-                "udp",
-                Some(20.0),
-                "msgs_per_s",
-                Some(76.0),
-                Some(78.0),
-            ),
-            claim(
-                "TCP carries 85 messages a second at 12 %.",
-                "tcp",
-                Some(12.0),
-                "msgs_per_s",
-                Some(82.0),
-                Some(88.0),
-            ),
+            claim("UDP carries 77 messages a second at 20 %.", "udp", Some(20.0), "msgs_per_s", Some(76.0), Some(78.0)),
+            claim("TCP carries 85 messages a second at 12 %.", "tcp", Some(12.0), "msgs_per_s", Some(82.0), Some(88.0)),
             Claim {
                 min_duration_s: Some(1200.0),
                 ..claim(
@@ -189,9 +143,7 @@ pub(crate) fn records() -> Vec<Record> {
 const SENT: u64 = 5622;
 
 fn udp(loss: u32) -> Record {
-    let dropped = (SENT as f64 * (f64::from(loss) / 100.0 + wobble(loss) * 0.004))
-        .max(0.0)
-        .round() as u64;
+    let dropped = (SENT as f64 * (f64::from(loss) / 100.0 + wobble(loss) * 0.004)).max(0.0).round() as u64;
     let dropped = if loss == 0 { 0 } else { dropped };
     let mut record = record(loss, "udp", SENT - dropped, dropped);
     let mean = 128.0 + 25.0 * wobble(loss + 40);
@@ -203,12 +155,7 @@ fn udp(loss: u32) -> Record {
 fn tcp(loss: u32) -> Record {
     let over = f64::from(loss.saturating_sub(9));
     let share = 1.0 / (1.0 + (over / 6.5).powf(3.2)) * (1.0 - 0.1 * wobble(loss + 7).abs() * over.min(1.0));
-    let mut record = record(
-        loss,
-        "tcp",
-        (SENT as f64 * share) as u64,
-        (f64::from(loss) * 70.0) as u64,
-    );
+    let mut record = record(loss, "tcp", (SENT as f64 * share) as u64, (f64::from(loss) * 70.0) as u64);
     record.row.undelivered = Some(SENT - record.row.delivered);
     record.row.retransmits = Some(u64::from(loss) * 64);
     let mean = 150.0 * (1.0 + f64::from(loss)).powf(1.2) * (over * 0.75).exp();
@@ -261,25 +208,12 @@ fn record(loss: u32, transport: &str, delivered: u64, planned: u64) -> Record {
             ("delivered_share".into(), Some(share.value)),
             ("return_drops".into(), Some(f64::from(loss) * 3.0)),
         ],
-        axes: vec![
-            ("path.loss".into(), format!("{loss}%")),
-            ("traffic.transport".into(), transport.into()),
-        ],
-        estimates: [
-            ("msgs_per_s".into(), estimate(msgs_per_s, half)),
-            ("delivered_share".into(), share),
-        ]
-        .into(),
+        axes: vec![("path.loss".into(), format!("{loss}%")), ("traffic.transport".into(), transport.into())],
+        estimates: [("msgs_per_s".into(), estimate(msgs_per_s, half)), ("delivered_share".into(), share)].into(),
         ledger: vec![
             entry("sender", "sent", "messages", SENT, "sender"),
             entry("link uplink ->", "planned loss", "packets", planned / 2, "emulator"),
-            entry(
-                "link downlink ->",
-                "planned loss",
-                "packets",
-                planned - planned / 2,
-                "emulator",
-            ),
+            entry("link downlink ->", "planned loss", "packets", planned - planned / 2, "emulator"),
             entry("receiver", "delivered", "messages", delivered, "receiver"),
         ],
         drops: vec![DropList {
@@ -289,18 +223,8 @@ fn record(loss: u32, transport: &str, delivered: u64, planned: u64) -> Record {
             indexes: (0..planned / 2).map(|i| i * 11 + u64::from(loss)).collect(),
             complete: true,
         }],
-        lateness: Quantiles {
-            n: SENT,
-            mean: Some(7.0),
-            max: Some(1769.0),
-            values: vec![(0.5, 6.0), (0.99, 74.0)],
-        },
-        heartbeat: Quantiles {
-            n: 6000,
-            mean: Some(55.0),
-            max: Some(900.0),
-            values: vec![(0.5, 52.0), (0.99, 131.0)],
-        },
+        lateness: Quantiles { n: SENT, mean: Some(7.0), max: Some(1769.0), values: vec![(0.5, 6.0), (0.99, 74.0)] },
+        heartbeat: Quantiles { n: 6000, mean: Some(55.0), max: Some(900.0), values: vec![(0.5, 52.0), (0.99, 131.0)] },
         ..Record::default()
     }
 }
@@ -311,13 +235,7 @@ fn fill_delays(record: &mut Record, mean: f64, half: f64, max: f64, heavy: f64) 
     record.row.delay_p50_us = Some(median);
     record.row.delay_p99_us = Some(max * 0.7);
     record.row.delay_max_us = Some(max);
-    let estimate = Estimate {
-        value: mean,
-        low: mean - half,
-        high: mean + half,
-        n: 32,
-        method: Method::BatchMeans,
-    };
+    let estimate = Estimate { value: mean, low: mean - half, high: mean + half, n: 32, method: Method::BatchMeans };
     record.estimates.insert("delay_mean_us".into(), estimate);
     record.delays = Quantiles {
         n: record.row.delivered,

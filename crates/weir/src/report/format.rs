@@ -52,11 +52,7 @@ fn significant(value: f64, digits: i32) -> String {
     }
     let decimals = (digits - 1 - value.abs().log10().floor() as i32).clamp(0, 12) as usize;
     let text = format!("{value:.decimals$}");
-    let text = if decimals > 0 {
-        text.trim_end_matches('0').trim_end_matches('.')
-    } else {
-        &text
-    };
+    let text = if decimals > 0 { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     if text == "-0" { "0".into() } else { text.into() }
 }
 
@@ -102,10 +98,7 @@ mod tests {
             (duration(999.9), duration(999_900.0), duration(8.4e8)),
             ("1 ms".into(), "1 s".into(), "840 s".into())
         );
-        assert_eq!(
-            (value("loss_pct", 0.5), value("msgs_per_s", 93.71)),
-            ("0.5 %".into(), "93.7".into())
-        );
+        assert_eq!((value("loss_pct", 0.5), value("msgs_per_s", 93.71)), ("0.5 %".into(), "93.7".into()));
         assert_eq!((percent(0.95), percent(0.995)), ("95 %".into(), "99.5 %".into()));
     }
 

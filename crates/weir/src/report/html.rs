@@ -27,9 +27,7 @@ pub fn write(path: &Path, manifest: &Manifest, records: &[Record]) -> Result<(),
 
 fn render(manifest: &Manifest, records: &[Record]) -> std::io::Result<String> {
     let cells = cells::group(records);
-    Page::new(manifest, records, &cells)
-        .render()
-        .map_err(std::io::Error::other)
+    Page::new(manifest, records, &cells).render().map_err(std::io::Error::other)
 }
 
 #[derive(Template)]
@@ -109,14 +107,7 @@ impl<'a> Page<'a> {
             sentences: summary::sentences(manifest, records, cells, &judged),
             warnings: summary::warnings(manifest, records),
             claims: judged.into_iter().map(ClaimView::new).collect(),
-            charts: manifest
-                .charts
-                .iter()
-                .map(|c| ChartView {
-                    svg: chart(c),
-                    caption: &c.caption,
-                })
-                .collect(),
+            charts: manifest.charts.iter().map(|c| ChartView { svg: chart(c), caption: &c.caption }).collect(),
             source: published.map(|p| p.source.as_str()).unwrap_or_default(),
             compared: published
                 .map(|p| comparison::compare(p, cells))
@@ -127,16 +118,9 @@ impl<'a> Page<'a> {
             constant,
             headings: shown.iter().map(|name| heading(name, records)).collect(),
             rows: records.iter().map(|record| row(record, &shown)).collect(),
-            quantile_names: quantiles
-                .iter()
-                .map(|q| format!("p{}", format::plain(q * 100.0)))
-                .collect(),
+            quantile_names: quantiles.iter().map(|q| format!("p{}", format::plain(q * 100.0))).collect(),
             accounts: records.iter().map(|record| Account::new(record, &quantiles)).collect(),
-            paragraphs: manifest
-                .description
-                .split("\n\n")
-                .filter(|paragraph| !paragraph.trim().is_empty())
-                .collect(),
+            paragraphs: manifest.description.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()).collect(),
             command: manifest.command.join(" "),
         }
     }
@@ -144,16 +128,9 @@ impl<'a> Page<'a> {
 
 impl ClaimView {
     fn new(judged: claims::Judgement) -> Self {
-        let measured = judged
-            .measured
-            .map(|interval| interval.text(&judged.claim))
-            .unwrap_or_default();
+        let measured = judged.measured.map(|interval| interval.text(&judged.claim)).unwrap_or_default();
         let bounds = claims::bounds(&judged.claim);
-        let of = if judged.claim.relative_to.is_some() {
-            " ratio"
-        } else {
-            ""
-        };
+        let of = if judged.claim.relative_to.is_some() { " ratio" } else { "" };
         Self {
             measured,
             bounds,
@@ -176,14 +153,9 @@ fn compared(row: &comparison::Comparison) -> ComparedView {
         place: row.place.clone(),
         column: row.column.clone(),
         published: word(row.published),
-        ours: row
-            .ours
-            .map_or_else(|| "not measured".into(), |ours| word(ours.value())),
+        ours: row.ours.map_or_else(|| "not measured".into(), |ours| word(ours.value())),
         interval,
-        ratio: row
-            .ours
-            .map(|ours| format::short(ours.value() / row.published))
-            .unwrap_or_default(),
+        ratio: row.ours.map(|ours| format::short(ours.value() / row.published)).unwrap_or_default(),
     }
 }
 
@@ -198,10 +170,7 @@ fn split_constant<'a>(names: &[&'a str], records: &[Record]) -> (Vec<&'a str>, S
         match (same && *name != "cell" && columns::kind(name) == Kind::Setting, first) {
             (true, Some(value)) => {
                 let unit = columns::unit(name);
-                constant.push(format!(
-                    "{name} {value}{}{unit}",
-                    if unit.is_empty() { "" } else { " " }
-                ));
+                constant.push(format!("{name} {value}{}{unit}", if unit.is_empty() { "" } else { " " }));
             }
             (true, None) => {}
             // Empty in every row: not defined here.
@@ -215,18 +184,11 @@ fn split_constant<'a>(names: &[&'a str], records: &[Record]) -> (Vec<&'a str>, S
 }
 
 fn heading<'a>(name: &&'a str, records: &[Record]) -> Heading<'a> {
-    let about = COLUMNS
-        .iter()
-        .find(|column| column.name == *name)
-        .map_or("added by the scenario", |column| column.about);
-    let number = !records
-        .iter()
-        .any(|record| matches!(columns::field(record, name), Some(Field::Text(_) | Field::Flag(_))));
-    Heading {
-        name,
-        about: about.to_owned(),
-        number,
-    }
+    let about =
+        COLUMNS.iter().find(|column| column.name == *name).map_or("added by the scenario", |column| column.about);
+    let number =
+        !records.iter().any(|record| matches!(columns::field(record, name), Some(Field::Text(_) | Field::Flag(_))));
+    Heading { name, about: about.to_owned(), number }
 }
 
 fn row(record: &Record, shown: &[&str]) -> RowView {
@@ -240,17 +202,10 @@ fn row(record: &Record, shown: &[&str]) -> RowView {
             Field::Number(number) => (format::short(number), true),
             Field::Empty => (String::new(), true),
         };
-        let raw = if number {
-            field.number().map(format::plain).unwrap_or_default()
-        } else {
-            String::new()
-        };
+        let raw = if number { field.number().map(format::plain).unwrap_or_default() } else { String::new() };
         FieldView { shown, raw, number }
     };
-    RowView {
-        valid: record.row.valid,
-        fields: shown.iter().map(field).collect(),
-    }
+    RowView { valid: record.row.valid, fields: shown.iter().map(field).collect() }
 }
 
 #[cfg(test)]
@@ -303,11 +258,7 @@ mod tests {
         manifest.published = Some(Published {
             source: evil.into(),
             points: vec![
-                [
-                    ("transport".into(), Value::Text(evil.into())),
-                    ("msgs_per_s".into(), Value::Number(1.0)),
-                ]
-                .into(),
+                [("transport".into(), Value::Text(evil.into())), ("msgs_per_s".into(), Value::Number(1.0))].into(),
             ],
         });
         for record in &mut records {
@@ -322,28 +273,15 @@ mod tests {
         }
         let page = render(&manifest, &records).unwrap();
         assert!(!page.contains("<img") && !page.contains("<script>alert"));
-        assert_eq!(
-            (page.matches("<script").count(), page.matches("</script").count()),
-            (1, 1)
-        );
-        assert_eq!(
-            (page.matches("<style").count(), page.matches("</style").count()),
-            (1, 1)
-        );
+        assert_eq!((page.matches("<script").count(), page.matches("</script").count()), (1, 1));
+        assert_eq!((page.matches("<style").count(), page.matches("</style").count()), (1, 1));
         // No attribute of ours was ended by a quote of theirs.
         assert!(!page.contains("alert(1)>\"'"));
     }
 
     #[test]
     fn a_run_without_results_is_a_page_too() {
-        let manifest = Manifest {
-            interrupted: true,
-            ..fixture::manifest()
-        };
-        assert!(
-            render(&manifest, &[])
-                .unwrap()
-                .contains("The run was interrupted: 0 of 42 cells are here.")
-        );
+        let manifest = Manifest { interrupted: true, ..fixture::manifest() };
+        assert!(render(&manifest, &[]).unwrap().contains("The run was interrupted: 0 of 42 cells are here."));
     }
 }

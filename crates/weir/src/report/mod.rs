@@ -69,26 +69,13 @@ pub fn write_all(dir: &Path, manifest: &Manifest, records: &[Record]) -> Result<
     html::write(&page, manifest, records)?;
     let spreadsheet = dir.join("summary.xlsx");
     spreadsheet::write(&spreadsheet, manifest, records)?;
-    Ok(Rendered {
-        results,
-        spreadsheet,
-        page,
-        charts: drawn,
-    })
+    Ok(Rendered { results, spreadsheet, page, charts: drawn })
 }
 
 /// A chart's name as a file may be called: a scenario cannot write elsewhere.
 fn file_name(name: &str, index: usize) -> String {
-    let safe: String = name
-        .chars()
-        .filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c))
-        .take(64)
-        .collect();
-    if safe == name && !safe.is_empty() {
-        safe
-    } else {
-        format!("{safe}{}", index + 1)
-    }
+    let safe: String = name.chars().filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).take(64).collect();
+    if safe == name && !safe.is_empty() { safe } else { format!("{safe}{}", index + 1) }
 }
 
 #[cfg(test)]
@@ -107,9 +94,7 @@ mod tests {
         records.iter().for_each(|record| store.append(record).unwrap());
 
         let read = |paths: &Rendered| -> Vec<Vec<u8>> {
-            let files = [&paths.results, &paths.spreadsheet, &paths.page]
-                .into_iter()
-                .chain(&paths.charts);
+            let files = [&paths.results, &paths.spreadsheet, &paths.page].into_iter().chain(&paths.charts);
             files.map(|path| std::fs::read(path).unwrap()).collect()
         };
         let first = write_all(dir, &manifest, &records).unwrap();

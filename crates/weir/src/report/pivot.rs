@@ -31,19 +31,10 @@ impl<'a> Pivot<'a> {
             axes.map(|(_, value)| value.as_str()).collect::<Vec<_>>().join("/")
         };
         let rows_of = |cell: &Cell<'_>| {
-            if cell.first().axes.is_empty() {
-                cell.name.to_owned()
-            } else {
-                label(cell, &|key| Some(key) != across)
-            }
+            if cell.first().axes.is_empty() { cell.name.to_owned() } else { label(cell, &|key| Some(key) != across) }
         };
 
-        let mut pivot = Self {
-            down: down(manifest, across),
-            rows: Vec::new(),
-            columns: Vec::new(),
-            cells: Vec::new(),
-        };
+        let mut pivot = Self { down: down(manifest, across), rows: Vec::new(), columns: Vec::new(), cells: Vec::new() };
         for cell in cells {
             let column = index_of(&mut pivot.columns, label(cell, &|key| Some(key) == across));
             let row = index_of(&mut pivot.rows, rows_of(cell));
@@ -64,17 +55,9 @@ impl<'a> Pivot<'a> {
 
 /// The last words of the keys that go down.
 fn down(manifest: &Manifest, across: Option<&str>) -> String {
-    let keys = manifest
-        .axes
-        .iter()
-        .map(|(key, _)| key.as_str())
-        .filter(|key| Some(*key) != across);
+    let keys = manifest.axes.iter().map(|(key, _)| key.as_str()).filter(|key| Some(*key) != across);
     let words: Vec<&str> = keys.map(|key| key.rsplit('.').next().unwrap_or(key)).collect();
-    if words.is_empty() {
-        "cell".into()
-    } else {
-        words.join("/")
-    }
+    if words.is_empty() { "cell".into() } else { words.join("/") }
 }
 
 fn index_of(labels: &mut Vec<String>, label: String) -> usize {
@@ -106,10 +89,7 @@ mod tests {
         let mut records = fixture::records();
         records.truncate(1);
         records[0].axes.clear();
-        let manifest = Manifest {
-            axes: Vec::new(),
-            ..fixture::manifest()
-        };
+        let manifest = Manifest { axes: Vec::new(), ..fixture::manifest() };
         let cells = cells::group(&records);
         let pivot = Pivot::new(&manifest, &cells);
         assert_eq!(

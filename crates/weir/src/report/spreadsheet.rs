@@ -53,17 +53,11 @@ fn properties(manifest: &Manifest) -> Result<DocProperties, XlsxError> {
     let started = manifest.started.get(..19).unwrap_or_default();
     let created = ExcelDateTime::parse_from_str(started).or_else(|_| ExcelDateTime::from_ymd(2000, 1, 1))?;
     let author = format!("weir {}", manifest.weir_version);
-    Ok(DocProperties::new()
-        .set_title(cut(&manifest.title))
-        .set_author(author)
-        .set_creation_datetime(&created))
+    Ok(DocProperties::new().set_title(cut(&manifest.title)).set_author(author).set_creation_datetime(&created))
 }
 
 fn results(sheet: &mut Worksheet, records: &[Record]) -> Result<(), XlsxError> {
-    sheet
-        .set_name("Results")?
-        .set_freeze_panes(1, 2)?
-        .set_repeat_rows(0, 0)?;
+    sheet.set_name("Results")?.set_freeze_panes(1, 2)?.set_repeat_rows(0, 0)?;
     sheet.set_landscape().set_print_fit_to_pages(1, 0);
     let names = columns::names(records);
     for (column, name) in (0u16..).zip(&names) {
@@ -87,10 +81,7 @@ fn results(sheet: &mut Worksheet, records: &[Record]) -> Result<(), XlsxError> {
         return Ok(());
     }
     let headers: Vec<TableColumn> = names.iter().map(|name| TableColumn::new().set_header(*name)).collect();
-    let table = Table::new()
-        .set_name("Results")
-        .set_style(TableStyle::Light1)
-        .set_columns(&headers);
+    let table = Table::new().set_name("Results").set_style(TableStyle::Light1).set_columns(&headers);
     sheet.add_table(0, 0, records.len() as u32, names.len() as u16 - 1, &table)?;
     let invalid = rust_xlsxwriter::ConditionalFormatFormula::new()
         .set_rule("=$Y2=FALSE")
@@ -103,40 +94,13 @@ fn published(sheet: &mut Worksheet, manifest: &Manifest, cells: &[Cell<'_>]) -> 
     let Some(published) = &manifest.published else {
         return Ok(());
     };
-    sheet
-        .set_name("Published")?
-        .set_freeze_panes(3, 0)?
-        .set_landscape()
-        .set_print_fit_to_pages(1, 0);
-    sheet.write_with_format(
-        0,
-        0,
-        cut(&format!("Published by {}, and ours", published.source)),
-        &title(),
-    )?;
-    let headings = [
-        "Where",
-        "Column",
-        "Unit",
-        "Published",
-        "Ours",
-        "Low",
-        "High",
-        "Difference",
-        "Ours / published",
-    ];
+    sheet.set_name("Published")?.set_freeze_panes(3, 0)?.set_landscape().set_print_fit_to_pages(1, 0);
+    sheet.write_with_format(0, 0, cut(&format!("Published by {}, and ours", published.source)), &title())?;
+    let headings = ["Where", "Column", "Unit", "Published", "Ours", "Low", "High", "Difference", "Ours / published"];
     sheet.write_row_with_format(2, 0, headings, &heading())?;
-    for (column, width) in [
-        (0, 22.0),
-        (1, 18.0),
-        (2, 9.0),
-        (3, 14.0),
-        (4, 14.0),
-        (5, 14.0),
-        (6, 14.0),
-        (7, 14.0),
-        (8, 18.0),
-    ] {
+    for (column, width) in
+        [(0, 22.0), (1, 18.0), (2, 9.0), (3, 14.0), (4, 14.0), (5, 14.0), (6, 14.0), (7, 14.0), (8, 18.0)]
+    {
         sheet.set_column_width(column, width)?;
     }
     for (row, compared) in (3u32..).zip(comparison::compare(published, cells)) {
@@ -176,10 +140,7 @@ fn environment(sheet: &mut Worksheet, manifest: &Manifest) -> Result<(), XlsxErr
         ("seed", seed.as_str()),
         ("started", manifest.started.as_str()),
     ];
-    let facts = manifest
-        .environment
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()));
+    let facts = manifest.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let network = manifest.network.iter().map(|line| ("network", line.as_str()));
     let mut row = 0;
     for (name, value) in run.into_iter().chain(facts).chain(network) {
@@ -201,11 +162,7 @@ fn explained(name: &str) -> String {
     let fixed = COLUMNS.iter().find(|column| column.name == name);
     let about = fixed.map_or("added by the scenario", |column| column.about);
     let unit = columns::unit(name);
-    if unit.is_empty() {
-        about.to_owned()
-    } else {
-        format!("{about} ({unit})")
-    }
+    if unit.is_empty() { about.to_owned() } else { format!("{about} ({unit})") }
 }
 
 fn write_number(sheet: &mut Worksheet, row: u32, column: u16, value: f64, format: &str) -> Result<(), XlsxError> {
@@ -248,10 +205,7 @@ fn title() -> Format {
 }
 
 fn heading() -> Format {
-    Format::new()
-        .set_bold()
-        .set_border_bottom(FormatBorder::Thin)
-        .set_background_color("#F0F3F6")
+    Format::new().set_bold().set_border_bottom(FormatBorder::Thin).set_background_color("#F0F3F6")
 }
 
 fn wrapped() -> Format {
@@ -260,10 +214,7 @@ fn wrapped() -> Format {
 
 /// As much of a text as a field takes.
 fn cut(text: &str) -> String {
-    text.chars()
-        .filter(|c| !c.is_control() || *c == '\n')
-        .take(30_000)
-        .collect()
+    text.chars().filter(|c| !c.is_control() || *c == '\n').take(30_000).collect()
 }
 
 #[cfg(test)]
@@ -281,15 +232,7 @@ mod tests {
     fn reads_back() {
         let (manifest, records) = (fixture::manifest(), fixture::records());
         let mut book = open(&manifest, &records);
-        let sheets = [
-            "Summary",
-            "Results",
-            "msgs_per_s",
-            "delay_mean_us",
-            "delay_max_us",
-            "Published",
-            "Environment",
-        ];
+        let sheets = ["Summary", "Results", "msgs_per_s", "delay_mean_us", "delay_max_us", "Published", "Environment"];
         assert_eq!(book.sheet_names(), sheets);
 
         let results = book.worksheet_range("Results").unwrap();
@@ -299,19 +242,12 @@ mod tests {
             assert_eq!(row[9], Data::Float(record.row.sent as f64));
             assert_eq!(row[24], Data::Bool(record.row.valid));
         }
-        assert_eq!(
-            results.get((1, 11)),
-            Some(&Data::Empty),
-            "udp: undelivered is not defined"
-        );
+        assert_eq!(results.get((1, 11)), Some(&Data::Empty), "udp: undelivered is not defined");
 
         let pivot = book.worksheet_range("msgs_per_s").unwrap();
         let at = |row, column| pivot.get_value((row, column)).cloned();
         assert_eq!(at(3, 1), Some(Data::String("udp".into())));
-        assert_eq!(
-            (at(24, 0), at(24, 2)),
-            (Some(Data::Float(20.0)), Some(Data::Float(records[41].row.msgs_per_s)))
-        );
+        assert_eq!((at(24, 0), at(24, 2)), (Some(Data::Float(20.0)), Some(Data::Float(records[41].row.msgs_per_s))));
 
         let summary = book.worksheet_range("Summary").unwrap();
         let words = summary.rows().flatten().filter_map(|field| match field {
@@ -319,12 +255,7 @@ mod tests {
             _ => None,
         });
         let words: Vec<&str> = words.collect();
-        for word in [
-            "reproduced",
-            "refuted",
-            "undecided",
-            "The mean delay of UDP is 160 µs at any loss.",
-        ] {
+        for word in ["reproduced", "refuted", "undecided", "The mean delay of UDP is 160 µs at any loss."] {
             assert!(words.contains(&word), "{word}");
         }
     }
@@ -337,11 +268,7 @@ mod tests {
 
     #[test]
     fn a_run_without_results_is_a_book_too() {
-        let manifest = Manifest {
-            title: "\u{0}=1+1".repeat(20_000),
-            started: "now".into(),
-            ..fixture::manifest()
-        };
+        let manifest = Manifest { title: "\u{0}=1+1".repeat(20_000), started: "now".into(), ..fixture::manifest() };
         assert_eq!(open(&manifest, &[]).worksheet_range("Results").unwrap().height(), 1);
     }
 }

@@ -34,20 +34,12 @@ impl StoreError {
             io::ErrorKind::PermissionDenied => " (choose another directory with --out)",
             _ => "",
         };
-        Self {
-            doing,
-            path: path.to_owned(),
-            hint,
-            cause: source,
-        }
+        Self { doing, path: path.to_owned(), hint, cause: source }
     }
 
     /// Whether the disk is full.
     pub fn is_full(&self) -> bool {
-        matches!(
-            self.cause.kind(),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-        )
+        matches!(self.cause.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
 }
 
@@ -70,11 +62,7 @@ impl Store {
         let path = dir.join(CELLS);
         let open = OpenOptions::new().write(true).create(true).truncate(true).open(&path);
         let cells = open.map_err(|error| StoreError::new("create", &path, error))?;
-        Ok(Self {
-            dir: dir.to_owned(),
-            cells,
-            whole: 0,
-        })
+        Ok(Self { dir: dir.to_owned(), cells, whole: 0 })
     }
 
     /// Writes the manifest, in place of an earlier one: [`write_manifest`].
@@ -131,15 +119,9 @@ pub fn read(dir: &Path) -> Result<(Manifest, Vec<Record>), StoreError> {
     records.sort_by_key(|record| {
         let place = |(key, values): &(String, Vec<String>)| {
             let own = record.axes.iter().find(|(name, _)| name == key).map(|(_, value)| value);
-            values
-                .iter()
-                .position(|value| Some(value) == own)
-                .unwrap_or(values.len())
+            values.iter().position(|value| Some(value) == own).unwrap_or(values.len())
         };
-        (
-            manifest.axes.iter().map(place).collect::<Vec<usize>>(),
-            record.row.repeat,
-        )
+        (manifest.axes.iter().map(place).collect::<Vec<usize>>(), record.row.repeat)
     });
     Ok((manifest, records))
 }
@@ -205,14 +187,8 @@ mod tests {
         let (manifest, records) = (fixture::manifest(), fixture::records());
         store.manifest(&manifest).unwrap();
         records.iter().for_each(|record| store.append(record).unwrap());
-        assert_eq!(
-            format!("{:?}", read_manifest(&store.dir).unwrap()),
-            format!("{manifest:?}")
-        );
-        assert_eq!(
-            format!("{:?}", read_records(&store.dir).unwrap()),
-            format!("{records:?}")
-        );
+        assert_eq!(format!("{:?}", read_manifest(&store.dir).unwrap()), format!("{manifest:?}"));
+        assert_eq!(format!("{:?}", read_records(&store.dir).unwrap()), format!("{records:?}"));
     }
 
     #[test]
@@ -229,10 +205,7 @@ mod tests {
     fn a_torn_last_line_is_passed_over_and_a_torn_middle_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let mut store = Store::create(dir.path()).unwrap();
-        fixture::records()
-            .iter()
-            .take(3)
-            .for_each(|record| store.append(record).unwrap());
+        fixture::records().iter().take(3).for_each(|record| store.append(record).unwrap());
         let path = dir.path().join(CELLS);
         let whole = fs::read(&path).unwrap();
         for cut in [1, 2, 100] {
@@ -248,18 +221,11 @@ mod tests {
     #[test]
     fn a_full_disk_is_said_in_one_line() {
         let full = File::options().write(true).open("/dev/full").unwrap();
-        let mut store = Store {
-            dir: "run".into(),
-            cells: full,
-            whole: 0,
-        };
+        let mut store = Store { dir: "run".into(), cells: full, whole: 0 };
         let error = store.append(&fixture::records()[0]).unwrap_err();
         assert!(error.is_full());
         let line = error.to_string();
-        assert!(
-            line.starts_with("append to run/cells.jsonl: No space left on device"),
-            "{line}"
-        );
+        assert!(line.starts_with("append to run/cells.jsonl: No space left on device"), "{line}");
         assert!(line.contains("is kept") && !line.contains('\n'), "{line}");
     }
 

@@ -22,11 +22,7 @@ pub fn sentences(manifest: &Manifest, records: &[Record], cells: &[Cell<'_>], ju
     sentences.extend(manifest.charts.iter().filter_map(|chart| course(chart, cells)));
     let known = records.iter().filter(|record| record.row.unexplained.is_some()).count();
     if known > 0 && records.iter().all(|record| record.row.unexplained.unwrap_or(0) == 0) {
-        let which = if known == records.len() {
-            "every cell".to_owned()
-        } else {
-            format!("{known} cells")
-        };
+        let which = if known == records.len() { "every cell".to_owned() } else { format!("{known} cells") };
         sentences.push(format!("The ledger closes in {which}: nothing is unexplained."));
     }
     if !judged.is_empty() {
@@ -58,36 +54,18 @@ pub fn warnings(manifest: &Manifest, records: &[Record]) -> Vec<String> {
     }
     let repeated = records.iter().any(|record| record.row.repeat > 1);
     let name = |record: &Record| {
-        let repeat = if repeated {
-            format!(" (repeat {})", record.row.repeat)
-        } else {
-            String::new()
-        };
+        let repeat = if repeated { format!(" (repeat {})", record.row.repeat) } else { String::new() };
         format!("{}{repeat}", record.row.cell)
     };
-    let faulty = records
-        .iter()
-        .filter(|record| record.row.unexplained.is_some_and(|n| n != 0));
-    warnings.extend(several(
-        faulty,
-        "does not close its ledger",
-        "do not close their ledgers",
-        &|record| {
-            let unexplained = format::count(record.row.unexplained.unwrap_or(0));
-            (name(record), format!("{unexplained} unexplained, which is a fault"))
-        },
-    ));
+    let faulty = records.iter().filter(|record| record.row.unexplained.is_some_and(|n| n != 0));
+    warnings.extend(several(faulty, "does not close its ledger", "do not close their ledgers", &|record| {
+        let unexplained = format::count(record.row.unexplained.unwrap_or(0));
+        (name(record), format!("{unexplained} unexplained, which is a fault"))
+    }));
     let disturbed = records.iter().filter(|record| !record.row.valid);
     warnings.extend(several(disturbed, "is not valid", "are not valid", &|record| {
-        let reruns = if record.reruns > 0 {
-            format!("after {} reruns; ", record.reruns)
-        } else {
-            String::new()
-        };
-        (
-            name(record),
-            format!("{reruns}{}", record.remarks.join("; ").trim_end_matches('.')),
-        )
+        let reruns = if record.reruns > 0 { format!("after {} reruns; ", record.reruns) } else { String::new() };
+        (name(record), format!("{reruns}{}", record.remarks.join("; ").trim_end_matches('.')))
     }));
     warnings
 }
@@ -104,19 +82,12 @@ fn several<'a>(
 ) -> Vec<String> {
     let said: Vec<(String, String)> = records.map(say).collect();
     if said.len() <= SPELLED_OUT {
-        return said
-            .into_iter()
-            .map(|(name, why)| format!("Cell {name} {is}: {why}."))
-            .collect();
+        return said.into_iter().map(|(name, why)| format!("Cell {name} {is}: {why}.")).collect();
     }
     let names: Vec<&str> = said.iter().take(SPELLED_OUT).map(|(name, _)| name.as_str()).collect();
     let (first, why) = &said[0];
     let more = said.len() - SPELLED_OUT;
-    vec![format!(
-        "{} cells {are}: {} and {more} more. {first}: {why}.",
-        said.len(),
-        names.join(", ")
-    )]
+    vec![format!("{} cells {are}: {} and {more} more. {first}: {why}.", said.len(), names.join(", "))]
 }
 
 /// How each series of a chart goes from its first to its last place.
@@ -143,11 +114,7 @@ fn course(chart: &Chart, cells: &[Cell<'_>]) -> Option<String> {
         let [at, end] = [first.0, last.0].map(|x| format::value(&chart.x, x));
         parts.push(format!("{name} {from} at {at}, {to} at {end}"));
     }
-    if parts.is_empty() {
-        None
-    } else {
-        Some(format!("{}: {}.", chart.title, parts.join("; ")))
-    }
+    if parts.is_empty() { None } else { Some(format!("{}: {}.", chart.title, parts.join("; "))) }
 }
 
 #[cfg(test)]
@@ -161,14 +128,7 @@ mod tests {
         records[0].row.unexplained = Some(-3);
         let judged = claims::judge(&manifest.claims, &records);
         let words = sentences(&manifest, &records, &cells::group(&records), &judged);
-        let warnings = warnings(
-            &Manifest {
-                interrupted: true,
-                planned_cells: 84,
-                ..manifest
-            },
-            &records,
-        );
+        let warnings = warnings(&Manifest { interrupted: true, planned_cells: 84, ..manifest }, &records);
         insta::assert_snapshot!(format!("{}\n---\n{}", words.join("\n"), warnings.join("\n")));
     }
 

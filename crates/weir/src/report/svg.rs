@@ -31,19 +31,13 @@ pub enum Anchor {
 impl Svg {
     /// An empty picture.
     pub fn new(width: f64, height: f64) -> Self {
-        Self {
-            body: String::new(),
-            width,
-            height,
-        }
+        Self { body: String::new(), width, height }
     }
 
     /// A rectangle with rounded corners; `style` is any further attributes, as with all below.
     pub fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), radius: f64, style: &str) {
         let [x, y, width, height, radius] = [x, y, width, height, radius].map(px);
-        self.line_of(&format!(
-            r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="{radius}" {style}/>"#
-        ));
+        self.line_of(&format!(r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="{radius}" {style}/>"#));
     }
 
     /// A straight line.
@@ -68,10 +62,7 @@ impl Svg {
     /// A circle with a tooltip.
     pub fn circle(&mut self, (x, y): (f64, f64), radius: f64, style: &str, tooltip: &str) {
         let [x, y, radius] = [x, y, radius].map(px);
-        self.line_of(&format!(
-            r#"<circle cx="{x}" cy="{y}" r="{radius}" {style}>{}</circle>"#,
-            title(tooltip)
-        ));
+        self.line_of(&format!(r#"<circle cx="{x}" cy="{y}" r="{radius}" {style}>{}</circle>"#, title(tooltip)));
     }
 
     /// A square on its corner, with a tooltip.
@@ -138,11 +129,7 @@ pub fn escape(text: &str) -> String {
 }
 
 fn title(text: &str) -> String {
-    if text.is_empty() {
-        String::new()
-    } else {
-        format!("<title>{}</title>", escape(text))
-    }
+    if text.is_empty() { String::new() } else { format!("<title>{}</title>", escape(text)) }
 }
 
 /// A length with one decimal at most; what is not finite is 0, so that no input can spoil the document.

@@ -13,11 +13,7 @@ use super::summary;
 const WIDTH: u16 = 100;
 
 /// Column, heading.
-const SHOWN: [(&str, &str); 3] = [
-    ("msgs_per_s", "msgs/s"),
-    ("delay_mean_us", "mean"),
-    ("delay_max_us", "max delay"),
-];
+const SHOWN: [(&str, &str); 3] = [("msgs_per_s", "msgs/s"), ("delay_mean_us", "mean"), ("delay_max_us", "max delay")];
 
 /// The run as text of at most 100 columns: the table, the verdicts, the warnings. `styled` for a terminal: lines and
 /// colours; else it is plain text.
@@ -35,15 +31,9 @@ pub fn render(manifest: &Manifest, records: &[Record], styled: bool) -> String {
             Verdict::Undecided => "33",
         };
         let word = format!("{:<11}", judgement.verdict.word());
-        let word = if styled {
-            format!("\x1b[{colour}m{word}\x1b[0m")
-        } else {
-            word
-        };
+        let word = if styled { format!("\x1b[{colour}m{word}\x1b[0m") } else { word };
         let statement = wrap(&printable(&judgement.claim.text), 12);
-        let measured = judgement
-            .measured
-            .map(|interval| format!("{}: ", interval.text(&judgement.claim)));
+        let measured = judgement.measured.map(|interval| format!("{}: ", interval.text(&judgement.claim)));
         let reason = printable(&format!("{}{}", measured.unwrap_or_default(), judgement.reason));
         text += &format!(
             "{word} {statement}
@@ -71,17 +61,10 @@ fn table(manifest: &Manifest, cells: &[Cell<'_>], styled: bool) -> String {
         lines[0].extend(SHOWN.map(|(_, heading)| format!("{} {heading}", label(name)).trim().to_owned()));
     }
     for (name, row) in pivot.rows.iter().zip(&pivot.cells) {
-        let values = row
-            .iter()
-            .flat_map(|cell| SHOWN.map(|(column, _)| value(*cell, column)));
+        let values = row.iter().flat_map(|cell| SHOWN.map(|(column, _)| value(*cell, column)));
         lines.push(std::iter::once(label(name)).chain(values).collect());
     }
-    if lines[0]
-        .iter()
-        .map(|heading| heading.chars().count() + 2)
-        .sum::<usize>()
-        > usize::from(WIDTH)
-    {
+    if lines[0].iter().map(|heading| heading.chars().count() + 2).sum::<usize>() > usize::from(WIDTH) {
         let headings = SHOWN.map(|(_, heading)| heading.to_owned());
         lines = vec![std::iter::once("cell".to_owned()).chain(headings).collect()];
         lines.extend(cells.iter().map(|cell| {
@@ -99,20 +82,13 @@ fn table(manifest: &Manifest, cells: &[Cell<'_>], styled: bool) -> String {
 /// Columns set right, with a rule under the first line.
 fn aligned(lines: &[Vec<String>], rule: &str) -> String {
     let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(WIDTH);
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
     table.add_rows(lines);
     for column in table.column_iter_mut() {
         column.set_cell_alignment(CellAlignment::Right);
     }
     let drawn = table.to_string();
-    let width = drawn
-        .lines()
-        .map(|line| line.trim_end().chars().count())
-        .max()
-        .unwrap_or(0);
+    let width = drawn.lines().map(|line| line.trim_end().chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for (index, line) in drawn.lines().enumerate() {
         if index == 1 {
@@ -130,11 +106,8 @@ fn value(cell: Option<&Cell<'_>>, column: &str) -> String {
     let mark = if cell.is_some_and(Cell::valid) { "" } else { "*" };
     let value = measured.value();
     // Rates line up by their decimal.
-    let shown = if column == "msgs_per_s" && value < 1e4 {
-        format!("{value:.1}")
-    } else {
-        format::value(column, value)
-    };
+    let shown =
+        if column == "msgs_per_s" && value < 1e4 { format!("{value:.1}") } else { format::value(column, value) };
     format!("{shown}{mark}")
 }
 
@@ -161,11 +134,7 @@ fn wrap(text: &str, indent: usize) -> String {
 fn label(text: &str) -> String {
     const LONGEST: usize = 50;
     let text = printable(text);
-    if text.chars().count() <= LONGEST {
-        text
-    } else {
-        text.chars().take(LONGEST - 1).chain(['…']).collect()
-    }
+    if text.chars().count() <= LONGEST { text } else { text.chars().take(LONGEST - 1).chain(['…']).collect() }
 }
 
 /// Without control characters, which a scenario's text could steer a terminal with.
@@ -187,10 +156,7 @@ mod tests {
     fn many_columns_become_lines() {
         let mut records = fixture::records();
         records.truncate(4);
-        for (record, name) in records
-            .iter_mut()
-            .zip(["udp", "tcp", "quic", "a very long name of a transport"])
-        {
+        for (record, name) in records.iter_mut().zip(["udp", "tcp", "quic", "a very long name of a transport"]) {
             record.row.cell = format!("0%/{name}");
             record.axes[0].1 = "0%".into();
             record.axes[1].1 = name.into();
@@ -199,15 +165,8 @@ mod tests {
         manifest.axes[1].1 = records.iter().map(|r| r.axes[1].1.clone()).collect();
         manifest.claims.clear();
         let text = render(&manifest, &records, false);
-        assert_eq!(
-            text.lines().next().unwrap().split_whitespace().next(),
-            Some("cell"),
-            "{text}"
-        );
-        assert!(
-            text.lines().any(|line| line.trim_start().starts_with("0%/quic ")),
-            "{text}"
-        );
+        assert_eq!(text.lines().next().unwrap().split_whitespace().next(), Some("cell"), "{text}");
+        assert!(text.lines().any(|line| line.trim_start().starts_with("0%/quic ")), "{text}");
     }
 
     #[test]
@@ -217,11 +176,8 @@ mod tests {
         for styled in [true, false] {
             let text = render(&manifest, &fixture::records(), styled);
             for line in text.lines() {
-                let shown = line
-                    .replace("\x1b[32m", "")
-                    .replace("\x1b[31m", "")
-                    .replace("\x1b[33m", "")
-                    .replace("\x1b[0m", "");
+                let shown =
+                    line.replace("\x1b[32m", "").replace("\x1b[31m", "").replace("\x1b[33m", "").replace("\x1b[0m", "");
                 assert!(shown.chars().count() <= 100, "{line}");
             }
             assert_eq!(text.contains('\x1b'), styled);

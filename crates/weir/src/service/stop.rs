@@ -26,10 +26,7 @@ impl Stop {
     /// A stop that is not set. Fails where the process has no file descriptor left.
     pub fn new() -> io::Result<Self> {
         let event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        Ok(Self(Arc::new(Inner {
-            set: AtomicBool::new(false),
-            event,
-        })))
+        Ok(Self(Arc::new(Inner { set: AtomicBool::new(false), event })))
     }
 
     /// A stop that SIGINT and SIGTERM set. A second signal ends the process at once, with status 128 + its number.

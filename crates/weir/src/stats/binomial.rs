@@ -14,13 +14,7 @@ pub fn share(successes: u64, trials: u64) -> Option<Estimate> {
         return None;
     }
     let (low, high) = clopper_pearson(successes, trials, 0.95);
-    Some(Estimate {
-        value: successes as f64 / trials as f64,
-        low,
-        high,
-        n: trials,
-        method: Method::Binomial,
-    })
+    Some(Estimate { value: successes as f64 / trials as f64, low, high, n: trials, method: Method::Binomial })
 }
 
 /// The Clopper-Pearson interval of a share at `confidence` (0.95 for 95 %). (0, 1) without trials.
@@ -31,11 +25,7 @@ pub fn clopper_pearson(successes: u64, trials: u64, confidence: f64) -> (f64, f6
     let (k, n, tail) = (successes.min(trials) as f64, trials as f64, (1.0 - confidence) / 2.0);
     let quantile = |a: f64, b: f64, p: f64| Beta::new(a, b).map(|beta| beta.inverse_cdf(p)).ok();
     let low = if k == 0.0 { None } else { quantile(k, n - k + 1.0, tail) };
-    let high = if k == n {
-        None
-    } else {
-        quantile(k + 1.0, n - k, 1.0 - tail)
-    };
+    let high = if k == n { None } else { quantile(k + 1.0, n - k, 1.0 - tail) };
     (low.unwrap_or(0.0), high.unwrap_or(1.0))
 }
 
@@ -57,12 +47,7 @@ pub fn test(successes: u64, trials: u64, p: f64) -> f64 {
         1.0
     } else if k < mode {
         let far = first(mode, n + 1, |x| ln_mass(x, n, p) <= seen);
-        cdf(Some(k), n, p)
-            + if far > n {
-                0.0
-            } else {
-                1.0 - cdf(far.checked_sub(1), n, p)
-            }
+        cdf(Some(k), n, p) + if far > n { 0.0 } else { 1.0 - cdf(far.checked_sub(1), n, p) }
     } else {
         let above = first(0, mode + 1, |x| ln_mass(x, n, p) > seen);
         1.0 - cdf(k.checked_sub(1), n, p) + cdf(above.checked_sub(1), n, p)
@@ -139,10 +124,7 @@ mod tests {
             (81, 263, 0.252_661_4, 0.367_650_7),
         ] {
             let e = share(k, n).unwrap();
-            assert!(
-                (e.low - low).abs() < 2e-4 && (e.high - high).abs() < 2e-4,
-                "{k}/{n}: {e:?}"
-            );
+            assert!((e.low - low).abs() < 2e-4 && (e.high - high).abs() < 2e-4, "{k}/{n}: {e:?}");
         }
         let exact = clopper_pearson(0, 10, 0.95).1;
         assert!((exact - (1.0 - 0.025f64.powf(0.1))).abs() < 1e-9, "{exact}");
@@ -156,28 +138,15 @@ mod tests {
 
     #[test]
     fn test_as_summed_by_hand() {
-        for (k, n, p) in [
-            (2, 10, 0.5),
-            (8, 10, 0.5),
-            (5, 10, 0.5),
-            (1, 7, 0.3),
-            (6, 7, 0.3),
-            (0, 20, 0.05),
-            (9, 300, 0.01),
-        ] {
+        for (k, n, p) in
+            [(2, 10, 0.5), (8, 10, 0.5), (5, 10, 0.5), (1, 7, 0.3), (6, 7, 0.3), (0, 20, 0.05), (9, 300, 0.01)]
+        {
             let mass = |x: u64| ln_mass(x, n, p).exp();
             let by_hand: f64 = (0..=n).map(mass).filter(|&m| m <= mass(k) * (1.0 + 1e-7)).sum();
-            assert!(
-                (test(k, n, p) - by_hand).abs() < 1e-9,
-                "{k}/{n} at {p}: {} {by_hand}",
-                test(k, n, p)
-            );
+            assert!((test(k, n, p) - by_hand).abs() < 1e-9, "{k}/{n} at {p}: {} {by_hand}", test(k, n, p));
         }
         assert!((test(2, 10, 0.5) - 0.109_375).abs() < 1e-9);
-        assert_eq!(
-            (test(0, 5, 0.0), test(1, 5, 0.0), test(5, 5, 1.0), test(0, 0, 0.5)),
-            (1.0, 0.0, 1.0, 1.0)
-        );
+        assert_eq!((test(0, 5, 0.0), test(1, 5, 0.0), test(5, 5, 1.0), test(0, 0, 0.5)), (1.0, 0.0, 1.0, 1.0));
     }
 
     #[test]

@@ -52,13 +52,7 @@ impl Distribution {
     /// An empty sample.
     pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, LONGEST, 3).expect("constant bounds are valid");
-        Self {
-            histogram,
-            n: 0,
-            sum: 0,
-            min: u64::MAX,
-            max: 0,
-        }
+        Self { histogram, n: 0, sum: 0, min: u64::MAX, max: 0 }
     }
 
     /// Adds a duration, ns.
@@ -115,28 +109,14 @@ impl Distribution {
         let (low, high) = binomial::quantile_ranks(self.n, q, 0.95)?;
         let value = self.of_rank((q * self.n as f64).ceil() as u64);
         let (low, high) = (self.of_rank(low).min(value), self.of_rank(high).max(value));
-        Some(Estimate {
-            value,
-            low,
-            high,
-            n: self.n,
-            method: Method::OrderStatistics,
-        })
+        Some(Estimate { value, low, high, n: self.n, method: Method::OrderStatistics })
     }
 
     /// Everything, us: count, mean, maximum, and those of the quantiles 0.5, 0.9, 0.95, 0.99, 0.999 and 0.9999 that the
     /// sample [supports](supported).
     pub fn quantiles_us(&self) -> Quantiles {
-        let values = REPORTED
-            .iter()
-            .filter_map(|&q| Some((q, self.quantile_us(q)?.value)))
-            .collect();
-        Quantiles {
-            n: self.n,
-            mean: self.mean_us(),
-            max: self.max_us(),
-            values,
-        }
+        let values = REPORTED.iter().filter_map(|&q| Some((q, self.quantile_us(q)?.value))).collect();
+        Quantiles { n: self.n, mean: self.mean_us(), max: self.max_us(), values }
     }
 
     /// The sample of this rank (1: the smallest), us.
@@ -184,23 +164,15 @@ struct Batch {
 impl DelayRecorder {
     /// A recorder for a sending window of this length.
     pub fn new(window: Duration) -> Self {
-        Self {
-            all: Distribution::new(),
-            window,
-            in_window: 0,
-            batches: [Batch::default(); BATCHES],
-        }
+        Self { all: Distribution::new(), window, in_window: 0, batches: [Batch::default(); BATCHES] }
     }
 
     /// Adds a message that arrived `at` this time after the start of sending, `delay_ns` after it was sent.
     pub fn record(&mut self, at: Duration, delay_ns: u64) {
         self.all.record(delay_ns);
         let late = at >= self.window;
-        let index = if late {
-            BATCHES - 1
-        } else {
-            (at.as_nanos() * BATCHES as u128 / self.window.as_nanos()) as usize
-        };
+        let index =
+            if late { BATCHES - 1 } else { (at.as_nanos() * BATCHES as u128 / self.window.as_nanos()) as usize };
         let batch = &mut self.batches[index];
         batch.sum += u128::from(delay_ns);
         batch.n += 1;
@@ -229,10 +201,7 @@ impl DelayRecorder {
         let sums: Vec<f64> = self.batches.iter().map(|b| b.sum as f64 / 1e3).collect();
         let counts: Vec<f64> = self.batches.iter().map(|b| b.n as f64).collect();
         let estimate = intervals::batch_means(&sums, &counts)?;
-        Some(Estimate {
-            low: estimate.low.max(0.0),
-            ..estimate
-        })
+        Some(Estimate { low: estimate.low.max(0.0), ..estimate })
     }
 
     /// Messages received within the sending window over its length, 1/s, with a 95 % interval over the batches, cut
@@ -240,10 +209,7 @@ impl DelayRecorder {
     pub fn per_second(&self) -> Option<Estimate> {
         let arrivals: Vec<f64> = self.batches.iter().map(|b| b.arrivals as f64).collect();
         let estimate = intervals::batch_means(&arrivals, &[self.window.as_secs_f64() / BATCHES as f64; BATCHES])?;
-        Some(Estimate {
-            low: estimate.low.max(0.0),
-            ..estimate
-        })
+        Some(Estimate { low: estimate.low.max(0.0), ..estimate })
     }
 }
 
@@ -254,15 +220,7 @@ mod tests {
 
     #[test]
     fn quantiles_start_where_the_sample_supports_them() {
-        for (q, least) in [
-            (0.5, 6),
-            (0.9, 29),
-            (0.95, 59),
-            (0.99, 299),
-            (0.999, 2995),
-            (0.9999, 29_956),
-            (0.01, 299),
-        ] {
+        for (q, least) in [(0.5, 6), (0.9, 29), (0.95, 59), (0.99, 299), (0.999, 2995), (0.9999, 29_956), (0.01, 299)] {
             assert!(supported(least, q) && !supported(least - 1, q), "{q}");
             assert!(binomial::quantile_ranks(least, q, 0.95).is_some(), "{q}");
         }
@@ -272,15 +230,9 @@ mod tests {
     #[test]
     fn an_empty_recorder_knows_nothing() {
         let empty = DelayRecorder::new(Duration::from_secs(1));
-        assert_eq!(
-            (empty.mean_us(), empty.delays().max_us(), empty.delays().min_us()),
-            (None, None, None)
-        );
+        assert_eq!((empty.mean_us(), empty.delays().max_us(), empty.delays().min_us()), (None, None, None));
         assert_eq!(empty.delays().quantiles_us(), Quantiles::default());
-        assert_eq!(
-            empty.per_second().map(|e| (e.value, e.low, e.high)),
-            Some((0.0, 0.0, 0.0))
-        );
+        assert_eq!(empty.per_second().map(|e| (e.value, e.low, e.high)), Some((0.0, 0.0, 0.0)));
         assert_eq!(DelayRecorder::new(Duration::ZERO).per_second(), None);
     }
 
@@ -293,17 +245,11 @@ mod tests {
         recorder.record(Duration::from_secs(10), 5_000_000_000);
         assert_eq!((recorder.n(), recorder.in_window()), (1001, 1000));
         let rate = recorder.per_second().unwrap();
-        assert!(
-            (rate.value - 100.0).abs() < 1e-9 && rate.low > 99.0 && rate.high < 101.0,
-            "{rate:?}"
-        );
+        assert!((rate.value - 100.0).abs() < 1e-9 && rate.low > 99.0 && rate.high < 101.0, "{rate:?}");
         assert_eq!(recorder.delays().max_us(), Some(5e6));
         let mean = recorder.mean_us().unwrap();
         assert!((mean.value - (1000.0 * 100.0 + 5e6) / 1001.0).abs() < 1e-9);
-        assert!(
-            mean.low <= 100.0,
-            "one late message in one batch must not make the mean look certain: {mean:?}"
-        );
+        assert!(mean.low <= 100.0, "one late message in one batch must not make the mean look certain: {mean:?}");
     }
 
     #[test]
@@ -312,9 +258,7 @@ mod tests {
         let mut state = 1u64;
         let mut kept = 0;
         for i in 0..6000u64 {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             if (state >> 40) as f64 / (1u64 << 24) as f64 >= 0.2 {
                 recorder.record(Duration::from_millis(i * 10), 160_000);
                 kept += 1;

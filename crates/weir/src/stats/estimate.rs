@@ -51,10 +51,7 @@ pub struct Quantiles {
 impl Quantiles {
     /// The value of quantile `q`, if the sample supports it and it was recorded.
     pub fn get(&self, q: f64) -> Option<f64> {
-        self.values
-            .iter()
-            .find(|(key, _)| (key - q).abs() < 1e-9)
-            .map(|&(_, value)| value)
+        self.values.iter().find(|(key, _)| (key - q).abs() < 1e-9).map(|&(_, value)| value)
     }
 }
 
@@ -91,12 +88,7 @@ impl Estimate {
 
     /// The same estimate in another unit: everything times `factor`, which is positive.
     pub fn times(self, factor: f64) -> Estimate {
-        Estimate {
-            value: self.value * factor,
-            low: self.low * factor,
-            high: self.high * factor,
-            ..self
-        }
+        Estimate { value: self.value * factor, low: self.low * factor, high: self.high * factor, ..self }
     }
 
     fn scaled_normally(&self, confidence: f64) -> (f64, f64) {

@@ -44,18 +44,9 @@ pub fn batch_means(sums: &[f64], weights: &[f64]) -> Option<Estimate> {
             weights = merge_neighbours(&weights);
             continue;
         }
-        let inflation = if significant {
-            (1.0 + r.min(0.9)) / (1.0 - r.min(0.9))
-        } else {
-            1.0
-        };
+        let inflation = if significant { (1.0 + r.min(0.9)) / (1.0 - r.min(0.9)) } else { 1.0 };
         let error = (n / (n - 1.0) * squares * inflation).sqrt() / total;
-        return finite(
-            value,
-            student(0.95, n - 1.0) * error,
-            sums.len() as u64,
-            Method::BatchMeans,
-        );
+        return finite(value, student(0.95, n - 1.0) * error, sums.len() as u64, Method::BatchMeans);
     }
 }
 
@@ -67,12 +58,7 @@ pub fn repeats(values: &[f64]) -> Option<Estimate> {
     }
     let mean = values.iter().sum::<f64>() / n;
     let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    finite(
-        mean,
-        student(0.95, n - 1.0) * (variance / n).sqrt(),
-        values.len() as u64,
-        Method::Repeats,
-    )
+    finite(mean, student(0.95, n - 1.0) * (variance / n).sqrt(), values.len() as u64, Method::Repeats)
 }
 
 /// The interval of a ratio, from value, lower and upper end of two independent, non-negative quantities at one level.
@@ -110,13 +96,7 @@ pub fn ratio(over: &Estimate, under: &Estimate) -> Option<Estimate> {
     let ends = |e: &Estimate| (e.value, e.low, e.high);
     let (value, low, high) = ratio_interval(ends(over), ends(under))?;
     let n = over.n.min(under.n);
-    high.is_finite().then_some(Estimate {
-        value,
-        low,
-        high,
-        n,
-        method: Method::Ratio,
-    })
+    high.is_finite().then_some(Estimate { value, low, high, n, method: Method::Ratio })
 }
 
 /// The two-sided quantile of Student's t: half width of an interval in standard errors.
@@ -130,13 +110,7 @@ pub fn normal(confidence: f64) -> f64 {
 }
 
 fn finite(value: f64, half: f64, n: u64, method: Method) -> Option<Estimate> {
-    let estimate = Estimate {
-        value,
-        low: value - half,
-        high: value + half,
-        n,
-        method,
-    };
+    let estimate = Estimate { value, low: value - half, high: value + half, n, method };
     (value.is_finite() && half.is_finite()).then_some(estimate)
 }
 
@@ -237,10 +211,7 @@ mod tests {
     #[test]
     fn repeats_as_by_hand() {
         let e = repeats(&[1.0, 2.0, 3.0]).unwrap();
-        assert!(
-            (e.value - 2.0).abs() < 1e-12 && (e.high - 2.0 - 4.302_65 / 3f64.sqrt()).abs() < 1e-4,
-            "{e:?}"
-        );
+        assert!((e.value - 2.0).abs() < 1e-12 && (e.high - 2.0 - 4.302_65 / 3f64.sqrt()).abs() < 1e-4, "{e:?}");
         assert_eq!(repeats(&[1.0]), None);
         assert_eq!(repeats(&[1.0, f64::NAN]), None);
     }
@@ -252,10 +223,7 @@ mod tests {
         let half = (e.high - e.value) * student(0.99, 3.0) / student(0.95, 3.0);
         assert!((low - (e.value - half)).abs() < 1e-9 && (high - (e.value + half)).abs() < 1e-9);
         let share = super::super::binomial::share(3, 50).unwrap();
-        assert_eq!(
-            share.interval(0.99),
-            super::super::binomial::clopper_pearson(3, 50, 0.99)
-        );
+        assert_eq!(share.interval(0.99), super::super::binomial::clopper_pearson(3, 50, 0.99));
         let same = share.interval(0.95);
         assert!((same.0 - share.low).abs() < 1e-9 && (same.1 - share.high).abs() < 1e-9);
     }
@@ -276,10 +244,7 @@ mod tests {
     #[test]
     fn ratio_at_the_edge() {
         assert_eq!(ratio_interval((1.0, 0.5, 1.5), (0.0, 0.0, 1.0)), None);
-        assert_eq!(
-            ratio_interval((1.0, 0.5, 1.5), (1.0, 0.0, 2.5)).unwrap().2,
-            f64::INFINITY
-        );
+        assert_eq!(ratio_interval((1.0, 0.5, 1.5), (1.0, 0.0, 2.5)).unwrap().2, f64::INFINITY);
         assert_eq!(ratio_interval((0.0, 0.0, 0.0), (2.0, 2.0, 2.0)), Some((0.0, 0.0, 0.0)));
     }
 

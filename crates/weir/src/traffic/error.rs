@@ -94,15 +94,7 @@ impl ErrorLog {
         let code = error.raw_os_error();
         match self.0.iter_mut().find(|(o, c, _)| *o == operation && *c == code) {
             Some((_, _, entry)) => entry.count += 1,
-            None => self.0.push((
-                operation,
-                code,
-                ErrorCount {
-                    operation,
-                    error: reason(error),
-                    count: 1,
-                },
-            )),
+            None => self.0.push((operation, code, ErrorCount { operation, error: reason(error), count: 1 })),
         }
     }
 

@@ -76,10 +76,7 @@ impl Exchange {
     /// Says that sending has ended at the time `at`, after `sent` messages. [`Sender::run`](super::Sender::run) does it
     /// in every case; call it if there is no sender after all, so that the receiver ends. Only the first call counts.
     pub fn close(&self, sent: u64, at: Nanos) {
-        let _ = self.closed.set(Closed {
-            sent,
-            drained: at.saturating_add(nanos(self.drain)),
-        });
+        let _ = self.closed.set(Closed { sent, drained: at.saturating_add(nanos(self.drain)) });
         // Readable from now on; nobody reads it.
         let _ = self.event.write(1);
     }

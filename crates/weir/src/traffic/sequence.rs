@@ -32,12 +32,7 @@ impl SequenceSet {
 
     /// The empty set.
     pub fn new() -> Self {
-        Self {
-            bits: vec![0; 16],
-            start: 0,
-            end: 0,
-            len: 0,
-        }
+        Self { bits: vec![0; 16], start: 0, end: 0, len: 0 }
     }
 
     /// Adds a number and tells what it was.

@@ -140,13 +140,7 @@ pub struct ReceiverSettings {
 impl ReceiverSettings {
     /// UDP, every session, until stopped.
     pub fn new(listen: SocketAddr) -> Self {
-        Self {
-            transport: Transport::Udp,
-            listen,
-            session: None,
-            receive_buffer: None,
-            until: Until::default(),
-        }
+        Self { transport: Transport::Udp, listen, session: None, receive_buffer: None, until: Until::default() }
     }
 }
 

@@ -26,10 +26,7 @@ fn sender(transport: Transport, to: SocketAddr) -> SenderSettings {
 }
 
 fn receiver(transport: Transport) -> ReceiverSettings {
-    ReceiverSettings {
-        transport,
-        ..ReceiverSettings::new(ANY.parse().unwrap())
-    }
+    ReceiverSettings { transport, ..ReceiverSettings::new(ANY.parse().unwrap()) }
 }
 
 /// Runs both ends to their end.
@@ -55,14 +52,8 @@ fn assert_all_arrived(sent: &SendReport, received: &ReceiveReport, bytes: u64) {
     let session = received.main_session().unwrap();
     assert!(sent.sent > 0);
     assert_eq!(received.ended, Ended::Complete);
-    assert_eq!(
-        (received.sessions.len(), received.foreign, received.unlisted),
-        (1, 0, 0)
-    );
-    assert_eq!(
-        (session.delivered, session.delivered_bytes),
-        (sent.sent, sent.sent * bytes)
-    );
+    assert_eq!((received.sessions.len(), received.foreign, received.unlisted), (1, 0, 0));
+    assert_eq!((session.delivered, session.delivered_bytes), (sent.sent, sent.sent * bytes));
     assert_eq!((session.duplicates, session.reordered, session.stale), (0, 0, 0));
     assert_eq!(session.numbers.missing(sent.sent), Some(vec![]));
     assert_eq!(session.delays.n(), sent.sent);
@@ -71,10 +62,7 @@ fn assert_all_arrived(sent: &SendReport, received: &ReceiveReport, bytes: u64) {
 
 #[test]
 fn every_datagram_arrives() {
-    let settings = SenderSettings {
-        keep_send_times: true,
-        ..sender(Transport::Udp, ANY.parse().unwrap())
-    };
+    let settings = SenderSettings { keep_send_times: true, ..sender(Transport::Udp, ANY.parse().unwrap()) };
     let (sent, received) = run(settings, &receiver(Transport::Udp));
     assert_all_arrived(&sent, &received, 1000);
     let session = received.main_session().unwrap();
@@ -95,40 +83,18 @@ fn every_message_of_a_stream_arrives() {
     assert_all_arrived(&sent, &received, 1000);
     let (at_end, drained) = (sent.tcp_at_end.unwrap(), sent.tcp_after_drain.unwrap());
     assert!(sent.connect.is_some() && at_end.sent_bytes <= drained.sent_bytes);
-    assert_eq!(
-        (
-            drained.outstanding_bytes(),
-            received.connections,
-            received.partial_bytes
-        ),
-        (0, 1, 0)
-    );
+    assert_eq!((drained.outstanding_bytes(), received.connections, received.partial_bytes), (0, 1, 0));
 }
 
 #[test]
 fn ipv6_short_messages_and_announced_ends() {
-    for (transport, payload_bytes) in [
-        (Transport::Udp, 16),
-        (Transport::Tcp, 16),
-        (Transport::Tcp, 39),
-        (Transport::Udp, 40),
-    ] {
-        let receiving = ReceiverSettings {
-            transport,
-            ..ReceiverSettings::new("[::1]:0".parse().unwrap())
-        };
-        let settings = SenderSettings {
-            payload_bytes,
-            announce: true,
-            ..sender(transport, receiving.listen)
-        };
-        let receiving = ReceiverSettings {
-            until: Until {
-                settle: Duration::from_millis(300),
-                ..Until::default()
-            },
-            ..receiving
-        };
+    for (transport, payload_bytes) in
+        [(Transport::Udp, 16), (Transport::Tcp, 16), (Transport::Tcp, 39), (Transport::Udp, 40)]
+    {
+        let receiving = ReceiverSettings { transport, ..ReceiverSettings::new("[::1]:0".parse().unwrap()) };
+        let settings = SenderSettings { payload_bytes, announce: true, ..sender(transport, receiving.listen) };
+        let receiving =
+            ReceiverSettings { until: Until { settle: Duration::from_millis(300), ..Until::default() }, ..receiving };
         let (sent, received) = run(settings, &receiving);
         assert_all_arrived(&sent, &received, payload_bytes as u64);
         let session = received.main_session().unwrap();
@@ -142,10 +108,7 @@ fn ipv6_short_messages_and_announced_ends() {
 
 #[test]
 fn a_schedule_keeps_its_count() {
-    let settings = SenderSettings {
-        pacing: Pacing::Schedule,
-        ..sender(Transport::Udp, ANY.parse().unwrap())
-    };
+    let settings = SenderSettings { pacing: Pacing::Schedule, ..sender(Transport::Udp, ANY.parse().unwrap()) };
     let (sent, received) = run(settings, &receiver(Transport::Udp));
     assert_all_arrived(&sent, &received, 1000);
     // Late ones are made up for; only those at the very end of the window may be missing if the machine stalls there.
@@ -168,10 +131,7 @@ fn the_window_ends_although_the_peer_does_not_read() {
         let begin = now();
         let sent = sender.run(&exchange, &stop);
         let took = Duration::from_nanos(now() - begin);
-        assert!(
-            took >= Duration::from_millis(300) && took < Duration::from_secs(5),
-            "{took:?}"
-        );
+        assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(5), "{took:?}");
         assert_eq!(sent.used, Duration::from_millis(200));
         assert!(sent.blocked > Duration::from_millis(100), "{:?}", sent.blocked);
         assert!(sent.tcp_at_end.unwrap().unsent_bytes > 0);
@@ -192,10 +152,8 @@ fn the_window_ends_although_the_peer_does_not_read() {
 fn a_reset_ends_the_run_and_is_counted() {
     let listener = TcpListener::bind(ANY).unwrap();
     let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
-    let settings = SenderSettings {
-        duration: Duration::from_secs(60),
-        ..sender(Transport::Tcp, listener.local_addr().unwrap())
-    };
+    let settings =
+        SenderSettings { duration: Duration::from_secs(60), ..sender(Transport::Tcp, listener.local_addr().unwrap()) };
     let sender = Sender::open(&settings).unwrap();
     let sent = thread::scope(|scope| {
         scope.spawn(|| {
@@ -214,22 +172,15 @@ fn a_reset_ends_the_run_and_is_counted() {
 fn nobody_there() {
     let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
     let closed = TcpListener::bind(ANY).unwrap().local_addr().unwrap();
-    let sent = Sender::open(&sender(Transport::Tcp, closed))
-        .unwrap()
-        .run(&exchange, &stop);
+    let sent = Sender::open(&sender(Transport::Tcp, closed)).unwrap().run(&exchange, &stop);
     assert_eq!((sent.sent, sent.window, exchange.closed()), (0, None, Some(0)));
     assert_eq!(in_words(&sent.errors), "connect: connection refused");
 
     let closed = UdpSocket::bind(ANY).unwrap().local_addr().unwrap();
     let exchange = Exchange::new(Duration::ZERO).unwrap();
-    let sent = Sender::open(&sender(Transport::Udp, closed))
-        .unwrap()
-        .run(&exchange, &stop);
+    let sent = Sender::open(&sender(Transport::Udp, closed)).unwrap().run(&exchange, &stop);
     assert_eq!(sent.errors.len(), 1);
-    assert!(
-        sent.errors[0].error == "connection refused" && sent.errors[0].count >= sent.sent - 1,
-        "{sent:?}"
-    );
+    assert!(sent.errors[0].error == "connection refused" && sent.errors[0].count >= sent.sent - 1, "{sent:?}");
     // Every datagram but the last is answered, and none is skipped for the answer to the one before.
     assert!(sent.sent > 10);
 }
@@ -274,38 +225,17 @@ fn the_drain_ends_what_never_completes() {
 
 /// A datagram of session 7.
 fn datagram(kind: Kind, sequence: u32, boot: u64) -> [u8; 40] {
-    let extension = Some(Extension {
-        intended: now(),
-        boot,
-        length: 40,
-    });
+    let extension = Some(Extension { intended: now(), boot, length: 40 });
     let mut bytes = [0; 40];
-    Probe {
-        kind,
-        session: 7,
-        sequence,
-        sent: now(),
-        extension,
-    }
-    .write(&mut bytes)
-    .unwrap();
+    Probe { kind, session: 7, sequence, sent: now(), extension }.write(&mut bytes).unwrap();
     bytes
 }
 
 /// Sends the datagrams to a receiver that ends once they are announced.
 fn receive(datagrams: &[Vec<u8>], session: Option<u16>) -> ReceiveReport {
     let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
-    let until = Until {
-        announced: true,
-        idle: Some(Duration::from_secs(1)),
-        ..Until::default()
-    };
-    let receiver = Receiver::bind(&ReceiverSettings {
-        until,
-        session,
-        ..receiver(Transport::Udp)
-    })
-    .unwrap();
+    let until = Until { announced: true, idle: Some(Duration::from_secs(1)), ..Until::default() };
+    let receiver = Receiver::bind(&ReceiverSettings { until, session, ..receiver(Transport::Udp) }).unwrap();
     let socket = UdpSocket::bind(ANY).unwrap();
     for datagram in datagrams {
         assert_eq!(socket.send_to(datagram, receiver.local_addr()).unwrap(), datagram.len());
@@ -316,10 +246,8 @@ fn receive(datagrams: &[Vec<u8>], session: Option<u16>) -> ReceiveReport {
 #[test]
 fn tells_duplicates_reordering_and_foreign_datagrams_apart() {
     let boot = boot_id().unwrap();
-    let mut datagrams: Vec<Vec<u8>> = [0, 1, 3, 2, 3, 5, 1]
-        .iter()
-        .map(|&n| datagram(Kind::Message, n, boot).to_vec())
-        .collect();
+    let mut datagrams: Vec<Vec<u8>> =
+        [0, 1, 3, 2, 3, 5, 1].iter().map(|&n| datagram(Kind::Message, n, boot).to_vec()).collect();
     datagrams.extend([Vec::new(), b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![0xa7; 1400]]);
     let mut other = datagram(Kind::Message, 0, boot);
     other[3] = 8;
@@ -346,62 +274,38 @@ fn tells_duplicates_reordering_and_foreign_datagrams_apart() {
 #[test]
 fn what_the_socket_buffer_cannot_hold_is_counted_by_the_kernel() {
     let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
-    let receiver = Receiver::bind(&ReceiverSettings {
-        receive_buffer: Some(4096),
-        ..receiver(Transport::Udp)
-    })
-    .unwrap();
+    let receiver =
+        Receiver::bind(&ReceiverSettings { receive_buffer: Some(4096), ..receiver(Transport::Udp) }).unwrap();
     let socket = UdpSocket::bind(ANY).unwrap();
     for number in 0..100 {
-        socket
-            .send_to(&datagram(Kind::Message, number, 1), receiver.local_addr())
-            .unwrap();
+        socket.send_to(&datagram(Kind::Message, number, 1), receiver.local_addr()).unwrap();
     }
     exchange.close(100, now());
     let received = receiver.run(&exchange, &stop);
     let delivered = received.main_session().unwrap().delivered;
     assert!(delivered > 0 && delivered < 100);
-    assert_eq!(
-        (received.socket_drops, received.ended),
-        (Some(100 - delivered), Ended::Deadline)
-    );
+    assert_eq!((received.socket_drops, received.ended), (Some(100 - delivered), Ended::Deadline));
 }
 
 #[test]
 fn claims_no_delay_across_machines() {
     let boot = boot_id().unwrap() ^ 1;
-    let datagrams = [
-        datagram(Kind::Message, 0, boot).to_vec(),
-        datagram(Kind::End, 1, boot).to_vec(),
-    ];
+    let datagrams = [datagram(Kind::Message, 0, boot).to_vec(), datagram(Kind::End, 1, boot).to_vec()];
     let received = receive(&datagrams, None);
     let session = received.main_session().unwrap();
     assert_eq!(received.ended, Ended::Complete);
-    assert_eq!(
-        (session.machine, session.delivered, session.delays.n()),
-        (Machine::Other, 1, 0)
-    );
+    assert_eq!((session.machine, session.delivered, session.delays.n()), (Machine::Other, 1, 0));
 }
 
 #[test]
 fn a_foreign_stream_is_closed_and_counted() {
     let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
-    let until = Until {
-        announced: true,
-        ..Until::default()
-    };
-    let receiver = Receiver::bind(&ReceiverSettings {
-        until,
-        ..receiver(Transport::Tcp)
-    })
-    .unwrap();
+    let until = Until { announced: true, ..Until::default() };
+    let receiver = Receiver::bind(&ReceiverSettings { until, ..receiver(Transport::Tcp) }).unwrap();
     let mut peer = TcpStream::connect(receiver.local_addr()).unwrap();
     peer.write_all(b"GET / HTTP/1.1\r\nHost: example.com\r\n\r\n").unwrap();
     let received = receiver.run(&exchange, &stop);
-    assert_eq!(
-        (received.ended, received.foreign, received.connections),
-        (Ended::Closed, 1, 1)
-    );
+    assert_eq!((received.ended, received.foreign, received.connections), (Ended::Closed, 1, 1));
 }
 
 #[test]
@@ -423,28 +327,16 @@ fn errors_say_what_to_do() {
         address: "0.0.0.0:514".parse().unwrap(),
         source: std::io::Error::from_raw_os_error(nix::libc::EACCES),
     };
-    assert_eq!(
-        denied.to_string(),
-        "bind 0.0.0.0:514: permission denied (ports below 1024 need CAP_NET_BIND_SERVICE)"
-    );
+    assert_eq!(denied.to_string(), "bind 0.0.0.0:514: permission denied (ports below 1024 need CAP_NET_BIND_SERVICE)");
     let open = |settings: SenderSettings| Sender::open(&settings).unwrap_err().to_string();
     let settings = sender(Transport::Tcp, taken);
     assert_eq!(
-        open(SenderSettings {
-            payload_bytes: 15,
-            ..settings.clone()
-        }),
+        open(SenderSettings { payload_bytes: 15, ..settings.clone() }),
         "payload of 15B: a message over tcp has between 16B and 4294967295B"
     );
-    let tcp = TcpSettings {
-        congestion: Some("fastest".into()),
-        nodelay: false,
-    };
+    let tcp = TcpSettings { congestion: Some("fastest".into()), nodelay: false };
     let message = open(SenderSettings { tcp, ..settings });
-    assert!(
-        message.starts_with("set TCP_CONGESTION to fastest: no such file or directory (see /proc"),
-        "{message}"
-    );
+    assert!(message.starts_with("set TCP_CONGESTION to fastest: no such file or directory (see /proc"), "{message}");
 }
 
 proptest! {

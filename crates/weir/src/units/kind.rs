@@ -29,28 +29,14 @@ impl Kind {
         let Some(step) = self.unit(text, unit, is_zero(number))? else {
             return Ok(0);
         };
-        let large = || UnitError::Large {
-            text: text.to_owned(),
-            noun: self.noun,
-        };
-        let fine = || UnitError::Fine {
-            text: text.to_owned(),
-            least: self.least,
-            noun: self.noun,
-        };
+        let large = || UnitError::Large { text: text.to_owned(), noun: self.noun };
+        let fine = || UnitError::Fine { text: text.to_owned(), least: self.least, noun: self.noun };
 
-        let whole = if whole.is_empty() {
-            0
-        } else {
-            whole.parse::<u64>().map_err(|_| large())?
-        };
+        let whole = if whole.is_empty() { 0 } else { whole.parse::<u64>().map_err(|_| large())? };
         let mut steps = u128::from(whole) * u128::from(step);
         if !part.is_empty() {
             // Twenty places are more than 64 bits can tell apart.
-            let scale = 10u128
-                .checked_pow(part.len() as u32)
-                .filter(|_| part.len() <= 18)
-                .ok_or_else(fine)?;
+            let scale = 10u128.checked_pow(part.len() as u32).filter(|_| part.len() <= 18).ok_or_else(fine)?;
             let scaled = part.parse::<u128>().map_err(|_| large())? * u128::from(step);
             if scaled % scale != 0 {
                 return Err(fine());
@@ -62,16 +48,10 @@ impl Kind {
 
     /// Number and unit, the number in plain decimal digits.
     pub(super) fn split<'a>(&self, text: &'a str) -> Result<(&'a str, &'a str), UnitError> {
-        let end = text
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(text.len());
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, unit) = text.split_at(end);
         if number.matches('.').count() > 1 || !number.contains(|c: char| c.is_ascii_digit()) {
-            return Err(UnitError::Number {
-                text: text.to_owned(),
-                noun: self.noun,
-                example: self.example,
-            });
+            return Err(UnitError::Number { text: text.to_owned(), noun: self.noun, example: self.example });
         }
         Ok((number, unit.trim_start()))
     }
@@ -79,11 +59,7 @@ impl Kind {
     /// The unit in smallest steps; `None`: no unit, which only 0 may have.
     pub(super) fn unit(&self, text: &str, unit: &str, zero: bool) -> Result<Option<u64>, UnitError> {
         if unit.is_empty() {
-            let missing = UnitError::Missing {
-                text: text.to_owned(),
-                noun: self.noun,
-                suffix: self.suffix,
-            };
+            let missing = UnitError::Missing { text: text.to_owned(), noun: self.noun, suffix: self.suffix };
             return if zero { Ok(None) } else { Err(missing) };
         }
         match self.units.iter().chain(self.aliases).find(|(name, _)| *name == unit) {
@@ -140,13 +116,7 @@ pub(super) const BIT_RATE: Kind = Kind {
     example: "10mbit",
     suffix: "mbit",
     least: "1bit",
-    units: &[
-        ("bit", 1),
-        ("kbit", 1_000),
-        ("mbit", 1_000_000),
-        ("gbit", 1_000_000_000),
-        ("tbit", 1_000_000_000_000),
-    ],
+    units: &[("bit", 1), ("kbit", 1_000), ("mbit", 1_000_000), ("gbit", 1_000_000_000), ("tbit", 1_000_000_000_000)],
     aliases: &[
         ("bit/s", 1),
         ("kbit/s", 1_000),
@@ -188,11 +158,5 @@ pub(super) const FREQUENCY: Kind = Kind {
     aliases: &[("K/s", 1_000_000_000)],
 };
 
-pub(super) const SHARE: Kind = Kind {
-    noun: "a share",
-    example: "5%",
-    suffix: "%",
-    least: "",
-    units: &[("%", 1)],
-    aliases: &[],
-};
+pub(super) const SHARE: Kind =
+    Kind { noun: "a share", example: "5%", suffix: "%", least: "", units: &[("%", 1)], aliases: &[] };

@@ -56,16 +56,12 @@ impl Span {
 
     /// This many milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
-        Self {
-            nanos: millis * 1_000_000,
-        }
+        Self { nanos: millis * 1_000_000 }
     }
 
     /// This many seconds.
     pub const fn from_secs(secs: u64) -> Self {
-        Self {
-            nanos: secs * 1_000_000_000,
-        }
+        Self { nanos: secs * 1_000_000_000 }
     }
 
     /// As the standard library's type.
@@ -94,9 +90,7 @@ impl Share {
     /// A share of this fraction; `None` outside 0 to 1.
     pub fn from_fraction(fraction: f64) -> Option<Self> {
         // Adding 0 turns -0 into 0.
-        (0.0..=1.0).contains(&fraction).then_some(Self {
-            fraction: fraction + 0.0,
-        })
+        (0.0..=1.0).contains(&fraction).then_some(Self { fraction: fraction + 0.0 })
     }
 
     /// 0 to 1.
@@ -223,9 +217,7 @@ macro_rules! quantity {
             type Err = UnitError;
 
             fn from_str(text: &str) -> Result<Self, UnitError> {
-                Ok(Self {
-                    $field: $kind.parse(text)?,
-                })
+                Ok(Self { $field: $kind.parse(text)? })
             }
         }
 
@@ -317,24 +309,15 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(Span { nanos }), "{text}");
         }
-        for (text, bits_per_second) in [
-            ("1gbit", 1_000_000_000),
-            ("1Gbit/s", 1_000_000_000),
-            ("0.064mbit", 64_000),
-            ("9600bit/s", 9600),
-        ] {
+        for (text, bits_per_second) in
+            [("1gbit", 1_000_000_000), ("1Gbit/s", 1_000_000_000), ("0.064mbit", 64_000), ("9600bit/s", 9600)]
+        {
             assert_eq!(text.parse(), Ok(BitRate { bits_per_second }), "{text}");
         }
         for (text, bytes) in [("1000B", 1000), ("4MiB", 4 << 20), ("64kB", 64_000), ("0.5KiB", 512)] {
             assert_eq!(text.parse(), Ok(Size { bytes }), "{text}");
         }
-        for (text, fraction) in [
-            ("5%", 0.05),
-            ("0.05%", 0.0005),
-            ("100%", 1.0),
-            ("0", 0.0),
-            ("7 %", 0.07),
-        ] {
+        for (text, fraction) in [("5%", 0.05), ("0.05%", 0.0005), ("100%", 1.0), ("0", 0.0), ("7 %", 0.07)] {
             assert_eq!(text.parse::<Share>().map(Share::fraction), Ok(fraction), "{text}");
         }
         for (text, micro_hertz) in [("50k/s", 50_000_000_000), ("0.5/s", 500_000), ("100/s", 100_000_000)] {
@@ -350,21 +333,9 @@ mod tests {
         assert_eq!(prints(90_000_000_000), "90s");
         assert_eq!(prints(1_200_000_000_000), "20m");
         assert_eq!(Size { bytes: 1_024_000 }.to_string(), "1000KiB");
-        assert_eq!(
-            BitRate {
-                bits_per_second: 1_000_000_000
-            }
-            .to_string(),
-            "1gbit"
-        );
+        assert_eq!(BitRate { bits_per_second: 1_000_000_000 }.to_string(), "1gbit");
         assert_eq!(Frequency { micro_hertz: 1_500_000 }.to_string(), "1.5/s");
-        assert_eq!(
-            Frequency {
-                micro_hertz: 50_000_000_000
-            }
-            .to_string(),
-            "50k/s"
-        );
+        assert_eq!(Frequency { micro_hertz: 50_000_000_000 }.to_string(), "50k/s");
         assert_eq!("5%".parse::<Share>().unwrap().to_string(), "5%");
         assert_eq!("0.05%".parse::<Share>().unwrap().to_string(), "0.05%");
         assert_eq!("7%".parse::<Share>().unwrap().percent(), 7.0);
@@ -404,13 +375,7 @@ mod tests {
             loss: Share,
         }
         let config: Config = toml::from_str("delay = \"10ms\"\nloss = 0").unwrap();
-        assert_eq!(
-            config,
-            Config {
-                delay: Span::from_millis(10),
-                loss: Share::default()
-            }
-        );
+        assert_eq!(config, Config { delay: Span::from_millis(10), loss: Share::default() });
         assert_eq!(toml::to_string(&config).unwrap(), "delay = \"10ms\"\nloss = \"0\"\n");
         let error = toml::from_str::<Config>("delay = 10\nloss = 0").unwrap_err();
         assert_eq!(error.message(), "`10`: a duration needs a unit, e.g. 10ms");

@@ -10,11 +10,7 @@ use serde_json::Value;
 
 fn weir(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    command
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
@@ -37,9 +33,7 @@ struct Listening {
 
 impl Listening {
     fn start(arguments: &[&str]) -> Self {
-        let mut child = weir(&[&["recv", "--listen", "127.0.0.1:0"], arguments].concat())
-            .spawn()
-            .unwrap();
+        let mut child = weir(&[&["recv", "--listen", "127.0.0.1:0"], arguments].concat()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();
@@ -73,17 +67,7 @@ impl Drop for Listening {
 fn both_ends_agree_on_the_account() {
     for (transport, payload) in [("udp", "1000B"), ("tcp", "1000B"), ("tcp", "20B"), ("udp", "20B")] {
         let listening = Listening::start(&["--transport", transport, "--json"]);
-        let flags = [
-            "--payload",
-            payload,
-            "--interval",
-            "1ms",
-            "--duration",
-            "200ms",
-            "--session",
-            "9",
-            "--json",
-        ];
+        let flags = ["--payload", payload, "--interval", "1ms", "--duration", "200ms", "--session", "9", "--json"];
         let to = ["send", "--to", &listening.address, "--transport", transport];
         let (status, stdout, stderr) = run(&[&to[..], &flags].concat());
         assert_eq!((status, &*stderr), (Some(0), ""));
@@ -91,30 +75,12 @@ fn both_ends_agree_on_the_account() {
         let received = listening.json();
 
         assert!(sent["sent"].as_u64().unwrap() > 10, "{sent}");
-        let [session] = &received["sessions"].as_array().unwrap()[..] else {
-            panic!("{received}")
-        };
-        assert_eq!(
-            (&session["sent"], &session["received"]),
-            (&sent["sent"], &sent["sent"]),
-            "{transport} {payload}"
-        );
-        assert_eq!(
-            (&session["session"], &session["peer"]),
-            (&sent["session"], &sent["from"])
-        );
-        assert_eq!(
-            (&session["received_bytes"], &session["lost"]),
-            (&sent["sent_bytes"], &0.into())
-        );
-        assert_eq!(
-            (&session["delay_n"], &session["same_machine"]),
-            (&sent["sent"], &true.into())
-        );
-        assert!(
-            session["delay_mean_us"].as_f64() > Some(0.0) && session["delay_p50_us"].is_f64(),
-            "{session}"
-        );
+        let [session] = &received["sessions"].as_array().unwrap()[..] else { panic!("{received}") };
+        assert_eq!((&session["sent"], &session["received"]), (&sent["sent"], &sent["sent"]), "{transport} {payload}");
+        assert_eq!((&session["session"], &session["peer"]), (&sent["session"], &sent["from"]));
+        assert_eq!((&session["received_bytes"], &session["lost"]), (&sent["sent_bytes"], &0.into()));
+        assert_eq!((&session["delay_n"], &session["same_machine"]), (&sent["sent"], &true.into()));
+        assert!(session["delay_mean_us"].as_f64() > Some(0.0) && session["delay_p50_us"].is_f64(), "{session}");
         assert_eq!((&received["foreign"], &received["unlisted"]), (&0.into(), &0.into()));
     }
 }
@@ -176,10 +142,7 @@ fn ctrl_c_leaves_a_result() {
     kill(Pid::from_raw(sending.id() as i32), Signal::SIGINT).unwrap();
     let (status, stdout, _) = outcome(sending.wait_with_output().unwrap());
     let sent: Value = serde_json::from_str(&stdout).unwrap();
-    assert_eq!(
-        (status, &sent["sent"], &sent["stopped"]),
-        (Some(0), &1.into(), &true.into())
-    );
+    assert_eq!((status, &sent["sent"], &sent["stopped"]), (Some(0), &1.into(), &true.into()));
     // The announcement: flags extended and end, session 258, one message sent.
     assert_eq!(receiver.recv(&mut message).unwrap(), 40);
     assert_eq!(message[..8], [0xa7, 0x13, 1, 2, 0, 0, 0, 1]);
@@ -193,34 +156,14 @@ fn ctrl_c_leaves_a_result() {
 fn errors_are_one_line_and_a_status() {
     let held = UdpSocket::bind("127.0.0.1:0").unwrap();
     let taken = held.local_addr().unwrap().to_string();
-    let closed = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .to_string();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let cases: [(&[&str], i32, &str); 7] = [
         (&["recv", "--listen", &taken], 1, "address already in use"),
-        (
-            &["send", "--transport", "tcp", "--to", &closed],
-            1,
-            "connect: connection refused",
-        ),
-        (
-            &["send", "--to", &taken, "--payload", "15B"],
-            2,
-            "payload of 15B: a message over udp has between 16B",
-        ),
-        (
-            &["send", "--to", &taken, "--payload", "15"],
-            2,
-            "`15`: a size needs a unit, e.g. 15B",
-        ),
+        (&["send", "--transport", "tcp", "--to", &closed], 1, "connect: connection refused"),
+        (&["send", "--to", &taken, "--payload", "15B"], 2, "payload of 15B: a message over udp has between 16B"),
+        (&["send", "--to", &taken, "--payload", "15"], 2, "`15`: a size needs a unit, e.g. 15B"),
         (&["send", "--to", "192.0.2.7"], 2, "`192.0.2.7`: write ADDRESS:PORT"),
-        (
-            &["send", "--to", &taken, "--interval", "1ms", "--rate", "1/s"],
-            2,
-            "cannot be used with",
-        ),
+        (&["send", "--to", &taken, "--interval", "1ms", "--rate", "1/s"], 2, "cannot be used with"),
         (&["recv"], 2, "--listen <ADDR:PORT>"),
     ];
     for (arguments, expected, message) in cases {

@@ -85,7 +85,13 @@ impl Book {
             (Way::Forward, [into, out, _, _]) | (Way::Backward, [_, _, into, out]) => [into, out],
         };
         self.add(&place, "sent into it", "frames", reading.nodes[near].sent, "/proc/net/dev transmit packets");
-        self.add(&place, "dropped before it", "frames", reading.nodes[near].send_dropped, "/proc/net/dev transmit drop");
+        self.add(
+            &place,
+            "dropped before it",
+            "frames",
+            reading.nodes[near].send_dropped,
+            "/proc/net/dev transmit drop",
+        );
         self.add(&place, "dropped at its socket", "frames", ledger.socket_dropped_frames, "PACKET_STATISTICS tp_drops");
         self.add(&place, "taken in", "frames", ledger.frames_received, "emulator");
         self.add_signed(&place, "remainder in", "frames", into.remainder(), "sent into it less dropped and taken in");

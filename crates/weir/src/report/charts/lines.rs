@@ -40,9 +40,7 @@ impl Line {
 
 /// Makes a line for each value of the chart's series, and for each value of an axis that is neither that nor x.
 pub(super) fn arrange(chart: &Chart, cells: &[Cell<'_>], published: Option<&Published>) -> Arranged {
-    let numeric = cells
-        .iter()
-        .all(|cell| columns::number(cell.first(), &chart.x).is_some());
+    let numeric = cells.iter().all(|cell| columns::number(cell.first(), &chart.x).is_some());
     let words: Vec<String> = if numeric { Vec::new() } else { distinct(cells, &chart.x) };
     let split = undetermined_axes(chart, cells);
     let mut lines: Vec<Line> = Vec::new();
@@ -51,10 +49,7 @@ pub(super) fn arrange(chart: &Chart, cells: &[Cell<'_>], published: Option<&Publ
         let word = columns::text(first, &chart.x);
         let x = match numeric {
             true => columns::number(first, &chart.x),
-            false => words
-                .iter()
-                .position(|w| Some(w) == word.as_ref())
-                .map(|index| index as f64),
+            false => words.iter().position(|w| Some(w) == word.as_ref()).map(|index| index as f64),
         };
         let (Some(x), Some(measured)) = (x, cell.measured(&chart.y)) else {
             continue;
@@ -65,12 +60,7 @@ pub(super) fn arrange(chart: &Chart, cells: &[Cell<'_>], published: Option<&Publ
         let point = point(chart, cell, x, &name, &measured);
         match lines.iter_mut().find(|line| line.name == name) {
             Some(line) => line.points.push(point),
-            None => lines.push(Line {
-                name,
-                key,
-                points: vec![point],
-                published: Vec::new(),
-            }),
+            None => lines.push(Line { name, key, points: vec![point], published: Vec::new() }),
         }
     }
     for line in &mut lines {
@@ -79,12 +69,7 @@ pub(super) fn arrange(chart: &Chart, cells: &[Cell<'_>], published: Option<&Publ
     for (key, x, y) in published_points(chart, published, &words) {
         match lines.iter_mut().find(|line| line.key == key) {
             Some(line) => line.published.push((x, y)),
-            None => lines.push(Line {
-                name: key.clone(),
-                key,
-                points: Vec::new(),
-                published: vec![(x, y)],
-            }),
+            None => lines.push(Line { name: key.clone(), key, points: Vec::new(), published: vec![(x, y)] }),
         }
     }
     Arranged { lines, words }
@@ -97,38 +82,20 @@ fn point(chart: &Chart, cell: &Cell<'_>, x: f64, name: &str, measured: &Measured
         Measured::Bare(_) => None,
     };
     let word = |value| format::value(&chart.y, value);
-    let ends = interval
-        .map(|(low, high)| format!(" ({} to {})", word(low), word(high)))
-        .unwrap_or_default();
+    let ends = interval.map(|(low, high)| format!(" ({} to {})", word(low), word(high))).unwrap_or_default();
     let at = columns::text(cell.first(), &chart.x).unwrap_or_default();
     let at = columns::number(cell.first(), &chart.x).map_or(at, |x| format::value(&chart.x, x));
     let mark = if cell.valid() { "" } else { ", not valid" };
     let tooltip = format!("{name}, {at}: {}{ends}{mark}", word(measured.value()));
-    Point {
-        x,
-        y: measured.value(),
-        interval,
-        valid: cell.valid(),
-        tooltip,
-    }
+    Point { x, y: measured.value(), interval, valid: cell.valid(), tooltip }
 }
 
 /// Axes that take several values at one place of one series: each value gets a line of its own.
 fn undetermined_axes(chart: &Chart, cells: &[Cell<'_>]) -> Vec<String> {
-    let place = |cell: &Cell<'_>| {
-        (
-            columns::text(cell.first(), &chart.x),
-            columns::text(cell.first(), &chart.series),
-        )
-    };
-    let keys = cells
-        .first()
-        .map(|cell| cell.first().axes.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>());
+    let place = |cell: &Cell<'_>| (columns::text(cell.first(), &chart.x), columns::text(cell.first(), &chart.series));
+    let keys = cells.first().map(|cell| cell.first().axes.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>());
     let several = |key: &String| {
-        let values: BTreeSet<_> = cells
-            .iter()
-            .map(|cell| (place(cell), columns::text(cell.first(), key)))
-            .collect();
+        let values: BTreeSet<_> = cells.iter().map(|cell| (place(cell), columns::text(cell.first(), key))).collect();
         let places: BTreeSet<_> = cells.iter().map(place).collect();
         values.len() > places.len()
     };

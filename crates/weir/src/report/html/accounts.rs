@@ -60,18 +60,12 @@ impl Account {
         ];
         let samples = samples.into_iter().filter(|(_, sample)| sample.n > 0);
         Self {
-            name: if row.repeat > 1 {
-                format!("{} (repeat {})", row.cell, row.repeat)
-            } else {
-                row.cell.clone()
-            },
+            name: if row.repeat > 1 { format!("{} (repeat {})", row.cell, row.repeat) } else { row.cell.clone() },
             valid: row.valid,
             equation: equation(record),
             remarks,
             ledger: ledger.collect(),
-            quantiles: samples
-                .map(|(name, sample)| distribution(name, sample, quantiles))
-                .collect(),
+            quantiles: samples.map(|(name, sample)| distribution(name, sample, quantiles)).collect(),
             drops: record.drops.iter().map(drops).collect(),
         }
     }
@@ -98,9 +92,7 @@ fn equation(record: &Record) -> String {
         terms.push(format!("{name} {}", format::count(count(n))));
     }
     let unexplained = row.unexplained.map_or_else(|| "unknown".into(), format::count);
-    let closes = row
-        .unexplained
-        .is_some_and(|n| sum.saturating_add(n) == count(row.sent));
+    let closes = row.unexplained.is_some_and(|n| sum.saturating_add(n) == count(row.sent));
     let sent = format::count(count(row.sent));
     // Where a message is several packets, or copied, the terms do not add up: they are then only listed.
     if closes {
@@ -112,10 +104,7 @@ fn equation(record: &Record) -> String {
 
 fn distribution(name: &'static str, sample: &Quantiles, keys: &[f64]) -> QuantilesView {
     let word = |value: Option<f64>| value.map(format::duration).unwrap_or_default();
-    let mut values = vec![
-        format::count(i64::try_from(sample.n).unwrap_or(i64::MAX)),
-        word(sample.mean),
-    ];
+    let mut values = vec![format::count(i64::try_from(sample.n).unwrap_or(i64::MAX)), word(sample.mean)];
     values.extend(keys.iter().map(|&q| word(sample.get(q))));
     values.push(word(sample.max));
     QuantilesView { name, values }
@@ -123,12 +112,8 @@ fn distribution(name: &'static str, sample: &Quantiles, keys: &[f64]) -> Quantil
 
 /// Every quantile that any record has.
 pub(super) fn quantile_keys(records: &[Record]) -> Vec<f64> {
-    let samples = records
-        .iter()
-        .flat_map(|record| [&record.delays, &record.lateness, &record.heartbeat]);
-    let mut keys: Vec<f64> = samples
-        .flat_map(|sample| sample.values.iter().map(|(q, _)| *q))
-        .collect();
+    let samples = records.iter().flat_map(|record| [&record.delays, &record.lateness, &record.heartbeat]);
+    let mut keys: Vec<f64> = samples.flat_map(|sample| sample.values.iter().map(|(q, _)| *q)).collect();
     keys.sort_by(f64::total_cmp);
     keys.dedup_by(|a, b| (*a - *b).abs() < 1e-9);
     keys
@@ -138,13 +123,7 @@ pub(super) fn quantile_keys(records: &[Record]) -> Vec<f64> {
 const SHOWN_DROPS: usize = 12;
 
 fn drops(list: &DropList) -> DropView {
-    let mut first = list
-        .indexes
-        .iter()
-        .take(SHOWN_DROPS)
-        .map(u64::to_string)
-        .collect::<Vec<_>>()
-        .join(" ");
+    let mut first = list.indexes.iter().take(SHOWN_DROPS).map(u64::to_string).collect::<Vec<_>>().join(" ");
     if list.indexes.len() > SHOWN_DROPS {
         first += &format!(" … digest {:016x}", digest(&list.indexes));
     }
@@ -156,11 +135,7 @@ fn drops(list: &DropList) -> DropView {
     DropView {
         link: list.link.clone(),
         flow: list.flow.clone(),
-        dropped: if list.complete {
-            dropped
-        } else {
-            format!("≥ {dropped}")
-        },
+        dropped: if list.complete { dropped } else { format!("≥ {dropped}") },
         packets: count(list.packets),
         first,
     }
@@ -169,9 +144,7 @@ fn drops(list: &DropList) -> DropView {
 /// FNV-1a over the indexes as little-endian 64-bit numbers: equal lists are seen at a glance.
 fn digest(indexes: &[u64]) -> u64 {
     let bytes = indexes.iter().flat_map(|index| index.to_le_bytes());
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 #[cfg(test)]
@@ -185,10 +158,7 @@ mod tests {
         let planned = record.row.planned_drops;
         assert_eq!(
             equation(&record),
-            format!(
-                "sent 5622 = delivered {} + planned loss {planned} + unexplained 0",
-                5622 - planned
-            )
+            format!("sent 5622 = delivered {} + planned loss {planned} + unexplained 0", 5622 - planned)
         );
         record.row.planned_drops += 1;
         assert!(equation(&record).contains("; delivered "));

@@ -44,16 +44,7 @@ pub(super) fn sheet(
     }
     if !judged.is_empty() {
         row += 1;
-        let headings = [
-            "Published statement",
-            "Read as",
-            "Verdict",
-            "Measured",
-            "Low",
-            "High",
-            "Unit",
-            "Why",
-        ];
+        let headings = ["Published statement", "Read as", "Verdict", "Measured", "Low", "High", "Unit", "Why"];
         sheet.write_row_with_format(row, 0, headings, &heading())?;
         for judgement in judged {
             row += 1;
@@ -71,11 +62,7 @@ pub(super) fn sheet(
                 for (column, value) in (3..).zip([measured.value, measured.low, measured.high]) {
                     write_number(sheet, row, column, value, "#,##0.0##")?;
                 }
-                let unit = if claim.relative_to.is_some() {
-                    "ratio"
-                } else {
-                    columns::unit(&claim.column)
-                };
+                let unit = if claim.relative_to.is_some() { "ratio" } else { columns::unit(&claim.column) };
                 sheet.write_with_format(row, 6, unit, &wrapped)?;
             }
             sheet.write_with_format(row, 7, cut(&judgement.reason), &wrapped)?;
@@ -104,9 +91,5 @@ fn badge(verdict: Verdict) -> Format {
         Verdict::Refuted => ("#8A3200", "#FBE0D1"),
         Verdict::Undecided => ("#424A53", "#E6EAEF"),
     };
-    Format::new()
-        .set_bold()
-        .set_font_color(ink)
-        .set_background_color(Color::from(ground))
-        .set_align(FormatAlign::Top)
+    Format::new().set_bold().set_font_color(ink).set_background_color(Color::from(ground)).set_align(FormatAlign::Top)
 }

@@ -40,11 +40,7 @@ pub(super) fn headlines(manifest: &Manifest) -> Vec<Headline> {
         }
     }
     if found.is_empty() {
-        let plain = [
-            ("msgs_per_s", Scale::Linear),
-            ("delay_mean_us", Scale::Log),
-            ("delay_max_us", Scale::Log),
-        ];
+        let plain = [("msgs_per_s", Scale::Linear), ("delay_mean_us", Scale::Log), ("delay_max_us", Scale::Log)];
         found.extend(plain.map(|(column, scale)| Headline {
             column: column.into(),
             title: column.into(),
@@ -67,18 +63,10 @@ pub(super) fn sheet(
 ) -> Result<(), XlsxError> {
     let name = sheet_name(&headline.column, index);
     let pivot = Pivot::new(manifest, cells);
-    sheet
-        .set_name(&name)?
-        .set_freeze_panes(TOP + 1, 1)?
-        .set_landscape()
-        .set_print_fit_to_pages(1, 0);
+    sheet.set_name(&name)?.set_freeze_panes(TOP + 1, 1)?.set_landscape().set_print_fit_to_pages(1, 0);
     sheet.write_with_format(0, 0, cut(&headline.title), &title())?;
     let unit = columns::unit(&headline.column);
-    let suffix = if unit.is_empty() {
-        String::new()
-    } else {
-        format!(", {unit}")
-    };
+    let suffix = if unit.is_empty() { String::new() } else { format!(", {unit}") };
     sheet.write(1, 0, cut(&format!("{}{suffix}", headline.column)))?;
 
     let across = pivot.columns.len() as u16;
@@ -164,29 +152,17 @@ fn chart(name: &str, headline: &Headline, across: u16, last: u32, numeric: Optio
         let mut fill = ChartFormat::new();
         fill.set_solid_fill(ChartSolidFill::new().set_color(colour.as_str()));
         let mut marker = ChartMarker::new();
-        marker
-            .set_type(ChartMarkerType::Circle)
-            .set_size(6)
-            .set_format(&mut fill);
+        marker.set_type(ChartMarkerType::Circle).set_size(6).set_format(&mut fill);
         let beside = interval_column(across, column);
         let mut bars = ChartErrorBars::new();
         bars.set_type(ChartErrorBarsType::Custom(range(beside + 1), range(beside)));
         bars.set_format(ChartFormat::new().set_line(ChartLine::new().set_color(colour.as_str())));
         let heading = ChartRange::new_from_range(name, TOP, column, TOP, column);
         let series = chart.add_series();
-        series
-            .set_name(&heading)
-            .set_categories(&range(0))
-            .set_values(&range(column));
-        series
-            .set_format(ChartFormat::new().set_line(&line))
-            .set_marker(&marker)
-            .set_y_error_bars(&bars);
+        series.set_name(&heading).set_categories(&range(0)).set_values(&range(column));
+        series.set_format(ChartFormat::new().set_line(&line)).set_marker(&marker).set_y_error_bars(&bars);
     }
-    chart
-        .x_axis()
-        .set_name(&name_of(&headline.x_label))
-        .set_major_gridlines(false);
+    chart.x_axis().set_name(&name_of(&headline.x_label)).set_major_gridlines(false);
     if let Some([first, .., last]) = numeric
         && first < last
     {
@@ -195,17 +171,9 @@ fn chart(name: &str, headline: &Headline, across: u16, last: u32, numeric: Optio
     // Unlike our own charts, these have bare numbers on their axis.
     let unit = columns::unit(&headline.column);
     let label = name_of(&headline.y_label);
-    let label = if label.contains(unit) {
-        label
-    } else {
-        format!("{label} ({unit})")
-    };
+    let label = if label.contains(unit) { label } else { format!("{label} ({unit})") };
     let faint = ChartLine::new().set_color("#E6EAEF").clone();
-    chart
-        .y_axis()
-        .set_name(&label)
-        .set_num_format("#,##0")
-        .set_major_gridlines_line(&faint);
+    chart.y_axis().set_name(&label).set_num_format("#,##0").set_major_gridlines_line(&faint);
     match headline.scale {
         // The x axis crosses at the lowest mark; else it does at 1.
         Scale::Log => chart.y_axis().set_log_base(10).set_crossing(ChartAxisCrossing::Min),
@@ -232,16 +200,9 @@ fn numeric_rows(pivot: &Pivot<'_>, x: &str) -> Option<Vec<f64>> {
 
 /// A column's name as a sheet may be called.
 fn sheet_name(column: &str, index: usize) -> String {
-    let allowed: String = column
-        .chars()
-        .filter(|c| c.is_ascii_alphanumeric() || " _-.".contains(*c))
-        .take(28)
-        .collect();
+    let allowed: String =
+        column.chars().filter(|c| c.is_ascii_alphanumeric() || " _-.".contains(*c)).take(28).collect();
     let taken =
         ["summary", "results", "published", "environment", "history", ""].contains(&allowed.to_lowercase().as_str());
-    if taken || allowed != column {
-        format!("{allowed} {}", index + 1)
-    } else {
-        allowed
-    }
+    if taken || allowed != column { format!("{allowed} {}", index + 1) } else { allowed }
 }

@@ -33,12 +33,7 @@ pub(super) fn receive(socket: &UdpSocket, mut sessions: Sessions<'_>, mut ending
         }
     };
     let socket_drops = socket_memory(socket).ok().map(|memory| memory.drops.into());
-    ReceiveReport {
-        ended,
-        socket_drops,
-        errors: errors.into_counts(),
-        ..sessions.into_report()
-    }
+    ReceiveReport { ended, socket_drops, errors: errors.into_counts(), ..sessions.into_report() }
 }
 
 enum Taken {
@@ -71,11 +66,7 @@ fn take(socket: &UdpSocket, buffer: &mut [u8], sessions: &mut Sessions<'_>, erro
 
 fn wait(socket: &UdpSocket, ending: &Ending<'_>, until: Option<Nanos>) {
     let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
-    let mut fds = [
-        readable(socket.as_fd()),
-        readable(ending.stop_fd()),
-        readable(ending.exchange_fd()),
-    ];
+    let mut fds = [readable(socket.as_fd()), readable(ending.stop_fd()), readable(ending.exchange_fd())];
     let watched = if ending.awaits_exchange() { 3 } else { 2 };
     clock::wait(&mut fds[..watched], until);
 }

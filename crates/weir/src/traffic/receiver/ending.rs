@@ -20,13 +20,7 @@ pub(super) struct Ending<'a> {
 impl<'a> Ending<'a> {
     pub(super) fn new(until: &'a Until, exchange: &'a Exchange, stop: &'a Stop, started: Nanos) -> Self {
         let deadline = until.duration.map(|duration| started.saturating_add(nanos(duration)));
-        Self {
-            until,
-            exchange,
-            stop,
-            deadline,
-            complete_since: None,
-        }
+        Self { until, exchange, stop, deadline, complete_since: None }
     }
 
     /// Whether to end now, and otherwise when to ask again at the latest, if nothing happens before.
@@ -57,11 +51,7 @@ impl<'a> Ending<'a> {
             }
             next = earlier(next, end);
         }
-        if next.is_some_and(|next| at >= next) {
-            Err(Ended::Deadline)
-        } else {
-            Ok(next)
-        }
+        if next.is_some_and(|next| at >= next) { Err(Ended::Deadline) } else { Ok(next) }
     }
 
     /// TCP: the end that it means if all connections are closed; `None`: others may come.

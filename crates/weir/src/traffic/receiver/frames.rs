@@ -88,21 +88,9 @@ mod tests {
     use super::*;
 
     fn message(kind: Kind, sequence: u32, length: Option<usize>, total: usize) -> Vec<u8> {
-        let extension = length.map(|length| Extension {
-            intended: 1,
-            boot: 2,
-            length: length as u32,
-        });
+        let extension = length.map(|length| Extension { intended: 1, boot: 2, length: length as u32 });
         let mut bytes = vec![0xa7; total];
-        Probe {
-            kind,
-            session: 3,
-            sequence,
-            sent: 4,
-            extension,
-        }
-        .write(&mut bytes)
-        .unwrap();
+        Probe { kind, session: 3, sequence, sent: 4, extension }.write(&mut bytes).unwrap();
         bytes
     }
 
@@ -152,19 +140,13 @@ mod tests {
 
     #[test]
     fn a_short_message_without_hello_is_foreign() {
-        assert_eq!(
-            feed(&mut Frames::default(), &message(Kind::Message, 0, None, 16)),
-            Err(Foreign::Length(0))
-        );
+        assert_eq!(feed(&mut Frames::default(), &message(Kind::Message, 0, None, 16)), Err(Foreign::Length(0)));
     }
 
     #[test]
     fn knows_the_rest() {
         let mut frames = Frames::default();
-        assert_eq!(
-            feed(&mut frames, &message(Kind::Message, 0, Some(1000), 700)),
-            Ok(vec![])
-        );
+        assert_eq!(feed(&mut frames, &message(Kind::Message, 0, Some(1000), 700)), Ok(vec![]));
         assert_eq!(frames.partial(), 700);
     }
 }

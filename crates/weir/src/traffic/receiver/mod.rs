@@ -27,49 +27,29 @@ pub struct Receiver {
 impl Receiver {
     /// Makes, binds and (TCP) listens on the socket in the calling thread's network namespace.
     pub fn bind(settings: &ReceiverSettings) -> Result<Self, TrafficError> {
-        let ReceiverSettings {
-            transport,
-            listen: address,
-            ..
-        } = *settings;
+        let ReceiverSettings { transport, listen: address, .. } = *settings;
         let kind = match transport {
             Transport::Udp => Type::DGRAM,
             Transport::Tcp => Type::STREAM,
         };
-        let failed = |source| TrafficError::Socket {
-            transport,
-            address,
-            source,
-        };
+        let failed = |source| TrafficError::Socket { transport, address, source };
         let socket = Socket::new(Domain::for_address(address), kind, None).map_err(failed)?;
         socket.set_nonblocking(true).map_err(failed)?;
         if let Some(bytes) = settings.receive_buffer {
-            let failed = |source| TrafficError::Option {
-                option: "SO_RCVBUF",
-                value: bytes.to_string(),
-                hint: "",
-                source,
-            };
+            let failed =
+                |source| TrafficError::Option { option: "SO_RCVBUF", value: bytes.to_string(), hint: "", source };
             socket.set_recv_buffer_size(bytes).map_err(failed)?;
         }
         if transport == Transport::Tcp {
             // Connections of an earlier receiver may still be in TIME_WAIT.
             socket.set_reuse_address(true).map_err(failed)?;
         }
-        socket
-            .bind(&address.into())
-            .map_err(|source| TrafficError::Bind { address, source })?;
+        socket.bind(&address.into()).map_err(|source| TrafficError::Bind { address, source })?;
         if transport == Transport::Tcp {
-            socket
-                .listen(BACKLOG)
-                .map_err(|source| TrafficError::Bind { address, source })?;
+            socket.listen(BACKLOG).map_err(|source| TrafficError::Bind { address, source })?;
         }
         let bound = socket.local_addr().map_err(failed)?.as_socket().unwrap_or(address);
-        Ok(Self {
-            settings: settings.clone(),
-            socket,
-            address: bound,
-        })
+        Ok(Self { settings: settings.clone(), socket, address: bound })
     }
 
     /// The address it listens on, with the port the kernel chose.

@@ -87,10 +87,7 @@ impl<'a> Sessions<'a> {
             let complete = session.report.delivered >= announced;
             Some(session.announced_at + if complete { 0 } else { grace })
         };
-        self.list
-            .iter()
-            .try_fold(None, |latest, session| Some(latest.max(Some(end_of(session)?))))
-            .flatten()
+        self.list.iter().try_fold(None, |latest, session| Some(latest.max(Some(end_of(session)?)))).flatten()
     }
 
     pub(super) fn into_report(self) -> ReceiveReport {
@@ -113,8 +110,7 @@ impl<'a> Sessions<'a> {
             None if self.list.len() == MAX_SESSIONS => return None,
             None => {
                 let place = self.list.len();
-                self.list
-                    .push(Session::new(peer, session, at, self.exchange.window(), self.assumed));
+                self.list.push(Session::new(peer, session, at, self.exchange.window(), self.assumed));
                 self.places.insert((peer, session), place);
                 place
             }
@@ -143,11 +139,7 @@ impl Session {
             delays: DelayRecorder::new(length),
             intended_delays: DelayRecorder::new(length),
         };
-        Self {
-            report,
-            window,
-            announced_at: 0,
-        }
+        Self { report, window, announced_at: 0 }
     }
 
     /// Counts a message; `true` if it is a new one.
@@ -196,9 +188,7 @@ impl Session {
             let since = Duration::from_nanos(at.saturating_sub(origin));
             report.delays.record(since, at.saturating_sub(probe.sent));
             if let Some(extension) = probe.extension {
-                report
-                    .intended_delays
-                    .record(since, at.saturating_sub(extension.intended));
+                report.intended_delays.record(since, at.saturating_sub(extension.intended));
             }
         }
         true

@@ -17,20 +17,11 @@ pub(super) fn receive(listener: &TcpListener, sessions: Sessions<'_>, mut ending
     let mut errors = ErrorLog::default();
     let streams = Streams::new(listener, &ending, sessions).map_err(|error| errors.count("epoll", &error));
     let Ok(mut streams) = streams else {
-        return ReceiveReport {
-            ended: Ended::Failed,
-            errors: errors.into_counts(),
-            ..ReceiveReport::default()
-        };
+        return ReceiveReport { ended: Ended::Failed, errors: errors.into_counts(), ..ReceiveReport::default() };
     };
     streams.errors = errors;
     let ended = streams.run(&mut ending);
-    let left: usize = streams
-        .open
-        .iter()
-        .flatten()
-        .map(|stream| stream.frames.partial())
-        .sum();
+    let left: usize = streams.open.iter().flatten().map(|stream| stream.frames.partial()).sum();
     ReceiveReport {
         ended,
         connections: streams.accepted,
@@ -137,15 +128,8 @@ impl<'a> Streams<'a> {
         if place == MAX_STREAMS {
             return Err(io::Error::other("too many connections at once"));
         }
-        self.epoll.add(
-            &socket,
-            EpollEvent::new(EpollFlags::EPOLLIN, FIRST_STREAM + place as u64),
-        )?;
-        let stream = Some(Stream {
-            socket,
-            peer,
-            frames: Frames::default(),
-        });
+        self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, FIRST_STREAM + place as u64))?;
+        let stream = Some(Stream { socket, peer, frames: Frames::default() });
         match free {
             Some(place) => self.open[place] = stream,
             None => self.open.push(stream),

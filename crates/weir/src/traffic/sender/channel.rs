@@ -48,42 +48,24 @@ impl Channel {
             Transport::Udp => Type::DGRAM,
             Transport::Tcp => Type::STREAM,
         };
-        let failed = |source| TrafficError::Socket {
-            transport,
-            address: to,
-            source,
-        };
+        let failed = |source| TrafficError::Socket { transport, address: to, source };
         let socket = Socket::new(Domain::for_address(to), kind, None).map_err(failed)?;
         socket.set_nonblocking(true).map_err(failed)?;
         if let Some(bytes) = settings.send_buffer {
-            let failed = |source| TrafficError::Option {
-                option: "SO_SNDBUF",
-                value: bytes.to_string(),
-                hint: "",
-                source,
-            };
+            let failed =
+                |source| TrafficError::Option { option: "SO_SNDBUF", value: bytes.to_string(), hint: "", source };
             socket.set_send_buffer_size(bytes).map_err(failed)?;
         }
         if transport == Transport::Tcp {
             tcp_options(&socket, settings)?;
         }
         if let Some(address) = settings.from {
-            socket
-                .bind(&address.into())
-                .map_err(|source| TrafficError::Bind { address, source })?;
+            socket.bind(&address.into()).map_err(|source| TrafficError::Bind { address, source })?;
         }
         if transport == Transport::Udp {
-            socket
-                .connect(&to.into())
-                .map_err(|source| TrafficError::Connect { address: to, source })?;
+            socket.connect(&to.into()).map_err(|source| TrafficError::Connect { address: to, source })?;
         }
-        Ok(Self {
-            socket,
-            transport,
-            connected: false,
-            errors: ErrorLog::default(),
-            blocked: 0,
-        })
+        Ok(Self { socket, transport, connected: false, errors: ErrorLog::default(), blocked: 0 })
     }
 
     pub(super) fn local_addr(&self) -> Option<SocketAddr> {
@@ -96,11 +78,7 @@ impl Channel {
 
     /// The connection's state; `None`: UDP, or never connected.
     pub(super) fn tcp_info(&self) -> Option<TcpInfo> {
-        if self.connected {
-            TcpInfo::of(&self.socket).ok()
-        } else {
-            None
-        }
+        if self.connected { TcpInfo::of(&self.socket).ok() } else { None }
     }
 
     /// Time spent waiting for the send buffer.
@@ -115,10 +93,7 @@ impl Channel {
     /// Makes the TCP connection. `false`: it was not made before the deadline or the stop; the reason is counted.
     pub(super) fn connect(&mut self, to: SocketAddr, deadline: Nanos, stop: &Stop) -> bool {
         let mut result = self.socket.connect(&to.into());
-        if result
-            .as_ref()
-            .is_err_and(|error| error.raw_os_error() == Some(EINPROGRESS))
-        {
+        if result.as_ref().is_err_and(|error| error.raw_os_error() == Some(EINPROGRESS)) {
             result = self.connected_by(deadline, stop);
         }
         match result {
@@ -152,9 +127,7 @@ impl Channel {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let begin = now();
                     if begin >= deadline || stop.is_set() {
-                        return Outcome::Late {
-                            handed_over: handed_over as u64,
-                        };
+                        return Outcome::Late { handed_over: handed_over as u64 };
                     }
                     self.wait(PollFlags::POLLOUT, deadline, stop);
                     self.blocked += now() - begin;
@@ -206,10 +179,7 @@ impl Channel {
 
     /// Waits for an event of the socket. `false`: time or stop came before it.
     fn wait(&self, events: PollFlags, deadline: Nanos, stop: &Stop) -> bool {
-        let mut fds = [
-            PollFd::new(self.socket.as_fd(), events),
-            PollFd::new(stop.as_fd(), PollFlags::POLLIN),
-        ];
+        let mut fds = [PollFd::new(self.socket.as_fd(), events), PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
         clock::wait(&mut fds, Some(deadline));
         fds[0].revents().is_some_and(|revents| !revents.is_empty())
     }
@@ -222,14 +192,12 @@ fn tcp_options(socket: &Socket, settings: &SenderSettings) -> Result<(), Traffic
     if let Some(name) = &settings.tcp.congestion {
         let hint =
             " (see /proc/sys/net/ipv4/tcp_available_congestion_control; others are kernel modules: modprobe tcp_NAME)";
-        socket
-            .set_tcp_congestion(name.as_bytes())
-            .map_err(|source| TrafficError::Option {
-                option: "TCP_CONGESTION",
-                value: name.clone(),
-                hint,
-                source,
-            })?;
+        socket.set_tcp_congestion(name.as_bytes()).map_err(|source| TrafficError::Option {
+            option: "TCP_CONGESTION",
+            value: name.clone(),
+            hint,
+            source,
+        })?;
     }
     let nodelay = settings.tcp.nodelay;
     socket.set_tcp_nodelay(nodelay).map_err(|source| TrafficError::Option {

@@ -24,10 +24,7 @@ impl Sender {
     /// Makes the socket in the calling thread's network namespace. TCP connects later, in [`Self::run`].
     pub fn open(settings: &SenderSettings) -> Result<Self, TrafficError> {
         settings.validate()?;
-        Ok(Self {
-            settings: settings.clone(),
-            channel: Channel::open(settings)?,
-        })
+        Ok(Self { settings: settings.clone(), channel: Channel::open(settings)? })
     }
 
     /// Its own address; unspecified as long as the kernel has not chosen one. `None`: the kernel does not tell.
@@ -42,27 +39,15 @@ impl Sender {
     pub fn run(self, exchange: &Exchange, stop: &Stop) -> SendReport {
         let _closes = CloseOnDrop(exchange);
         clock::precise_timers();
-        let report = SendReport {
-            send_buffer: self.channel.send_buffer(),
-            ..SendReport::default()
-        };
+        let report = SendReport { send_buffer: self.channel.send_buffer(), ..SendReport::default() };
         let message = Message::new(&self.settings);
-        let mut run = Run {
-            settings: self.settings,
-            channel: self.channel,
-            message,
-            exchange,
-            stop,
-            report,
-        };
+        let mut run = Run { settings: self.settings, channel: self.channel, message, exchange, stop, report };
         if run.start() {
             run.window();
             exchange.close(run.report.sent, now());
             run.finish();
         }
-        let Run {
-            channel, mut report, ..
-        } = run;
+        let Run { channel, mut report, .. } = run;
         report.local = channel.local_addr();
         report.errors = channel.into_errors();
         report.stopped = stop.is_set();
@@ -105,10 +90,7 @@ impl Run<'_> {
     /// Sends messages from now to the end of the window.
     fn window(&mut self) {
         let start = now();
-        let window = Window {
-            start,
-            end: start.saturating_add(nanos(self.settings.duration)),
-        };
+        let window = Window { start, end: start.saturating_add(nanos(self.settings.duration)) };
         let interval = nanos(self.settings.interval);
         self.exchange.open(window);
         self.report.window = Some(window);
@@ -181,9 +163,7 @@ impl Run<'_> {
     fn reserve(&mut self) {
         if self.settings.keep_send_times {
             let expected = nanos(self.settings.duration) / nanos(self.settings.interval).max(1) + 2;
-            self.report
-                .send_times
-                .reserve_exact(expected.min(SenderSettings::MAX_SEND_TIMES as u64) as usize);
+            self.report.send_times.reserve_exact(expected.min(SenderSettings::MAX_SEND_TIMES as u64) as usize);
         }
     }
 }
@@ -209,10 +189,7 @@ impl Message {
             sent: 0,
             extension: (length >= EXTENDED_LEN).then_some(extension),
         };
-        Self {
-            probe,
-            bytes: vec![0; length],
-        }
+        Self { probe, bytes: vec![0; length] }
     }
 
     fn stamp(&mut self, number: u64, intended: Nanos, sent: Nanos) {
@@ -231,10 +208,7 @@ impl Message {
 
     /// What precedes messages on a stream that cannot say their own length.
     fn hello(&self) -> Option<[u8; EXTENDED_LEN]> {
-        self.probe
-            .extension
-            .is_none()
-            .then(|| self.control(Kind::Hello, 0, self.bytes.len()))
+        self.probe.extension.is_none().then(|| self.control(Kind::Hello, 0, self.bytes.len()))
     }
 
     /// What follows the last message.
@@ -244,18 +218,8 @@ impl Message {
 
     fn control(&self, kind: Kind, number: u64, length: usize) -> [u8; EXTENDED_LEN] {
         let at = now();
-        let extension = Extension {
-            intended: at,
-            boot: clock::boot_id().unwrap_or(0),
-            length: length as u32,
-        };
-        let probe = Probe {
-            kind,
-            sequence: number as u32,
-            sent: at,
-            extension: Some(extension),
-            ..self.probe
-        };
+        let extension = Extension { intended: at, boot: clock::boot_id().unwrap_or(0), length: length as u32 };
+        let probe = Probe { kind, sequence: number as u32, sent: at, extension: Some(extension), ..self.probe };
         let mut bytes = [0; EXTENDED_LEN];
         let _ = probe.write(&mut bytes);
         bytes
