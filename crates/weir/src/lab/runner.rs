@@ -224,7 +224,7 @@ impl<'a> Queue<'a> {
 
 /// A full disk ends the run; what is in the directory already stays.
 fn keep_what_is_there(error: StoreError) -> anyhow::Error {
-    anyhow::Error::new(error).context("the run was stopped, what was measured so far is kept")
+    anyhow::Error::new(error).context("the run was stopped")
 }
 
 fn manifest(plan: &Plan, planned_cells: usize, environment: Vec<(String, String)>) -> Result<Manifest> {

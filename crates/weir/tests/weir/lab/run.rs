@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use calamine::{Reader, Xlsx};
+use calamine::{DataType, Reader, Xlsx};
 
 use super::{Lab, Row, is_binomial, weir};
 
@@ -65,11 +65,10 @@ fn telemetry_on_a_short_axis() {
         assert!(chart.starts_with("<svg") && chart.trim_end().ends_with("</svg>"));
     }
     let mut book: Xlsx<_> = calamine::open_workbook(run.dir.join("summary.xlsx")).unwrap();
-    let in_book = |text: &str| {
-        let sheets = book.worksheets();
-        sheets.iter().any(|(_, sheet)| sheet.used_cells().any(|(_, _, cell)| cell.to_string() == text))
+    let mut in_book = |text: &str| {
+        let in_cell = |cell: &calamine::Data| cell.as_string().as_deref() == Some(text);
+        book.worksheets().iter().any(|(_, sheet)| sheet.used_cells().any(|(_, _, cell)| in_cell(cell)))
     };
-    let mut in_book = in_book;
     assert!(in_book("20%/tcp") && in_book(run.row("10%/udp").text("delivered")));
 
     let manifest = run.manifest();

@@ -50,8 +50,11 @@ fn a_program_runs_on_its_host() {
     // Flags behind the host are the program's.
     let echoed = shell(&family, &[&scenario, "receiver", "echo", "--set", "a=b"]);
     assert_eq!((echoed.status, &*echoed.stdout), (Some(0), "--set a=b\n"));
-    let missing = shell(&family, &[&scenario, "receiver", "no-such-program"]);
-    assert_eq!((missing.status, &*missing.stderr), (Some(1), "weir: run no-such-program: no such file or directory\n"));
+    let missing = shell(&family, &[&scenario, "receiver", "/no-such-program"]);
+    assert_eq!(
+        (missing.status, &*missing.stderr),
+        (Some(1), "weir: run /no-such-program: no such file or directory\n")
+    );
     let nowhere = shell(&family, &[&scenario, "nobody", "true"]);
     let expected = "weir: there is no host or switch `nobody` (there are receiver, sender, s1)\n";
     assert_eq!((nowhere.status, &*nowhere.stderr), (Some(2), expected));
