@@ -46,7 +46,9 @@ pub struct Prepared<'a> {
 }
 
 /// Everything a cell has measured.
-pub struct Measured {
+pub struct Measured<'a> {
+    /// Up as long as this lives.
+    _network: Network<'a>,
     /// The network as configured.
     pub topology: Topology,
     /// The sender's view.
@@ -115,7 +117,7 @@ impl<'a> Prepared<'a> {
 
     /// Sends for the window, drains, and reads the counters. Traffic starts after `delay`, so that cells that run side
     /// by side do not send in step.
-    pub fn run(self, delay: Duration) -> Result<Measured> {
+    pub fn run(self, delay: Duration) -> Result<Measured<'a>> {
         let stop = &self.bench.stop;
         let mut wait = [PollFd::new(std::os::fd::AsFd::as_fd(stop), PollFlags::POLLIN)];
         clock::wait(&mut wait, Some(clock::now() + clock::nanos(delay)));
@@ -130,7 +132,15 @@ impl<'a> Prepared<'a> {
         });
         let links = self.network.settled(patience(&self.topology))?;
         let receiver_host = counters::snmp(self.network.namespace(self.topology.receiver))?;
-        Ok(Measured { topology: self.topology, sent, received, links, receiver_host, heartbeat })
+        Ok(Measured {
+            _network: self.network,
+            topology: self.topology,
+            sent,
+            received,
+            links,
+            receiver_host,
+            heartbeat,
+        })
     }
 }
 

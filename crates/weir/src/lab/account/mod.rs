@@ -18,7 +18,7 @@ use crate::stats::Distribution;
 use crate::traffic::{SessionReport, Transport, in_words};
 
 /// The record of one cell.
-pub fn record(cell: &Cell, repeat: u32, measured: &Measured) -> Record {
+pub fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>) -> Record {
     let account = Account { measured, cell };
     let mut row = account.row(repeat);
     let lateness = account.lateness();
@@ -42,7 +42,7 @@ pub fn record(cell: &Cell, repeat: u32, measured: &Measured) -> Record {
 }
 
 struct Account<'a> {
-    measured: &'a Measured,
+    measured: &'a Measured<'a>,
     cell: &'a Cell,
 }
 
