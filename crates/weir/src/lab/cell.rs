@@ -87,7 +87,7 @@ impl Bench {
 
 impl<'a> Prepared<'a> {
     /// Builds the network and opens the sockets. `session` tells the messages of cells apart.
-    pub fn new(bench: &'a Bench, cell: &'a Cell, seed: u64, session: u16) -> Result<Self> {
+    pub fn new(bench: &'a Bench, cell: &Cell, seed: u64, session: u16) -> Result<Self> {
         let scenario = &cell.scenario;
         let topology = Topology::new(scenario)?;
         let network = Network::build(&topology, &bench.emulator, &bench.settings, seed)?;

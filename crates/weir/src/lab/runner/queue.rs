@@ -43,19 +43,20 @@ struct Job<'a> {
 }
 
 /// Takes cells until there are none.
-struct Worker<'a> {
+struct Worker<'q, 'a> {
     number: usize,
-    queue: &'a Queue<'a>,
-    bench: &'a Bench,
+    queue: &'q Queue<'a>,
+    bench: &'q Bench,
     /// Making and removing networks disturbs those that carry traffic: all come up before any traffic starts, and the
     /// last ones stay until all traffic has ended.
-    meeting: &'a Barrier,
+    meeting: &'q Barrier,
     started: bool,
     /// The last cell's network.
-    last: Option<Measured<'a>>,
+    last: Option<Measured<'q>>,
 }
 
 impl<'a> Queue<'a> {
+    /// Lays out the jobs of a sweep.
     pub(super) fn new(sweep: &'a Sweep) -> Self {
         let run = &sweep.scenario().run;
         let jobs = (1..=run.repeat.max(1)).flat_map(|repeat| sweep.cells.iter().map(move |cell| (cell, repeat)));
@@ -106,7 +107,7 @@ impl<'a> Queue<'a> {
     }
 }
 
-impl Worker<'_> {
+impl Worker<'_, '_> {
     fn run(mut self, results: &Mutex<(Results, Store)>) {
         while !self.bench.stop.is_set() {
             let Some(job) = lock(&self.queue.waiting).pop_front() else { break };
