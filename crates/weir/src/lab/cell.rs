@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use nix::poll::{PollFd, PollFlags};
 use weir_emulator::datapath::{self, Emulator};
 use weir_kernel::counters::{self, Snmp};
-use weir_kernel::scheduling;
+use weir_kernel::scheduling::{self, Awake};
 
 use super::heartbeat::{Heartbeat, Window};
 use super::network::{LinkReading, Network};
@@ -33,6 +33,8 @@ pub struct Bench {
     pub stop: Stop,
     /// Whether emulator, heartbeat and traffic run as real-time threads.
     pub realtime: bool,
+    /// With `run.realtime`: keeps processors from sleeping, where the user may.
+    pub awake: Option<Awake>,
 }
 
 /// A cell that is about to run.
@@ -79,7 +81,8 @@ impl Bench {
             joined(scope.spawn(|| {
                 let realtime = scenario.run.realtime && scheduling::become_real_time().is_ok();
                 let emulator = Emulator::spawn(settings.clone())?;
-                Ok(Bench { emulator, settings, heartbeat: Heartbeat::start(), stop, realtime })
+                let awake = scenario.run.realtime.then(Awake::request).and_then(Result::ok);
+                Ok(Bench { emulator, settings, heartbeat: Heartbeat::start(), stop, realtime, awake })
             }))
         })
     }

@@ -13,6 +13,8 @@ pub fn facts(run: &Run, bench: &Bench, privilege: Privilege) -> Vec<(String, Str
         (true, false) => "ordinary: real-time was refused (needs CAP_SYS_NICE or RLIMIT_RTPRIO)",
         (false, false) => "ordinary",
     };
+    let processors =
+        if bench.awake.is_some() { "kept awake (/dev/cpu_dma_latency)" } else { "may sleep between packets" };
     let privilege = match privilege {
         Privilege::Root => "root",
         Privilege::UserNamespace => "ordinary user, in a user namespace",
@@ -21,6 +23,7 @@ pub fn facts(run: &Run, bench: &Bench, privilege: Privilege) -> Vec<(String, Str
         ("weir", env!("CARGO_PKG_VERSION").to_owned()),
         ("privilege", privilege.to_owned()),
         ("scheduling", scheduling.to_owned()),
+        ("processors", processors.to_owned()),
         ("data path", format!("{:?}, spin {}", run.datapath, run.spin).to_lowercase()),
     ];
     how.map(|(name, value)| (name.to_owned(), value)).into_iter().chain(host::facts()).collect()
