@@ -52,7 +52,12 @@ impl Account<'_> {
         .into()
     }
 
-    pub(super) fn estimates(&self, row: &Row) -> BTreeMap<String, Estimate> {
+    pub(super) fn estimates(
+        &self,
+        row: &Row,
+        lateness: &Distribution,
+        heartbeat: &Distribution,
+    ) -> BTreeMap<String, Estimate> {
         let mut estimates = BTreeMap::new();
         let mut insert = |name: &str, estimate: Option<Estimate>| {
             if let Some(estimate) = estimate {
@@ -69,6 +74,18 @@ impl Account<'_> {
             insert("delay_mean_us", session.delays.mean_us());
             insert("delay_p50_us", session.delays.delays().quantile_us(0.5));
             insert("delay_p99_us", session.delays.delays().quantile_us(0.99));
+            // The worst message may have met the worst stall of the emulator and of the machine.
+            let stalls = lateness.max_us().unwrap_or(0.0) + heartbeat.max_us().unwrap_or(0.0);
+            insert(
+                "delay_max_us",
+                row.delay_max_us.map(|most| Estimate {
+                    value: most,
+                    low: (most - stalls).max(row.delay_p50_us.unwrap_or(0.0).min(most)),
+                    high: most,
+                    n: session.delays.n(),
+                    method: Method::Stalls,
+                }),
+            );
             insert("intended_delay_mean_us", session.intended_delays.mean_us());
         }
         // Independent losses: only then is the share binomial. TCP loses nothing, it is late.

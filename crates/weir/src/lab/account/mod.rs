@@ -29,7 +29,7 @@ pub fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>) -> Record {
     Record {
         extra: account.extra(&row, &lateness, &heartbeat),
         axes: cell.axes.clone(),
-        estimates: account.estimates(&row),
+        estimates: account.estimates(&row, &lateness, &heartbeat),
         ledger: account.ledger(),
         drops: account.drops(),
         delays: account.session().map(|session| session.delays.delays().quantiles_us()).unwrap_or_default(),
