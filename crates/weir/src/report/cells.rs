@@ -72,7 +72,7 @@ impl<'a> Cell<'a> {
     /// The column over the valid repeats (over all, if none is valid). `None` if none of them has a value.
     ///
     /// An estimated column has Student's interval over three repeats or more, the mean of two, or that of the only one.
-    /// A maximum is the largest of all. Other columns are exact: their mean, with the range over the repeats.
+    /// A maximum is the largest of all, with the interval that stalls leave it, if it has one. Other columns are exact: their mean, with the range over the repeats.
     pub fn measured(&self, column: &str) -> Option<Measured> {
         let valid = self.valid();
         let used = || self.records.iter().filter(|record| record.row.valid == valid);
@@ -85,7 +85,13 @@ impl<'a> Cell<'a> {
 
         let kind = columns::kind(column);
         if kind == Kind::Maximum {
-            return Some(Measured::Exact(high, high, high));
+            // Stalls of the machine can explain a part of each; what they can't in one repeat holds for all.
+            let largest = estimates.iter().copied().max_by(|a, b| a.value.total_cmp(&b.value));
+            let low = estimates.iter().map(|estimate| estimate.low).fold(f64::NEG_INFINITY, f64::max);
+            return Some(match largest.filter(|estimate| estimate.value == high) {
+                Some(largest) => Measured::Estimate(Estimate { low, ..largest }),
+                None => Measured::Exact(high, high, high),
+            });
         }
         let estimated = kind == Kind::Estimated || !estimates.is_empty();
         Some(match (estimated, values.len()) {

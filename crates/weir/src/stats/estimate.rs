@@ -71,7 +71,9 @@ impl Estimate {
                 // The lower end may have been cut off at 0; the upper one tells the half width.
                 let half = (self.high - self.value) * scale;
                 let low = self.value - half;
-                (self.cut_off(low), self.value + half)
+                // Batches are of delays and counts: their means are never negative.
+                let low = if self.method == Method::BatchMeans { low.max(0.0) } else { self.cut_off(low) };
+                (low, self.value + half)
             }
             Method::Binomial => {
                 let successes = (self.value * self.n as f64).round();
