@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use nix::poll::{PollFd, PollFlags};
 use weir_emulator::datapath::{self, Emulator};
 use weir_kernel::counters::{self, Snmp};
-use weir_kernel::scheduling::{self, Awake};
+use weir_kernel::scheduling;
 
 use super::heartbeat::{Heartbeat, Window};
 use super::network::{LinkReading, Network};
@@ -33,8 +33,6 @@ pub struct Bench {
     pub stop: Stop,
     /// Whether emulator, heartbeat and traffic run as real-time threads.
     pub realtime: bool,
-    /// With `run.realtime`: keeps processors from sleeping, where the user may.
-    pub awake: Option<Awake>,
 }
 
 /// A cell that is about to run.
@@ -44,13 +42,13 @@ pub struct Prepared<'a> {
     topology: Topology,
     sender: Sender,
     receiver: Receiver,
-    exchange: Arc<Exchange>,
+    exchange: Exchange,
 }
 
 /// Everything a cell has measured.
 pub struct Measured<'a> {
     /// Up as long as this lives.
-    _network: Network<'a>,
+    pub network: Network<'a>,
     /// The network as configured.
     pub topology: Topology,
     /// The sender's view.
@@ -81,8 +79,7 @@ impl Bench {
             joined(scope.spawn(|| {
                 let realtime = scenario.run.realtime && scheduling::become_real_time().is_ok();
                 let emulator = Emulator::spawn(settings.clone())?;
-                let awake = scenario.run.realtime.then(Awake::request).and_then(Result::ok);
-                Ok(Bench { emulator, settings, heartbeat: Heartbeat::start(), stop, realtime, awake })
+                Ok(Bench { emulator, settings, heartbeat: Heartbeat::start(), stop, realtime })
             }))
         })
     }
@@ -94,7 +91,7 @@ impl<'a> Prepared<'a> {
         let scenario = &cell.scenario;
         let topology = Topology::new(scenario)?;
         let network = Network::build(&topology, &bench.emulator, &bench.settings, seed)?;
-        let exchange = Arc::new(Exchange::new(scenario.run.drain.duration()).context("open an event descriptor")?);
+        let exchange = Exchange::new(scenario.run.drain.duration()).context("open an event descriptor")?;
 
         let listen = (topology.destination, scenario.traffic.port).into();
         let receiver_settings = ReceiverSettings {
@@ -113,11 +110,6 @@ impl<'a> Prepared<'a> {
         Ok(Prepared { bench, network, topology, sender, receiver, exchange })
     }
 
-    /// The live counters.
-    pub fn exchange(&self) -> Arc<Exchange> {
-        self.exchange.clone()
-    }
-
     /// Sends for the window, drains, and reads the counters. Traffic starts after `delay`, so that cells that run side
     /// by side do not send in step.
     pub fn run(self, delay: Duration) -> Result<Measured<'a>> {
@@ -126,7 +118,7 @@ impl<'a> Prepared<'a> {
         clock::wait(&mut wait, Some(clock::now() + clock::nanos(delay)));
 
         let heartbeat = self.bench.heartbeat.observe();
-        let (sender, receiver, exchange) = (self.sender, self.receiver, &*self.exchange);
+        let (sender, receiver, exchange) = (self.sender, self.receiver, &self.exchange);
         let realtime = self.bench.realtime;
         let (sent, received) = std::thread::scope(|scope| {
             let receiving = scope.spawn(move || scheduled(realtime, || receiver.run(exchange, stop)));
@@ -135,15 +127,7 @@ impl<'a> Prepared<'a> {
         });
         let links = self.network.settled(patience(&self.topology))?;
         let receiver_host = counters::snmp(self.network.namespace(self.topology.receiver))?;
-        Ok(Measured {
-            _network: self.network,
-            topology: self.topology,
-            sent,
-            received,
-            links,
-            receiver_host,
-            heartbeat,
-        })
+        Ok(Measured { network: self.network, topology: self.topology, sent, received, links, receiver_host, heartbeat })
     }
 }
 

@@ -6,15 +6,15 @@ use weir_kernel::namespaces::user::Privilege;
 use super::cell::Bench;
 use super::scenario::Run;
 
-/// Name and value, in the order to print them: how the lab ran, then what it ran on.
-pub fn facts(run: &Run, bench: &Bench, privilege: Privilege) -> Vec<(String, String)> {
+/// Name and value, in the order to print them: how the lab ran, then what it ran on. `awake`: processors are kept from
+/// sleeping.
+pub fn facts(run: &Run, bench: &Bench, awake: bool, privilege: Privilege) -> Vec<(String, String)> {
     let scheduling = match (run.realtime, bench.realtime) {
         (_, true) => "real-time (SCHED_RR)",
         (true, false) => "ordinary: real-time was refused (needs CAP_SYS_NICE or RLIMIT_RTPRIO)",
         (false, false) => "ordinary",
     };
-    let processors =
-        if bench.awake.is_some() { "kept awake (/dev/cpu_dma_latency)" } else { "may sleep between packets" };
+    let processors = if awake { "kept awake (/dev/cpu_dma_latency)" } else { "may sleep between packets" };
     let privilege = match privilege {
         Privilege::Root => "root",
         Privilege::UserNamespace => "ordinary user, in a user namespace",

@@ -29,6 +29,7 @@ pub struct Network<'a> {
     sites: Vec<Site>,
     air: Site,
     links: Vec<Wire>,
+    receive_buffer: usize,
 }
 
 /// A node's namespace.
@@ -71,7 +72,8 @@ impl<'a> Network<'a> {
             .iter()
             .map(|node| Site::create().with_context(|| format!("host {}", node.name)))
             .collect::<Result<Vec<_>>>()?;
-        let mut network = Network { emulator, sites, air: Site::create()?, links: Vec::new() };
+        let mut network =
+            Network { emulator, sites, air: Site::create()?, links: Vec::new(), receive_buffer: usize::MAX };
         let mut bridges: Vec<Option<Index>> = vec![None; topology.nodes.len()];
         for (index, node) in topology.nodes.iter().enumerate() {
             let netlink = &mut network.sites[index].netlink;
@@ -108,6 +110,11 @@ impl<'a> Network<'a> {
     /// A node's namespace.
     pub fn namespace(&self, node: usize) -> &NetNs {
         &self.sites[node].ns
+    }
+
+    /// Bytes that the smallest socket buffer of the emulator was granted.
+    pub fn receive_buffer(&self) -> usize {
+        self.receive_buffer
     }
 
     /// Reads every link once nothing moves any more: the counters have not changed from one look to the next, no packet
@@ -179,7 +186,9 @@ impl<'a> Network<'a> {
                     offloads.set(&name, offload, false)?;
                 }
             }
-            ports.push(self.air.ns.run(|| Port::open(far, settings))??);
+            let port = self.air.ns.run(|| Port::open(far, settings))??;
+            self.receive_buffer = self.receive_buffer.min(port.receive_buffer());
+            ports.push(port);
             self.air.netlink.set_up(far)?;
             site.netlink.set_up(near)?;
             nodes.push((node, name));

@@ -175,13 +175,21 @@ impl Account<'_> {
 
     /// What else a reader must know.
     fn remarks(&self, row: &Row) -> Vec<String> {
-        let sent = &self.measured.sent;
+        let Measured { network, links, sent, .. } = self.measured;
         let mut remarks = Vec::new();
         if !sent.errors.is_empty() {
             remarks.push(format!("sender: {}", in_words(&sent.errors)));
         }
         if !self.measured.received.errors.is_empty() {
             remarks.push(format!("receiver: {}", in_words(&self.measured.received.errors)));
+        }
+        let reports = links.iter().flat_map(|link| [&link.emulator.forward, &link.emulator.backward]);
+        let overrun: u64 = reports.map(|report| report.ledger.socket_dropped_frames).sum();
+        if overrun > 0 {
+            remarks.push(format!(
+                "the emulator's sockets, of {} kB each, dropped {overrun} frames: raise net.core.rmem_max, or run as root",
+                network.receive_buffer() / 1000
+            ));
         }
         if sent.stopped {
             remarks.push("stopped before its window was over".into());

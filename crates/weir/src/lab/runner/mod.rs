@@ -9,6 +9,7 @@ use std::time::{Instant, SystemTime};
 use anyhow::{Context, Result, ensure};
 use weir_kernel::limits;
 use weir_kernel::namespaces::user;
+use weir_kernel::scheduling::Awake;
 
 use self::queue::Queue;
 use super::cell::Bench;
@@ -65,13 +66,15 @@ pub fn run(plan: &Plan) -> Result<Summary> {
 
     let scenario = plan.sweep.scenario();
     let bench = Bench::start(scenario, stop)?;
-    let mut manifest = manifest(plan, queue.total, environment::facts(&scenario.run, &bench, privilege))?;
+    let awake = scenario.run.realtime.then(Awake::request).and_then(Result::ok);
+    let facts = environment::facts(&scenario.run, &bench, awake.is_some(), privilege);
+    let mut manifest = manifest(plan, queue.total, facts)?;
     let store = Store::create(&plan.dir)?;
     store.manifest(&manifest)?;
     let started = Instant::now();
     let results = queue.run(&bench, store);
     let interrupted = bench.stop.is_set();
-    drop(bench);
+    drop((bench, awake));
 
     manifest.elapsed_s = started.elapsed().as_secs_f64();
     manifest.interrupted = interrupted;
