@@ -6,7 +6,7 @@
 
 use super::axis::Axis;
 use super::cells::Cell;
-use super::format;
+use super::columns;
 use super::record::{Chart, Published, Scale};
 use super::svg::{Anchor, Svg, width_of};
 use lines::{Arranged, Line};
@@ -192,7 +192,7 @@ impl<'a> Drawing<'a> {
     fn published(&self, svg: &mut Svg, frame: &Frame, line: &Line, colour: &str) {
         for &(x, y) in &line.published {
             let Some(at) = self.place(frame, x, y) else { continue };
-            let tooltip = format!("{}, published: {}", line.name, format::value(&self.chart.y, y));
+            let tooltip = format!("{}, published: {}", line.name, columns::words(&self.chart.y, y));
             svg.diamond(at, 6.5, &hollow(colour), &tooltip);
         }
     }

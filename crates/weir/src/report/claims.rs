@@ -72,7 +72,7 @@ impl Interval {
         let word = |value: f64| match (claim.relative_to.is_some(), value.is_finite()) {
             (_, false) => "∞".to_owned(),
             (true, _) => format::short(value),
-            (false, _) => format::value(&claim.column, value),
+            (false, _) => columns::words(&claim.column, value),
         };
         if self.low == self.high {
             return word(self.value);
@@ -214,7 +214,7 @@ fn selects(selection: &BTreeMap<String, Value>, cell: &Cell<'_>) -> bool {
 /// The bounds in words.
 pub fn bounds(claim: &Claim) -> String {
     let word = |value: f64| {
-        if claim.relative_to.is_some() { format::short(value) } else { format::value(&claim.column, value) }
+        if claim.relative_to.is_some() { format::short(value) } else { columns::words(&claim.column, value) }
     };
     match (claim.at_least, claim.at_most) {
         (Some(low), Some(high)) => format!("{} to {}", word(low), word(high)),

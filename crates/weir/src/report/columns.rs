@@ -1,5 +1,6 @@
 //! The columns of a result: their order, units and meaning, and how to get at a record's fields by name.
 
+use super::format;
 use super::record::{Record, Row, Value};
 
 /// A fixed column of `results.csv`.
@@ -182,7 +183,7 @@ pub fn text(record: &Record, name: &str) -> Option<String> {
         Field::Text(text) => Some(text.to_owned()),
         Field::Flag(flag) => Some(flag.to_string()),
         Field::Empty => None,
-        number => number.number().map(super::format::plain),
+        number => number.number().map(format::plain),
     }
 }
 
@@ -196,9 +197,25 @@ pub fn matches(record: &Record, name: &str, value: &Value) -> bool {
     }
 }
 
+/// A value of a column: a duration in the unit that suits it, or [`format::short`] with the column's unit where it says more.
+pub fn words(column: &str, value: f64) -> String {
+    match unit(column) {
+        "us" => format::duration(value),
+        "ms" => format::duration(value * 1e3),
+        "%" => format!("{} %", format::short(value)),
+        "Mbit/s" => format!("{} Mbit/s", format::short(value)),
+        _ => format::short(value),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_have_the_unit_of_their_column() {
+        assert_eq!((words("loss_pct", 0.5), words("msgs_per_s", 93.71)), ("0.5 %".into(), "93.7".into()));
+    }
 
     #[test]
     fn columns_are_the_rows_fields_in_order() {

@@ -2,7 +2,6 @@
 
 use super::cells::{Cell, Measured};
 use super::columns::{self, Kind};
-use super::format;
 use super::record::{Published, Value};
 
 /// A published value and what was measured in the same place.
@@ -36,7 +35,7 @@ pub fn compare(published: &Published, cells: &[Cell<'_>]) -> Vec<Comparison> {
             .iter()
             .map(|(name, value)| match value {
                 Value::Text(word) => (false, word.clone()),
-                Value::Number(number) => (true, format::value(name, *number)),
+                Value::Number(number) => (true, columns::words(name, *number)),
             })
             .collect();
         words.sort_by_key(|(is_number, _)| *is_number);

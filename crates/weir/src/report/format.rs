@@ -18,17 +18,6 @@ pub fn count(value: i64) -> String {
     grouped(&value.to_string())
 }
 
-/// A value of a column: a duration in the unit that suits it, or [`short`] with the column's unit where it says more.
-pub fn value(column: &str, value: f64) -> String {
-    match super::columns::unit(column) {
-        "us" => duration(value),
-        "ms" => duration(value * 1e3),
-        "%" => format!("{} %", short(value)),
-        "Mbit/s" => format!("{} Mbit/s", short(value)),
-        _ => short(value),
-    }
-}
-
 /// A duration given in us: `160 µs`, `8.04 ms`, `30 s`.
 pub fn duration(us: f64) -> String {
     match us.abs() {
@@ -98,7 +87,6 @@ mod tests {
             (duration(999.9), duration(999_900.0), duration(8.4e8)),
             ("1 ms".into(), "1 s".into(), "840 s".into())
         );
-        assert_eq!((value("loss_pct", 0.5), value("msgs_per_s", 93.71)), ("0.5 %".into(), "93.7".into()));
         assert_eq!((percent(0.95), percent(0.995)), ("95 %".into(), "99.5 %".into()));
     }
 

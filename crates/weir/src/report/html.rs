@@ -144,7 +144,7 @@ impl ClaimView {
 }
 
 fn compared(row: &comparison::Comparison) -> ComparedView {
-    let word = |value| format::value(&row.column, value);
+    let word = |value| columns::words(&row.column, value);
     let interval = match row.ours {
         Some(Measured::Estimate(e)) => format!("{} to {}", word(e.low), word(e.high)),
         _ => String::new(),

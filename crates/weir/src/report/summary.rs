@@ -110,8 +110,8 @@ fn course(chart: &Chart, cells: &[Cell<'_>]) -> Option<String> {
         if points.windows(2).any(|pair| pair[0].0 == pair[1].0) || first.0 == last.0 {
             return None;
         }
-        let [from, to] = [first.1, last.1].map(|y| format::value(&chart.y, y));
-        let [at, end] = [first.0, last.0].map(|x| format::value(&chart.x, x));
+        let [from, to] = [first.1, last.1].map(|y| columns::words(&chart.y, y));
+        let [at, end] = [first.0, last.0].map(|x| columns::words(&chart.x, x));
         parts.push(format!("{name} {from} at {at}, {to} at {end}"));
     }
     if parts.is_empty() { None } else { Some(format!("{}: {}.", chart.title, parts.join("; "))) }

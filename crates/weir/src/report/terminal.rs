@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use super::cells::{self, Cell};
 use super::claims::{self, Verdict};
-use super::format;
+use super::columns;
 use super::pivot::Pivot;
 use super::record::{Manifest, Record};
 use super::summary;
@@ -107,7 +107,7 @@ fn value(cell: Option<&Cell<'_>>, column: &str) -> String {
     let value = measured.value();
     // Rates line up by their decimal.
     let shown =
-        if column == "msgs_per_s" && value < 1e4 { format!("{value:.1}") } else { format::value(column, value) };
+        if column == "msgs_per_s" && value < 1e4 { format!("{value:.1}") } else { columns::words(column, value) };
     format!("{shown}{mark}")
 }
 

@@ -81,10 +81,10 @@ fn point(chart: &Chart, cell: &Cell<'_>, x: f64, name: &str, measured: &Measured
         Measured::Exact(_, low, high) => (low < high).then_some((*low, *high)),
         Measured::Bare(_) => None,
     };
-    let word = |value| format::value(&chart.y, value);
+    let word = |value| columns::words(&chart.y, value);
     let ends = interval.map(|(low, high)| format!(" ({} to {})", word(low), word(high))).unwrap_or_default();
     let at = columns::text(cell.first(), &chart.x).unwrap_or_default();
-    let at = columns::number(cell.first(), &chart.x).map_or(at, |x| format::value(&chart.x, x));
+    let at = columns::number(cell.first(), &chart.x).map_or(at, |x| columns::words(&chart.x, x));
     let mark = if cell.valid() { "" } else { ", not valid" };
     let tooltip = format!("{name}, {at}: {}{ends}{mark}", word(measured.value()));
     Point { x, y: measured.value(), interval, valid: cell.valid(), tooltip }
