@@ -96,17 +96,17 @@ impl Run<'_> {
         self.report.window = Some(window);
         self.reserve();
 
+        // Every scheduled datagram is sent, late ones too: otherwise a rerun could have fewer.
+        let all = self.settings.pacing == Pacing::Schedule && self.settings.transport == Transport::Udp;
         let mut intended = start;
-        loop {
+        while !self.stop.is_set() {
             let at = now();
-            // Every scheduled datagram is sent, late ones too: otherwise a rerun could have fewer.
-            let scheduled = self.settings.pacing == Pacing::Schedule && self.settings.transport == Transport::Udp;
-            if (if scheduled { intended } else { at }) >= window.end || self.stop.is_set() {
-                break;
-            }
-            if at < intended {
+            if at < intended.min(window.end) {
                 self.sleep(intended.min(window.end));
                 continue;
+            }
+            if (if all { intended } else { at }) >= window.end {
+                break;
             }
             match self.send(intended, at, window.end) {
                 Outcome::Sent | Outcome::Refused => {}
