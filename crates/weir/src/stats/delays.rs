@@ -150,6 +150,8 @@ pub struct DelayRecorder {
     all: Distribution,
     window: Duration,
     in_window: u64,
+    /// Arrival of the message with the largest delay.
+    worst_at: Duration,
     /// Of each batch: sum of the delays (ns), their number, and arrivals within the window.
     batches: [Batch; BATCHES],
 }
@@ -164,11 +166,20 @@ struct Batch {
 impl DelayRecorder {
     /// A recorder for a sending window of this length.
     pub fn new(window: Duration) -> Self {
-        Self { all: Distribution::new(), window, in_window: 0, batches: [Batch::default(); BATCHES] }
+        Self {
+            all: Distribution::new(),
+            window,
+            in_window: 0,
+            worst_at: Duration::ZERO,
+            batches: [Batch::default(); BATCHES],
+        }
     }
 
     /// Adds a message that arrived `at` this time after the start of sending, `delay_ns` after it was sent.
     pub fn record(&mut self, at: Duration, delay_ns: u64) {
+        if delay_ns > self.all.max || self.all.n == 0 {
+            self.worst_at = at;
+        }
         self.all.record(delay_ns);
         let late = at >= self.window;
         let index =
@@ -183,6 +194,12 @@ impl DelayRecorder {
     /// The delays without their times.
     pub fn delays(&self) -> &Distribution {
         &self.all
+    }
+
+    /// When the message with the largest delay arrived, after the start of sending; the first of several. `None` without
+    /// messages.
+    pub fn worst_at(&self) -> Option<Duration> {
+        (self.all.n > 0).then_some(self.worst_at)
     }
 
     /// Messages, those of the drain included.

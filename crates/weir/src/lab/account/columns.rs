@@ -31,6 +31,7 @@ impl Account<'_> {
             ("reordered", count(session.map_or(0, |session| session.reordered))),
             ("delay_n", count(session.map_or(0, |session| session.delays.n()))),
             ("delay_p999_us", quantile(session.map(|session| session.delays.delays()), 0.999)),
+            ("delay_max_at_s", session.and_then(|session| session.delays.worst_at()).map(|at| at.as_secs_f64())),
             ("intended_delay_mean_us", intended.and_then(Distribution::mean_us)),
             ("intended_delay_p50_us", quantile(intended, 0.5)),
             ("intended_delay_p99_us", quantile(intended, 0.99)),
