@@ -1,5 +1,6 @@
 //! One cell: its network, traffic through it, and what the counters said.
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
@@ -113,16 +114,18 @@ impl<'a> Prepared<'a> {
     /// Sends for the window, drains, and reads the counters. Traffic starts after `delay`, so that cells that run side
     /// by side do not send in step.
     pub fn run(self, delay: Duration) -> Result<Measured<'a>> {
-        let stop = &self.bench.stop;
-        let mut wait = [PollFd::new(std::os::fd::AsFd::as_fd(stop), PollFlags::POLLIN)];
-        clock::wait(&mut wait, Some(clock::now() + clock::nanos(delay)));
-
+        let Bench { stop, realtime, .. } = self.bench;
+        let begin = clock::now() + clock::nanos(LEAD_IN + delay);
         let heartbeat = self.bench.heartbeat.observe();
         let (sender, receiver, exchange) = (self.sender, self.receiver, &self.exchange);
-        let realtime = self.bench.realtime;
         let (sent, received) = std::thread::scope(|scope| {
-            let receiving = scope.spawn(move || scheduled(realtime, || receiver.run(exchange, stop)));
-            let sending = scope.spawn(move || scheduled(realtime, || sender.run(exchange, stop)));
+            let receiving = scope.spawn(move || scheduled(*realtime, || receiver.run(exchange, stop)));
+            let sending = scope.spawn(move || {
+                scheduled(*realtime, || {
+                    clock::wait(&mut [PollFd::new(stop.as_fd(), PollFlags::POLLIN)], Some(begin));
+                    sender.run(exchange, stop)
+                })
+            });
             (joined(sending), joined(receiving))
         });
         let links = self.network.settled(patience(&self.topology))?;
@@ -143,6 +146,9 @@ fn scheduled<T>(realtime: bool, f: impl FnOnce() -> T) -> T {
 fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
+
+/// From the start of a cell's threads to its first message: starting dozens of them disturbs those that send already.
+const LEAD_IN: Duration = Duration::from_millis(300);
 
 /// How long what is under way when the traffic has ended may still take: the path's delay, variation included, and
 /// what a busy machine needs.
