@@ -133,7 +133,8 @@ impl Worker<'_, '_> {
         let (cell, run) = (job.cell, &job.cell.scenario.run);
         let seed = run.seed.wrapping_add(u64::from(job.repeat - 1).wrapping_mul(REPEAT_STRIDE));
         let interval = cell.scenario.traffic.interval.duration();
-        let stagger = interval * self.number as u32 / self.queue.jobs as u32;
+        // Cells that run side by side do not send in step, nor start at once.
+        let stagger = interval * self.number as u32 / self.queue.jobs as u32 + SPACING * self.number as u32;
         let mut reruns = 0;
         loop {
             drop(self.last.take());
@@ -165,6 +166,9 @@ fn keep_what_is_there(error: StoreError) -> anyhow::Error {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// Between the starts of cells that run side by side.
+const SPACING: Duration = Duration::from_millis(10);
 
 const MOST_RERUNS: u32 = 2;
 
