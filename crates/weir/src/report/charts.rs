@@ -101,7 +101,7 @@ impl<'a> Drawing<'a> {
             });
         }
         if self.lines.iter().flat_map(|line| &line.points).any(|p| p.valid && p.interval.is_some()) {
-            entry(svg, "95 % interval", &|svg, (x, y)| {
+            entry(svg, self.band_name(), &|svg, (x, y)| {
                 svg.rect((x, y - 5.0), (20.0, 10.0), 2.0, "fill=\"#59636e\" fill-opacity=\"0.22\"");
             });
         }
@@ -117,6 +117,14 @@ impl<'a> Drawing<'a> {
             });
         }
         y
+    }
+
+    /// What the band along a line is: a maximum has no interval, only a part that stalls could explain.
+    fn band_name(&self) -> &'static str {
+        match columns::kind(&self.chart.y) {
+            columns::Kind::Maximum => "may be the machine's stalls",
+            _ => "95 % interval",
+        }
     }
 
     fn axes(&self, svg: &mut Svg, frame: &Frame) {

@@ -142,7 +142,8 @@ fn judge_one(claim: &Claim, cells: &[Cell<'_>]) -> Judgement {
     match nearest {
         Some((cell, interval)) if within(&interval) >= 0.0 => {
             let of = if found.len() == 1 { String::new() } else { format!(", the nearest of {} cells,", found.len()) };
-            let observed = found.iter().all(|(_, i)| i.low == i.high);
+            let exact = found.iter().all(|(_, i)| i.low == i.high);
+            let observed = exact || columns::kind(&claim.column) == columns::Kind::Maximum;
             let sure = if observed { "as observed".into() } else { format!("at {}", at(claim.confidence)) };
             let reason = format!("{cell}{of} lies within {} {sure}", bounds(claim));
             judgement(Verdict::Reproduced, reason, nearest)
