@@ -8,7 +8,7 @@ run: build
 	target/release/weir lab run $(SCENARIO) $(ARGS)
 
 build:
-	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked -p weir
 
 # The libraries' tests make namespaces: an ordinary user runs them in a user namespace, as `weir` itself does.
 AS_ROOT = $(shell [ "$$(id -u)" = 0 ] || echo unshare --map-root-user --)
@@ -35,7 +35,7 @@ deps:
 	    DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	else echo "deps: install these for all tests:$$missing"; fi
 
-bench: build
+bench:
 	$(CARGO) run --release --locked -p bench-emulator
 
 fuzz:
