@@ -71,6 +71,7 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     let mut manifest = manifest(plan, queue.total, facts)?;
     let store = Store::create(&plan.dir)?;
     store.manifest(&manifest)?;
+    println!("{}", queue.announcement(&scenario.name));
     let started = Instant::now();
     let results = queue.run(&bench, store);
     let interrupted = bench.stop.is_set();

@@ -72,6 +72,12 @@ impl<'a> Queue<'a> {
         Queue { waiting: Mutex::new(waiting), done: AtomicUsize::new(0), jobs, total, expected }
     }
 
+    /// What is about to happen, and how long it takes if no cell has to run again.
+    pub(super) fn announcement(&self, scenario: &str) -> String {
+        let time = humantime::format_duration(Duration::from_secs(self.expected.as_secs()));
+        format!("{scenario}: {} cells, {} at once, about {time}", self.total, self.jobs)
+    }
+
     /// Runs every cell, or as many as there is time for until the stop.
     pub(super) fn run(&self, bench: &Bench, store: Store) -> Results {
         let results = Mutex::new((Results::default(), store));
