@@ -10,6 +10,7 @@ use crate::lab::runner::{self, Plan};
 use crate::lab::scenario::{Jobs, Scenario};
 use crate::lab::{shell, sweep::Sweep};
 use crate::report::{self, store};
+use crate::service::output::say;
 use crate::units::Span;
 
 /// `weir lab`.
@@ -104,7 +105,7 @@ impl Lab {
             LabCommand::Report { dir } => {
                 let (manifest, records) = store::read(&dir)?;
                 let rendered = report::write_all(&dir, &manifest, &records)?;
-                println!("{}", rendered.page.display());
+                say!("{}", rendered.page.display());
                 Ok(Outcome::Done)
             }
             LabCommand::Keep(Keep { document }) => {
@@ -119,7 +120,7 @@ fn list() -> Result<Outcome> {
     for (name, text) in Scenario::shipped() {
         let sweep = Sweep::new(name, text, &[])?;
         let title = sweep.cells.first().map_or("", |cell| cell.scenario.title.as_str());
-        println!("{name:<16}{title} ({} cells)", sweep.cells.len());
+        say!("{name:<16}{title} ({} cells)", sweep.cells.len());
     }
     Ok(Outcome::Done)
 }

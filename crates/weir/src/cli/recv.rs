@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::Outcome;
 use super::send::endpoint;
 use crate::report::format;
+use crate::service::output::say;
 use crate::service::stop::Stop;
 use crate::traffic::{
     Ended, ErrorCount, Exchange, Machine, ReceiveReport, Receiver, ReceiverSettings, SessionReport, Transport, Until,
@@ -61,7 +62,7 @@ impl Recv {
         let report = receiver.run(&exchange, &stop);
         self.warn_about_buffer(&report);
         if self.json {
-            println!("{}", serde_json::to_string(&Summary::new(&settings, &report))?);
+            say!("{}", serde_json::to_string(&Summary::new(&settings, &report))?);
         } else {
             print(&settings, &report);
         }
@@ -198,24 +199,24 @@ impl Account {
     }
 
     fn print(&self) {
-        println!("session {} from {}", self.session, self.peer);
+        say!("session {} from {}", self.session, self.peer);
         match self.sent {
-            Some(sent) => println!("  sent        {sent}"),
-            None => println!("  sent        unknown, at least {}", self.sent_at_least),
+            Some(sent) => say!("  sent        {sent}"),
+            None => say!("  sent        unknown, at least {}", self.sent_at_least),
         }
-        println!("  received    {}", self.received);
+        say!("  received    {}", self.received);
         let least = if self.sent.is_none() { "at least " } else { "" };
         let share = self.lost as f64 / self.sent_at_least.max(1) as f64 * 100.0;
-        println!("  lost        {least}{} ({} %)", self.lost, format::short(share));
-        println!("  duplicated  {}", self.duplicated);
-        println!("  reordered   {}", self.reordered);
+        say!("  lost        {least}{} ({} %)", self.lost, format::short(share));
+        say!("  duplicated  {}", self.duplicated);
+        say!("  reordered   {}", self.reordered);
         if self.stale > 0 {
-            println!("  too late    {}, duplicated or counted as lost", self.stale);
+            say!("  too late    {}, duplicated or counted as lost", self.stale);
         }
         if let (Some(messages), Some(mbit)) = (self.msgs_per_s, self.mbit_per_s) {
-            println!("  throughput  {}/s, {} Mbit/s", format::short(messages), format::short(mbit));
+            say!("  throughput  {}/s, {} Mbit/s", format::short(messages), format::short(mbit));
         }
-        println!("  delay       {}", self.delay());
+        say!("  delay       {}", self.delay());
     }
 
     fn delay(&self) -> String {
@@ -241,23 +242,23 @@ impl Account {
 fn print(settings: &ReceiverSettings, report: &ReceiveReport) {
     let mut accounts = report.sessions.iter().map(Account::new).peekable();
     if accounts.peek().is_none() {
-        println!("nothing received");
+        say!("nothing received");
     }
     accounts.for_each(|account| account.print());
     let foreign = if settings.transport == Transport::Tcp { "connections" } else { "datagrams" };
     if report.foreign > 0 {
-        println!("foreign       {} {foreign} were not messages of `weir send`", report.foreign);
+        say!("foreign       {} {foreign} were not messages of `weir send`", report.foreign);
     }
     if report.unlisted > 0 {
-        println!("unlisted      {} messages of further senders", report.unlisted);
+        say!("unlisted      {} messages of further senders", report.unlisted);
     }
     if let Some(drops) = report.socket_drops.filter(|&drops| drops > 0) {
-        println!("socket drops  {drops} (this program was too slow: a larger --receive-buffer may help)");
+        say!("socket drops  {drops} (this program was too slow: a larger --receive-buffer may help)");
     }
     if report.partial_bytes > 0 {
-        println!("cut off       {} bytes of messages that did not come to their end", report.partial_bytes);
+        say!("cut off       {} bytes of messages that did not come to their end", report.partial_bytes);
     }
     if !report.errors.is_empty() {
-        println!("errors        {}", in_words(&report.errors));
+        say!("errors        {}", in_words(&report.errors));
     }
 }

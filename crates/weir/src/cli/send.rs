@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::{Outcome, usage};
 use crate::report::format;
+use crate::service::output::say;
 use crate::service::stop::Stop;
 use crate::traffic::{
     ErrorCount, Exchange, Pacing, SendReport, Sender, SenderSettings, TcpSettings, Transport, clock, in_words,
@@ -81,7 +82,7 @@ impl Send {
         let exchange = Exchange::new(settings.drain).context("open an event descriptor")?;
         let report = Sender::open(&settings)?.run(&exchange, &stop);
         if self.json {
-            println!("{}", serde_json::to_string(&Summary::new(&settings, &report))?);
+            say!("{}", serde_json::to_string(&Summary::new(&settings, &report))?);
         } else {
             print(&settings, &report);
         }
@@ -230,36 +231,36 @@ impl<'a> Summary<'a> {
 fn print(settings: &SenderSettings, report: &SendReport) {
     let summary = Summary::new(settings, report);
     let from = report.local.map(|local| format!(" from {local}")).unwrap_or_default();
-    println!("{} {}{from}, session {}", settings.transport, settings.to, settings.session);
-    println!(
+    say!("{} {}{from}, session {}", settings.transport, settings.to, settings.session);
+    say!(
         "  sent        {} messages of {}B in {}",
         report.sent,
         settings.payload_bytes,
         format::duration(report.used.as_secs_f64() * 1e6)
     );
     if let (Some(messages), Some(mbit)) = (summary.msgs_per_s, summary.mbit_per_s) {
-        println!("  throughput  {}/s, {} Mbit/s", format::short(messages), format::short(mbit));
+        say!("  throughput  {}/s, {} Mbit/s", format::short(messages), format::short(mbit));
     }
     if let (Some(mean), Some(max)) = (summary.lateness_mean_us, summary.lateness_max_us) {
         let (mean, max) = (format::duration(mean), format::duration(max));
-        println!("  late        mean {mean}, max {max} behind the intended send time (n {})", report.lateness.n());
+        say!("  late        mean {mean}, max {max} behind the intended send time (n {})", report.lateness.n());
     }
     if let Some(tcp) = report.tcp_after_drain {
         let rtt = format::duration(f64::from(tcp.rtt_us));
-        println!("  tcp         {} segments sent again, round trip {rtt}", tcp.retransmits);
+        say!("  tcp         {} segments sent again, round trip {rtt}", tcp.retransmits);
         if tcp.outstanding_bytes() > 0 {
-            println!("              {} bytes not acknowledged when the drain ended", tcp.outstanding_bytes());
+            say!("              {} bytes not acknowledged when the drain ended", tcp.outstanding_bytes());
         }
     }
     if !report.blocked.is_zero() {
         let blocked = format::duration(report.blocked.as_secs_f64() * 1e6);
-        println!("  blocked     {blocked} by a full send buffer");
+        say!("  blocked     {blocked} by a full send buffer");
     }
     if !report.errors.is_empty() {
-        println!("  errors      {}", in_words(&report.errors));
+        say!("  errors      {}", in_words(&report.errors));
     }
     if report.stopped {
-        println!("  stopped early");
+        say!("  stopped early");
     }
 }
 

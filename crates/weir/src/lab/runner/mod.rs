@@ -19,6 +19,7 @@ use super::topology::Topology;
 use crate::report::record::{Manifest, Record};
 use crate::report::store::{self, Store};
 use crate::report::{self, terminal};
+use crate::service::output::{self, say};
 use crate::service::stop::Stop;
 
 /// A sweep that can run: every cell's network has been checked.
@@ -71,7 +72,7 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     let mut manifest = manifest(plan, queue.total, facts)?;
     let store = Store::create(&plan.dir)?;
     store.manifest(&manifest)?;
-    println!("{}", queue.announcement(&scenario.name));
+    say!("{}", queue.announcement(&scenario.name));
     let started = Instant::now();
     let results = queue.run(&bench, store);
     let interrupted = bench.stop.is_set();
@@ -86,11 +87,11 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     let rendered =
         store::write_manifest(&plan.dir, &manifest).and_then(|()| report::write_all(&plan.dir, &manifest, &records));
     let styled = std::io::stdout().is_terminal();
-    print!("{}", terminal::render(&manifest, &records, styled));
+    output::print(format_args!("{}", terminal::render(&manifest, &records, styled)));
     if let Some(error) = results.error {
         return Err(error);
     }
-    println!("{}", rendered?.page.display());
+    say!("{}", rendered?.page.display());
     Ok(Summary {
         dir: plan.dir.clone(),
         disturbed: records.iter().filter(|record| !record.row.valid).count(),

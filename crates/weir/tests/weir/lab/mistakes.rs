@@ -185,3 +185,21 @@ fn a_full_disk_keeps_what_was_measured() {
     assert_eq!(fs::read_to_string(kept.join("results.csv")).unwrap().lines().count(), 1 + cells);
     assert!((1..8).contains(&cells), "{cells} cells");
 }
+
+#[test]
+fn a_full_standard_output_is_said_and_a_closed_one_is_not() {
+    let list = |stdout: std::process::Stdio| {
+        std::process::Command::new(env!("CARGO_BIN_EXE_weir")).args(["lab", "list"]).stdout(stdout).output().unwrap()
+    };
+    let full = list(std::fs::File::options().write(true).open("/dev/full").unwrap().into());
+    assert_eq!(full.status.code(), Some(1));
+    assert_eq!(
+        String::from_utf8(full.stderr).unwrap(),
+        "weir: write to standard output: No space left on device (os error 28)\n"
+    );
+
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let closed = list(writer.into());
+    assert_eq!((closed.status.code(), closed.stderr.as_slice()), (Some(0), &b""[..]));
+}
