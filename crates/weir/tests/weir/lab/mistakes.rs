@@ -189,7 +189,7 @@ fn a_full_disk_keeps_what_was_measured() {
 #[test]
 fn a_full_standard_output_is_said_and_a_closed_one_is_not() {
     let list = |stdout: std::process::Stdio| {
-        std::process::Command::new(env!("CARGO_BIN_EXE_weir")).args(["lab", "list"]).stdout(stdout).output().unwrap()
+        Command::new(env!("CARGO_BIN_EXE_weir")).args(["lab", "list"]).stdout(stdout).output().unwrap()
     };
     let full = list(std::fs::File::options().write(true).open("/dev/full").unwrap().into());
     assert_eq!(full.status.code(), Some(1));
