@@ -191,7 +191,7 @@ fn a_full_standard_output_is_said_and_a_closed_one_is_not() {
     let list = |stdout: std::process::Stdio| {
         Command::new(env!("CARGO_BIN_EXE_weir")).args(["lab", "list"]).stdout(stdout).output().unwrap()
     };
-    let full = list(std::fs::File::options().write(true).open("/dev/full").unwrap().into());
+    let full = list(fs::File::options().write(true).open("/dev/full").unwrap().into());
     assert_eq!(full.status.code(), Some(1));
     assert_eq!(
         String::from_utf8(full.stderr).unwrap(),
