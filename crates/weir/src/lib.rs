@@ -7,5 +7,6 @@ pub mod lab;
 pub mod report;
 pub mod service;
 pub mod stats;
+pub mod tee;
 pub mod traffic;
 pub mod units;

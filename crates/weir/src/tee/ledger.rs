@@ -1,0 +1,150 @@
+//! The account of a tee at one moment: received = sent + dropped by reason + queued, for every destination.
+//!
+//! Workers count in atomics of their own, one writer each; a [`Ledger`] is their sum, by value, for people and programs
+//! to read. Counts of things that a reload removed stay in the totals under their names.
+
+use std::net::SocketAddr;
+
+use serde::Serialize;
+
+/// All counts since the start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Ledger {
+    /// Seconds since the start.
+    pub elapsed_s: f64,
+    /// Whether the sums of every listener, rule and destination close: nothing unexplained anywhere.
+    pub closed: bool,
+    /// By listener.
+    pub listeners: Vec<ListenerCount>,
+    /// By rule: the source groups.
+    pub rules: Vec<RuleCount>,
+    /// By destination and address.
+    pub destinations: Vec<DestinationCount>,
+}
+
+/// Datagrams and their payload bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Count {
+    /// Datagrams.
+    pub datagrams: u64,
+    /// Payload bytes.
+    pub bytes: u64,
+}
+
+/// What a listener took: received = matched + unmatched + truncated + unexplained.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ListenerCount {
+    /// Its name.
+    pub name: String,
+    /// Its address.
+    pub address: String,
+    /// Taken from the socket.
+    pub received: Count,
+    /// Taken by at least one rule.
+    pub matched: u64,
+    /// Taken by no rule.
+    pub unmatched: u64,
+    /// Longer than the buffer: never forwarded in part.
+    pub truncated: u64,
+    /// Dropped by the kernel at this socket before we saw them; null: the kernel does not tell.
+    pub kernel_drops: Option<u64>,
+    /// Receive buffer that was asked for, bytes; null: the kernel's default.
+    pub asked_buffer: Option<usize>,
+    /// Receive buffer in force, as the kernel accounts it, bytes.
+    pub receive_buffer: usize,
+    /// `received` less the sum of its parts.
+    pub unexplained: i64,
+}
+
+/// What a rule took.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct RuleCount {
+    /// Its name.
+    pub name: String,
+    /// Datagrams that it matched.
+    pub matched: Count,
+    /// Of them, those that it led nowhere: no destination, or no living member of a group.
+    pub discarded: u64,
+    /// Copies that it asked for, over all destinations.
+    pub copies: u64,
+}
+
+/// What became of the copies for one address of a destination: copies = sent + every drop + queued + unexplained.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct DestinationCount {
+    /// The destination's name.
+    pub name: String,
+    /// The address; null: its name does not resolve yet.
+    pub address: Option<SocketAddr>,
+    /// Whether it is thought to live.
+    pub healthy: bool,
+    /// Copies asked for by rules.
+    pub copies: Count,
+    /// Handed to the kernel.
+    pub sent: Count,
+    /// Waiting here.
+    pub queued: u64,
+    /// Not sent, by reason.
+    pub drops: Drops,
+    /// System calls that sent; `sent` over it is the batching.
+    pub calls: u64,
+    /// Datagrams that left within a joined (GSO) send.
+    pub joined: u64,
+    /// Why sends are not joined; null: they are.
+    pub not_joined: Option<String>,
+    /// ICMP errors that came back.
+    pub icmp_errors: u64,
+    /// `copies` less the sum of its parts.
+    pub unexplained: i64,
+}
+
+/// Copies that were not sent, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Drops {
+    /// The destination's queue was full: it is slow, or its neighbour does not answer.
+    pub queue_full: u64,
+    /// Not of the sample, as configured.
+    pub sampled_out: u64,
+    /// Above the destination's rate.
+    pub rate_limited: u64,
+    /// Longer than the protocol or the path allows (EMSGSIZE).
+    pub too_long: u64,
+    /// No route, network or host (ENETUNREACH, EHOSTUNREACH ...).
+    pub unreachable: u64,
+    /// Forbidden by a firewall of this machine (EPERM, EACCES).
+    pub refused: u64,
+    /// Out of memory or buffers in the kernel (ENOBUFS, ENOMEM).
+    pub no_buffers: u64,
+    /// Any other error of the kernel.
+    pub other_error: u64,
+    /// Its name does not resolve (yet).
+    pub unresolved: u64,
+    /// The source belongs to the other family, so that it cannot be kept.
+    pub family: u64,
+    /// Still queued when the drain ended, or when a reload removed the destination.
+    pub abandoned: u64,
+}
+
+impl Drops {
+    /// Each reason by its name, as metrics label it.
+    pub fn by_reason(&self) -> [(&'static str, u64); 11] {
+        [
+            ("queue_full", self.queue_full),
+            ("sampled_out", self.sampled_out),
+            ("rate_limited", self.rate_limited),
+            ("too_long", self.too_long),
+            ("unreachable", self.unreachable),
+            ("refused", self.refused),
+            ("no_buffers", self.no_buffers),
+            ("other_error", self.other_error),
+            ("unresolved", self.unresolved),
+            ("family", self.family),
+            ("abandoned", self.abandoned),
+        ]
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.by_reason().iter().map(|(_, count)| count).sum()
+    }
+}
