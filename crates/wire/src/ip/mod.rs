@@ -113,14 +113,12 @@ impl UdpPacket {
         match (self.source.ip().to_canonical(), self.destination.ip().to_canonical()) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 check_length(len, MAX_PAYLOAD_V4)?;
-                let pseudo = pseudo_header(&source.octets(), &destination.octets());
-                let udp = self.udp_header(pseudo, pieces, len);
+                let udp = self.udp_header((source.to_bits().into(), destination.to_bits().into()), pieces, len);
                 Ok(Packets::new(self.v4_header(source, destination), udp, Family::V4, len, mtu.max(MIN_MTU_V4)))
             }
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
                 check_length(len, MAX_PAYLOAD_V6)?;
-                let pseudo = pseudo_header(&source.octets(), &destination.octets());
-                let udp = self.udp_header(pseudo, pieces, len);
+                let udp = self.udp_header((source.to_bits(), destination.to_bits()), pieces, len);
                 Ok(Packets::new(self.v6_header(source, destination), udp, Family::V6, len, mtu.max(MIN_MTU_V6)))
             }
             (from, to) => Err(Unsendable::Family { from, to }),
@@ -128,14 +126,23 @@ impl UdpPacket {
     }
 
     /// RFC 768.
-    fn udp_header<P: Deref<Target = [u8]>>(&self, mut sum: Checksum, pieces: &[P], len: usize) -> [u8; UDP_LEN] {
+    fn udp_header<P: Deref<Target = [u8]>>(&self, ends: (u128, u128), pieces: &[P], len: usize) -> [u8; UDP_LEN] {
         let length = ((UDP_LEN + len) as u16).to_be_bytes();
         let mut udp = [0; UDP_LEN];
         udp[0..2].copy_from_slice(&self.source.port().to_be_bytes());
         udp[2..4].copy_from_slice(&self.destination.port().to_be_bytes());
         udp[4..6].copy_from_slice(&length);
-        sum.add(&length);
-        sum.add(&udp);
+
+        // Addresses, length, protocol (RFC 768, RFC 8200 section 8.1), then the header itself. Zeros before an address
+        // of IPv4 do not change the sum.
+        let mut pseudo = [0; PSEUDO_LEN + UDP_LEN];
+        pseudo[0..16].copy_from_slice(&ends.0.to_be_bytes());
+        pseudo[16..32].copy_from_slice(&ends.1.to_be_bytes());
+        pseudo[32..34].copy_from_slice(&length);
+        pseudo[35] = UDP;
+        pseudo[PSEUDO_LEN..].copy_from_slice(&udp);
+        let mut sum = Checksum::new();
+        sum.add(&pseudo);
         for piece in pieces {
             sum.add(piece);
         }
@@ -296,19 +303,11 @@ fn check_length(len: usize, most: usize) -> Result<(), Unsendable> {
     if len > most { Err(Unsendable::TooLong { len, most }) } else { Ok(()) }
 }
 
-/// The sum of addresses and protocol (RFC 768, RFC 8200 section 8.1); the length is still to be added.
-fn pseudo_header(source: &[u8], destination: &[u8]) -> Checksum {
-    let mut sum = Checksum::new();
-    sum.add(source);
-    sum.add(destination);
-    sum.add(&[0, UDP]);
-    sum
-}
-
 const V4_LEN: usize = 20;
 const V6_LEN: usize = 40;
 const FRAGMENT_LEN: usize = 8;
 const UDP_LEN: usize = 8;
+const PSEUDO_LEN: usize = 36;
 
 /// Protocol numbers (IANA): UDP, and the fragment header of IPv6.
 const UDP: u8 = 17;
