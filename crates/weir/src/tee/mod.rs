@@ -18,3 +18,5 @@ pub mod limit;
 pub mod plan;
 pub mod rules;
 pub mod settings;
+pub mod sockets;
+pub mod worker;
