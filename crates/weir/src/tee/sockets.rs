@@ -321,16 +321,16 @@ fn is_passing(error: &Error) -> bool {
 fn take_unicast_only(socket: &Socket) -> io::Result<()> {
     let load = |at: i32| SockFilter::new((libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16, 0, 0, at as u32);
     let equal = |value, yes, no| SockFilter::new((libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16, yes, no, value);
-    let high = SockFilter::new((libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16, 0, 0, 0xf0);
+    let high = || SockFilter::new((libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16, 0, 0, 0xf0);
     let answer = |bytes| SockFilter::new((libc::BPF_RET | libc::BPF_K) as u16, 0, 0, bytes);
     let program = [
         load(libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE),
         equal(libc::PACKET_HOST.into(), 0, 9),
         load(libc::SKF_NET_OFF), // the version, and in IPv4 ...
-        high,
+        high(),
         equal(0x60, 3, 0),
         load(libc::SKF_NET_OFF + 16), // ... the first byte of the destination,
-        high,
+        high(),
         equal(0xe0, 3, 2),
         load(libc::SKF_NET_OFF + 24), // in IPv6 here
         equal(0xff, 1, 0),

@@ -124,7 +124,7 @@ pub(super) fn finish(workers: &Workers) -> Ledger {
 }
 
 /// The only entry of a destination's name.
-pub(super) fn count(ledger: &Ledger, name: impl ToString) -> DestinationCount {
+pub(super) fn count(ledger: &Ledger, name: impl ToString + Copy) -> DestinationCount {
     let name = name.to_string();
     let mut found = ledger.destinations.iter().filter(|to| to.name == name);
     let count = found.next().unwrap_or_else(|| panic!("no {name} in {ledger:#?}")).clone();
@@ -151,8 +151,8 @@ impl Net {
     pub(super) fn create() -> Self {
         let net = Self { near: NetNs::create().unwrap(), far: NetNs::create().unwrap() };
         let mac = |number| MacAddress::local(number);
-        let near = VethEnd { name: "near", mtu: 1500, mac: mac(1), ns: &net.near };
-        let far = VethEnd { name: "far", mtu: 1500, mac: mac(2), ns: &net.far };
+        let near = VethEnd { name: "near", mtu: 1500, mac: mac(1), ns: &net.near, queue_length: 0 };
+        let far = VethEnd { name: "far", mtu: 1500, mac: mac(2), ns: &net.far, queue_length: 0 };
         Netlink::open(&net.near).unwrap().add_veth(&near, &far).unwrap();
         for (ns, name, address) in [(&net.near, "near", "10.0.0.1/24"), (&net.far, "far", "10.0.0.2/24")] {
             let mut links = Netlink::open(ns).unwrap();
