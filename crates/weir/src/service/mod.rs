@@ -2,8 +2,9 @@
 //! and the service manager.
 //!
 //! ```text
-//! main, in this order: log::start -> activation (sockets passed) -> Stop::on_signals -> Admin::bind, sockets
-//!   -> kernel::capabilities (drop) -> threads, each with a Pulse -> Admin::serve -> Watchdog::start -> notify::ready
+//! with one thread: kernel::activation::inherited -> settings -> sockets, admin::Admin::bind
+//!   -> kernel::capabilities::keep_only (capabilities and users belong to threads)
+//! then: log::start -> signals -> workers, each with a pulse::Pulse -> Admin::serve -> Watchdog::start -> notify::ready
 //! ```
 
 pub mod activation;
