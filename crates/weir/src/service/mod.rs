@@ -1,4 +1,5 @@
-//! What every long-running room needs: an orderly way to stop, and to speak.
+//! What every long-running room needs: a configuration, an orderly way to stop, and to speak.
 
+pub mod config;
 pub mod output;
 pub mod stop;

@@ -10,5 +10,6 @@
 //! Workers are plain threads; beside them a control thread loads files, resolves names, watches health and serves
 //! `/metrics`. It opens every socket and hands workers a finished plan, so that a bad file changes nothing.
 
+pub mod config;
 pub mod ledger;
 pub mod settings;
