@@ -2,4 +2,5 @@
 
 pub mod config;
 pub mod output;
+pub mod signals;
 pub mod stop;

@@ -13,3 +13,4 @@
 pub mod config;
 pub mod ledger;
 pub mod settings;
+mod statement;

@@ -130,6 +130,29 @@ pub struct Destination {
     pub probe: Option<Probe>,
 }
 
+impl Destination {
+    /// One with every default.
+    pub fn to(to: Endpoint) -> Self {
+        Self {
+            name: None,
+            to,
+            addresses: None,
+            source: None,
+            from: None,
+            interface: None,
+            ttl: None,
+            dscp: None,
+            loopback: None,
+            send_buffer: None,
+            queue: None,
+            rate: None,
+            bandwidth: None,
+            sample: None,
+            probe: None,
+        }
+    }
+}
+
 /// Which addresses of a host name get a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -6,12 +6,13 @@
 
 mod check;
 pub mod document;
+mod load;
 mod loops;
 mod print;
 mod shadows;
 #[cfg(test)]
 mod tests;
-mod values;
+pub mod values;
 
 use std::net::SocketAddr;
 
@@ -20,6 +21,7 @@ use anyhow::Result;
 use super::settings::Settings;
 use crate::service::config;
 
+pub use load::{Base, Flags, Origin};
 pub use loops::{Local, is_own_listener};
 
 /// A validated configuration.
