@@ -11,6 +11,7 @@
 //! `/metrics`. It opens every socket and hands workers a finished plan, so that a bad file changes nothing.
 
 pub mod balance;
+pub mod config;
 pub mod counters;
 pub mod health;
 pub mod ledger;
@@ -18,3 +19,4 @@ pub mod limit;
 pub mod plan;
 pub mod rules;
 pub mod settings;
+mod statement;
