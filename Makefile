@@ -39,6 +39,7 @@ deps:
 
 bench:
 	$(CARGO) run --release --locked -p bench-emulator
+	$(CARGO) run --release --locked -p bench-dgram
 
 fuzz:
 	cd fuzz && for target in $$($(CARGO) +nightly fuzz list); do \
