@@ -11,4 +11,5 @@
 //! `/metrics`. It opens every socket and hands workers a finished plan, so that a bad file changes nothing.
 
 pub mod ledger;
+pub mod resolve;
 pub mod settings;
