@@ -10,5 +10,10 @@
 //! Workers are plain threads; beside them a control thread loads files, resolves names, watches health and serves
 //! `/metrics`. It opens every socket and hands workers a finished plan, so that a bad file changes nothing.
 
+#[cfg(test)]
+mod fixture;
 pub mod ledger;
+pub mod losses;
+pub mod metrics;
+pub mod screen;
 pub mod settings;
