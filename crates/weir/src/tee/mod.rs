@@ -17,6 +17,7 @@ pub mod health;
 pub mod ledger;
 pub mod limit;
 pub mod plan;
+pub mod resolve;
 pub mod rules;
 pub mod settings;
 mod statement;
