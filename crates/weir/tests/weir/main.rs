@@ -2,5 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod docs;
 mod lab;
 mod send_recv;
