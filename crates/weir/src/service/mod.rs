@@ -4,7 +4,8 @@
 //! ```text
 //! with one thread: kernel::activation::inherited -> config -> sockets, admin::Admin::bind
 //!   -> kernel::capabilities::keep_only (capabilities and users belong to threads)
-//! then: log::start -> signals -> workers, each with a pulse::Pulse -> Admin::serve -> Watchdog::start -> notify::ready
+//! then: signals, which all later threads must not hear -> log::start -> workers, each with a pulse::Pulse
+//!   -> Admin::serve -> Watchdog::start -> notify::ready
 //! ```
 
 pub mod activation;
