@@ -18,9 +18,10 @@
 #define UDP_GRO 104
 #endif
 
-enum { MOST = 64, LONGEST = 65507, BUFFER = 4 << 20 };
+enum { MOST = 64, LONGEST = 65507, BUFFER = 8 << 20 };
 
 static int destinations[MOST], count;
+static struct sockaddr_in addresses[MOST];
 
 static void set_buffer(int fd, int forced, int capped)
 {
@@ -39,17 +40,18 @@ static int open_all(int argc, char **argv)
 	address.sin_port = htons(atoi(argv[1]));
 	set_buffer(in, SO_RCVBUFFORCE, SO_RCVBUF);
 	for (int i = 2; i < argc; i++) {
-		struct sockaddr_in to = { .sin_family = AF_INET };
+		struct sockaddr_in *to = &addresses[count];
 		char *colon = strchr(argv[i], ':');
 		if (!colon)
 			errx(2, "%s: no port", argv[i]);
 		*colon = 0;
-		to.sin_port = htons(atoi(colon + 1));
-		if (inet_pton(AF_INET, argv[i], &to.sin_addr) != 1)
+		to->sin_family = AF_INET;
+		to->sin_port = htons(atoi(colon + 1));
+		if (inet_pton(AF_INET, argv[i], &to->sin_addr) != 1)
 			errx(2, "%s: not an address", argv[i]);
 		destinations[count] = socket(AF_INET, SOCK_DGRAM, 0);
 		set_buffer(destinations[count], SO_SNDBUFFORCE, SO_SNDBUF);
-		if (connect(destinations[count++], (struct sockaddr *)&to, sizeof to))
+		if (connect(destinations[count++], (struct sockaddr *)to, sizeof *to))
 			err(1, "connect");
 	}
 	if (bind(in, (struct sockaddr *)&address, sizeof address))

@@ -2,14 +2,17 @@
 
 use std::fs::read_to_string;
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::process::{Command, Stdio};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use weir_kernel::links::{LinkStatistics, MacAddress, Netlink, VethEnd};
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::offloads::{Offload, Offloads};
+
+use crate::stream::{LEAST, Progress, Stream, patience};
 
 /// How the way is laid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +25,9 @@ pub(crate) struct Shape {
     /// Whether sinks drop at ingress what comes.
     pub(crate) drop: bool,
 }
+
+/// Single datagrams in, whatever is sent out, all of which reaches the sinks.
+pub(crate) const SINGLES: Shape = Shape { runs_arrive: false, offload: true, drop: false };
 
 /// The hosts and their cables.
 pub(crate) struct Network {
@@ -51,24 +57,18 @@ impl Network {
         let Network { source, tee, sinks } = &network;
         let sink_addresses: Vec<Ipv4Addr> = (0..MOST_SINKS).map(|index| *sink(index).ip()).collect();
         let source_side = Ipv4Addr::new(10, 77, 1, 2);
-        cable(&End { ns: source, name: "eth0", mac: 1, addresses: &[source_side] }, &End {
-            ns: tee,
-            name: "in0",
-            mac: 2,
-            addresses: &[*LISTENER.ip()],
-        })?;
-        cable(&End { ns: tee, name: OUT, mac: 3, addresses: &[Ipv4Addr::new(10, 77, 2, 1)] }, &End {
-            ns: sinks,
-            name: "eth0",
-            mac: 4,
-            addresses: &sink_addresses,
-        })?;
-        cable(&End { ns: source, name: "direct", mac: 5, addresses: &[Ipv4Addr::new(10, 77, 3, 2)] }, &End {
-            ns: sinks,
-            name: "direct",
-            mac: 6,
-            addresses: &[*DIRECT.ip()],
-        })?;
+        cable(
+            &End { ns: source, name: "eth0", mac: 1, addresses: &[source_side] },
+            &End { ns: tee, name: "in0", mac: 2, addresses: &[*LISTENER.ip()] },
+        )?;
+        cable(
+            &End { ns: tee, name: OUT, mac: 3, addresses: &[Ipv4Addr::new(10, 77, 2, 1)] },
+            &End { ns: sinks, name: "eth0", mac: 4, addresses: &sink_addresses },
+        )?;
+        cable(
+            &End { ns: source, name: "direct", mac: 5, addresses: &[Ipv4Addr::new(10, 77, 3, 2)] },
+            &End { ns: sinks, name: "direct", mac: 6, addresses: &[*DIRECT.ip()] },
+        )?;
         if !shape.runs_arrive {
             Offloads::open(source)?.set("eth0", Offload::UdpSegmentation, false)?;
         }
@@ -91,31 +91,55 @@ impl Network {
         Ok((tx_bytes - tx_packets * HEADERS) / size as u64)
     }
 
+    /// As [`Network::left`], once nothing more has left for a while.
+    pub(crate) fn settled(&self, netlink: &mut Netlink, size: usize) -> Result<u64> {
+        let (mut left, mut since) = (self.left(netlink, size)?, Instant::now());
+        while since.elapsed() < QUIET {
+            sleep(Duration::from_millis(5));
+            let now = self.left(netlink, size)?;
+            if now != left {
+                (left, since) = (now, Instant::now());
+            }
+        }
+        Ok(left)
+    }
+
     /// Waits until a UDP socket of the tee's host is bound to the listener's port.
     pub(crate) fn await_listener(&self) -> Result<()> {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        let port = format!(":{PORT:04X}");
-        let bound = || -> Result<bool> {
-            let mut tables = read_to_string("/proc/thread-self/net/udp")?;
-            tables += &read_to_string("/proc/thread-self/net/udp6").unwrap_or_default();
-            Ok(tables.lines().any(|line| line.split_whitespace().nth(1).is_some_and(|local| local.ends_with(&port))))
-        };
-        while !self.tee.run(bound)?? {
-            if Instant::now() > deadline {
-                bail!("nothing listens on {LISTENER} after 20 s");
-            }
-            std::thread::sleep(Duration::from_millis(2));
+        let deadline = patience();
+        while !self.tee_ports()?.contains(&PORT) {
+            ensure!(Instant::now() < deadline, "nothing listens on {LISTENER} after 10 s");
+            sleep(Duration::from_millis(2));
         }
         Ok(())
     }
 
-    /// Datagrams that the listener's sockets had no room for.
-    pub(crate) fn listener_drops(&self) -> Result<u64> {
-        let port = format!(":{PORT:04X}");
-        let table = self.tee.run(|| read_to_string("/proc/thread-self/net/udp"))??;
-        let of_listener = |line: &&str| line.split_whitespace().nth(1).is_some_and(|local| local.ends_with(&port));
-        let drops = |line: &str| line.split_whitespace().next_back().and_then(|drops| drops.parse::<u64>().ok());
-        Ok(table.lines().filter(of_listener).filter_map(drops).sum())
+    /// Sends to the tee until copies leave for as many destinations, and none is left under way.
+    pub(crate) fn await_flow(&self, destinations: usize) -> Result<()> {
+        let mut netlink = Netlink::open(&self.tee)?;
+        let (before, deadline) = (self.left(&mut netlink, LEAST)?, patience());
+        let stream = Stream { size: LEAST, run: 1, interval: Duration::ZERO };
+        // An ICMP error that came back would cost a replicator its next send.
+        let open = || (0..MOST_SINKS).map(|index| UdpSocket::bind(sink(index))).collect::<Result<Vec<_>, _>>();
+        let _sinks = self.sinks.run(open)??;
+        while self.left(&mut netlink, LEAST)? < before + destinations as u64 {
+            ensure!(Instant::now() < deadline, "no copies leave the tee after 10 s");
+            stream.send(&self.source, LISTENER, &Progress::default(), 1)?;
+            sleep(Duration::from_millis(5));
+        }
+        self.settled(&mut netlink, LEAST)?;
+        Ok(())
+    }
+
+    /// UDP ports that are bound on the tee's host.
+    pub(crate) fn tee_ports(&self) -> Result<Vec<u16>> {
+        let mut tables = self.tee.run(|| read_to_string("/proc/thread-self/net/udp"))??;
+        tables += &self.tee.run(|| read_to_string("/proc/thread-self/net/udp6"))?.unwrap_or_default();
+        let port = |line: &str| {
+            let (_, port) = line.split_whitespace().nth(1)?.rsplit_once(':')?;
+            u16::from_str_radix(port, 16).ok()
+        };
+        Ok(tables.lines().filter_map(port).collect())
     }
 
     fn drop_at_ingress(&self) -> Result<()> {
@@ -174,3 +198,6 @@ pub(crate) const MOST_SINKS: usize = 8;
 
 /// Ethernet, IPv4 and UDP headers.
 const HEADERS: u64 = 14 + 20 + 8;
+
+/// For so long nothing leaves when all has left.
+const QUIET: Duration = Duration::from_millis(60);

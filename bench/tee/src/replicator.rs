@@ -20,6 +20,8 @@ use crate::network::{LISTENER, Network};
 pub(crate) enum Kind {
     /// recv, then send to each.
     Plain,
+    /// recv, then sendto to each on one socket with its default buffer, as samplicator does.
+    OneSocket,
     /// recvmmsg, sendmmsg.
     Batch,
     /// recvmmsg, then equal-size runs joined (UDP_SEGMENT).
@@ -28,8 +30,10 @@ pub(crate) enum Kind {
     GroGso,
     /// `weir tee`.
     Weir,
-    /// pmacct's tee plugin.
+    /// pmacct's tee plugin, set up for heavy load.
     Pmacct,
+    /// pmacct's tee plugin with its default sizes.
+    PmacctDefaults,
     /// socat, to one destination.
     Socat,
 }
@@ -38,11 +42,13 @@ impl Kind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Plain => "C plain",
+            Kind::OneSocket => "C plain, one socket",
             Kind::Batch => "C batch",
             Kind::Gso => "C GSO",
             Kind::GroGso => "C GRO, GSO",
             Kind::Weir => "weir tee",
             Kind::Pmacct => "pmacct tee",
+            Kind::PmacctDefaults => "pmacct tee, defaults",
             Kind::Socat => "socat",
         }
     }
@@ -73,11 +79,12 @@ impl Programs {
     fn path(&self, kind: Kind) -> PathBuf {
         match kind {
             Kind::Plain => self.directory.path().join("plain"),
+            Kind::OneSocket => self.directory.path().join("one_socket"),
             Kind::Batch => self.directory.path().join("batch"),
             Kind::Gso => self.directory.path().join("gso"),
             Kind::GroGso => self.directory.path().join("gro_gso"),
             Kind::Weir => self.weir.clone(),
-            Kind::Pmacct => "nfacctd".into(),
+            Kind::Pmacct | Kind::PmacctDefaults => "nfacctd".into(),
             Kind::Socat => "socat".into(),
         }
     }
@@ -86,7 +93,7 @@ impl Programs {
     pub(crate) fn has(&self, kind: Kind) -> bool {
         let asked: &[&str] = match kind {
             Kind::Weir => &["tee", "--help"],
-            Kind::Pmacct | Kind::Socat => &["-V"],
+            Kind::Pmacct | Kind::PmacctDefaults | Kind::Socat => &["-V"],
             _ => return true,
         };
         Command::new(self.path(kind)).args(asked).output().is_ok_and(|output| output.status.success())
@@ -150,7 +157,7 @@ impl Programs {
 
     fn arguments(&self, kind: Kind, to: &[SocketAddrV4]) -> Result<Vec<String>> {
         Ok(match kind {
-            Kind::Plain | Kind::Batch | Kind::Gso | Kind::GroGso => {
+            Kind::Plain | Kind::OneSocket | Kind::Batch | Kind::Gso | Kind::GroGso => {
                 std::iter::once(LISTENER.port().to_string()).chain(to.iter().map(SocketAddrV4::to_string)).collect()
             }
             Kind::Weir => {
@@ -160,7 +167,7 @@ impl Programs {
                 }
                 arguments
             }
-            Kind::Pmacct => {
+            Kind::Pmacct | Kind::PmacctDefaults => {
                 let receivers = self.directory.path().join("receivers");
                 let list = to.iter().map(SocketAddrV4::to_string).collect::<Vec<_>>().join(",");
                 fs::write(&receivers, format!("id=1 ip={list}\n"))?;
@@ -169,7 +176,9 @@ impl Programs {
                 writeln!(settings, "nfacctd_ip: {}", LISTENER.ip())?;
                 writeln!(settings, "nfacctd_port: {}", LISTENER.port())?;
                 writeln!(settings, "plugins: tee[a]\ntee_receivers[a]: {}", receivers.display())?;
-                settings += PMACCT_SIZES;
+                if kind == Kind::Pmacct {
+                    settings += PMACCT_SIZES;
+                }
                 let file = self.directory.path().join("nfacctd.conf");
                 fs::write(&file, settings)?;
                 vec!["-f".into(), file.display().to_string()]
@@ -234,20 +243,20 @@ fn build_weir() -> Result<PathBuf> {
     Ok(path)
 }
 
-const LOOPS: [(&str, &str); 4] = [
+const LOOPS: [(&str, &str); 5] = [
     ("plain", include_str!("../peers/plain.c")),
+    ("one_socket", include_str!("../peers/one_socket.c")),
     ("batch", include_str!("../peers/batch.c")),
     ("gso", include_str!("../peers/gso.c")),
     ("gro_gso", include_str!("../peers/gro_gso.c")),
 ];
 
-/// Socket buffers of all peers, bytes; the loops force it, the others get at most net.core.[rw]mem_max.
-const BUFFER: usize = 4 << 20;
+/// Socket buffers of all peers, bytes, weir's default; the loops force it, the others get at most net.core.[rw]mem_max.
+const BUFFER: usize = 8 << 20;
 
 /// As CONFIG-KEYS and FAQS advise for heavy load: large sockets, a queue between the processes that is filled in
 /// chunks of a thousandth of it.
-pub(crate) const PMACCT_SIZES: &str = "nfacctd_pipe_size: 4194304
-tee_pipe_size: 4194304
+const PMACCT_SIZES: &str = "nfacctd_pipe_size: 8388608
+tee_pipe_size: 8388608
 plugin_pipe_size: 104857600
-plugin_buffer_size: 104857
 ";

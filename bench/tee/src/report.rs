@@ -64,9 +64,7 @@ impl Report {
 
     /// All of it for machines.
     pub(crate) fn json(&self) -> Value {
-        let goal = |Goal { what, goal, measured, met }: &Goal| {
-            json!({"what": what, "goal": goal, "measured": measured, "met": met})
-        };
+        let goal = |Goal { what, goal, measured, met }: &Goal| json!({"what": what, "goal": goal, "measured": measured, "met": met});
         let goals: Vec<Value> = self.goals.iter().map(goal).collect();
         json!({"goals": goals, "figures": self.figures, "disturbed": self.disturbed})
     }

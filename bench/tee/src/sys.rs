@@ -105,7 +105,7 @@ impl Inbox {
 }
 
 /// A control message's header, padded (CMSG_LEN(0)).
-const HEADER: usize = mem::size_of::<libc::cmsghdr>();
+const HEADER: usize = size_of::<libc::cmsghdr>();
 
 /// A header and a stamp (CMSG_SPACE of a timespec; both are multiples of 8 bytes).
-const CONTROL: usize = HEADER + mem::size_of::<libc::timespec>();
+const CONTROL: usize = HEADER + size_of::<libc::timespec>();

@@ -70,8 +70,7 @@ fn cases() -> Vec<Case> {
     const GRO: &[Kind] = &[Kind::Plain, Kind::GroGso, Kind::Weir];
     const ONE: &[Kind] = &[Kind::Plain, Kind::Gso, Kind::Weir, Kind::Socat];
     let shape = |drop, offload| Shape { runs_arrive: false, drop, offload };
-    let mut cases =
-        vec![Case { input: Input::Saturated, shape: shape(true, true), destinations: 1, contestants: ONE }];
+    let mut cases = vec![Case { input: Input::Saturated, shape: shape(true, true), destinations: 1, contestants: ONE }];
     for drop in [true, false] {
         for offload in [true, false] {
             for destinations in [2, 8] {

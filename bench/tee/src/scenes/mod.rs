@@ -1,6 +1,11 @@
 //! The scenes.
 
 mod cpu;
+mod dead;
+mod delay;
+mod load;
+mod rate;
+mod reload;
 
 use std::time::Duration;
 
@@ -31,8 +36,8 @@ pub(crate) struct Scale {
 impl Scale {
     pub(crate) const FULL: Scale = Scale {
         rounds: 3,
-        cost: Duration::from_millis(500),
-        delay: Duration::from_secs(3),
+        cost: Duration::from_millis(250),
+        delay: Duration::from_secs(2),
         dead: Duration::from_secs(60),
         step: Duration::from_secs(2),
         load: Duration::from_secs(10),
@@ -53,4 +58,11 @@ impl Scale {
 type Scene = fn(&Programs, Scale, &mut Report) -> Result<()>;
 
 /// All, by name, in the order in which they run.
-pub(crate) const SCENES: [(&str, Scene); 1] = [("cpu", cpu::run)];
+pub(crate) const SCENES: [(&str, Scene); 6] = [
+    ("cpu", cpu::run),
+    ("delay", delay::run),
+    ("dead", dead::run),
+    ("rate", rate::run),
+    ("load", load::run),
+    ("reload", reload::run),
+];
