@@ -53,6 +53,8 @@ pub struct ListenerCount {
     pub asked_buffer: Option<usize>,
     /// Receive buffer in force, as the kernel accounts it, bytes.
     pub receive_buffer: usize,
+    /// What waits in the receive buffer now, as the kernel accounts it, bytes; null: the kernel does not tell.
+    pub receive_queue: Option<usize>,
     /// `received` less the sum of its parts.
     pub unexplained: i64,
 }
@@ -85,6 +87,10 @@ pub struct DestinationCount {
     pub sent: Count,
     /// Waiting here.
     pub queued: u64,
+    /// Payload bytes that wait here.
+    pub queued_bytes: u64,
+    /// Payload bytes that may wait here, over all workers; null: nothing may (it is not in use any more).
+    pub queue_limit: Option<u64>,
     /// Not sent, by reason.
     pub drops: Drops,
     /// System calls that sent; `sent` over it is the batching.

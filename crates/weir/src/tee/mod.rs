@@ -11,12 +11,17 @@
 //! `/metrics`. It opens every socket and hands workers a finished plan, so that a bad file changes nothing.
 
 pub mod balance;
+pub mod config;
 pub mod counters;
 pub mod health;
 pub mod ledger;
 pub mod limit;
+pub mod losses;
+pub mod metrics;
 pub mod plan;
+pub mod resolve;
 pub mod rules;
+pub mod screen;
 pub mod settings;
 pub mod sockets;
 pub mod worker;
