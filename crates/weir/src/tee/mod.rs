@@ -13,6 +13,8 @@
 pub mod balance;
 pub mod config;
 pub mod counters;
+#[cfg(test)]
+mod fixture;
 pub mod health;
 pub mod ledger;
 pub mod limit;
@@ -24,4 +26,5 @@ pub mod rules;
 pub mod screen;
 pub mod settings;
 pub mod sockets;
+mod statement;
 pub mod worker;
