@@ -80,9 +80,9 @@ impl Tee {
     #[track_caller]
     fn listens(&self, name: &str) -> SocketAddr {
         let start = format!("listener {name}: ");
-        let line = self.said.iter().rev().find_map(|line| line.split_once(&start));
-        let (_, rest) = line.unwrap_or_else(|| panic!("no {start:?} in {:#?}", self.said));
-        rest.split([',', ' ']).next().unwrap().parse().unwrap()
+        let addresses =
+            self.said.iter().rev().filter_map(|line| line.split_once(&start)?.1.split(", ").next()?.parse().ok());
+        addresses.into_iter().next().unwrap_or_else(|| panic!("no {start:?} in {:#?}", self.said))
     }
 
     fn signal(&self, signal: Signal) {
