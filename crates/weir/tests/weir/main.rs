@@ -4,3 +4,4 @@
 
 mod lab;
 mod send_recv;
+mod tee;
