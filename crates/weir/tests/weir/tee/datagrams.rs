@@ -106,23 +106,49 @@ pub(super) fn source(host: &Host, address: SocketAddr) -> UdpSocket {
     socket
 }
 
-/// Sends each payload to `to`, never further ahead of `sinks` than their and the tee's default buffers hold, and waits
-/// until all have come to each.
-#[track_caller]
-pub(super) fn send_all(socket: &UdpSocket, to: SocketAddr, payloads: &[Vec<u8>], sinks: &[&Sink]) {
-    let before: Vec<usize> = sinks.iter().map(|sink| sink.count()).collect();
-    let await_all =
-        |count: usize| sinks.iter().zip(&before).for_each(|(sink, before)| sink.await_count(before + count));
-    let mut ahead = 0;
-    for (number, payload) in payloads.iter().enumerate() {
-        if ahead + charge(payload) > WINDOW {
-            await_all(number);
-            ahead = 0;
+/// Keeps sources from sending further ahead of `sinks` than their and the tee's default buffers hold.
+pub(super) struct Window<'a> {
+    sinks: Vec<(&'a Sink, usize)>,
+    sent: usize,
+    ahead: usize,
+}
+
+impl<'a> Window<'a> {
+    /// Every sink is to receive everything that is sent from now on.
+    pub(super) fn new(sinks: &[&'a Sink]) -> Window<'a> {
+        Window { sinks: sinks.iter().map(|&sink| (sink, sink.count())).collect(), sent: 0, ahead: 0 }
+    }
+
+    /// Sends a datagram when there is room for it.
+    #[track_caller]
+    pub(super) fn send(&mut self, socket: &UdpSocket, to: SocketAddr, payload: &[u8]) {
+        let charge = 1000 + 2 * payload.len();
+        if self.ahead + charge > WINDOW {
+            self.finish();
         }
-        ahead += charge(payload);
+        self.ahead += charge;
+        self.sent += 1;
         assert_eq!(socket.send_to(payload, to).unwrap(), payload.len());
     }
-    await_all(payloads.len());
+
+    /// Waits until every sink has received all.
+    #[track_caller]
+    pub(super) fn finish(&mut self) {
+        for (sink, before) in &self.sinks {
+            sink.await_count(before + self.sent);
+        }
+        self.ahead = 0;
+    }
+}
+
+/// Sends each payload to `to`, no further ahead than a [`Window`] lets it, and waits until all have come to each sink.
+#[track_caller]
+pub(super) fn send_all(socket: &UdpSocket, to: SocketAddr, payloads: &[Vec<u8>], sinks: &[&Sink]) {
+    let mut window = Window::new(sinks);
+    for payload in payloads {
+        window.send(socket, to, payload);
+    }
+    window.finish();
 }
 
 /// Sends payload after payload at a steady rate, by the clock: late ones at once.
@@ -138,9 +164,33 @@ pub(super) fn send_paced(socket: &UdpSocket, to: SocketAddr, payloads: &[Vec<u8>
     }
 }
 
-/// About what a receive buffer is charged for a datagram, bytes.
-fn charge(payload: &[u8]) -> usize {
-    1000 + 2 * payload.len()
+/// Numbers and payloads drawn from a seed, which is printed (SplitMix64: Steele, Lea and Flood, 2014).
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new() -> Random {
+        let seed = std::process::id().into();
+        eprintln!("seed {seed}");
+        Random(seed)
+    }
+
+    pub(super) fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next() % bound as u64).unwrap()
+    }
+
+    pub(super) fn payload(&mut self, length: usize) -> Vec<u8> {
+        let mut bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(|_| self.next().to_le_bytes()).collect();
+        bytes.truncate(length);
+        bytes
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
 }
 
 /// Half of the kernel's usual receive buffer (net.core.rmem_default), bytes.

@@ -1,28 +1,36 @@
 //! `weir tee` between real programs and sockets, on networks of the tests' own.
 
 mod datagrams;
+mod drops;
 mod iperf;
+mod isolation;
+mod kept;
+mod multicast;
 mod netflow;
 mod network;
+mod payloads;
 mod peers;
+mod privileges;
+mod sources;
 mod statsd;
 mod syslog;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::process::{ChildStderr, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
-use weir_kernel::namespaces::process::Running;
+use weir_kernel::namespaces::process::{Program, Running};
 
-use datagrams::{Sink, send_all, send_paced, source};
-use network::{Host, await_that, network};
+use network::{Host, await_that};
 use peers::peer;
 
 /// A tee that runs on a host. Killed when dropped.
@@ -38,15 +46,12 @@ struct Tee {
 struct Account(Value);
 
 impl Tee {
-    /// `weir tee --listen LISTEN --to TO ...`.
+    /// `weir tee --listen LISTEN ... --to TO ...`.
     #[track_caller]
     fn start(host: &Host, listen: &[impl ToString], to: &[impl ToString]) -> Tee {
-        let flags = |flag: &str, values: Vec<String>| {
-            values.into_iter().flat_map(|value| [flag.to_owned(), value]).collect::<Vec<_>>()
-        };
-        let listen = flags("--listen", listen.iter().map(ToString::to_string).collect());
-        let to = flags("--to", to.iter().map(ToString::to_string).collect());
-        Tee::with_flags(host, &[listen, to].concat(), TempDir::new().unwrap())
+        let listen = listen.iter().flat_map(|address| ["--listen".to_owned(), address.to_string()]);
+        let to = to.iter().flat_map(|address| ["--to".to_owned(), address.to_string()]);
+        Tee::spawn(host.program(WEIR).args(["tee", "--json"]).args(listen).args(to), TempDir::new().unwrap())
     }
 
     /// `weir tee -c FILE` with this text in the file.
@@ -55,16 +60,23 @@ impl Tee {
         let dir = TempDir::new().unwrap();
         let file = dir.path().join("tee.toml");
         fs::write(&file, text).unwrap();
-        Tee::with_flags(host, &["-c".to_owned(), file.to_str().unwrap().to_owned()], dir)
+        Tee::spawn(host.program(WEIR).args(["tee", "--json", "-c"]).args([&file]), dir)
+    }
+
+    /// `weir tee FLAGS` without any privilege, now or later.
+    #[track_caller]
+    fn unprivileged(host: &Host, setpriv: &Path, flags: &[&str]) -> Tee {
+        let program = host.program(setpriv).args(["--bounding-set=-all", "--no-new-privs", WEIR, "tee", "--json"]);
+        Tee::spawn(program.args(flags), TempDir::new().unwrap())
     }
 
     /// Waits until it is ready, as it tells a service manager.
     #[track_caller]
-    fn with_flags(host: &Host, flags: &[String], dir: TempDir) -> Tee {
+    fn spawn(program: Program<'_>, dir: TempDir) -> Tee {
         let notify = dir.path().join("notify");
         let manager = UnixDatagram::bind(&notify).unwrap();
-        let program = host.program(WEIR).args(["tee", "--json"]).args(flags).env("NOTIFY_SOCKET", &notify);
-        let mut running = program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let program = program.env("NOTIFY_SOCKET", &notify).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut running = program.spawn().unwrap();
         let stderr = read_in_background(running.take_stderr().unwrap());
         Tee { running, stderr, _dir: dir }.ready(&manager)
     }
@@ -83,6 +95,18 @@ impl Tee {
                 panic!("weir tee ended with {status}: {}", self.stderr.join().unwrap());
             }
         }
+    }
+
+    /// Stops its threads in the middle of whatever they do, or lets them go on.
+    #[track_caller]
+    fn suspend(&self, stop: bool) {
+        // Init passes on no such signal; the tee is its only child.
+        let init = self.running.init_id();
+        let children = fs::read_to_string(format!("/proc/{init}/task/{init}/children")).unwrap();
+        let tee = Pid::from_raw(children.trim().parse().unwrap());
+        kill(tee, if stop { Signal::SIGSTOP } else { Signal::SIGCONT }).unwrap();
+        let state = || fs::read_to_string(format!("/proc/{tee}/stat")).unwrap();
+        await_that("the tee to stop", || !stop || state().rsplit(')').next().unwrap().starts_with(" T"));
     }
 
     /// Stops it in order and returns its account, which must close.
@@ -153,10 +177,10 @@ impl Account {
     }
 }
 
-fn read_in_background(stderr: ChildStderr) -> JoinHandle<String> {
+fn read_in_background(mut stderr: ChildStderr) -> JoinHandle<String> {
     thread::spawn(move || {
         let mut text = String::new();
-        let _ = BufReader::new(stderr).read_to_string(&mut text);
+        let _ = stderr.read_to_string(&mut text);
         text
     })
 }

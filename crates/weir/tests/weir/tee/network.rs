@@ -4,7 +4,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::process::Stdio;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ pub(super) struct Host {
     pub(super) v4: Ipv4Addr,
     /// `fd00::N/64`.
     pub(super) v6: Ipv6Addr,
-    switch: Rc<Switch>,
+    switch: Arc<Switch>,
     port: Index,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn network<const N: usize>(names: [&'static str; N]) -> Option<[Host;
     let bridge = netlink.add_bridge("br0", &settings).unwrap();
     netlink.set_no_link_local(bridge).unwrap();
     netlink.set_up(bridge).unwrap();
-    let switch = Rc::new(Switch { ns });
+    let switch = Arc::new(Switch { ns });
     let mut number = 0;
     let hosts = names.map(|name| {
         number += 1;
@@ -61,7 +61,7 @@ pub(super) fn network<const N: usize>(names: [&'static str; N]) -> Option<[Host;
 }
 
 impl Host {
-    fn connect(switch: &Rc<Switch>, inside: &mut Netlink, bridge: Index, name: &'static str, number: u8) -> Host {
+    fn connect(switch: &Arc<Switch>, inside: &mut Netlink, bridge: Index, name: &'static str, number: u8) -> Host {
         let ns = NetNs::create().unwrap();
         let mac = |end| MacAddress::local(u32::from(number) * 2 + end);
         let end = |ns, name, mac| VethEnd { ns, name, mac, mtu: 1500, queue_length: 1000 };
@@ -81,7 +81,18 @@ impl Host {
         for (address, length) in [(IpAddr::from(v4), 24), (v6.into(), 64)] {
             netlink.add_address(eth0, IpNet::new(address, length).unwrap()).unwrap();
         }
-        Host { ns, name, v4, v6, switch: Rc::clone(switch), port }
+        Host { ns, name, v4, v6, switch: Arc::clone(switch), port }
+    }
+
+    /// Makes the switch ask who listens to which IPv4 group, and send a group to nobody else. Returns when it does so:
+    /// first it waits as long as answers may take.
+    pub(super) fn switch_asks(&self, shell: &Path) {
+        let script =
+            "cd /sys/class/net/br0/bridge; echo 10 > multicast_query_response_interval; echo 1 > multicast_querier";
+        let program = Program::below(Path::new(env!("CARGO_BIN_EXE_weir")), &self.switch.ns, "switch", shell);
+        let (status, _, stderr) =
+            program.args(["-e", "-c", script]).stderr(Stdio::piped()).spawn().unwrap().output().unwrap();
+        assert_eq!(status, 0, "{}", String::from_utf8_lossy(&stderr));
     }
 
     /// Runs `f` on a thread inside this host.
