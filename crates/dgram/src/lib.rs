@@ -1,1 +1,41 @@
 //! The datagram engine: UDP sockets that receive and send in batches, with what the kernel offers to make them cheap.
+//!
+//! ```text
+//! Options -> Socket -> Inbox::receive   recvmmsg: datagrams, or runs of them joined by the kernel (UDP_GRO)
+//!                   -> Socket::send     sendmmsg: datagrams, or runs that the kernel cuts (UDP_SEGMENT)
+//!                   -> next_error, memory, granted: what became of the rest
+//! RawSender                             finished IP packets, for source addresses that are not ours
+//! ```
+//!
+//! Everything is non-blocking; waiting is the caller's. Nothing is allocated or locked per datagram. Where the kernel
+//! or the path refuses an offload, datagrams go out one by one and [`Socket::granted`] says why.
+
+pub mod control;
+pub mod features;
+
+mod address;
+mod buffers;
+mod error;
+mod errors;
+mod inbox;
+mod memory;
+mod multicast;
+mod offload;
+mod options;
+mod outgoing;
+mod raw;
+mod socket;
+mod sys;
+
+pub use address::Address;
+pub use buffers::Buffer;
+pub use error::Error;
+pub use errors::{Origin, Reported};
+pub use inbox::{Inbox, Received};
+pub use memory::Memory;
+pub use multicast::Membership;
+pub use offload::Offload;
+pub use options::Options;
+pub use outgoing::{MAX_PIECES, MAX_RUN_BYTES, MAX_SEGMENTS, Outgoing, Taken};
+pub use raw::RawSender;
+pub use socket::{Granted, Socket};

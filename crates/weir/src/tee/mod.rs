@@ -10,5 +10,19 @@
 //! Workers are plain threads; beside them a control thread loads files, resolves names, watches health and serves
 //! `/metrics`. It opens every socket and hands workers a finished plan, so that a bad file changes nothing.
 
+pub mod balance;
+pub mod config;
+pub mod counters;
+#[cfg(test)]
+mod fixture;
+pub mod health;
 pub mod ledger;
+pub mod limit;
+pub mod losses;
+pub mod metrics;
+pub mod plan;
+pub mod resolve;
+pub mod rules;
+pub mod screen;
 pub mod settings;
+mod statement;

@@ -2,5 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod deploy;
+mod docs;
 mod lab;
 mod send_recv;
+mod service;

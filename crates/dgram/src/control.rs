@@ -1,0 +1,163 @@
+//! Control messages, which travel beside a payload: encoded and decoded, cmsg(3) and `struct cmsghdr` of
+//! include/linux/socket.h.
+//!
+//! Each is a header (length with header, level, type), its data, and padding up to a multiple of the word size.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU16;
+
+use crate::address::Address;
+use crate::errors::{Origin, Reported};
+use crate::sys::{SCM_TIMESTAMPNS, SO_RXQ_OVFL, SOL_UDP, UDP_GRO, UDP_SEGMENT};
+
+/// One control message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// The protocol that speaks: SOL_SOCKET, IPPROTO_IP ...
+    pub level: i32,
+    /// What it says; the meaning depends on the level.
+    pub kind: i32,
+    /// Without padding.
+    pub data: &'a [u8],
+}
+
+/// The messages in a control buffer, up to the first that is malformed.
+#[derive(Clone, Debug)]
+pub struct Messages<'a>(&'a [u8]);
+
+impl<'a> Messages<'a> {
+    /// Reads `bytes`, of the length that the kernel has told.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = Message<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Message<'a>> {
+        let length = usize::from_ne_bytes(*self.0.first_chunk()?);
+        let level = i32::from_ne_bytes(*self.0.get(WORD..)?.first_chunk()?);
+        let kind = i32::from_ne_bytes(*self.0.get(WORD + 4..)?.first_chunk()?);
+        let data = self.0.get(HEADER..length)?;
+        self.0 = self.0.get(length.next_multiple_of(WORD)..).unwrap_or_default();
+        Some(Message { level, kind, data })
+    }
+}
+
+/// What the kernel tells beside a received payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// Bytes of each datagram of a run, but for the last (UDP_GRO); `None`: a single datagram.
+    pub segment: Option<NonZeroU16>,
+    /// Arrival, ns since 1970 (SO_TIMESTAMPNS).
+    pub arrival: Option<u64>,
+    /// Destination address of the packet (IP_PKTINFO, IPV6_RECVPKTINFO), IPv4 ones as such.
+    pub local: Option<IpAddr>,
+    /// Index of the interface it came in on (likewise).
+    pub interface: Option<u32>,
+    /// Datagrams the socket had dropped when this one was queued, since it was made, modulo 2^32 (SO_RXQ_OVFL).
+    /// `None`: the kernel says nothing before the first drop.
+    pub socket_drops: Option<u32>,
+}
+
+impl Beside {
+    /// Reads a control buffer. What is malformed or unknown is passed over.
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Self {
+        let mut beside = Self::default();
+        for message in Messages::new(bytes) {
+            beside.take(&message);
+        }
+        beside
+    }
+
+    fn take(&mut self, message: &Message<'_>) {
+        match (message.level, message.kind) {
+            (SOL_UDP, UDP_GRO) => {
+                let size = int(message.data, 0).and_then(|size| u16::try_from(size).ok());
+                self.segment = size.and_then(NonZeroU16::new);
+            }
+            (libc::SOL_SOCKET, SCM_TIMESTAMPNS) => self.arrival = stamp(message.data),
+            (libc::SOL_SOCKET, SO_RXQ_OVFL) => self.socket_drops = int(message.data, 0).map(|drops| drops as u32),
+            // struct in_pktinfo: interface, the local address that answers, the packet's destination.
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                if let (Some(interface), Some(local)) = (int(message.data, 0), array(message.data, 8)) {
+                    self.interface = Some(interface as u32);
+                    self.local = Some(Ipv4Addr::from(local).into());
+                }
+            }
+            // struct in6_pktinfo: destination, interface.
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                if let (Some(local), Some(interface)) = (array::<16>(message.data, 0), int(message.data, 16)) {
+                    self.interface = Some(interface as u32);
+                    self.local = Some(IpAddr::V6(Ipv6Addr::from(local)).to_canonical());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Reads an entry of the error queue: `struct sock_extended_err` of include/uapi/linux/errqueue.h, behind which stands
+/// the offender's address. `None`: there is none.
+pub fn parse_error(bytes: &[u8]) -> Option<Reported> {
+    let is_error = |message: &Message<'_>| {
+        let kind = (message.level, message.kind);
+        kind == (libc::IPPROTO_IP, libc::IP_RECVERR) || kind == (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)
+    };
+    let data = Messages::new(bytes).find(is_error)?.data;
+    let &[origin, kind, code, _] = data.get(4..8)?.first_chunk()?;
+    let origin = match origin {
+        libc::SO_EE_ORIGIN_LOCAL => Origin::Local,
+        libc::SO_EE_ORIGIN_ICMP => Origin::Icmp,
+        libc::SO_EE_ORIGIN_ICMP6 => Origin::Icmp6,
+        other => Origin::Other(other),
+    };
+    let offender = data.get(16..).and_then(Address::decode).map(|address| address.ip().to_canonical());
+    Some(Reported { errno: int(data, 0)?, origin, kind, code, info: int(data, 8)? as u32, offender, destination: None })
+}
+
+/// Room for a segment size.
+pub const SEGMENT_SPACE: usize = (HEADER + 2).next_multiple_of(WORD);
+
+/// The message that asks the kernel to cut a payload into datagrams of `size` bytes (UDP_SEGMENT, udp(7)).
+#[inline]
+pub fn segment_size(size: u16) -> [u8; SEGMENT_SPACE] {
+    let mut bytes = [0; SEGMENT_SPACE];
+    bytes[..WORD].copy_from_slice(&(HEADER + 2).to_ne_bytes());
+    bytes[WORD..WORD + 4].copy_from_slice(&SOL_UDP.to_ne_bytes());
+    bytes[WORD + 4..HEADER].copy_from_slice(&UDP_SEGMENT.to_ne_bytes());
+    bytes[HEADER..HEADER + 2].copy_from_slice(&size.to_ne_bytes());
+    bytes
+}
+
+/// `struct timespec`, of 64-bit or, on old 32-bit machines, 32-bit numbers.
+fn stamp(data: &[u8]) -> Option<u64> {
+    let (seconds, nanoseconds) = match data.len() {
+        8 => (u64::try_from(int(data, 0)?).ok()?, u64::try_from(int(data, 4)?).ok()?),
+        _ => {
+            let number = |at| array(data, at).and_then(|bytes| u64::try_from(i64::from_ne_bytes(bytes)).ok());
+            (number(0)?, number(8)?)
+        }
+    };
+    seconds.checked_mul(1_000_000_000)?.checked_add(nanoseconds)
+}
+
+fn int(data: &[u8], at: usize) -> Option<i32> {
+    array(data, at).map(i32::from_ne_bytes)
+}
+
+fn array<const N: usize>(data: &[u8], at: usize) -> Option<[u8; N]> {
+    data.get(at..)?.first_chunk().copied()
+}
+
+/// The kernel's `size_t`, to which everything is aligned.
+const WORD: usize = size_of::<usize>();
+
+/// `struct cmsghdr`.
+const HEADER: usize = WORD + 8;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! A UDP socket: made, bound, connected or taken over.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use socket2::{Domain, Protocol, Type};
+
+use crate::buffers::{self, Buffer};
+use crate::error::reason;
+use crate::offload::{self, Offload, Segmentation};
+use crate::sys::option::attach_closed_filter;
+use crate::{Error, Options};
+
+/// A non-blocking UDP socket in the network namespace of the thread that made it.
+#[derive(Debug)]
+pub struct Socket {
+    descriptor: OwnedFd,
+    local: SocketAddr,
+    peer: Option<SocketAddr>,
+    receive_buffer: Buffer,
+    send_buffer: Buffer,
+    coalesce: Offload,
+    segmentation: Segmentation,
+    beside: bool,
+}
+
+/// What a socket got of what it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// The receive buffer.
+    pub receive_buffer: Buffer,
+    /// The send buffer.
+    pub send_buffer: Buffer,
+    /// Joined datagrams (UDP_GRO).
+    pub coalesce: Offload,
+    /// Cut sends (UDP_SEGMENT), as sends have shown so far.
+    pub segment: Offload,
+}
+
+impl Socket {
+    /// A socket that receives at `address`; port 0: the kernel chooses.
+    ///
+    /// # Errors
+    /// The address cannot be bound, an option is refused, no interface of the name.
+    pub fn bind(address: SocketAddr, options: &Options) -> Result<Self, Error> {
+        let prepared = create(address, options)?;
+        prepared.socket.bind(&address.into()).map_err(|source| Error::Bind { address, source })?;
+        let local = local_addr(&prepared.socket, address)?;
+        Ok(Self::bound(prepared, local, None))
+    }
+
+    /// A socket that sends to `to` and receives from there alone. `from`: the address and port to send from; `None`:
+    /// the kernel chooses. To fix only the port, use the unspecified address.
+    ///
+    /// # Errors
+    /// As for [`Self::bind`]; no route leads there; the two are of different families.
+    pub fn connect(from: Option<SocketAddr>, to: SocketAddr, options: &Options) -> Result<Self, Error> {
+        if let Some(from) = from
+            && from.is_ipv4() != to.is_ipv4()
+        {
+            return Err(Error::Family { operation: format!("send from {from} to {to}") });
+        }
+        let prepared = create(to, options)?;
+        if let Some(address) = from {
+            prepared.socket.bind(&address.into()).map_err(|source| Error::Bind { address, source })?;
+        }
+        prepared.socket.connect(&to.into()).map_err(|source| Error::Connect { address: to, source })?;
+        let local = local_addr(&prepared.socket, to)?;
+        Ok(Self::bound(prepared, local, Some(to)))
+    }
+
+    /// Takes over a bound UDP socket, as a service manager hands it over, and sets the options that a bound socket can
+    /// still be given: not [`Options::reuse_address`], [`Options::reuse_port`] and [`Options::only_v6`].
+    ///
+    /// # Errors
+    /// It is no UDP socket or not bound; an option is refused.
+    pub fn adopt(fd: OwnedFd, options: &Options) -> Result<Self, Error> {
+        let descriptor = fd.as_raw_fd();
+        let failed = |detail: String| Error::Adopt { descriptor, detail };
+        let refused = |error: io::Error| failed(reason(&error));
+        let socket = socket2::Socket::from(fd);
+        let kind = (socket.r#type().map_err(refused)?, socket.protocol().map_err(refused)?);
+        let domain = socket.domain().map_err(refused)?;
+        if kind != (Type::DGRAM, Some(Protocol::UDP)) || ![Domain::IPV4, Domain::IPV6].contains(&domain) {
+            return Err(failed("no UDP socket".into()));
+        }
+        let local = socket.local_addr().map_err(refused)?.as_socket();
+        let local = local.filter(|address| address.port() != 0).ok_or_else(|| failed("not bound".into()))?;
+        socket.set_nonblocking(true).map_err(refused)?;
+        socket.set_cloexec(true).map_err(refused)?;
+        options.apply_bound(socket.as_fd(), local.is_ipv6())?;
+        let peer = socket.peer_addr().ok().and_then(|peer| peer.as_socket());
+        Ok(Self::bound(Prepared::new(socket, options)?, local, peer))
+    }
+
+    /// Where it receives, with the port and address that the kernel chose.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Where it is connected to; `None`: nowhere.
+    pub fn peer_addr(&self) -> Option<SocketAddr> {
+        self.peer
+    }
+
+    /// What it got of what it was asked for, as it is now.
+    pub fn granted(&self) -> Granted {
+        Granted {
+            receive_buffer: self.receive_buffer,
+            send_buffer: self.send_buffer,
+            coalesce: self.coalesce.clone(),
+            segment: self.segmentation.state(),
+        }
+    }
+
+    /// Takes in nothing more: what comes from now on is dropped (and counted as such in [`Self::memory`]), what is
+    /// queued stays readable. A datagram that the kernel is delivering at this very moment may still come.
+    ///
+    /// # Errors
+    /// The socket's filter is locked (SO_LOCK_FILTER).
+    pub fn close_intake(&self) -> io::Result<()> {
+        attach_closed_filter(self.as_fd())
+    }
+
+    /// Whether control messages may come with what it receives.
+    pub(crate) fn tells_beside(&self) -> bool {
+        self.beside
+    }
+
+    pub(crate) fn segmentation(&self) -> &Segmentation {
+        &self.segmentation
+    }
+
+    fn bound(prepared: Prepared, local: SocketAddr, peer: Option<SocketAddr>) -> Self {
+        let Prepared { socket, receive_buffer, send_buffer, coalesce, segmentation, beside } = prepared;
+        Self { descriptor: socket.into(), local, peer, receive_buffer, send_buffer, coalesce, segmentation, beside }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// A socket with everything it was asked for, before it is bound: from its first datagram on it is as it should be.
+struct Prepared {
+    socket: socket2::Socket,
+    receive_buffer: Buffer,
+    send_buffer: Buffer,
+    coalesce: Offload,
+    segmentation: Segmentation,
+    beside: bool,
+}
+
+impl Prepared {
+    /// Asks for buffers and offloads.
+    fn new(socket: socket2::Socket, options: &Options) -> Result<Self, Error> {
+        let fd = socket.as_fd();
+        Ok(Self {
+            receive_buffer: Buffer::request(fd, buffers::RECEIVE, options.receive_buffer)?,
+            send_buffer: Buffer::request(fd, buffers::SEND, options.send_buffer)?,
+            coalesce: offload::coalesce(fd, options.coalesce),
+            segmentation: Segmentation::probe(fd, options.segment),
+            beside: options.coalesce || options.timestamps || options.count_drops || options.local_address,
+            socket,
+        })
+    }
+}
+
+fn create(address: SocketAddr, options: &Options) -> Result<Prepared, Error> {
+    let failed = |source| Error::Open { address, source };
+    let domain = Domain::for_address(address);
+    let socket = socket2::Socket::new(domain, Type::DGRAM.nonblocking(), Some(Protocol::UDP)).map_err(failed)?;
+    options.apply(socket.as_fd(), address.is_ipv6())?;
+    Prepared::new(socket, options)
+}
+
+/// What the kernel made of `asked`.
+fn local_addr(socket: &socket2::Socket, asked: SocketAddr) -> Result<SocketAddr, Error> {
+    let local = socket.local_addr().map_err(|source| Error::Open { address: asked, source })?;
+    Ok(local.as_socket().unwrap_or(asked))
+}

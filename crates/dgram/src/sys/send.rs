@@ -1,0 +1,162 @@
+//! Many datagrams in one system call: sendmmsg(2).
+
+use std::io::{self, IoSlice};
+use std::marker::PhantomData;
+use std::mem::{self, MaybeUninit};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use libc::{c_int, iovec, mmsghdr};
+
+use super::check;
+use crate::address::Address;
+use crate::control::{SEGMENT_SPACE, segment_size};
+
+/// Most messages in one call.
+pub(crate) const MAX_BATCH: usize = 64;
+
+/// Most pieces in a batch that [`Batch::push_cut`] takes.
+pub(crate) const MAX_VECTORS: usize = 256;
+
+/// Messages for one call. Nothing is written to it but for what is pushed.
+pub(crate) struct Batch<'a> {
+    /// The first `used` are initialised. Pointers to `controls` and `vectors` are set by `send` alone, for the batch may
+    /// have moved before.
+    headers: [MaybeUninit<mmsghdr>; MAX_BATCH],
+    /// Initialised where the header of the same index has a control length.
+    controls: [MaybeUninit<[u8; SEGMENT_SPACE]>; MAX_BATCH],
+    /// The first `vectors_used` are initialised: those of the cut messages, in their order.
+    vectors: [MaybeUninit<iovec>; MAX_VECTORS],
+    used: usize,
+    vectors_used: usize,
+    borrowed: PhantomData<&'a [IoSlice<'a>]>,
+}
+
+impl<'a> Batch<'a> {
+    #[inline]
+    pub(crate) fn new() -> Self {
+        Self {
+            headers: [const { MaybeUninit::uninit() }; MAX_BATCH],
+            controls: [const { MaybeUninit::uninit() }; MAX_BATCH],
+            vectors: [const { MaybeUninit::uninit() }; MAX_VECTORS],
+            used: 0,
+            vectors_used: 0,
+            borrowed: PhantomData,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        (self.used, self.vectors_used) = (0, 0);
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.used
+    }
+
+    /// Adds a message as it is; with `segment` the kernel cuts it.
+    ///
+    /// # Panics
+    /// If the batch is full.
+    #[inline]
+    pub(crate) fn push(&mut self, to: Option<&'a Address>, pieces: &'a [IoSlice<'a>], segment: Option<u16>) {
+        let mut header = header(to);
+        // IoSlice is guaranteed to have the layout of iovec; the kernel only reads through these pointers.
+        header.msg_hdr.msg_iov = pieces.as_ptr().cast_mut().cast();
+        header.msg_hdr.msg_iovlen = pieces.len() as _;
+        if let Some(segment) = segment {
+            self.controls[self.used].write(segment_size(segment));
+            header.msg_hdr.msg_controllen = SEGMENT_SPACE as _;
+        }
+        self.headers[self.used].write(header);
+        self.used += 1;
+    }
+
+    /// Adds a datagram made of parts of pieces; `false`: there is no room for it.
+    pub(crate) fn push_cut(&mut self, to: Option<&'a Address>, parts: impl Iterator<Item = &'a [u8]>) -> bool {
+        let before = self.vectors_used;
+        if self.used == MAX_BATCH {
+            return false;
+        }
+        for part in parts {
+            if self.vectors_used == MAX_VECTORS {
+                self.vectors_used = before;
+                return false;
+            }
+            let vector = iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() };
+            self.vectors[self.vectors_used].write(vector);
+            self.vectors_used += 1;
+        }
+        let mut header = header(to);
+        header.msg_hdr.msg_iovlen = (self.vectors_used - before) as _;
+        self.headers[self.used].write(header);
+        self.used += 1;
+        true
+    }
+
+    /// Sends as far as the kernel takes it; returns how many messages it took, at least one.
+    ///
+    /// # Errors
+    /// Nothing was taken, and why the first was not.
+    pub(crate) fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        let mut vector = self.vectors.as_mut_ptr().cast::<iovec>();
+        for (header, control) in self.headers[..self.used].iter_mut().zip(&mut self.controls) {
+            // SAFETY: the first `used` headers are initialised.
+            let header = unsafe { &mut header.assume_init_mut().msg_hdr };
+            if header.msg_controllen != 0 {
+                header.msg_control = control.as_mut_ptr().cast();
+            }
+            if header.msg_iov.is_null() {
+                header.msg_iov = vector;
+                vector = vector.wrapping_add(header.msg_iovlen as _);
+            }
+        }
+        let descriptor = socket.as_raw_fd();
+        let first = self.headers.as_mut_ptr().cast::<mmsghdr>();
+        if self.used == 1 {
+            // A call that copies less for a message alone.
+            // SAFETY: the only header used is initialised; nothing else refers to it now.
+            let header = unsafe { &(*first).msg_hdr };
+            // SAFETY: as for sendmmsg below.
+            return check(unsafe { send_one(descriptor, header) }).map(|_| 1);
+        }
+        // SAFETY: the descriptor is open while it is borrowed. `first` points to `used` initialised headers. Each has
+        // either no name or one that `'a` outlives the batch for; pieces that it borrows likewise, or initialised
+        // elements of `vectors`, as many as it was pushed with, taken in the same order; and no control message or the
+        // initialised one of its index, whose length is said. All are only read but for `msg_len` of the headers, and
+        // none is touched by others during the call.
+        let sent = check(unsafe { libc::sendmmsg(descriptor, first, self.used as u32, FLAGS as _) })?;
+        Ok(sent as usize)
+    }
+}
+
+#[inline]
+fn header(to: Option<&Address>) -> mmsghdr {
+    // SAFETY: mmsghdr is plain data, for which all-zero bytes are valid.
+    let mut header: mmsghdr = unsafe { mem::zeroed() };
+    if let Some(to) = to {
+        let name = to.as_bytes();
+        header.msg_hdr.msg_name = name.as_ptr().cast_mut().cast();
+        header.msg_hdr.msg_namelen = name.len() as u32;
+    }
+    header
+}
+
+/// # Safety
+/// All that `header` points to must be valid for reading.
+unsafe fn send_one(descriptor: c_int, header: &libc::msghdr) -> c_int {
+    if header.msg_controllen == 0 && header.msg_iovlen == 1 {
+        // SAFETY: the caller vouches for the one iovec, the bytes it describes, and the name; the kernel only reads.
+        let sent = unsafe {
+            let piece = *header.msg_iov;
+            let name = header.msg_name.cast();
+            libc::sendto(descriptor, piece.iov_base, piece.iov_len, FLAGS, name, header.msg_namelen)
+        };
+        return sent as c_int;
+    }
+    // SAFETY: the caller vouches for everything that the header points to; the kernel only reads.
+    (unsafe { libc::sendmsg(descriptor, header, FLAGS) }) as c_int
+}
+
+/// Never wait. No signal: there is none for datagrams.
+const FLAGS: c_int = libc::MSG_DONTWAIT;

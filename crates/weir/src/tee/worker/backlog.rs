@@ -1,0 +1,151 @@
+//! What a lane could not send at once: copies in order, bounded in bytes.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use super::join::Run;
+
+/// Datagrams that wait, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Backlog {
+    /// Their bytes, one behind another.
+    bytes: VecDeque<u8>,
+    entries: VecDeque<Entry>,
+}
+
+/// A datagram that waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    /// Bytes of it, header included.
+    pub(super) length: u32,
+    /// Bytes of the header that precedes its payload.
+    pub(super) head: u16,
+    /// Who sent it.
+    pub(super) source: SocketAddr,
+}
+
+impl Entry {
+    /// Bytes of payload.
+    pub(super) fn payload(&self) -> u64 {
+        u64::from(self.length) - u64::from(self.head)
+    }
+}
+
+impl Backlog {
+    /// Adds a datagram behind the others; `false`: that would take more than `limit` bytes of memory. The room that an
+    /// entry itself takes counts, so that empty datagrams are bounded, too.
+    pub(super) fn push(&mut self, head: &[u8], body: &[u8], source: SocketAddr, limit: usize) -> bool {
+        let length = head.len() + body.len();
+        if self.occupied() + length + size_of::<Entry>() > limit {
+            return false;
+        }
+        self.bytes.extend(head);
+        self.bytes.extend(body);
+        self.entries.push_back(Entry { length: length as u32, head: head.len() as u16, source });
+        true
+    }
+
+    /// Bytes of memory that the datagrams take.
+    pub(super) fn occupied(&self) -> usize {
+        self.bytes.len() + self.entries.len() * size_of::<Entry>()
+    }
+
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether none does.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The oldest ones, each a run of its own; one that is bent round the end of the ring has its first part as its
+    /// head.
+    pub(super) fn runs(&self) -> impl Iterator<Item = Run<'_>> {
+        let (front, back) = self.bytes.as_slices();
+        let mut start = 0;
+        self.entries.iter().map(move |entry| {
+            let end = start + entry.length as usize;
+            let head = &front[start.min(front.len())..end.min(front.len())];
+            let tail = &back[start.saturating_sub(front.len())..end.saturating_sub(front.len())];
+            start = end;
+            if tail.is_empty() { Run { body: head, ..Run::default() } } else { Run { head, body: tail, segment: None } }
+        })
+    }
+
+    /// The oldest ones.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
+    /// Takes out the oldest `count` datagrams; returns their payload bytes.
+    pub(super) fn pop(&mut self, count: usize) -> u64 {
+        let (mut bytes, mut payload) = (0, 0);
+        for entry in self.entries.drain(..count) {
+            bytes += entry.length as usize;
+            payload += entry.payload();
+        }
+        self.bytes.drain(..bytes);
+        if self.entries.is_empty() && self.bytes.capacity() > KEPT {
+            // A burst of trouble must not keep its memory for ever.
+            *self = Self::default();
+        }
+        payload
+    }
+}
+
+/// Room that an empty backlog keeps, bytes.
+const KEPT: usize = 256 << 10;
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SOURCE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
+
+    #[test]
+    fn it_is_full_when_it_is_full() {
+        let mut backlog = Backlog::default();
+        let limit = 10 * (size_of::<Entry>() + 100);
+        let taken = (0..20).filter(|_| backlog.push(b"", &[0; 100], SOURCE, limit)).count();
+        assert_eq!((taken, backlog.len(), backlog.occupied()), (10, 10, limit));
+        let mut backlog = Backlog::default();
+        let taken = (0..100).filter(|_| backlog.push(b"", b"", SOURCE, limit)).count();
+        assert_eq!(taken, limit / size_of::<Entry>(), "empty datagrams take room as well");
+    }
+
+    #[test]
+    fn headers_are_no_payload() {
+        let mut backlog = Backlog::default();
+        assert!(backlog.push(b"head", b"payload", SOURCE, 1_000));
+        assert_eq!(backlog.runs().next().unwrap().body, b"headpayload");
+        assert_eq!(backlog.pop(1), 7);
+        assert!(backlog.is_empty());
+    }
+
+    proptest! {
+        /// Against a plain queue of datagrams.
+        #[test]
+        fn it_is_a_queue(steps in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..300), 0..4_usize), 0..200)) {
+            let mut backlog = Backlog::default();
+            let mut model = VecDeque::new();
+            for (datagram, out) in steps {
+                if backlog.push(b"", &datagram, SOURCE, 2_000) {
+                    model.push_back(datagram);
+                } else {
+                    prop_assert!(!model.is_empty());
+                }
+                let here: Vec<Vec<u8>> = backlog.runs().map(|run| [run.head, run.body].concat()).collect();
+                prop_assert!(here.iter().eq(&model));
+                let out = out.min(model.len());
+                let bytes: usize = model.drain(..out).map(|datagram| datagram.len()).sum();
+                prop_assert_eq!(backlog.pop(out), bytes as u64);
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What one look at a listener brought, as lanes see it.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+
+use weir_wire::proxy;
+
+use super::join::Run;
+
+/// The messages of a batch.
+#[derive(Clone, Copy)]
+pub(super) struct Batch<'a> {
+    /// The payloads: each a datagram, or a run of them.
+    pub(super) bodies: &'a [&'a [u8]],
+    /// Who sent each, and what a header would say about it.
+    pub(super) origins: &'a [Origin],
+}
+
+/// Where a message came from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    /// Its sender.
+    pub(super) source: SocketAddr,
+    /// Present if a destination wants it.
+    pub(super) header: Option<proxy::Header>,
+}
+
+/// A part of a message: one or more whole datagrams.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    /// Index of the message.
+    pub(super) message: usize,
+    /// Where it begins there.
+    pub(super) start: usize,
+    /// Where it ends.
+    pub(super) end: usize,
+    /// Bytes of each datagram but the last; `None`: one datagram.
+    pub(super) segment: Option<NonZeroU16>,
+}
+
+impl Part {
+    /// How many datagrams.
+    pub(super) fn datagrams(&self) -> usize {
+        match self.segment {
+            None => 1,
+            Some(segment) => (self.end - self.start).div_ceil(segment.get().into()).max(1),
+        }
+    }
+
+    /// The datagrams, each as a part of its own.
+    pub(super) fn singles(self) -> impl Iterator<Item = Self> {
+        let each = self.segment.map_or(usize::MAX, |segment| segment.get().into());
+        let count = self.datagrams();
+        (0..count).map(move |number| {
+            let start = self.start + number * if count > 1 { each } else { 0 };
+            Self { start, end: self.end.min(start.saturating_add(each)), segment: None, ..self }
+        })
+    }
+
+    /// Takes the datagram behind it in, if it is of the same run, in which each has `each` bytes; else gives it back.
+    pub(super) fn extend(&mut self, next: Self, each: Option<NonZeroU16>) -> Option<Self> {
+        let full = each.is_some_and(|each| (self.end - self.start).is_multiple_of(each.get().into()));
+        if !full || self.message != next.message || self.end != next.start {
+            return Some(next);
+        }
+        (self.end, self.segment) = (next.end, each);
+        None
+    }
+
+    /// Its bytes, and with `headed` the header that precedes each datagram.
+    pub(super) fn run<'a>(&self, batch: Batch<'a>, headed: bool) -> Run<'a> {
+        let header = batch.origins[self.message].header.as_ref().filter(|_| headed);
+        Run {
+            head: header.map_or(&[], |header| header),
+            body: &batch.bodies[self.message][self.start..self.end],
+            segment: self.segment,
+        }
+    }
+
+    /// What is left behind the first `count` datagrams, and the bytes before it; `None`: nothing is.
+    pub(super) fn behind(self, count: usize) -> (usize, Option<Self>) {
+        if count >= self.datagrams() {
+            return (self.end - self.start, None);
+        }
+        let skipped = count * self.segment.map_or(0, |segment| usize::from(segment.get()));
+        (skipped, Some(Self { start: self.start + skipped, ..self }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_comes_apart_and_together_again() {
+        let whole = Part { message: 3, start: 0, end: 250, segment: NonZeroU16::new(100) };
+        let singles: Vec<_> = whole.singles().collect();
+        let bounds: Vec<_> = singles.iter().map(|part| (part.start, part.end)).collect();
+        assert_eq!(bounds, [(0, 100), (100, 200), (200, 250)]);
+        let mut first = singles[0];
+        assert!(first.extend(singles[1], whole.segment).is_none());
+        assert!(first.extend(singles[2], whole.segment).is_none());
+        assert_eq!((first.start, first.end, first.datagrams()), (0, 250, 3));
+        assert!(first.extend(singles[2], whole.segment).is_some(), "nothing follows a shorter one");
+        let mut first = singles[0];
+        assert!(first.extend(singles[2], whole.segment).is_some(), "one between them was left out");
+    }
+
+    #[test]
+    fn what_is_left_behind_some() {
+        let whole = Part { message: 0, start: 10, end: 260, segment: NonZeroU16::new(100) };
+        let (bytes, rest) = whole.behind(2);
+        assert_eq!((bytes, rest.map(|rest| (rest.start, rest.end))), (200, Some((210, 260))));
+        assert_eq!(whole.behind(3).0, 250);
+        assert!(whole.behind(3).1.is_none());
+        let empty = Part { message: 0, start: 0, end: 0, segment: None };
+        assert_eq!((empty.datagrams(), empty.singles().count()), (1, 1));
+        assert!(empty.behind(0).1.is_some());
+    }
+}
