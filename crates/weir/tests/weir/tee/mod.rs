@@ -1,276 +1,195 @@
-//! `weir tee` on the loopback interface: what it says, how it reloads, how it ends.
+//! `weir tee` between real programs and sockets, on networks of the tests' own.
 
-mod endings;
-mod mistakes;
-mod reload;
+mod datagrams;
+mod drops;
+mod iperf;
+mod isolation;
+mod kept;
+mod life;
+mod multicast;
+mod netflow;
+mod network;
+mod payloads;
+mod peers;
+mod privileges;
+mod sources;
+mod statsd;
+mod syslog;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, UdpSocket};
-use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::io::Read;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{ChildStderr, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
+use weir_kernel::namespaces::process::{Program, Running};
 
-/// A `weir tee` that is ready; killed when dropped.
+use network::{Host, await_that};
+use peers::peer;
+
+/// A tee that runs on a host. Killed when dropped.
 struct Tee {
-    child: Child,
-    stdout: BufReader<ChildStdout>,
-    log: Receiver<String>,
-    /// Everything that it has said so far.
-    said: Vec<String>,
+    running: Running,
+    /// What it says on standard error, when it has ended.
+    stderr: JoinHandle<String>,
+    _dir: TempDir,
 }
 
-/// A file that a tee reads.
-struct File {
-    dir: TempDir,
-}
-
-/// A receiver that counts.
-struct Sink {
-    address: SocketAddr,
-    received: Arc<AtomicU64>,
-    end: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-/// A sender that has at most [`Load::WINDOW`] datagrams under way: no buffer on the way can overflow, so that whatever
-/// does not arrive was lost by the tee.
-struct Load {
-    sent: Arc<AtomicU64>,
-    end: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
+/// An account as JSON, looked up by names.
+#[derive(Debug)]
+struct Account(Value);
 
 impl Tee {
-    fn start(arguments: &[&str]) -> Self {
-        let mut child = weir(arguments).spawn().unwrap();
-        let (said, log) = channel();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| said.send(line)));
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut tee = Self { child, stdout, log, said: Vec::new() };
-        tee.await_line("ready");
-        tee
+    /// `weir tee --listen LISTEN ... --to TO ...`.
+    #[track_caller]
+    fn start(host: &Host, listen: &[impl ToString], to: &[impl ToString]) -> Tee {
+        let listen = listen.iter().flat_map(|address| ["--listen".to_owned(), address.to_string()]);
+        let to = to.iter().flat_map(|address| ["--to".to_owned(), address.to_string()]);
+        Tee::spawn(host.program(WEIR).args(["tee", "--json"]).args(listen).args(to), TempDir::new().unwrap())
     }
 
-    /// Waits until it says a line with `words` in it, and returns the line.
+    /// `weir tee -c FILE` with this text in the file.
     #[track_caller]
-    fn await_line(&mut self, words: &str) -> String {
+    fn configured(host: &Host, text: &str) -> Tee {
+        let dir = TempDir::new().unwrap();
+        let file = dir.path().join("tee.toml");
+        fs::write(&file, text).unwrap();
+        Tee::spawn(host.program(WEIR).args(["tee", "--json", "-c"]).args([&file]), dir)
+    }
+
+    /// `weir tee FLAGS` without any privilege, now or later.
+    #[track_caller]
+    fn unprivileged(host: &Host, setpriv: &Path, flags: &[&str]) -> Tee {
+        let program = host.program(setpriv).args(["--bounding-set=-all", "--no-new-privs", WEIR, "tee", "--json"]);
+        Tee::spawn(program.args(flags), TempDir::new().unwrap())
+    }
+
+    /// Waits until it is ready, as it tells a service manager.
+    #[track_caller]
+    fn spawn(program: Program<'_>, dir: TempDir) -> Tee {
+        let notify = dir.path().join("notify");
+        let manager = UnixDatagram::bind(&notify).unwrap();
+        let program = program.env("NOTIFY_SOCKET", &notify).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut running = program.spawn().unwrap();
+        let stderr = read_in_background(running.take_stderr().unwrap());
+        Tee { running, stderr, _dir: dir }.ready(&manager)
+    }
+
+    #[track_caller]
+    fn ready(mut self, manager: &UnixDatagram) -> Tee {
+        manager.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        let mut message = [0; 4096];
         loop {
-            let Ok(line) = self.log.recv_timeout(PATIENCE) else {
-                panic!("it never said {words:?}, but {:#?}", self.said);
-            };
-            self.said.push(line.clone());
-            if line.contains(words) {
-                return line;
+            if let Ok(length) = manager.recv(&mut message)
+                && String::from_utf8_lossy(&message[..length]).lines().any(|line| line == "READY=1")
+            {
+                return self;
+            }
+            if let Some(status) = self.running.wait_timeout(Duration::ZERO).unwrap() {
+                panic!("weir tee ended with {status}: {}", self.stderr.join().unwrap());
             }
         }
     }
 
-    /// The address that a listener got.
+    /// Stops its threads in the middle of whatever they do, or lets them go on.
     #[track_caller]
-    fn listens(&self, name: &str) -> SocketAddr {
-        let start = format!("listener {name}: ");
-        let addresses =
-            self.said.iter().rev().filter_map(|line| line.split_once(&start)?.1.split(", ").next()?.parse().ok());
-        addresses.into_iter().next().unwrap_or_else(|| panic!("no {start:?} in {:#?}", self.said))
+    fn suspend(&self, stop: bool) {
+        // Init passes on no such signal; the tee is its only child.
+        let init = self.running.init_id();
+        let children = fs::read_to_string(format!("/proc/{init}/task/{init}/children")).unwrap();
+        let tee = Pid::from_raw(children.trim().parse().unwrap());
+        kill(tee, if stop { Signal::SIGSTOP } else { Signal::SIGCONT }).unwrap();
+        let state = || fs::read_to_string(format!("/proc/{tee}/stat")).unwrap();
+        await_that("the tee to stop", || !stop || state().rsplit(')').next().unwrap().starts_with(" T"));
     }
 
-    fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
-    }
-
-    /// The ledger now.
-    fn ledger(&mut self) -> Value {
-        self.signal(Signal::SIGUSR1);
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}, {:#?}", self.said))
-    }
-
-    /// Waits until it has ended: its status and what else it printed on standard output.
-    fn end(&mut self) -> (Option<i32>, String) {
-        let mut rest = String::new();
-        while self.stdout.read_line(&mut rest).unwrap() > 0 {}
-        let status = self.child.wait().unwrap().code();
-        self.said.extend(self.log.iter());
-        (status, rest)
-    }
-
-    /// Ends it as a service manager does; the final ledger, by `--json`.
+    /// Stops it in order and returns its account, which must close.
     #[track_caller]
-    fn stop(mut self) -> Value {
-        self.signal(Signal::SIGTERM);
-        let (status, output) = self.end();
-        assert_eq!(status, Some(0), "{:#?}", self.said);
-        serde_json::from_str(&output).unwrap()
+    fn end(mut self) -> Account {
+        let mut stdout = self.running.take_stdout().unwrap();
+        self.running.signal(Signal::SIGTERM).unwrap();
+        let mut text = String::new();
+        stdout.read_to_string(&mut text).unwrap();
+        let status = self.running.wait().unwrap();
+        let stderr = self.stderr.join().unwrap();
+        assert_eq!(status, 0, "{stderr}");
+        let last = text.lines().last().unwrap_or_else(|| panic!("no account; standard error: {stderr}"));
+        let account = Account(serde_json::from_str(last).unwrap());
+        account.closes();
+        account
     }
 }
 
-impl Drop for Tee {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl File {
-    fn new(text: &str) -> Self {
-        let file = Self { dir: TempDir::new().unwrap() };
-        file.write(text);
-        file
-    }
-
-    fn path(&self) -> PathBuf {
-        self.dir.path().join("tee.toml")
-    }
-
-    fn argument(&self) -> String {
-        self.path().to_str().unwrap().to_owned()
-    }
-
-    fn write(&self, text: &str) {
-        // As editors and configuration managers do it: nobody ever reads half a file.
-        let new = self.dir.path().join("new");
-        fs::write(&new, text).unwrap();
-        fs::rename(new, self.path()).unwrap();
-    }
-}
-
-impl Sink {
-    fn new() -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-        let address = socket.local_addr().unwrap();
-        let (received, end) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let (count, ended) = (received.clone(), end.clone());
-        let count = move || {
-            let mut buffer = [0; 65_536];
-            while !ended.load(Ordering::Relaxed) {
-                if socket.recv(&mut buffer).is_ok() {
-                    count.fetch_add(1, Ordering::Release);
-                }
+impl Account {
+    #[track_caller]
+    fn closes(&self) {
+        assert_eq!(self.0["closed"], true, "{}", self.0);
+        for part in ["listeners", "destinations"] {
+            for entry in self.0[part].as_array().unwrap() {
+                assert_eq!(entry["unexplained"], 0, "{entry}");
             }
-        };
-        Self { address, received, end, thread: Some(thread::spawn(count)) }
+        }
     }
 
-    fn received(&self) -> u64 {
-        self.received.load(Ordering::Acquire)
-    }
-
-    /// Waits until it has so many.
+    /// The entry of this name in `listeners`, `rules` or `destinations`.
     #[track_caller]
-    fn await_count(&self, count: u64) {
-        await_that(|| self.received() >= count, || format!("{} of {count} arrived", self.received()));
-        assert_eq!(self.received(), count);
-    }
-}
-
-impl Drop for Sink {
-    fn drop(&mut self) {
-        self.end.store(true, Ordering::Relaxed);
-        let _ = self.thread.take().unwrap().join();
-    }
-}
-
-impl Load {
-    /// Far below what the kernel's default buffer of 208 KiB holds of datagrams this small.
-    const WINDOW: u64 = 128;
-
-    /// Sends `rate` datagrams a second to `to`, as far as every sink keeps up.
-    fn start(to: SocketAddr, sinks: &[&Sink], rate: u64) -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.connect(to).unwrap();
-        let (sent, end) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let (count, ended) = (sent.clone(), end.clone());
-        let received: Vec<_> = sinks.iter().map(|sink| sink.received.clone()).collect();
-        let send = move || {
-            let start = Instant::now();
-            let mut number = 0_u64;
-            while !ended.load(Ordering::Relaxed) {
-                let due = start + Duration::from_nanos(number * 1_000_000_000 / rate);
-                let arrived = received.iter().map(|received| received.load(Ordering::Acquire)).min().unwrap();
-                if number - arrived >= Self::WINDOW || Instant::now() < due {
-                    thread::yield_now();
-                    continue;
-                }
-                // Its end may have closed the port already.
-                if socket.send(&number.to_be_bytes()).is_ok() {
-                    number += 1;
-                    count.store(number, Ordering::Release);
-                }
-            }
-        };
-        Self { sent, end, thread: Some(thread::spawn(send)) }
+    fn entry(&self, part: &str, name: impl ToString) -> &Value {
+        let name = name.to_string();
+        let entry = self.0[part].as_array().unwrap().iter().find(|entry| entry["name"] == *name);
+        entry.unwrap_or_else(|| panic!("no {name} among {part}: {}", self.0))
     }
 
-    fn sent(&self) -> u64 {
-        self.sent.load(Ordering::Acquire)
+    /// What all listeners took, and what the kernel dropped before them.
+    fn received(&self) -> (u64, u64) {
+        let listeners = self.0["listeners"].as_array().unwrap();
+        let sum = |count: fn(&Value) -> Option<u64>| listeners.iter().map(|listener| count(listener).unwrap()).sum();
+        (sum(|listener| listener["received"]["datagrams"].as_u64()), sum(|listener| listener["kernel_drops"].as_u64()))
     }
 
-    /// Waits until so many more have been sent, which needs all but a window of those before to have arrived.
+    /// Datagrams sent to a destination.
     #[track_caller]
-    fn await_more(&self, more: u64) {
-        let goal = self.sent() + more;
-        await_that(
-            || self.sent() >= goal,
-            || format!("stuck at {} of {goal}: more than a window was lost", self.sent()),
-        );
+    fn sent(&self, destination: impl ToString) -> u64 {
+        self.entry("destinations", destination)["sent"]["datagrams"].as_u64().unwrap()
     }
 
-    /// Ends it: how many were sent.
-    fn stop(mut self) -> u64 {
-        self.end.store(true, Ordering::Relaxed);
-        self.thread.take().unwrap().join().unwrap();
-        self.sent()
+    /// The reasons for which copies to a destination were dropped, and how many.
+    #[track_caller]
+    fn drops(&self, destination: impl ToString) -> Vec<(&str, u64)> {
+        let drops = self.entry("destinations", destination)["drops"].as_object().unwrap();
+        let counts = drops.iter().map(|(reason, count)| (reason.as_str(), count.as_u64().unwrap()));
+        counts.filter(|&(_, count)| count > 0).collect()
     }
-}
 
-impl Drop for Load {
-    fn drop(&mut self) {
-        self.end.store(true, Ordering::Relaxed);
-    }
-}
-
-fn weir(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    command.arg("tee").args(arguments);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-/// Status, standard output and standard error of one that ends by itself.
-fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let Output { status, stdout, stderr } = weir(arguments).output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (status.code(), text(stdout), text(stderr))
-}
-
-/// The counts of a listener or destination by its name. `kind`: `listeners`, `destinations`.
-#[track_caller]
-fn entry<'a>(ledger: &'a Value, kind: &str, name: &str) -> &'a Value {
-    let entries = ledger[kind].as_array().unwrap();
-    entries.iter().find(|entry| entry["name"] == name).unwrap_or_else(|| panic!("no {name} in {ledger:#}"))
-}
-
-/// Counts on another thread change without an event.
-#[track_caller]
-fn await_that(condition: impl Fn() -> bool, state: impl Fn() -> String) {
-    let deadline = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < deadline, "{}", state());
-        thread::yield_now();
+    /// Every listener and destination took the same number, and nothing was dropped.
+    #[track_caller]
+    fn is_lossless(&self, datagrams: usize) {
+        assert_eq!(self.received(), (datagrams as u64, 0), "{}", self.0);
+        for destination in self.0["destinations"].as_array().unwrap() {
+            let name = destination["name"].as_str().unwrap();
+            assert_eq!((self.sent(name), &self.drops(name)[..]), (datagrams as u64, &[][..]), "{}", self.0);
+        }
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(20);
+fn read_in_background(mut stderr: ChildStderr) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut text = String::new();
+        let _ = stderr.read_to_string(&mut text);
+        text
+    })
+}
+
+/// One test at a time: they keep real time.
+fn turn() -> MutexGuard<'static, ()> {
+    static MACHINE: Mutex<()> = Mutex::new(());
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
