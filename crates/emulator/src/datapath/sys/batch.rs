@@ -81,7 +81,7 @@ impl ReceiveBatch {
         Message {
             length: header.msg_len as usize,
             truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
-            stamp: self.control[index].stamp(header.msg_hdr.msg_controllen),
+            stamp: self.control[index].stamp(header.msg_hdr.msg_controllen as _),
         }
     }
 
