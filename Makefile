@@ -34,6 +34,7 @@ lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 # Real peers that tests and benchmarks talk to; without the right to install, tests that miss one say so and are skipped.
+# Those that would start services are not installed: peers.sh unpacks them below target/.
 PEERS = iperf3 nftables python3
 deps:
 	@missing=""; for p in iperf3:iperf3 nft:nftables python3:python3; do \
@@ -44,12 +45,17 @@ deps:
 	if command -v apt-get >/dev/null; then $$sudo apt-get update -qq && \
 	    DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	else echo "deps: install these for all tests:$$missing"; fi
+	@crates/weir/tests/peers.sh
 
 bench:
 	$(CARGO) run --release --locked -p bench-emulator
+	$(CARGO) run --release --locked -p bench-dgram
 
+# Without cargo-fuzz the targets are only built.
 fuzz:
-	cd fuzz && for target in $$($(CARGO) +nightly fuzz list); do \
+	cd fuzz && if ! $(CARGO) +nightly fuzz --version >/dev/null 2>&1; then \
+	    echo "fuzz: no cargo-fuzz (cargo install cargo-fuzz): checking only that targets build"; \
+	    exec $(CARGO) check --locked; fi; for target in $$($(CARGO) +nightly fuzz list); do \
 	    $(CARGO) +nightly fuzz run $$target -- -max_total_time=60 || exit 1; done
 
 clean:
