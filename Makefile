@@ -24,6 +24,7 @@ lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 # Real peers that tests and benchmarks talk to; without the right to install, tests that miss one say so and are skipped.
+# Those that would start services are not installed: peers.sh unpacks them below target/.
 PEERS = iperf3 nftables python3
 deps:
 	@missing=""; for p in iperf3:iperf3 nft:nftables python3:python3; do \
@@ -34,6 +35,7 @@ deps:
 	if command -v apt-get >/dev/null; then $$sudo apt-get update -qq && \
 	    DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	else echo "deps: install these for all tests:$$missing"; fi
+	@crates/weir/tests/peers.sh
 
 bench:
 	$(CARGO) run --release --locked -p bench-emulator

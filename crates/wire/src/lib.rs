@@ -3,4 +3,6 @@
 //! Every codec is a checked view over bytes first, then a type in which invalid states cannot exist.
 #![forbid(unsafe_code)]
 
+pub mod ip;
 pub mod probe;
+pub mod proxy;

@@ -14,7 +14,8 @@
 //! remains, mounts and host name, init does after its exec, when it is a process with one thread. So an owner with many
 //! threads is as safe as one with a single thread.
 //!
-//! The price is that the owner's `main` begins with [`init_if_asked`].
+//! The price is that the owner's `main` begins with [`init_if_asked`], or that it names another executable's
+//! ([`Program::below`]).
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal, Read};
@@ -60,7 +61,13 @@ impl<'a> Program<'a> {
     /// `name` is looked up in PATH, on the host named `hostname` whose network is `network`. Environment, directory and
     /// stdio are the owner's unless told otherwise.
     pub fn new(network: &'a NetNs, hostname: &'a str, name: impl AsRef<OsStr>) -> Program<'a> {
-        let mut init = Command::new("/proc/self/exe");
+        Program::below(Path::new("/proc/self/exe"), network, hostname, name)
+    }
+
+    /// As [`Program::new`], for an owner whose own `main` does not begin with [`init_if_asked`], such as a test: that
+    /// of the executable `init` does.
+    pub fn below(init: &Path, network: &'a NetNs, hostname: &'a str, name: impl AsRef<OsStr>) -> Program<'a> {
+        let mut init = Command::new(init);
         init.arg0(format!("weir: init of {hostname}"));
         Program { network, hostname, name: name.as_ref().into(), arguments: Vec::new(), init }
     }

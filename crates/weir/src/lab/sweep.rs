@@ -8,6 +8,7 @@ use toml::{Table, Value};
 
 use super::scenario::Scenario;
 use super::topology::Topology;
+use crate::service::config::{explain, one_line};
 
 /// A scenario laid out.
 #[derive(Clone, Debug)]
@@ -212,32 +213,6 @@ fn as_written(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
-    }
-}
-
-/// One line: document, line number, what is wrong, and the nearest valid key.
-fn explain(origin: &str, text: &str, error: &toml::de::Error) -> anyhow::Error {
-    let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-    match line {
-        Some(line) => anyhow::anyhow!("{origin}:{line}: {}", one_line(error)),
-        None => anyhow::anyhow!("{origin}: {}", one_line(error)),
-    }
-}
-
-fn one_line(error: &toml::de::Error) -> String {
-    let message = error.message().lines().collect::<Vec<_>>().join(" ");
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    match quoted.as_slice() {
-        [unknown, valid @ ..] if message.starts_with("unknown field") => {
-            let nearest = valid
-                .iter()
-                .max_by(|a, b| strsim::jaro_winkler(unknown, a).total_cmp(&strsim::jaro_winkler(unknown, b)));
-            match nearest {
-                Some(nearest) => format!("unknown key `{unknown}`, did you mean `{nearest}`?"),
-                None => format!("unknown key `{unknown}`"),
-            }
-        }
-        _ => message,
     }
 }
 

@@ -1,4 +1,21 @@
-//! What every long-running room needs: an orderly way to stop, and to speak.
+//! What every long-running room needs: a configuration, an orderly way to stop and to speak, an account of itself for
+//! people, scrapers and the service manager.
+//!
+//! ```text
+//! with one thread: kernel::activation::inherited -> config -> sockets, admin::Admin::bind
+//!   -> kernel::capabilities::keep_only (capabilities and users belong to threads)
+//! then: log::start -> signals -> workers, each with a pulse::Pulse -> Admin::serve -> Watchdog::start -> notify::ready
+//! ```
 
+pub mod activation;
+pub mod admin;
+pub mod config;
+pub mod log;
+pub mod losses;
+pub mod metrics;
+pub mod notify;
 pub mod output;
+pub mod process;
+pub mod pulse;
+pub mod signals;
 pub mod stop;

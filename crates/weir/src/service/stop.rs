@@ -5,10 +5,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::Signal;
+
+use super::signals;
 
 /// A request to end, shared by all who must hear it. Once set it stays set.
 ///
@@ -34,16 +35,12 @@ impl Stop {
     /// Blocks both signals in the calling thread and those it starts from then on: call it before starting any.
     pub fn on_signals() -> io::Result<Self> {
         let stop = Self::new()?;
-        let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
-        signals.thread_block()?;
         let handle = stop.clone();
-        thread::Builder::new().name("signals".into()).spawn(move || {
-            while let Ok(signal) = signals.wait() {
-                if handle.is_set() {
-                    process::exit(128 + signal as i32);
-                }
-                handle.set();
+        signals::watch(&[Signal::SIGINT, Signal::SIGTERM], move |signal| {
+            if handle.is_set() {
+                process::exit(128 + signal as i32);
             }
+            handle.set();
         })?;
         Ok(stop)
     }
@@ -69,6 +66,8 @@ impl AsFd for Stop {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
     use super::*;

@@ -4,6 +4,7 @@
 //! to read. Counts of things that a reload removed stay in the totals under their names.
 
 use std::net::SocketAddr;
+use std::ops::AddAssign;
 
 use serde::Serialize;
 
@@ -52,6 +53,8 @@ pub struct ListenerCount {
     pub asked_buffer: Option<usize>,
     /// Receive buffer in force, as the kernel accounts it, bytes.
     pub receive_buffer: usize,
+    /// What waits in the receive buffer now, as the kernel accounts it, bytes; null: the kernel does not tell.
+    pub receive_queue: Option<usize>,
     /// `received` less the sum of its parts.
     pub unexplained: i64,
 }
@@ -84,6 +87,10 @@ pub struct DestinationCount {
     pub sent: Count,
     /// Waiting here.
     pub queued: u64,
+    /// Payload bytes that wait here.
+    pub queued_bytes: u64,
+    /// Payload bytes that may wait here, over all workers; null: nothing may (it is not in use any more).
+    pub queue_limit: Option<u64>,
     /// Not sent, by reason.
     pub drops: Drops,
     /// System calls that sent; `sent` over it is the batching.
@@ -123,6 +130,78 @@ pub struct Drops {
     pub family: u64,
     /// Still queued when the drain ended, or when a reload removed the destination.
     pub abandoned: u64,
+}
+
+impl Ledger {
+    /// Works out what every sum leaves unexplained, and whether all close.
+    pub fn close(&mut self) {
+        for listener in &mut self.listeners {
+            let parts = listener.matched + listener.unmatched + listener.truncated;
+            listener.unexplained = listener.received.datagrams.wrapping_sub(parts) as i64;
+        }
+        for to in &mut self.destinations {
+            let parts = to.sent.datagrams + to.drops.total() + to.queued;
+            to.unexplained = to.copies.datagrams.wrapping_sub(parts) as i64;
+        }
+        self.closed = self.listeners.iter().all(|listener| listener.unexplained == 0)
+            && self.destinations.iter().all(|to| to.unexplained == 0);
+    }
+}
+
+impl AddAssign for Count {
+    fn add_assign(&mut self, other: Self) {
+        self.datagrams += other.datagrams;
+        self.bytes += other.bytes;
+    }
+}
+
+impl ListenerCount {
+    /// Adds the counts of another one to these.
+    pub fn absorb(&mut self, other: &Self) {
+        self.received += other.received;
+        self.matched += other.matched;
+        self.unmatched += other.unmatched;
+        self.truncated += other.truncated;
+        self.kernel_drops = self.kernel_drops.zip(other.kernel_drops).map(|(mine, theirs)| mine + theirs);
+    }
+}
+
+impl RuleCount {
+    /// Adds the counts of another one to these.
+    pub fn absorb(&mut self, other: &Self) {
+        self.matched += other.matched;
+        self.discarded += other.discarded;
+        self.copies += other.copies;
+    }
+}
+
+impl DestinationCount {
+    /// Adds the counts of another one to these.
+    pub fn absorb(&mut self, other: &Self) {
+        self.copies += other.copies;
+        self.sent += other.sent;
+        self.queued += other.queued;
+        self.drops += other.drops;
+        self.calls += other.calls;
+        self.joined += other.joined;
+        self.icmp_errors += other.icmp_errors;
+    }
+}
+
+impl AddAssign for Drops {
+    fn add_assign(&mut self, other: Self) {
+        self.queue_full += other.queue_full;
+        self.sampled_out += other.sampled_out;
+        self.rate_limited += other.rate_limited;
+        self.too_long += other.too_long;
+        self.unreachable += other.unreachable;
+        self.refused += other.refused;
+        self.no_buffers += other.no_buffers;
+        self.other_error += other.other_error;
+        self.unresolved += other.unresolved;
+        self.family += other.family;
+        self.abandoned += other.abandoned;
+    }
 }
 
 impl Drops {

@@ -10,5 +10,13 @@
 //! Workers are plain threads; beside them a control thread loads files, resolves names, watches health and serves
 //! `/metrics`. It opens every socket and hands workers a finished plan, so that a bad file changes nothing.
 
+pub mod balance;
+pub mod config;
+pub mod counters;
+pub mod health;
 pub mod ledger;
+pub mod limit;
+pub mod plan;
+pub mod rules;
 pub mod settings;
+mod statement;

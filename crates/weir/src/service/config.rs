@@ -1,0 +1,174 @@
+//! Reading a TOML document so that every mistake is one line: the document, the line, what is wrong, the nearest valid
+//! word.
+
+use anyhow::{Result, anyhow};
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, Error};
+
+/// A TOML document that is valid as such, and knows where everything in it stands.
+#[derive(Debug)]
+pub struct Document<'a> {
+    origin: &'a str,
+    text: &'a str,
+    tree: Spanned<DeTable<'a>>,
+}
+
+/// A step from a table or list down to a value in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// Of a table.
+    Key(&'a str),
+    /// Of a list, from 0.
+    Index(usize),
+}
+
+impl<'a> Document<'a> {
+    /// Takes `text`; `origin` names it in errors.
+    ///
+    /// # Errors
+    /// Not TOML.
+    pub fn parse(origin: &'a str, text: &'a str) -> Result<Self> {
+        let tree = DeTable::parse(text).map_err(|error| explain(origin, text, &error))?;
+        Ok(Self { origin, text, tree })
+    }
+
+    /// The document as a `T`.
+    ///
+    /// # Errors
+    /// An unknown key (of types that refuse such), a missing one, a value of the wrong type or out of its bounds.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T> {
+        toml::from_str(self.text).map_err(|error| explain(self.origin, self.text, &error))
+    }
+
+    /// An error about the value at `path`, or about as much of the path as there is.
+    pub fn error(&self, path: &[Step<'_>], message: &str) -> anyhow::Error {
+        anyhow!("{}: {message}", place(self.origin, self.text, self.start(path)))
+    }
+
+    /// `tee.toml:12` for the value at `path`, or for as much of the path as there is.
+    pub fn place(&self, path: &[Step<'_>]) -> String {
+        place(self.origin, self.text, self.start(path))
+    }
+
+    /// The offset at which the value at `path` starts; `None`: not even its first step is there.
+    fn start(&self, path: &[Step<'_>]) -> Option<usize> {
+        let (&Step::Key(first), rest) = path.split_first()? else { return None };
+        let mut value = self.tree.get_ref().get(first)?;
+        for step in rest {
+            let next = match (value.get_ref(), *step) {
+                (DeValue::Table(table), Step::Key(key)) => table.get(key),
+                (DeValue::Array(array), Step::Index(index)) => array.get(index),
+                _ => None,
+            };
+            let Some(next) = next else { break };
+            value = next;
+        }
+        Some(value.span().start)
+    }
+}
+
+/// One line: document, line number, what is wrong, and the nearest valid key.
+pub fn explain(origin: &str, text: &str, error: &Error) -> anyhow::Error {
+    anyhow!("{}: {}", place(origin, text, error.span().map(|span| span.start)), one_line(error))
+}
+
+/// The message of an error without its place.
+pub fn one_line(error: &Error) -> String {
+    let message = error.message().lines().collect::<Vec<_>>().join(" ");
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    match quoted.as_slice() {
+        [unknown, valid @ ..] if message.starts_with("unknown field") => {
+            format!("unknown key `{unknown}`{}", did_you_mean(unknown, valid.iter().copied()))
+        }
+        [unknown, valid @ ..] if message.starts_with("unknown variant") => {
+            format!("`{unknown}`: write one of {}", valid.join(", "))
+        }
+        _ => message
+            .rsplit_once(", expected ")
+            .map_or(message.clone(), |(found, expected)| format!("{found}, expected {}", in_words(expected))),
+    }
+}
+
+/// What a type takes, for those whose name only a programmer knows.
+fn in_words(expected: &str) -> &str {
+    match expected {
+        "u8" => "a whole number from 0 to 255",
+        "u16" => "a whole number from 0 to 65535",
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" | "usize" => "a whole number from 0",
+        other => other,
+    }
+}
+
+/// `, did you mean ...?` with the nearest of `valid`; nothing, if there is none.
+pub fn did_you_mean<'a>(word: &str, valid: impl IntoIterator<Item = &'a str>) -> String {
+    let similarity = |candidate: &str| strsim::jaro_winkler(word, candidate);
+    let nearest = valid.into_iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+    nearest.map(|nearest| format!(", did you mean `{nearest}`?")).unwrap_or_default()
+}
+
+fn place(origin: &str, text: &str, offset: Option<usize>) -> String {
+    match offset {
+        Some(offset) => {
+            let before = &text.as_bytes()[..offset.min(text.len())];
+            format!("{origin}:{}", before.iter().filter(|&&byte| byte == b'\n').count() + 1)
+        }
+        None => origin.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    const TEXT: &str = "workers = 2\n\n[[rule]]\nname = \"a\"\n[[rule]]\nto = [\n  \"x\",\n  \"y\",\n]\n";
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Small {
+        #[serde(rename = "workers")]
+        _workers: usize,
+        #[serde(rename = "mode")]
+        _mode: Option<Mode>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Mode {
+        Fast,
+        Slow,
+    }
+
+    fn place(path: &[Step<'_>]) -> String {
+        Document::parse("f.toml", TEXT).unwrap().place(path)
+    }
+
+    fn mistake(text: &str) -> String {
+        let read = Document::parse("f.toml", text).and_then(|document| document.read::<Small>());
+        read.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn every_value_has_its_line() {
+        use Step::{Index, Key};
+        assert_eq!(place(&[Key("workers")]), "f.toml:1");
+        assert_eq!(place(&[Key("rule"), Index(0)]), "f.toml:3");
+        assert_eq!(place(&[Key("rule"), Index(0), Key("name")]), "f.toml:4");
+        assert_eq!(place(&[Key("rule"), Index(1), Key("to"), Index(1)]), "f.toml:8");
+        // What is not there is near its parent.
+        assert_eq!(place(&[Key("rule"), Index(1), Key("name")]), "f.toml:5");
+        assert_eq!(place(&[Key("listener"), Index(1)]), "f.toml");
+    }
+
+    #[test]
+    fn a_mistake_is_one_line_with_its_remedy() {
+        assert_eq!(mistake("workers = 1\nmdoe = 1"), "f.toml:2: unknown key `mdoe`, did you mean `mode`?");
+        assert_eq!(mistake("workers = 1\n\nmode = \"quick\""), "f.toml:3: `quick`: write one of fast, slow");
+        assert_eq!(mistake("mode = \"fast\""), "f.toml:1: missing field `workers`");
+        assert_eq!(mistake("workers = 1\n[mode"), "f.toml:2: unclosed table, expected `]`");
+        assert_eq!(mistake("workers = \"1\""), "f.toml:1: invalid type: string \"1\", expected a whole number from 0");
+    }
+}
