@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::offload::Segmentation;
-use crate::sys::send::{Batch, MAX_BATCH, MAX_VECTORS};
+use crate::sys::send::{Batch, MAX_BATCH, MAX_VECTORS, send_alone};
 use crate::{Address, Socket};
 
 /// Most datagrams that the kernel cuts a message into (UDP_MAX_SEGMENTS of include/linux/udp.h; 128 since Linux 6.10).
@@ -67,17 +67,44 @@ pub(crate) fn transmit<'a>(
     message: impl Fn(usize) -> Outgoing<'a>,
     offload: &Segmentation,
 ) -> Taken {
+    if count == 1
+        && let Outgoing { pieces, segment: None, to } = message(0)
+        && pieces.len() <= MAX_PIECES
+    {
+        // One datagram needs no batch, unless it fails.
+        return match send_alone(socket, to, pieces) {
+            Ok(()) => Taken { messages: 1, calls: 1, ..Taken::default() },
+            Err(error) => transmit_batch(socket, count, message, offload, Some(error)),
+        };
+    }
+    transmit_batch(socket, count, message, offload, None)
+}
+
+/// `failed`: the result of a first try to send the first message.
+fn transmit_batch<'a>(
+    socket: BorrowedFd<'_>,
+    count: usize,
+    message: impl Fn(usize) -> Outgoing<'a>,
+    offload: &Segmentation,
+    mut failed: Option<io::Error>,
+) -> Taken {
     let mut taken = Taken::default();
     let mut batch = Batch::new();
     let mut steps = [Step::Whole { joined: 0 }; MAX_BATCH];
     let mut repeats = Repeats::default();
     while taken.messages < count {
-        if let Err(error) = stage(&mut batch, &mut steps, &taken, count, &message, offload) {
-            taken.error = Some(error);
-            break;
-        }
+        let result = match failed.take() {
+            Some(error) => Err(error),
+            None => {
+                if let Err(error) = stage(&mut batch, &mut steps, &taken, count, &message, offload) {
+                    taken.error = Some(error);
+                    break;
+                }
+                batch.send(socket)
+            }
+        };
         taken.calls += 1;
-        match batch.send(socket) {
+        match result {
             Ok(sent) => {
                 repeats.succeed(sent < batch.len(), &mut taken);
                 steps[..sent].iter().for_each(|step| taken.advance(*step));
