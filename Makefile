@@ -50,6 +50,7 @@ deps:
 bench:
 	$(CARGO) run --release --locked -p bench-emulator
 	$(CARGO) run --release --locked -p bench-dgram
+	$(CARGO) run --release --locked -p bench-tee
 
 # Without cargo-fuzz the targets are only built.
 fuzz:
