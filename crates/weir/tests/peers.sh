@@ -23,6 +23,7 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
     exit 0
 fi
 
+trap 'rm -rf "$place/apt"' EXIT
 mkdir -p "$place/apt/lists/partial" "$place/apt/cache/archives/partial" "$place/root" "$place/bin"
 apt() {
     apt-get -qq -o Dir::State::lists="$place/apt/lists" -o Dir::Cache="$place/apt/cache" -o APT::Sandbox::User= "$@"
@@ -40,7 +41,6 @@ if ! fetch; then
     exit 0
 fi
 for archive in "$place"/apt/*.deb; do dpkg-deb -x "$archive" "$place/root"; done
-rm -rf "$place/apt"
 
 # Programs find their own libraries first; the loggers must be told where their modules are, too.
 libraries=$(find "$place/root" -name '*.so*' -printf '%h\n' | sort -u)

@@ -25,4 +25,6 @@ pub mod resolve;
 pub mod rules;
 pub mod screen;
 pub mod settings;
+pub mod sockets;
 mod statement;
+pub mod worker;
