@@ -57,7 +57,7 @@ impl Inbox {
     pub fn receive(&mut self, socket: &Socket) -> io::Result<usize> {
         let mut repeats = 0;
         loop {
-            match self.slots.receive(socket.as_fd()) {
+            match self.slots.receive(socket.as_fd(), socket.tells_beside()) {
                 Err(error) if repeats < MAX_REPEATS && is_passing(&error) => {
                     repeats += 1;
                     self.reported += u64::from(error.kind() != io::ErrorKind::Interrupted);
@@ -90,7 +90,7 @@ impl Inbox {
             bytes,
             source,
             segment: beside.segment,
-            truncated: self.slots.flags(index) & libc::MSG_TRUNC != 0,
+            truncated: length > bytes.len(),
             length,
             arrival: beside.arrival,
             local: beside.local,

@@ -2,7 +2,7 @@
 
 use std::io::IoSlice;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use socket2::{Domain, Protocol, Type};
@@ -103,5 +103,12 @@ impl RawSender {
         }?;
         self.mtu.store(mtu as usize, Ordering::Relaxed);
         Ok(())
+    }
+}
+
+/// The socket that sends, to wait until it takes more.
+impl AsFd for RawSender {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.raw.as_fd()
     }
 }

@@ -22,6 +22,7 @@ pub struct Socket {
     send_buffer: Buffer,
     coalesce: Offload,
     segmentation: Segmentation,
+    beside: bool,
 }
 
 /// What a socket got of what it was asked for.
@@ -122,13 +123,18 @@ impl Socket {
         attach_closed_filter(self.as_fd())
     }
 
+    /// Whether control messages may come with what it receives.
+    pub(crate) fn tells_beside(&self) -> bool {
+        self.beside
+    }
+
     pub(crate) fn segmentation(&self) -> &Segmentation {
         &self.segmentation
     }
 
     fn bound(prepared: Prepared, local: SocketAddr, peer: Option<SocketAddr>) -> Self {
-        let Prepared { socket, receive_buffer, send_buffer, coalesce, segmentation } = prepared;
-        Self { descriptor: socket.into(), local, peer, receive_buffer, send_buffer, coalesce, segmentation }
+        let Prepared { socket, receive_buffer, send_buffer, coalesce, segmentation, beside } = prepared;
+        Self { descriptor: socket.into(), local, peer, receive_buffer, send_buffer, coalesce, segmentation, beside }
     }
 }
 
@@ -145,6 +151,7 @@ struct Prepared {
     send_buffer: Buffer,
     coalesce: Offload,
     segmentation: Segmentation,
+    beside: bool,
 }
 
 impl Prepared {
@@ -156,6 +163,7 @@ impl Prepared {
             send_buffer: Buffer::request(fd, buffers::SEND, options.send_buffer)?,
             coalesce: offload::coalesce(fd, options.coalesce),
             segmentation: Segmentation::probe(fd, options.segment),
+            beside: options.coalesce || options.timestamps || options.count_drops || options.local_address,
             socket,
         })
     }

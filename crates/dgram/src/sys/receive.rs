@@ -58,29 +58,57 @@ impl Slots {
         Self { headers, _vectors: vectors, names, controls, bytes, capacity, stride, filled: 0, dirty: count }
     }
 
-    /// Receives what is there, at most a slot's worth each; returns how many slots were filled.
-    pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+    /// Receives what is there, at most a slot's worth each; returns how many slots were filled. `beside`: whether control
+    /// messages may come, too.
+    pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>, beside: bool) -> io::Result<usize> {
         for header in &mut self.headers[..self.dirty] {
             header.msg_hdr.msg_namelen = Address::LONGEST as u32;
             header.msg_hdr.msg_controllen = CONTROL as _;
             header.msg_hdr.msg_flags = 0;
         }
         (self.filled, self.dirty) = (0, 1);
-        let descriptor = socket.as_raw_fd();
-        // MSG_TRUNC: tell how long a datagram was even if it does not fit.
-        let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
-        let first = self.headers.as_mut_ptr();
-        let count = self.headers.len();
-        // SAFETY: `first` points to `count` headers. Each points to one iovec, a name and a control buffer with the
-        // lengths said, all in vectors that `self` owns, that never grow and that nobody else touches during the call,
-        // since `self` is borrowed exclusively. The iovec covers `capacity` bytes of `bytes` at a slot's beginning, the
-        // slots do not overlap, and the last ends within `bytes`. All that the kernel writes to besides the headers
-        // lies in UnsafeCells, through pointers made from shared references: reading them in between does not end
-        // these pointers' validity. The timeout may be null.
-        let received = check(unsafe { libc::recvmmsg(descriptor, first, count as u32, flags as _, ptr::null_mut()) })?;
-        self.filled = received as usize;
-        self.dirty = count.min(self.filled + 1);
-        Ok(self.filled)
+        let received = match (self.headers.len(), beside) {
+            (1, false) => self.receive_payload(socket),
+            (1, true) => self.receive_one(socket),
+            _ => self.receive_many(socket),
+        }?;
+        self.filled = received;
+        self.dirty = self.headers.len().min(received + 1);
+        Ok(received)
+    }
+
+    fn receive_many(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        let (first, count) = (self.headers.as_mut_ptr(), self.headers.len() as u32);
+        // SAFETY: the descriptor is open while it is borrowed. `first` points to `count` headers. Each points to one
+        // iovec, a name and a control buffer with the lengths said, all in vectors that `self` owns, that never grow and
+        // that nobody else touches during the call, since `self` is borrowed exclusively. The iovec covers `capacity`
+        // bytes of `bytes` at a slot's beginning, the slots do not overlap, and the last ends within `bytes`. All that
+        // the kernel writes to besides the headers lies in UnsafeCells, through pointers made from shared references:
+        // reading them in between does not end these pointers' validity. The timeout may be null.
+        let received = check(unsafe { libc::recvmmsg(socket.as_raw_fd(), first, count, FLAGS as _, ptr::null_mut()) })?;
+        Ok(received as usize)
+    }
+
+    /// A call that copies less, for a slot alone.
+    fn receive_one(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        let header = &raw mut self.headers[0].msg_hdr;
+        // SAFETY: as for recvmmsg above, with one header.
+        let length = check_length(unsafe { libc::recvmsg(socket.as_raw_fd(), header, FLAGS) })?;
+        self.headers[0].msg_len = length;
+        Ok(1)
+    }
+
+    /// A call that copies even less, where nothing comes beside the payload.
+    fn receive_payload(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        let header = &mut self.headers[0];
+        let start = self.bytes.as_ptr().cast_mut().cast();
+        let (name, length) = (header.msg_hdr.msg_name.cast(), &raw mut header.msg_hdr.msg_namelen);
+        // SAFETY: the descriptor is open while it is borrowed; `bytes` holds at least the slot's `capacity` bytes, the
+        // name has the length that `length` points to, and the rest is as for recvmmsg above.
+        let received = unsafe { libc::recvfrom(socket.as_raw_fd(), start, self.capacity, FLAGS, name, length) };
+        header.msg_len = check_length(received)?;
+        header.msg_hdr.msg_controllen = 0;
+        Ok(1)
     }
 
     /// Slots that the last call filled.
@@ -117,15 +145,14 @@ impl Slots {
         &control[..length.min(control.len())]
     }
 
-    /// MSG_* flags. Panics as [`Self::payload`].
-    pub(crate) fn flags(&self, slot: usize) -> c_int {
-        self.header(slot).msg_hdr.msg_flags
-    }
-
     fn header(&self, slot: usize) -> &mmsghdr {
         assert!(slot < self.filled, "message {slot} of {}", self.filled);
         &self.headers[slot]
     }
+}
+
+fn check_length(received: libc::ssize_t) -> io::Result<u32> {
+    u32::try_from(received).map_err(|_| io::Error::last_os_error())
 }
 
 /// The same bytes, to be written to behind shared references.
@@ -135,6 +162,9 @@ fn cells(bytes: Vec<u8>) -> Vec<UnsafeCell<u8>> {
     // the layout of u8.
     unsafe { Vec::from_raw_parts(bytes.as_mut_ptr().cast(), bytes.len(), bytes.capacity()) }
 }
+
+/// Never wait; tell how long a datagram was even if it does not fit.
+const FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
 
 /// Room for all control messages that our options ask for: stamp 32, drops 24, segment size 24, packet information of
 /// both families 72.

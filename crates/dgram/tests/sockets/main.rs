@@ -3,4 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "every function here is part of a test")]
 
 mod loopback;
+mod multicast;
 mod network;
+mod path;
+mod raw;

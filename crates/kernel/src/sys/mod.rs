@@ -132,9 +132,11 @@ const SIOCETHTOOL: libc::Ioctl = 0x8946;
 
 /// Gives the calling thread, and the threads it starts from then on, the policy SCHED_RR.
 pub(crate) fn set_round_robin(priority: i32) -> Result<(), Errno> {
-    let parameters = libc::sched_param { sched_priority: priority };
-    // SAFETY: 0 names the calling thread; the kernel only reads `parameters`, which outlives the call.
-    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &parameters) };
+    // The system call itself: musl's function of this name refuses everything. Its struct sched_param is one number.
+    let parameters: libc::c_int = priority;
+    // SAFETY: sched_setscheduler takes two numbers, of which 0 names the calling thread, and a pointer to a struct that is
+    // one int (include/uapi/linux/sched/types.h); the kernel only reads it, and it outlives the call.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_RR, &raw const parameters) };
     Errno::result(result).map(drop)
 }
 

@@ -8,6 +8,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::service::output::complain;
+
 /// Carries, splits, measures and explains real-time telemetry over UDP.
 #[derive(Debug, Parser)]
 #[command(name = "weir", version, propagate_version = true, max_term_width = 100)]
@@ -56,7 +58,7 @@ pub fn main() -> ExitCode {
         Ok(Outcome::Unmet) => ExitCode::from(3),
         Ok(Outcome::Program(status)) => ExitCode::from(status),
         Err(error) => {
-            eprintln!("weir: {error:#}");
+            complain!("weir: {error:#}");
             ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
         }
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::Outcome;
 use super::send::endpoint;
 use crate::report::format;
-use crate::service::output::say;
+use crate::service::output::{complain, say};
 use crate::service::stop::Stop;
 use crate::traffic::{
     Ended, ErrorCount, Exchange, Machine, ReceiveReport, Receiver, ReceiverSettings, SessionReport, Transport, Until,
@@ -58,7 +58,7 @@ impl Recv {
         // No sender in this process will ever open or close it.
         let exchange = Exchange::new(Span::default().duration()).context("open an event descriptor")?;
         let receiver = Receiver::bind(&settings)?;
-        eprintln!("listening on {} {}", settings.transport, receiver.local_addr());
+        complain!("listening on {} {}", settings.transport, receiver.local_addr());
         let report = receiver.run(&exchange, &stop);
         self.warn_about_buffer(&report);
         if self.json {
@@ -78,7 +78,7 @@ impl Recv {
             && (granted as u64) < asked.bytes.saturating_mul(2)
         {
             let half = Size { bytes: granted as u64 / 2 };
-            eprintln!("weir: receive buffer: {half} instead of {asked} (raise net.core.rmem_max)");
+            complain!("weir: receive buffer: {half} instead of {asked} (raise net.core.rmem_max)");
         }
     }
 

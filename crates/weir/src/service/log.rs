@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -47,8 +47,39 @@ pub fn start(verbosity: u8) -> io::Result<Log> {
     let filter = Targets::new().with_default(Level::WARN).with_target("weir", level);
     let subscriber = tracing_subscriber::registry().with(filter).with(layer(Queue(lines.clone()), for_journal));
     tracing::subscriber::set_global_default(subscriber).map_err(io::Error::other)?;
+    STARTED.set(lines.clone()).map_err(|_| io::Error::other("the log has been started before"))?;
     Ok(Log { lines })
 }
+
+/// Keeps lines back while this lives, for a live screen on the same terminal, and writes them when it is dropped.
+#[derive(Debug)]
+pub struct Hold(Option<Arc<Lines>>);
+
+/// Holds the log. Where more lines come than can wait, the oldest are lost (and counted). Without a log it does nothing.
+pub fn hold() -> Hold {
+    let lines = STARTED.get().cloned();
+    if let Some(lines) = &lines {
+        lines.set_held(true);
+    }
+    Hold(lines)
+}
+
+impl Hold {
+    /// The last lines that are held, at most `most`, oldest first, without their line breaks.
+    pub fn last(&self, most: usize) -> Vec<String> {
+        self.0.as_ref().map(|lines| lines.last(most)).unwrap_or_default()
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if let Some(lines) = &self.0 {
+            lines.set_held(false);
+        }
+    }
+}
+
+static STARTED: OnceLock<Arc<Lines>> = OnceLock::new();
 
 /// Log lines of this process that standard error did not take.
 pub fn lost() -> u64 {
@@ -117,6 +148,8 @@ struct Waiting {
     lines: VecDeque<Vec<u8>>,
     /// A line has left the queue and is not in the file yet.
     writing: bool,
+    /// Nothing is to leave the queue.
+    held: bool,
 }
 
 impl Lines {
@@ -130,12 +163,28 @@ impl Lines {
 
     fn push(&self, line: &[u8]) {
         let mut waiting = self.lock();
-        if waiting.lines.len() < MOST_WAITING {
-            waiting.lines.push_back(line.to_vec());
-            self.changed.notify_all();
-        } else {
+        if waiting.lines.len() == MOST_WAITING {
             self.lost.fetch_add(1, Ordering::Relaxed);
+            // A screen shows the newest; a pipe that moves again wants to know how it began.
+            if !waiting.held {
+                return;
+            }
+            waiting.lines.pop_front();
         }
+        waiting.lines.push_back(line.to_vec());
+        self.changed.notify_all();
+    }
+
+    fn set_held(&self, held: bool) {
+        self.lock().held = held;
+        self.changed.notify_all();
+    }
+
+    fn last(&self, most: usize) -> Vec<String> {
+        let waiting = self.lock();
+        let first = waiting.lines.len().saturating_sub(most);
+        let text = |line: &Vec<u8>| String::from_utf8_lossy(line).trim_end().to_owned();
+        waiting.lines.range(first..).map(text).collect()
     }
 
     fn write_to(&self, mut file: impl Write) {
@@ -145,7 +194,9 @@ impl Lines {
             waiting.writing = false;
             self.changed.notify_all();
             let line = loop {
-                if let Some(line) = waiting.lines.pop_front() {
+                if !waiting.held
+                    && let Some(line) = waiting.lines.pop_front()
+                {
                     break line;
                 }
                 waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
@@ -273,6 +324,28 @@ mod tests {
         assert_eq!(text.matches(&format!("weir: {lost} log lines were lost before this\n")).count(), 1);
         // Every line was either written or counted.
         assert_eq!(text.lines().count() as u64 + lost, said + 2);
+    }
+
+    #[test]
+    fn lines_are_held_back_for_a_screen_and_written_after_it() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let lines = Lines::start(writer, counter()).unwrap();
+        lines.set_held(true);
+        let hold = Hold(Some(lines.clone()));
+        for number in 0..MOST_WAITING + 2 {
+            lines.push(format!("{number}\n").as_bytes());
+        }
+        assert_eq!(hold.last(2), ["1024", "1025"]);
+        drop(hold);
+        // The two oldest had to go; the writer says so after its first line.
+        let mut text = String::new();
+        let mut bytes = [0; 65_536];
+        while !text.ends_with("1025\n") {
+            let length = reader.read(&mut bytes).unwrap();
+            text.push_str(std::str::from_utf8(&bytes[..length]).unwrap());
+        }
+        assert!(text.starts_with("2\nweir: 2 log lines were lost before this\n3\n"), "{}", &text[..100]);
+        assert_eq!(text.lines().count(), MOST_WAITING + 1);
     }
 
     #[test]

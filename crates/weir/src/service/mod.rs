@@ -2,7 +2,7 @@
 //! people, scrapers and the service manager.
 //!
 //! ```text
-//! with one thread: kernel::activation::inherited -> settings -> sockets, admin::Admin::bind
+//! with one thread: kernel::activation::inherited -> config -> sockets, admin::Admin::bind
 //!   -> kernel::capabilities::keep_only (capabilities and users belong to threads)
 //! then: signals, which all later threads must not hear -> log::start -> workers, each with a pulse::Pulse
 //!   -> Admin::serve -> Watchdog::start -> notify::ready

@@ -103,3 +103,113 @@ fn send(states: &[NotifyState<'_>]) {
 fn in_one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixDatagram;
+    use std::process::Command;
+    use std::{env, fs};
+
+    use super::*;
+
+    /// A service manager that listens on a socket and starts this test program anew as its service.
+    struct Manager {
+        socket: UnixDatagram,
+        directory: tempfile::TempDir,
+    }
+
+    impl Manager {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let socket = UnixDatagram::bind(directory.path().join("notify")).unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            Self { socket, directory }
+        }
+
+        fn service(&self, role: &str) -> Command {
+            let mut command = Command::new(env::current_exe().unwrap());
+            command.args(["--exact", "service::notify::tests::play_a_service", "--nocapture"]);
+            command.env("NOTIFY_SOCKET", self.directory.path().join("notify")).env(ROLE, role);
+            command
+        }
+
+        fn hear(&self) -> String {
+            let mut bytes = [0; 4096];
+            let length = self.socket.recv(&mut bytes).unwrap();
+            String::from_utf8(bytes[..length].to_vec()).unwrap()
+        }
+    }
+
+    const ROLE: &str = "WEIR_TEST_ROLE";
+
+    /// Not a test but the service of the others; variables of the environment belong to a process of its own.
+    #[test]
+    fn play_a_service() {
+        match env::var(ROLE).as_deref() {
+            Ok("states") => {
+                ready("moving\ndatagrams");
+                reloading();
+                ready("reloaded");
+                stopping("draining");
+            }
+            Ok("watched") => {
+                let pulses = Pulses::new();
+                let pulse = pulses.pulse("worker 0");
+                let watchdog = Watchdog::start(pulses).unwrap().unwrap();
+                // Its parent has heard pings when it closes standard input.
+                io::stdin().read_line(&mut String::new()).unwrap();
+                pulse.work();
+                io::stdin().read_line(&mut String::new()).unwrap();
+                drop(watchdog);
+            }
+            Ok("unwatched") => assert!(Watchdog::start(Pulses::new()).unwrap().is_none()),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn states_are_told_as_sd_notify_3_has_them() {
+        let manager = Manager::new();
+        assert!(manager.service("states").output().unwrap().status.success());
+        assert_eq!(manager.hear(), "READY=1\nSTATUS=moving datagrams\n");
+        let reloading = manager.hear();
+        let micros = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap();
+        let uptime = fs::read_to_string("/proc/uptime").unwrap();
+        let uptime: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
+        let age = uptime - micros.trim_end().parse::<f64>().unwrap() / 1e6;
+        assert!((-1.0..60.0).contains(&age), "{reloading} {uptime}");
+        assert_eq!(manager.hear(), "READY=1\nSTATUS=reloaded\n");
+        assert_eq!(manager.hear(), "STOPPING=1\nSTATUS=draining\n");
+    }
+
+    #[test]
+    fn the_watchdog_is_fed_while_work_goes_on_and_not_beyond() {
+        let manager = Manager::new();
+        let mut service = manager.service("watched");
+        service.env("WATCHDOG_USEC", "200000").stdin(std::process::Stdio::piped());
+        let mut service = service.spawn().unwrap();
+        for _ in 0..4 {
+            assert_eq!(manager.hear(), "WATCHDOG=1\n");
+        }
+        let mut stdin = service.stdin.take().unwrap();
+        io::Write::write_all(&mut stdin, b"work without end\n").unwrap();
+        let stall = std::iter::repeat_with(|| manager.hear()).find(|told| told != "WATCHDOG=1\n").unwrap();
+        assert_eq!(stall, "STATUS=thread worker 0 has made no progress for 0 s\n");
+        drop(stdin);
+        assert!(service.wait().unwrap().success());
+        // No ping came after the stall.
+        manager.socket.set_nonblocking(true).unwrap();
+        assert!(manager.socket.recv(&mut [0; 100]).is_err());
+    }
+
+    #[test]
+    fn without_a_watchdog_or_a_manager_nothing_is_told() {
+        let manager = Manager::new();
+        let mut service = manager.service("unwatched");
+        assert!(service.env_remove("WATCHDOG_USEC").output().unwrap().status.success());
+        let mut alone = manager.service("states");
+        assert!(alone.env_remove("NOTIFY_SOCKET").output().unwrap().status.success());
+        manager.socket.set_nonblocking(true).unwrap();
+        assert!(manager.socket.recv(&mut [0; 100]).is_err());
+    }
+}

@@ -13,10 +13,18 @@
 pub mod balance;
 pub mod config;
 pub mod counters;
+#[cfg(test)]
+mod fixture;
 pub mod health;
 pub mod ledger;
 pub mod limit;
+pub mod losses;
+pub mod metrics;
 pub mod plan;
+pub mod resolve;
 pub mod rules;
+pub mod screen;
 pub mod settings;
+pub mod sockets;
 mod statement;
+pub mod worker;

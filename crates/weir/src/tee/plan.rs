@@ -4,7 +4,7 @@
 //! both keeps its counts, its health and its limits. Health alone changes within a plan, atomically.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::balance::{Group, Member};
@@ -79,7 +79,7 @@ pub type Addresses = BTreeMap<usize, Vec<SocketAddr>>;
 
 impl Plan {
     /// Compiles settings. What `previous` had under the same name and address is taken over. Never fails: settings are
-    /// validated, and sockets are opened by [`Sockets::open`](super::worker).
+    /// validated, and sockets are opened by [`Sockets::open`](super::sockets::Sockets::open).
     pub fn build(settings: Arc<Settings>, addresses: &Addresses, previous: Option<&Self>) -> Self {
         let books = previous.map_or_else(|| Arc::new(Books::new(settings.workers)), |plan| Arc::clone(&plan.books));
         let shared: Vec<_> = settings.destinations.iter().cloned().map(Arc::new).collect();
@@ -193,12 +193,4 @@ fn used(
     });
     let first = known.first().copied();
     vec![in_use.map_or(first, |old| old.address)]
-}
-
-/// An IPv4 address where one is written as an IPv6 one.
-pub fn canonical(address: SocketAddr) -> SocketAddr {
-    match address.ip().to_canonical() {
-        ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
-        IpAddr::V6(_) => address,
-    }
 }

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod deploy;
+mod docs;
 mod lab;
 mod send_recv;
 mod tee;
+mod service;

@@ -4,11 +4,13 @@
 //! bounded backlog, and everything after it goes behind it; epoll tells when to go on. So a lane in trouble costs the
 //! others a copy at most, and no system call.
 
+use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use nix::libc;
 use weir_dgram::{MAX_RUN_BYTES, MAX_SEGMENTS, Origin, RawSender};
 
 use super::backlog::Backlog;
@@ -87,6 +89,9 @@ impl Lane {
             _ => None,
         };
         self.way = way;
+        if self.descriptor().is_none() {
+            self.abandon();
+        }
     }
 
     /// Whether it is the lane of this outlet.
@@ -115,7 +120,7 @@ impl Lane {
 
     /// Takes a part of a message, as far as the destination wants it. `each`: bytes of each datagram of the run that a
     /// single one is from.
-    pub(super) fn offer(&mut self, part: Part, each: Option<NonZeroU16>, batch: Batch<'_>, random: &mut Random) {
+    pub(super) fn offer(&mut self, part: Part, each: Option<NonZeroU16>, source: SocketAddr, random: &mut Random) {
         let datagrams = part.datagrams() as u64;
         let asked = self.book.asked(self.worker);
         asked.copies.add(datagrams);
@@ -124,10 +129,7 @@ impl Lane {
             Way::Unresolved => Some(Reason::Unresolved),
             Way::Closed(_) => Some(Reason::Unreachable),
             Way::Socket(_) => None,
-            Way::Raw(_) => {
-                let source = batch.origins[part.message].source;
-                self.forge.as_ref().filter(|forge| !forge.carries(source)).map(|_| Reason::Family)
-            }
+            Way::Raw(_) => self.forge.as_ref().filter(|forge| !forge.carries(source)).map(|_| Reason::Family),
         };
         if let Some(reason) = problem {
             asked.drops.add(reason, datagrams);
@@ -169,7 +171,7 @@ impl Lane {
                     });
                     push_kept(self.forge.as_mut(), sender, kept, tools)
                 }
-                Way::Unresolved | Way::Closed(_) => Pushed::default(),
+                Way::Unresolved | Way::Closed(_) => return self.keep(batch),
             };
             let pending = &mut self.pending;
             account(self.book.carried(self.worker), &self.health, &tools.scratch.fates, |count| pending.pop(count));
@@ -196,17 +198,35 @@ impl Lane {
         self.pending.clear();
     }
 
+    /// Copies what of the batch goes here, to leave in company: when there is enough of it, or this much later. Returns
+    /// whether it waits from now on.
+    pub(super) fn gather(&mut self, batch: Batch<'_>, wait: Duration, tools: &mut Tools) -> bool {
+        self.keep(batch);
+        let enough = self.backlog.len() >= MAX_SEGMENTS || self.backlog.occupied() >= MAX_RUN_BYTES;
+        if enough {
+            self.drain(tools);
+        } else if self.has_backlog() && self.due.is_none() {
+            self.due = Some(Instant::now() + wait);
+            return true;
+        }
+        false
+    }
+
     /// Sends some of what waits, the oldest first.
     pub(super) fn drain(&mut self, tools: &mut Tools) {
+        if self.descriptor().is_none() {
+            return self.abandon();
+        }
         let runs = self.backlog.runs().take(DRAINED);
         let pushed = match &self.way {
             Way::Socket(socket) => push(socket, runs, &mut tools.scratch),
             Way::Raw(sender) => {
                 let entries = self.backlog.entries();
-                let kept = runs.zip(entries).map(|(run, entry)| Kept { source: entry.source, parts: [run.head, run.body] });
+                let kept =
+                    runs.zip(entries).map(|(run, entry)| Kept { source: entry.source, parts: [run.head, run.body] });
                 push_kept(self.forge.as_mut(), sender, kept, tools)
             }
-            Way::Unresolved | Way::Closed(_) => return self.abandon(),
+            Way::Unresolved | Way::Closed(_) => return,
         };
         let carried = self.book.carried(self.worker);
         let backlog = &mut self.backlog;
@@ -225,11 +245,6 @@ impl Lane {
         carried.drops.add(Reason::Abandoned, count as u64);
         self.backlog.pop(count);
         self.due = None;
-    }
-
-    /// Whether what waits for company makes a message already.
-    pub(super) fn is_full(&self) -> bool {
-        self.backlog.len() >= MAX_SEGMENTS || self.backlog.occupied() >= MAX_RUN_BYTES
     }
 
     fn finish(&mut self, pushed: Pushed) {

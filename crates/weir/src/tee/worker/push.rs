@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSlice};
 
+use nix::libc;
 use weir_dgram::{Outgoing, Socket};
 
 use super::join::{Joined, Run, join};
@@ -87,8 +88,15 @@ pub(super) fn reason(error: &io::Error) -> Option<Reason> {
         Some(libc::ENOBUFS | libc::ENOMEM) => Reason::NoBuffers,
         // An error that the network reported is passed over by the engine; what it insists on is no way there.
         Some(
-            libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN | libc::EHOSTDOWN | libc::ENONET
-            | libc::ECONNREFUSED | libc::EADDRNOTAVAIL | libc::ENODEV | libc::ENXIO,
+            libc::ENETUNREACH
+            | libc::EHOSTUNREACH
+            | libc::ENETDOWN
+            | libc::EHOSTDOWN
+            | libc::ENONET
+            | libc::ECONNREFUSED
+            | libc::EADDRNOTAVAIL
+            | libc::ENODEV
+            | libc::ENXIO,
         ) => Reason::Unreachable,
         _ => Reason::OtherError,
     })

@@ -87,13 +87,21 @@ impl Routing {
             return fixed;
         }
         *number += 1;
-        choose(plan, &course.rules, source, turns, |outlet| std::mem::replace(&mut marks[outlet], *number) != *number, chosen);
+        choose(
+            plan,
+            &course.rules,
+            source,
+            turns,
+            |outlet| std::mem::replace(&mut marks[outlet], *number) != *number,
+            chosen,
+        );
         chosen
     }
 
     fn lay(&mut self, rules: Vec<usize>) -> Course {
         let plan = &self.plan;
-        let groups = || rules.iter().flat_map(|&rule| &plan.routes[rule].groups).map(|&group| plan.groups[group].policy);
+        let groups =
+            || rules.iter().flat_map(|&rule| &plan.routes[rule].groups).map(|&group| plan.groups[group].policy);
         let fixed = groups().all(|policy| policy == Policy::Replicate).then(|| {
             let (mut seen, mut copies) = (vec![false; plan.outlets.len()], Vec::new());
             // Any source will do: none is asked for.

@@ -1,0 +1,68 @@
+//! The scenes.
+
+mod cpu;
+mod dead;
+mod delay;
+mod load;
+mod rate;
+mod reload;
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::replicator::Programs;
+use crate::report::Report;
+
+/// How long to look.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    /// Interleaved rounds.
+    pub(crate) rounds: usize,
+    /// A look at the cost.
+    pub(crate) cost: Duration,
+    /// A look at delays.
+    pub(crate) delay: Duration,
+    /// With dead destinations, over all rounds.
+    pub(crate) dead: Duration,
+    /// A step of the search for the highest rate.
+    pub(crate) step: Duration,
+    /// Under load.
+    pub(crate) load: Duration,
+    /// Reloads.
+    pub(crate) reloads: u32,
+}
+
+impl Scale {
+    pub(crate) const FULL: Scale = Scale {
+        rounds: 3,
+        cost: Duration::from_millis(250),
+        delay: Duration::from_secs(2),
+        dead: Duration::from_secs(60),
+        step: Duration::from_secs(2),
+        load: Duration::from_secs(10),
+        reloads: 1000,
+    };
+
+    pub(crate) const QUICK: Scale = Scale {
+        rounds: 1,
+        cost: Duration::from_millis(150),
+        delay: Duration::from_secs(1),
+        dead: Duration::from_secs(3),
+        step: Duration::from_millis(300),
+        load: Duration::from_secs(1),
+        reloads: 20,
+    };
+}
+
+type Scene = fn(&Programs, Scale, &mut Report) -> Result<()>;
+
+/// All, by name, in the order in which they run.
+pub(crate) const SCENES: [(&str, Scene); 6] = [
+    ("cpu", cpu::run),
+    ("delay", delay::run),
+    ("dead", dead::run),
+    ("rate", rate::run),
+    ("load", load::run),
+    ("reload", reload::run),
+];

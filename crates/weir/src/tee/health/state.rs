@@ -1,0 +1,225 @@
+//! The state behind a verdict: pure, on the caller's clock, in one word of 64 bits.
+
+use super::{Cause, Evidence, HOLD_DOWN};
+
+/// What is known of an address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct State {
+    /// When the hold-down ends, ms; 0: there is none. Below 2^48, which is 8,900 years.
+    until: u64,
+    /// Whether ICMP, rather than send errors, is the reason for the hold-down.
+    unreachable: bool,
+    /// Send errors in a row, at most [`ERRORS`]. The last before a hold-down stay: then a single one more ends the trial
+    /// that follows it, as in a circuit breaker that is half open.
+    errors: u8,
+    /// Probes in a row that failed, at most [`FAILURES`].
+    failures: u8,
+}
+
+impl State {
+    /// The state after `evidence`.
+    pub(super) fn note(mut self, evidence: Evidence, now: u64) -> Self {
+        let held = self.until > now;
+        match evidence {
+            Evidence::PortUnreachable => {
+                self.until = now + HOLD_DOWN.as_millis() as u64;
+                self.unreachable = true;
+            }
+            Evidence::SendError => {
+                self.errors = (self.errors + 1).min(ERRORS);
+                if self.errors == ERRORS {
+                    self.until = now + HOLD_DOWN.as_millis() as u64;
+                    self.unreachable = held && self.unreachable;
+                }
+            }
+            // The hold-down stays: neighbours that never answer have datagrams taken for them between the errors.
+            Evidence::Sent => self.errors = 0,
+            Evidence::ProbeFailed => self.failures = (self.failures + 1).min(FAILURES),
+            Evidence::ProbeAnswered => self = Self::default(),
+            // A host that lives need not have the port open that ICMP has spoken of.
+            Evidence::HostAnswered if held && self.unreachable => self.failures = 0,
+            Evidence::HostAnswered => self = Self::default(),
+        }
+        self
+    }
+
+    /// Why it is thought to be dead; `None`: it is not.
+    pub(super) fn down(self, now: u64) -> Option<Cause> {
+        match self {
+            Self { failures: FAILURES, .. } => Some(Cause::Probe),
+            Self { until, unreachable, .. } if until > now => {
+                Some(if unreachable { Cause::PortUnreachable } else { Cause::SendErrors })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it is up at any time.
+    pub(super) fn never_down(self) -> bool {
+        self.until == 0 && self.failures < FAILURES
+    }
+
+    /// Whether no send error is remembered.
+    pub(super) fn without_errors(self) -> bool {
+        self.errors == 0
+    }
+
+    pub(super) fn word(self) -> u64 {
+        self.until << 16 | u64::from(self.failures) << 9 | u64::from(self.unreachable) << 8 | u64::from(self.errors)
+    }
+
+    pub(super) fn from_word(word: u64) -> Self {
+        Self {
+            until: word >> 16,
+            failures: (word >> 9 & 0x7f) as u8,
+            unreachable: word >> 8 & 1 == 1,
+            errors: word as u8,
+        }
+    }
+}
+
+/// Send errors in a row that make a verdict.
+const ERRORS: u8 = 3;
+
+/// Probes in a row whose failure makes a verdict.
+const FAILURES: u8 = 2;
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const HOLD: u64 = 10_000;
+
+    fn after(evidence: &[(u64, Evidence)]) -> State {
+        evidence.iter().fold(State::default(), |state, &(at, evidence)| state.note(evidence, at))
+    }
+
+    #[test]
+    fn icmp_holds_down_for_a_while() {
+        let state = after(&[(1, Evidence::PortUnreachable)]);
+        assert_eq!(state.down(HOLD), Some(Cause::PortUnreachable));
+        assert_eq!(state.down(HOLD + 1), None);
+        let again = state.note(Evidence::PortUnreachable, HOLD);
+        assert_eq!(again.down(2 * HOLD - 1), Some(Cause::PortUnreachable));
+        assert_eq!(again.down(2 * HOLD), None);
+    }
+
+    #[test]
+    fn three_send_errors_in_a_row_hold_down_and_then_one() {
+        use Evidence::{SendError, Sent};
+        assert_eq!(after(&[(1, SendError), (1, SendError), (2, Sent), (3, SendError), (3, SendError)]).down(3), None);
+        let state = after(&[(1, SendError), (1, SendError), (1, SendError)]);
+        assert_eq!(state.down(1), Some(Cause::SendErrors));
+        let tried = HOLD + 5;
+        assert_eq!(state.down(tried), None);
+        assert_eq!(state.note(SendError, tried).down(tried), Some(Cause::SendErrors), "the trial has failed");
+        let succeeded = state.note(Sent, tried);
+        assert_eq!(succeeded.note(SendError, tried).down(tried), None);
+    }
+
+    #[test]
+    fn two_failed_probes_bring_it_down_until_one_is_answered() {
+        use Evidence::{HostAnswered, ProbeAnswered, ProbeFailed};
+        assert_eq!(after(&[(1, ProbeFailed), (2, ProbeAnswered), (3, ProbeFailed)]).down(3), None);
+        let state = after(&[(1, ProbeFailed), (2, ProbeFailed)]);
+        assert_eq!(state.down(1_000_000_000), Some(Cause::Probe));
+        for answer in [ProbeAnswered, HostAnswered] {
+            assert_eq!(state.note(answer, 3).down(3), None);
+        }
+    }
+
+    #[test]
+    fn an_answer_of_the_service_clears_everything_and_one_of_the_host_not_what_icmp_said() {
+        use Evidence::{HostAnswered, PortUnreachable, ProbeAnswered, ProbeFailed, SendError};
+        let unreachable = [(1, PortUnreachable), (1, ProbeFailed), (1, ProbeFailed)];
+        assert_eq!(after(&unreachable).note(ProbeAnswered, 2), State::default());
+        assert_eq!(after(&unreachable).note(HostAnswered, 2).down(2), Some(Cause::PortUnreachable));
+        assert_eq!(after(&unreachable).note(HostAnswered, HOLD + 2), State::default());
+        assert_eq!(after(&[(1, SendError); 3]).note(HostAnswered, 2), State::default());
+    }
+
+    /// What is thought at `now`, told from the whole history by the rules as they are written for users.
+    fn told(history: &[(u64, Evidence)], now: u64) -> Option<Cause> {
+        use Evidence::*;
+        // Probes: the last two failed.
+        let probes: Vec<Evidence> = history
+            .iter()
+            .map(|&(_, evidence)| evidence)
+            .filter(|evidence| matches!(evidence, ProbeFailed | ProbeAnswered | HostAnswered))
+            .collect();
+        if probes.ends_with(&[ProbeFailed, ProbeFailed]) {
+            return Some(Cause::Probe);
+        }
+        // A time of ICMP counts until it is over or the service answers; likewise one of send errors, or the host.
+        let (mut icmp, mut errors) = (None, None);
+        let mut in_a_row = 0;
+        for &(at, evidence) in history {
+            let current = |since: Option<u64>| since.is_some_and(|since| at < since + HOLD);
+            match evidence {
+                PortUnreachable => icmp = Some(at),
+                SendError => {
+                    in_a_row += 1;
+                    if in_a_row >= 3 {
+                        errors = Some(at);
+                        if current(icmp) {
+                            icmp = errors; // the reason stays the graver one
+                        }
+                    }
+                }
+                Sent => in_a_row = 0,
+                ProbeFailed => {}
+                HostAnswered if current(icmp) => {}
+                ProbeAnswered | HostAnswered => (icmp, errors, in_a_row) = (None, None, 0),
+            }
+        }
+        let lasts = |since: Option<u64>| since.is_some_and(|since| now < since + HOLD);
+        match (lasts(icmp), lasts(errors)) {
+            (true, _) => Some(Cause::PortUnreachable),
+            (false, true) => Some(Cause::SendErrors),
+            (false, false) => None,
+        }
+    }
+
+    fn histories() -> impl Strategy<Value = Vec<(u64, Evidence)>> {
+        let evidence = prop_oneof![
+            Just(Evidence::PortUnreachable),
+            Just(Evidence::SendError),
+            Just(Evidence::SendError),
+            Just(Evidence::Sent),
+            Just(Evidence::ProbeFailed),
+            Just(Evidence::ProbeAnswered),
+            Just(Evidence::HostAnswered),
+        ];
+        let pause = prop_oneof![0u64..3, 3_000u64..5_000, 9_990u64..10_010];
+        vec((pause, evidence), 0..30).prop_map(|steps| {
+            let mut now = 1;
+            let at = |(pause, evidence)| {
+                now += pause;
+                (now, evidence)
+            };
+            steps.into_iter().map(at).collect()
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(512))]
+
+        #[test]
+        fn the_verdict_is_that_of_the_history(history in histories(), later in 0u64..11_000) {
+            let now = history.last().map_or(1, |last| last.0) + later;
+            prop_assert_eq!(after(&history).down(now), told(&history, now));
+        }
+
+        #[test]
+        fn a_state_is_a_word(history in histories()) {
+            let state = after(&history);
+            prop_assert_eq!(State::from_word(state.word()), state);
+            prop_assert_eq!(state.word() == 0, state == State::default());
+            let now = history.last().map_or(1, |last| last.0);
+            prop_assert!(!state.never_down() || state.down(now).is_none());
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! From a listener's socket to the lanes: one batch.
+
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
+use std::time::Instant;
+
+use weir_dgram::Received;
+use weir_wire::proxy;
+
+use super::batch::{Batch, Origin, Part};
+use super::thread::{Intake, Thread};
+
+impl Thread {
+    /// Takes a batch from a listener and sends it on; returns how many messages that were, `None`: nothing is there.
+    pub(super) fn take(&mut self, at: usize) -> Option<usize> {
+        let count = self.inbox.receive(&self.intakes[at].socket).ok()?;
+        self.plan.books.phase(self.number).begin();
+        self.sort(at);
+        self.send();
+        self.plan.books.phase(self.number).end();
+        if !self.gathering.is_empty() {
+            self.set_timer(Instant::now());
+        }
+        Some(count)
+    }
+
+    /// Gives every message of the batch to the lanes that rules lead to.
+    fn sort(&mut self, at: usize) {
+        let Self { number, plan, routing, intakes, lanes, inbox, origins, touched, tools, headers, .. } = self;
+        let &Intake { listener, address, .. } = &intakes[at];
+        let cell = plan.listeners[listener].book.cell(*number);
+        origins.clear();
+        let mut last: Option<(IpAddr, usize)> = None;
+        for (index, message) in inbox.messages().enumerate() {
+            let (datagrams, bytes) = (message.datagrams() as u64, message.length as u64);
+            let source = message.source;
+            let header = headers.then(|| header(source, &message, address));
+            origins.push(Origin { source, header });
+            cell.received.add(datagrams);
+            cell.received_bytes.add(bytes);
+            if message.truncated {
+                cell.truncated.add(datagrams);
+                continue;
+            }
+            // Neighbours in a batch are often from one sender.
+            let course = match last {
+                Some((before, course)) if before == source.ip() => course,
+                _ => routing.course(listener, source.ip()),
+            };
+            last = Some((source.ip(), course));
+            let rules = &routing.get(course).rules;
+            let matched = if rules.is_empty() { &cell.unmatched } else { &cell.matched };
+            matched.add(datagrams);
+            for &rule in rules {
+                let route = &plan.routes[rule];
+                let count = route.book.cell(*number);
+                count.matched.add(datagrams);
+                count.matched_bytes.add(bytes);
+                if route.outlets.is_empty() && route.groups.is_empty() {
+                    count.discarded.add(datagrams);
+                }
+            }
+            let singly = routing.get(course).singly;
+            let whole = Part { message: index, start: 0, end: message.bytes.len(), segment: message.segment };
+            let mut give = |part: Part, each: Option<NonZeroU16>| {
+                for copy in routing.choose(course, source.ip()) {
+                    plan.routes[copy.rule].book.cell(*number).copies.add(part.datagrams() as u64);
+                    let lane = &mut lanes[copy.outlet];
+                    let before = lane.is_touched();
+                    lane.offer(part, each, source, &mut tools.random);
+                    if !before && lane.is_touched() {
+                        touched.push(copy.outlet);
+                    }
+                }
+            };
+            if singly {
+                whole.singles().for_each(|single| give(single, whole.segment));
+            } else {
+                give(whole, None);
+            }
+        }
+    }
+
+    /// Sends on what lanes were given. Lanes in trouble come last: they only copy, but the others need not wait for it.
+    fn send(&mut self) {
+        let Self { inbox, origins, bodies, lanes, touched, tools, gathering, plan, .. } = self;
+        let mut payloads = emptied(std::mem::take(bodies));
+        payloads.extend(inbox.messages().map(|message| message.bytes));
+        let batch = Batch { bodies: &payloads, origins };
+        let gather = plan.settings.gather;
+        for troubled in [false, true] {
+            for &at in touched.iter() {
+                let lane = &mut lanes[at];
+                // A lane that was well may be troubled now, but then nothing of the batch is left to it.
+                if lane.is_touched() && lane.has_backlog() == troubled {
+                    if gather.is_zero() || (troubled && lane.due.is_none()) {
+                        lane.flush(batch, tools);
+                    } else if lane.gather(batch, gather, tools) && !gathering.contains(&at) {
+                        gathering.push(at);
+                    }
+                }
+            }
+        }
+        *bodies = emptied(payloads);
+        for at in 0..self.touched.len() {
+            self.watch(self.touched[at]);
+        }
+        self.touched.clear();
+    }
+}
+
+/// What a header says of a message. The listener's own address stands for one that the kernel does not tell.
+fn header(source: SocketAddr, message: &Received<'_>, listener: SocketAddr) -> proxy::Header {
+    let local = message.local.map_or(listener, |local| SocketAddr::new(local, listener.port()));
+    proxy::encode(source, local)
+}
+
+/// The same memory for payloads that live differently long: collecting in place allocates nothing.
+fn emptied<'b>(mut list: Vec<&[u8]>) -> Vec<&'b [u8]> {
+    list.clear();
+    list.into_iter().map(|_| &[][..]).collect()
+}

@@ -1,0 +1,263 @@
+//! The threads that move datagrams, and their handle.
+//!
+//! ```text
+//! thread: epoll -> dispatch: recvmmsg -> routing -> lanes: join -> push -> sendmmsg
+//!                                                     |  (rest)            (at once, from the receive buffers)
+//!                                                     +-> backlog -> EPOLLOUT -> join -> push
+//! ```
+
+mod backlog;
+mod batch;
+mod dispatch;
+mod join;
+mod kept;
+mod lane;
+mod push;
+mod random;
+mod routing;
+mod thread;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use nix::sys::epoll::{Epoll, EpollCreateFlags};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::timerfd::{ClockId, TimerFd, TimerFlags};
+
+use super::ledger::Ledger;
+use super::plan::Plan;
+use super::sockets::Sockets;
+use thread::{Command, Inputs, Listening, Share, Thread};
+
+/// The workers of a tee. Dropping them stops them without a drain.
+///
+/// ```no_run
+/// # use std::{collections::BTreeMap, sync::Arc, time::Duration};
+/// # use weir::tee::{plan::Plan, settings::Settings, sockets::Sockets, worker::Workers};
+/// # fn run(settings: Settings, other: Settings) -> anyhow::Result<()> {
+/// let plan = Plan::build(Arc::new(settings), &BTreeMap::new(), None);
+/// let sockets = Sockets::open(&plan, Vec::new(), None)?;
+/// let workers = Workers::start(plan, sockets)?;
+/// // A reload: nothing has changed when one of the first two lines fails.
+/// let plan = Plan::build(Arc::new(other), &BTreeMap::new(), Some(&workers.plan()));
+/// let sockets = workers.open(&plan)?;
+/// workers.replace(plan, sockets);
+/// workers.stop(Duration::from_secs(5));
+/// println!("{:?}", workers.ledger());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Workers {
+    handles: Vec<Handle>,
+    current: Mutex<Current>,
+}
+
+/// What is carried out.
+#[derive(Debug)]
+struct Current {
+    plan: Arc<Plan>,
+    sockets: Sockets,
+    /// The threads have ended, and counted what sockets had dropped.
+    stopped: bool,
+}
+
+#[derive(Debug)]
+struct Handle {
+    commands: mpsc::Sender<Command>,
+    wake: Arc<EventFd>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// A thread, or the descriptors it needs, could not be made.
+#[derive(Debug, thiserror::Error)]
+#[error("start worker {number}: {operation}: {source}")]
+pub struct StartError {
+    number: usize,
+    operation: &'static str,
+    source: io::Error,
+}
+
+impl Workers {
+    /// Starts as many threads as the plan's books are for, in the caller's network namespace.
+    ///
+    /// # Errors
+    /// No file descriptors or threads left.
+    pub fn start(plan: Plan, mut sockets: Sockets) -> Result<Self, StartError> {
+        let plan = Arc::new(plan);
+        let handles = (0..plan.books.workers())
+            .map(|number| Handle::start(number, sockets.share(&plan, number)))
+            .collect::<Result<_, _>>()?;
+        sockets.settle();
+        Ok(Self { handles, current: Mutex::new(Current { plan, sockets, stopped: false }) })
+    }
+
+    /// The plan that is carried out.
+    pub fn plan(&self) -> Arc<Plan> {
+        Arc::clone(&self.current().plan)
+    }
+
+    /// Opens the sockets that a plan needs beyond those in use; see [`Sockets::open`].
+    ///
+    /// # Errors
+    /// As for [`Sockets::open`].
+    pub fn open(&self, plan: &Plan) -> Result<Sockets, weir_dgram::Error> {
+        Sockets::open(plan, Vec::new(), Some(&self.current().sockets))
+    }
+
+    /// Goes over to another plan, made from the current one, and returns when every worker has. What stays loses
+    /// nothing; what was queued at removed listeners is sent as the old plan says.
+    pub fn replace(&self, plan: Plan, mut sockets: Sockets) {
+        let plan = Arc::new(plan);
+        let mut current = self.current();
+        let answers: Vec<_> = self
+            .handles
+            .iter()
+            .enumerate()
+            .map(|(number, handle)| {
+                let share = Box::new(sockets.share(&plan, number));
+                handle.ask(|reply| Command::Replace(share, reply))
+            })
+            .collect();
+        for answer in answers {
+            // A worker that has ended takes nothing over; `is_alive` tells.
+            let _ = answer.recv();
+        }
+        sockets.settle();
+        (current.plan, current.sockets) = (plan, sockets);
+    }
+
+    /// Tells something of the sockets in use, with their plan.
+    pub fn with_sockets<T>(&self, tell: impl FnOnce(&Plan, &Sockets) -> T) -> T {
+        let current = self.current();
+        tell(&current.plan, &current.sockets)
+    }
+
+    /// Whether every worker answers within this time: what a watchdog asks.
+    pub fn is_alive(&self, within: Duration) -> bool {
+        let until = Instant::now() + within;
+        let answers: Vec<_> = self.handles.iter().map(|handle| handle.ask(Command::Answer)).collect();
+        answers.iter().all(|answer| answer.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok())
+    }
+
+    /// Lets nothing more in, sends what the kernel had accepted, no longer than `drain`, and ends the threads.
+    pub fn stop(&self, drain: Duration) {
+        let mut current = self.current();
+        for handle in &self.handles {
+            handle.command(Command::Stop(drain));
+        }
+        for handle in &self.handles {
+            handle.join();
+        }
+        current.stopped = true;
+    }
+
+    /// The account now: of what is there in the order of the plan, then of what was removed.
+    pub fn ledger(&self) -> Ledger {
+        let current = self.current();
+        let Current { plan, sockets, stopped } = &*current;
+        let mut ledger = plan.books.ledger();
+        for (index, listener) in plan.listeners.iter().enumerate() {
+            let same = |count: &&mut super::ledger::ListenerCount| {
+                count.name == listener.book.name && count.address == listener.book.address.to_string()
+            };
+            let Some(count) = ledger.listeners.iter_mut().find(same) else { continue };
+            if !stopped {
+                count.kernel_drops = count.kernel_drops.zip(sockets.kernel_drops(index)).map(|(a, b)| a + b);
+            }
+            if let Some(address) = sockets.local_addr(index) {
+                count.address = address.to_string();
+            }
+            count.asked_buffer = listener.settings.receive_buffer;
+            count.receive_buffer =
+                sockets.granted(index).map(|granted| granted.receive_buffer.granted).min().unwrap_or(0);
+        }
+        for (index, outlet) in plan.outlets.iter().enumerate() {
+            let same = |count: &&mut super::ledger::DestinationCount| outlet.is(&count.name, count.address);
+            let Some(count) = ledger.destinations.iter_mut().find(same) else { continue };
+            count.healthy = outlet.up();
+            count.not_joined = sockets.not_joined(index);
+        }
+        let listeners: Vec<_> = plan.listeners.iter().map(|listener| listener.settings.name.as_str()).collect();
+        let outlets: Vec<_> =
+            plan.outlets.iter().map(|outlet| (outlet.settings.name.as_str(), outlet.address)).collect();
+        let rules: Vec<_> = plan.settings.rules.iter().map(|rule| rule.name.as_str()).collect();
+        // The entry of what was forgotten stands first in the books, and last here.
+        let place = |at: Option<usize>| at.unwrap_or(usize::MAX);
+        ledger.listeners.sort_by_key(|count| place(listeners.iter().position(|name| *name == count.name)));
+        ledger.rules.sort_by_key(|count| place(rules.iter().position(|name| *name == count.name)));
+        ledger.destinations.sort_by_key(|count| {
+            place(outlets.iter().position(|outlet| *outlet == (count.name.as_str(), count.address)))
+        });
+        ledger
+    }
+
+    fn current(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.stop(Duration::ZERO);
+    }
+}
+
+impl Sockets {
+    /// A worker's share.
+    fn share(&self, plan: &Arc<Plan>, worker: usize) -> Share {
+        let intakes = self.listeners.iter().enumerate().filter_map(|(listener, intake)| {
+            let socket = intake.sockets.get(worker)?.clone()?;
+            Some(Listening { listener, socket, lasting: intake.lasting })
+        });
+        Share {
+            plan: Arc::clone(plan),
+            intakes: intakes.collect(),
+            ways: self.outlets.iter().map(|exit| exit.ways[worker].clone()).collect(),
+        }
+    }
+}
+
+impl Handle {
+    fn start(number: usize, share: Share) -> Result<Self, StartError> {
+        let failed = |operation| move |source: io::Error| StartError { number, operation, source };
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let wake = EventFd::from_value_and_flags(0, flags).map_err(|e| failed("eventfd")(e.into()))?;
+        let wake = Arc::new(wake);
+        let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
+        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags).map_err(|e| failed("timerfd_create")(e.into()))?;
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|e| failed("epoll_create1")(e.into()))?;
+        let (commands, receiver) = mpsc::channel();
+        let inputs = Inputs::new(epoll, Arc::clone(&wake), timer, receiver).map_err(failed("epoll_ctl"))?;
+        let thread = std::thread::Builder::new()
+            .name(format!("worker {number}"))
+            .spawn(move || Thread::new(number, share, inputs).run())
+            .map_err(failed("thread"))?;
+        Ok(Self { commands, wake, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Asks for something that is answered. A thread that has ended answers nobody.
+    fn ask<T>(&self, command: impl FnOnce(mpsc::Sender<T>) -> Command) -> mpsc::Receiver<T> {
+        let (reply, answer) = mpsc::channel();
+        self.command(command(reply));
+        answer
+    }
+
+    fn command(&self, command: Command) {
+        let _ = self.commands.send(command);
+        // The counter of an eventfd is full only when the thread has 2^64 - 2 wake-ups to see.
+        let _ = self.wake.write(1);
+    }
+
+    fn join(&self) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+}

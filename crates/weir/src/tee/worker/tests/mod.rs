@@ -1,0 +1,6 @@
+//! Workers with real sockets, on loopback and in namespaces of their own.
+
+mod fixture;
+mod forwarding;
+mod reload;
+mod trouble;

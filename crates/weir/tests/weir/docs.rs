@@ -1,0 +1,20 @@
+//! Pages that are made from the code say what the code says.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+
+use weir::service::{metrics, process};
+use weir::tee;
+
+/// `WEIR_WRITE_DOCS=1 cargo test -p weir --test weir metrics_page` writes it anew.
+#[test]
+fn metrics_page_is_up_to_date() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
+    let page = metrics::page(&[("`weir tee`", &tee::metrics::families()), ("Every service", process::FAMILIES)]);
+    if env::var_os("WEIR_WRITE_DOCS").is_some() {
+        fs::write(&path, &page).unwrap();
+    }
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    assert!(written == page, "docs/metrics.md is out of date: write it with WEIR_WRITE_DOCS=1");
+}
