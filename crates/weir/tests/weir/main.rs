@@ -6,5 +6,5 @@ mod deploy;
 mod docs;
 mod lab;
 mod send_recv;
-mod tee;
 mod service;
+mod tee;
