@@ -138,8 +138,11 @@ impl Sockets {
 }
 
 impl Intake {
+    /// Whether these are the sockets of that listener. Port 0 is another port for each name.
     fn serves(&self, listener: &Listener) -> bool {
-        self.settings.address == listener.settings.address && self.settings.interface == listener.settings.interface
+        let (old, new) = (&self.settings, &listener.settings);
+        (old.address, &old.interface) == (new.address, &new.interface)
+            && (new.address.port() != 0 || old.name == new.name)
     }
 
     /// The same sockets for other settings. Options only ever grow before the plan takes over.

@@ -5,6 +5,7 @@ mod drops;
 mod iperf;
 mod isolation;
 mod kept;
+mod life;
 mod multicast;
 mod netflow;
 mod network;
