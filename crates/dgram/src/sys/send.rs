@@ -125,7 +125,9 @@ impl<'a> Batch<'a> {
         // elements of `vectors`, as many as it was pushed with, taken in the same order; and no control message or the
         // initialised one of its index, whose length is said. All are only read but for `msg_len` of the headers, and
         // none is touched by others during the call.
-        let sent = check(unsafe { libc::sendmmsg(descriptor, first, self.used as u32, FLAGS as _) })?;
+        // The system call itself: musl's function of this name calls sendmsg for each message. The kernel's lengths are
+        // wider than those of musl's headers, whose padding after them is zero.
+        let sent = check(unsafe { libc::syscall(libc::SYS_sendmmsg, descriptor, first, self.used, FLAGS) } as c_int)?;
         Ok(sent as usize)
     }
 }

@@ -443,6 +443,20 @@ impl Entries {
     /// Folds what nobody counts any more, beyond the newest few, into one entry of each kind: a tee that is reloaded
     /// every minute with other addresses must not grow for ever.
     fn forget(&mut self, phases: &[Phase]) {
+        // What never counted anything is no loss: a plan that could not be carried out leaves no trace.
+        self.listeners.retain(|book| {
+            Arc::strong_count(book) > 1 || {
+                let count = book.sum(phases);
+                count.received.datagrams > 0 || count.kernel_drops != Some(0)
+            }
+        });
+        self.rules.retain(|book| Arc::strong_count(book) > 1 || book.sum(phases).matched.datagrams > 0);
+        self.outlets.retain(|book| {
+            Arc::strong_count(book) > 1 || {
+                let count = book.sum(phases);
+                count.copies.datagrams > 0 || count.icmp_errors > 0
+            }
+        });
         for book in surplus(&mut self.listeners) {
             let count = ListenerCount { address: String::new(), ..book.sum(phases) };
             fold(&mut self.forgotten.listeners, count, |all, name| all.name = name, ListenerCount::absorb);
@@ -582,5 +596,16 @@ mod tests {
         // One that comes back goes on from where it was.
         let last = books.outlet("sink", Some(SocketAddr::from(([127, 0, 0, 1], 999))));
         assert_eq!(last.asked(0).copies.get(), 2);
+    }
+
+    #[test]
+    fn what_was_removed_before_it_counted_leaves_no_trace() {
+        let books = Books::new(1);
+        let address = SocketAddr::from(([127, 0, 0, 1], 9));
+        drop((books.listener("in", address), books.rule("rule"), books.outlet("sink", None)));
+        let held = books.outlet("held", None);
+        let ledger = books.ledger();
+        assert_eq!((ledger.listeners.len(), ledger.rules.len(), ledger.destinations.len()), (0, 0, 1));
+        assert_eq!(held.name, ledger.destinations[0].name);
     }
 }
