@@ -319,7 +319,11 @@ fn is_passing(error: &Error) -> bool {
 }
 
 /// The kernel gives broadcast and multicast datagrams to *every* socket of a group, for it spreads only unicast ones.
-/// All but the first must leave them out, or each would be copied several times. Classic BPF, packet(7): taken is what was
+/// All but the first must leave them out, or each would be copied several times.
+///
+/// Groups that a socket has not joined itself are not offered to it (IP_MULTICAST_ALL, ip(7)). What is offered and turned
+/// away by a filter counts as dropped at the socket, so that is left for broadcast, and for kernels without
+/// IPV6_MULTICAST_ALL (before 4.20). Classic BPF, packet(7): taken is what was
 /// sent to this host alone (packet type 0), and to no multicast address, for on loopback everything has packet type 0.
 fn take_unicast_only(socket: &Socket) -> io::Result<()> {
     let load = |at: i32| SockFilter::new((libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16, 0, 0, at as u32);
@@ -340,5 +344,9 @@ fn take_unicast_only(socket: &Socket) -> io::Result<()> {
         answer(u32::MAX),
         answer(0),
     ];
-    SockRef::from(socket).attach_filter(&program)
+    let socket = SockRef::from(socket);
+    // A socket for both families heeds both; one for IPv4 has but the first.
+    let _ = socket.set_multicast_all_v4(false);
+    let _ = socket.set_multicast_all_v6(false);
+    socket.attach_filter(&program)
 }

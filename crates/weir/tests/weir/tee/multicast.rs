@@ -4,6 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV6, UdpSocket};
 
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
+use weir_kernel::offloads::{Offload, Offloads};
+
 use super::datagrams::{Sink, send_all, source};
 use super::network::{Host, await_that, network};
 use super::{Tee, peer, turn};
@@ -124,6 +126,11 @@ fn groups_and_broadcast_reach_all_that_listen() {
             _ => Sink::bind(host, v4([0, 0, 0, 0], port)),
         })
     });
+    // A joined send would be one packet to a firewall that is not behind a wire.
+    let mut offloads = Offloads::open(&host.ns).unwrap();
+    for offload in Offload::ALL {
+        offloads.set("eth0", offload, false).unwrap();
+    }
     // Counts what has the hop limit and the code point that the tee was told, before any socket.
     let rules = "add table inet t; add chain inet t in { type filter hook input priority 0; }; \
                  add rule inet t in ip daddr 239.3.3.3 ip ttl 7 ip dscp ef counter; \
@@ -151,9 +158,12 @@ fn groups_and_broadcast_reach_all_that_listen() {
         assert!(received.iter().all(|datagram| [host.at(0).ip(), host.at6(0).ip()].contains(&datagram.source.ip())));
     }
     tee.end().is_lossless(payloads.len());
-    // Fragments are put together before they are filtered.
-    let listing = a.output(&nft, &["list", "ruleset"]);
-    assert_eq!(listing.matches(&format!("counter packets {} ", payloads.len())).count(), 2, "{listing}");
+    // Fragments are put together before the filter sees them in IPv4, and behind it in IPv6, where 1473 bytes are two.
+    let listing = a.output(&nft, &["list ruleset"]);
+    for (group, packets) in [("239.3.3.3", 102), ("ff15::3", 103)] {
+        let rule = listing.lines().find(|line| line.contains(group)).unwrap();
+        assert!(rule.contains(&format!(" counter packets {packets} ")), "{listing}");
+    }
 }
 
 fn v4(group: [u8; 4], port: u16) -> SocketAddr {
