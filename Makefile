@@ -35,9 +35,9 @@ lint:
 
 # Real peers that tests and benchmarks talk to; without the right to install, tests that miss one say so and are skipped.
 # Those that would start services are not installed: peers.sh unpacks them below target/.
-PEERS = iperf3 nftables python3
+PEERS = iperf3 nftables python3 iproute2
 deps:
-	@missing=""; for p in iperf3:iperf3 nft:nftables python3:python3; do \
+	@missing=""; for p in iperf3:iperf3 nft:nftables python3:python3 tc:iproute2; do \
 	    PATH=$$PATH:/usr/sbin command -v $${p%%:*} >/dev/null || missing="$$missing $${p##*:}"; done; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ]; then sudo=""; elif sudo -n true 2>/dev/null; then sudo="sudo -n"; \
@@ -47,9 +47,11 @@ deps:
 	else echo "deps: install these for all tests:$$missing"; fi
 	@crates/weir/tests/peers.sh
 
-bench:
+bench: deps
+	@crates/weir/tests/peers.sh nfacctd:pmacct:usr/sbin/nfacctd socat:socat:usr/bin/socat
 	$(CARGO) run --release --locked -p bench-emulator
 	$(CARGO) run --release --locked -p bench-dgram
+	$(CARGO) run --release --locked -p bench-tee
 
 # Without cargo-fuzz the targets are only built.
 fuzz:

@@ -99,6 +99,19 @@ impl Arrivals {
     }
 }
 
+/// Asserts that the same datagrams came in the same order; says where they begin to differ, not all that they hold.
+#[track_caller]
+pub(super) fn assert_same<T: PartialEq + std::fmt::Debug>(received: &[T], sent: &[T]) {
+    let differs = received.iter().zip(sent).position(|(received, sent)| received != sent);
+    if let Some(at) = differs {
+        let show = |item: &T| format!("{item:?}").chars().take(200).collect::<String>();
+        let elsewhere = received.iter().position(|item| *item == sent[at]);
+        let (got, expected) = (show(&received[at]), show(&sent[at]));
+        panic!("datagram {at} is {got}, not {expected}, which is number {elsewhere:?}");
+    }
+    assert_eq!(received.len(), sent.len());
+}
+
 /// A socket of a host to send from.
 pub(super) fn source(host: &Host, address: SocketAddr) -> UdpSocket {
     let socket = host.run(|| UdpSocket::bind(address)).unwrap();

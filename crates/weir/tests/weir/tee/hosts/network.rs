@@ -23,7 +23,6 @@ pub(super) struct Host {
     /// `fd00::N/64`.
     pub(super) v6: Ipv6Addr,
     switch: Arc<Switch>,
-    port: Index,
 }
 
 /// What joins the hosts; it goes with the last of them.
@@ -81,7 +80,7 @@ impl Host {
         for (address, length) in [(IpAddr::from(v4), 24), (v6.into(), 64)] {
             netlink.add_address(eth0, IpNet::new(address, length).unwrap()).unwrap();
         }
-        Host { ns, name, v4, v6, switch: Arc::clone(switch), port }
+        Host { ns, name, v4, v6, switch: Arc::clone(switch) }
     }
 
     /// Makes the switch ask who listens to which IPv4 group, and send a group to nobody else. Returns when it does so:
@@ -113,18 +112,6 @@ impl Host {
     /// Requests for this host's interfaces.
     pub(super) fn netlink(&self) -> Netlink {
         Netlink::open(&self.ns).unwrap()
-    }
-
-    /// Pulls or plugs the cable at the switch's end.
-    pub(super) fn set_cable(&self, plugged: bool) {
-        let mut netlink = Netlink::open(&self.switch.ns).unwrap();
-        if plugged {
-            netlink.set_up(self.port).unwrap();
-            self.netlink().wait_until_running("eth0").unwrap();
-            netlink.wait_until_running(self.name).unwrap();
-        } else {
-            netlink.set_down(self.port).unwrap();
-        }
     }
 
     /// A program of this host, to be given arguments and started. It ends with its owner.

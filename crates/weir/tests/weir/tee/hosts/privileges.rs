@@ -1,6 +1,6 @@
 //! A container's case: no privilege at all.
 
-use super::datagrams::{Sink, send_all, source};
+use super::datagrams::{Sink, assert_same, send_all, source};
 use super::network::network;
 use super::{Tee, peer, turn};
 
@@ -17,7 +17,7 @@ fn a_high_port_needs_no_privilege() {
     );
     let payloads: Vec<Vec<u8>> = (0..2000u32).map(|number| number.to_be_bytes().repeat(300)).collect();
     send_all(&source(&client, client.at(0)), host.at(5514), &payloads, &[&sinks[0], &sinks[1]]);
-    assert!(sinks.iter().all(|sink| sink.payloads(2000) == payloads));
+    sinks.iter().for_each(|sink| assert_same(&sink.payloads(2000), &payloads));
     let account = tee.end();
     account.is_lossless(2000);
     // Not forced, the buffer is what the kernel grants anyone: twice net.core.rmem_max at most.
