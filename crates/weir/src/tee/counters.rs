@@ -115,6 +115,8 @@ pub struct CarriedCell {
     pub sent_bytes: Counter,
     /// Datagrams that wait.
     pub queued: Counter,
+    /// Bytes of memory that they take.
+    pub queued_bytes: Counter,
     /// System calls that sent.
     pub calls: Counter,
     /// Datagrams that left in joined sends.
@@ -230,6 +232,11 @@ impl Counter {
     /// Takes away, from a count of what is there now. Only the one writer may call this.
     pub fn sub(&self, n: u64) {
         self.0.store(self.get().wrapping_sub(n), Ordering::Relaxed);
+    }
+
+    /// Says how much there is now. Only the one writer may call this.
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Ordering::Relaxed);
     }
 
     /// The number.
@@ -420,6 +427,7 @@ impl CarriedCell {
         let count = DestinationCount {
             sent: Count { datagrams: self.sent.get(), bytes: self.sent_bytes.get() },
             queued: self.queued.get(),
+            queued_bytes: self.queued_bytes.get(),
             drops: self.drops.copy(),
             calls: self.calls.get(),
             joined: self.joined.get(),

@@ -115,6 +115,12 @@ impl Sockets {
         sockets.map(|socket| socket.memory().ok().map(|memory| u64::from(memory.drops))).sum()
     }
 
+    /// Bytes that wait in the fullest socket of a listener; `None`: the kernel does not tell.
+    pub(super) fn receive_queue(&self, listener: usize) -> Option<usize> {
+        let sockets = self.listeners[listener].sockets.iter().flatten();
+        sockets.filter_map(|socket| Some(socket.memory().ok()?.receive_queue as usize)).max()
+    }
+
     /// Why sends to an outlet are not joined; `None`: they are.
     pub(super) fn not_joined(&self, outlet: usize) -> Option<String> {
         self.outlets[outlet].ways.iter().find_map(|way| match way {

@@ -195,6 +195,7 @@ impl Lane {
                 }
             }
         }
+        carried.queued_bytes.set(self.backlog.occupied() as u64);
         self.pending.clear();
     }
 
@@ -234,6 +235,7 @@ impl Lane {
             carried.queued.sub(count as u64);
             backlog.pop(count)
         });
+        carried.queued_bytes.set(self.backlog.occupied() as u64);
         self.finish(pushed);
         self.due = None;
     }
@@ -244,6 +246,7 @@ impl Lane {
         carried.queued.sub(count as u64);
         carried.drops.add(Reason::Abandoned, count as u64);
         self.backlog.pop(count);
+        carried.queued_bytes.set(0);
         self.due = None;
     }
 
