@@ -47,9 +47,11 @@ deps:
 	else echo "deps: install these for all tests:$$missing"; fi
 	@crates/weir/tests/peers.sh
 
-bench:
+bench: deps
+	@crates/weir/tests/peers.sh nfacctd:pmacct:usr/sbin/nfacctd socat:socat:usr/bin/socat
 	$(CARGO) run --release --locked -p bench-emulator
 	$(CARGO) run --release --locked -p bench-dgram
+	$(CARGO) run --release --locked -p bench-tee
 
 # Without cargo-fuzz the targets are only built.
 fuzz:

@@ -2,6 +2,7 @@
 # Fetches real peers for tests and benchmarks from Debian without installing them: system loggers exclude one another and
 # start services. Packages and what this machine lacks of their libraries are unpacked below target/peers/root, and
 # target/peers/bin has a command for each. Needs no root: apt keeps its lists there, too. The machine stays as it was.
+# Arguments name more peers, as in the list below.
 set -eu
 cd "$(dirname "$0")/../../.."
 place=$PWD/target/peers
@@ -14,6 +15,7 @@ nfcapd:nfdump:usr/bin/nfcapd
 nfdump:nfdump:usr/bin/nfdump
 softflowd:softflowd:usr/sbin/softflowd
 iperf:iperf:usr/bin/iperf'
+for more in "$@"; do peers=$(printf '%s\n%s' "$peers" "$more"); done
 
 missing=$(echo "$peers" | while IFS=: read -r command package path; do
     PATH=$place/bin:$PATH:/usr/sbin command -v "$command" >/dev/null || echo "$package"; done | sort -u)

@@ -39,7 +39,7 @@ impl Scale {
     pub(crate) const FULL: Scale = Scale {
         only: None,
         rounds: 3,
-        cost: Duration::from_millis(250),
+        cost: Duration::from_millis(200),
         delay: Duration::from_secs(2),
         dead: Duration::from_secs(60),
         step: Duration::from_secs(2),

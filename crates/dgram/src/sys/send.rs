@@ -132,6 +132,17 @@ impl<'a> Batch<'a> {
     }
 }
 
+/// Sends one message as it is.
+#[inline]
+pub(crate) fn send_alone(socket: BorrowedFd<'_>, to: Option<&Address>, pieces: &[IoSlice<'_>]) -> io::Result<()> {
+    let mut header = header(to).msg_hdr;
+    header.msg_iov = pieces.as_ptr().cast_mut().cast();
+    header.msg_iovlen = pieces.len() as _;
+    // SAFETY: the descriptor is open while it is borrowed; the header points to the pieces, which have the layout of
+    // iovec, and to the name or none, all of which outlive the call.
+    check(unsafe { send_one(socket.as_raw_fd(), &header) }).map(drop)
+}
+
 #[inline]
 fn header(to: Option<&Address>) -> mmsghdr {
     // SAFETY: mmsghdr is plain data, for which all-zero bytes are valid.

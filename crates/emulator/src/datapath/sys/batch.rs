@@ -133,7 +133,7 @@ pub(in crate::datapath) fn send(socket: BorrowedFd<'_>, frames: &[[IoSlice<'_>; 
     // than those of musl's headers, whose padding after them is zero.
     let sent = check(unsafe {
         libc::syscall(libc::SYS_sendmmsg, socket.as_raw_fd(), headers.as_mut_ptr(), count, libc::MSG_DONTWAIT)
-    } as libc::c_int)?;
+    } as c_int)?;
     Ok(sent as usize)
 }
 
