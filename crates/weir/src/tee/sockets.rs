@@ -223,7 +223,7 @@ impl Intake {
                     take_unicast_only(&socket).map_err(failed)?;
                 }
                 *slot = Some(Arc::new(socket));
-                if address.ip().is_multicast() {
+                if address.ip().is_multicast() || !settings.groups.is_empty() {
                     break;
                 }
             }
@@ -325,11 +325,10 @@ fn is_passing(error: &Error) -> bool {
 }
 
 /// The kernel gives broadcast and multicast datagrams to *every* socket of a group, for it spreads only unicast ones.
-/// All but the first must leave them out, or each would be copied several times.
-///
-/// Groups that a socket has not joined itself are not offered to it (IP_MULTICAST_ALL, ip(7)). What is offered and turned
-/// away by a filter counts as dropped at the socket, so that is left for broadcast, and for kernels without
-/// IPV6_MULTICAST_ALL (before 4.20). Classic BPF, packet(7): taken is what was
+/// All but the first must leave them out, or each would be copied several times. What the filter turns away counts as
+/// dropped at the socket, so a listener that joins groups has but one. (Without IP_MULTICAST_ALL the others would not be
+/// offered groups at all, but then Linux 6.18 hands the first one's to any of them: udp_v4_early_demux finds the one
+/// member, and inet_steal_sock chooses anew among its SO_REUSEPORT group.) Classic BPF, packet(7): taken is what was
 /// sent to this host alone (packet type 0), and to no multicast address, for on loopback everything has packet type 0.
 fn take_unicast_only(socket: &Socket) -> io::Result<()> {
     let load = |at: i32| SockFilter::new((libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16, 0, 0, at as u32);
@@ -350,9 +349,5 @@ fn take_unicast_only(socket: &Socket) -> io::Result<()> {
         answer(u32::MAX),
         answer(0),
     ];
-    let socket = SockRef::from(socket);
-    // A socket for both families heeds both; one for IPv4 has but the first.
-    let _ = socket.set_multicast_all_v4(false);
-    let _ = socket.set_multicast_all_v6(false);
-    socket.attach_filter(&program)
+    SockRef::from(socket).attach_filter(&program)
 }

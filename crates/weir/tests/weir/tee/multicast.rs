@@ -6,7 +6,7 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use weir_kernel::offloads::{Offload, Offloads};
 
-use super::datagrams::{Sink, send_all, source};
+use super::datagrams::{Sink, assert_same, send_all, source};
 use super::network::{Host, await_that, network};
 use super::{Tee, peer, turn};
 
@@ -103,13 +103,42 @@ fn a_bridge_that_snoops_sends_members_alone() {
         destination = [{ to = "10.0.0.3:5000" }]
         "#,
     );
+    // The kernel reports a membership a few milliseconds after it (net/ipv4/igmp.c, igmp_ifc_event).
+    let (speaker, group) = (speaker4(&client), v4([239, 1, 1, 1], 6343));
+    await_that("the membership to be reported", || {
+        speaker.send_to(b"marker", group).unwrap();
+        sink.count() > 0
+    });
     let payloads: Vec<Vec<u8>> = (0..200u32).map(|number| number.to_be_bytes().to_vec()).collect();
-    send_all(&speaker4(&client), v4([239, 1, 1, 1], 6343), &payloads, &[&sink]);
-    assert_eq!(sink.payloads(200), payloads);
-    tee.end().is_lossless(200);
+    send_all(&speaker, group, &payloads, &[&sink]);
+    sink.await_payload(&payloads[199]);
+    let received = sink.payloads(200);
+    let (markers, rest) = received.split_at(received.len() - 200);
+    assert_same(rest, &payloads);
+    assert!(markers.iter().all(|payload| payload == b"marker"));
+    tee.end().is_lossless(received.len());
     // Nobody else got the group: the bridge knew from the tee's report where to send it. (A query is multicast, too.)
     let heard = stranger.counters().since(&before).get("IpExt", "InMcastPkts").unwrap();
     assert!(heard < 10, "{heard}");
+}
+
+#[test]
+fn broadcast_is_taken_once_by_all_workers_together() {
+    let _turn = turn();
+    let Some([client, host, a]) = network(["client", "tee", "a"]) else { return };
+    let sink = Sink::bind(&a, a.at(5000));
+    let text = "workers = 4\nlistener = [{ address = \"0.0.0.0:6343\" }]\ndestination = [{ name = \"a\", to = \"10.0.0.3:5000\" }]";
+    let tee = Tee::configured(&host, text);
+    let socket = source(&client, client.at(0));
+    socket.set_broadcast(true).unwrap();
+    let payloads: Vec<Vec<u8>> = (0..200u32).map(|number| number.to_be_bytes().to_vec()).collect();
+    for to in [v4([10, 0, 0, 255], 6343), v4([255, 255, 255, 255], 6343), host.at(6343)] {
+        // One source's datagrams to different addresses may take different workers: one after the other.
+        send_all(&socket, to, &payloads, &[&sink]);
+        assert_same(&sink.payloads(200), &payloads);
+    }
+    let account = tee.end();
+    assert_eq!((account.received().0, account.sent("a"), account.drops("a")), (600, 600, vec![]));
 }
 
 #[test]
