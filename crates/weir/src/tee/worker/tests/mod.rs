@@ -2,5 +2,6 @@
 
 mod fixture;
 mod forwarding;
+mod lend;
 mod reload;
 mod trouble;
