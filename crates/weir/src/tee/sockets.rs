@@ -211,7 +211,7 @@ impl Intake {
                 let socket = Socket::bind(address, &options)?;
                 address = socket.local_addr();
                 if worker > 0 {
-                    take_unicast_only(&socket).map_err(failed)?;
+                    leave_out_copies(&socket, address).map_err(failed)?;
                 }
                 *slot = Some(Arc::new(socket));
                 if address.ip().is_multicast() {
@@ -250,7 +250,7 @@ impl Exit {
             };
             match way {
                 Ok(way) => ways.push(way),
-                Err(error) if is_passing(&error) => {
+                Err(error) if is_passing(&error, outlet.settings.from) => {
                     ways = vec![Way::Closed(error.to_string().into()); workers];
                     break;
                 }
@@ -308,34 +308,47 @@ fn membership(group: &settings::Membership) -> Membership {
     Membership { group: group.group, source: group.source, interface: group.interface.clone() }
 }
 
-/// Whether opening may succeed later, when the network is up.
-fn is_passing(error: &Error) -> bool {
-    let errno = error.answer().and_then(io::Error::raw_os_error);
-    let network = matches!(errno, Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN));
-    matches!(error, Error::Connect { .. } | Error::Raw { .. }) && network
+/// Whether opening may succeed later, when the network is another. One destination that cannot be reached, or not in this
+/// family of addresses, is no reason to let the others wait.
+fn is_passing(error: &Error, from: Option<SocketAddr>) -> bool {
+    match error.answer().and_then(io::Error::raw_os_error) {
+        // No route or interface is up; a route says `prohibit`; IPv6 is switched off (disable_ipv6).
+        Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN) => {
+            matches!(error, Error::Connect { .. } | Error::Raw { .. })
+        }
+        Some(libc::EACCES | libc::EPERM | libc::EADDRNOTAVAIL) => matches!(error, Error::Connect { .. }),
+        // A route says `blackhole`. From loopback it is a mistake of the settings instead.
+        Some(libc::EINVAL) => {
+            matches!(error, Error::Connect { .. }) && !from.is_some_and(|from| from.ip().is_loopback())
+        }
+        // The kernel has no IPv6 (ipv6.disable=1).
+        Some(libc::EAFNOSUPPORT) => matches!(error, Error::Open { .. } | Error::Raw { .. }),
+        _ => false,
+    }
 }
 
-/// The kernel gives broadcast and multicast datagrams to *every* socket of a group, for it spreads only unicast ones.
-/// All but the first must leave them out, or each would be copied several times. Classic BPF, packet(7): taken is what was
-/// sent to this host alone (packet type 0), and to no multicast address, for on loopback everything has packet type 0.
-fn take_unicast_only(socket: &Socket) -> io::Result<()> {
-    let load = |at: i32| SockFilter::new((libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16, 0, 0, at as u32);
-    let equal = |value, yes, no| SockFilter::new((libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16, yes, no, value);
-    let high = || SockFilter::new((libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16, 0, 0, 0xf0);
-    let answer = |bytes| SockFilter::new((libc::BPF_RET | libc::BPF_K) as u16, 0, 0, bytes);
-    let program = [
-        load(libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE),
-        equal(libc::PACKET_HOST.into(), 0, 9),
-        load(libc::SKF_NET_OFF), // the version, and in IPv4 ...
-        high(),
-        equal(0x60, 3, 0),
-        load(libc::SKF_NET_OFF + 16), // ... the first byte of the destination,
-        high(),
-        equal(0xe0, 3, 2),
-        load(libc::SKF_NET_OFF + 24), // in IPv6 here
-        equal(0xff, 1, 0),
-        answer(u32::MAX),
-        answer(0),
-    ];
-    SockRef::from(socket).attach_filter(&program)
+/// The kernel gives broadcast and multicast datagrams to *every* socket of a group that wants them, for it spreads only
+/// unicast ones. All but the first must leave them out, or each would be copied several times.
+///
+/// Multicast reaches sockets that have joined the group; those that have not must say that they do not want it all the
+/// same (IP_MULTICAST_ALL). It must not be refused by a filter: when a single socket is left that wants it, early
+/// demultiplexing finds that one, and then the group gives it to one of all, which may be another (kernel:
+/// inet_steal_sock). A filter's refusal would also count as a drop.
+///
+/// Broadcast is for everybody: a filter refuses it (classic BPF, packet(7)), and each refusal counts as a drop at the
+/// socket.
+fn leave_out_copies(socket: &Socket, address: SocketAddr) -> io::Result<()> {
+    let socket = SockRef::from(socket);
+    if address.is_ipv6() {
+        socket.set_multicast_all_v6(false)?;
+    }
+    // IPv6 sockets receive IPv4, too, unless they are told not to.
+    socket.set_multicast_all_v4(false)?;
+    let at = libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE;
+    socket.attach_filter(&[
+        SockFilter::new((libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16, 0, 0, at as u32),
+        SockFilter::new((libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16, 1, 0, libc::PACKET_BROADCAST.into()),
+        SockFilter::new((libc::BPF_RET | libc::BPF_K) as u16, 0, 0, u32::MAX),
+        SockFilter::new((libc::BPF_RET | libc::BPF_K) as u16, 0, 0, 0),
+    ])
 }
