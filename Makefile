@@ -23,8 +23,10 @@ dist:
 # The libraries' tests make namespaces: an ordinary user runs them in a user namespace, as `weir` itself does.
 AS_ROOT = $(shell [ "$$(id -u)" = 0 ] || echo unshare --map-root-user --)
 
-# The tests in namespaces measure time: they have the machine to themselves, one after another.
+# The tests in namespaces measure time: they have the machine to themselves, one after another. What is deployed is the
+# static binary: without Rust's target for it, its tests say so and are skipped.
 test: deps
+	@$(MAKE) --no-print-directory dist || [ "$$CI" != true ]
 	$(CARGO) test --workspace --locked --no-run
 	$(AS_ROOT) $(CARGO) test --workspace --locked --lib --bins
 	$(AS_ROOT) $(CARGO) test --workspace --locked --test '*' -- --test-threads=1
@@ -35,9 +37,9 @@ lint:
 
 # Real peers that tests and benchmarks talk to; without the right to install, tests that miss one say so and are skipped.
 # Those that would start services are not installed: peers.sh unpacks them below target/.
-PEERS = iperf3 nftables python3
+PEERS = iperf3:iperf3 nft:nftables python3:python3 tc:iproute2 systemd-analyze:systemd buildah:buildah
 deps:
-	@missing=""; for p in iperf3:iperf3 nft:nftables python3:python3; do \
+	@missing=""; for p in $(PEERS); do \
 	    PATH=$$PATH:/usr/sbin command -v $${p%%:*} >/dev/null || missing="$$missing $${p##*:}"; done; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ]; then sudo=""; elif sudo -n true 2>/dev/null; then sudo="sudo -n"; \
@@ -47,9 +49,11 @@ deps:
 	else echo "deps: install these for all tests:$$missing"; fi
 	@crates/weir/tests/peers.sh
 
-bench:
+bench: deps
+	@crates/weir/tests/peers.sh nfacctd:pmacct:usr/sbin/nfacctd socat:socat:usr/bin/socat
 	$(CARGO) run --release --locked -p bench-emulator
 	$(CARGO) run --release --locked -p bench-dgram
+	$(CARGO) run --release --locked -p bench-tee
 
 # Without cargo-fuzz the targets are only built.
 fuzz:

@@ -2,8 +2,8 @@
 //! `cargo run --release -p bench-tee [-- SCENE ...]`.
 //!
 //! Scenes: `cpu`, `delay`, `dead`, `rate`, `load`, `reload`; all of them without arguments. What is compared is run in
-//! turn, and medians are printed. `--quick` takes short looks, `--rounds N` sets how many, `--json FILE` writes all
-//! figures to a file.
+//! turn, and medians are printed. `--quick` takes short looks, `--rounds N` sets how many, `--only WORDS` picks
+//! comparisons of the cost by their names, `--json FILE` writes all figures to a file.
 
 mod machine;
 mod network;
@@ -61,6 +61,7 @@ impl Arguments {
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--quick" => arguments.scale = Scale::QUICK,
+                "--only" => arguments.scale.only = Some(words.next().context("--only: what?")?.leak()),
                 "--rounds" => arguments.scale.rounds = words.next().context("--rounds: how many?")?.parse()?,
                 "--seconds" => {
                     let seconds = words.next().context("--seconds: how many?")?.parse()?;
@@ -70,7 +71,9 @@ impl Arguments {
                 scene if SCENES.iter().any(|(name, _)| *name == scene) => arguments.scenes.push(word),
                 other => {
                     let known = SCENES.map(|(name, _)| name).join(", ");
-                    bail!("{other}: no such scene (there are {known}; --quick, --rounds N, --seconds S, --json FILE)")
+                    bail!(
+                        "{other}: no such scene (there are {known}; --quick, --rounds N, --only WORDS, --seconds S, --json FILE)"
+                    )
                 }
             }
         }

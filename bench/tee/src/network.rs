@@ -12,6 +12,7 @@ use weir_kernel::links::{LinkStatistics, MacAddress, Netlink, VethEnd};
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::offloads::{Offload, Offloads};
 
+use crate::replicator::peer;
 use crate::stream::{LEAST, Progress, Stream, patience};
 
 /// How the way is laid.
@@ -146,7 +147,7 @@ impl Network {
         const RULES: &str = "table netdev sink {\n chain ingress {\n\
             type filter hook ingress device \"eth0\" priority 0; policy accept;\n\
             ip protocol udp drop\n}\n}\n";
-        let start = || Command::new("nft").args(["-f", "-"]).stdin(Stdio::piped()).spawn();
+        let start = || Command::new(peer("nft")).args(["-f", "-"]).stdin(Stdio::piped()).spawn();
         let mut nft = self.sinks.run(start)?.context("run nft (apt install nftables)")?;
         nft.stdin.take().context("nft has no input")?.write_all(RULES.as_bytes())?;
         ensure!(nft.wait()?.success(), "nft refused a rule at ingress");

@@ -84,8 +84,8 @@ impl Programs {
             Kind::Gso => self.directory.path().join("gso"),
             Kind::GroGso => self.directory.path().join("gro_gso"),
             Kind::Weir => self.weir.clone(),
-            Kind::Pmacct | Kind::PmacctDefaults => "nfacctd".into(),
-            Kind::Socat => "socat".into(),
+            Kind::Pmacct | Kind::PmacctDefaults => peer("nfacctd"),
+            Kind::Socat => peer("socat"),
         }
     }
 
@@ -232,6 +232,12 @@ impl Replicator {
     }
 }
 
+/// A program from Debian: unpacked by `make bench`, or installed.
+pub(crate) fn peer(name: &str) -> PathBuf {
+    let places = [UNPACKED, "/usr/sbin"].map(|place| Path::new(place).join(name));
+    places.into_iter().find(|path| path.exists()).unwrap_or_else(|| name.into())
+}
+
 /// The release build of `weir`, made if cargo is at hand.
 fn build_weir() -> Result<PathBuf> {
     if let Some(cargo) = std::env::var_os("CARGO") {
@@ -250,6 +256,9 @@ const LOOPS: [(&str, &str); 5] = [
     ("gso", include_str!("../peers/gso.c")),
     ("gro_gso", include_str!("../peers/gro_gso.c")),
 ];
+
+/// Where crates/weir/tests/peers.sh puts programs that it does not install.
+const UNPACKED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/peers/bin");
 
 /// Socket buffers of all peers, bytes, weir's default; the loops force it, the others get at most net.core.[rw]mem_max.
 const BUFFER: usize = 8 << 20;

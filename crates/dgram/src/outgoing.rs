@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::offload::Segmentation;
-use crate::sys::send::{Batch, MAX_BATCH, MAX_VECTORS};
+use crate::sys::send::{Batch, MAX_BATCH, MAX_VECTORS, send_alone};
 use crate::{Address, Socket};
 
 /// Most datagrams that the kernel cuts a message into (UDP_MAX_SEGMENTS of include/linux/udp.h; 128 since Linux 6.10).
@@ -41,6 +41,8 @@ pub struct Taken {
     /// Errors that the network had reported about earlier datagrams (ICMP), met and passed over. Some of them are
     /// inferred: the kernel does not tell why it stopped within a batch, only that it then went on.
     pub icmp: u32,
+    /// The last of them that the kernel told, an error number; `None`: none was told.
+    pub reported: Option<i32>,
     /// Datagrams that left in messages cut by the kernel.
     pub joined: u64,
     /// Why the next datagram was not taken; `None`: all were. WouldBlock: the send buffer is full.
@@ -65,25 +67,52 @@ pub(crate) fn transmit<'a>(
     message: impl Fn(usize) -> Outgoing<'a>,
     offload: &Segmentation,
 ) -> Taken {
+    if count == 1
+        && let Outgoing { pieces, segment: None, to } = message(0)
+        && pieces.len() <= MAX_PIECES
+    {
+        // One datagram needs no batch, unless it fails.
+        return match send_alone(socket, to, pieces) {
+            Ok(()) => Taken { messages: 1, calls: 1, ..Taken::default() },
+            Err(error) => transmit_batch(socket, count, message, offload, Some(error)),
+        };
+    }
+    transmit_batch(socket, count, message, offload, None)
+}
+
+/// `failed`: the result of a first try to send the first message.
+fn transmit_batch<'a>(
+    socket: BorrowedFd<'_>,
+    count: usize,
+    message: impl Fn(usize) -> Outgoing<'a>,
+    offload: &Segmentation,
+    mut failed: Option<io::Error>,
+) -> Taken {
     let mut taken = Taken::default();
     let mut batch = Batch::new();
     let mut steps = [Step::Whole { joined: 0 }; MAX_BATCH];
     let mut repeats = Repeats::default();
     while taken.messages < count {
-        if let Err(error) = stage(&mut batch, &mut steps, &taken, count, &message, offload) {
-            taken.error = Some(error);
-            break;
-        }
+        let result = match failed.take() {
+            Some(error) => Err(error),
+            None => {
+                if let Err(error) = stage(&mut batch, &mut steps, &taken, count, &message, offload) {
+                    taken.error = Some(error);
+                    break;
+                }
+                batch.send(socket)
+            }
+        };
         taken.calls += 1;
-        match batch.send(socket) {
+        match result {
             Ok(sent) => {
-                taken.icmp += repeats.succeed(sent < batch.len());
+                repeats.succeed(sent < batch.len(), &mut taken);
                 steps[..sent].iter().for_each(|step| taken.advance(*step));
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
                 let errno = error.raw_os_error().unwrap_or_default();
-                if repeats.again(errno, &mut taken.icmp) {
+                if repeats.again(errno, &mut taken) {
                     continue;
                 }
                 let segment = message(taken.messages).segment.map_or(0, NonZeroU16::get);
@@ -127,6 +156,11 @@ enum Step {
 }
 
 impl Taken {
+    fn pass_over(&mut self, errno: i32, times: u32) {
+        self.icmp += times;
+        self.reported = Some(errno);
+    }
+
     #[inline]
     fn advance(&mut self, step: Step) {
         match step {
@@ -154,13 +188,13 @@ struct Repeats {
 
 impl Repeats {
     /// Whether to try again: the kernel has taken note that a pending error was told.
-    fn again(&mut self, errno: i32, icmp: &mut u32) -> bool {
+    fn again(&mut self, errno: i32, taken: &mut Taken) -> bool {
         self.stopped = false;
         let times = match self.failed {
             Some((before, times)) if before == errno => times,
-            Some(_) => {
+            Some((before, times)) => {
                 // Another error: the one before is gone, so it did not come from the send.
-                *icmp += 1;
+                taken.pass_over(before, times);
                 0
             }
             None => 0,
@@ -171,11 +205,13 @@ impl Repeats {
         may_be_reported(errno) && times < most
     }
 
-    /// How many pending errors a call shows that took something.
+    /// A call has taken something: what failed before it did not come from the send.
     #[inline]
-    fn succeed(&mut self, stopped: bool) -> u32 {
-        let failed = self.failed.take().map_or(0, |(_, times)| times);
-        failed + u32::from(std::mem::replace(&mut self.stopped, stopped))
+    fn succeed(&mut self, stopped: bool, taken: &mut Taken) {
+        if let Some((errno, times)) = self.failed.take() {
+            taken.pass_over(errno, times);
+        }
+        taken.icmp += u32::from(std::mem::replace(&mut self.stopped, stopped));
     }
 }
 
@@ -306,23 +342,25 @@ mod tests {
 
     #[test]
     fn an_error_that_goes_away_was_pending() {
-        let (mut repeats, mut icmp) = (Repeats::default(), 0);
-        assert!(repeats.again(libc::EHOSTUNREACH, &mut icmp));
-        icmp += repeats.succeed(false);
-        assert_eq!(icmp, 1);
+        let (mut repeats, mut taken) = (Repeats::default(), Taken::default());
+        assert!(repeats.again(libc::EHOSTUNREACH, &mut taken));
+        repeats.succeed(false, &mut taken);
+        assert_eq!((taken.icmp, taken.reported), (1, Some(libc::EHOSTUNREACH)));
         // Twice the same in a row is the send's own.
-        assert!(repeats.again(libc::EHOSTUNREACH, &mut icmp));
-        assert!(!repeats.again(libc::EHOSTUNREACH, &mut icmp));
-        assert_eq!(icmp, 1);
+        assert!(repeats.again(libc::EHOSTUNREACH, &mut taken));
+        assert!(!repeats.again(libc::EHOSTUNREACH, &mut taken));
+        assert_eq!(taken.icmp, 1);
         // What no ICMP message is turned into is believed at once.
-        let (mut repeats, mut icmp) = (Repeats::default(), 0);
-        assert!(repeats.again(libc::ECONNREFUSED, &mut icmp));
-        assert!(!repeats.again(libc::EAGAIN, &mut icmp));
-        assert_eq!(icmp, 1);
-        // A batch that stopped and went on was stopped by a pending error.
-        let mut repeats = Repeats::default();
-        assert_eq!(repeats.succeed(true), 0);
-        assert_eq!(repeats.succeed(false), 1);
+        let (mut repeats, mut taken) = (Repeats::default(), Taken::default());
+        assert!(repeats.again(libc::ECONNREFUSED, &mut taken));
+        assert!(!repeats.again(libc::EAGAIN, &mut taken));
+        assert_eq!((taken.icmp, taken.reported), (1, Some(libc::ECONNREFUSED)));
+        // A batch that stopped and went on was stopped by a pending error, nobody knows which.
+        let (mut repeats, mut taken) = (Repeats::default(), Taken::default());
+        repeats.succeed(true, &mut taken);
+        assert_eq!(taken.icmp, 0);
+        repeats.succeed(false, &mut taken);
+        assert_eq!((taken.icmp, taken.reported), (1, None));
     }
 
     proptest! {

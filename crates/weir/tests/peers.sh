@@ -2,6 +2,7 @@
 # Fetches real peers for tests and benchmarks from Debian without installing them: system loggers exclude one another and
 # start services. Packages and what this machine lacks of their libraries are unpacked below target/peers/root, and
 # target/peers/bin has a command for each. Needs no root: apt keeps its lists there, too. The machine stays as it was.
+# Arguments name more peers, as in the list below.
 set -eu
 cd "$(dirname "$0")/../../.."
 place=$PWD/target/peers
@@ -14,6 +15,7 @@ nfcapd:nfdump:usr/bin/nfcapd
 nfdump:nfdump:usr/bin/nfdump
 softflowd:softflowd:usr/sbin/softflowd
 iperf:iperf:usr/bin/iperf'
+for more in "$@"; do peers=$(printf '%s\n%s' "$peers" "$more"); done
 
 missing=$(echo "$peers" | while IFS=: read -r command package path; do
     PATH=$place/bin:$PATH:/usr/sbin command -v "$command" >/dev/null || echo "$package"; done | sort -u)
@@ -23,6 +25,7 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
     exit 0
 fi
 
+trap 'rm -rf "$place/apt"' EXIT
 mkdir -p "$place/apt/lists/partial" "$place/apt/cache/archives/partial" "$place/root" "$place/bin"
 apt() {
     apt-get -qq -o Dir::State::lists="$place/apt/lists" -o Dir::Cache="$place/apt/cache" -o APT::Sandbox::User= "$@"
@@ -40,7 +43,6 @@ if ! fetch; then
     exit 0
 fi
 for archive in "$place"/apt/*.deb; do dpkg-deb -x "$archive" "$place/root"; done
-rm -rf "$place/apt"
 
 # Programs find their own libraries first; the loggers must be told where their modules are, too.
 libraries=$(find "$place/root" -name '*.so*' -printf '%h\n' | sort -u)

@@ -17,7 +17,7 @@ pub(crate) fn run(programs: &Programs, scale: Scale, report: &mut Report) -> Res
     );
     let network = Network::new(SINGLES)?;
     let rounds = scale.rounds as u32;
-    let (with_dead, alone) = (scale.dead / rounds, scale.dead / rounds / 2);
+    let (with_dead, alone) = (scale.dead / rounds, scale.dead / rounds / 4);
     let look = |kind: Kind, dead: bool, time: Duration| -> Result<Experience> {
         // The dead come first, where a sender that waits for them does most harm.
         let live = sink(0);
@@ -37,7 +37,7 @@ pub(crate) fn run(programs: &Programs, scale: Scale, report: &mut Report) -> Res
     }
     for kind in [Kind::PmacctDefaults, Kind::Plain, Kind::OneSocket] {
         if programs.has(kind) {
-            let time = (scale.dead / 12).max(UNTIL_FULL);
+            let time = (scale.dead / 20).max(UNTIL_FULL);
             print(kind, &[(look(kind, false, time)?, look(kind, true, time)?)], report);
         }
     }

@@ -17,6 +17,8 @@ use crate::report::Report;
 /// How long to look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
+    /// Comparisons of the cost to make: those whose names contain this.
+    pub(crate) only: Option<&'static str>,
     /// Interleaved rounds.
     pub(crate) rounds: usize,
     /// A look at the cost.
@@ -35,8 +37,9 @@ pub(crate) struct Scale {
 
 impl Scale {
     pub(crate) const FULL: Scale = Scale {
+        only: None,
         rounds: 3,
-        cost: Duration::from_millis(250),
+        cost: Duration::from_millis(200),
         delay: Duration::from_secs(2),
         dead: Duration::from_secs(60),
         step: Duration::from_secs(2),
@@ -45,6 +48,7 @@ impl Scale {
     };
 
     pub(crate) const QUICK: Scale = Scale {
+        only: None,
         rounds: 1,
         cost: Duration::from_millis(150),
         delay: Duration::from_secs(1),

@@ -125,9 +125,22 @@ impl<'a> Batch<'a> {
         // elements of `vectors`, as many as it was pushed with, taken in the same order; and no control message or the
         // initialised one of its index, whose length is said. All are only read but for `msg_len` of the headers, and
         // none is touched by others during the call.
-        let sent = check(unsafe { libc::sendmmsg(descriptor, first, self.used as u32, FLAGS as _) })?;
+        // The system call itself: musl's function of this name calls sendmsg for each message. The kernel's lengths are
+        // wider than those of musl's headers, whose padding after them is zero.
+        let sent = check(unsafe { libc::syscall(libc::SYS_sendmmsg, descriptor, first, self.used, FLAGS) } as c_int)?;
         Ok(sent as usize)
     }
+}
+
+/// Sends one message as it is.
+#[inline]
+pub(crate) fn send_alone(socket: BorrowedFd<'_>, to: Option<&Address>, pieces: &[IoSlice<'_>]) -> io::Result<()> {
+    let mut header = header(to).msg_hdr;
+    header.msg_iov = pieces.as_ptr().cast_mut().cast();
+    header.msg_iovlen = pieces.len() as _;
+    // SAFETY: the descriptor is open while it is borrowed; the header points to the pieces, which have the layout of
+    // iovec, and to the name or none, all of which outlive the call.
+    check(unsafe { send_one(socket.as_raw_fd(), &header) }).map(drop)
 }
 
 #[inline]

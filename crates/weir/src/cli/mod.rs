@@ -3,6 +3,7 @@
 mod lab;
 mod recv;
 mod send;
+mod tee;
 
 use std::process::ExitCode;
 
@@ -26,6 +27,8 @@ enum Command {
     Send(send::Send),
     /// Receive them, and tell what was lost and how late the rest was.
     Recv(recv::Recv),
+    /// Copy every datagram, whole, to every destination.
+    Tee(tee::Tee),
 }
 
 /// How a command ended that could do its job.
@@ -52,6 +55,7 @@ pub fn main() -> ExitCode {
         Command::Lab(lab) => lab.run(),
         Command::Send(send) => send.run(),
         Command::Recv(recv) => recv.run(),
+        Command::Tee(tee) => tee.run(),
     };
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

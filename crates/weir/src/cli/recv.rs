@@ -1,13 +1,15 @@
 //! `weir recv`: what arrived of the messages of `weir send`.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use serde::Serialize;
+use weir_dgram::Membership;
 
-use super::Outcome;
 use super::send::endpoint;
+use super::{Outcome, usage};
 use crate::report::format;
 use crate::service::output::{complain, say};
 use crate::service::stop::Stop;
@@ -23,6 +25,7 @@ use crate::units::{Size, Span};
 Examples:
   weir recv --listen 0.0.0.0:5000
   weir recv --listen [::]:5000 --transport tcp --duration 5m --json
+  weir recv --listen 0.0.0.0:5000 --join 232.1.1.1@eth0 --source 192.0.2.7
 
 Ends when every sender seen has announced its end, after the idle timeout or the duration, or at
 Ctrl-C, and then prints one account a sender. A sender on another machine has another clock: its
@@ -34,6 +37,13 @@ pub(super) struct Recv {
     /// What carries the messages.
     #[arg(long, value_enum, default_value = "udp")]
     transport: Transport,
+    /// Multicast group to join, and the interface to join it on [default: where a route leads; a group that is listened
+    /// on is joined, too].
+    #[arg(long, value_name = "GROUP[@INTERFACE]")]
+    join: Vec<Join>,
+    /// Source-specific multicast: join the groups for this sender alone.
+    #[arg(long, value_name = "ADDR")]
+    source: Vec<IpAddr>,
     /// End after this time, whatever has come [default: never].
     #[arg(long, value_name = "SPAN")]
     duration: Option<Span>,
@@ -54,6 +64,7 @@ pub(super) struct Recv {
 impl Recv {
     pub(super) fn run(self) -> Result<Outcome> {
         let settings = self.settings();
+        usage(self.check(&settings))?;
         let stop = Stop::on_signals().context("watch for Ctrl-C")?;
         // No sender in this process will ever open or close it.
         let exchange = Exchange::new(Span::default().duration()).context("open an event descriptor")?;
@@ -78,8 +89,44 @@ impl Recv {
             && (granted as u64) < asked.bytes.saturating_mul(2)
         {
             let half = Size { bytes: granted as u64 / 2 };
-            complain!("weir: receive buffer: {half} instead of {asked} (raise net.core.rmem_max)");
+            let sysctl = report.receive_buffer_limit.unwrap_or("net.core.rmem_max");
+            complain!("weir: receive buffer: {half} instead of {asked} (raise {sysctl})");
         }
+    }
+
+    fn check(&self, settings: &ReceiverSettings) -> Result<()> {
+        ensure!(
+            self.transport == Transport::Udp || settings.groups.is_empty(),
+            "--join {}: there is no multicast over tcp",
+            self.join.first().map_or(self.listen.ip(), |join| join.group)
+        );
+        ensure!(
+            self.source.is_empty() || !settings.groups.is_empty(),
+            "--source {}: only with --join GROUP",
+            self.source[0]
+        );
+        for (group, source) in
+            self.source.iter().flat_map(|source| self.join.iter().map(move |join| (join.group, source)))
+        {
+            ensure!(
+                group.is_ipv4() == source.is_ipv4(),
+                "--join {group} --source {source}: one is IPv4, the other IPv6"
+            );
+        }
+        Ok(())
+    }
+
+    /// The groups asked for, each for each source, and the one that is listened on.
+    fn groups(&self) -> Vec<Membership> {
+        let listened = self.listen.ip();
+        let implied = listened.is_multicast() && !self.join.iter().any(|join| join.group == listened);
+        let implied = implied.then_some(Join { group: listened, interface: None });
+        let of = |join: Join, source| Membership { group: join.group, source, interface: join.interface };
+        let with_sources = |join: Join| match &self.source[..] {
+            [] => vec![of(join, None)],
+            sources => sources.iter().map(|source| of(join.clone(), Some(*source))).collect(),
+        };
+        self.join.iter().cloned().chain(implied).flat_map(with_sources).collect()
     }
 
     fn settings(&self) -> ReceiverSettings {
@@ -91,6 +138,7 @@ impl Recv {
         ReceiverSettings {
             transport: self.transport,
             session: self.session,
+            groups: self.groups(),
             receive_buffer: self.receive_buffer.map(|size| usize::try_from(size.bytes).unwrap_or(usize::MAX)),
             until: Until {
                 duration: self.duration.map(Span::duration),
@@ -99,6 +147,32 @@ impl Recv {
                 ..Until::default()
             },
             ..ReceiverSettings::new(self.listen)
+        }
+    }
+}
+
+/// `--join`: a group, perhaps on one interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Join {
+    group: IpAddr,
+    interface: Option<String>,
+}
+
+impl FromStr for Join {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let example = || format!("`{text}`: write GROUP or GROUP@INTERFACE, e.g. 239.1.1.1@eth0 or ff15::1");
+        let (group, interface) = match text.split_once('@') {
+            Some((_, "")) => return Err(example()),
+            Some((group, interface)) => (group, Some(interface.to_owned())),
+            None => (text, None),
+        };
+        let group: IpAddr = group.parse().map_err(|_| example())?;
+        if group.is_multicast() {
+            Ok(Self { group, interface })
+        } else {
+            Err(format!("`{group}`: no multicast address (224.0.0.0/4 or ff00::/8)"))
         }
     }
 }
@@ -260,5 +334,56 @@ fn print(settings: &ReceiverSettings, report: &ReceiveReport) {
     }
     if !report.errors.is_empty() {
         say!("errors        {}", in_words(&report.errors));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        recv: Recv,
+    }
+
+    /// The groups of a command line, or why it is none.
+    fn groups(arguments: &str) -> Result<Vec<String>, String> {
+        let words = std::iter::once("recv").chain(arguments.split_whitespace());
+        let recv = Command::try_parse_from(words).map_err(|error| error.to_string())?.recv;
+        let settings = recv.settings();
+        recv.check(&settings).map_err(|error| error.to_string())?;
+        Ok(settings.groups.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn groups_are_joined_for_each_source() {
+        let of = |arguments: &str| groups(arguments).unwrap().join(", ");
+        assert_eq!(of("--listen 0.0.0.0:5000"), "");
+        assert_eq!(of("--listen 239.1.1.1:5000"), "239.1.1.1");
+        assert_eq!(of("--listen 239.1.1.1:5000 --join 239.1.1.1@eth0"), "239.1.1.1 on eth0");
+        assert_eq!(of("--listen [::]:5000 --join ff15::1 --join 239.1.1.1@e"), "ff15::1, 239.1.1.1 on e");
+        assert_eq!(
+            of("--listen 0.0.0.0:5000 --join 232.1.1.1@e --source 10.0.0.1 --source 10.0.0.2"),
+            "232.1.1.1 from 10.0.0.1 on e, 232.1.1.1 from 10.0.0.2 on e"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_joined_is_a_usage_error() {
+        let refusal = |arguments: &str| groups(arguments).unwrap_err();
+        assert!(refusal("--listen [::]:5 --join 10.0.0.1").contains("`10.0.0.1`: no multicast address"));
+        assert!(refusal("--listen [::]:5 --join 239.1.1.1@").contains("write GROUP or GROUP@INTERFACE"));
+        assert_eq!(
+            refusal("--listen 0.0.0.0:5 --join 239.1.1.1 --transport tcp"),
+            "--join 239.1.1.1: there is no multicast over tcp"
+        );
+        assert_eq!(refusal("--listen 0.0.0.0:5 --source 10.0.0.1"), "--source 10.0.0.1: only with --join GROUP");
+        assert_eq!(
+            refusal("--listen [::]:5 --join ff15::1 --source 10.0.0.1"),
+            "--join ff15::1 --source 10.0.0.1: one is IPv4, the other IPv6"
+        );
     }
 }

@@ -23,6 +23,7 @@ use crate::units::{BitRate, Frequency, Size, Span};
 Examples:
   weir send --to 192.0.2.7:5000 --payload 1000B --interval 10ms --duration 60s
   weir send --to [2001:db8::7]:5000 --transport tcp --rate 10mbit --json
+  weir send --to 239.1.1.1:5000 --interface eth0 --ttl 4
 
 Start `weir recv --listen 0.0.0.0:5000` on the other machine first: it tells what arrived.")]
 pub(super) struct Send {
@@ -54,6 +55,12 @@ pub(super) struct Send {
     /// Address and port to send from, e.g. 0.0.0.0:4000 to fix the port alone.
     #[arg(long, value_name = "ADDR:PORT", value_parser = endpoint)]
     from: Option<SocketAddr>,
+    /// TTL or hop limit of the packets [default: the host's, multicast: 1].
+    #[arg(long, value_name = "HOPS", value_parser = clap::value_parser!(u8).range(1..))]
+    ttl: Option<u8>,
+    /// Interface to send through, e.g. for a multicast group [default: where a route leads].
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
     /// TCP: congestion control, e.g. cubic or bbr [default: the host's].
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
@@ -110,6 +117,8 @@ impl Send {
             duration: self.duration.duration(),
             session: self.session.unwrap_or_else(random_session),
             tcp: TcpSettings { congestion: self.congestion.clone(), nodelay: self.nodelay },
+            ttl: self.ttl,
+            interface: self.interface.clone(),
             send_buffer: self.send_buffer.map(|size| usize::try_from(size.bytes).unwrap_or(usize::MAX)),
             connect_timeout: self.connect_timeout.duration(),
             drain: self.drain.duration(),

@@ -2,7 +2,10 @@
 
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
 use std::process;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 /// Prints a line, as `println!` does, but does not panic.
 macro_rules! say {
@@ -11,12 +14,9 @@ macro_rules! say {
 
 pub(crate) use say;
 
-/// Prints a line on standard error, as `eprintln!` does, but does not panic: where nobody can be told, the work goes on.
+/// Prints a line on standard error, as `eprintln!` does, but neither panics nor waits for a reader who does not read.
 macro_rules! complain {
-    ($($words:tt)*) => {{
-        use std::io::Write;
-        let _ = writeln!(std::io::stderr(), $($words)*);
-    }};
+    ($($words:tt)*) => { $crate::service::output::tell(format_args!("{}\n", format_args!($($words)*))) };
 }
 
 pub(crate) use complain;
@@ -31,5 +31,61 @@ pub fn print(words: fmt::Arguments<'_>) {
             process::exit(1);
         }
         _ => {}
+    }
+}
+
+/// Prints on standard error as it is. What cannot be written is lost: where nobody can be told, the work goes on.
+pub fn tell(words: fmt::Arguments<'_>) {
+    write_patiently(&mut io::stderr().lock(), words.to_string().as_bytes(), PATIENCE);
+}
+
+/// Writes until something fails or is not read for so long.
+fn write_patiently(output: &mut (impl Write + AsFd), bytes: &[u8], patience: u16) {
+    // A pipe that is ready takes so many bytes at least (pipe(7)), and a write of no more than them waits for nothing.
+    for piece in bytes.chunks(PIPE_BUF) {
+        let ready = poll(&mut [PollFd::new(output.as_fd(), PollFlags::POLLOUT)], PollTimeout::from(patience));
+        if ready != Ok(1) || output.write_all(piece).is_err() {
+            return;
+        }
+    }
+}
+
+/// POSIX's and Linux' number (include/uapi/linux/limits.h).
+const PIPE_BUF: usize = 4096;
+
+/// How long somebody may leave off reading standard error, milliseconds.
+const PATIENCE: u16 = 1000;
+
+#[cfg(test)]
+mod tests {
+    use std::io::{PipeWriter, Read, pipe};
+    use std::thread;
+
+    use super::*;
+
+    fn tell_a_pipe(writer: &mut PipeWriter, bytes: usize) {
+        write_patiently(writer, &vec![b'x'; bytes], 50);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_pipe_that_is_not_read() {
+        let (mut reader, mut writer) = pipe().unwrap();
+        tell_a_pipe(&mut writer, 1 << 20);
+        tell_a_pipe(&mut writer, 1);
+        drop(writer);
+        // As much as a pipe holds has come, and no more.
+        assert_eq!(reader.read_to_end(&mut Vec::new()).unwrap(), 65_536);
+    }
+
+    #[test]
+    fn all_of_it_comes_where_somebody_reads() {
+        let (mut reader, mut writer) = pipe().unwrap();
+        let read = thread::spawn(move || reader.read_to_end(&mut Vec::new()).unwrap());
+        tell_a_pipe(&mut writer, 1 << 20);
+        drop(writer);
+        assert_eq!(read.join().unwrap(), 1 << 20);
+        let (reader, mut writer) = pipe().unwrap();
+        drop(reader);
+        tell_a_pipe(&mut writer, 10);
     }
 }

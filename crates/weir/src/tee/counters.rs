@@ -116,6 +116,8 @@ pub struct CarriedCell {
     pub sent_bytes: Counter,
     /// Datagrams that wait.
     pub queued: Counter,
+    /// Bytes of memory that they take.
+    pub queued_bytes: Counter,
     /// System calls that sent.
     pub calls: Counter,
     /// Datagrams that left in joined sends.
@@ -284,6 +286,11 @@ impl Counter {
         self.0.store(self.get().wrapping_sub(n), Ordering::Relaxed);
     }
 
+    /// Says how much there is now. Only the one writer may call this.
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Ordering::Relaxed);
+    }
+
     /// The number.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -390,6 +397,11 @@ impl ListenerBook {
         &self.cells[worker]
     }
 
+    /// The sum, once nobody counts any more.
+    fn total(&self, workers: usize) -> ListenerCount {
+        self.sum(&(0..workers).map(|worker| self.copy(worker)).collect::<Vec<_>>())
+    }
+
     fn sum(&self, counts: &[ListenerCount]) -> ListenerCount {
         let mut sum = ListenerCount {
             name: self.name.clone(),
@@ -418,6 +430,11 @@ impl RuleBook {
     /// The cell of a worker.
     pub fn cell(&self, worker: usize) -> &RuleCell {
         &self.cells[worker]
+    }
+
+    /// The sum, once nobody counts any more.
+    fn total(&self, workers: usize) -> RuleCount {
+        self.sum(&(0..workers).map(|worker| self.copy(worker)).collect::<Vec<_>>())
     }
 
     fn sum(&self, counts: &[RuleCount]) -> RuleCount {
@@ -468,6 +485,12 @@ impl OutletBook {
                 HeldCopy { owner, carried: cell.copy(), hold }
             })
             .collect()
+    }
+
+    /// The sum, once nobody counts any more.
+    fn total(&self, workers: usize) -> DestinationCount {
+        let own: Vec<_> = (0..workers).map(|worker| self.copy_own(worker)).collect();
+        self.sum(&own, &[]).unwrap_or_else(|| self.empty())
     }
 
     /// The sum; `None`: a lane has changed hands between the copies.
@@ -539,6 +562,7 @@ impl CarriedCell {
         let count = DestinationCount {
             sent: Count { datagrams: self.sent.get(), bytes: self.sent_bytes.get() },
             queued: self.queued.get(),
+            queued_bytes: self.queued_bytes.get(),
             drops: self.drops.copy(),
             calls: self.calls.get(),
             joined: self.joined.get(),
@@ -554,19 +578,29 @@ impl Entries {
     /// every minute with other addresses must not grow for ever.
     fn forget(&mut self, books: &Books) {
         let workers = books.workers();
+        // What never counted anything is no loss: a plan that could not be carried out leaves no trace.
+        self.listeners.retain(|book| {
+            Arc::strong_count(book) > 1 || {
+                let count = book.total(workers);
+                count.received.datagrams > 0 || count.kernel_drops != Some(0)
+            }
+        });
+        self.rules.retain(|book| Arc::strong_count(book) > 1 || book.total(workers).matched.datagrams > 0);
+        self.outlets.retain(|book| {
+            Arc::strong_count(book) > 1 || {
+                let count = book.total(workers);
+                count.copies.datagrams > 0 || count.icmp_errors > 0
+            }
+        });
         for book in surplus(&mut self.listeners) {
-            let counts: Vec<_> = (0..workers).map(|worker| book.copy(worker)).collect();
-            let count = ListenerCount { address: String::new(), ..book.sum(&counts) };
+            let count = ListenerCount { address: String::new(), ..book.total(workers) };
             fold(&mut self.forgotten.listeners, count, |all, name| all.name = name, ListenerCount::absorb);
         }
         for book in surplus(&mut self.rules) {
-            let counts: Vec<_> = (0..workers).map(|worker| book.copy(worker)).collect();
-            fold(&mut self.forgotten.rules, book.sum(&counts), |all, name| all.name = name, RuleCount::absorb);
+            fold(&mut self.forgotten.rules, book.total(workers), |all, name| all.name = name, RuleCount::absorb);
         }
         for book in surplus(&mut self.outlets) {
-            let own: Vec<_> = (0..workers).map(|worker| book.copy_own(worker)).collect();
-            let sum = book.sum(&own, &[]).unwrap_or_else(|| book.empty());
-            let count = DestinationCount { address: None, ..sum };
+            let count = DestinationCount { address: None, ..book.total(workers) };
             fold(&mut self.forgotten.destinations, count, |all, name| all.name = name, DestinationCount::absorb);
         }
     }
@@ -700,5 +734,16 @@ mod tests {
         // One that comes back goes on from where it was.
         let last = books.outlet("sink", Some(SocketAddr::from(([127, 0, 0, 1], 999))));
         assert_eq!(last.asked(0).copies.get(), 2);
+    }
+
+    #[test]
+    fn what_was_removed_before_it_counted_leaves_no_trace() {
+        let books = Books::new(1);
+        let address = SocketAddr::from(([127, 0, 0, 1], 9));
+        drop((books.listener("in", address), books.rule("rule"), books.outlet("sink", None)));
+        let held = books.outlet("held", None);
+        let ledger = books.ledger();
+        assert_eq!((ledger.listeners.len(), ledger.rules.len(), ledger.destinations.len()), (0, 0, 1));
+        assert_eq!(held.name, ledger.destinations[0].name);
     }
 }

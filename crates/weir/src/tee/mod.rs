@@ -12,6 +12,7 @@
 
 pub mod balance;
 pub mod config;
+pub mod control;
 pub mod counters;
 #[cfg(test)]
 mod fixture;

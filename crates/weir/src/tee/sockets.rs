@@ -115,6 +115,12 @@ impl Sockets {
         sockets.map(|socket| socket.memory().ok().map(|memory| u64::from(memory.drops))).sum()
     }
 
+    /// Bytes that wait in the fullest socket of a listener; `None`: the kernel does not tell.
+    pub(super) fn receive_queue(&self, listener: usize) -> Option<usize> {
+        let sockets = self.listeners[listener].sockets.iter().flatten();
+        sockets.filter_map(|socket| Some(socket.memory().ok()?.receive_queue as usize)).max()
+    }
+
     /// Why sends to an outlet are not joined; `None`: they are.
     pub(super) fn not_joined(&self, outlet: usize) -> Option<String> {
         self.outlets[outlet].ways.iter().find_map(|way| match way {
@@ -138,8 +144,11 @@ impl Sockets {
 }
 
 impl Intake {
+    /// Whether these are the sockets of that listener. Port 0 is another port for each name.
     fn serves(&self, listener: &Listener) -> bool {
-        self.settings.address == listener.settings.address && self.settings.interface == listener.settings.interface
+        let (old, new) = (&self.settings, &listener.settings);
+        (old.address, &old.interface) == (new.address, &new.interface)
+            && (new.address.port() != 0 || old.name == new.name)
     }
 
     /// The same sockets for other settings. Options only ever grow before the plan takes over.
@@ -214,7 +223,7 @@ impl Intake {
                     take_unicast_only(&socket).map_err(failed)?;
                 }
                 *slot = Some(Arc::new(socket));
-                if address.ip().is_multicast() {
+                if address.ip().is_multicast() || !settings.groups.is_empty() {
                     break;
                 }
             }
@@ -316,7 +325,10 @@ fn is_passing(error: &Error) -> bool {
 }
 
 /// The kernel gives broadcast and multicast datagrams to *every* socket of a group, for it spreads only unicast ones.
-/// All but the first must leave them out, or each would be copied several times. Classic BPF, packet(7): taken is what was
+/// All but the first must leave them out, or each would be copied several times. What the filter turns away counts as
+/// dropped at the socket, so a listener that joins groups has but one. (Without IP_MULTICAST_ALL the others would not be
+/// offered groups at all, but then Linux 6.18 hands the first one's to any of them: udp_v4_early_demux finds the one
+/// member, and inet_steal_sock chooses anew among its SO_REUSEPORT group.) Classic BPF, packet(7): taken is what was
 /// sent to this host alone (packet type 0), and to no multicast address, for on loopback everything has packet type 0.
 fn take_unicast_only(socket: &Socket) -> io::Result<()> {
     let load = |at: i32| SockFilter::new((libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16, 0, 0, at as u32);

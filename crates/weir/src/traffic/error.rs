@@ -60,6 +60,9 @@ pub enum TrafficError {
         /// Longest message, bytes.
         longest: usize,
     },
+    /// A UDP socket could not be made, or joins no group.
+    #[error(transparent)]
+    Datagrams(#[from] weir_dgram::Error),
     /// Source and destination belong to different families.
     #[error("send from {from} to {to}: one is IPv4, the other IPv6")]
     Family {

@@ -67,6 +67,8 @@ pub struct ReceiveReport {
     pub socket_drops: Option<u64>,
     /// SO_RCVBUF as the kernel granted it (twice what was asked for), bytes.
     pub receive_buffer: Option<usize>,
+    /// The sysctl that kept it below what was asked for.
+    pub receive_buffer_limit: Option<&'static str>,
     /// What went wrong, by operation and kind.
     pub errors: Vec<ErrorCount>,
     /// When `run` was called.

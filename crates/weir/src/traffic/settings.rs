@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use weir_dgram::Membership;
 use weir_wire::probe;
 
 use super::TrafficError;
@@ -62,6 +63,10 @@ pub struct SenderSettings {
     pub session: u16,
     /// TCP only.
     pub tcp: TcpSettings,
+    /// TTL or hop limit, of multicast packets too; `None`: the kernel's default (multicast: 1).
+    pub ttl: Option<u8>,
+    /// The interface to send through; `None`: where a route leads.
+    pub interface: Option<String>,
     /// SO_SNDBUF to ask for, bytes; `None`: the kernel's default (TCP: autotuned).
     pub send_buffer: Option<usize>,
     /// TCP: give up connecting after this time.
@@ -90,6 +95,8 @@ impl SenderSettings {
             duration: Duration::from_secs(60),
             session: 0,
             tcp: TcpSettings::default(),
+            ttl: None,
+            interface: None,
             send_buffer: None,
             connect_timeout: Duration::from_secs(30),
             drain: Duration::from_secs(10),
@@ -131,6 +138,8 @@ pub struct ReceiverSettings {
     pub listen: SocketAddr,
     /// The only session to count, others are foreign; `None`: all.
     pub session: Option<u16>,
+    /// UDP: multicast groups to join. Other receivers of the machine may then listen at the same address.
+    pub groups: Vec<Membership>,
     /// SO_RCVBUF to ask for, bytes; `None`: the kernel's default (TCP: autotuned).
     pub receive_buffer: Option<usize>,
     /// When to end, besides the [`Exchange`](super::Exchange) and the stop.
@@ -140,7 +149,14 @@ pub struct ReceiverSettings {
 impl ReceiverSettings {
     /// UDP, every session, until stopped.
     pub fn new(listen: SocketAddr) -> Self {
-        Self { transport: Transport::Udp, listen, session: None, receive_buffer: None, until: Until::default() }
+        Self {
+            transport: Transport::Udp,
+            listen,
+            session: None,
+            groups: Vec::new(),
+            receive_buffer: None,
+            until: Until::default(),
+        }
     }
 }
 

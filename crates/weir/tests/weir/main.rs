@@ -7,3 +7,4 @@ mod docs;
 mod lab;
 mod send_recv;
 mod service;
+mod tee;

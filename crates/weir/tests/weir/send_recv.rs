@@ -33,7 +33,11 @@ struct Listening {
 
 impl Listening {
     fn start(arguments: &[&str]) -> Self {
-        let mut child = weir(&[&["recv", "--listen", "127.0.0.1:0"], arguments].concat()).spawn().unwrap();
+        Self::start_at("127.0.0.1:0", arguments)
+    }
+
+    fn start_at(address: &str, arguments: &[&str]) -> Self {
+        let mut child = weir(&[&["recv", "--listen", address], arguments].concat()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();
@@ -82,6 +86,31 @@ fn both_ends_agree_on_the_account() {
         assert_eq!((&session["delay_n"], &session["same_machine"]), (&sent["sent"], &true.into()));
         assert!(session["delay_mean_us"].as_f64() > Some(0.0) && session["delay_p50_us"].is_f64(), "{session}");
         assert_eq!((&received["foreign"], &received["unlisted"]), (&0.into(), &0.into()));
+    }
+}
+
+#[test]
+fn groups_are_heard_from_all_or_from_the_chosen_source() {
+    // IPv4 only: the loopback interface has one IPv6 address, so that there is no source to choose.
+    let all = Listening::start_at("239.255.77.1:0", &["--join", "239.255.77.1@lo", "--json"]);
+    let port = all.address.rsplit(':').next().unwrap().to_owned();
+    let at = format!("239.255.77.1:{port}");
+    let one = Listening::start_at(&at, &["--join", "239.255.77.1@lo", "--source", "127.0.0.7", "--json"]);
+    let send = |from: &str| {
+        let from = format!("{from}:0");
+        let flags = ["--from", &from, "--interface", "lo", "--interval", "5ms", "--duration", "50ms", "--json"];
+        let (status, stdout, stderr) = run(&[&["send", "--to", &at][..], &flags].concat());
+        assert_eq!((status, &*stderr), (Some(0), ""));
+        let sent: Value = serde_json::from_str(&stdout).unwrap();
+        (sent["from"].clone(), sent["sent"].clone())
+    };
+    // The receiver of all ends with the first sender that announces its end; the other must not have heard of it.
+    let stranger = send("127.0.0.8");
+    let chosen = send("127.0.0.7");
+    for (listening, (from, sent)) in [(all, stranger), (one, chosen)] {
+        let received = listening.json();
+        let [session] = &received["sessions"].as_array().unwrap()[..] else { panic!("{received}") };
+        assert_eq!((&session["peer"], &session["received"], &session["lost"]), (&from, &sent, &0.into()));
     }
 }
 
@@ -157,13 +186,20 @@ fn errors_are_one_line_and_a_status() {
     let held = UdpSocket::bind("127.0.0.1:0").unwrap();
     let taken = held.local_addr().unwrap().to_string();
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let cases: [(&[&str], i32, &str); 7] = [
+    let cases: [(&[&str], i32, &str); 10] = [
         (&["recv", "--listen", &taken], 1, "address already in use"),
         (&["send", "--transport", "tcp", "--to", &closed], 1, "connect: connection refused"),
         (&["send", "--to", &taken, "--payload", "15B"], 2, "payload of 15B: a message over udp has between 16B"),
         (&["send", "--to", &taken, "--payload", "15"], 2, "`15`: a size needs a unit, e.g. 15B"),
         (&["send", "--to", "192.0.2.7"], 2, "`192.0.2.7`: write ADDRESS:PORT"),
         (&["send", "--to", &taken, "--interval", "1ms", "--rate", "1/s"], 2, "cannot be used with"),
+        (&["recv", "--listen", &taken, "--join", "10.0.0.1"], 2, "`10.0.0.1`: no multicast address"),
+        (
+            &["recv", "--listen", "0.0.0.0:0", "--join", "239.1.1.1@nowhere"],
+            1,
+            "find the interface nowhere: no such device",
+        ),
+        (&["send", "--to", &taken, "--interface", "nowhere"], 1, "set SO_BINDTODEVICE to nowhere: no such device"),
         (&["recv"], 2, "--listen <ADDR:PORT>"),
     ];
     for (arguments, expected, message) in cases {

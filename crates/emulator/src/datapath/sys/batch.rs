@@ -81,7 +81,7 @@ impl ReceiveBatch {
         Message {
             length: header.msg_len as usize,
             truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
-            stamp: self.control[index].stamp(header.msg_hdr.msg_controllen),
+            stamp: self.control[index].stamp(header.msg_hdr.msg_controllen as _),
         }
     }
 
@@ -129,9 +129,11 @@ pub(in crate::datapath) fn send(socket: BorrowedFd<'_>, frames: &[[IoSlice<'_>; 
     }
     // SAFETY: `headers` has at least `count` elements, each zero but for a pointer to one or two IoSlices that `frames`
     // borrows for longer than the call; they are read as iovecs and borrow bytes that are only read.
+    // The system call itself: musl's function of this name calls sendmsg for each message. The kernel's lengths are wider
+    // than those of musl's headers, whose padding after them is zero.
     let sent = check(unsafe {
-        libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT as _)
-    })?;
+        libc::syscall(libc::SYS_sendmmsg, socket.as_raw_fd(), headers.as_mut_ptr(), count, libc::MSG_DONTWAIT)
+    } as c_int)?;
     Ok(sent as usize)
 }
 

@@ -144,6 +144,7 @@ impl Carrier {
                 }
             }
         }
+        carried.queued_bytes.set(self.backlog.occupied() as u64);
         pending.clear();
     }
 
@@ -189,6 +190,7 @@ impl Carrier {
             carried.queued.sub(count as u64);
             backlog.pop(count)
         });
+        carried.queued_bytes.set(self.backlog.occupied() as u64);
         self.finish(pushed);
         self.due = None;
     }
@@ -199,6 +201,7 @@ impl Carrier {
         carried.queued.sub(count as u64);
         carried.drops.add(Reason::Abandoned, count as u64);
         self.backlog.pop(count);
+        carried.queued_bytes.set(0);
         self.due = None;
     }
 

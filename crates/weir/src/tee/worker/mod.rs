@@ -186,12 +186,14 @@ impl Workers {
             count.asked_buffer = listener.settings.receive_buffer;
             count.receive_buffer =
                 sockets.granted(index).map(|granted| granted.receive_buffer.granted).min().unwrap_or(0);
+            count.receive_queue = sockets.receive_queue(index).filter(|_| !stopped);
         }
         for (index, outlet) in plan.outlets.iter().enumerate() {
             let same = |count: &&mut super::ledger::DestinationCount| outlet.is(&count.name, count.address);
             let Some(count) = ledger.destinations.iter_mut().find(same) else { continue };
             count.healthy = outlet.up();
             count.not_joined = sockets.not_joined(index);
+            count.queue_limit = Some((outlet.settings.queue * plan.settings.workers) as u64);
         }
         let listeners: Vec<_> = plan.listeners.iter().map(|listener| listener.settings.name.as_str()).collect();
         let outlets: Vec<_> =

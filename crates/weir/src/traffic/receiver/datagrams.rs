@@ -1,11 +1,10 @@
 //! Messages over UDP.
 
 use std::io;
-use std::net::UdpSocket;
 use std::os::fd::AsFd;
 
 use nix::poll::{PollFd, PollFlags};
-use weir_kernel::counters::socket_memory;
+use weir_dgram::{Inbox, Socket};
 use weir_wire::probe::Probe;
 
 use super::ending::Ending;
@@ -14,11 +13,11 @@ use crate::traffic::clock::{self, Nanos, now};
 use crate::traffic::{Ended, ErrorLog, ReceiveReport};
 
 /// Receives until the ending says so.
-pub(super) fn receive(socket: &UdpSocket, mut sessions: Sessions<'_>, mut ending: Ending<'_>) -> ReceiveReport {
+pub(super) fn receive(socket: &Socket, mut sessions: Sessions<'_>, mut ending: Ending<'_>) -> ReceiveReport {
     let mut errors = ErrorLog::default();
-    let mut buffer = vec![0; LONGEST];
+    let mut inbox = Inbox::new(BATCH, LONGEST);
     let ended = loop {
-        match take(socket, &mut buffer, &mut sessions, &mut errors) {
+        match take(socket, &mut inbox, &mut sessions, &mut errors) {
             Taken::Some => {
                 // Under load only a stop and the clock can end it: what waits in the socket has arrived.
                 if let Err(ended @ (Ended::Stopped | Ended::Deadline)) = ending.check(&sessions, now()) {
@@ -32,8 +31,16 @@ pub(super) fn receive(socket: &UdpSocket, mut sessions: Sessions<'_>, mut ending
             Taken::Failed => break Ended::Failed,
         }
     };
-    let socket_drops = socket_memory(socket).ok().map(|memory| memory.drops.into());
-    ReceiveReport { ended, socket_drops, errors: errors.into_counts(), ..sessions.into_report() }
+    let socket_drops = socket.memory().ok().map(|memory| memory.drops.into());
+    let buffer = socket.granted().receive_buffer;
+    ReceiveReport {
+        ended,
+        socket_drops,
+        receive_buffer: Some(buffer.granted),
+        receive_buffer_limit: buffer.limit,
+        errors: errors.into_counts(),
+        ..sessions.into_report()
+    }
 }
 
 enum Taken {
@@ -42,29 +49,27 @@ enum Taken {
     Failed,
 }
 
-/// Takes what the socket has, up to a batch.
-fn take(socket: &UdpSocket, buffer: &mut [u8], sessions: &mut Sessions<'_>, errors: &mut ErrorLog) -> Taken {
-    for _ in 0..BATCH {
-        match socket.recv_from(buffer) {
-            Ok((length, peer)) => {
-                let at = now();
-                match Probe::parse_datagram(&buffer[..length]) {
-                    Ok(probe) => sessions.count(&probe, length, peer, at),
-                    Err(_) => sessions.count_foreign(),
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Taken::All,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => {
-                errors.count("receive", &error);
-                return Taken::Failed;
-            }
+/// Takes what the socket has, up to a batch. All of it has arrived when the call returns.
+fn take(socket: &Socket, inbox: &mut Inbox, sessions: &mut Sessions<'_>, errors: &mut ErrorLog) -> Taken {
+    match inbox.receive(socket) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Taken::All,
+        Err(error) => {
+            errors.count("receive", &error);
+            return Taken::Failed;
+        }
+    }
+    let at = now();
+    for message in inbox.messages() {
+        match Probe::parse_datagram(message.bytes) {
+            Ok(probe) => sessions.count(&probe, message.length, message.source, at),
+            Err(_) => sessions.count_foreign(),
         }
     }
     Taken::Some
 }
 
-fn wait(socket: &UdpSocket, ending: &Ending<'_>, until: Option<Nanos>) {
+fn wait(socket: &Socket, ending: &Ending<'_>, until: Option<Nanos>) {
     let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
     let mut fds = [readable(socket.as_fd()), readable(ending.stop_fd()), readable(ending.exchange_fd())];
     let watched = if ending.awaits_exchange() { 3 } else { 2 };
@@ -75,4 +80,4 @@ fn wait(socket: &UdpSocket, ending: &Ending<'_>, until: Option<Nanos>) {
 const LONGEST: usize = 65_536;
 
 /// Datagrams between two looks at the clock's other duties.
-const BATCH: usize = 256;
+const BATCH: usize = 64;

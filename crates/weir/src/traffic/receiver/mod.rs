@@ -6,9 +6,10 @@ mod frames;
 mod sessions;
 mod streams;
 
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener};
 
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, Type};
+use weir_dgram::{Options, Socket};
 
 use self::ending::Ending;
 use self::sessions::Sessions;
@@ -20,56 +21,78 @@ use crate::service::stop::Stop;
 #[derive(Debug)]
 pub struct Receiver {
     settings: ReceiverSettings,
-    socket: Socket,
-    address: SocketAddr,
+    intake: Intake,
+}
+
+#[derive(Debug)]
+enum Intake {
+    Datagrams(Socket),
+    Streams { listener: TcpListener, address: SocketAddr, receive_buffer: Option<usize> },
 }
 
 impl Receiver {
-    /// Makes, binds and (TCP) listens on the socket in the calling thread's network namespace.
+    /// Makes, binds and (TCP) listens on the socket in the calling thread's network namespace. UDP joins its groups.
     pub fn bind(settings: &ReceiverSettings) -> Result<Self, TrafficError> {
-        let ReceiverSettings { transport, listen: address, .. } = *settings;
-        let kind = match transport {
-            Transport::Udp => Type::DGRAM,
-            Transport::Tcp => Type::STREAM,
+        let intake = match settings.transport {
+            Transport::Udp => Intake::Datagrams(datagram_socket(settings)?),
+            Transport::Tcp => listen(settings)?,
         };
-        let failed = |source| TrafficError::Socket { transport, address, source };
-        let socket = Socket::new(Domain::for_address(address), kind, None).map_err(failed)?;
-        socket.set_nonblocking(true).map_err(failed)?;
-        if let Some(bytes) = settings.receive_buffer {
-            let failed =
-                |source| TrafficError::Option { option: "SO_RCVBUF", value: bytes.to_string(), hint: "", source };
-            socket.set_recv_buffer_size(bytes).map_err(failed)?;
-        }
-        if transport == Transport::Tcp {
-            // Connections of an earlier receiver may still be in TIME_WAIT.
-            socket.set_reuse_address(true).map_err(failed)?;
-        }
-        socket.bind(&address.into()).map_err(|source| TrafficError::Bind { address, source })?;
-        if transport == Transport::Tcp {
-            socket.listen(BACKLOG).map_err(|source| TrafficError::Bind { address, source })?;
-        }
-        let bound = socket.local_addr().map_err(failed)?.as_socket().unwrap_or(address);
-        Ok(Self { settings: settings.clone(), socket, address: bound })
+        Ok(Self { settings: settings.clone(), intake })
     }
 
     /// The address it listens on, with the port the kernel chose.
     pub fn local_addr(&self) -> SocketAddr {
-        self.address
+        match &self.intake {
+            Intake::Datagrams(socket) => socket.local_addr(),
+            Intake::Streams { address, .. } => *address,
+        }
     }
 
     /// Receives until everything sent has arrived, the drain is over, `stop` is set, or as the settings say.
     pub fn run(self, exchange: &Exchange, stop: &Stop) -> ReceiveReport {
         let started = now();
-        let receive_buffer = self.socket.recv_buffer_size().ok();
         let sessions = Sessions::new(&self.settings, exchange);
         let ending = Ending::new(&self.settings.until, exchange, stop, started);
-        let mut report = match self.settings.transport {
-            Transport::Udp => datagrams::receive(&UdpSocket::from(self.socket), sessions, ending),
-            Transport::Tcp => streams::receive(&TcpListener::from(self.socket), sessions, ending),
+        let report = match self.intake {
+            Intake::Datagrams(socket) => datagrams::receive(&socket, sessions, ending),
+            Intake::Streams { listener, receive_buffer, .. } => {
+                ReceiveReport { receive_buffer, ..streams::receive(&listener, sessions, ending) }
+            }
         };
-        (report.started, report.finished, report.receive_buffer) = (started, now(), receive_buffer);
-        report
+        ReceiveReport { started, finished: now(), ..report }
     }
+}
+
+fn datagram_socket(settings: &ReceiverSettings) -> Result<Socket, TrafficError> {
+    let options = Options {
+        receive_buffer: settings.receive_buffer,
+        reuse_address: !settings.groups.is_empty(),
+        ..Options::default()
+    };
+    let socket = Socket::bind(settings.listen, &options)?;
+    for group in &settings.groups {
+        socket.join(group)?;
+    }
+    Ok(socket)
+}
+
+fn listen(settings: &ReceiverSettings) -> Result<Intake, TrafficError> {
+    let address = settings.listen;
+    let failed = |source| TrafficError::Socket { transport: Transport::Tcp, address, source };
+    let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None).map_err(failed)?;
+    socket.set_nonblocking(true).map_err(failed)?;
+    if let Some(bytes) = settings.receive_buffer {
+        let failed = |source| TrafficError::Option { option: "SO_RCVBUF", value: bytes.to_string(), hint: "", source };
+        socket.set_recv_buffer_size(bytes).map_err(failed)?;
+    }
+    // Connections of an earlier receiver may still be in TIME_WAIT.
+    socket.set_reuse_address(true).map_err(failed)?;
+    let bind = |source| TrafficError::Bind { address, source };
+    socket.bind(&address.into()).map_err(bind)?;
+    socket.listen(BACKLOG).map_err(bind)?;
+    let bound = socket.local_addr().map_err(failed)?.as_socket().unwrap_or(address);
+    let receive_buffer = socket.recv_buffer_size().ok();
+    Ok(Intake::Streams { listener: socket.into(), address: bound, receive_buffer })
 }
 
 const BACKLOG: i32 = 128;

@@ -1,13 +1,14 @@
 //! A sending socket: whole messages or none, and never past the deadline.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{Shutdown, SocketAddr};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use nix::libc::{EINPROGRESS, MSG_NOSIGNAL};
 use nix::poll::{PollFd, PollFlags};
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, Type};
+use weir_dgram::{Options, Outgoing, Taken};
 use weir_kernel::tcp::TcpInfo;
 
 use crate::service::stop::Stop;
@@ -17,11 +18,15 @@ use crate::traffic::{ErrorCount, ErrorLog, SenderSettings, TrafficError, Transpo
 /// A non-blocking socket and what went wrong with it.
 #[derive(Debug)]
 pub(super) struct Channel {
-    socket: Socket,
-    transport: Transport,
-    connected: bool,
+    outlet: Outlet,
     errors: ErrorLog,
     blocked: Nanos,
+}
+
+#[derive(Debug)]
+enum Outlet {
+    Datagrams(Box<weir_dgram::Socket>),
+    Stream { socket: socket2::Socket, connected: bool },
 }
 
 /// What became of a message.
@@ -43,42 +48,33 @@ pub(super) enum Outcome {
 impl Channel {
     /// Makes the socket. UDP gets its destination, TCP its options.
     pub(super) fn open(settings: &SenderSettings) -> Result<Self, TrafficError> {
-        let SenderSettings { transport, to, .. } = *settings;
-        let kind = match transport {
-            Transport::Udp => Type::DGRAM,
-            Transport::Tcp => Type::STREAM,
+        let outlet = match settings.transport {
+            Transport::Udp => Outlet::Datagrams(Box::new(datagram_socket(settings)?)),
+            Transport::Tcp => Outlet::Stream { socket: stream_socket(settings)?, connected: false },
         };
-        let failed = |source| TrafficError::Socket { transport, address: to, source };
-        let socket = Socket::new(Domain::for_address(to), kind, None).map_err(failed)?;
-        socket.set_nonblocking(true).map_err(failed)?;
-        if let Some(bytes) = settings.send_buffer {
-            let failed =
-                |source| TrafficError::Option { option: "SO_SNDBUF", value: bytes.to_string(), hint: "", source };
-            socket.set_send_buffer_size(bytes).map_err(failed)?;
-        }
-        if transport == Transport::Tcp {
-            tcp_options(&socket, settings)?;
-        }
-        if let Some(address) = settings.from {
-            socket.bind(&address.into()).map_err(|source| TrafficError::Bind { address, source })?;
-        }
-        if transport == Transport::Udp {
-            socket.connect(&to.into()).map_err(|source| TrafficError::Connect { address: to, source })?;
-        }
-        Ok(Self { socket, transport, connected: false, errors: ErrorLog::default(), blocked: 0 })
+        Ok(Self { outlet, errors: ErrorLog::default(), blocked: 0 })
     }
 
     pub(super) fn local_addr(&self) -> Option<SocketAddr> {
-        self.socket.local_addr().ok()?.as_socket()
+        match &self.outlet {
+            Outlet::Datagrams(socket) => Some(socket.local_addr()),
+            Outlet::Stream { socket, .. } => socket.local_addr().ok()?.as_socket(),
+        }
     }
 
     pub(super) fn send_buffer(&self) -> Option<usize> {
-        self.socket.send_buffer_size().ok()
+        match &self.outlet {
+            Outlet::Datagrams(socket) => Some(socket.granted().send_buffer.granted),
+            Outlet::Stream { socket, .. } => socket.send_buffer_size().ok(),
+        }
     }
 
     /// The connection's state; `None`: UDP, or never connected.
     pub(super) fn tcp_info(&self) -> Option<TcpInfo> {
-        if self.connected { TcpInfo::of(&self.socket).ok() } else { None }
+        match &self.outlet {
+            Outlet::Stream { socket, connected: true } => TcpInfo::of(socket).ok(),
+            _ => None,
+        }
     }
 
     /// Time spent waiting for the send buffer.
@@ -92,76 +88,62 @@ impl Channel {
 
     /// Makes the TCP connection. `false`: it was not made before the deadline or the stop; the reason is counted.
     pub(super) fn connect(&mut self, to: SocketAddr, deadline: Nanos, stop: &Stop) -> bool {
-        let mut result = self.socket.connect(&to.into());
+        let Outlet::Stream { socket, connected } = &mut self.outlet else { return true };
+        let mut result = socket.connect(&to.into());
         if result.as_ref().is_err_and(|error| error.raw_os_error() == Some(EINPROGRESS)) {
-            result = self.connected_by(deadline, stop);
+            result = connected_by(socket, deadline, stop);
         }
         match result {
-            Ok(()) => self.connected = true,
+            Ok(()) => *connected = true,
             Err(error) => self.errors.count("connect", &error),
         }
-        self.connected
-    }
-
-    fn connected_by(&self, deadline: Nanos, stop: &Stop) -> io::Result<()> {
-        loop {
-            if self.wait(PollFlags::POLLOUT, deadline, stop) {
-                return self.socket.take_error()?.map_or(Ok(()), Err);
-            }
-            if stop.is_set() {
-                return Err(io::Error::other("stopped"));
-            }
-            if now() >= deadline {
-                return Err(io::Error::from_raw_os_error(nix::libc::ETIMEDOUT));
-            }
-        }
+        *connected
     }
 
     /// Hands over a message; waits while the send buffer is full, as a blocking `send` would.
     pub(super) fn send(&mut self, message: &[u8], deadline: Nanos, stop: &Stop) -> Outcome {
         let mut handed_over = 0;
-        let mut refusals = 0;
-        while handed_over < message.len() {
-            match self.socket.send_with_flags(&message[handed_over..], MSG_NOSIGNAL) {
-                Ok(bytes) => handed_over += bytes,
+        loop {
+            let result = match &self.outlet {
+                Outlet::Datagrams(socket) => send_datagram(socket, message, &mut self.errors),
+                Outlet::Stream { socket, .. } => send_rest(socket, message, &mut handed_over),
+            };
+            match result {
+                Ok(()) => return Outcome::Sent,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let begin = now();
                     if begin >= deadline || stop.is_set() {
                         return Outcome::Late { handed_over: handed_over as u64 };
                     }
-                    self.wait(PollFlags::POLLOUT, deadline, stop);
+                    wait(self.outlet.as_fd(), PollFlags::POLLOUT, deadline, stop);
                     self.blocked += now() - begin;
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.errors.count("send", &error);
-                    if self.transport == Transport::Tcp {
-                        return Outcome::Broken;
-                    }
-                    // An ICMP answer to an earlier datagram was in the way; this one was not tried yet.
-                    refusals += 1;
-                    if error.kind() != io::ErrorKind::ConnectionRefused || refusals > 1 {
-                        return Outcome::Refused;
-                    }
+                    return match self.outlet {
+                        Outlet::Datagrams(_) => Outcome::Refused,
+                        Outlet::Stream { .. } => Outcome::Broken,
+                    };
                 }
             }
         }
-        Outcome::Sent
     }
 
     /// Sends what tells the receiver that this was all: once where nothing is lost, else several times.
     pub(super) fn announce(&mut self, end: &[u8], deadline: Nanos, stop: &Stop) {
-        if self.transport == Transport::Tcp {
+        let Outlet::Datagrams(socket) = &self.outlet else {
             self.send(end, deadline, stop);
             return;
-        }
+        };
         for _ in 0..ANNOUNCEMENTS {
             let next = now() + nanos(ANNOUNCEMENT_INTERVAL);
-            match self.socket.send_with_flags(end, MSG_NOSIGNAL) {
+            let taken = send_one(socket, end);
+            if taken.icmp > 0 {
                 // It has heard the announcement, or was never there, which the messages' errors tell.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return,
-                Err(error) if error.kind() != io::ErrorKind::WouldBlock => self.errors.count("announce", &error),
-                _ => {}
+                return;
+            }
+            if let Some(error) = taken.error.filter(|error| error.kind() != io::ErrorKind::WouldBlock) {
+                self.errors.count("announce", &error);
             }
             while now() < next {
                 clock::wait(&mut [], Some(next));
@@ -172,23 +154,120 @@ impl Channel {
     /// TCP: says that nothing follows, and waits until the peer has read it and closed, too.
     pub(super) fn drain(&mut self, deadline: Nanos, stop: &Stop) {
         // A connection that broke before has nothing to drain. Closed by both ends, it hangs up (always polled for).
-        if self.connected && self.socket.shutdown(Shutdown::Write).is_ok() {
-            while !self.wait(PollFlags::empty(), deadline, stop) && now() < deadline && !stop.is_set() {}
+        if let Outlet::Stream { socket, connected: true } = &self.outlet
+            && socket.shutdown(Shutdown::Write).is_ok()
+        {
+            while !wait(socket.as_fd(), PollFlags::empty(), deadline, stop) && now() < deadline && !stop.is_set() {}
         }
     }
+}
 
-    /// Waits for an event of the socket. `false`: time or stop came before it.
-    fn wait(&self, events: PollFlags, deadline: Nanos, stop: &Stop) -> bool {
-        let mut fds = [PollFd::new(self.socket.as_fd(), events), PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
-        clock::wait(&mut fds, Some(deadline));
-        fds[0].revents().is_some_and(|revents| !revents.is_empty())
+impl AsFd for Outlet {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Datagrams(socket) => socket.as_fd(),
+            Self::Stream { socket, .. } => socket.as_fd(),
+        }
     }
+}
+
+/// Sends a datagram. What an ICMP message reports about an earlier one is counted, and in its way no more.
+fn send_datagram(socket: &weir_dgram::Socket, message: &[u8], errors: &mut ErrorLog) -> io::Result<()> {
+    let taken = send_one(socket, message);
+    if let Some(errno) = taken.reported {
+        errors.count("send", &io::Error::from_raw_os_error(errno));
+    }
+    taken.error.map_or(Ok(()), Err)
+}
+
+fn send_one(socket: &weir_dgram::Socket, message: &[u8]) -> Taken {
+    socket.send(&[Outgoing { pieces: &[IoSlice::new(message)], segment: None, to: None }])
+}
+
+/// Sends what is left of a message on a stream.
+fn send_rest(socket: &socket2::Socket, message: &[u8], handed_over: &mut usize) -> io::Result<()> {
+    while *handed_over < message.len() {
+        match socket.send_with_flags(&message[*handed_over..], MSG_NOSIGNAL) {
+            Ok(bytes) => *handed_over += bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn connected_by(socket: &socket2::Socket, deadline: Nanos, stop: &Stop) -> io::Result<()> {
+    loop {
+        if wait(socket.as_fd(), PollFlags::POLLOUT, deadline, stop) {
+            return socket.take_error()?.map_or(Ok(()), Err);
+        }
+        if stop.is_set() {
+            return Err(io::Error::other("stopped"));
+        }
+        if now() >= deadline {
+            return Err(io::Error::from_raw_os_error(nix::libc::ETIMEDOUT));
+        }
+    }
+}
+
+/// Waits for an event of a socket. `false`: time or stop came before it.
+fn wait(socket: BorrowedFd<'_>, events: PollFlags, deadline: Nanos, stop: &Stop) -> bool {
+    let mut fds = [PollFd::new(socket, events), PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
+    clock::wait(&mut fds, Some(deadline));
+    fds[0].revents().is_some_and(|revents| !revents.is_empty())
 }
 
 const ANNOUNCEMENTS: u32 = 5;
 const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_millis(20);
 
-fn tcp_options(socket: &Socket, settings: &SenderSettings) -> Result<(), TrafficError> {
+fn datagram_socket(settings: &SenderSettings) -> Result<weir_dgram::Socket, TrafficError> {
+    let multicast = settings.to.ip().is_multicast();
+    let interface = settings.interface.clone();
+    let options = Options {
+        send_buffer: settings.send_buffer,
+        ttl: settings.ttl,
+        multicast_ttl: settings.ttl,
+        multicast_interface: interface.clone().filter(|_| multicast),
+        interface: interface.filter(|_| !multicast),
+        ..Options::default()
+    };
+    Ok(weir_dgram::Socket::connect(settings.from, settings.to, &options)?)
+}
+
+fn stream_socket(settings: &SenderSettings) -> Result<socket2::Socket, TrafficError> {
+    let to = settings.to;
+    let failed = |source| TrafficError::Socket { transport: Transport::Tcp, address: to, source };
+    let socket = socket2::Socket::new(Domain::for_address(to), Type::STREAM, None).map_err(failed)?;
+    socket.set_nonblocking(true).map_err(failed)?;
+    if let Some(bytes) = settings.send_buffer {
+        let failed = |source| TrafficError::Option { option: "SO_SNDBUF", value: bytes.to_string(), hint: "", source };
+        socket.set_send_buffer_size(bytes).map_err(failed)?;
+    }
+    if let Some(name) = &settings.interface {
+        let failed = |source| TrafficError::Option {
+            option: "SO_BINDTODEVICE",
+            value: name.clone(),
+            hint: " (the interface's name, and before Linux 5.7 CAP_NET_RAW)",
+            source,
+        };
+        socket.bind_device(Some(name.as_bytes())).map_err(failed)?;
+    }
+    if let Some(ttl) = settings.ttl {
+        let result = match to {
+            SocketAddr::V4(_) => socket.set_ttl_v4(ttl.into()),
+            SocketAddr::V6(_) => socket.set_unicast_hops_v6(ttl.into()),
+        };
+        let failed = |source| TrafficError::Option { option: "IP_TTL", value: ttl.to_string(), hint: "", source };
+        result.map_err(failed)?;
+    }
+    tcp_options(&socket, settings)?;
+    if let Some(address) = settings.from {
+        socket.bind(&address.into()).map_err(|source| TrafficError::Bind { address, source })?;
+    }
+    Ok(socket)
+}
+
+fn tcp_options(socket: &socket2::Socket, settings: &SenderSettings) -> Result<(), TrafficError> {
     if let Some(name) = &settings.tcp.congestion {
         let hint =
             " (see /proc/sys/net/ipv4/tcp_available_congestion_control; others are kernel modules: modprobe tcp_NAME)";

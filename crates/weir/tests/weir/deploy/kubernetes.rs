@@ -130,7 +130,7 @@ fn the_pod_runs_the_program_without_privileges() {
 
 #[test]
 fn kustomize_finds_every_file() {
-    let listed: serde_json::Value = serde_norway::from_str(&read("kubernetes/kustomization.yaml")).unwrap();
+    let listed: Value = serde_norway::from_str(&read("kubernetes/kustomization.yaml")).unwrap();
     let mut listed: Vec<&str> =
         listed["resources"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
     let files = fs::read_dir(path("kubernetes")).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());

@@ -1,0 +1,117 @@
+//! A service manager starts, watches, reloads and stops a tee, and passes it sockets.
+
+use std::fs;
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, RawFd};
+use std::process::{Command, Stdio};
+
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::sys::signal::Signal;
+
+use super::{LISTEN, Machine, SINK, Service, WEIR, address, pass, weir};
+
+#[test]
+fn it_is_told_of_start_reload_and_end() {
+    let Some(machine) = Machine::new() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("tee.toml");
+    let config = format!("[[listener]]\naddress = \"{LISTEN}\"\n[[destination]]\nto = \"{SINK}\"\n");
+    fs::write(&file, &config).unwrap();
+    let mut tee = Service::start(&machine, weir(&["tee", "-c", file.to_str().unwrap()]));
+
+    for text in [config.replace("5515", "5516"), "listen = 1".into()] {
+        fs::write(&file, text).unwrap();
+        tee.signal(Signal::SIGHUP);
+        let told = tee.hear();
+        let micros = told.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap().trim_end();
+        assert!(micros.parse::<u64>().unwrap() > 0);
+        // Whether the file was good or not, the reload is over and the service goes on.
+        assert!(tee.hear().starts_with("READY=1\n"));
+    }
+    tee.signal(Signal::SIGTERM);
+    assert!(tee.hear().starts_with("STOPPING=1\n"));
+    assert!(tee.child.wait().unwrap().success());
+}
+
+#[test]
+fn it_hears_of_progress() {
+    let Some(machine) = Machine::new() else { return };
+    let mut command = weir(&["tee", "--listen", LISTEN, "--to", SINK]);
+    command.env("WATCHDOG_USEC", "2000000").env_remove("WATCHDOG_PID");
+    let mut tee = Service::start(&machine, command);
+    for _ in 0..3 {
+        while tee.hear() != "WATCHDOG=1\n" {}
+    }
+    assert!(tee.end().success());
+}
+
+/// A descriptor by its number, closed when dropped.
+struct Copy(RawFd);
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        nix::unistd::close(self.0).unwrap();
+    }
+}
+
+/// A command to which these sockets are passed under these names.
+fn passing(arguments: &[&str], sockets: &[&UdpSocket], names: &str) -> (Command, Vec<Copy>) {
+    // Copies that the shell inherits, above the numbers that it gives them.
+    let copies: Vec<Copy> =
+        sockets.iter().map(|socket| Copy(fcntl(socket.as_fd(), FcntlArg::F_DUPFD(20)).unwrap())).collect();
+    let moves =
+        copies.iter().enumerate().map(|(index, copy)| format!("{}<&{number} {number}<&-", index + 3, number = copy.0));
+    // The shell's process is the program's, too.
+    let script = format!(
+        "export LISTEN_PID=$$ LISTEN_FDS={} LISTEN_FDNAMES={names}; exec \"$0\" \"$@\" {}",
+        sockets.len(),
+        moves.collect::<Vec<_>>().join(" ")
+    );
+    let mut command = Command::new("bash");
+    command.args(["-c", &script, WEIR]).args(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    (command, copies)
+}
+
+#[test]
+fn passed_sockets_keep_what_came_before_the_start() {
+    let Some(machine) = Machine::new() else { return };
+    let (by_address, by_name) = (machine.udp(LISTEN), machine.udp("127.0.0.1:5600"));
+    let sink = machine.udp(SINK);
+    let source = machine.udp("127.0.0.1:0");
+    source.send_to(b"early", LISTEN).unwrap();
+
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("tee.toml");
+    let config = format!(
+        "[[listener]]\naddress = \"{LISTEN}\"\n[[listener]]\nname = \"flows\"\naddress = \"127.0.0.1:5600\"\n\
+         [[destination]]\nto = \"{SINK}\"\n"
+    );
+    fs::write(&file, config).unwrap();
+    for round in 0..2 {
+        // The manager holds the sockets: what comes while the service is away waits in them.
+        let arguments = ["tee", "-c", file.to_str().unwrap()];
+        let (command, copies) = passing(&arguments, &[&by_address, &by_name], ":flows");
+        let mut tee = Service::start(&machine, command);
+        drop(copies);
+        let mut bytes = [0; 100];
+        let length = sink.recv(&mut bytes).unwrap();
+        assert_eq!(&bytes[..length], b"early", "round {round}");
+        pass(&source, address("127.0.0.1:5600"), &sink, &[b"one", b"", b"three"]);
+        pass(&source, address(LISTEN), &sink, &[b"four"]);
+        assert!(tee.end().success());
+        source.send_to(b"early", LISTEN).unwrap();
+    }
+}
+
+#[test]
+fn a_socket_that_nobody_takes_is_a_line() {
+    let Some(machine) = Machine::new() else { return };
+    let stray = machine.udp("127.0.0.1:5700");
+    let (mut command, _copies) = passing(&["tee", "--listen", LISTEN, "--to", SINK], &[&stray], "stray");
+    let output = machine.run(move || command.output().unwrap());
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let expected = "weir: socket activation: nothing listens on udp 127.0.0.1:5700 (stray) (";
+    assert!(stderr.starts_with(expected) && stderr.lines().count() == 1, "{stderr}");
+}

@@ -1,0 +1,166 @@
+//! SIGHUP: everything or nothing, and no datagram lost on what stays.
+
+use std::env;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
+
+use nix::sys::signal::Signal;
+
+use super::{File, Load, Sink, Tee, entry};
+
+/// A listener `in` on a port of the kernel's choice, and destinations by name and address.
+fn toml(destinations: &[(&str, &Sink)], more: &str) -> String {
+    let destination =
+        |(name, sink): &(&str, &Sink)| format!("[[destination]]\nname = \"{name}\"\nto = \"{}\"\n", sink.address);
+    let destinations: String = destinations.iter().map(destination).collect();
+    format!("workers = 2\n[[listener]]\nname = \"in\"\naddress = \"127.0.0.1:0\"\n{destinations}{more}")
+}
+
+/// What a scraper gets.
+fn metrics(tee: &Tee) -> String {
+    let line = tee.said.iter().find_map(|line| Some(line.split_once("admin: http://")?.1)).unwrap();
+    let mut connection = TcpStream::connect(line.trim_end_matches('/')).unwrap();
+    connection.write_all(b"GET /metrics HTTP/1.1\r\nHost: tee\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_reload_changes_what_the_file_changed() {
+    let (a, b) = (Sink::new(), Sink::new());
+    let file = {
+        let text = toml(&[("a", &a)], "");
+        File::new(&text)
+    };
+    let mut tee = Tee::start(&["-c", &file.argument(), "--json"]);
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = tee.listens("in");
+    sender.send_to(b"one", to).unwrap();
+    a.await_count(1);
+
+    file.write(&toml(&[("a", &a), ("b", &b)], ""));
+    tee.signal(Signal::SIGHUP);
+    tee.await_line("reloaded");
+    sender.send_to(b"two", to).unwrap();
+    a.await_count(2);
+    b.await_count(1);
+
+    file.write(&toml(&[("b", &b)], "[[listener]]\nname = \"second\"\naddress = \"127.0.0.1:0\"\n"));
+    tee.signal(Signal::SIGHUP);
+    tee.await_line("reloaded");
+    sender.send_to(b"three", to).unwrap();
+    sender.send_to(b"four", tee.listens("second")).unwrap();
+    b.await_count(3);
+    let ledger = tee.stop();
+    assert_eq!(ledger["closed"], true, "{ledger:#}");
+    // What was removed keeps its counts.
+    assert_eq!(entry(&ledger, "destinations", "a")["sent"]["datagrams"], 2);
+    assert_eq!(entry(&ledger, "destinations", "b")["sent"]["datagrams"], 3);
+    assert_eq!(entry(&ledger, "listeners", "in")["received"]["datagrams"], 3);
+    assert_eq!(entry(&ledger, "listeners", "second")["received"]["datagrams"], 1);
+}
+
+#[test]
+fn a_bad_file_changes_nothing_and_says_why() {
+    let (a, b) = (Sink::new(), Sink::new());
+    let good = toml(&[("a", &a)], "");
+    let file = File::new(&good);
+    let mut tee = Tee::start(&["-c", &file.argument(), "--json", "--admin", "127.0.0.1:0"]);
+    let to = tee.listens("in");
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap();
+    let more = |text: &str| toml(&[("b", &b)], text);
+    let listener = |address: &str| format!("[[listener]]\naddress = \"{address}\"\n");
+    let cases = [
+        (more("[[listener"), "unclosed array table"),
+        (more("[[rul]]\n"), "unknown key `rul`, did you mean `rule`?"),
+        (more("[[rule]]\nto = \"c\"\n"), "there is no destination or group `c`, did you mean `b`?"),
+        (more(&[listener("127.0.0.1:9"), listener("127.0.0.1:9")].concat()), "listens there already"),
+        (more(&format!("{}[[destination]]\nto = \"127.0.0.1:9\"\n", listener("0.0.0.0:9"))), "a loop"),
+        // Good as a file: it is the kernel that refuses. All sockets before it were open already.
+        (more(&listener(&taken.to_string())), "address already in use"),
+        (more(&listener("192.0.2.77:9")), "192.0.2.77:9"),
+        (more("[[listener]]\naddress = \"127.0.0.1:0\"\ninterface = \"nosuch0\"\n"), "nosuch0"),
+    ];
+    let load = Load::start(to, &[&a], 5_000);
+    for (text, reason) in &cases {
+        file.write(text);
+        tee.signal(Signal::SIGHUP);
+        let line = tee.await_line("reload of ");
+        assert!(line.to_lowercase().contains(reason) && line.contains("nothing has changed"), "{reason}: {line}");
+        load.await_more(100);
+    }
+    let failed = format!("weir_tee_reloads_total{{result=\"failed\"}} {}\n", cases.len());
+    assert!(metrics(&tee).contains(&failed), "{}", metrics(&tee));
+    fs::remove_file(file.path()).unwrap();
+    tee.signal(Signal::SIGHUP);
+    assert!(tee.await_line("reload of ").contains("No such file or directory"));
+    // It can still reload.
+    file.write(&good);
+    tee.signal(Signal::SIGHUP);
+    tee.await_line("reloaded");
+    let counts = metrics(&tee);
+    assert!(counts.contains("weir_tee_reloads_total{result=\"succeeded\"} 1\n"), "{counts}");
+    load.await_more(100);
+    let sent = load.stop();
+    a.await_count(sent);
+    assert_eq!(b.received(), 0);
+    let ledger = tee.stop();
+    assert_eq!((&ledger["closed"], ledger["destinations"].as_array().unwrap().len()), (&true.into(), 1), "{ledger:#}");
+}
+
+#[test]
+fn what_a_reload_cannot_change_is_said() {
+    let a = Sink::new();
+    let text = toml(&[("a", &a)], "");
+    let file = File::new(&text);
+    let mut tee = Tee::start(&["-c", &file.argument(), "--json"]);
+    file.write(&text.replace("workers = 2", "workers = 3"));
+    tee.signal(Signal::SIGHUP);
+    let line = tee.await_line("workers");
+    assert!(line.contains("stays 2: a reload does not change it"), "{line}");
+    tee.await_line("reloaded");
+}
+
+/// Each reload adds a listener and a destination, or removes them.
+#[test]
+fn no_datagram_is_lost_on_what_stays() {
+    let reloads: u64 = env::var("WEIR_TEST_RELOADS").map_or(100, |number| number.parse().unwrap());
+    let (a, b, guest) = (Sink::new(), Sink::new(), Sink::new());
+    let without = toml(&[("a", &a), ("b", &b)], "");
+    let more = "[[listener]]\nname = \"second\"\naddress = \"127.0.0.1:0\"\n";
+    let with = toml(&[("a", &a), ("guest", &guest), ("b", &b)], more);
+    let file = File::new(&without);
+    let mut tee = Tee::start(&["-c", &file.argument(), "--json"]);
+    let load = Load::start(tee.listens("in"), &[&a, &b], 50_000);
+    for number in 0..reloads {
+        load.await_more(100);
+        file.write(if number % 2 == 0 { &with } else { &without });
+        tee.signal(Signal::SIGHUP);
+        tee.await_line("reloaded");
+    }
+    load.await_more(1_000);
+    let sent = load.stop();
+    a.await_count(sent);
+    b.await_count(sent);
+    let ledger = tee.stop();
+    assert_eq!(ledger["closed"], true, "{ledger:#}");
+    let listener = entry(&ledger, "listeners", "in");
+    assert_eq!(
+        (&listener["received"]["datagrams"], &listener["kernel_drops"]),
+        (&sent.into(), &0.into()),
+        "{ledger:#}"
+    );
+    for name in ["a", "b"] {
+        assert_eq!(entry(&ledger, "destinations", name)["sent"]["datagrams"], sent, "{ledger:#}");
+    }
+    // The guest got everything that was asked for while it was there, or its removal is on record.
+    let guest_count = entry(&ledger, "destinations", "guest");
+    let copies = guest_count["copies"]["datagrams"].as_u64().unwrap();
+    let (sent, lost) =
+        (guest_count["sent"]["datagrams"].as_u64().unwrap(), guest_count["drops"]["abandoned"].as_u64().unwrap());
+    assert!(copies > 0 && copies == sent + lost, "{guest_count:#}");
+    eprintln!("{reloads} reloads, {} datagrams", listener["received"]["datagrams"]);
+}

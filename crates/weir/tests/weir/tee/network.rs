@@ -1,0 +1,175 @@
+//! Hosts on one switch, each a namespace of its own.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use ipnet::IpNet;
+use weir_kernel::counters::{Snmp, snmp};
+use weir_kernel::links::{BridgeSettings, Index, MacAddress, Netlink, VethEnd};
+use weir_kernel::namespaces::NetNs;
+use weir_kernel::namespaces::process::{Program, Running};
+
+/// A host with one interface, `eth0`, of MTU 1500, without a route to anywhere but its switch.
+pub(super) struct Host {
+    pub(super) ns: NetNs,
+    pub(super) name: &'static str,
+    /// `10.0.0.N/24` for the Nth host of a network, from 1.
+    pub(super) v4: Ipv4Addr,
+    /// `fd00::N/64`.
+    pub(super) v6: Ipv6Addr,
+    switch: Arc<Switch>,
+}
+
+/// What joins the hosts; it goes with the last of them.
+struct Switch {
+    ns: NetNs,
+}
+
+/// Makes hosts that reach one another; `None`, with a word about it, without the privilege to (a failure under `CI`).
+pub(super) fn network<const N: usize>(names: [&'static str; N]) -> Option<[Host; N]> {
+    let ns = match NetNs::create() {
+        Ok(ns) => ns,
+        Err(error) if std::env::var("CI").as_deref() != Ok("true") => {
+            eprintln!("skipped: {error}");
+            return None;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let mut netlink = Netlink::open(&ns).unwrap();
+    let settings =
+        BridgeSettings { mac: MacAddress::local(1000), multicast_snooping: true, ageing: Duration::from_secs(300) };
+    let bridge = netlink.add_bridge("br0", &settings).unwrap();
+    netlink.set_no_link_local(bridge).unwrap();
+    netlink.set_up(bridge).unwrap();
+    let switch = Arc::new(Switch { ns });
+    let mut number = 0;
+    let hosts = names.map(|name| {
+        number += 1;
+        Host::connect(&switch, &mut netlink, bridge, name, number)
+    });
+    for host in &hosts {
+        Netlink::open(&host.ns).unwrap().wait_until_running("eth0").unwrap();
+        netlink.wait_until_running(host.name).unwrap();
+    }
+    Some(hosts)
+}
+
+impl Host {
+    fn connect(switch: &Arc<Switch>, inside: &mut Netlink, bridge: Index, name: &'static str, number: u8) -> Host {
+        let ns = NetNs::create().unwrap();
+        let mac = |end| MacAddress::local(u32::from(number) * 2 + end);
+        let end = |ns, name, mac| VethEnd { ns, name, mac, mtu: 1500, queue_length: 1000 };
+        inside.add_veth(&end(&ns, "eth0", mac(0)), &end(&switch.ns, name, mac(1))).unwrap();
+        let port = inside.link(name).unwrap().index;
+        inside.set_no_link_local(port).unwrap();
+        inside.set_bridge(port, bridge).unwrap();
+        inside.set_up(port).unwrap();
+
+        let v4 = Ipv4Addr::new(10, 0, 0, number);
+        let v6 = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number.into());
+        let mut netlink = Netlink::open(&ns).unwrap();
+        netlink.set_loopback_up().unwrap();
+        let eth0 = netlink.link("eth0").unwrap().index;
+        netlink.set_no_link_local(eth0).unwrap();
+        netlink.set_up(eth0).unwrap();
+        // Without a link-local address it could not look for neighbours on behalf of another source.
+        for (address, length) in [(IpAddr::from(v4), 24), (v6.into(), 64), (mac(0).link_local().into(), 64)] {
+            netlink.add_address(eth0, IpNet::new(address, length).unwrap()).unwrap();
+        }
+        Host { ns, name, v4, v6, switch: Arc::clone(switch) }
+    }
+
+    /// Makes the switch ask who listens to which IPv4 group, and send a group to nobody else. Returns when it does so:
+    /// first it waits as long as answers may take.
+    pub(super) fn switch_asks(&self, shell: &Path) {
+        let script =
+            "cd /sys/class/net/br0/bridge; echo 10 > multicast_query_response_interval; echo 1 > multicast_querier";
+        let program = Program::below(Path::new(env!("CARGO_BIN_EXE_weir")), &self.switch.ns, "switch", shell);
+        let (status, _, stderr) =
+            program.args(["-e", "-c", script]).stderr(Stdio::piped()).spawn().unwrap().output().unwrap();
+        assert_eq!(status, 0, "{}", String::from_utf8_lossy(&stderr));
+    }
+
+    /// Runs `f` on a thread inside this host.
+    pub(super) fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
+        self.ns.run(f).unwrap()
+    }
+
+    /// `10.0.0.N:port`.
+    pub(super) fn at(&self, port: u16) -> SocketAddr {
+        (self.v4, port).into()
+    }
+
+    /// `[fd00::N]:port`.
+    pub(super) fn at6(&self, port: u16) -> SocketAddr {
+        (self.v6, port).into()
+    }
+
+    /// Requests for this host's interfaces.
+    pub(super) fn netlink(&self) -> Netlink {
+        Netlink::open(&self.ns).unwrap()
+    }
+
+    /// A program of this host, to be given arguments and started. It ends with its owner.
+    pub(super) fn program(&self, name: impl AsRef<std::ffi::OsStr>) -> Program<'_> {
+        Program::below(Path::new(env!("CARGO_BIN_EXE_weir")), &self.ns, self.name, name).stdin(Stdio::null())
+    }
+
+    /// Runs a program that is to do well, and returns its standard output.
+    #[track_caller]
+    pub(super) fn output(&self, name: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> String {
+        let program = self.program(name).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (status, stdout, stderr) = program.spawn().unwrap().output().unwrap();
+        assert_eq!(status, 0, "{arguments:?}: {}", String::from_utf8_lossy(&stderr));
+        String::from_utf8(stdout).unwrap()
+    }
+
+    /// The protocol counters.
+    pub(super) fn counters(&self) -> Snmp {
+        snmp(&self.ns).unwrap()
+    }
+
+    /// Waits until a program listens on a UDP port; there is no event for somebody else's bind.
+    #[track_caller]
+    pub(super) fn await_port(&self, port: u16, program: &mut Running) {
+        await_that(&format!("port {port} to be bound"), || {
+            if let Some(status) = program.wait_timeout(Duration::ZERO).unwrap() {
+                panic!("the program ended with {status} before it bound port {port}");
+            }
+            !self.udp_queues(port).is_empty()
+        });
+    }
+
+    /// Waits until a program has read all that its sockets on a UDP port hold.
+    #[track_caller]
+    pub(super) fn await_read(&self, port: u16) {
+        await_that(&format!("port {port} to be read"), || self.udp_queues(port).iter().all(|&bytes| bytes == 0));
+    }
+
+    /// Bytes that wait in the sockets bound to a UDP port (/proc/net/udp: `sl local_address rem_address st tx:rx`).
+    fn udp_queues(&self, port: u16) -> Vec<u64> {
+        let port = format!("{port:04X}");
+        let table = self.run(|| {
+            let read = |name| fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap();
+            read("udp") + &read("udp6")
+        });
+        let sockets = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let bound = sockets.filter(|fields| fields[1].rsplit(':').next() == Some(&port));
+        bound.map(|fields| u64::from_str_radix(fields[4].split_once(':').unwrap().1, 16).unwrap()).collect()
+    }
+}
+
+/// Looks again and again, where the kernel or a peer has no event to wait for.
+#[track_caller]
+pub(super) fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        sleep(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,79 @@
+//! StatsD: a shell's one-liner and a client that packs several metrics in a datagram, and two servers that add them up.
+
+use std::process::Stdio;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use super::network::network;
+use super::{Tee, peer, turn};
+
+#[test]
+fn two_statsd_servers_count_alike() {
+    let test = "two_statsd_servers_count_alike";
+    let (Some(python), Some(bash)) = (peer(test, "python3"), peer(test, "bash")) else { return };
+    let _turn = turn();
+    let Some([client, host, a, b]) = network(["client", "tee", "a", "b"]) else { return };
+    let servers = [&a, &b].map(|host| {
+        let program = host.program(&python).args(["-c", SERVER]).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut running = program.spawn().unwrap();
+        host.await_port(8125, &mut running);
+        running
+    });
+    let tee = Tee::start(&host, &["0.0.0.0:8125"], &[a.at(8125), b.at(8125)]);
+    client.output(&bash, &["-c", ONE_LINER]);
+    client.output(&python, &["-c", PACKING]);
+    let account = tee.end();
+    account.is_lossless(DATAGRAMS);
+    for (server, host) in servers.into_iter().zip([&a, &b]) {
+        host.await_read(8125);
+        server.signal(Signal::SIGTERM).unwrap();
+        let (status, stdout, _) = server.output().unwrap();
+        assert_eq!(status, 0);
+        let state: Value = serde_json::from_slice(&stdout).unwrap();
+        assert_eq!(state["counters"]["requests"], 1000, "{state}");
+        assert_eq!(state["counters"]["errors"], 3 * 1000);
+        assert_eq!((&state["gauge"], &state["bad"]), (&999.into(), &0.into()));
+        assert_eq!((&state["datagrams"], &state["packed"]), (&DATAGRAMS.into(), &1000.into()));
+    }
+}
+
+const DATAGRAMS: usize = 2000;
+
+/// The usual one-liner, whose datagrams end with a new line.
+const ONE_LINER: &str = "for i in {1..1000}; do echo 'requests:1|c' > /dev/udp/10.0.0.2/8125; done";
+
+/// A client that packs metrics, as most libraries do, and ends a datagram without a new line.
+const PACKING: &str = r#"
+import socket
+client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for i in range(1000):
+    client.sendto(f"errors:3|c\ndepth:{i}|g\ntime:320|ms|@0.1".encode(), ("10.0.0.2", 8125))
+"#;
+
+/// A StatsD server that trusts nothing but whole lines.
+const SERVER: &str = r#"
+import json, re, signal, socket, sys
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+state = {"counters": {}, "gauge": None, "bad": 0, "datagrams": 0, "packed": 0}
+def end(*_):
+    print(json.dumps(state))
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+server.bind(("0.0.0.0", 8125))
+while True:
+    lines = server.recv(65536).decode().split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    state["datagrams"] += 1
+    state["packed"] += len(lines) > 1
+    for line in lines:
+        match = re.fullmatch(r"([a-z]+):(\d+)\|(c|g|ms)(\|@0\.\d+)?", line)
+        if not match:
+            state["bad"] += 1
+        elif match[3] == "c":
+            state["counters"][match[1]] = state["counters"].get(match[1], 0) + int(match[2])
+        elif match[3] == "g":
+            state["gauge"] = int(match[2])
+"#;
