@@ -31,8 +31,8 @@ pub(super) struct Sharing {
     efforts: Vec<Effort>,
     /// When this worker last had nothing to count as busy.
     pub(super) risen: Instant,
-    /// Time spent on others' lanes since then.
-    helping: Duration,
+    /// Looks at the efforts that show no change yet.
+    pause: u32,
     pending: Pending,
 }
 
@@ -56,7 +56,7 @@ impl Sharing {
             since: now,
             efforts: vec![Effort::default(); workers],
             risen: now,
-            helping: Duration::ZERO,
+            pause: 0,
             pending: Pending::default(),
         }
     }
@@ -74,7 +74,11 @@ impl Thread {
             desk.starve(true);
             let load = self.pool.take(most);
             if load.is_none() {
-                match self.inputs.commands.recv_timeout(HUNGER) {
+                let start = Instant::now();
+                let command = self.inputs.commands.recv_timeout(HUNGER);
+                // Waiting is no work: who waits for others has enough time to take lanes back.
+                self.sharing.risen += start.elapsed();
+                match command {
                     Ok(Command::Freed) | Err(RecvTimeoutError::Timeout) => {}
                     Ok(command) => self.stash.push_back(command),
                     Err(RecvTimeoutError::Disconnected) => {}
@@ -117,7 +121,7 @@ impl Thread {
 
     /// Sends what another's batch has for lanes held here.
     pub(super) fn help(&mut self, lender: usize, load: Arc<Load>) {
-        let start = Instant::now();
+        self.count_busy(false);
         self.plan.books.phase(self.number).begin();
         let mut payloads = emptied(std::mem::take(&mut self.bodies));
         payloads.extend(load.inbox.messages().map(|message| message.bytes));
@@ -135,13 +139,21 @@ impl Thread {
         self.plan.books.phase(self.number).end();
         drop(load);
         self.desks[lender].feed();
-        self.sharing.helping += start.elapsed();
+        self.count_busy(true);
     }
 
-    /// Returns to a worker what it lent.
-    pub(super) fn give_back(&mut self, lender: usize) {
+    /// Counts the time since the last call as busy. Lenders look at it at any time.
+    fn count_busy(&mut self, helping: bool) {
+        let now = Instant::now();
+        let busy = now.saturating_duration_since(self.sharing.risen);
+        self.desks[self.number].add(busy, if helping { busy } else { Duration::ZERO });
+        self.sharing.risen = self.sharing.risen.max(now);
+    }
+
+    /// Returns to a worker what it lent, or some of it.
+    pub(super) fn give_back(&mut self, lender: usize, lanes: usize) {
         let mut carriers = Vec::new();
-        for mut held in self.sharing.held.extract_if(.., |held| held.lender == lender) {
+        for mut held in self.sharing.held.extract_if(.., |held| held.lender == lender).take(lanes) {
             self.inputs.unwatch(&mut held.carrier);
             held.carrier.count().hold(None);
             carriers.push((held.lane, held.carrier));
@@ -156,7 +168,7 @@ impl Thread {
         }
         for holder in 0..self.desks.len() {
             if self.desks[holder].role() == Role::Holder(self.number) {
-                self.recall_from(holder);
+                self.recall_from(holder, usize::MAX);
                 self.desks[holder].change(Role::Holder(self.number), Role::Free);
             }
         }
@@ -164,8 +176,8 @@ impl Thread {
         self.pool.shrink();
     }
 
-    fn recall_from(&mut self, holder: usize) {
-        if !self.desks[holder].send(Command::GiveBack(self.number)) {
+    fn recall_from(&mut self, holder: usize, lanes: usize) {
+        if !self.desks[holder].send(Command::GiveBack { lender: self.number, lanes }) {
             return;
         }
         // The holder waits for nobody, so this takes no longer than its turn; other commands have theirs later.
@@ -183,25 +195,27 @@ impl Thread {
         }
     }
 
-    /// Counts the time since the last call as busy, and now and then looks whether to lend or take back.
+    /// Now and then looks whether to lend lanes or to take some back.
     pub(super) fn assess(&mut self) {
-        let now = Instant::now();
+        self.count_busy(false);
         let sharing = &mut self.sharing;
-        self.desks[self.number].add(now - sharing.risen, sharing.helping);
-        (sharing.risen, sharing.helping) = (now, Duration::ZERO);
-        let window = now - sharing.since;
+        let now = sharing.risen;
+        let window = now.saturating_duration_since(sharing.since);
         if window < WINDOW {
             return;
         }
         let efforts: Vec<Effort> = self.desks.iter().map(|desk| desk.effort()).collect();
-        let share = |now: Duration, then: Duration| (now - then).as_secs_f64() / window.as_secs_f64();
+        let share = |now: Duration, then: Duration| now.saturating_sub(then).as_secs_f64() / window.as_secs_f64();
         let shares: Vec<Share> = efforts
             .iter()
             .zip(&sharing.efforts)
             .map(|(now, then)| Share { busy: share(now.busy, then.busy), helping: share(now.helping, then.helping) })
             .collect();
         (sharing.since, sharing.efforts) = (now, efforts);
-        self.decide(&shares);
+        match self.sharing.pause {
+            0 => self.decide(&shares),
+            _ => self.sharing.pause -= 1,
+        }
         for lane in &mut self.lanes {
             lane.given = 0;
         }
@@ -221,6 +235,8 @@ impl Thread {
                     self.recall();
                 } else if own.busy > BUSY {
                     self.lend(shares);
+                } else {
+                    self.relieve(shares);
                 }
             }
             Role::Free => {
@@ -228,6 +244,27 @@ impl Thread {
                     self.lend(shares);
                 }
             }
+        }
+    }
+
+    /// Takes some lanes back from a holder that is busier than this worker would be with them.
+    fn relieve(&mut self, shares: &[Share]) {
+        let each = self.cost(shares, 0);
+        let spare = |holder: usize| ((shares[holder].busy - shares[self.number].busy) / (2.0 * each)) as usize;
+        let holder = self.holders().find(|&holder| shares[holder].busy > BUSY && spare(holder) > 0);
+        if let Some(holder) = holder {
+            // One lane at least stays: to take back all is another decision.
+            self.recall_from(holder, spare(holder).min(self.sharing.lent.saturating_sub(1)));
+            self.sharing.pause = PAUSE;
+        }
+    }
+
+    /// What a lane costs: known from those that are lent; else receiving is taken for as much as a lane.
+    fn cost(&self, shares: &[Share], lanes: usize) -> f64 {
+        let helping: f64 = self.holders().map(|holder| shares[holder].helping).sum();
+        match self.sharing.lent {
+            0 => shares[self.number].busy / (lanes + 1) as f64,
+            lent => (helping / lent as f64).max(0.05),
         }
     }
 
@@ -245,12 +282,7 @@ impl Thread {
         let works = |at: &usize| self.lanes[*at].given > 0 && matches!(self.lanes[*at].place, Place::Here(_));
         let mut lanes: Vec<usize> = (0..self.lanes.len()).filter(works).collect();
         lanes.sort_by_key(|&at| self.lanes[at].given);
-        let helping: f64 = self.holders().map(|holder| shares[holder].helping).sum();
-        // What a lane costs is known from those that are lent; else receiving is taken for as much as a lane.
-        let each = match self.sharing.lent {
-            0 => shares[self.number].busy / (lanes.len() + 1) as f64,
-            lent => (helping / lent as f64).max(0.01),
-        };
+        let each = self.cost(shares, lanes.len());
         let count = |at: usize| ((shares[self.number].busy - shares[at].busy) / (2.0 * each)) as usize;
         let mut others: Vec<usize> = (0..shares.len()).filter(|&at| shares[at].busy < IDLE && count(at) > 0).collect();
         others.sort_by(|a, b| shares[*a].busy.total_cmp(&shares[*b].busy));
@@ -279,6 +311,7 @@ impl Thread {
                 self.desks[holder].send(Command::Lend { lender: self.number, lane: at, carrier });
             }
         }
+        self.sharing.pause = PAUSE;
     }
 }
 
@@ -292,6 +325,9 @@ struct Share {
 
 /// How often workers look at one another.
 const WINDOW: Duration = Duration::from_millis(50);
+
+/// Looks that are not acted upon after lanes have changed hands, until efforts show it.
+const PAUSE: u32 = 2;
 
 /// From here on a worker lends.
 const BUSY: f64 = 0.7;

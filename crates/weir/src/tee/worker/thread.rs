@@ -46,8 +46,8 @@ pub(super) enum Command {
     Work { lender: usize, load: Arc<Load> },
     /// A load of this worker's may be free.
     Freed,
-    /// Return what the worker of this number lent.
-    GiveBack(usize),
+    /// Return what another worker lent, or so many lanes of it.
+    GiveBack { lender: usize, lanes: usize },
     /// What this worker lent: the lanes' indices and far parts.
     Returned(Vec<(usize, Box<Carrier>)>),
     /// Take lanes back: the holder is busy with its own.
@@ -218,7 +218,8 @@ impl Thread {
         if woken {
             let _ = self.inputs.wake.read();
         }
-        loop {
+        // Listeners have their turn, however many loads others send.
+        for _ in 0..COMMANDS {
             let command = match self.stash.pop_front() {
                 Some(command) => command,
                 None => match self.inputs.commands.try_recv() {
@@ -248,12 +249,13 @@ impl Thread {
                 }
                 Command::Lend { lender, lane, carrier } => self.hold(lender, lane, carrier),
                 Command::Work { lender, load } => self.help(lender, load),
-                Command::GiveBack(lender) => self.give_back(lender),
+                Command::GiveBack { lender, lanes } => self.give_back(lender, lanes),
                 Command::Relieve => self.recall(),
                 // Whoever waited for these has had them.
                 Command::Freed | Command::Returned(_) => {}
             }
         }
+        None
     }
 
     /// Goes over to another plan. No lane may be lent. What a removed listener has in its queue still goes where the old plan says.
@@ -524,6 +526,9 @@ const LEAVING: u64 = 1 << 48;
 const HELD: u64 = 1 << 56;
 const TIMER: u64 = u64::MAX - 1;
 const WAKE: u64 = u64::MAX;
+
+/// Commands that are carried out before listeners have their turn.
+const COMMANDS: usize = 8;
 
 /// Batches that are taken of a socket that stays open before it is left to others.
 const LASTING: usize = 64;
