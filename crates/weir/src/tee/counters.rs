@@ -6,6 +6,7 @@
 //! at any moment, not only at the end.
 
 use std::array;
+use std::hint;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -151,7 +152,11 @@ pub struct DropCounters([Counter; REASONS]);
 /// Whether a worker's cells agree at the moment. Odd: they don't.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct Phase(AtomicU64);
+pub struct Phase {
+    number: AtomicU64,
+    /// Readers that wait for the cells to agree.
+    waiting: AtomicU64,
+}
 
 #[derive(Debug, Default)]
 struct Entries {
@@ -284,28 +289,48 @@ impl DropCounters {
 impl Phase {
     /// From here on the worker's cells disagree.
     pub fn begin(&self) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.number.store(self.number.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         fence(Ordering::Release);
     }
 
-    /// From here on they agree again.
+    /// From here on they agree again. A worker with much to do would begin anew at once: if somebody waits to read, it
+    /// leaves a moment.
     pub fn end(&self) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+        self.number.store(self.number.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+        for _ in 0..MOMENT {
+            if self.waiting.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            hint::spin_loop();
+        }
     }
 
     /// A copy taken while they agreed. A worker that is stuck in the middle is not waited for beyond [`PATIENCE`].
     fn between<T>(&self, mut copy: impl FnMut() -> T) -> T {
         let start = Instant::now();
-        loop {
-            let before = self.0.load(Ordering::Acquire);
-            let value = copy();
-            fence(Ordering::Acquire);
-            let quiet = before.is_multiple_of(2) && self.0.load(Ordering::Relaxed) == before;
+        let mut waits = false;
+        let value = loop {
+            let before = self.number.load(Ordering::Acquire);
+            let quiet = before.is_multiple_of(2);
             if quiet || start.elapsed() > PATIENCE {
-                return value;
+                let value = copy();
+                fence(Ordering::Acquire);
+                if !quiet || self.number.load(Ordering::Relaxed) == before {
+                    break value;
+                }
             }
-            thread::yield_now();
+            if !waits {
+                self.waiting.fetch_add(1, Ordering::Relaxed);
+                waits = true;
+            }
+            if !quiet {
+                thread::yield_now();
+            }
+        };
+        if waits {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
         }
+        value
     }
 }
 
@@ -389,8 +414,10 @@ impl OutletBook {
                 let (first, second) = if holder == 0 {
                     phase.between(|| (asked.copy(), carried.copy()))
                 } else {
-                    let other = &phases[holder as usize - 1];
-                    (phase.between(|| asked.copy()), other.between(|| carried.copy()))
+                    // What is taken over has been lent before: read in this order, nothing is on the way less than
+                    // zero times.
+                    let second = phases[holder as usize - 1].between(|| carried.copy());
+                    (phase.between(|| asked.copy()), second)
                 };
                 if carried.holder.load(Ordering::Acquire) == holder {
                     sum.absorb(&first.0);
@@ -525,8 +552,11 @@ pub const FORGOTTEN: &str = "(removed)";
 /// Removed things of one kind that keep an entry of their own.
 const REMEMBERED: usize = 256;
 
-/// Longest wait for a worker between two copies.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// Longest wait for a worker whose cells disagree.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// How often a worker looks whether a reader is done: some ten microseconds.
+const MOMENT: usize = 500;
 
 #[cfg(test)]
 mod tests {

@@ -223,7 +223,7 @@ impl Intake {
                     take_unicast_only(&socket).map_err(failed)?;
                 }
                 *slot = Some(Arc::new(socket));
-                if address.ip().is_multicast() {
+                if address.ip().is_multicast() || !settings.groups.is_empty() {
                     break;
                 }
             }
@@ -259,7 +259,7 @@ impl Exit {
             };
             match way {
                 Ok(way) => ways.push(way),
-                Err(error) if is_passing(&error) => {
+                Err(error) if is_passing(&error, outlet.settings.from) => {
                     ways = vec![Way::Closed(error.to_string().into()); workers];
                     break;
                 }
@@ -317,15 +317,30 @@ fn membership(group: &settings::Membership) -> Membership {
     Membership { group: group.group, source: group.source, interface: group.interface.clone() }
 }
 
-/// Whether opening may succeed later, when the network is up.
-fn is_passing(error: &Error) -> bool {
-    let errno = error.answer().and_then(io::Error::raw_os_error);
-    let network = matches!(errno, Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN));
-    matches!(error, Error::Connect { .. } | Error::Raw { .. }) && network
+/// Whether opening may succeed later, when the network is another. One destination that cannot be reached, or not in this
+/// family of addresses, is no reason to let the others wait.
+fn is_passing(error: &Error, from: Option<SocketAddr>) -> bool {
+    match error.answer().and_then(io::Error::raw_os_error) {
+        // No route or interface is up; a route says `prohibit`; IPv6 is switched off (disable_ipv6).
+        Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN) => {
+            matches!(error, Error::Connect { .. } | Error::Raw { .. })
+        }
+        Some(libc::EACCES | libc::EPERM | libc::EADDRNOTAVAIL) => matches!(error, Error::Connect { .. }),
+        // A route says `blackhole`. From loopback it is a mistake of the settings instead.
+        Some(libc::EINVAL) => {
+            matches!(error, Error::Connect { .. }) && !from.is_some_and(|from| from.ip().is_loopback())
+        }
+        // The kernel has no IPv6 (ipv6.disable=1).
+        Some(libc::EAFNOSUPPORT) => matches!(error, Error::Open { .. } | Error::Raw { .. }),
+        _ => false,
+    }
 }
 
 /// The kernel gives broadcast and multicast datagrams to *every* socket of a group, for it spreads only unicast ones.
-/// All but the first must leave them out, or each would be copied several times. Classic BPF, packet(7): taken is what was
+/// All but the first must leave them out, or each would be copied several times. What the filter turns away counts as
+/// dropped at the socket, so a listener that joins groups has but one. (Without IP_MULTICAST_ALL the others would not be
+/// offered groups at all, but then Linux 6.18 hands the first one's to any of them: udp_v4_early_demux finds the one
+/// member, and inet_steal_sock chooses anew among its SO_REUSEPORT group.) Classic BPF, packet(7): taken is what was
 /// sent to this host alone (packet type 0), and to no multicast address, for on loopback everything has packet type 0.
 fn take_unicast_only(socket: &Socket) -> io::Result<()> {
     let load = |at: i32| SockFilter::new((libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16, 0, 0, at as u32);

@@ -9,15 +9,15 @@
 mod events;
 mod names;
 mod privileges;
+mod running;
 mod state;
+mod threads;
+mod verdicts;
 
-use std::fmt;
-use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -26,22 +26,21 @@ use weir_kernel::{activation, limits};
 
 use super::config::{Config, Origin};
 use super::ledger::Ledger;
-use super::plan::{self, Addresses, Plan};
+use super::plan::{Addresses, Plan};
 use super::settings::{Listener, Settings};
 use super::sockets::Sockets;
 use super::worker::Workers;
-use super::{resolve, screen};
 use crate::service::activation::{Kind, Passed};
 use crate::service::admin::Admin;
 use crate::service::log;
-use crate::service::losses::{Line, Losses};
 use crate::service::notify::{self, Watchdog};
-use crate::service::pulse::{Pulse, Pulses};
-use crate::service::stop::Stop;
-use crate::units::Size;
+use crate::service::pulse::Pulses;
 use events::Event;
 use names::Names;
+use running::Control;
 use state::State;
+use threads::{Beside, Screen, Vigil};
+use verdicts::Verdicts;
 
 /// How whoever started the tee wants to see it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,8 +72,9 @@ pub fn run(origin: &Origin, config: Config, manner: Manner) -> Result<Ledger> {
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
-    let mut names = Names::start(events.clone()).context("start resolving names")?;
-    names.follow([&*settings]);
+    let beside = Beside::start().context("start the thread for names and probes")?;
+    let mut names = Names::new(beside.handle.clone(), events.clone());
+    let (plan, sockets) = with_first_addresses(plan, sockets, &mut names, &events, &queue)?;
     let pulses = Pulses::new();
     let (pulse, workers_pulse) = (pulses.pulse("control"), pulses.pulse("workers"));
     let workers = Workers::start(plan, sockets)?;
@@ -83,9 +83,11 @@ pub fn run(origin: &Origin, config: Config, manner: Manner) -> Result<Ledger> {
     let watchdog = Watchdog::start(pulses).context("start the watchdog")?;
     let screen = manner.watch.then(|| Screen::start(state.clone(), events)).transpose().context("start the screen")?;
 
-    let mut control =
-        Control { origin, settings, admin, user, names, state, pulse, workers: Vigil::new(workers_pulse) };
+    let verdicts = Verdicts::new(beside.handle.clone());
+    let workers = Vigil::new(workers_pulse);
+    let mut control = Control { origin, settings, admin, user, names, verdicts, state, pulse, workers };
     control.tell_listeners(None);
+    control.verdicts.follow(&control.state.workers.plan());
     if let Some(serving) = &serving {
         tracing::info!("admin: http://{}/", serving.local_addr());
     }
@@ -98,225 +100,39 @@ pub fn run(origin: &Origin, config: Config, manner: Manner) -> Result<Ledger> {
     Ok(ledger)
 }
 
-/// The control thread's own. It alone changes the plan.
-struct Control<'a> {
-    origin: &'a Origin,
-    settings: Arc<Settings>,
-    admin: Option<SocketAddr>,
-    user: Option<String>,
-    names: Names,
-    state: Arc<State>,
-    pulse: Pulse,
-    workers: Vigil,
-}
-
-impl Control<'_> {
-    fn until_stopped(&mut self, queue: &Receiver<Event>) {
-        let mut losses = Losses::new(LOSSES_APART, Instant::now());
-        let mut next_look = Instant::now() + LOOKS_APART;
-        loop {
-            self.pulse.wait();
-            let event = queue.recv_timeout(next_look.saturating_duration_since(Instant::now()));
-            self.pulse.work();
-            match event {
-                Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return,
-                Ok(Event::Reload) => self.reload(),
-                Ok(Event::Account) => self.print_ledger(),
-                Ok(Event::Name(event)) => self.rename(&event),
-                Err(RecvTimeoutError::Timeout) => {}
+/// Waits a moment for what names mean, while the kernel keeps what comes in: else a tee would begin by dropping what a
+/// name server answers a millisecond later. A name that does not resolve delays no more than the start.
+fn with_first_addresses(
+    plan: Plan,
+    sockets: Sockets,
+    names: &mut Names,
+    events: &SyncSender<Event>,
+    queue: &Receiver<Event>,
+) -> Result<(Plan, Sockets)> {
+    let settings = plan.settings.clone();
+    names.follow([&*settings]);
+    let mut unknown: BTreeSet<&str> = names::hosts(&settings).collect();
+    if unknown.is_empty() {
+        return Ok((plan, sockets));
+    }
+    let until = Instant::now() + FIRST_ANSWERS;
+    while !unknown.is_empty() {
+        match queue.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(Event::Name(event)) => {
+                unknown.remove(names::name(&event));
+                names::tell(&event);
             }
-            let now = Instant::now();
-            if now >= next_look {
-                next_look = now + LOOKS_APART;
-                losses.lines(now, super::losses::losses(&self.state.ledger())).iter().for_each(Line::log);
-                self.workers.look(&self.state.workers);
-                self.reopen();
+            Ok(other) => {
+                // There is room: it has just been taken out.
+                let _ = events.try_send(other);
+                break;
             }
+            Err(_) => break,
         }
     }
-
-    fn reload(&mut self) {
-        let Some(file) = self.origin.file() else { return };
-        notify::reloading();
-        let before = self.settings.clone();
-        let outcome = self.load();
-        match &outcome {
-            Ok(()) => {
-                self.tell_listeners(Some(&before));
-                tracing::info!("reloaded {}: {}", file.display(), self.status());
-            }
-            Err(error) => tracing::error!("reload of {}: {error:#} (nothing has changed)", file.display()),
-        }
-        self.state.reloaded(outcome.is_ok());
-        notify::ready(&self.status());
-    }
-
-    /// Everything or nothing.
-    fn load(&mut self) -> Result<()> {
-        let Config { mut settings, admin, user, warnings } = self.origin.load()?;
-        let workers = std::mem::replace(&mut settings.workers, self.settings.workers);
-        privileges::check(&settings)?;
-        let settings = Arc::new(settings);
-        // Those that stay keep their addresses, whatever comes of it.
-        self.names.follow([&*self.settings, &*settings]);
-        let outcome = self.replace(&settings);
-        if outcome.is_ok() {
-            self.settings = settings;
-            for warning in warnings {
-                tracing::warn!("{warning}");
-            }
-            keeps("workers", &self.settings.workers, &workers);
-            keeps("admin", &shown(self.admin.as_ref()), &shown(admin.as_ref()));
-            keeps("user", &shown(self.user.as_ref()), &shown(user.as_ref()));
-        }
-        self.names.follow([&*self.settings]);
-        outcome
-    }
-
-    /// A name has other addresses, or none.
-    fn rename(&mut self, event: &resolve::Event) {
-        match event {
-            resolve::Event::Resolved { .. } => tracing::info!("{event}"),
-            resolve::Event::Failing { .. } | resolve::Event::Withdrawn { .. } => tracing::warn!("{event}"),
-        }
-        let settings = self.settings.clone();
-        if let Err(error) = self.replace(&settings) {
-            tracing::error!("{event}: {error:#} (nothing has changed)");
-        }
-    }
-
-    /// Carries out other settings, or the same with other addresses. Every socket is open before anything changes.
-    fn replace(&mut self, settings: &Arc<Settings>) -> Result<()> {
-        let workers = &self.state.workers;
-        let plan = Plan::build(settings.clone(), &self.names.addresses(settings), Some(&workers.plan()));
-        let sockets = workers.open(&plan)?;
-        for (index, why) in sockets.closed() {
-            tracing::debug!("destination {}: {why} (tried again)", plan.outlets[index].settings.name);
-        }
-        workers.replace(plan, sockets);
-        Ok(())
-    }
-
-    /// Tries again to open what had no route.
-    fn reopen(&mut self) {
-        if self.state.workers.with_sockets(|_, sockets| sockets.closed().next().is_none()) {
-            return;
-        }
-        let settings = self.settings.clone();
-        if let Err(error) = self.replace(&settings) {
-            tracing::error!("open sockets: {error:#} (nothing has changed)");
-        }
-    }
-
-    /// Says where each listener listens, or each that was not there `before`, and what to do where its buffer was capped.
-    fn tell_listeners(&self, before: Option<&Settings>) {
-        let is_known =
-            |name: &str| before.is_some_and(|before| before.listeners.iter().any(|known| known.name == name));
-        let listening = self.state.workers.with_sockets(|plan, sockets| {
-            let listeners = plan.listeners.iter().enumerate();
-            let told = |(index, listener): (usize, &plan::Listener)| {
-                let least =
-                    sockets.granted(index).map(|granted| granted.receive_buffer).min_by_key(|buffer| buffer.granted);
-                Some((listener.settings.name.clone(), sockets.local_addr(index)?, least?))
-            };
-            listeners.filter_map(told).collect::<Vec<_>>()
-        });
-        for (name, address, buffer) in listening {
-            if is_known(&name) {
-                continue;
-            }
-            tracing::info!("listener {name}: {address}, receive buffer {}", Size { bytes: buffer.granted as u64 });
-            if let (Some(limit), Some(asked)) = (buffer.limit, buffer.asked) {
-                let (granted, wanted) = (Size { bytes: buffer.granted as u64 / 2 }, Size { bytes: asked as u64 });
-                tracing::warn!(
-                    "listener {name}: receive buffer {granted} instead of {wanted} (run `sysctl -w {limit}={asked}`)"
-                );
-            }
-        }
-    }
-
-    /// On standard output, which may be gone or full: that is no reason to end.
-    fn print_ledger(&self) {
-        let line = serde_json::to_string(&self.state.ledger()).map_err(io::Error::from);
-        let printed = line.and_then(|line| {
-            let mut output = io::stdout().lock();
-            writeln!(output, "{line}").and_then(|()| output.flush())
-        });
-        if let Err(error) = printed {
-            tracing::warn!("print the ledger on standard output: {error}");
-        }
-    }
-
-    fn status(&self) -> String {
-        let count = |number: usize, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
-        let Settings { listeners, destinations, workers, .. } = &*self.settings;
-        [count(listeners.len(), "listener"), count(destinations.len(), "destination"), count(*workers, "worker")]
-            .join(", ")
-    }
-
-    /// Sends what was received.
-    fn end(self) -> Ledger {
-        self.state.stopping();
-        let drain = self.settings.drain;
-        notify::stopping("sending what was received");
-        tracing::info!("stopping: nothing more is taken in, what was received is sent");
-        self.state.workers.stop(drain);
-        self.state.ledger()
-    }
-}
-
-/// Whether workers answer, as a pulse: it is at work from a question that nobody answers to the next that somebody does.
-struct Vigil {
-    pulse: Pulse,
-    answered: bool,
-}
-
-impl Vigil {
-    fn new(pulse: Pulse) -> Self {
-        Self { pulse, answered: true }
-    }
-
-    fn look(&mut self, workers: &Workers) {
-        if self.answered {
-            self.pulse.work();
-        }
-        self.answered = workers.is_alive(LOOKS_APART);
-        if self.answered {
-            self.pulse.wait();
-        }
-    }
-}
-
-/// The thread of the live screen. Whoever ends the screen ends the tee.
-struct Screen {
-    stop: Stop,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Screen {
-    fn start(state: Arc<State>, events: SyncSender<Event>) -> io::Result<Self> {
-        let stop = Stop::new()?;
-        let stopped = stop.clone();
-        let show = move || match screen::run(|| state.ledger(), &stopped) {
-            Ok(screen::Ended::Asked) => {
-                let _ = events.send(Event::Stop);
-            }
-            Ok(screen::Ended::Stopped) => {}
-            Err(error) => tracing::warn!("show the ledger: {error}"),
-        };
-        let thread = thread::Builder::new().name("screen".into()).spawn(show)?;
-        Ok(Self { stop, thread: Some(thread) })
-    }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        self.stop.set();
-        if let Some(thread) = self.thread.take() {
-            // A panic on that thread has been told on stderr already.
-            let _ = thread.join();
-        }
-    }
+    let plan = Plan::build(settings.clone(), &names.addresses(&settings), Some(&plan));
+    let sockets = Sockets::open(&plan, Vec::new(), Some(&sockets))?;
+    Ok((plan, sockets))
 }
 
 /// Sockets that a service manager has passed, for the listeners.
@@ -339,17 +155,6 @@ fn take_passed(mut passed: Passed, settings: &Settings) -> Result<Vec<OwnedFd>> 
     Ok(sockets)
 }
 
-/// Says so where the file wants what only a start can change.
-fn keeps<T: PartialEq + fmt::Display>(key: &str, is: &T, wanted: &T) {
-    if is != wanted {
-        tracing::warn!("{key} stays {is}: a reload does not change it (restart for {wanted})");
-    }
-}
-
-fn shown<T: fmt::Display>(value: Option<&T>) -> String {
-    value.map_or_else(|| "unset".to_owned(), T::to_string)
-}
-
 /// How many may be open at once: sockets of both generations during a reload, and what else there is.
 fn descriptors(settings: &Settings) -> u64 {
     let sockets = settings.workers * (settings.listeners.len() + settings.destinations.len());
@@ -359,8 +164,5 @@ fn descriptors(settings: &Settings) -> u64 {
 /// Signals and names that may wait for the control thread.
 const QUEUE: usize = 64;
 
-/// From one look at what is lost to the next.
-const LOOKS_APART: Duration = Duration::from_secs(1);
-
-/// From one line about what is lost to the next.
-const LOSSES_APART: Duration = Duration::from_secs(10);
+/// Longest wait for the first answers of name servers.
+const FIRST_ANSWERS: Duration = Duration::from_millis(250);

@@ -1,36 +1,32 @@
 //! What the host names of destinations mean now.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::SyncSender;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Handle;
 
 use super::events::Event;
 use crate::tee::config::{Local, is_own_listener};
 use crate::tee::plan::Addresses;
-use crate::tee::resolve::{Options, Resolver};
+use crate::tee::resolve::{self, Options, Resolver};
 use crate::tee::settings::{Destination, Settings, Target};
 
 /// Follows every host name of the settings in force.
 pub(super) struct Names {
-    /// Dropped before the runtime that its tasks are on.
     resolver: Resolver,
-    runtime: Option<Runtime>,
     /// Loops that have been told.
     told: BTreeSet<(String, SocketAddr)>,
 }
 
 impl Names {
-    /// Starts the thread that asks. What it learns comes as [`Event::Name`].
-    pub(super) fn start(events: SyncSender<Event>) -> io::Result<Self> {
-        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("names").enable_all().build()?;
+    /// Asks on `runtime`. What it learns comes as [`Event::Name`].
+    pub(super) fn new(runtime: Handle, events: SyncSender<Event>) -> Self {
         // Any event makes a new plan of all addresses: where the queue is full of others, this one is not missed.
-        let resolver = Resolver::new(runtime.handle().clone(), Options::default(), move |event| {
+        let resolver = Resolver::new(runtime, Options::default(), move |event| {
             let _ = events.try_send(Event::Name(event));
         });
-        Ok(Self { resolver, runtime: Some(runtime), told: BTreeSet::new() })
+        Self { resolver, told: BTreeSet::new() }
     }
 
     /// Follows the names of these settings and no others.
@@ -67,21 +63,29 @@ impl Names {
     }
 }
 
-impl Drop for Names {
-    fn drop(&mut self) {
-        // A question to a name server may take long: nobody waits for it.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
 /// The host names of settings.
 pub(super) fn hosts(settings: &Settings) -> impl Iterator<Item = &str> {
     settings.destinations.iter().filter_map(|destination| match &destination.to {
         Target::Name(host, _) => Some(host.as_str()),
         Target::Address(_) => None,
     })
+}
+
+/// The name that an event is about.
+pub(super) fn name(event: &resolve::Event) -> &str {
+    match event {
+        resolve::Event::Resolved { name, .. }
+        | resolve::Event::Failing { name, .. }
+        | resolve::Event::Withdrawn { name } => name,
+    }
+}
+
+/// Writes it to the log.
+pub(super) fn tell(event: &resolve::Event) {
+    match event {
+        resolve::Event::Resolved { .. } => tracing::info!("{event}"),
+        resolve::Event::Failing { .. } | resolve::Event::Withdrawn { .. } => tracing::warn!("{event}"),
+    }
 }
 
 fn is_reachable(destination: &Destination, address: SocketAddr) -> bool {

@@ -7,7 +7,7 @@ use super::{File, run, weir};
 
 /// The one line of a command that must fail.
 #[track_caller]
-fn line(outcome: (Option<i32>, String, String), status: i32) -> String {
+fn line(outcome: &(Option<i32>, String, String), status: i32) -> String {
     assert_eq!((outcome.0, &*outcome.1), (Some(status), ""), "{outcome:?}");
     let text = outcome.2.trim_end();
     assert!(text.lines().count() == 1 && text.starts_with("weir: "), "{outcome:?}");
@@ -66,7 +66,7 @@ fn a_mistake_is_a_line_and_status_2() {
         assert_eq!(GOOD.matches(from).count(), 1, "{from}");
         let file = File::new(&GOOD.replace(from, to));
         for check in [&["--check"][..], &[]] {
-            let line = line(run(&[&["-c", &file.argument()][..], check].concat()), 2);
+            let line = line(&run(&[&["-c", &file.argument()][..], check].concat()), 2);
             assert!(line.starts_with(&file.argument()) && line.contains(message), "{line}");
         }
     }
@@ -76,8 +76,8 @@ fn a_mistake_is_a_line_and_status_2() {
         "{}:4: listener 127.0.0.1:5: `127.0.0.1:5` listens there already (remove one of them)",
         file.argument()
     );
-    assert_eq!(line(run(&["-c", &file.argument()]), 2), expected);
-    let missing = line(run(&["-c", "/nonexistent/tee.toml"]), 2);
+    assert_eq!(line(&run(&["-c", &file.argument()]), 2), expected);
+    let missing = line(&run(&["-c", "/nonexistent/tee.toml"]), 2);
     assert_eq!(missing, "read /nonexistent/tee.toml: No such file or directory (os error 2)");
 }
 
@@ -110,7 +110,7 @@ fn a_mistake_in_a_flag_is_status_2() {
 fn what_the_kernel_refuses_is_a_line_and_status_1() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
-    let refused = |listen: &str| line(run(&["--listen", listen, "--to", "10.0.0.5:514"]), 1);
+    let refused = |listen: &str| line(&run(&["--listen", listen, "--to", "10.0.0.5:514"]), 1);
     let line = refused(&taken);
     assert!(line.contains(&taken) && line.contains("in use"), "{line}");
     let line = refused("192.0.2.77:5000");
@@ -130,6 +130,6 @@ fn a_kept_source_without_the_right_names_it() {
         return;
     };
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    let line = line((output.status.code(), text(output.stdout), text(output.stderr)), 1);
+    let line = line(&(output.status.code(), text(output.stdout), text(output.stderr)), 1);
     assert!(line.contains("CAP_NET_RAW") && line.contains("source = \"proxy\""), "{line}");
 }

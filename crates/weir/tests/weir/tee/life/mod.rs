@@ -2,6 +2,7 @@
 
 mod endings;
 mod mistakes;
+mod names;
 mod reload;
 
 use std::fs;

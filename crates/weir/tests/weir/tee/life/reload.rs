@@ -2,7 +2,8 @@
 
 use std::env;
 use std::fs;
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
 
 use nix::sys::signal::Signal;
 
@@ -14,6 +15,16 @@ fn toml(destinations: &[(&str, &Sink)], more: &str) -> String {
         |(name, sink): &(&str, &Sink)| format!("[[destination]]\nname = \"{name}\"\nto = \"{}\"\n", sink.address);
     let destinations: String = destinations.iter().map(destination).collect();
     format!("workers = 2\n[[listener]]\nname = \"in\"\naddress = \"127.0.0.1:0\"\n{destinations}{more}")
+}
+
+/// What a scraper gets.
+fn metrics(tee: &Tee) -> String {
+    let line = tee.said.iter().find_map(|line| Some(line.split_once("admin: http://")?.1)).unwrap();
+    let mut connection = TcpStream::connect(line.trim_end_matches('/')).unwrap();
+    connection.write_all(b"GET /metrics HTTP/1.1\r\nHost: tee\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 #[test]
@@ -56,7 +67,7 @@ fn a_bad_file_changes_nothing_and_says_why() {
     let (a, b) = (Sink::new(), Sink::new());
     let good = toml(&[("a", &a)], "");
     let file = File::new(&good);
-    let mut tee = Tee::start(&["-c", &file.argument(), "--json"]);
+    let mut tee = Tee::start(&["-c", &file.argument(), "--json", "--admin", "127.0.0.1:0"]);
     let to = tee.listens("in");
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap();
@@ -81,6 +92,8 @@ fn a_bad_file_changes_nothing_and_says_why() {
         assert!(line.to_lowercase().contains(reason) && line.contains("nothing has changed"), "{reason}: {line}");
         load.await_more(100);
     }
+    let failed = format!("weir_tee_reloads_total{{result=\"failed\"}} {}\n", cases.len());
+    assert!(metrics(&tee).contains(&failed), "{}", metrics(&tee));
     fs::remove_file(file.path()).unwrap();
     tee.signal(Signal::SIGHUP);
     assert!(tee.await_line("reload of ").contains("No such file or directory"));
@@ -88,6 +101,8 @@ fn a_bad_file_changes_nothing_and_says_why() {
     file.write(&good);
     tee.signal(Signal::SIGHUP);
     tee.await_line("reloaded");
+    let counts = metrics(&tee);
+    assert!(counts.contains("weir_tee_reloads_total{result=\"succeeded\"} 1\n"), "{counts}");
     load.await_more(100);
     let sent = load.stop();
     a.await_count(sent);

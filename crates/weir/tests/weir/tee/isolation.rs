@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use weir_kernel::links::{MacAddress, Netlink, VethEnd};
 
 use super::datagrams::{Sink, assert_same, send_all, send_paced, source};
-use super::network::{Host, network};
+use super::network::{Host, await_that, network};
 use super::{Tee, peer, turn};
 
 #[test]
@@ -105,6 +105,7 @@ fn a_flapping_link_harms_nobody() {
     let mut link = SecondLink::between(&host, &b);
     let live = Sink::bind(&a, a.at(5000));
     let flapping = Sink::bind(&b, "10.1.0.2:5000".parse().unwrap());
+    link.set(true);
     let tee = Tee::start(&host, &["0.0.0.0:5000"], &["10.1.0.2:5000", "10.0.0.3:5000"]);
     let (socket, payloads) = (source(&client, client.at(0)), numbered(1000));
     for round in 0..20 {
@@ -120,6 +121,31 @@ fn a_flapping_link_harms_nobody() {
     let name = "10.1.0.2:5000";
     assert_eq!((account.sent(name), account.drops(name)), (10_000, vec![("unreachable", 10_000)]));
     assert_eq!(flapping.count(), 10_000);
+}
+
+#[test]
+fn a_link_that_comes_late_is_found() {
+    let _turn = turn();
+    let Some([client, host, a, b]) = network(["client", "tee", "a", "b"]) else { return };
+    let mut link = SecondLink::between(&host, &b);
+    let live = Sink::bind(&a, a.at(5000));
+    let late = Sink::bind(&b, "10.1.0.2:5000".parse().unwrap());
+    let tee = Tee::start(&host, &["0.0.0.0:5000"], &["10.1.0.2:5000", "10.0.0.3:5000"]);
+    let (socket, payloads) = (source(&client, client.at(0)), numbered(1000));
+    send_all(&socket, host.at(5000), &payloads, &[&live]);
+    link.set(true);
+    let mut markers = 0;
+    await_that("the link to be used", || {
+        send_all(&socket, host.at(5000), &[b"marker".to_vec()], &[&live]);
+        markers += 1;
+        late.count() > 0
+    });
+    send_all(&socket, host.at(5000), &payloads, &[&live, &late]);
+    assert_same(&late.payloads(1001)[1..], &payloads);
+    let account = tee.end();
+    assert_eq!((account.sent("10.0.0.3:5000"), account.drops("10.0.0.3:5000")), (2000 + markers, vec![]));
+    let name = "10.1.0.2:5000";
+    assert_eq!((account.sent(name), account.drops(name)), (1001, vec![("unreachable", 999 + markers)]));
 }
 
 #[test]

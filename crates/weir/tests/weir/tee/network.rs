@@ -77,7 +77,8 @@ impl Host {
         let eth0 = netlink.link("eth0").unwrap().index;
         netlink.set_no_link_local(eth0).unwrap();
         netlink.set_up(eth0).unwrap();
-        for (address, length) in [(IpAddr::from(v4), 24), (v6.into(), 64)] {
+        // Without a link-local address it could not look for neighbours on behalf of another source.
+        for (address, length) in [(IpAddr::from(v4), 24), (v6.into(), 64), (mac(0).link_local().into(), 64)] {
             netlink.add_address(eth0, IpNet::new(address, length).unwrap()).unwrap();
         }
         Host { ns, name, v4, v6, switch: Arc::clone(switch) }

@@ -60,6 +60,15 @@ impl Sink {
         assert!(!timeout.timed_out(), "{} of {count} datagrams have come to {}", datagrams.len(), self.address);
     }
 
+    /// Waits until a datagram with this payload has arrived.
+    #[track_caller]
+    pub(super) fn await_payload(&self, payload: &[u8]) {
+        let datagrams = self.arrivals.datagrams.lock().unwrap();
+        let missing = |datagrams: &mut Vec<Datagram>| datagrams.iter().all(|datagram| datagram.payload != payload);
+        let (_held, timeout) = self.arrivals.more.wait_timeout_while(datagrams, PATIENCE, missing).unwrap();
+        assert!(!timeout.timed_out(), "{payload:?} has not come to {}", self.address);
+    }
+
     /// How many have arrived.
     pub(super) fn count(&self) -> usize {
         self.arrivals.datagrams.lock().unwrap().len()
