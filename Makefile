@@ -13,8 +13,9 @@ build:
 
 MUSL = $(shell uname -m)-unknown-linux-musl
 DIST = $${CARGO_TARGET_DIR:-target}/$(MUSL)/release/weir
+HAS_MUSL = rustup target add $(MUSL) || [ -d "$$(rustc --print sysroot)/lib/rustlib/$(MUSL)" ]
 dist:
-	@if command -v rustup >/dev/null; then rustup target add $(MUSL); fi
+	@$(HAS_MUSL) || { echo "dist: needs the Rust target $(MUSL)"; exit 1; }
 	$(CARGO) build --release --locked -p weir --target $(MUSL)
 	mkdir -p dist
 	cp $(DIST) deploy/container/Containerfile deploy/container/tee.toml dist/
@@ -23,8 +24,11 @@ dist:
 # The libraries' tests make namespaces: an ordinary user runs them in a user namespace, as `weir` itself does.
 AS_ROOT = $(shell [ "$$(id -u)" = 0 ] || echo unshare --map-root-user --)
 
-# The tests in namespaces measure time: they have the machine to themselves, one after another.
+# The tests in namespaces measure time: they have the machine to themselves, one after another. What is deployed is the
+# static binary: without Rust's target for it, its tests say so and are skipped.
 test: deps
+	@if $(HAS_MUSL); then $(MAKE) --no-print-directory dist; \
+	else echo "dist: no Rust target $(MUSL) to be had; tests of the static binary are skipped"; rm -rf dist; fi
 	$(CARGO) test --workspace --locked --no-run
 	$(AS_ROOT) $(CARGO) test --workspace --locked --lib --bins
 	$(AS_ROOT) $(CARGO) test --workspace --locked --test '*' -- --test-threads=1
@@ -35,9 +39,9 @@ lint:
 
 # Real peers that tests and benchmarks talk to; without the right to install, tests that miss one say so and are skipped.
 # Those that would start services are not installed: peers.sh unpacks them below target/.
-PEERS = iperf3 nftables python3 iproute2
+PEERS = iperf3:iperf3 nft:nftables python3:python3 tc:iproute2 systemd-analyze:systemd buildah:buildah
 deps:
-	@missing=""; for p in iperf3:iperf3 nft:nftables python3:python3 tc:iproute2; do \
+	@missing=""; for p in $(PEERS); do \
 	    PATH=$$PATH:/usr/sbin command -v $${p%%:*} >/dev/null || missing="$$missing $${p##*:}"; done; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ]; then sudo=""; elif sudo -n true 2>/dev/null; then sudo="sudo -n"; \

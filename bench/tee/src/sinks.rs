@@ -53,7 +53,9 @@ impl Sinks {
         let bind = || addresses.iter().map(UdpSocket::bind).collect::<Result<Vec<_>, _>>();
         let sockets = ns.run(bind)??;
         for socket in &sockets {
-            setsockopt(socket, sockopt::RcvBufForce, &(128 << 20))?;
+            // Only root gets more than net.core.rmem_max.
+            setsockopt(socket, sockopt::RcvBufForce, &BUFFER)
+                .or_else(|_| setsockopt(socket, sockopt::RcvBuf, &BUFFER))?;
             if look == Look::Time {
                 setsockopt(socket, sockopt::ReceiveTimestampns, &true)?;
             }
@@ -143,6 +145,9 @@ impl Tally {
 }
 
 const BATCH: usize = 64;
+
+/// Enough for everything that may come while the reader has no turn, bytes.
+const BUFFER: usize = 128 << 20;
 
 /// From one look to the next where nothing comes.
 const PAUSE: Duration = Duration::from_millis(1);

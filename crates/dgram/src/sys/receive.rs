@@ -32,6 +32,10 @@ pub(crate) struct Slots {
 // from thread to thread; nothing else holds them, and nothing about them belongs to a thread.
 unsafe impl Send for Slots {}
 
+// SAFETY: what stands in the cells is written by the kernel alone, during `receive`, which has the value to itself
+// (`&mut self`). Through a shared reference everything is only read.
+unsafe impl Sync for Slots {}
+
 impl Slots {
     /// `count` slots (at least one) of `capacity` bytes each.
     pub(crate) fn new(count: usize, capacity: usize) -> Self {

@@ -6,10 +6,10 @@
 //! at any moment, not only at the end.
 
 use std::array;
+use std::fmt;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use super::ledger::{Count, DestinationCount, Drops, Ledger, ListenerCount, RuleCount};
@@ -105,8 +105,9 @@ pub struct AskedCell {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct CarriedCell {
-    /// 0: counted by the worker whose lane it is; else by the worker of this number, the first being 1.
-    holder: AtomicU64,
+    /// Who counts here. The lower 16 bits: 0 is the worker whose lane it is, else the worker of this number, the first
+    /// being 1. The others count the changes.
+    hold: AtomicU64,
     /// Copies taken over from the worker that received them.
     pub taken: Counter,
     /// Datagrams that the kernel took.
@@ -115,6 +116,8 @@ pub struct CarriedCell {
     pub sent_bytes: Counter,
     /// Datagrams that wait.
     pub queued: Counter,
+    /// Bytes of memory that they take.
+    pub queued_bytes: Counter,
     /// System calls that sent.
     pub calls: Counter,
     /// Datagrams that left in joined sends.
@@ -146,10 +149,19 @@ pub enum Reason {
 #[derive(Debug, Default)]
 pub struct DropCounters([Counter; REASONS]);
 
-/// Whether a worker's cells agree at the moment. Odd: they don't.
-#[derive(Debug, Default)]
+/// Whether a worker's cells agree at the moment, and who wants to know.
+#[derive(Default)]
 #[repr(align(128))]
-pub struct Phase(AtomicU64);
+pub struct Phase {
+    /// Odd: they don't.
+    number: AtomicU64,
+    /// Whether there is a job.
+    asked: AtomicBool,
+    /// What the worker is to do when its cells agree: copy them for somebody.
+    job: Mutex<Option<Job>>,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
 
 #[derive(Debug, Default)]
 struct Entries {
@@ -209,11 +221,53 @@ impl Books {
     /// left at its default.
     pub fn ledger(&self) -> Ledger {
         let mut entries = self.entries();
-        entries.forget(&self.phases);
-        let mut ledger = entries.read(&self.phases);
+        entries.forget(self);
+        let mut ledger = entries.forgotten.clone();
+        let listeners = self.each(&entries.listeners, |book, worker| book.copy(worker));
+        let rules = self.each(&entries.rules, |book, worker| book.copy(worker));
+        ledger.listeners.extend(entries.listeners.iter().zip(listeners).map(|(book, counts)| book.sum(&counts)));
+        ledger.rules.extend(entries.rules.iter().zip(rules).map(|(book, counts)| book.sum(&counts)));
+        ledger.destinations.extend(self.destinations(&entries.outlets));
         ledger.elapsed_s = self.start.elapsed().as_secs_f64();
         ledger.close();
         ledger
+    }
+
+    /// Copies of books, by worker, each taken while that worker's cells agreed.
+    fn each<B, T>(&self, books: &[Arc<B>], copy: fn(&B, usize) -> T) -> Vec<Vec<T>>
+    where
+        B: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        let books: Arc<[Arc<B>]> = books.into();
+        let mut copies: Vec<Vec<T>> = books.iter().map(|_| Vec::new()).collect();
+        for (worker, phase) in self.phases.iter().enumerate() {
+            let books = Arc::clone(&books);
+            let all = phase.between(move || books.iter().map(|book| copy(book, worker)).collect::<Vec<T>>());
+            copies.iter_mut().zip(all).for_each(|(copies, copy)| copies.push(copy));
+        }
+        copies
+    }
+
+    /// The sums of outlets. What one worker lends another has two writers: what the holder has taken is read before what
+    /// was lent, so that nothing is on the way less than zero times, and anew if it has changed hands in between.
+    fn destinations(&self, books: &[Arc<OutletBook>]) -> Vec<DestinationCount> {
+        let start = Instant::now();
+        loop {
+            let lent = books.iter().any(|book| book.carried.iter().any(|cell| cell.holder().is_some()));
+            let held = if lent { self.each(books, OutletBook::copy_held) } else { Vec::new() };
+            let own = self.each(books, OutletBook::copy_own);
+            let sums: Vec<_> = books
+                .iter()
+                .zip(&own)
+                .enumerate()
+                .map(|(at, (book, own))| book.sum(own, held.get(at).map_or(&[][..], Vec::as_slice)))
+                .collect();
+            if sums.iter().all(Option::is_some) || start.elapsed() > PATIENCE {
+                let named = |(book, sum): (&Arc<OutletBook>, Option<_>)| sum.unwrap_or_else(|| book.empty());
+                return books.iter().zip(sums).map(named).collect();
+            }
+        }
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
@@ -230,6 +284,11 @@ impl Counter {
     /// Takes away, from a count of what is there now. Only the one writer may call this.
     pub fn sub(&self, n: u64) {
         self.0.store(self.get().wrapping_sub(n), Ordering::Relaxed);
+    }
+
+    /// Says how much there is now. Only the one writer may call this.
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Ordering::Relaxed);
     }
 
     /// The number.
@@ -277,28 +336,58 @@ impl DropCounters {
 impl Phase {
     /// From here on the worker's cells disagree.
     pub fn begin(&self) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.number.store(self.number.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         fence(Ordering::Release);
     }
 
     /// From here on they agree again.
     pub fn end(&self) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+        self.number.store(self.number.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+        // A worker with much to do begins anew at once: whoever waits for a copy gets it made.
+        if self.asked.load(Ordering::Relaxed) {
+            let job = self.job().take();
+            self.asked.store(false, Ordering::Relaxed);
+            if let Some(job) = job {
+                job();
+            }
+        }
     }
 
-    /// A copy taken while they agreed. A worker that is stuck in the middle is not waited for beyond [`PATIENCE`].
-    fn between<T>(&self, mut copy: impl FnMut() -> T) -> T {
+    /// A copy taken while they agreed: by the caller from a worker that rests, else by the worker.
+    fn between<T: Send + 'static>(&self, copy: impl Fn() -> T + Send + Sync + 'static) -> T {
+        let copy = Arc::new(copy);
         let start = Instant::now();
         loop {
-            let before = self.0.load(Ordering::Acquire);
-            let value = copy();
-            fence(Ordering::Acquire);
-            let quiet = before.is_multiple_of(2) && self.0.load(Ordering::Relaxed) == before;
-            if quiet || start.elapsed() > PATIENCE {
+            let before = self.number.load(Ordering::Acquire);
+            // A worker that has ended or is stuck in the middle is not waited for.
+            let stuck = start.elapsed() > PATIENCE;
+            if before.is_multiple_of(2) || stuck {
+                let value = copy();
+                fence(Ordering::Acquire);
+                if self.number.load(Ordering::Relaxed) == before || stuck {
+                    return value;
+                }
+            }
+            let (reply, answer) = mpsc::channel();
+            let theirs = Arc::clone(&copy);
+            *self.job() = Some(Box::new(move || drop(reply.send(theirs()))));
+            self.asked.store(true, Ordering::Relaxed);
+            // It may have gone to rest meanwhile.
+            if let Ok(value) = answer.recv_timeout(REST) {
                 return value;
             }
-            thread::yield_now();
+            self.job().take();
         }
+    }
+
+    fn job(&self) -> MutexGuard<'_, Option<Job>> {
+        self.job.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Phase").field("number", &self.number).finish_non_exhaustive()
     }
 }
 
@@ -308,20 +397,23 @@ impl ListenerBook {
         &self.cells[worker]
     }
 
-    fn sum(&self, phases: &[Phase]) -> ListenerCount {
-        let name = ListenerCount {
+    /// The sum, once nobody counts any more.
+    fn total(&self, workers: usize) -> ListenerCount {
+        self.sum(&(0..workers).map(|worker| self.copy(worker)).collect::<Vec<_>>())
+    }
+
+    fn sum(&self, counts: &[ListenerCount]) -> ListenerCount {
+        let mut sum = ListenerCount {
             name: self.name.clone(),
             address: self.address.to_string(),
             kernel_drops: Some(0),
             ..ListenerCount::default()
         };
-        phases.iter().enumerate().fold(name, |mut sum, (worker, phase)| {
-            sum.absorb(&phase.between(|| self.read(worker)));
-            sum
-        })
+        counts.iter().for_each(|count| sum.absorb(count));
+        sum
     }
 
-    fn read(&self, worker: usize) -> ListenerCount {
+    fn copy(&self, worker: usize) -> ListenerCount {
         let cell = &self.cells[worker];
         ListenerCount {
             received: Count { datagrams: cell.received.get(), bytes: cell.received_bytes.get() },
@@ -340,15 +432,18 @@ impl RuleBook {
         &self.cells[worker]
     }
 
-    fn sum(&self, phases: &[Phase]) -> RuleCount {
-        let name = RuleCount { name: self.name.clone(), ..RuleCount::default() };
-        phases.iter().enumerate().fold(name, |mut sum, (worker, phase)| {
-            sum.absorb(&phase.between(|| self.read(worker)));
-            sum
-        })
+    /// The sum, once nobody counts any more.
+    fn total(&self, workers: usize) -> RuleCount {
+        self.sum(&(0..workers).map(|worker| self.copy(worker)).collect::<Vec<_>>())
     }
 
-    fn read(&self, worker: usize) -> RuleCount {
+    fn sum(&self, counts: &[RuleCount]) -> RuleCount {
+        let mut sum = RuleCount { name: self.name.clone(), ..RuleCount::default() };
+        counts.iter().for_each(|count| sum.absorb(count));
+        sum
+    }
+
+    fn copy(&self, worker: usize) -> RuleCount {
         let cell = &self.cells[worker];
         RuleCount {
             name: String::new(),
@@ -370,33 +465,72 @@ impl OutletBook {
         &self.carried[worker]
     }
 
-    fn sum(&self, phases: &[Phase]) -> DestinationCount {
-        let mut sum =
-            DestinationCount { name: self.name.clone(), address: self.address, ..DestinationCount::default() };
-        let mut between = 0_u64;
-        for (worker, phase) in phases.iter().enumerate() {
-            let (asked, carried) = (&self.asked[worker], &self.carried[worker]);
-            loop {
-                // Zero is the lane's own worker, so that a new cell needs no preparation.
-                let holder = carried.holder.load(Ordering::Acquire);
-                let (first, second) = if holder == 0 {
-                    phase.between(|| (asked.copy(), carried.copy()))
-                } else {
-                    let other = &phases[holder as usize - 1];
-                    (phase.between(|| asked.copy()), other.between(|| carried.copy()))
-                };
-                if carried.holder.load(Ordering::Acquire) == holder {
-                    sum.absorb(&first.0);
-                    sum.absorb(&second.0);
-                    // Each of the two wraps around on its own; the difference is what is on the way.
-                    between = between.wrapping_add(first.1).wrapping_sub(second.1);
-                    break;
-                }
-            }
-        }
-        sum.queued = sum.queued.wrapping_add(between);
-        sum
+    fn empty(&self) -> DestinationCount {
+        DestinationCount { name: self.name.clone(), address: self.address, ..DestinationCount::default() }
     }
+
+    /// What a worker counts of its own lane; the far part only if it holds that itself.
+    fn copy_own(&self, worker: usize) -> OwnCopy {
+        let carried = &self.carried[worker];
+        let hold = carried.hold.load(Ordering::Acquire);
+        OwnCopy { asked: self.asked[worker].copy(), carried: carried.copy(), hold }
+    }
+
+    /// What a worker counts of the lanes that it holds for others, and whose they are.
+    fn copy_held(&self, worker: usize) -> Vec<HeldCopy> {
+        let others = self.carried.iter().enumerate().filter(|(_, cell)| cell.holder() == Some(worker));
+        others
+            .map(|(owner, cell)| {
+                let hold = cell.hold.load(Ordering::Acquire);
+                HeldCopy { owner, carried: cell.copy(), hold }
+            })
+            .collect()
+    }
+
+    /// The sum, once nobody counts any more.
+    fn total(&self, workers: usize) -> DestinationCount {
+        let own: Vec<_> = (0..workers).map(|worker| self.copy_own(worker)).collect();
+        self.sum(&own, &[]).unwrap_or_else(|| self.empty())
+    }
+
+    /// The sum; `None`: a lane has changed hands between the copies.
+    fn sum(&self, own: &[OwnCopy], held: &[Vec<HeldCopy>]) -> Option<DestinationCount> {
+        let mut sum = self.empty();
+        let mut on_the_way = 0_u64;
+        for (worker, own) in own.iter().enumerate() {
+            let (carried, taken) = if holder_of(own.hold).is_none() {
+                &own.carried
+            } else {
+                let is_this = |held: &&HeldCopy| held.owner == worker && held.hold == own.hold;
+                &held.iter().flatten().find(is_this)?.carried
+            };
+            sum.absorb(&own.asked.0);
+            sum.absorb(carried);
+            on_the_way = on_the_way.wrapping_add(own.asked.1).wrapping_sub(*taken);
+        }
+        sum.queued = sum.queued.wrapping_add(on_the_way);
+        Some(sum)
+    }
+}
+
+/// What a worker counted of its own lane to an outlet: what was asked and how many were lent, what was carried and how
+/// many were taken over.
+struct OwnCopy {
+    asked: (DestinationCount, u64),
+    carried: (DestinationCount, u64),
+    hold: u64,
+}
+
+/// What a worker counted of another's lane.
+struct HeldCopy {
+    owner: usize,
+    carried: (DestinationCount, u64),
+    hold: u64,
+}
+
+/// Who holds a lane, by the number in its cell.
+fn holder_of(hold: u64) -> Option<usize> {
+    (hold as u16).checked_sub(1).map(usize::from)
 }
 
 impl AskedCell {
@@ -411,15 +545,24 @@ impl AskedCell {
 }
 
 impl CarriedCell {
-    /// Says that another worker counts here from now on; `None`: the lane's own.
+    /// Says that another worker counts here from now on; `None`: the lane's own. Only who gives or takes it may call
+    /// this.
     pub fn hold(&self, worker: Option<usize>) {
-        self.holder.store(worker.map_or(0, |worker| worker as u64 + 1), Ordering::Release);
+        // The upper bits count: a lane that went there and back again is another hold.
+        let turns = self.hold.load(Ordering::Relaxed) >> 16;
+        let worker = worker.map_or(0, |worker| worker as u64 + 1);
+        self.hold.store((turns + 1) << 16 | worker, Ordering::Release);
+    }
+
+    fn holder(&self) -> Option<usize> {
+        holder_of(self.hold.load(Ordering::Acquire))
     }
 
     fn copy(&self) -> (DestinationCount, u64) {
         let count = DestinationCount {
             sent: Count { datagrams: self.sent.get(), bytes: self.sent_bytes.get() },
             queued: self.queued.get(),
+            queued_bytes: self.queued_bytes.get(),
             drops: self.drops.copy(),
             calls: self.calls.get(),
             joined: self.joined.get(),
@@ -431,41 +574,33 @@ impl CarriedCell {
 }
 
 impl Entries {
-    /// Adds everything up.
-    fn read(&self, phases: &[Phase]) -> Ledger {
-        let mut ledger = self.forgotten.clone();
-        ledger.listeners.extend(self.listeners.iter().map(|book| book.sum(phases)));
-        ledger.rules.extend(self.rules.iter().map(|book| book.sum(phases)));
-        ledger.destinations.extend(self.outlets.iter().map(|book| book.sum(phases)));
-        ledger
-    }
-
     /// Folds what nobody counts any more, beyond the newest few, into one entry of each kind: a tee that is reloaded
     /// every minute with other addresses must not grow for ever.
-    fn forget(&mut self, phases: &[Phase]) {
+    fn forget(&mut self, books: &Books) {
+        let workers = books.workers();
         // What never counted anything is no loss: a plan that could not be carried out leaves no trace.
         self.listeners.retain(|book| {
             Arc::strong_count(book) > 1 || {
-                let count = book.sum(phases);
+                let count = book.total(workers);
                 count.received.datagrams > 0 || count.kernel_drops != Some(0)
             }
         });
-        self.rules.retain(|book| Arc::strong_count(book) > 1 || book.sum(phases).matched.datagrams > 0);
+        self.rules.retain(|book| Arc::strong_count(book) > 1 || book.total(workers).matched.datagrams > 0);
         self.outlets.retain(|book| {
             Arc::strong_count(book) > 1 || {
-                let count = book.sum(phases);
+                let count = book.total(workers);
                 count.copies.datagrams > 0 || count.icmp_errors > 0
             }
         });
         for book in surplus(&mut self.listeners) {
-            let count = ListenerCount { address: String::new(), ..book.sum(phases) };
+            let count = ListenerCount { address: String::new(), ..book.total(workers) };
             fold(&mut self.forgotten.listeners, count, |all, name| all.name = name, ListenerCount::absorb);
         }
         for book in surplus(&mut self.rules) {
-            fold(&mut self.forgotten.rules, book.sum(phases), |all, name| all.name = name, RuleCount::absorb);
+            fold(&mut self.forgotten.rules, book.total(workers), |all, name| all.name = name, RuleCount::absorb);
         }
         for book in surplus(&mut self.outlets) {
-            let count = DestinationCount { address: None, ..book.sum(phases) };
+            let count = DestinationCount { address: None, ..book.total(workers) };
             fold(&mut self.forgotten.destinations, count, |all, name| all.name = name, DestinationCount::absorb);
         }
     }
@@ -517,12 +652,15 @@ pub const FORGOTTEN: &str = "(removed)";
 /// Removed things of one kind that keep an entry of their own.
 const REMEMBERED: usize = 256;
 
-/// Longest wait for a worker between two copies.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// Longest wait for a worker whose cells disagree.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Longest wait for a worker to make a copy before another look whether it rests.
+const REST: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
+    use std::thread;
 
     use super::*;
 

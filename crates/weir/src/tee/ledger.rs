@@ -53,7 +53,8 @@ pub struct ListenerCount {
     pub asked_buffer: Option<usize>,
     /// Receive buffer in force, as the kernel accounts it, bytes.
     pub receive_buffer: usize,
-    /// What waits in the receive buffer now, as the kernel accounts it, bytes; null: the kernel does not tell.
+    /// What waits in the receive buffer now, as the kernel accounts it, bytes: of several workers' sockets the fullest;
+    /// null: the kernel does not tell.
     pub receive_queue: Option<usize>,
     /// `received` less the sum of its parts.
     pub unexplained: i64,
@@ -87,9 +88,9 @@ pub struct DestinationCount {
     pub sent: Count,
     /// Waiting here.
     pub queued: u64,
-    /// Payload bytes that wait here.
+    /// Bytes of memory that those who wait take.
     pub queued_bytes: u64,
-    /// Payload bytes that may wait here, over all workers; null: nothing may (it is not in use any more).
+    /// Bytes of memory that they may take, over all workers; null: the destination is not in use any more.
     pub queue_limit: Option<u64>,
     /// Not sent, by reason.
     pub drops: Drops,
@@ -181,6 +182,7 @@ impl DestinationCount {
         self.copies += other.copies;
         self.sent += other.sent;
         self.queued += other.queued;
+        self.queued_bytes += other.queued_bytes;
         self.drops += other.drops;
         self.calls += other.calls;
         self.joined += other.joined;

@@ -104,7 +104,7 @@ const OF_LISTENERS: &[Read<ListenerCount, Option<Value>>] = &[
             "weir_tee_receive_queue",
             BYTES,
             Kind::Gauge,
-            "What waits in the receive buffer, as the kernel accounts it; absent: the kernel does not tell.",
+            "What waits in the receive buffer, as the kernel accounts it, of several sockets in the fullest; absent: the kernel does not tell.",
         ),
         |count| count.receive_queue.map(Value::from),
     ),
@@ -153,15 +153,21 @@ const OF_DESTINATIONS: &[Read<DestinationCount, Option<Value>>] = &[
     (&of_destination("weir_tee_queued", Some(DATAGRAMS), Kind::Gauge, "Datagrams that wait in weir."), |count| {
         Some(count.queued.into())
     }),
-    (&of_destination("weir_tee_queued", Some(BYTES), Kind::Gauge, "Payload bytes that wait in weir."), |count| {
-        Some(count.queued_bytes.into())
-    }),
+    (
+        &of_destination(
+            "weir_tee_queued",
+            Some(BYTES),
+            Kind::Gauge,
+            "Bytes of memory that datagrams waiting in weir take.",
+        ),
+        |count| Some(count.queued_bytes.into()),
+    ),
     (
         &of_destination(
             "weir_tee_queue_limit",
             Some(BYTES),
             Kind::Gauge,
-            "Payload bytes that may wait in weir; absent: the destination is not in use any more.",
+            "Bytes of memory that they may take; absent: the destination is not in use any more.",
         ),
         |count| count.queue_limit.map(Value::from),
     ),

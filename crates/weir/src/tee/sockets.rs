@@ -115,6 +115,12 @@ impl Sockets {
         sockets.map(|socket| socket.memory().ok().map(|memory| u64::from(memory.drops))).sum()
     }
 
+    /// Bytes that wait in the fullest socket of a listener; `None`: the kernel does not tell.
+    pub(super) fn receive_queue(&self, listener: usize) -> Option<usize> {
+        let sockets = self.listeners[listener].sockets.iter().flatten();
+        sockets.filter_map(|socket| Some(socket.memory().ok()?.receive_queue as usize)).max()
+    }
+
     /// Why sends to an outlet are not joined; `None`: they are.
     pub(super) fn not_joined(&self, outlet: usize) -> Option<String> {
         self.outlets[outlet].ways.iter().find_map(|way| match way {
@@ -253,7 +259,7 @@ impl Exit {
             };
             match way {
                 Ok(way) => ways.push(way),
-                Err(error) if is_passing(&error) => {
+                Err(error) if is_passing(&error, outlet.settings.from) => {
                     ways = vec![Way::Closed(error.to_string().into()); workers];
                     break;
                 }
@@ -311,11 +317,23 @@ fn membership(group: &settings::Membership) -> Membership {
     Membership { group: group.group, source: group.source, interface: group.interface.clone() }
 }
 
-/// Whether opening may succeed later, when the network is up.
-fn is_passing(error: &Error) -> bool {
-    let errno = error.answer().and_then(io::Error::raw_os_error);
-    let network = matches!(errno, Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN));
-    matches!(error, Error::Connect { .. } | Error::Raw { .. }) && network
+/// Whether opening may succeed later, when the network is another. One destination that cannot be reached, or not in this
+/// family of addresses, is no reason to let the others wait.
+fn is_passing(error: &Error, from: Option<SocketAddr>) -> bool {
+    match error.answer().and_then(io::Error::raw_os_error) {
+        // No route or interface is up; a route says `prohibit`; IPv6 is switched off (disable_ipv6).
+        Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN) => {
+            matches!(error, Error::Connect { .. } | Error::Raw { .. })
+        }
+        Some(libc::EACCES | libc::EPERM | libc::EADDRNOTAVAIL) => matches!(error, Error::Connect { .. }),
+        // A route says `blackhole`. From loopback it is a mistake of the settings instead.
+        Some(libc::EINVAL) => {
+            matches!(error, Error::Connect { .. }) && !from.is_some_and(|from| from.ip().is_loopback())
+        }
+        // The kernel has no IPv6 (ipv6.disable=1).
+        Some(libc::EAFNOSUPPORT) => matches!(error, Error::Open { .. } | Error::Raw { .. }),
+        _ => false,
+    }
 }
 
 /// The kernel gives broadcast and multicast datagrams to *every* socket of a group, for it spreads only unicast ones.

@@ -87,6 +87,72 @@ impl Part {
     }
 }
 
+/// What of a batch goes one way.
+#[derive(Default)]
+pub(super) struct Pending {
+    parts: Vec<Part>,
+    /// Parts at the beginning that are done with.
+    done: usize,
+}
+
+impl Pending {
+    /// Whether it is as after [`clear`](Self::clear).
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Takes in a copy of what another has.
+    pub(super) fn copy(&mut self, other: &Self) {
+        self.parts.extend_from_slice(other.rest());
+    }
+
+    /// How many datagrams are not done with.
+    pub(super) fn datagrams(&self) -> u64 {
+        self.rest().iter().map(|part| part.datagrams() as u64).sum()
+    }
+
+    /// Adds a part; see [`Part::extend`].
+    pub(super) fn add(&mut self, part: Part, each: Option<NonZeroU16>) {
+        let rest = match self.parts.last_mut() {
+            Some(last) => last.extend(part, each),
+            None => Some(part),
+        };
+        self.parts.extend(rest);
+    }
+
+    /// What is not done with yet.
+    pub(super) fn rest(&self) -> &[Part] {
+        &self.parts[self.done..]
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        self.parts.clear();
+        self.done = 0;
+    }
+
+    /// Passes over the next `count` datagrams; returns their bytes.
+    pub(super) fn pop(&mut self, mut count: usize) -> u64 {
+        let mut bytes = 0;
+        while count > 0
+            && let Some(part) = self.parts.get_mut(self.done)
+        {
+            let datagrams = part.datagrams();
+            let (passed, rest) = part.behind(count);
+            bytes += passed as u64;
+            match rest {
+                Some(rest) => {
+                    *part = rest;
+                    break;
+                }
+                None => self.done += 1,
+            }
+            count -= datagrams;
+        }
+        bytes
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

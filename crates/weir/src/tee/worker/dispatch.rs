@@ -2,34 +2,45 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
+use std::sync::Arc;
 use std::time::Instant;
 
 use weir_dgram::Received;
 use weir_wire::proxy;
 
 use super::batch::{Batch, Origin, Part};
-use super::thread::{Intake, Thread};
+use super::lane::{Lane, Place};
+use super::load::Load;
+use super::thread::{Intake, Thread, emptied};
 
 impl Thread {
     /// Takes a batch from a listener and sends it on; returns how many messages that were, `None`: nothing is there.
     pub(super) fn take(&mut self, at: usize) -> Option<usize> {
-        let count = self.inbox.receive(&self.intakes[at].socket).ok()?;
-        self.plan.books.phase(self.number).begin();
-        self.sort(at);
-        self.send();
-        self.plan.books.phase(self.number).end();
+        let mut load = self.load();
+        // Nobody else has it.
+        let received = Arc::get_mut(&mut load).and_then(|load| load.inbox.receive(&self.intakes[at].socket).ok());
+        if received.is_some() {
+            self.plan.books.phase(self.number).begin();
+            self.sort(at, &mut load);
+            self.hand_over(&mut load);
+            self.send(&load);
+            self.plan.books.phase(self.number).end();
+        }
+        self.pool.put(load);
         if !self.gathering.is_empty() {
             self.set_timer(Instant::now());
         }
-        Some(count)
+        received
     }
 
     /// Gives every message of the batch to the lanes that rules lead to.
-    fn sort(&mut self, at: usize) {
-        let Self { number, plan, routing, intakes, lanes, inbox, origins, touched, tools, headers, .. } = self;
+    fn sort(&mut self, at: usize, load: &mut Arc<Load>) {
+        let Some(load) = Arc::get_mut(load) else { return };
+        load.clear();
+        let Load { inbox, origins, .. } = load;
+        let Self { number, plan, routing, intakes, lanes, touched, tools, headers, .. } = self;
         let &Intake { listener, address, .. } = &intakes[at];
         let cell = plan.listeners[listener].book.cell(*number);
-        origins.clear();
         let mut last: Option<(IpAddr, usize)> = None;
         for (index, message) in inbox.messages().enumerate() {
             let (datagrams, bytes) = (message.datagrams() as u64, message.length as u64);
@@ -66,9 +77,9 @@ impl Thread {
                 for copy in routing.choose(course, source.ip()) {
                     plan.routes[copy.rule].book.cell(*number).copies.add(part.datagrams() as u64);
                     let lane = &mut lanes[copy.outlet];
-                    let before = lane.is_touched();
+                    let before = lane.pending.is_empty();
                     lane.offer(part, each, source, &mut tools.random);
-                    if !before && lane.is_touched() {
+                    if before && !lane.pending.is_empty() {
                         touched.push(copy.outlet);
                     }
                 }
@@ -82,22 +93,23 @@ impl Thread {
     }
 
     /// Sends on what lanes were given. Lanes in trouble come last: they only copy, but the others need not wait for it.
-    fn send(&mut self) {
-        let Self { inbox, origins, bodies, lanes, touched, tools, gathering, plan, .. } = self;
+    fn send(&mut self, load: &Load) {
+        let Self { bodies, lanes, touched, tools, gathering, plan, .. } = self;
         let mut payloads = emptied(std::mem::take(bodies));
-        payloads.extend(inbox.messages().map(|message| message.bytes));
-        let batch = Batch { bodies: &payloads, origins };
+        payloads.extend(load.inbox.messages().map(|message| message.bytes));
+        let batch = Batch { bodies: &payloads, origins: &load.origins };
         let gather = plan.settings.gather;
         for troubled in [false, true] {
             for &at in touched.iter() {
-                let lane = &mut lanes[at];
+                let Lane { pending, place: Place::Here(carrier), .. } = &mut lanes[at] else { continue };
                 // A lane that was well may be troubled now, but then nothing of the batch is left to it.
-                if lane.is_touched() && lane.has_backlog() == troubled {
-                    if gather.is_zero() || (troubled && lane.due.is_none()) {
-                        lane.flush(batch, tools);
-                    } else if lane.gather(batch, gather, tools) && !gathering.contains(&at) {
-                        gathering.push(at);
-                    }
+                if pending.is_empty() || carrier.has_backlog() != troubled {
+                    continue;
+                }
+                if gather.is_zero() || (troubled && carrier.due.is_none()) {
+                    carrier.flush(pending, batch, tools);
+                } else if carrier.gather(pending, batch, gather, tools) && !gathering.contains(&at) {
+                    gathering.push(at);
                 }
             }
         }
@@ -113,10 +125,4 @@ impl Thread {
 fn header(source: SocketAddr, message: &Received<'_>, listener: SocketAddr) -> proxy::Header {
     let local = message.local.map_or(listener, |local| SocketAddr::new(local, listener.port()));
     proxy::encode(source, local)
-}
-
-/// The same memory for payloads that live differently long: collecting in place allocates nothing.
-fn emptied<'b>(mut list: Vec<&[u8]>) -> Vec<&'b [u8]> {
-    list.clear();
-    list.into_iter().map(|_| &[][..]).collect()
 }

@@ -87,7 +87,8 @@ impl Open {
         if self.complete || size == 0 || size > self.size {
             return 0;
         }
-        let most = if size < self.size { 1 } else { MAX_SEGMENTS - self.datagrams };
+        let left = MAX_SEGMENTS - self.datagrams;
+        let most = if size < self.size { left.min(1) } else { left };
         most.min((MAX_RUN_BYTES.saturating_sub(self.bytes)) / size)
     }
 
@@ -169,6 +170,12 @@ mod tests {
         assert_eq!(sizes(&messages), [3, 2, 1]);
         assert_eq!(messages[0].segment, NonZeroU16::new(1000));
         assert_eq!(messages[2].segment, None, "one datagram needs no cutting");
+    }
+
+    #[test]
+    fn a_shorter_one_is_not_the_65th() {
+        let (messages, _) = joined(&[run(&[0; 128], 2), single(&[0])]);
+        assert_eq!(sizes(&messages), [64, 1]);
     }
 
     #[test]

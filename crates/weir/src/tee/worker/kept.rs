@@ -53,11 +53,6 @@ impl Forge {
         Self { to, ttl: ttl.unwrap_or(usual), tos: dscp.map_or(0, |dscp| dscp << 2), identification: start }
     }
 
-    /// Whether a sender's address can be kept on the way there.
-    pub(super) fn carries(&self, source: SocketAddr) -> bool {
-        source.ip().to_canonical().is_ipv4() == self.to.ip().to_canonical().is_ipv4()
-    }
-
     /// Sends datagrams in order. Afterwards `fates` tells of all that are done with. A datagram of which only some
     /// fragments went before the buffer was full is to be sent again as a whole.
     pub(super) fn push(

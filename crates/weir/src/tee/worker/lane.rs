@@ -1,96 +1,91 @@
-//! The way of one worker to one outlet: what of a batch goes there, and what waits.
-//!
-//! A lane sends at once, from the receive buffers. When the kernel takes no more, the rest is copied into the lane's own
-//! bounded backlog, and everything after it goes behind it; epoll tells when to go on. So a lane in trouble costs the
-//! others a copy at most, and no system call.
+//! The near part of a lane, the way of one worker to one outlet: what of a batch goes there.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use nix::libc;
-use weir_dgram::{MAX_RUN_BYTES, MAX_SEGMENTS, Origin, RawSender};
-
-use super::backlog::Backlog;
-use super::batch::{Batch, Part};
-use super::join::Run;
-use super::kept::{Forge, Kept, Packing};
-use super::push::{Fate, Pushed, Scratch, push};
+use super::batch::{Part, Pending};
+use super::carrier::Carrier;
 use super::random::Random;
-use crate::tee::counters::{CarriedCell, OutletBook, Reason};
-use crate::tee::health::{Evidence, Health};
+use crate::tee::counters::{OutletBook, Reason};
 use crate::tee::limit::Limiter;
 use crate::tee::plan::Outlet;
-use crate::tee::settings::Source;
 use crate::tee::sockets::Way;
 
 /// The way of one worker to one outlet.
 pub(super) struct Lane {
     worker: usize,
     book: Arc<OutletBook>,
-    health: Arc<Health>,
     limiter: Option<Arc<Limiter>>,
     sample: u32,
-    source: Source,
-    /// Bytes that may wait.
-    limit: usize,
-    way: Way,
-    forge: Option<Forge>,
-    pending: Pending,
-    backlog: Backlog,
-    /// Whether epoll tells when the kernel takes more.
-    pub(super) watched: bool,
-    /// Until when what waits may wait for more (gather).
-    pub(super) due: Option<Instant>,
+    access: Access,
+    /// What of the batch goes here.
+    pub(super) pending: Pending,
+    /// The far part.
+    pub(super) place: Place,
+    /// Datagrams that came this way since somebody looked.
+    pub(super) given: u64,
 }
 
-/// What all lanes of a worker share.
-#[derive(Default)]
-pub(super) struct Tools {
-    scratch: Scratch,
-    packing: Packing,
-    pub(super) random: Random,
+/// Who holds the far part of a lane.
+pub(super) enum Place {
+    /// The worker itself.
+    Here(Box<Carrier>),
+    /// The worker of this number.
+    Lent(usize),
+}
+
+/// Which datagrams can go this way at all.
+enum Access {
+    Any,
+    /// Those of one family: the other's addresses cannot be kept.
+    Family {
+        v4: bool,
+    },
+    None(Reason),
+}
+
+impl Access {
+    fn new(outlet: &Outlet, way: &Way) -> Self {
+        match (way, outlet.address) {
+            (Way::Unresolved, _) | (_, None) => Self::None(Reason::Unresolved),
+            (Way::Closed(_), _) => Self::None(Reason::Unreachable),
+            (Way::Socket(_), _) => Self::Any,
+            (Way::Raw(_), Some(to)) => Self::Family { v4: to.ip().to_canonical().is_ipv4() },
+        }
+    }
+
+    fn refuses(&self, source: SocketAddr) -> Option<Reason> {
+        match *self {
+            Self::Any => None,
+            Self::Family { v4 } => (source.is_ipv4() != v4).then_some(Reason::Family),
+            Self::None(reason) => Some(reason),
+        }
+    }
 }
 
 impl Lane {
-    /// An empty one.
+    /// A lane with a far part of its own.
     pub(super) fn new(worker: usize, outlet: &Outlet, way: Way) -> Self {
-        let mut lane = Self {
+        Self {
             worker,
             book: Arc::clone(&outlet.book),
-            health: Arc::clone(&outlet.health),
-            limiter: None,
-            sample: 1,
-            source: Source::Own,
-            limit: 0,
-            way: Way::Unresolved,
-            forge: None,
+            limiter: outlet.limiter.clone(),
+            sample: outlet.settings.sample.get(),
+            access: Access::new(outlet, &way),
             pending: Pending::default(),
-            backlog: Backlog::default(),
-            watched: false,
-            due: None,
-        };
-        lane.adapt(outlet, way);
-        lane
+            place: Place::Here(Box::new(Carrier::new(worker, outlet, way))),
+            given: 0,
+        }
     }
 
-    /// Goes on with other options and perhaps another socket; what waits, waits on. It must not be watched.
+    /// Goes on with other options and perhaps another socket. The far part must be here and not be watched.
     pub(super) fn adapt(&mut self, outlet: &Outlet, way: Way) {
-        let settings = &outlet.settings;
-        self.health = Arc::clone(&outlet.health);
         self.limiter.clone_from(&outlet.limiter);
-        self.sample = settings.sample.get();
-        self.source = settings.source;
-        self.limit = settings.queue;
-        self.forge = match (&way, outlet.address) {
-            (Way::Raw(_), Some(to)) => Some(Forge::new(to, settings.ttl, settings.dscp)),
-            _ => None,
-        };
-        self.way = way;
-        if self.descriptor().is_none() {
-            self.abandon();
+        self.sample = outlet.settings.sample.get();
+        self.access = Access::new(outlet, &way);
+        if let Place::Here(carrier) = &mut self.place {
+            carrier.adapt(outlet, way);
         }
     }
 
@@ -99,23 +94,22 @@ impl Lane {
         Arc::ptr_eq(&self.book, &outlet.book)
     }
 
-    /// Whether something of the batch goes here.
-    pub(super) fn is_touched(&self) -> bool {
-        !self.pending.parts.is_empty()
-    }
-
-    /// Whether something waits.
-    pub(super) fn has_backlog(&self) -> bool {
-        !self.backlog.is_empty()
-    }
-
-    /// What epoll watches while the lane is blocked.
-    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        match &self.way {
-            Way::Socket(socket) => Some(socket.as_fd()),
-            Way::Raw(sender) => Some(sender.as_fd()),
-            Way::Unresolved | Way::Closed(_) => None,
+    /// The far part, if it is here.
+    pub(super) fn carrier(&mut self) -> Option<&mut Carrier> {
+        match &mut self.place {
+            Place::Here(carrier) => Some(carrier),
+            Place::Lent(_) => None,
         }
+    }
+
+    /// Whether something waits here.
+    pub(super) fn has_backlog(&self) -> bool {
+        matches!(&self.place, Place::Here(carrier) if carrier.has_backlog())
+    }
+
+    /// Counts what of the batch goes to the worker that holds the far part.
+    pub(super) fn count_lent(&self) {
+        self.book.asked(self.worker).lent.add(self.pending.datagrams());
     }
 
     /// Takes a part of a message, as far as the destination wants it. `each`: bytes of each datagram of the run that a
@@ -125,13 +119,8 @@ impl Lane {
         let asked = self.book.asked(self.worker);
         asked.copies.add(datagrams);
         asked.copies_bytes.add((part.end - part.start) as u64);
-        let problem = match &self.way {
-            Way::Unresolved => Some(Reason::Unresolved),
-            Way::Closed(_) => Some(Reason::Unreachable),
-            Way::Socket(_) => None,
-            Way::Raw(_) => self.forge.as_ref().filter(|forge| !forge.carries(source)).map(|_| Reason::Family),
-        };
-        if let Some(reason) = problem {
+        self.given += datagrams;
+        if let Some(reason) = self.access.refuses(source) {
             asked.drops.add(reason, datagrams);
         } else if self.sample == 1 && self.limiter.is_none() {
             self.pending.add(part, each);
@@ -154,211 +143,4 @@ impl Lane {
             }
         }
     }
-
-    /// Sends what of the batch goes here. Behind what waits already, it waits as well.
-    pub(super) fn flush(&mut self, batch: Batch<'_>, tools: &mut Tools) {
-        if self.backlog.is_empty() {
-            let parts = self.pending.parts.iter();
-            let pushed = match &self.way {
-                Way::Socket(socket) => {
-                    let headed = self.source == Source::Proxy;
-                    push(socket, parts.map(|part| part.run(batch, headed)), &mut tools.scratch)
-                }
-                Way::Raw(sender) => {
-                    let kept = parts.flat_map(|part| {
-                        let (source, body) = (batch.origins[part.message].source, batch.bodies[part.message]);
-                        part.singles().map(move |one| Kept { source, parts: [&body[one.start..one.end], &[]] })
-                    });
-                    push_kept(self.forge.as_mut(), sender, kept, tools)
-                }
-                Way::Unresolved | Way::Closed(_) => return self.keep(batch),
-            };
-            let pending = &mut self.pending;
-            account(self.book.carried(self.worker), &self.health, &tools.scratch.fates, |count| pending.pop(count));
-            self.finish(pushed);
-        }
-        self.keep(batch);
-    }
-
-    /// Copies what of the batch goes here, to be sent later.
-    pub(super) fn keep(&mut self, batch: Batch<'_>) {
-        let headed = self.source == Source::Proxy;
-        let carried = self.book.carried(self.worker);
-        for part in self.pending.rest() {
-            let source = batch.origins[part.message].source;
-            for single in part.singles() {
-                let Run { head, body, .. } = single.run(batch, headed);
-                if self.backlog.push(head, body, source, self.limit) {
-                    carried.queued.add(1);
-                } else {
-                    carried.drops.add(Reason::QueueFull, 1);
-                }
-            }
-        }
-        self.pending.clear();
-    }
-
-    /// Copies what of the batch goes here, to leave in company: when there is enough of it, or this much later. Returns
-    /// whether it waits from now on.
-    pub(super) fn gather(&mut self, batch: Batch<'_>, wait: Duration, tools: &mut Tools) -> bool {
-        self.keep(batch);
-        let enough = self.backlog.len() >= MAX_SEGMENTS || self.backlog.occupied() >= MAX_RUN_BYTES;
-        if enough {
-            self.drain(tools);
-        } else if self.has_backlog() && self.due.is_none() {
-            self.due = Some(Instant::now() + wait);
-            return true;
-        }
-        false
-    }
-
-    /// Sends some of what waits, the oldest first.
-    pub(super) fn drain(&mut self, tools: &mut Tools) {
-        if self.descriptor().is_none() {
-            return self.abandon();
-        }
-        let runs = self.backlog.runs().take(DRAINED);
-        let pushed = match &self.way {
-            Way::Socket(socket) => push(socket, runs, &mut tools.scratch),
-            Way::Raw(sender) => {
-                let entries = self.backlog.entries();
-                let kept =
-                    runs.zip(entries).map(|(run, entry)| Kept { source: entry.source, parts: [run.head, run.body] });
-                push_kept(self.forge.as_mut(), sender, kept, tools)
-            }
-            Way::Unresolved | Way::Closed(_) => return,
-        };
-        let carried = self.book.carried(self.worker);
-        let backlog = &mut self.backlog;
-        account(carried, &self.health, &tools.scratch.fates, |count| {
-            carried.queued.sub(count as u64);
-            backlog.pop(count)
-        });
-        self.finish(pushed);
-        self.due = None;
-    }
-
-    /// Gives up what waits.
-    pub(super) fn abandon(&mut self) {
-        let (carried, count) = (self.book.carried(self.worker), self.backlog.len());
-        carried.queued.sub(count as u64);
-        carried.drops.add(Reason::Abandoned, count as u64);
-        self.backlog.pop(count);
-        self.due = None;
-    }
-
-    fn finish(&mut self, pushed: Pushed) {
-        let carried = self.book.carried(self.worker);
-        carried.calls.add(pushed.calls);
-        carried.joined.add(pushed.joined);
-        if pushed.icmp > 0 {
-            self.hear(pushed.icmp);
-        }
-    }
-
-    /// Reads what the network reported about earlier datagrams; at least `known` reports have come.
-    pub(super) fn hear(&mut self, known: u64) {
-        let Way::Socket(socket) = &self.way else { return };
-        let mut heard = 0;
-        // Bounded, for whoever sends them may do so faster than we read.
-        for _ in 0..REPORTS {
-            let Ok(Some(report)) = socket.next_error() else { break };
-            if report.origin != Origin::Local {
-                heard += 1;
-                if report.errno == libc::ECONNREFUSED {
-                    self.health.note(Evidence::PortUnreachable);
-                }
-            }
-        }
-        self.book.carried(self.worker).icmp_errors.add(heard.max(known));
-    }
 }
-
-/// What of a batch goes one way.
-#[derive(Default)]
-struct Pending {
-    parts: Vec<Part>,
-    /// Parts at the beginning that are done with.
-    done: usize,
-}
-
-impl Pending {
-    fn add(&mut self, part: Part, each: Option<NonZeroU16>) {
-        let rest = match self.parts.last_mut() {
-            Some(last) => last.extend(part, each),
-            None => Some(part),
-        };
-        self.parts.extend(rest);
-    }
-
-    fn rest(&self) -> &[Part] {
-        &self.parts[self.done..]
-    }
-
-    fn clear(&mut self) {
-        self.parts.clear();
-        self.done = 0;
-    }
-
-    /// Passes over the next `count` datagrams; returns their bytes.
-    fn pop(&mut self, mut count: usize) -> u64 {
-        let mut bytes = 0;
-        while count > 0
-            && let Some(part) = self.parts.get_mut(self.done)
-        {
-            let datagrams = part.datagrams();
-            let (passed, rest) = part.behind(count);
-            bytes += passed as u64;
-            match rest {
-                Some(rest) => {
-                    *part = rest;
-                    break;
-                }
-                None => self.done += 1,
-            }
-            count -= datagrams;
-        }
-        bytes
-    }
-}
-
-/// Counts what became of datagrams; `pop` takes so many out and tells their bytes.
-fn account(carried: &CarriedCell, health: &Health, fates: &[Fate], mut pop: impl FnMut(usize) -> u64) {
-    for fate in fates {
-        match *fate {
-            Fate::Sent(0) => {}
-            Fate::Sent(count) => {
-                carried.sent.add(count as u64);
-                carried.sent_bytes.add(pop(count));
-                health.note(Evidence::Sent);
-            }
-            Fate::Dropped(count, reason) => {
-                carried.drops.add(reason, count as u64);
-                pop(count);
-                if matches!(reason, Reason::Unreachable | Reason::Refused | Reason::OtherError) {
-                    health.note(Evidence::SendError);
-                }
-            }
-        }
-    }
-}
-
-fn push_kept<'a>(
-    forge: Option<&mut Forge>,
-    sender: &RawSender,
-    kept: impl Iterator<Item = Kept<'a>>,
-    tools: &mut Tools,
-) -> Pushed {
-    // Not the fast way: a list a batch is little beside a packet and its checksum for each datagram.
-    let kept: Vec<_> = kept.collect();
-    match forge {
-        Some(forge) => forge.push(sender, &kept, &mut tools.packing, &mut tools.scratch.fates),
-        None => Pushed::default(),
-    }
-}
-
-/// Datagrams of a backlog that are sent before others have their turn.
-const DRAINED: usize = 512;
-
-/// Reports that are read at once.
-const REPORTS: usize = 64;

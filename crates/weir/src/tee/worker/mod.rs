@@ -8,10 +8,14 @@
 
 mod backlog;
 mod batch;
+mod carrier;
+mod desk;
 mod dispatch;
 mod join;
 mod kept;
 mod lane;
+mod lend;
+mod load;
 mod push;
 mod random;
 mod routing;
@@ -32,6 +36,7 @@ use nix::sys::timerfd::{ClockId, TimerFd, TimerFlags};
 use super::ledger::Ledger;
 use super::plan::Plan;
 use super::sockets::Sockets;
+use desk::Desk;
 use thread::{Command, Inputs, Listening, Share, Thread};
 
 /// The workers of a tee. Dropping them stops them without a drain.
@@ -54,7 +59,8 @@ use thread::{Command, Inputs, Listening, Share, Thread};
 /// ```
 #[derive(Debug)]
 pub struct Workers {
-    handles: Vec<Handle>,
+    desks: Arc<[Desk]>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
     current: Mutex<Current>,
 }
 
@@ -65,13 +71,6 @@ struct Current {
     sockets: Sockets,
     /// The threads have ended, and counted what sockets had dropped.
     stopped: bool,
-}
-
-#[derive(Debug)]
-struct Handle {
-    commands: mpsc::Sender<Command>,
-    wake: Arc<EventFd>,
-    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// A thread, or the descriptors it needs, could not be made.
@@ -90,11 +89,24 @@ impl Workers {
     /// No file descriptors or threads left.
     pub fn start(plan: Plan, mut sockets: Sockets) -> Result<Self, StartError> {
         let plan = Arc::new(plan);
-        let handles = (0..plan.books.workers())
-            .map(|number| Handle::start(number, sockets.share(&plan, number)))
-            .collect::<Result<_, _>>()?;
+        let numbers = 0..plan.books.workers();
+        let prepared = numbers.clone().map(prepare).collect::<Result<Vec<_>, _>>()?;
+        let (desks, inputs): (Vec<_>, Vec<_>) = prepared.into_iter().unzip();
+        let desks: Arc<[Desk]> = desks.into();
+        let shares: Vec<_> = numbers.map(|number| sockets.share(&plan, number)).collect();
         sockets.settle();
-        Ok(Self { handles, current: Mutex::new(Current { plan, sockets, stopped: false }) })
+        let current = Mutex::new(Current { plan, sockets, stopped: false });
+        let workers = Self { desks: Arc::clone(&desks), threads: Mutex::default(), current };
+        for (number, (inputs, share)) in inputs.into_iter().zip(shares).enumerate() {
+            let desks = Arc::clone(&desks);
+            let thread = std::thread::Builder::new()
+                .name(format!("worker {number}"))
+                .spawn(move || Thread::new(number, share, inputs, desks).run());
+            // If it fails the others end with `workers`.
+            let thread = thread.map_err(|source| StartError { number, operation: "thread", source })?;
+            workers.threads().push(thread);
+        }
+        Ok(workers)
     }
 
     /// The plan that is carried out.
@@ -115,15 +127,12 @@ impl Workers {
     pub fn replace(&self, plan: Plan, mut sockets: Sockets) {
         let plan = Arc::new(plan);
         let mut current = self.current();
-        let answers: Vec<_> = self
-            .handles
-            .iter()
-            .enumerate()
-            .map(|(number, handle)| {
-                let share = Box::new(sockets.share(&plan, number));
-                handle.ask(|reply| Command::Replace(share, reply))
-            })
-            .collect();
+        self.settle();
+        let replace = |(number, desk): (usize, &Desk)| {
+            let share = Box::new(sockets.share(&plan, number));
+            ask(desk, |reply| Command::Replace(share, reply))
+        };
+        let answers: Vec<_> = self.desks.iter().enumerate().map(replace).collect();
         for answer in answers {
             // A worker that has ended takes nothing over; `is_alive` tells.
             let _ = answer.recv();
@@ -141,18 +150,19 @@ impl Workers {
     /// Whether every worker answers within this time: what a watchdog asks.
     pub fn is_alive(&self, within: Duration) -> bool {
         let until = Instant::now() + within;
-        let answers: Vec<_> = self.handles.iter().map(|handle| handle.ask(Command::Answer)).collect();
+        let answers: Vec<_> = self.desks.iter().map(|desk| ask(desk, Command::Answer)).collect();
         answers.iter().all(|answer| answer.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok())
     }
 
     /// Lets nothing more in, sends what the kernel had accepted, no longer than `drain`, and ends the threads.
     pub fn stop(&self, drain: Duration) {
         let mut current = self.current();
-        for handle in &self.handles {
-            handle.command(Command::Stop(drain));
+        self.settle();
+        for desk in self.desks.iter() {
+            desk.send(Command::Stop(drain));
         }
-        for handle in &self.handles {
-            handle.join();
+        for thread in self.threads().drain(..) {
+            let _ = thread.join();
         }
         current.stopped = true;
     }
@@ -176,12 +186,14 @@ impl Workers {
             count.asked_buffer = listener.settings.receive_buffer;
             count.receive_buffer =
                 sockets.granted(index).map(|granted| granted.receive_buffer.granted).min().unwrap_or(0);
+            count.receive_queue = sockets.receive_queue(index).filter(|_| !stopped);
         }
         for (index, outlet) in plan.outlets.iter().enumerate() {
             let same = |count: &&mut super::ledger::DestinationCount| outlet.is(&count.name, count.address);
             let Some(count) = ledger.destinations.iter_mut().find(same) else { continue };
             count.healthy = outlet.up();
             count.not_joined = sockets.not_joined(index);
+            count.queue_limit = Some((outlet.settings.queue * plan.settings.workers) as u64);
         }
         let listeners: Vec<_> = plan.listeners.iter().map(|listener| listener.settings.name.as_str()).collect();
         let outlets: Vec<_> =
@@ -195,6 +207,30 @@ impl Workers {
             place(outlets.iter().position(|outlet| *outlet == (count.name.as_str(), count.address)))
         });
         ledger
+    }
+
+    /// CPU time that each worker has used; zero of one that has ended.
+    pub fn cpu_times(&self) -> Vec<Duration> {
+        let answers: Vec<_> = self.desks.iter().map(|desk| ask(desk, Command::CpuTime)).collect();
+        answers.into_iter().map(|answer| answer.recv().unwrap_or_default()).collect()
+    }
+
+    /// Workers that hold lanes of another at the moment.
+    #[cfg(test)]
+    fn holders(&self) -> usize {
+        self.desks.iter().filter(|desk| matches!(desk.role(), desk::Role::Holder(_))).count()
+    }
+
+    /// Has every worker take back what it lent, and lend nothing until the next plan.
+    fn settle(&self) {
+        let answers: Vec<_> = self.desks.iter().map(|desk| ask(desk, Command::Settle)).collect();
+        for answer in answers {
+            let _ = answer.recv();
+        }
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn current(&self) -> MutexGuard<'_, Current> {
@@ -223,41 +259,23 @@ impl Sockets {
     }
 }
 
-impl Handle {
-    fn start(number: usize, share: Share) -> Result<Self, StartError> {
-        let failed = |operation| move |source: io::Error| StartError { number, operation, source };
-        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-        let wake = EventFd::from_value_and_flags(0, flags).map_err(|e| failed("eventfd")(e.into()))?;
-        let wake = Arc::new(wake);
-        let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
-        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags).map_err(|e| failed("timerfd_create")(e.into()))?;
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|e| failed("epoll_create1")(e.into()))?;
-        let (commands, receiver) = mpsc::channel();
-        let inputs = Inputs::new(epoll, Arc::clone(&wake), timer, receiver).map_err(failed("epoll_ctl"))?;
-        let thread = std::thread::Builder::new()
-            .name(format!("worker {number}"))
-            .spawn(move || Thread::new(number, share, inputs).run())
-            .map_err(failed("thread"))?;
-        Ok(Self { commands, wake, thread: Mutex::new(Some(thread)) })
-    }
+/// What a worker needs, before it starts.
+fn prepare(number: usize) -> Result<(Desk, Inputs), StartError> {
+    let failed = |operation| move |source: io::Error| StartError { number, operation, source };
+    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+    let wake = EventFd::from_value_and_flags(0, flags).map_err(|e| failed("eventfd")(e.into()))?;
+    let wake = Arc::new(wake);
+    let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
+    let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags).map_err(|e| failed("timerfd_create")(e.into()))?;
+    let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|e| failed("epoll_create1")(e.into()))?;
+    let (commands, receiver) = mpsc::channel();
+    let inputs = Inputs::new(epoll, Arc::clone(&wake), timer, receiver).map_err(failed("epoll_ctl"))?;
+    Ok((Desk::new(commands, wake), inputs))
+}
 
-    /// Asks for something that is answered. A thread that has ended answers nobody.
-    fn ask<T>(&self, command: impl FnOnce(mpsc::Sender<T>) -> Command) -> mpsc::Receiver<T> {
-        let (reply, answer) = mpsc::channel();
-        self.command(command(reply));
-        answer
-    }
-
-    fn command(&self, command: Command) {
-        let _ = self.commands.send(command);
-        // The counter of an eventfd is full only when the thread has 2^64 - 2 wake-ups to see.
-        let _ = self.wake.write(1);
-    }
-
-    fn join(&self) {
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
-            let _ = thread.join();
-        }
-    }
+/// Asks for something that is answered. A worker that has ended answers nobody.
+fn ask<T>(desk: &Desk, command: impl FnOnce(mpsc::Sender<T>) -> Command) -> mpsc::Receiver<T> {
+    let (reply, answer) = mpsc::channel();
+    desk.send(command(reply));
+    answer
 }

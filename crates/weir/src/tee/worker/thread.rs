@@ -3,6 +3,7 @@
 //! A turn takes one batch from each listener that has something, and sends it on before the next. A listener that is
 //! never empty waits for the others after each batch; the thread sleeps when all are empty.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
@@ -14,10 +15,14 @@ use nix::sys::eventfd::EventFd;
 use nix::sys::stat::fstat;
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{Expiration, TimerFd, TimerSetTimeFlags};
-use weir_dgram::{Inbox, Socket};
+use nix::time::{ClockId, clock_gettime};
+use weir_dgram::Socket;
 
-use super::batch::Origin;
-use super::lane::{Lane, Tools};
+use super::carrier::{Carrier, Tools};
+use super::desk::Desk;
+use super::lane::{Lane, Place};
+use super::lend::{Held, Sharing};
+use super::load::{Load, MESSAGES, Pool};
 use super::routing::Routing;
 use crate::tee::plan::Plan;
 use crate::tee::settings::Source;
@@ -31,6 +36,22 @@ pub(super) enum Command {
     Answer(mpsc::Sender<()>),
     /// Send what was received, no longer than this, and end.
     Stop(Duration),
+    /// Tell how much CPU time was used.
+    CpuTime(mpsc::Sender<Duration>),
+    /// Take all lanes back, and lend none until the next plan.
+    Settle(mpsc::Sender<()>),
+    /// Hold the far part of another's lane.
+    Lend { lender: usize, lane: usize, carrier: Box<Carrier> },
+    /// Send what of this goes to lanes held here.
+    Work { lender: usize, load: Arc<Load> },
+    /// A load of this worker's may be free.
+    Freed,
+    /// Return what another worker lent, or so many lanes of it.
+    GiveBack { lender: usize, lanes: usize },
+    /// What this worker lent: the lanes' indices and far parts.
+    Returned(Vec<(usize, Box<Carrier>)>),
+    /// Take lanes back: the holder is busy with its own.
+    Relieve,
 }
 
 /// A worker's share of a plan.
@@ -55,13 +76,17 @@ pub(super) struct Inputs {
     epoll: Epoll,
     wake: Arc<EventFd>,
     timer: TimerFd,
-    commands: mpsc::Receiver<Command>,
+    pub(super) commands: mpsc::Receiver<Command>,
 }
 
 /// The state of a worker's thread. It stays on its thread.
 pub(super) struct Thread {
     pub(super) number: usize,
-    inputs: Inputs,
+    pub(super) inputs: Inputs,
+    /// Of all workers, by their numbers.
+    pub(super) desks: Arc<[Desk]>,
+    /// Commands that came while an answer was waited for.
+    pub(super) stash: VecDeque<Command>,
     pub(super) plan: Arc<Plan>,
     pub(super) routing: Routing,
     pub(super) intakes: Vec<Intake>,
@@ -69,8 +94,8 @@ pub(super) struct Thread {
     pub(super) lanes: Vec<Lane>,
     /// Lanes to outlets that the plan no longer has, as long as something waits there.
     leaving: Vec<Leaving>,
-    pub(super) inbox: Inbox,
-    pub(super) origins: Vec<Origin>,
+    pub(super) pool: Pool,
+    pub(super) sharing: Sharing,
     pub(super) bodies: Vec<&'static [u8]>,
     /// Lanes that wait for company (gather).
     pub(super) gathering: Vec<usize>,
@@ -95,7 +120,7 @@ pub(super) struct Intake {
 }
 
 struct Leaving {
-    lane: Lane,
+    carrier: Box<Carrier>,
     until: Instant,
     /// Tells it apart from others: its token.
     number: u64,
@@ -112,10 +137,37 @@ impl Inputs {
         epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
         Ok(Self { epoll, wake, timer, commands })
     }
+
+    /// Has epoll tell when a lane's socket takes more, exactly as long as something waits for that. At other times the
+    /// kernel shall not tell: every packet that leaves an interface would wake us.
+    fn watch(&self, carrier: &mut Carrier, token: u64) {
+        let wanted = carrier.has_backlog() && carrier.due.is_none();
+        if !wanted {
+            self.unwatch(carrier);
+        } else if !carrier.watched
+            && let Some(descriptor) = carrier.descriptor()
+        {
+            carrier.watched = self.epoll.add(descriptor, EpollEvent::new(EpollFlags::EPOLLOUT, token)).is_ok();
+        }
+    }
+
+    /// The same for a lane of another worker.
+    pub(super) fn watch_held(&self, held: &mut Held) {
+        self.watch(&mut held.carrier, HELD + held.number);
+    }
+
+    pub(super) fn unwatch(&self, carrier: &mut Carrier) {
+        if carrier.watched {
+            if let Some(descriptor) = carrier.descriptor() {
+                let _ = self.epoll.delete(descriptor);
+            }
+            carrier.watched = false;
+        }
+    }
 }
 
 impl Thread {
-    pub(super) fn new(number: usize, share: Share, inputs: Inputs) -> Self {
+    pub(super) fn new(number: usize, share: Share, inputs: Inputs, desks: Arc<[Desk]>) -> Self {
         let mut thread = Self {
             number,
             inputs,
@@ -124,8 +176,10 @@ impl Thread {
             intakes: Vec::new(),
             lanes: Vec::new(),
             leaving: Vec::new(),
-            inbox: Inbox::new(MESSAGES, BYTES),
-            origins: Vec::new(),
+            pool: Pool::default(),
+            sharing: Sharing::new(desks.len()),
+            desks,
+            stash: VecDeque::new(),
             bodies: Vec::new(),
             gathering: Vec::new(),
             headers: false,
@@ -138,9 +192,9 @@ impl Thread {
 
     /// Runs until told to stop.
     pub(super) fn run(&mut self) {
-        let mut commanded = true;
+        let mut woken = false;
         loop {
-            if commanded && let Some(drain) = self.obey() {
+            if let Some(drain) = self.obey(woken) {
                 return self.finish(drain);
             }
             for at in 0..self.intakes.len() {
@@ -148,35 +202,63 @@ impl Thread {
                     self.intakes[at].ready = self.take(at) == Some(MESSAGES);
                 }
             }
+            if self.desks.len() > 1 {
+                self.assess();
+            }
             match self.wait(None) {
-                Ok(woken) => commanded = woken,
+                Ok(commanded) => woken = commanded,
                 // Nothing but a descriptor that is no epoll any more: a fault that no work can go on with.
                 Err(_) => return self.finish(Duration::ZERO),
             }
         }
     }
 
-    /// Carries out the commands that wait; returns how long to drain if told to stop.
-    fn obey(&mut self) -> Option<Duration> {
-        let _ = self.inputs.wake.read();
-        loop {
+    /// Carries out the commands that wait; returns how long to drain if told to stop. `woken`: somebody rang.
+    fn obey(&mut self, woken: bool) -> Option<Duration> {
+        if woken {
+            let _ = self.inputs.wake.read();
+        }
+        // Listeners have their turn, however many loads others send.
+        for _ in 0..COMMANDS {
+            let command = match self.stash.pop_front() {
+                Some(command) => command,
+                None => match self.inputs.commands.try_recv() {
+                    Ok(command) => command,
+                    Err(mpsc::TryRecvError::Disconnected) => return Some(Duration::ZERO),
+                    Err(mpsc::TryRecvError::Empty) => return None,
+                },
+            };
             // Whoever asked may have gone meanwhile; then nobody minds that the answer is lost.
-            match self.inputs.commands.try_recv() {
-                Ok(Command::Replace(share, reply)) => {
+            match command {
+                Command::Replace(share, reply) => {
                     self.replace(*share);
                     let _ = reply.send(());
                 }
-                Ok(Command::Answer(reply)) => {
+                Command::Answer(reply) => {
                     let _ = reply.send(());
                 }
-                Ok(Command::Stop(drain)) => return Some(drain),
-                Err(mpsc::TryRecvError::Disconnected) => return Some(Duration::ZERO),
-                Err(mpsc::TryRecvError::Empty) => return None,
+                Command::CpuTime(reply) => {
+                    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap_or(TimeSpec::new(0, 0));
+                    let _ = reply.send(time.into());
+                }
+                Command::Stop(drain) => return Some(drain),
+                Command::Settle(reply) => {
+                    self.sharing.allowed = false;
+                    self.recall();
+                    let _ = reply.send(());
+                }
+                Command::Lend { lender, lane, carrier } => self.hold(lender, lane, carrier),
+                Command::Work { lender, load } => self.help(lender, load),
+                Command::GiveBack { lender, lanes } => self.give_back(lender, lanes),
+                Command::Relieve => self.recall(),
+                // Whoever waited for these has had them.
+                Command::Freed | Command::Returned(_) => {}
             }
         }
+        None
     }
 
-    /// Goes over to another plan. What a removed listener has in its queue still goes where the old plan says.
+    /// Goes over to another plan. No lane may be lent. What a removed listener has in its queue still goes where the old plan says.
     fn replace(&mut self, share: Share) {
         let Share { plan, intakes, ways } = share;
         let stays = |intake: &Intake| intakes.iter().any(|new| is_same(&new.socket, &intake.socket));
@@ -187,7 +269,9 @@ impl Thread {
             let _ = self.inputs.epoll.delete(&*self.intakes[at].socket);
         }
         self.settle_gathered();
-        self.unwatch_all();
+        for at in 0..self.lanes.len() {
+            self.unwatch(at);
+        }
         let old = std::mem::take(&mut self.lanes);
         let mut old: Vec<_> = old.into_iter().map(Some).collect();
         for (outlet, way) in plan.outlets.iter().zip(ways) {
@@ -201,10 +285,15 @@ impl Thread {
             });
         }
         let until = Instant::now() + plan.settings.drain;
-        for lane in old.into_iter().flatten().filter(Lane::has_backlog) {
-            let number = self.leaving.last().map_or(0, |last| last.number + 1);
-            self.leaving.push(Leaving { lane, until, number });
+        for lane in old.into_iter().flatten() {
+            if let Place::Here(carrier) = lane.place
+                && carrier.has_backlog()
+            {
+                let number = self.leaving.last().map_or(0, |last| last.number + 1);
+                self.leaving.push(Leaving { carrier, until, number });
+            }
         }
+        self.sharing.allowed = self.desks.len() > 1;
         self.headers = plan.settings.destinations.iter().any(|destination| destination.source == Source::Proxy);
         self.intakes = Vec::new();
         for (at, Listening { listener, socket, lasting }) in intakes.into_iter().enumerate() {
@@ -237,8 +326,8 @@ impl Thread {
     /// Makes what waits for company wait for room only.
     fn settle_gathered(&mut self) {
         self.gathering.clear();
-        for lane in &mut self.lanes {
-            lane.due = None;
+        for carrier in self.lanes.iter_mut().filter_map(Lane::carrier) {
+            carrier.due = None;
         }
     }
 
@@ -247,9 +336,10 @@ impl Thread {
         let now = Instant::now();
         self.plan.books.phase(self.number).begin();
         for at in std::mem::take(&mut self.gathering) {
-            match self.lanes[at].due {
+            let Some(carrier) = self.lanes[at].carrier() else { continue };
+            match carrier.due {
                 Some(due) if due > now => self.gathering.push(at),
-                Some(_) => self.lanes[at].drain(&mut self.tools),
+                Some(_) => carrier.drain(&mut self.tools),
                 None => {}
             }
         }
@@ -260,7 +350,11 @@ impl Thread {
 
     /// Has the timer wake us for the lane that is due first.
     pub(super) fn set_timer(&self, now: Instant) {
-        let first = self.gathering.iter().filter_map(|&at| self.lanes[at].due).min();
+        let due = |&at: &usize| match &self.lanes[at].place {
+            Place::Here(carrier) => carrier.due,
+            Place::Lent(_) => None,
+        };
+        let first = self.gathering.iter().filter_map(due).min();
         if let Some(first) = first {
             // Zero would stop the timer.
             let left = first.saturating_duration_since(now).max(Duration::from_nanos(1));
@@ -282,7 +376,10 @@ impl Thread {
             })
         };
         let mut events = [EpollEvent::empty(); 64];
-        let count = match self.inputs.epoll.wait(&mut events, timeout) {
+        let timeout = self.doze(timeout);
+        let result = self.inputs.epoll.wait(&mut events, timeout);
+        self.rise(timeout);
+        let count = match result {
             Ok(count) => count,
             Err(Errno::EINTR) => 0,
             Err(error) => return Err(error.into()),
@@ -296,40 +393,51 @@ impl Thread {
                     let _ = self.inputs.timer.wait();
                     self.release_due();
                 }
-                token if token >= LEAVING => self.let_go(token - LEAVING, broken),
-                token if token >= LANE => self.resume((token - LANE) as usize, broken),
-                token => self.intakes[token as usize].ready = true,
+                token if token < LANE => self.intakes[token as usize].ready = true,
+                token => self.resume(token, broken),
             }
         }
         self.dismiss();
         Ok(commanded)
     }
 
-    /// A lane's socket takes more, or has something to tell.
-    fn resume(&mut self, at: usize, broken: bool) {
-        let phase = self.plan.books.phase(self.number);
-        phase.begin();
-        let lane = &mut self.lanes[at];
-        if broken {
-            lane.hear(0);
+    /// Before a sleep: nobody's command must be slept through.
+    fn doze(&mut self, timeout: EpollTimeout) -> EpollTimeout {
+        if timeout == EpollTimeout::ZERO {
+            return timeout;
         }
-        lane.drain(&mut self.tools);
-        phase.end();
-        watch(&self.inputs.epoll, lane, LANE + at as u64);
+        self.desks[self.number].doze();
+        self.stash.extend(self.inputs.commands.try_recv());
+        if self.stash.is_empty() { timeout } else { EpollTimeout::ZERO }
     }
 
-    /// The same for a lane that the plan no longer has.
-    fn let_go(&mut self, number: u64, broken: bool) {
-        let phase = self.plan.books.phase(self.number);
-        if let Some(leaving) = self.leaving.iter_mut().find(|leaving| leaving.number == number) {
-            phase.begin();
-            if broken {
-                leaving.lane.hear(0);
-            }
-            leaving.lane.drain(&mut self.tools);
-            phase.end();
-            watch(&self.inputs.epoll, &mut leaving.lane, LEAVING + number);
+    fn rise(&mut self, timeout: EpollTimeout) {
+        self.desks[self.number].rise();
+        if timeout != EpollTimeout::ZERO && self.desks.len() > 1 {
+            self.sharing.risen = Instant::now();
         }
+    }
+
+    /// The socket of a lane takes more, or has something to tell.
+    fn resume(&mut self, token: u64, broken: bool) {
+        let carrier = if token >= HELD {
+            let held = self.sharing.held.iter_mut().find(|held| HELD + held.number == token);
+            held.map(|held| &mut *held.carrier)
+        } else if token >= LEAVING {
+            let leaving = self.leaving.iter_mut().find(|leaving| LEAVING + leaving.number == token);
+            leaving.map(|leaving| &mut *leaving.carrier)
+        } else {
+            self.lanes[(token - LANE) as usize].carrier()
+        };
+        let Some(carrier) = carrier else { return };
+        let phase = self.plan.books.phase(self.number);
+        phase.begin();
+        if broken {
+            carrier.hear(0);
+        }
+        carrier.drain(&mut self.tools);
+        phase.end();
+        self.inputs.watch(carrier, token);
     }
 
     /// Ends leaving lanes that are empty or have had their time.
@@ -340,35 +448,34 @@ impl Thread {
         let now = Instant::now();
         let phase = self.plan.books.phase(self.number);
         phase.begin();
-        for leaving in self.leaving.iter_mut().filter(|leaving| leaving.until <= now) {
-            leaving.lane.abandon();
-            watch(&self.inputs.epoll, &mut leaving.lane, LEAVING + leaving.number);
+        for Leaving { carrier, number, .. } in self.leaving.iter_mut().filter(|leaving| leaving.until <= now) {
+            carrier.abandon();
+            self.inputs.watch(carrier, LEAVING + *number);
         }
-        self.leaving.retain(|leaving| leaving.lane.has_backlog());
+        self.leaving.retain(|leaving| leaving.carrier.has_backlog());
         phase.end();
     }
 
     /// Watches a lane, or no longer.
     pub(super) fn watch(&mut self, at: usize) {
-        watch(&self.inputs.epoll, &mut self.lanes[at], LANE + at as u64);
+        if let Some(carrier) = self.lanes[at].carrier() {
+            self.inputs.watch(carrier, LANE + at as u64);
+        }
     }
 
-    /// Stops watching lanes: what stands for them is about to change.
-    fn unwatch_all(&mut self) {
-        for lane in self.lanes.iter_mut().filter(|lane| lane.watched) {
-            if let Some(descriptor) = lane.descriptor() {
-                let _ = self.inputs.epoll.delete(descriptor);
-            }
-            lane.watched = false;
+    /// Stops watching a lane: who stands for it is about to change.
+    pub(super) fn unwatch(&mut self, at: usize) {
+        if let Some(carrier) = self.lanes[at].carrier() {
+            self.inputs.unwatch(carrier);
         }
     }
 
     fn watch_all(&mut self) {
-        for (at, lane) in self.lanes.iter_mut().enumerate() {
-            watch(&self.inputs.epoll, lane, LANE + at as u64);
+        for at in 0..self.lanes.len() {
+            self.watch(at);
         }
-        for Leaving { lane, number, .. } in &mut self.leaving {
-            watch(&self.inputs.epoll, lane, LEAVING + *number);
+        for Leaving { carrier, number, .. } in &mut self.leaving {
+            self.inputs.watch(carrier, LEAVING + *number);
         }
     }
 
@@ -393,26 +500,18 @@ impl Thread {
         }
         let phase = self.plan.books.phase(self.number);
         phase.begin();
-        for lane in self.lanes.iter_mut().chain(self.leaving.iter_mut().map(|leaving| &mut leaving.lane)) {
-            lane.abandon();
+        let here = self.lanes.iter_mut().filter_map(Lane::carrier);
+        for carrier in here.chain(self.leaving.iter_mut().map(|leaving| &mut *leaving.carrier)) {
+            carrier.abandon();
         }
         phase.end();
     }
 }
 
-/// Has epoll tell when a lane's socket takes more, exactly as long as something waits for that. At other times the
-/// kernel shall not tell: every packet that leaves an interface would wake us.
-fn watch(epoll: &Epoll, lane: &mut Lane, token: u64) {
-    let wanted = lane.has_backlog() && lane.due.is_none();
-    if wanted == lane.watched {
-        return;
-    }
-    let Some(descriptor) = lane.descriptor() else { return };
-    lane.watched = if wanted {
-        epoll.add(descriptor, EpollEvent::new(EpollFlags::EPOLLOUT, token)).is_ok()
-    } else {
-        epoll.delete(descriptor).is_err()
-    };
+/// The same memory for payloads that live differently long: collecting in place allocates nothing.
+pub(super) fn emptied<'b>(mut list: Vec<&[u8]>) -> Vec<&'b [u8]> {
+    list.clear();
+    list.into_iter().map(|_| &[][..]).collect()
 }
 
 /// Whether two handles are of the same socket: one may have been made from the other to change its options.
@@ -424,14 +523,12 @@ fn is_same(one: &Arc<Socket>, other: &Arc<Socket>) -> bool {
 /// Tokens of events: listeners come first.
 const LANE: u64 = 1 << 32;
 const LEAVING: u64 = 1 << 48;
+const HELD: u64 = 1 << 56;
 const TIMER: u64 = u64::MAX - 1;
 const WAKE: u64 = u64::MAX;
 
-/// Messages of a batch.
-const MESSAGES: usize = 64;
+/// Commands that are carried out before listeners have their turn.
+const COMMANDS: usize = 8;
 
 /// Batches that are taken of a socket that stays open before it is left to others.
 const LASTING: usize = 64;
-
-/// Bytes of each: every datagram and every joined run fits.
-const BYTES: usize = 65_535;

@@ -25,7 +25,7 @@ pub(super) struct Channel {
 
 #[derive(Debug)]
 enum Outlet {
-    Datagrams(weir_dgram::Socket),
+    Datagrams(Box<weir_dgram::Socket>),
     Stream { socket: socket2::Socket, connected: bool },
 }
 
@@ -49,7 +49,7 @@ impl Channel {
     /// Makes the socket. UDP gets its destination, TCP its options.
     pub(super) fn open(settings: &SenderSettings) -> Result<Self, TrafficError> {
         let outlet = match settings.transport {
-            Transport::Udp => Outlet::Datagrams(datagram_socket(settings)?),
+            Transport::Udp => Outlet::Datagrams(Box::new(datagram_socket(settings)?)),
             Transport::Tcp => Outlet::Stream { socket: stream_socket(settings)?, connected: false },
         };
         Ok(Self { outlet, errors: ErrorLog::default(), blocked: 0 })

@@ -1,6 +1,5 @@
 //! The static binary and the container around it.
 
-use std::env;
 use std::fs;
 use std::io::Write;
 use std::net::{TcpStream, UdpSocket};
@@ -15,11 +14,11 @@ use weir_kernel::namespaces::NetNs;
 
 use super::{assert_flags_exist, has, ports, read};
 
-/// What `make dist` made. `make test` makes it before; without it a test is skipped by name.
+/// What `make dist` made. `make test` makes it before, and fails if that fails; only where Rust's target cannot be had there
+/// is none, and a test is skipped by name.
 fn dist(test: &str) -> Option<PathBuf> {
     let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist");
     let there = dist.join("weir").exists();
-    assert!(there || env::var("CI").as_deref() != Ok("true"), "{test} needs dist/weir: make dist");
     if !there {
         eprintln!("skipped: {test} needs dist/weir: make dist");
     }
@@ -75,7 +74,14 @@ struct Buildah {
 
 impl Buildah {
     fn new() -> Self {
-        Self { storage: tempfile::tempdir().unwrap() }
+        let storage = tempfile::tempdir().unwrap();
+        // Nothing is fetched: no signature to check.
+        fs::write(storage.path().join("policy.json"), r#"{"default": [{"type": "insecureAcceptAnything"}]}"#).unwrap();
+        Self { storage }
+    }
+
+    fn policy(&self) -> String {
+        format!("--signature-policy={}", self.storage.path().join("policy.json").display())
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -128,8 +134,8 @@ fn the_image_is_built_from_scratch_and_copies_datagrams() {
     }
     fs::write(context.path().join("Containerfile"), read("container/Containerfile")).unwrap();
     let context = context.path().to_str().unwrap();
-    buildah.run(&["build", "--isolation", "chroot", "--tag", "weir", context]);
-    buildah.run(&["from", "--pull-never", "--name", "tee", "localhost/weir"]);
+    buildah.run(&["build", &buildah.policy(), "--isolation", "chroot", "--tag", "weir", context]);
+    buildah.run(&["from", &buildah.policy(), "--pull-never", "--name", "tee", "localhost/weir"]);
 
     // Nothing in it but what was put there.
     let image: serde_json::Value = serde_json::from_str(&buildah.run(&["inspect", "--type", "image", "weir"])).unwrap();

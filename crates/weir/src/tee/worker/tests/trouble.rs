@@ -76,7 +76,11 @@ fn what_waits_leaves_in_order_when_the_way_opens() {
                 source.send(&payload(number, 200 + number as usize / 100)).unwrap();
             }
             payloads(&witness, 500);
-            assert_ne!(count(&workers.ledger(), to).queued, 0);
+            let waiting = count(&workers.ledger(), to);
+            assert_ne!(waiting.queued, 0);
+            // Its payload, and a little for each.
+            let (least, limit) = (waiting.queued * 200, waiting.queue_limit.unwrap());
+            assert!((least..=limit).contains(&waiting.queued_bytes), "{waiting:#?}");
             let mut links = Netlink::open(&net.far).unwrap();
             let index = links.link("lo").unwrap().index;
             links.add_address(index, "10.0.0.50/32".parse().unwrap()).unwrap();
@@ -88,7 +92,7 @@ fn what_waits_leaves_in_order_when_the_way_opens() {
             }
             let ledger = finish(&workers);
             let count = count(&ledger, to);
-            assert_eq!((count.sent.datagrams, count.drops.total()), (500, 0));
+            assert_eq!((count.sent.datagrams, count.drops.total(), count.queued_bytes), (500, 0, 0));
             assert!(count.joined > 250, "what waits leaves joined: {count:#?}");
         })
         .unwrap();
