@@ -5,6 +5,8 @@
 //!                                                     |  (rest)            (at once, from the receive buffers)
 //!                                                     +-> backlog -> EPOLLOUT -> join -> push
 //! ```
+//!
+//! A worker that one sender keeps busy lends lanes to another that has time (`lend`).
 
 mod backlog;
 mod batch;

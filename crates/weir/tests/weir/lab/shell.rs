@@ -82,7 +82,9 @@ fn a_second_shell_joins_the_first() {
     let sent = shell(&family, &[&[&scenario[..], "sender", program, "send"], &flags[..]].concat());
     assert_eq!((sent.status, &*sent.stderr), (Some(0), ""));
     let sent: serde_json::Value = serde_json::from_str(&sent.stdout).unwrap();
-    assert_eq!(family.processes("keep"), keepers, "the network that was up is used");
+    // The receiver has heard the end, and may have ended the network already.
+    let keeping = family.processes("keep");
+    assert!(keeping.iter().all(|keeper| keepers.contains(keeper)), "the network that was up is used: {keeping:?}");
 
     let mut report = String::new();
     receiver.lines.by_ref().for_each(|line| report += &line.unwrap());
