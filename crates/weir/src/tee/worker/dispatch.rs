@@ -47,6 +47,10 @@ impl Thread {
             let source = message.source;
             let header = headers.then(|| header(source, &message, address));
             origins.push(Origin { source, header });
+            // What goes to all comes to every worker, see `sockets`: it is the first one's.
+            if message.to_all && *number > 0 {
+                continue;
+            }
             cell.received.add(datagrams);
             cell.received_bytes.add(bytes);
             if message.truncated {
