@@ -55,6 +55,8 @@ pub struct Beside {
     pub arrival: Option<u64>,
     /// Destination address of the packet (IP_PKTINFO, IPV6_RECVPKTINFO), IPv4 ones as such.
     pub local: Option<IpAddr>,
+    /// Whether that is not this host's alone: broadcast or multicast (likewise).
+    pub to_all: bool,
     /// Index of the interface it came in on (likewise).
     pub interface: Option<u32>,
     /// Datagrams the socket had dropped when this one was queued, since it was made, modulo 2^32 (SO_RXQ_OVFL).
@@ -81,18 +83,23 @@ impl Beside {
             }
             (libc::SOL_SOCKET, SCM_TIMESTAMPNS) => self.arrival = stamp(message.data),
             (libc::SOL_SOCKET, SO_RXQ_OVFL) => self.socket_drops = int(message.data, 0).map(|drops| drops as u32),
-            // struct in_pktinfo: interface, the local address that answers, the packet's destination.
+            // struct in_pktinfo: interface, the local address that answers, the packet's destination. The two are one
+            // for what was sent to this host alone (net/ipv4/fib_frontend.c, fib_compute_spec_dst).
             (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-                if let (Some(interface), Some(local)) = (int(message.data, 0), array(message.data, 8)) {
+                let (interface, answers) = (int(message.data, 0), array::<4>(message.data, 4));
+                if let (Some(interface), Some(answers), Some(local)) = (interface, answers, array(message.data, 8)) {
                     self.interface = Some(interface as u32);
                     self.local = Some(Ipv4Addr::from(local).into());
+                    self.to_all |= answers != local;
                 }
             }
             // struct in6_pktinfo: destination, interface.
             (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
                 if let (Some(local), Some(interface)) = (array::<16>(message.data, 0), int(message.data, 16)) {
                     self.interface = Some(interface as u32);
-                    self.local = Some(IpAddr::V6(Ipv6Addr::from(local)).to_canonical());
+                    let local = IpAddr::V6(Ipv6Addr::from(local)).to_canonical();
+                    self.local = Some(local);
+                    self.to_all |= local.is_multicast();
                 }
             }
             _ => {}

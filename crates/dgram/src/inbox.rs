@@ -34,7 +34,10 @@ pub struct Received<'a> {
     pub arrival: Option<u64>,
     /// The address it was sent to; `None` without [`Options::local_address`](crate::Options).
     pub local: Option<IpAddr>,
-    /// Index of the interface it came in on; likewise.
+    /// Whether it was sent to others, too: to a broadcast or multicast address. `false` without
+    /// [`Options::local_address`](crate::Options).
+    pub to_all: bool,
+    /// Index of the interface it came in on; `None` without [`Options::local_address`](crate::Options).
     pub interface: Option<u32>,
     /// How many datagrams the socket had dropped when this one was queued, since it was made, modulo 2^32. `None`
     /// without [`Options::count_drops`](crate::Options), and before the first drop.
@@ -94,6 +97,7 @@ impl Inbox {
             length,
             arrival: beside.arrival,
             local: beside.local,
+            to_all: beside.to_all,
             interface: beside.interface,
             socket_drops: beside.socket_drops,
         }
@@ -155,6 +159,7 @@ mod tests {
             length,
             arrival: None,
             local: None,
+            to_all: false,
             interface: None,
             socket_drops: None,
         }

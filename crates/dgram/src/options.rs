@@ -31,7 +31,8 @@ pub struct Options {
     pub timestamps: bool,
     /// The count of drops with every datagram: [`Received::socket_drops`](crate::Received) (SO_RXQ_OVFL).
     pub count_drops: bool,
-    /// Destination and interface: [`Received::local`](crate::Received) (IP_PKTINFO, IPV6_RECVPKTINFO).
+    /// Destination and interface: [`Received::local`](crate::Received), [`Received::to_all`](crate::Received)
+    /// (IP_PKTINFO, IPV6_RECVPKTINFO).
     pub local_address: bool,
     /// What the network reports about datagrams sent: [`Socket::next_error`](crate::Socket::next_error) (IP_RECVERR).
     /// The kernel then tells of datagrams that an interface's queue has dropped, too: ENOBUFS.
@@ -75,6 +76,8 @@ impl Options {
         ask.flag("SO_RXQ_OVFL", (libc::SOL_SOCKET, SO_RXQ_OVFL), self.count_drops)?;
         ask.flag("SO_BROADCAST", (libc::SOL_SOCKET, libc::SO_BROADCAST), self.broadcast)?;
         ask.ip_flag("PKTINFO", libc::IP_PKTINFO, libc::IPV6_RECVPKTINFO, self.local_address)?;
+        // What IPv4 brings to a socket of both families: IPv6's message does not tell that it was broadcast.
+        ask.flag("IP_PKTINFO", (libc::IPPROTO_IP, libc::IP_PKTINFO), self.local_address && v6)?;
         ask.ip_flag("RECVERR", libc::IP_RECVERR, libc::IPV6_RECVERR, self.errors)?;
         ask.ip("TTL", libc::IP_TTL, libc::IPV6_UNICAST_HOPS, self.ttl.map(c_int::from))?;
         ask.ip("TOS", libc::IP_TOS, libc::IPV6_TCLASS, self.dscp.map(|dscp| c_int::from(dscp & 63) << 2))?;

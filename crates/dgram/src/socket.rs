@@ -1,10 +1,10 @@
 //! A UDP socket: made, bound, connected or taken over.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use socket2::{Domain, Protocol, Type};
+use socket2::{Domain, Protocol, SockRef, Type};
 
 use crate::buffers::{self, Buffer};
 use crate::error::reason;
@@ -121,6 +121,21 @@ impl Socket {
     /// The socket's filter is locked (SO_LOCK_FILTER).
     pub fn close_intake(&self) -> io::Result<()> {
         attach_closed_filter(self.as_fd())
+    }
+
+    /// Leaves what comes from now on to the other sockets of its address ([`Options::reuse_port`]); what is queued stays
+    /// readable. For good: a connected socket takes no part when the kernel spreads flows (Linux 5.4,
+    /// net/core/sock_reuseport.c), and nobody sends from this host's address by this port but the others.
+    ///
+    /// # Errors
+    /// No route leads to its own address.
+    pub fn stand_aside(&self) -> io::Result<()> {
+        let own = match self.local.ip() {
+            IpAddr::V4(any) if any.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(any) if any.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            own => own,
+        };
+        SockRef::from(self).connect(&SocketAddr::new(own, self.local.port()).into())
     }
 
     /// Whether control messages may come with what it receives.

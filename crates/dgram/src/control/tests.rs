@@ -15,7 +15,7 @@ fn message(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
 #[test]
 fn what_the_kernel_tells_beside_a_payload() {
     let stamp = [7u64.to_ne_bytes(), 5u64.to_ne_bytes()].concat();
-    let packet = [&3u32.to_ne_bytes()[..], &[10, 0, 0, 1], &[10, 0, 0, 9]].concat();
+    let packet = [&3u32.to_ne_bytes()[..], &[10, 0, 0, 9], &[10, 0, 0, 9]].concat();
     let all = [
         message(1, 35, &stamp),
         message(1, 40, &4_000_000_000u32.to_ne_bytes()),
@@ -28,6 +28,7 @@ fn what_the_kernel_tells_beside_a_payload() {
         segment: NonZeroU16::new(1200),
         arrival: Some(7_000_000_005),
         local: Some([10, 0, 0, 9].into()),
+        to_all: false,
         interface: Some(3),
         socket_drops: Some(4_000_000_000),
     };
@@ -48,6 +49,29 @@ fn destinations_of_both_families() {
     };
     assert_eq!(parse("2001:db8::7"), ("2001:db8::7".into(), Some(2)));
     assert_eq!(parse("::ffff:192.0.2.1"), ("192.0.2.1".into(), Some(2)));
+}
+
+#[test]
+fn what_was_sent_to_others_too() {
+    let v4 = |answers: [u8; 4], to: [u8; 4]| message(0, 8, &[&2u32.to_ne_bytes()[..], &answers, &to].concat());
+    let v6 = |to: &str| {
+        let to: Ipv6Addr = to.parse().unwrap();
+        message(41, 50, &[&to.octets()[..], &2u32.to_ne_bytes()].concat())
+    };
+    for (bytes, to_all) in [
+        (v4([10, 0, 0, 1], [10, 0, 0, 1]), false),
+        (v4([10, 0, 0, 1], [10, 0, 0, 255]), true),
+        (v4([10, 0, 0, 1], [239, 1, 1, 1]), true),
+        (v6("2001:db8::7"), false),
+        (v6("ff15::7"), true),
+        (v6("::ffff:239.1.1.1"), true),
+        // A socket of both families tells of IPv4 twice.
+        ([v4([10, 0, 0, 1], [10, 0, 0, 255]), v6("::ffff:10.0.0.255")].concat(), true),
+        ([v6("::ffff:10.0.0.255"), v4([10, 0, 0, 1], [10, 0, 0, 255])].concat(), true),
+        ([v4([10, 0, 0, 1], [10, 0, 0, 1]), v6("::ffff:10.0.0.1")].concat(), false),
+    ] {
+        assert_eq!(Beside::parse(&bytes).to_all, to_all, "{bytes:?}");
+    }
 }
 
 #[test]

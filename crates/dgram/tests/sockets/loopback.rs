@@ -271,6 +271,43 @@ fn closed_for_more_what_is_queued_stays() {
 }
 
 #[test]
+fn what_one_leaves_aside_the_others_of_its_address_get() {
+    on_loopback(|| {
+        let options = Options { reuse_port: true, receive_buffer: Some(4 << 20), ..Options::default() };
+        for address in [V4, "0.0.0.0:0", V6, "[::]:0"] {
+            let first = Socket::bind(address.parse().unwrap(), &options).unwrap();
+            let second = Socket::bind(first.local_addr(), &options).unwrap();
+            let to = match first.local_addr() {
+                to if to.ip().is_unspecified() => SocketAddr::from((Ipv4Addr::LOCALHOST, to.port())),
+                to => to,
+            };
+            // Enough flows that both have some, but for once in 2^99.
+            let senders: Vec<_> = (0..100).map(|_| Socket::connect(None, to, &Options::default()).unwrap()).collect();
+            let round = |text: &[u8]| {
+                assert!(senders.iter().all(|sender| send(sender, text, 0).messages == 1));
+            };
+            round(b"before");
+            second.stand_aside().unwrap();
+            round(b"after");
+            let [first, second] = [first, second].map(|socket| queued(&socket));
+            assert!((1..100).contains(&second.len()), "{address}");
+            assert_eq!(second, vec![b"before"; second.len()], "{address}");
+            let before = vec![&b"before"[..]; 100 - second.len()];
+            assert_eq!(first, [before, vec![b"after"; 100]].concat(), "{address}");
+        }
+    });
+}
+
+/// What waits in a socket.
+fn queued(socket: &Socket) -> Vec<Vec<u8>> {
+    let (mut inbox, mut all) = (Inbox::new(64, 65_535), Vec::new());
+    while inbox.receive(socket).is_ok() {
+        all.extend(inbox.messages().flat_map(|message| message.segments().map(<[u8]>::to_vec).collect::<Vec<_>>()));
+    }
+    all
+}
+
+#[test]
 fn a_socket_of_both_families_tells_plain_addresses() {
     on_loopback(|| {
         let options = Options { local_address: true, ..Options::default() };

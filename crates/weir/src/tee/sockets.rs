@@ -3,6 +3,12 @@
 //!
 //! What a plan has in common with the one before keeps its sockets: no datagram in their queues is lost. A listener has
 //! one socket a worker (SO_REUSEPORT: the kernel spreads flows over them), an outlet one a worker.
+//!
+//! The kernel spreads unicast only: what goes to all, broadcast and multicast, *every* socket of a listener gets. The
+//! first worker takes it, the others are told which it is (IP_PKTINFO) and leave it. A filter in their place would count
+//! each as dropped at the socket. A listener that joins groups has but one socket: IP_MULTICAST_ALL, without which it
+//! would hear those of other programs, keeps them from the other sockets, and then Linux 6.18 hands the one member's to
+//! any of them (udp_v4_early_demux finds it, inet_steal_sock chooses anew among its SO_REUSEPORT group).
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +16,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use nix::libc;
-use socket2::{SockFilter, SockRef};
+use socket2::SockRef;
 use weir_dgram::{Error, Granted, Membership, Offload, Options, RawSender, Socket};
 
 use super::plan::{Listener, Outlet, Plan};
@@ -25,6 +31,8 @@ pub struct Sockets {
     pub(super) outlets: Vec<Exit>,
     /// Memberships that are joined already and not part of the plan any more: left when the plan takes over.
     outdated: Vec<(Arc<Socket>, Membership)>,
+    /// Sockets of listeners that are to have but one from now on.
+    surplus: Vec<Arc<Socket>>,
 }
 
 /// The sockets of a listener.
@@ -71,12 +79,12 @@ impl Sockets {
     pub fn open(plan: &Plan, adopted: Vec<OwnedFd>, previous: Option<&Self>) -> Result<Self, Error> {
         let mut adopted =
             adopted.into_iter().map(|fd| Socket::adopt(fd, &Options::default())).collect::<Result<Vec<_>, _>>()?;
-        let mut outdated = Vec::new();
+        let (mut outdated, mut surplus) = (Vec::new(), Vec::new());
         let mut listeners = Vec::new();
         for listener in &plan.listeners {
             let old = previous.and_then(|previous| previous.listeners.iter().find(|old| old.serves(listener)));
             listeners.push(match old {
-                Some(old) => old.keep(listener, &mut outdated)?,
+                Some(old) => old.keep(listener, &mut outdated, &mut surplus)?,
                 None => Intake::open(listener, plan, &mut adopted, previous)?,
             });
         }
@@ -88,7 +96,7 @@ impl Sockets {
                 None => Exit::open(outlet, plan.books.workers())?,
             });
         }
-        Ok(Self { listeners, outlets, outdated })
+        Ok(Self { listeners, outlets, outdated, surplus })
     }
 
     /// Why outlets of the plan have no socket, with their indices. They are worth another try with the same plan.
@@ -134,6 +142,14 @@ impl Sockets {
         })
     }
 
+    /// Has sockets that are about to be closed leave what comes from now on to the one that stays.
+    pub(super) fn stand_aside(&mut self) {
+        for socket in self.surplus.drain(..) {
+            // Without a loopback interface, what comes in its last moment is lost.
+            let _ = socket.stand_aside();
+        }
+    }
+
     /// Leaves the groups that the plan no longer names.
     pub(super) fn settle(&mut self) {
         for (socket, membership) in self.outdated.drain(..) {
@@ -152,12 +168,22 @@ impl Intake {
     }
 
     /// The same sockets for other settings. Options only ever grow before the plan takes over.
-    fn keep(&self, listener: &Listener, outdated: &mut Vec<(Arc<Socket>, Membership)>) -> Result<Self, Error> {
+    fn keep(
+        &self,
+        listener: &Listener,
+        outdated: &mut Vec<(Arc<Socket>, Membership)>,
+        surplus: &mut Vec<Arc<Socket>>,
+    ) -> Result<Self, Error> {
         let mut sockets = self.sockets.clone();
         let (old, new) = (&self.settings, &listener.settings);
+        if is_single(new) {
+            surplus.extend(sockets.iter_mut().skip(1).filter_map(Option::take));
+        }
         if old.receive_buffer != new.receive_buffer || self.wants_local != listener.wants_local {
-            let options = options(listener, sockets.len());
-            for socket in sockets.iter_mut().flatten() {
+            let workers = sockets.len();
+            for (worker, socket) in sockets.iter_mut().enumerate() {
+                let Some(socket) = socket else { continue };
+                let options = options(listener, workers, worker);
                 // A second descriptor of the same socket: its queue stays.
                 let descriptor = socket.as_fd().try_clone_to_owned();
                 let failed = |source| Error::Open { address: new.address, source };
@@ -187,16 +213,16 @@ impl Intake {
             let others = previous.into_iter().flat_map(|previous| &previous.listeners);
             others.flat_map(|other| other.sockets.iter().flatten()).any(|socket| socket.local_addr().port() == port)
         };
-        let mut options = options(listener, workers);
-        options.only_v6 = plan.listeners.iter().any(|other| {
+        let only_v6 = plan.listeners.iter().any(|other| {
             let other = other.settings.address;
             other.is_ipv4() && other.port() == settings.address.port() && settings.address.port() != 0
         });
+        let options = |worker| Options { only_v6, ..options(listener, workers, worker) };
         let mut sockets: Vec<Option<Arc<Socket>>> = vec![None; workers];
         let mut lasting = false;
         if let Some(at) = adopted.iter().position(|socket| socket.local_addr() == settings.address) {
             let descriptor = adopted.swap_remove(at).as_fd().try_clone_to_owned().map_err(failed)?;
-            let socket = Socket::adopt(descriptor, &options)?;
+            let socket = Socket::adopt(descriptor, &options(0))?;
             // One that an earlier program left there would stay.
             let _ = SockRef::from(&socket).detach_filter();
             sockets[0] = Some(Arc::new(socket));
@@ -204,26 +230,17 @@ impl Intake {
         } else {
             // With SO_REUSEPORT the kernel would let another program of the same user have part of our datagrams without
             // a word. So the address must be free before; but for sockets of our own.
-            if options.reuse_port && !options.reuse_address && !taken(settings.address.port()) {
-                Socket::bind(
-                    settings.address,
-                    &Options {
-                        reuse_port: false,
-                        interface: options.interface.clone(),
-                        only_v6: options.only_v6,
-                        ..Options::default()
-                    },
-                )?;
+            let first = options(0);
+            if first.reuse_port && !first.reuse_address && !taken(settings.address.port()) {
+                let alone = Options { interface: first.interface, only_v6, ..Options::default() };
+                Socket::bind(settings.address, &alone)?;
             }
             let mut address = settings.address;
             for (worker, slot) in sockets.iter_mut().enumerate() {
-                let socket = Socket::bind(address, &options)?;
+                let socket = Socket::bind(address, &options(worker))?;
                 address = socket.local_addr();
-                if worker > 0 {
-                    take_unicast_only(&socket).map_err(failed)?;
-                }
                 *slot = Some(Arc::new(socket));
-                if address.ip().is_multicast() || !settings.groups.is_empty() {
+                if is_single(settings) {
                     break;
                 }
             }
@@ -300,7 +317,14 @@ impl Way {
     }
 }
 
-fn options(listener: &Listener, workers: usize) -> Options {
+/// Whether a listener has one socket, whatever the number of workers.
+fn is_single(listener: &settings::Listener) -> bool {
+    listener.address.ip().is_multicast() || !listener.groups.is_empty()
+}
+
+fn options(listener: &Listener, workers: usize, worker: usize) -> Options {
+    // An IPv6 address alone gets unicast alone.
+    let hears_all = listener.settings.address.is_ipv4() || listener.settings.address.ip().is_unspecified();
     Options {
         interface: listener.settings.interface.clone(),
         // Receivers of a multicast group on one machine share its port, by custom; each gets every datagram.
@@ -308,7 +332,7 @@ fn options(listener: &Listener, workers: usize) -> Options {
         reuse_port: workers > 1,
         receive_buffer: listener.settings.receive_buffer,
         coalesce: true,
-        local_address: listener.wants_local,
+        local_address: listener.wants_local || (worker > 0 && hears_all),
         ..Options::default()
     }
 }
@@ -334,32 +358,4 @@ fn is_passing(error: &Error, from: Option<SocketAddr>) -> bool {
         Some(libc::EAFNOSUPPORT) => matches!(error, Error::Open { .. } | Error::Raw { .. }),
         _ => false,
     }
-}
-
-/// The kernel gives broadcast and multicast datagrams to *every* socket of a group, for it spreads only unicast ones.
-/// All but the first must leave them out, or each would be copied several times. What the filter turns away counts as
-/// dropped at the socket, so a listener that joins groups has but one. (Without IP_MULTICAST_ALL the others would not be
-/// offered groups at all, but then Linux 6.18 hands the first one's to any of them: udp_v4_early_demux finds the one
-/// member, and inet_steal_sock chooses anew among its SO_REUSEPORT group.) Classic BPF, packet(7): taken is what was
-/// sent to this host alone (packet type 0), and to no multicast address, for on loopback everything has packet type 0.
-fn take_unicast_only(socket: &Socket) -> io::Result<()> {
-    let load = |at: i32| SockFilter::new((libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16, 0, 0, at as u32);
-    let equal = |value, yes, no| SockFilter::new((libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16, yes, no, value);
-    let high = || SockFilter::new((libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16, 0, 0, 0xf0);
-    let answer = |bytes| SockFilter::new((libc::BPF_RET | libc::BPF_K) as u16, 0, 0, bytes);
-    let program = [
-        load(libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE),
-        equal(libc::PACKET_HOST.into(), 0, 9),
-        load(libc::SKF_NET_OFF), // the version, and in IPv4 ...
-        high(),
-        equal(0x60, 3, 0),
-        load(libc::SKF_NET_OFF + 16), // ... the first byte of the destination,
-        high(),
-        equal(0xe0, 3, 2),
-        load(libc::SKF_NET_OFF + 24), // in IPv6 here
-        equal(0xff, 1, 0),
-        answer(u32::MAX),
-        answer(0),
-    ];
-    SockRef::from(socket).attach_filter(&program)
 }

@@ -49,6 +49,10 @@ impl Thread {
             if *headers {
                 known.push(header(source, &message, address));
             }
+            // What goes to all comes to every worker, see `sockets`: it is the first one's.
+            if message.to_all && *number > 0 {
+                continue;
+            }
             cell.received.add(datagrams);
             cell.received_bytes.add(bytes);
             if message.truncated {

@@ -74,21 +74,42 @@ impl Forge {
                 done += 1;
                 continue;
             }
-            let taken = packing.send(sender, &datagrams[done..]);
-            pushed.calls += u64::from(taken.calls);
-            pushed.icmp += u64::from(taken.icmp);
-            let whole = packing.ends.partition_point(|&end| end <= taken.messages);
-            fates.push(Fate::Sent(whole));
-            done += whole;
-            let Some(error) = taken.error else { continue };
-            match reason(&error) {
-                None => pushed.blocked = true,
-                Some(Reason::TooLong) if sender.mtu() != mtu && recut != Some(done) => recut = Some(done),
-                Some(reason) => {
-                    fates.push(Fate::Dropped(1, reason));
-                    done += 1;
+            let first = done;
+            packing.lay(&datagrams[first..], |packets, ends| {
+                // What is refused costs those behind it no second packing: whoever forbids a destination would have us
+                // work the more for it.
+                let mut at_once = ends.len();
+                while done - first < ends.len() {
+                    let before = ends[..done - first].last().copied().unwrap_or(0);
+                    let after = ends[ends.len().min(done - first + at_once) - 1];
+                    let taken = sender.send(&packets[before..after]);
+                    pushed.calls += u64::from(taken.calls);
+                    pushed.icmp += u64::from(taken.icmp);
+                    let whole = ends[done - first..].partition_point(|&end| end <= before + taken.messages);
+                    fates.push(Fate::Sent(whole));
+                    done += whole;
+                    let Some(error) = taken.error else {
+                        at_once *= 2;
+                        continue;
+                    };
+                    match reason(&error) {
+                        None => {
+                            pushed.blocked = true;
+                            break;
+                        }
+                        Some(Reason::TooLong) if sender.mtu() != mtu && recut != Some(done) => {
+                            recut = Some(done);
+                            break;
+                        }
+                        Some(reason) => {
+                            fates.push(Fate::Dropped(1, reason));
+                            done += 1;
+                            // The next is likely to be refused, too.
+                            at_once = 1;
+                        }
+                    }
                 }
-            }
+            });
         }
         pushed
     }
@@ -128,7 +149,8 @@ impl Forge {
 }
 
 impl Packing {
-    fn send(&mut self, sender: &RawSender, datagrams: &[Kept<'_>]) -> weir_dgram::Taken {
+    /// Gives the packets that were made of these datagrams, and of each the number of packets up to its end.
+    fn lay(&mut self, datagrams: &[Kept<'_>], send: impl FnOnce(&[&[IoSlice<'_>]], &[usize])) {
         let mut pieces = emptied(std::mem::take(&mut self.pieces));
         self.spans.clear();
         for (header, (index, carried)) in self.headers.iter().zip(&self.carried) {
@@ -139,10 +161,9 @@ impl Packing {
         }
         let mut packets = emptied_packets(std::mem::take(&mut self.packets));
         packets.extend(self.spans.iter().map(|span| &pieces[span.clone()]));
-        let taken = sender.send(&packets);
+        send(&packets, &self.ends);
         self.packets = emptied_packets(packets);
         self.pieces = emptied(pieces);
-        taken
     }
 }
 
@@ -153,3 +174,60 @@ fn emptied_packets<'b>(mut list: Vec<&[IoSlice<'_>]>) -> Vec<&'b [IoSlice<'b>]> 
 
 /// Packets that are made before some are sent.
 const PACKETS: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, UdpSocket};
+    use std::process::Command;
+
+    use weir_dgram::Options;
+    use weir_kernel::links::Netlink;
+    use weir_kernel::namespaces::NetNs;
+
+    use super::*;
+
+    #[test]
+    fn what_a_firewall_forbids_is_packed_once() {
+        let ns = NetNs::create().unwrap();
+        Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
+        let forbid = "table ip t { chain out { type filter hook output priority 0; ip saddr 127.0.0.7 drop; }; }";
+        match ns.run(|| Command::new("nft").arg(forbid).status()).unwrap() {
+            Ok(status) => assert!(status.success()),
+            Err(error) => {
+                assert!(std::env::var_os("CI").is_none(), "nft: {error}");
+                eprintln!("skipped: nft: {error}");
+                return;
+            }
+        }
+        ns.run(|| {
+            let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let to = sink.local_addr().unwrap();
+            let sender = RawSender::open(to, &Options::default()).unwrap();
+            // Of the second, all but a few.
+            for (count, is_forbidden) in [(300, (|_| true) as fn(u8) -> bool), (150, |number| number % 32 != 5)] {
+                let mut forge = Forge::new(to, None, None);
+                let (before, mut fates) = (forge.identification, Vec::new());
+                let payloads: Vec<_> = (0..count).map(|number| [number as u8]).collect();
+                let kept = payloads.iter().map(|payload| {
+                    let source = Ipv4Addr::new(127, 0, 0, if is_forbidden(payload[0]) { 7 } else { 8 });
+                    Kept { source: (source, 9).into(), parts: [payload, &[]] }
+                });
+                let pushed = forge.push(&sender, &kept.collect::<Vec<_>>(), &mut Packing::default(), &mut fates);
+                assert!(!pushed.blocked);
+                let told = fates.iter().flat_map(|fate| match *fate {
+                    Fate::Sent(sent) => vec![None; sent],
+                    Fate::Dropped(dropped, reason) => vec![Some(reason); dropped],
+                });
+                let refused = payloads.iter().map(|payload| is_forbidden(payload[0]).then_some(Reason::Refused));
+                assert!(told.eq(refused), "{fates:?}");
+                assert_eq!(forge.identification.wrapping_sub(before), count, "one packing for each");
+                for payload in payloads.iter().filter(|payload| !is_forbidden(payload[0])) {
+                    let mut received = [0; 2];
+                    assert_eq!(sink.recv(&mut received).unwrap(), 1);
+                    assert_eq!(received[0], payload[0]);
+                }
+            }
+        })
+        .unwrap();
+    }
+}

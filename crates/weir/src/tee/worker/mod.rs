@@ -130,6 +130,7 @@ impl Workers {
         let plan = Arc::new(plan);
         let mut current = self.current();
         self.settle();
+        sockets.stand_aside();
         let replace = |(number, desk): (usize, &Desk)| {
             let share = Box::new(sockets.share(&plan, number));
             ask(desk, |reply| Command::Replace(share, reply))

@@ -1,6 +1,6 @@
 //! Networks that an adversary would choose.
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Command;
 
 use super::fixture::*;
@@ -48,36 +48,84 @@ fn a_route_that_forbids_is_no_reason_not_to_start() {
     }
 }
 
-/// Multicast: the second worker's socket must not even be offered it, or each would count as dropped there.
+/// How a group comes to a listener.
+#[derive(Clone, Copy, Debug)]
+enum Heard {
+    FromTheStart,
+    AfterAReload,
+    /// Another program of the machine has joined it.
+    Foreign,
+    Broadcast,
+}
+
+/// What the kernel gives to every socket of a listener, one worker takes, and it is nobody's loss.
 #[test]
 fn copies_that_a_worker_leaves_to_another_are_no_kernel_drops() {
     let net = Net::create();
-    let to = "239.1.1.1";
-    net.near
-        .run(|| {
-            let sink = sink("127.0.0.1:0");
-            let mut settings = settings(&[sink.local_addr().unwrap()]);
-            settings.workers = 2;
-            settings.listeners[0].address = "0.0.0.0:0".parse().unwrap();
-            let group = to.parse().unwrap();
-            settings.listeners[0].groups = vec![Membership { group, source: None, interface: Some("near".into()) }];
-            let workers = start(settings);
-            let port = address(&workers, 0).port();
-            net.far
-                .run(|| {
-                    let socket = UdpSocket::bind("10.0.0.2:0").unwrap();
-                    socket2::SockRef::from(&socket).set_multicast_if_v4(&Ipv4Addr::new(10, 0, 0, 2)).unwrap();
-                    for number in 0..100 {
-                        socket.send_to(&payload(number, 100), (to, port)).unwrap();
-                    }
-                })
-                .unwrap();
-            payloads(&sink, 100);
-            assert_empty(&sink);
-            for ledger in [workers.ledger(), finish(&workers)] {
-                let listener = &ledger.listeners[0];
-                assert_eq!((listener.received.datagrams, listener.kernel_drops), (100, Some(0)));
+    let kinds = [
+        ("239.1.1.1", Heard::FromTheStart),
+        ("239.1.1.1", Heard::AfterAReload),
+        ("239.1.1.1", Heard::Foreign),
+        ("10.0.0.255", Heard::Broadcast),
+        ("255.255.255.255", Heard::Broadcast),
+    ];
+    for (listener, workers) in [("0.0.0.0:0", 2), ("0.0.0.0:0", 4), ("[::]:0", 2), ("[::]:0", 4)] {
+        for (to, heard) in kinds {
+            // An IPv6 socket does not hear the IPv4 groups of others.
+            if matches!(heard, Heard::Foreign) && listener.starts_with('[') {
+                continue;
             }
-        })
-        .unwrap();
+            let case = format!("{listener} {workers} {to} {heard:?}");
+            net.near.run(|| is_taken_once(&net, listener, workers, to, heard, &case)).unwrap();
+        }
+    }
+}
+
+fn is_taken_once(net: &Net, listener: &str, workers: usize, to: &str, heard: Heard, case: &str) {
+    let sink = sink("127.0.0.1:0");
+    let mut before = settings(&[sink.local_addr().unwrap()]);
+    before.workers = workers;
+    before.listeners[0].address = listener.parse().unwrap();
+    let to: IpAddr = to.parse().unwrap();
+    let mut member = before.clone();
+    member.listeners[0].groups = vec![Membership { group: to, source: None, interface: Some("near".into()) }];
+    let stranger = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let workers = match heard {
+        Heard::FromTheStart => start(member),
+        Heard::AfterAReload => {
+            let workers = start(before);
+            reload(&workers, member);
+            workers
+        }
+        Heard::Foreign => {
+            stranger.join_multicast_v4(&"239.1.1.1".parse().unwrap(), &Ipv4Addr::new(10, 0, 0, 1)).unwrap();
+            start(before)
+        }
+        Heard::Broadcast => start(before),
+    };
+    let port = address(&workers, 0).port();
+    // Several senders: were their flows spread, some would be the second worker's. Empty ones, for they are easily lost.
+    let sent: Vec<_> = (0..200).map(|number| payload(number, (number % 100) as usize)).collect();
+    let send = || {
+        let sources = [(); 4].map(|()| UdpSocket::bind("10.0.0.2:0").unwrap());
+        for (number, payload) in sent.iter().enumerate() {
+            let source = &sources[number % sources.len()];
+            source.set_broadcast(true).unwrap();
+            socket2::SockRef::from(source).set_multicast_if_v4(&Ipv4Addr::new(10, 0, 0, 2)).unwrap();
+            source.send_to(payload, (to, port)).unwrap();
+            source.send_to(payload, ("10.0.0.1", port)).unwrap();
+        }
+    };
+    net.far.run(send).unwrap();
+    let mut received = payloads(&sink, 400);
+    for ledger in [workers.ledger(), finish(&workers)] {
+        let listener = &ledger.listeners[0];
+        assert_eq!((listener.received.datagrams, listener.kernel_drops), (400, Some(0)), "{case}");
+        assert_eq!(count(&ledger, sink.local_addr().unwrap()).sent.datagrams, 400, "{case}");
+    }
+    assert_empty(&sink);
+    let mut twice = [&sent[..], &sent[..]].concat();
+    twice.sort_unstable();
+    received.sort_unstable();
+    assert!(received == twice, "{case}");
 }

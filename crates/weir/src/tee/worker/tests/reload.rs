@@ -2,13 +2,14 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use super::fixture::*;
 use crate::tee::plan::Plan;
-use crate::tee::settings::Way;
+use crate::tee::settings::{Membership, Way};
 use crate::tee::sockets::Sockets;
 use crate::tee::worker::Workers;
 
@@ -54,6 +55,48 @@ fn what_stays_loses_nothing_while_others_come_and_go() {
     assert_eq!(count(&ledger, sink.local_addr().unwrap()).drops.total(), 0);
     // Nothing ever came to the others: they leave no trace.
     assert_eq!(ledger.listeners.iter().filter(|listener| listener.name == "second").count(), 0);
+}
+
+/// From then on it has one socket: what came to the others before is not lost, nor what comes at that moment.
+#[test]
+fn a_listener_that_joins_its_first_group_loses_nothing() {
+    let net = Net::create();
+    let round = |workers| {
+        let sink = sink("127.0.0.1:0");
+        let mut base = settings(&[sink.local_addr().unwrap()]);
+        base.workers = workers;
+        base.listeners[0].address = "0.0.0.0:0".parse().unwrap();
+        let mut member = base.clone();
+        let group = "239.1.1.1".parse().unwrap();
+        member.listeners[0].groups = vec![Membership { group, source: None, interface: Some("near".into()) }];
+        let workers = start(base);
+        let to = SocketAddr::from(([127, 0, 0, 1], address(&workers, 0).port()));
+        let sources: Vec<_> = (0..32).map(|_| source(to)).collect();
+        let (flowing, stop) = (Barrier::new(2), AtomicBool::new(false));
+        let sent = thread::scope(|scope| {
+            let sender = scope.spawn(|| {
+                flowing.wait();
+                let mut sent = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    for source in &sources {
+                        source.send(b"x").unwrap();
+                    }
+                    payloads(&sink, sources.len());
+                    sent += sources.len() as u64;
+                }
+                sent
+            });
+            flowing.wait();
+            reload(&workers, member);
+            stop.store(true, Ordering::Relaxed);
+            sender.join().unwrap()
+        });
+        let ledger = finish(&workers);
+        let listener = &ledger.listeners[0];
+        assert_eq!((listener.received.datagrams, listener.kernel_drops), (sent, Some(0)));
+        assert_eq!(count(&ledger, sink.local_addr().unwrap()).sent.datagrams, sent);
+    };
+    net.near.run(|| (0..50).for_each(|number| round(2 + number % 3))).unwrap();
 }
 
 #[test]
