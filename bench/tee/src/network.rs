@@ -143,6 +143,15 @@ impl Network {
         Ok(tables.lines().filter_map(port).collect())
     }
 
+    /// Datagrams for which the listener's sockets had no room, so that no replicator saw them.
+    pub(crate) fn listener_drops(&self) -> Result<u64> {
+        let table = self.tee.run(|| read_to_string("/proc/thread-self/net/udp"))??;
+        let port = format!(":{PORT:04X}");
+        let of_listener = |line: &&str| line.split_whitespace().nth(1).is_some_and(|local| local.ends_with(&port));
+        let drops = |line: &str| line.split_whitespace().next_back().and_then(|drops| drops.parse::<u64>().ok());
+        Ok(table.lines().filter(of_listener).filter_map(drops).sum())
+    }
+
     fn drop_at_ingress(&self) -> Result<()> {
         const RULES: &str = "table netdev sink {\n chain ingress {\n\
             type filter hook ingress device \"eth0\" priority 0; policy accept;\n\

@@ -108,6 +108,12 @@ impl Inbox {
         (0..self.len()).map(|index| self.message(index))
     }
 
+    /// The payloads of all messages that the last call received, as much of each as fitted.
+    #[inline]
+    pub fn payloads(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        (0..self.len()).map(|index| self.slots.payload(index).0)
+    }
+
     /// Errors met while receiving that the network had reported about datagrams sent before.
     pub fn reported(&self) -> u64 {
         self.reported

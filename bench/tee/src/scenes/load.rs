@@ -23,10 +23,11 @@ pub(crate) fn run(programs: &Programs, scale: Scale, report: &mut Report) -> Res
                 continue;
             }
             let time = if kind == Kind::Weir { scale.load } else { scale.load / 3 };
-            let (sent, lost, broken) = carry(programs, kind, &stream, time)?;
+            let (sent, lost, broken, early) = carry(programs, kind, &stream, time)?;
             report.figure(json!({"scene": "load", "load": load, "replicator": kind.name(), "sent": sent,
                 "lost": lost, "broken": broken}));
-            let measured = format!("{} and {} of {sent} lost, {broken} not whole", lost[0], lost[1]);
+            let early = if early > 0 { format!(" ({early} in a full receive buffer)") } else { String::new() };
+            let measured = format!("{} and {} of {sent} lost{early}, {broken} not whole", lost[0], lost[1]);
             let verdict = match kind {
                 Kind::Weir => report.goal(&load, "0 lost, all whole", &measured, lost == [0, 0] && broken == 0),
                 _ => String::new(),
@@ -37,8 +38,9 @@ pub(crate) fn run(programs: &Programs, scale: Scale, report: &mut Report) -> Res
     Ok(())
 }
 
-/// How many were sent, how many each sink lacks, and how many are not as they were sent.
-fn carry(programs: &Programs, kind: Kind, stream: &Stream, time: Duration) -> Result<(u64, [u64; 2], u64)> {
+/// How many were sent, how many each sink lacks, how many are not as they were sent, and how many found the receive
+/// buffer full.
+fn carry(programs: &Programs, kind: Kind, stream: &Stream, time: Duration) -> Result<(u64, [u64; 2], u64, u64)> {
     let network = Network::new(SINGLES)?;
     let to = [sink(0), sink(1)];
     let _replicator = programs.start(kind, &network, &to, Place::Anywhere)?;
@@ -47,5 +49,5 @@ fn carry(programs: &Programs, kind: Kind, stream: &Stream, time: Duration) -> Re
     let work = || stream.send(&network.source, LISTENER, &Progress::default(), sent);
     let ((), tallies) = sinks.while_reading(Duration::from_millis(300), work)?;
     let broken = tallies.iter().map(|tally| tally.broken + tally.repeated).sum();
-    Ok((sent, [tallies[0].lost(sent)?, tallies[1].lost(sent)?], broken))
+    Ok((sent, [tallies[0].lost(sent)?, tallies[1].lost(sent)?], broken, network.listener_drops()?))
 }

@@ -71,7 +71,9 @@ pub(crate) fn run(programs: &Programs, scale: Scale, report: &mut Report) -> Res
     let middle = median(&times);
     times.sort_by(f64::total_cmp);
     let longest = times.last().copied().unwrap_or_default();
-    let measured = format!("{} and {} of {sent} lost, {wrong} broken or twice", lost[0], lost[1]);
+    let early = network.listener_drops()?;
+    let early = if early > 0 { format!(" ({early} of them in a full receive buffer)") } else { String::new() };
+    let measured = format!("{} and {} of {sent} lost{early}, {wrong} broken or twice", lost[0], lost[1]);
     report.figure(json!({"scene": "reload", "reloads": scale.reloads, "sent": sent, "lost": lost, "wrong": wrong,
         "median_ms": middle, "longest_ms": longest}));
     let what = format!("{} reloads", scale.reloads);

@@ -12,17 +12,10 @@ use super::join::Run;
 pub(super) struct Batch<'a> {
     /// The payloads: each a datagram, or a run of them.
     pub(super) bodies: &'a [&'a [u8]],
-    /// Who sent each, and what a header would say about it.
-    pub(super) origins: &'a [Origin],
-}
-
-/// Where a message came from.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Origin {
-    /// Its sender.
-    pub(super) source: SocketAddr,
-    /// Present if a destination wants it.
-    pub(super) header: Option<proxy::Header>,
+    /// Who sent each.
+    pub(super) sources: &'a [SocketAddr],
+    /// What a header says about each; empty if no destination wants headers.
+    pub(super) headers: &'a [proxy::Header],
 }
 
 /// A part of a message: one or more whole datagrams.
@@ -69,7 +62,7 @@ impl Part {
 
     /// Its bytes, and with `headed` the header that precedes each datagram.
     pub(super) fn run<'a>(&self, batch: Batch<'a>, headed: bool) -> Run<'a> {
-        let header = batch.origins[self.message].header.as_ref().filter(|_| headed);
+        let header = batch.headers.get(self.message).filter(|_| headed);
         Run {
             head: header.map_or(&[], |header| header),
             body: &batch.bodies[self.message][self.start..self.end],

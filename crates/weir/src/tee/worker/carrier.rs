@@ -116,7 +116,7 @@ impl Carrier {
                 }
                 Way::Raw(sender) => {
                     let kept = parts.flat_map(|part| {
-                        let (source, body) = (batch.origins[part.message].source, batch.bodies[part.message]);
+                        let (source, body) = (batch.sources[part.message], batch.bodies[part.message]);
                         part.singles().map(move |one| Kept { source, parts: [&body[one.start..one.end], &[]] })
                     });
                     push_kept(self.forge.as_mut(), sender, kept, tools)
@@ -134,7 +134,7 @@ impl Carrier {
         let headed = self.source == Source::Proxy;
         let carried = self.book.carried(self.worker);
         for part in pending.rest() {
-            let source = batch.origins[part.message].source;
+            let source = batch.sources[part.message];
             for single in part.singles() {
                 let Run { head, body, .. } = single.run(batch, headed);
                 if self.backlog.push(head, body, source, self.limit) {

@@ -8,7 +8,7 @@ use std::time::Instant;
 use weir_dgram::Received;
 use weir_wire::proxy;
 
-use super::batch::{Batch, Origin, Part};
+use super::batch::Part;
 use super::lane::{Lane, Place};
 use super::load::Load;
 use super::thread::{Intake, Thread, emptied};
@@ -37,7 +37,7 @@ impl Thread {
     fn sort(&mut self, at: usize, load: &mut Arc<Load>) {
         let Some(load) = Arc::get_mut(load) else { return };
         load.clear();
-        let Load { inbox, origins, .. } = load;
+        let Load { inbox, sources, headers: known, .. } = load;
         let Self { number, plan, routing, intakes, lanes, touched, tools, headers, .. } = self;
         let &Intake { listener, address, .. } = &intakes[at];
         let cell = plan.listeners[listener].book.cell(*number);
@@ -45,8 +45,10 @@ impl Thread {
         for (index, message) in inbox.messages().enumerate() {
             let (datagrams, bytes) = (message.datagrams() as u64, message.length as u64);
             let source = message.source;
-            let header = headers.then(|| header(source, &message, address));
-            origins.push(Origin { source, header });
+            sources.push(source);
+            if *headers {
+                known.push(header(source, &message, address));
+            }
             // What goes to all comes to every worker, see `sockets`: it is the first one's.
             if message.to_all && *number > 0 {
                 continue;
@@ -100,8 +102,8 @@ impl Thread {
     fn send(&mut self, load: &Load) {
         let Self { bodies, lanes, touched, tools, gathering, plan, .. } = self;
         let mut payloads = emptied(std::mem::take(bodies));
-        payloads.extend(load.inbox.messages().map(|message| message.bytes));
-        let batch = Batch { bodies: &payloads, origins: &load.origins };
+        payloads.extend(load.inbox.payloads());
+        let batch = load.batch(&payloads);
         let gather = plan.settings.gather;
         for troubled in [false, true] {
             for &at in touched.iter() {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use super::batch::{Batch, Pending};
+use super::batch::Pending;
 use super::carrier::Carrier;
 use super::desk::{Effort, Role};
 use super::lane::Place;
@@ -124,8 +124,8 @@ impl Thread {
         self.count_busy(false);
         self.plan.books.phase(self.number).begin();
         let mut payloads = emptied(std::mem::take(&mut self.bodies));
-        payloads.extend(load.inbox.messages().map(|message| message.bytes));
-        let batch = Batch { bodies: &payloads, origins: &load.origins };
+        payloads.extend(load.inbox.payloads());
+        let batch = load.batch(&payloads);
         for given in load.given().iter().filter(|given| given.holder == self.number) {
             let held = self.sharing.held.iter_mut().find(|held| held.lender == lender && held.lane == given.lane);
             let Some(held) = held else { continue };

@@ -1,16 +1,21 @@
 //! A batch with its memory, which may go from hand to hand.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use weir_dgram::Inbox;
+use weir_wire::proxy;
 
-use super::batch::{Origin, Pending};
+use super::batch::{Batch, Pending};
 
 /// What one look at a listener brought. Filled by one worker; then it and others read it, the last gives it back by
 /// letting go.
 pub(super) struct Load {
     pub(super) inbox: Inbox,
-    pub(super) origins: Vec<Origin>,
+    /// Who sent each message.
+    pub(super) sources: Vec<SocketAddr>,
+    /// What a header says about each; empty if no destination wants headers.
+    pub(super) headers: Vec<proxy::Header>,
     /// What goes to lanes that other workers hold; the first `used` count.
     given: Vec<Given>,
     used: usize,
@@ -34,7 +39,13 @@ pub(super) struct Pool {
 
 impl Load {
     fn new() -> Self {
-        Self { inbox: Inbox::new(MESSAGES, BYTES), origins: Vec::new(), given: Vec::new(), used: 0 }
+        Self {
+            inbox: Inbox::new(MESSAGES, BYTES),
+            sources: Vec::new(),
+            headers: Vec::new(),
+            given: Vec::new(),
+            used: 0,
+        }
     }
 
     /// Adds what goes to a lane that `holder` holds; `pending` is empty afterwards.
@@ -49,6 +60,11 @@ impl Load {
         self.used += 1;
     }
 
+    /// The messages as lanes see them, with their payloads.
+    pub(super) fn batch<'a>(&'a self, bodies: &'a [&'a [u8]]) -> Batch<'a> {
+        Batch { bodies, sources: &self.sources, headers: &self.headers }
+    }
+
     /// What goes to lanes of others.
     pub(super) fn given(&self) -> &[Given] {
         &self.given[..self.used]
@@ -56,7 +72,8 @@ impl Load {
 
     /// Forgets what it brought.
     pub(super) fn clear(&mut self) {
-        self.origins.clear();
+        self.sources.clear();
+        self.headers.clear();
         self.used = 0;
     }
 }

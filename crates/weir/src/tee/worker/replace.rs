@@ -64,7 +64,9 @@ impl Thread {
         self.intakes = Vec::new();
         for (at, Listening { listener, socket, lasting }) in intakes.into_iter().enumerate() {
             // It fails only for want of memory, and then the queue is looked at until it works.
-            let _ = self.inputs.epoll.add(&*socket, EpollEvent::new(EpollFlags::EPOLLIN, at as u64));
+            // On edges: a batch that was not full has emptied the queue, and the kernel need not look into it once more.
+            let events = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
+            let _ = self.inputs.epoll.add(&*socket, EpollEvent::new(events, at as u64));
             let address = socket.local_addr();
             self.intakes.push(Intake { listener, socket, address, lasting, ready: true });
         }
