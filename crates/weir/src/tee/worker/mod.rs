@@ -20,8 +20,10 @@ mod lend;
 mod load;
 mod push;
 mod random;
+mod replace;
 mod routing;
 mod thread;
+mod wait;
 
 #[cfg(test)]
 mod tests;
@@ -39,7 +41,8 @@ use super::ledger::Ledger;
 use super::plan::Plan;
 use super::sockets::Sockets;
 use desk::Desk;
-use thread::{Command, Inputs, Listening, Share, Thread};
+use thread::{Command, Listening, Share, Thread};
+use wait::Inputs;
 
 /// The workers of a tee. Dropping them stops them without a drain.
 ///

@@ -1,0 +1,91 @@
+//! Accounts that close.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use super::entries::REMEMBERED;
+use super::*;
+
+#[test]
+fn an_account_closes_at_any_moment() {
+    let books = Books::new(2);
+    let outlet = books.outlet("sink", None);
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for worker in 0..2 {
+            let (books, outlet, stop) = (&books, &outlet, &stop);
+            scope.spawn(move || {
+                let (asked, carried) = (outlet.asked(worker), outlet.carried(worker));
+                while !stop.load(Ordering::Relaxed) {
+                    books.phase(worker).begin();
+                    asked.copies.add(3);
+                    asked.drops.add(Reason::SampledOut, 1);
+                    carried.sent.add(2);
+                    books.phase(worker).end();
+                    thread::yield_now();
+                }
+            });
+        }
+        for _ in 0..2_000 {
+            let ledger = books.ledger();
+            assert!(ledger.closed, "{ledger:?}");
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_ne!(books.ledger().destinations[0].copies.datagrams, 0);
+}
+
+#[test]
+fn what_is_on_the_way_to_another_worker_is_queued() {
+    let books = Books::new(2);
+    let outlet = books.outlet("sink", None);
+    outlet.asked(0).copies.add(10);
+    outlet.asked(0).lent.add(10);
+    outlet.carried(0).hold(Some(1));
+    outlet.carried(0).taken.add(4);
+    outlet.carried(0).sent.add(4);
+    let count = &books.ledger().destinations[0];
+    assert_eq!((count.queued, count.unexplained), (6, 0));
+}
+
+#[test]
+fn a_count_that_is_missing_shows() {
+    let books = Books::new(1);
+    books.outlet("sink", None).asked(0).copies.add(5);
+    let ledger = books.ledger();
+    assert!(!ledger.closed);
+    assert_eq!(ledger.destinations[0].unexplained, 5);
+}
+
+#[test]
+fn what_was_removed_stays_in_the_totals() {
+    let books = Books::new(1);
+    for port in 0..1_000 {
+        let outlet = books.outlet("sink", Some(SocketAddr::from(([127, 0, 0, 1], port))));
+        outlet.asked(0).copies.add(2);
+        outlet.carried(0).sent.add(2);
+        drop(outlet);
+        if port % 100 == 0 {
+            books.ledger();
+        }
+    }
+    let ledger = books.ledger();
+    assert_eq!(ledger.destinations.len(), REMEMBERED + 1);
+    assert_eq!(ledger.destinations.iter().map(|to| to.copies.datagrams).sum::<u64>(), 2_000);
+    assert_eq!(ledger.destinations[0].name, FORGOTTEN);
+    // One that comes back goes on from where it was.
+    let last = books.outlet("sink", Some(SocketAddr::from(([127, 0, 0, 1], 999))));
+    assert_eq!(last.asked(0).copies.get(), 2);
+}
+
+#[test]
+fn what_was_removed_before_it_counted_leaves_no_trace() {
+    let books = Books::new(1);
+    let address = SocketAddr::from(([127, 0, 0, 1], 9));
+    drop((books.listener("in", address), books.rule("rule"), books.outlet("sink", None)));
+    let held = books.outlet("held", None);
+    let ledger = books.ledger();
+    assert_eq!((ledger.listeners.len(), ledger.rules.len(), ledger.destinations.len()), (0, 0, 1));
+    assert_eq!(held.name, ledger.destinations[0].name);
+}
