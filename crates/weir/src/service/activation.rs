@@ -34,8 +34,8 @@ pub enum Kind {
 /// Sockets that nothing in the configuration asked for: datagrams would wait in them for ever.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "socket activation: nothing listens on {} (give a listener this address, or the socket unit \
-     `FileDescriptorName=` with a listener's name)",
+    "socket activation: nothing listens on {} (give a listener, or for tcp `admin`, this address, or the socket unit \
+     `FileDescriptorName=` with a listener's name or `admin`)",
     .0.join(", ")
 )]
 pub struct Unused(Vec<String>);
@@ -176,8 +176,8 @@ mod tests {
         assert_eq!(
             line,
             format!(
-                "socket activation: nothing listens on {sockets} (give a listener this address, or the socket unit \
-                 `FileDescriptorName=` with a listener's name)"
+                "socket activation: nothing listens on {sockets} (give a listener, or for tcp `admin`, this address, or \
+                 the socket unit `FileDescriptorName=` with a listener's name or `admin`)"
             )
         );
     }

@@ -8,6 +8,7 @@
 
 mod events;
 mod names;
+mod passed;
 mod privileges;
 mod running;
 mod state;
@@ -15,22 +16,20 @@ mod threads;
 mod verdicts;
 
 use std::collections::BTreeSet;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use socket2::SockRef;
+use anyhow::{Context, Result};
 use weir_kernel::{activation, limits};
 
 use super::config::{Config, Origin};
 use super::ledger::Ledger;
 use super::plan::{Addresses, Plan};
-use super::settings::{Listener, Settings};
+use super::settings::Settings;
 use super::sockets::Sockets;
 use super::worker::Workers;
-use crate::service::activation::{Kind, Passed};
+use crate::service::activation::Passed;
 use crate::service::admin::Admin;
 use crate::service::log;
 use crate::service::notify::{self, Watchdog};
@@ -62,8 +61,12 @@ pub fn run(origin: &Origin, config: Config, manner: Manner) -> Result<Ledger> {
     limits::ensure_file_descriptors(descriptors(&settings))?;
     privileges::check(&settings)?;
     let plan = Plan::build(settings.clone(), &Addresses::new(), None);
-    let sockets = Sockets::open(&plan, take_passed(passed, &settings)?, None)?;
-    let admin_server = admin.map(Admin::bind).transpose()?;
+    let passed = passed::take(passed, &settings, admin)?;
+    let sockets = Sockets::open(&plan, passed.listeners, None)?;
+    let admin_server = match passed.admin {
+        None => admin.map(Admin::bind).transpose()?,
+        passed => passed,
+    };
     privileges::give_up(&settings, user.as_deref())?;
 
     let (events, queue) = sync_channel(QUEUE);
@@ -133,26 +136,6 @@ fn with_first_addresses(
     let plan = Plan::build(settings.clone(), &names.addresses(&settings), Some(&plan));
     let sockets = Sockets::open(&plan, Vec::new(), Some(&sockets))?;
     Ok((plan, sockets))
-}
-
-/// Sockets that a service manager has passed, for the listeners.
-fn take_passed(mut passed: Passed, settings: &Settings) -> Result<Vec<OwnedFd>> {
-    let mut sockets = Vec::new();
-    for Listener { name, address, .. } in &settings.listeners {
-        for socket in passed.take(Kind::Datagrams, name, *address) {
-            let bound = SockRef::from(&socket).local_addr().ok().and_then(|bound| bound.as_socket());
-            if let Some(bound) = bound
-                && bound != *address
-            {
-                bail!(
-                    "socket activation: listener `{name}` is passed {bound}, and its address is {address} (make them one)"
-                );
-            }
-            sockets.push(socket);
-        }
-    }
-    passed.finish()?;
-    Ok(sockets)
 }
 
 /// How many may be open at once: sockets of both generations during a reload, and what else there is.

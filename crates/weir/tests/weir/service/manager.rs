@@ -1,14 +1,15 @@
 //! A service manager starts, watches, reloads and stops a tee, and passes it sockets.
 
 use std::fs;
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, RawFd};
 use std::process::{Command, Stdio};
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::Signal;
 
-use super::{LISTEN, Machine, SINK, Service, WEIR, address, pass, weir};
+use super::{ADMIN, LISTEN, Machine, PATIENCE, SINK, Service, WEIR, address, pass, weir};
 
 #[test]
 fn it_is_told_of_start_reload_and_end() {
@@ -55,7 +56,7 @@ impl Drop for Copy {
 }
 
 /// A command to which these sockets are passed under these names.
-fn passing(arguments: &[&str], sockets: &[&UdpSocket], names: &str) -> (Command, Vec<Copy>) {
+fn passing(arguments: &[&str], sockets: &[&dyn AsFd], names: &str) -> (Command, Vec<Copy>) {
     // Copies that the shell inherits, above the numbers that it gives them.
     let copies: Vec<Copy> =
         sockets.iter().map(|socket| Copy(fcntl(socket.as_fd(), FcntlArg::F_DUPFD(20)).unwrap())).collect();
@@ -105,13 +106,47 @@ fn passed_sockets_keep_what_came_before_the_start() {
 }
 
 #[test]
-fn a_socket_that_nobody_takes_is_a_line() {
+fn a_passed_admin_socket_answers_whoever_came_before_the_start() {
+    let Some(machine) = Machine::new() else { return };
+    let admin = machine.run(|| TcpListener::bind(ADMIN).unwrap());
+    for name in ["", "admin"] {
+        let mut early = machine.run(|| TcpStream::connect(ADMIN).unwrap());
+        early.set_read_timeout(Some(PATIENCE)).unwrap();
+        early.write_all(b"GET /readyz HTTP/1.0\r\n\r\n").unwrap();
+        let arguments = ["tee", "--listen", LISTEN, "--to", SINK, "--admin", ADMIN];
+        let (command, copies) = passing(&arguments, &[&admin], name);
+        let mut tee = Service::start(&machine, command);
+        drop(copies);
+        let mut answer = String::new();
+        early.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.0 200 "), "{answer}");
+        assert!(machine.get("/readyz").0.starts_with("HTTP/1.0 200 "));
+        assert!(tee.end().success());
+    }
+}
+
+#[test]
+fn a_socket_that_cannot_be_taken_is_a_line() {
     let Some(machine) = Machine::new() else { return };
     let stray = machine.udp("127.0.0.1:5700");
-    let (mut command, _copies) = passing(&["tee", "--listen", LISTEN, "--to", SINK], &[&stray], "stray");
-    let output = machine.run(move || command.output().unwrap());
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
-    let expected = "weir: socket activation: nothing listens on udp 127.0.0.1:5700 (stray) (";
-    assert!(stderr.starts_with(expected) && stderr.lines().count() == 1, "{stderr}");
+    let [admin, elsewhere] = ["127.0.0.1:5701", ADMIN].map(|at| machine.run(|| TcpListener::bind(at).unwrap()));
+    let connection = machine.run(|| TcpStream::connect(ADMIN).unwrap());
+    let (accepted, _) = elsewhere.accept().unwrap();
+    let cases: [(&[&dyn AsFd], &str, &str); 5] = [
+        (&[&stray], "stray", "nothing listens on udp 127.0.0.1:5700 (stray) ("),
+        (&[&stray], "admin", "nothing listens on udp 127.0.0.1:5700 (admin) ("),
+        (&[&admin], "admin", "admin is passed 127.0.0.1:5701, and its address is 127.0.0.1:9514 ("),
+        (&[&elsewhere, &elsewhere], "admin:admin", "admin is passed 127.0.0.1:9514 more than once ("),
+        (&[&accepted], "admin", "admin is passed a connection ("),
+    ];
+    for (sockets, names, expected) in cases {
+        let arguments = ["tee", "--listen", LISTEN, "--to", SINK, "--admin", ADMIN];
+        let (mut command, _copies) = passing(&arguments, sockets, names);
+        let output = machine.run(move || command.output().unwrap());
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        let expected = format!("weir: socket activation: {expected}");
+        assert!(stderr.starts_with(&expected) && stderr.lines().count() == 1, "{stderr}");
+    }
+    drop(connection);
 }
