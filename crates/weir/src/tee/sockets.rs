@@ -79,12 +79,12 @@ impl Sockets {
     pub fn open(plan: &Plan, adopted: Vec<OwnedFd>, previous: Option<&Self>) -> Result<Self, Error> {
         let mut adopted =
             adopted.into_iter().map(|fd| Socket::adopt(fd, &Options::default())).collect::<Result<Vec<_>, _>>()?;
-        let (mut outdated, mut surplus) = (Vec::new(), Vec::new());
+        let (mut outdated, mut surplus, mut joined) = (Vec::new(), Vec::new(), Joined::default());
         let mut listeners = Vec::new();
         for listener in &plan.listeners {
             let old = previous.and_then(|previous| previous.listeners.iter().find(|old| old.serves(listener)));
             listeners.push(match old {
-                Some(old) => old.keep(listener, &mut outdated, &mut surplus)?,
+                Some(old) => old.keep(listener, &mut joined, &mut outdated, &mut surplus)?,
                 None => Intake::open(listener, plan, &mut adopted, previous)?,
             });
         }
@@ -96,6 +96,7 @@ impl Sockets {
                 None => Exit::open(outlet, plan.books.workers())?,
             });
         }
+        joined.0.clear();
         Ok(Self { listeners, outlets, outdated, surplus })
     }
 
@@ -171,6 +172,7 @@ impl Intake {
     fn keep(
         &self,
         listener: &Listener,
+        joined: &mut Joined,
         outdated: &mut Vec<(Arc<Socket>, Membership)>,
         surplus: &mut Vec<Arc<Socket>>,
     ) -> Result<Self, Error> {
@@ -193,6 +195,7 @@ impl Intake {
         if let Some(socket) = sockets.iter().flatten().next() {
             for group in new.groups.iter().filter(|group| !old.groups.contains(group)) {
                 socket.join(&membership(group))?;
+                joined.0.push((Arc::clone(socket), membership(group)));
             }
             let left = old.groups.iter().filter(|group| !new.groups.contains(group));
             outdated.extend(left.map(|group| (Arc::clone(socket), membership(group))));
@@ -251,6 +254,19 @@ impl Intake {
             }
         }
         Ok(Self { settings: settings.clone(), wants_local: listener.wants_local, sockets, lasting })
+    }
+}
+
+/// Groups that sockets in use have joined for a plan. If it does not come about, they leave them again.
+#[derive(Default)]
+struct Joined(Vec<(Arc<Socket>, Membership)>);
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        for (socket, membership) in &self.0 {
+            // A group that cannot be left is gone with its interface.
+            let _ = socket.leave(membership);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! From a listener's socket to the lanes: one batch.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -14,12 +15,15 @@ use super::load::Load;
 use super::thread::{Intake, Thread, emptied};
 
 impl Thread {
-    /// Takes a batch from a listener and sends it on; returns how many messages that were, `None`: nothing is there.
-    pub(super) fn take(&mut self, at: usize) -> Option<usize> {
+    /// Takes a batch from a listener and sends it on; returns how many messages that were. WouldBlock: nothing is there.
+    pub(super) fn take(&mut self, at: usize) -> io::Result<usize> {
         let mut load = self.load();
-        // Nobody else has it.
-        let received = Arc::get_mut(&mut load).and_then(|load| load.inbox.receive(&self.intakes[at].socket).ok());
-        if received.is_some() {
+        let received = match Arc::get_mut(&mut load) {
+            Some(load) => load.inbox.receive(&self.intakes[at].socket),
+            // Never: nobody else has it.
+            None => Err(io::ErrorKind::ResourceBusy.into()),
+        };
+        if received.is_ok() {
             self.plan.books.phase(self.number).begin();
             self.sort(at, &mut load);
             self.hand_over(&mut load);

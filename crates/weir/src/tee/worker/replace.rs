@@ -85,7 +85,7 @@ impl Thread {
         self.plan.listeners[*listener].book.cell(self.number).kernel_drops.add(drops.into());
         let most = if closed { usize::MAX } else { LASTING };
         for _ in 0..most {
-            if self.take(at).is_none() {
+            if self.take(at).is_err() {
                 break;
             }
         }

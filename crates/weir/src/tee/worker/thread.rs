@@ -4,6 +4,7 @@
 //! never empty waits for the others after each batch; the thread sleeps when all are empty.
 
 use std::collections::VecDeque;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -139,7 +140,11 @@ impl Thread {
             }
             for at in 0..self.intakes.len() {
                 if self.intakes[at].ready {
-                    self.intakes[at].ready = self.take(at) == Some(MESSAGES);
+                    // An edge comes once: after an error of the moment the queue is looked into again.
+                    self.intakes[at].ready = match self.take(at) {
+                        Ok(messages) => messages == MESSAGES,
+                        Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+                    };
                 }
             }
             if self.desks.len() > 1 {

@@ -1,9 +1,12 @@
 //! Networks that an adversary would choose.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Command;
+use std::sync::Arc;
 
 use super::fixture::*;
+use crate::tee::plan::Plan;
 use crate::tee::settings::Membership;
 
 /// As in a container without IPv6, where a name has an address of it.
@@ -128,4 +131,35 @@ fn is_taken_once(net: &Net, listener: &str, workers: usize, to: &str, heard: Hea
     twice.sort_unstable();
     received.sort_unstable();
     assert!(received == twice, "{case}");
+}
+
+/// A plan that does not come about leaves no trace: a socket in use is in no group that the plan had for it.
+#[test]
+fn a_plan_that_fails_leaves_the_groups_that_it_joined() {
+    let net = Net::create();
+    let memberships = || {
+        let table = std::fs::read_to_string("/proc/thread-self/net/igmp").unwrap();
+        // Groups stand in it as words in network order.
+        table.lines().filter(|line| line.trim_start().starts_with("010101EF")).count()
+    };
+    net.near
+        .run(|| {
+            let sink = sink("127.0.0.1:0");
+            let mut settings = settings(&[sink.local_addr().unwrap()]);
+            settings.listeners[0].address = "0.0.0.0:0".parse().unwrap();
+            let workers = start(settings.clone());
+            let group = "239.1.1.1".parse().unwrap();
+            settings.listeners[0].groups = vec![Membership { group, source: None, interface: Some("near".into()) }];
+            let mut failing = settings.clone();
+            let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+            failing.listeners.push(listener(&taken.local_addr().unwrap().to_string()));
+            failing.listeners[1].name = "second".into();
+            let plan = Plan::build(Arc::new(failing), &BTreeMap::new(), Some(&workers.plan()));
+            assert!(workers.open(&plan).is_err());
+            assert_eq!(memberships(), 0);
+            reload(&workers, settings);
+            assert_eq!(memberships(), 1);
+            finish(&workers);
+        })
+        .unwrap();
 }
