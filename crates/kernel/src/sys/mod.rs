@@ -68,19 +68,6 @@ pub(crate) fn received_descriptor(number: RawFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(number) }
 }
 
-/// The nine numbers of SO_MEMINFO (include/uapi/linux/sock_diag.h, SK_MEMINFO_*).
-pub(crate) fn socket_memory(socket: BorrowedFd<'_>) -> Result<[u32; 9], Errno> {
-    let mut numbers = [0u32; 9];
-    let mut length = size_of_val(&numbers) as libc::socklen_t;
-    // SAFETY: the descriptor is open while it is borrowed; the kernel writes at most `length` bytes to `numbers`, which
-    // has that many, any bits of which are numbers, and the written length to `length`. Both outlive the call.
-    let result = unsafe {
-        let value = numbers.as_mut_ptr().cast();
-        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, value, &mut length)
-    };
-    Errno::result(result).map(|_| numbers)
-}
-
 // Commands of include/uapi/linux/ethtool.h.
 pub(crate) const ETHTOOL_GSTRINGS: u32 = 0x1b;
 pub(crate) const ETHTOOL_GFEATURES: u32 = 0x3a;
