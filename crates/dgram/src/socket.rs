@@ -9,7 +9,7 @@ use socket2::{Domain, Protocol, SockRef, Type};
 use crate::buffers::{self, Buffer};
 use crate::error::reason;
 use crate::offload::{self, Offload, Segmentation};
-use crate::sys::option::attach_closed_filter;
+use crate::sys::option::{attach_closed_filter, disconnect};
 use crate::{Error, Options};
 
 /// A non-blocking UDP socket in the network namespace of the thread that made it.
@@ -136,6 +136,18 @@ impl Socket {
             own => own,
         };
         SockRef::from(self).connect(&SocketAddr::new(own, self.local.port()).into())
+    }
+
+    /// Connects a connected socket anew, with a source address as the kernel chooses it now: that of before may have gone
+    /// from its interface, and then every send fails. An address that it was bound to stays. [`Self::local_addr`] tells
+    /// the first one.
+    ///
+    /// # Errors
+    /// No route leads to its peer; until another try succeeds it has none.
+    pub fn renew(&self) -> io::Result<()> {
+        let Some(peer) = self.peer else { return Ok(()) };
+        disconnect(self.as_fd())?;
+        SockRef::from(self).connect(&peer.into())
     }
 
     /// Whether control messages may come with what it receives.

@@ -127,3 +127,14 @@ fn get_plain<T: Plain>(socket: BorrowedFd<'_>, level: c_int, option: c_int) -> i
     check(unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, (&raw mut value).cast(), &raw mut length) })?;
     Ok(value)
 }
+
+/// Takes a connected socket's destination away, and with it the source address and port that the kernel chose for it:
+/// connect(2) to AF_UNSPEC (udp_disconnect of net/ipv4/udp.c).
+pub(crate) fn disconnect(socket: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: sockaddr is plain data, for which all-zero bytes are valid; they say AF_UNSPEC.
+    let nowhere: libc::sockaddr = unsafe { mem::zeroed() };
+    // SAFETY: the descriptor is open while it is borrowed; the kernel reads `nowhere`, of which it is told the size, during
+    // the call alone.
+    check(unsafe { libc::connect(socket.as_raw_fd(), &raw const nowhere, size_of_val(&nowhere) as socklen_t) })?;
+    Ok(())
+}

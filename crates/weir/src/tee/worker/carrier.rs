@@ -41,6 +41,8 @@ pub(super) struct Carrier {
     pub(super) watched: bool,
     /// Until when what waits may wait for more (gather).
     pub(super) due: Option<Instant>,
+    /// When its socket was last connected anew.
+    renewed: Option<Instant>,
 }
 
 /// What all carriers of a worker share.
@@ -65,6 +67,7 @@ impl Carrier {
             backlog: Backlog::default(),
             watched: false,
             due: None,
+            renewed: None,
         };
         carrier.adapt(outlet, way);
         carrier
@@ -124,7 +127,7 @@ impl Carrier {
                 Way::Unresolved | Way::Closed(_) => return self.keep(pending, batch),
             };
             account(self.book.carried(self.worker), &self.health, &tools.scratch.fates, |count| pending.pop(count));
-            self.finish(pushed);
+            self.finish(pushed, tools);
         }
         self.keep(pending, batch);
     }
@@ -191,7 +194,7 @@ impl Carrier {
             backlog.pop(count)
         });
         carried.queued_bytes.set(self.backlog.occupied() as u64);
-        self.finish(pushed);
+        self.finish(pushed, tools);
         self.due = None;
     }
 
@@ -205,12 +208,27 @@ impl Carrier {
         self.due = None;
     }
 
-    fn finish(&mut self, pushed: Pushed) {
+    fn finish(&mut self, pushed: Pushed, tools: &Tools) {
         let carried = self.book.carried(self.worker);
         carried.calls.add(pushed.calls);
         carried.joined.add(pushed.joined);
         if pushed.icmp > 0 {
             self.hear(pushed.icmp);
+        }
+        let lost = |fate: &Fate| matches!(fate, Fate::Dropped(_, Reason::Unreachable | Reason::OtherError));
+        if tools.scratch.fates.iter().any(lost) {
+            self.renew();
+        }
+    }
+
+    /// Connects the socket anew, now and then: this machine's address may be another since it was connected.
+    fn renew(&mut self) {
+        let Way::Socket(socket) = &self.way else { return };
+        let now = Instant::now();
+        if self.renewed.is_none_or(|last| now - last >= RENEWAL) {
+            self.renewed = Some(now);
+            // Without a route the next sends fail as this one did.
+            let _ = socket.renew();
         }
     }
 
@@ -269,6 +287,9 @@ fn push_kept<'a>(
 
 /// Datagrams of a backlog that are sent before others have their turn.
 const DRAINED: usize = 512;
+
+/// Between two tries to connect a socket anew.
+const RENEWAL: Duration = Duration::from_secs(1);
 
 /// Reports that are read at once.
 const REPORTS: usize = 64;

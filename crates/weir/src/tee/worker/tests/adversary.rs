@@ -163,3 +163,36 @@ fn a_plan_that_fails_leaves_the_groups_that_it_joined() {
         })
         .unwrap();
 }
+
+/// As by DHCP, or when a virtual address moves: a connected socket would insist on the address that is gone.
+#[test]
+fn another_address_of_this_machine_is_found() {
+    let net = Net::create();
+    let ip = |args: &str| Command::new("ip").args(args.split(' ')).status().is_ok_and(|status| status.success());
+    let sink = net.far.run(|| sink("10.0.0.2:0")).unwrap();
+    net.near
+        .run(|| {
+            let to = sink.local_addr().unwrap();
+            let workers = start(settings(&[to]));
+            let source = source(address(&workers, 0));
+            source.send(b"before").unwrap();
+            assert_eq!(receive(&sink, 1)[0].1.ip(), Ipv4Addr::new(10, 0, 0, 1));
+            if !ip("address add 10.0.0.3/24 dev near") {
+                eprintln!("skipped: ip address");
+                return;
+            }
+            // The second address of a network goes with the first, unless it is promoted.
+            std::fs::write("/proc/sys/net/ipv4/conf/near/promote_secondaries", "1").unwrap();
+            assert!(ip("address del 10.0.0.1/24 dev near"));
+            let unreachable = || count(&workers.ledger(), to).drops.unreachable;
+            source.send(b"lost").unwrap();
+            while unreachable() == 0 {
+                std::thread::yield_now();
+            }
+            source.send(b"after").unwrap();
+            let (payload, from) = receive(&sink, 1).remove(0);
+            assert_eq!((&payload[..], from.ip()), (&b"after"[..], Ipv4Addr::new(10, 0, 0, 3).into()));
+            finish(&workers);
+        })
+        .unwrap();
+}
