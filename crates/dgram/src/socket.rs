@@ -23,6 +23,8 @@ pub struct Socket {
     coalesce: Offload,
     segmentation: Segmentation,
     beside: bool,
+    /// Whether it was told which address of this machine to send from.
+    has_fixed_source: bool,
 }
 
 /// What a socket got of what it was asked for.
@@ -67,7 +69,8 @@ impl Socket {
         }
         prepared.socket.connect(&to.into()).map_err(|source| Error::Connect { address: to, source })?;
         let local = local_addr(&prepared.socket, to)?;
-        Ok(Self::bound(prepared, local, Some(to)))
+        let has_fixed_source = from.is_some_and(|from| !from.ip().is_unspecified());
+        Ok(Self { has_fixed_source, ..Self::bound(prepared, local, Some(to)) })
     }
 
     /// Takes over a bound UDP socket, as a service manager hands it over, and sets the options that a bound socket can
@@ -138,16 +141,28 @@ impl Socket {
         SockRef::from(self).connect(&SocketAddr::new(own, self.local.port()).into())
     }
 
-    /// Connects a connected socket anew, with a source address as the kernel chooses it now: that of before may have gone
-    /// from its interface, and then every send fails. An address that it was bound to stays. [`Self::local_addr`] tells
-    /// the first one.
+    /// Connects a connected socket anew if the kernel would choose another source address for it now: that of before may
+    /// have gone from its interface, and then every send fails. An address that it was bound to stays, and where no route
+    /// leads to its peer everything does. [`Self::local_addr`] tells the first one.
     ///
     /// # Errors
-    /// No route leads to its peer; until another try succeeds it has none.
+    /// No route leads to its peer; no descriptor is left.
     pub fn renew(&self) -> io::Result<()> {
-        let Some(peer) = self.peer else { return Ok(()) };
-        disconnect(self.as_fd())?;
-        SockRef::from(self).connect(&peer.into())
+        let Some(peer) = self.peer.filter(|_| !self.has_fixed_source) else { return Ok(()) };
+        let socket = SockRef::from(self);
+        // Asked by another socket: without a route this one would have lost its peer.
+        let probe = socket2::Socket::new(Domain::for_address(peer), Type::DGRAM, Some(Protocol::UDP))?;
+        if let Some(interface) = socket.device()? {
+            probe.bind_device(Some(&interface))?;
+        }
+        probe.connect(&peer.into())?;
+        let source =
+            |socket: &socket2::Socket| Ok::<_, io::Error>(socket.local_addr()?.as_socket().map(|own| own.ip()));
+        if source(&probe)? != source(&socket)? {
+            disconnect(self.as_fd())?;
+            socket.connect(&peer.into())?;
+        }
+        Ok(())
     }
 
     /// Whether control messages may come with what it receives.
@@ -161,7 +176,17 @@ impl Socket {
 
     fn bound(prepared: Prepared, local: SocketAddr, peer: Option<SocketAddr>) -> Self {
         let Prepared { socket, receive_buffer, send_buffer, coalesce, segmentation, beside } = prepared;
-        Self { descriptor: socket.into(), local, peer, receive_buffer, send_buffer, coalesce, segmentation, beside }
+        Self {
+            descriptor: socket.into(),
+            local,
+            peer,
+            receive_buffer,
+            send_buffer,
+            coalesce,
+            segmentation,
+            beside,
+            has_fixed_source: false,
+        }
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Carrier {
     pub(super) watched: bool,
     /// Until when what waits may wait for more (gather).
     pub(super) due: Option<Instant>,
-    /// When its socket was last connected anew.
+    /// When its socket last looked for another address of this machine.
     renewed: Option<Instant>,
 }
 
@@ -221,13 +221,13 @@ impl Carrier {
         }
     }
 
-    /// Connects the socket anew, now and then: this machine's address may be another since it was connected.
+    /// Has the socket find out, now and then, whether this machine's address is another since it was connected.
     fn renew(&mut self) {
         let Way::Socket(socket) = &self.way else { return };
         let now = Instant::now();
         if self.renewed.is_none_or(|last| now - last >= RENEWAL) {
             self.renewed = Some(now);
-            // Without a route the next sends fail as this one did.
+            // Without a route the next sends fail as these did.
             let _ = socket.renew();
         }
     }
@@ -288,7 +288,7 @@ fn push_kept<'a>(
 /// Datagrams of a backlog that are sent before others have their turn.
 const DRAINED: usize = 512;
 
-/// Between two tries to connect a socket anew.
+/// Between two looks for another address of this machine.
 const RENEWAL: Duration = Duration::from_secs(1);
 
 /// Reports that are read at once.
