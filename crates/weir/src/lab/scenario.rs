@@ -32,6 +32,9 @@ pub struct Scenario {
     pub run: Run,
     /// End systems by name.
     pub hosts: BTreeMap<String, Host>,
+    /// Routers by name: the kernel's forwarding.
+    #[serde(default)]
+    pub routers: BTreeMap<String, Router>,
     /// Learning bridges by name.
     #[serde(default)]
     pub switches: BTreeMap<String, Switch>,
@@ -40,11 +43,20 @@ pub struct Scenario {
     /// Impairments of the route from the sender to the receiver as a whole.
     #[serde(default)]
     pub path: PathImpairments,
-    /// What is sent.
+    /// What is sent and measured.
     pub traffic: Traffic,
-    /// TCP settings of the traffic.
+    /// A bulk transfer beside it.
+    #[serde(default)]
+    pub load: Option<Traffic>,
+    /// TCP settings of the hosts and of all traffic by TCP.
     #[serde(default)]
     pub tcp: Tcp,
+    /// Settings of all traffic by QUIC.
+    #[serde(default)]
+    pub quic: Quic,
+    /// Cells besides those of the axes.
+    #[serde(default)]
+    pub cells: Vec<ExtraCell>,
     /// Charts of the report.
     #[serde(default)]
     pub charts: Vec<Chart>,
@@ -79,6 +91,13 @@ pub struct Run {
     pub datapath: Datapath,
     /// A cell during which the machine stood still for longer than this is disturbed and runs again.
     pub max_stall: Span,
+    /// A cell during which other programs, and the host of this virtual machine, took more than this share of the
+    /// processors is disturbed and runs again.
+    pub max_foreign: Share,
+    /// Time between two looks at the state of connections, and length of a batch of received bytes.
+    pub sample: Span,
+    /// Whether links do what they are told to; if not, all of them only carry packets.
+    pub impaired: bool,
 }
 
 /// Cells at once.
@@ -87,6 +106,8 @@ pub struct Run {
 pub enum Jobs {
     /// Every cell of the sweep.
     All,
+    /// As many as the processors carry, by what each is expected to need.
+    Auto,
     /// This many.
     Count(usize),
 }
@@ -106,15 +127,38 @@ pub enum Datapath {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
-    /// Addresses with prefix length; the first is the one that traffic goes to.
-    pub addresses: Vec<IpNet>,
+    /// Addresses with prefix length; the first is the one that traffic goes to. A host with several links has them by
+    /// link: `{ access = ["10.0.1.2/24"], control = ["10.0.9.2/24"] }`.
+    pub addresses: Addresses,
     /// Lines for the shell, run on the host before any traffic, as with `weir lab shell`: firewall rules, routes,
     /// sysctls.
     #[serde(default)]
     pub setup: Vec<String>,
 }
 
-/// A learning bridge.
+/// Addresses of a node's interfaces.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "expected a list of addresses, or lists of addresses by link")]
+pub enum Addresses {
+    /// Of a node's only interface.
+    Only(Vec<IpNet>),
+    /// By the name of the link that the interface is on.
+    ByLink(BTreeMap<String, Vec<IpNet>>),
+}
+
+/// A namespace that forwards IP packets between its interfaces. Routes to every network are computed (shortest path,
+/// then by name), on hosts too.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Router {
+    /// Addresses with prefix length by the name of the link.
+    pub addresses: BTreeMap<String, Vec<IpNet>>,
+    /// As [`Host::setup`].
+    #[serde(default)]
+    pub setup: Vec<String>,
+}
+
+/// A learning bridge, with IGMP and MLD snooping and a querier.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Switch {}
@@ -270,27 +314,95 @@ pub struct PathImpairments {
     pub delay: Option<Span>,
 }
 
-/// Numbered, timestamped messages from one host to another.
+/// What goes from one host to another, or (multicast) to several.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Traffic {
     /// Sending host.
     pub from: String,
-    /// Receiving host.
-    pub to: String,
-    /// Destination address; absent: the receiver's first.
+    /// Receiving host, or a list of them.
+    pub to: Receivers,
+    /// Destination address; absent: the receiver's first. A multicast group is joined by every receiver.
     pub address: Option<IpAddr>,
     /// Destination port.
     pub port: u16,
-    /// `udp` or `tcp`.
+    /// `udp`, `tcp`, `quic` (a stream) or `quic-datagram`.
     pub transport: Transport,
-    /// Bytes of a message.
+    /// `messages` (numbered and timestamped, one every `interval`) or `bulk` (as much as the path takes; UDP: `rate`).
+    #[serde(default)]
+    pub mode: Mode,
+    /// Who sends and receives in bulk: `weir` or `iperf3`.
+    #[serde(default)]
+    pub engine: Engine,
+    /// Bytes of a message; bulk: of a datagram, or of what is handed to a stream at once.
     pub payload: Size,
-    /// From one message to the next.
+    /// Messages: from one to the next.
+    #[serde(default = "Traffic::default_interval")]
     pub interval: Span,
-    /// `sleep` (send, then sleep the interval) or `schedule` (at fixed times).
+    /// Messages: `sleep` (send, then sleep the interval) or `schedule` (at fixed times).
     #[serde(default)]
     pub pacing: Pacing,
+    /// Bulk by datagrams: payload bits a second.
+    pub rate: Option<BitRate>,
+    /// Bulk: connections at once.
+    #[serde(default = "Traffic::default_streams")]
+    pub streams: u32,
+    /// Bulk: what is sent before the measured window begins.
+    #[serde(default)]
+    pub warmup: Span,
+    /// iperf3: the link that its control connection leaves the sender by; it carries nothing else.
+    pub control: Option<String>,
+}
+
+/// One receiving host, or several.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "expected the name of a host, or a list of them")]
+pub enum Receivers {
+    /// One.
+    One(String),
+    /// Several, all of the same multicast group.
+    Several(Vec<String>),
+}
+
+/// What kind of traffic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Numbered, timestamped messages at an interval.
+    #[default]
+    Messages,
+    /// As many bytes as the path takes.
+    Bulk,
+}
+
+/// Who makes bulk traffic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    /// Weir itself.
+    #[default]
+    Weir,
+    /// The program iperf3, started on the hosts.
+    Iperf3,
+}
+
+/// QUIC settings.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Quic {
+    /// Congestion control: `cubic`, `newreno` or `bbr`, as quinn has them.
+    pub congestion: String,
+}
+
+/// A cell of its own: the document with some keys set, and the first value of every axis for those that are not.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExtraCell {
+    /// The cell's name.
+    pub name: String,
+    /// Scenario key to value.
+    #[serde(default)]
+    pub set: toml::Table,
 }
 
 /// TCP settings.
@@ -303,6 +415,9 @@ pub struct Tcp {
     pub nodelay: bool,
     /// How long a connection may take to come up.
     pub connect_timeout: Span,
+    /// Most that a socket's receive and send buffer may grow to (net.ipv4.tcp_rmem, tcp_wmem of every host); absent: the
+    /// kernel's default.
+    pub buffer: Option<Size>,
 }
 
 impl Scenario {
@@ -342,13 +457,42 @@ impl Default for Run {
             spin: false,
             datapath: Datapath::default(),
             max_stall: Span::from_millis(5),
+            max_foreign: Share::ALL,
+            sample: Span::from_millis(100),
+            impaired: true,
         }
     }
 }
 
 impl Default for Tcp {
     fn default() -> Self {
-        Tcp { congestion: "cubic".into(), nodelay: false, connect_timeout: Span::from_secs(30) }
+        Tcp { congestion: "cubic".into(), nodelay: false, connect_timeout: Span::from_secs(30), buffer: None }
+    }
+}
+
+impl Default for Quic {
+    fn default() -> Self {
+        Quic { congestion: "cubic".into() }
+    }
+}
+
+impl Traffic {
+    fn default_interval() -> Span {
+        Span::from_millis(10)
+    }
+
+    fn default_streams() -> u32 {
+        1
+    }
+}
+
+impl Receivers {
+    /// The receiving hosts' names, in order.
+    pub fn names(&self) -> &[String] {
+        match self {
+            Receivers::One(name) => std::slice::from_ref(name),
+            Receivers::Several(names) => names,
+        }
     }
 }
 
@@ -385,7 +529,7 @@ impl TryFrom<JobsValue> for Jobs {
 
     fn try_from(value: JobsValue) -> Result<Jobs, String> {
         match value {
-            JobsValue::Count(0) => Err("jobs: at least 1, or \"all\"".into()),
+            JobsValue::Count(0) => Err("jobs: at least 1, \"all\" or \"auto\"".into()),
             JobsValue::Count(count) => Ok(Jobs::Count(count)),
             JobsValue::Word(word) => word.parse(),
         }
@@ -396,6 +540,7 @@ impl std::fmt::Display for Jobs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Jobs::All => f.write_str("all"),
+            Jobs::Auto => f.write_str("auto"),
             Jobs::Count(count) => count.fmt(f),
         }
     }
@@ -407,8 +552,9 @@ impl std::str::FromStr for Jobs {
     fn from_str(word: &str) -> Result<Jobs, String> {
         match (word, word.parse()) {
             ("all", _) => Ok(Jobs::All),
+            ("auto", _) => Ok(Jobs::Auto),
             (_, Ok(count)) if count > 0 => Ok(Jobs::Count(count)),
-            _ => Err(format!("`{word}`: a number of cells at once, or `all`")),
+            _ => Err(format!("`{word}`: a number of cells at once, `all` or `auto`")),
         }
     }
 }

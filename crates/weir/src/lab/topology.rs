@@ -64,7 +64,10 @@ impl Topology {
     pub fn new(scenario: &Scenario) -> Result<Topology> {
         let hosts = scenario.hosts.iter().map(|(name, host)| Node {
             name: name.clone(),
-            kind: Kind::Host(host.addresses.clone()),
+            kind: Kind::Host(match &host.addresses {
+                scenario::Addresses::Only(addresses) => addresses.clone(),
+                scenario::Addresses::ByLink(by_link) => by_link.values().flatten().copied().collect(),
+            }),
             setup: host.setup.clone(),
         });
         let switches =
@@ -83,7 +86,7 @@ impl Topology {
             ensure!(matches!(nodes[index].kind, Kind::Host(_)), "traffic.{key}: `{name}` is a switch, not a host");
             Ok(index)
         };
-        let (sender, receiver) = (host("from", &scenario.traffic.from)?, host("to", &scenario.traffic.to)?);
+        let (sender, receiver) = (host("from", &scenario.traffic.from)?, host("to", &scenario.traffic.to.names()[0])?);
         ensure!(sender != receiver, "traffic.to: the receiver is the sender");
         let destination = destination(&nodes[receiver], scenario.traffic.address)?;
         let route = route(&nodes, &links, sender, receiver)?;

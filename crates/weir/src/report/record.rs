@@ -119,6 +119,9 @@ pub struct Record {
     pub drops: Vec<DropList>,
     /// Distribution of the one-way delay, us.
     pub delays: Quantiles,
+    /// What was sampled over time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timelines: Vec<Timeline>,
     /// How much later than planned the emulator released packets, us.
     pub lateness: Quantiles,
     /// How late a thread that only sleeps woke up meanwhile, us: the machine's own disturbance.
@@ -127,6 +130,16 @@ pub struct Record {
     pub reruns: u32,
     /// Why the cell is not valid, or what else a reader must know.
     pub remarks: Vec<String>,
+}
+
+/// A quantity of a cell over time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Timeline {
+    /// What, with its unit at the end as in a column's name: `received_mbit`, `cwnd_bytes`, `rtt_us`, `retransmits`,
+    /// `delivery_rate_mbit`. Of several connections each has its own: `cwnd_bytes #2`.
+    pub name: String,
+    /// Seconds since the start of sending, and the value there.
+    pub points: Vec<(f64, f64)>,
 }
 
 /// One counter of a cell's account.

@@ -10,6 +10,7 @@
 //! stay there; `run` may be called on any thread. Plain threads, non-blocking sockets, `ppoll`; nothing is allocated
 //! per message.
 
+pub mod bulk;
 pub mod clock;
 mod error;
 mod exchange;

@@ -87,6 +87,9 @@ impl Frequency {
 }
 
 impl Share {
+    /// The whole.
+    pub const ALL: Share = Share { fraction: 1.0 };
+
     /// A share of this fraction; `None` outside 0 to 1.
     pub fn from_fraction(fraction: f64) -> Option<Self> {
         // Adding 0 turns -0 into 0.

@@ -33,6 +33,7 @@ pub fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>) -> Record {
         ledger: account.ledger(),
         drops: account.drops(),
         delays: account.session().map(|session| session.delays.delays().quantiles_us()).unwrap_or_default(),
+        timelines: Vec::new(),
         lateness: lateness.quantiles_us(),
         heartbeat: heartbeat.quantiles_us(),
         reruns: 0,

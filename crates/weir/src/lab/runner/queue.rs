@@ -64,7 +64,7 @@ impl<'a> Queue<'a> {
             jobs.enumerate().map(|(place, (cell, repeat))| Job { place, cell, repeat }).collect();
         let total = waiting.len();
         let jobs = match run.jobs {
-            Jobs::All => total,
+            Jobs::All | Jobs::Auto => total,
             Jobs::Count(count) => count.min(total),
         };
         let each = run.duration.duration() + run.drain.duration();
