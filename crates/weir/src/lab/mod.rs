@@ -9,6 +9,7 @@ pub mod account;
 pub mod cell;
 pub mod environment;
 pub mod heartbeat;
+pub mod iperf3;
 pub mod network;
 pub mod runner;
 pub mod scenario;
