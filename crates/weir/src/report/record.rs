@@ -37,7 +37,7 @@ pub struct Manifest {
     pub axes: Vec<(String, Vec<String>)>,
     /// Facts about the machine, name and value, in the order to print them.
     pub environment: Vec<(String, String)>,
-    /// The emulated network in words, one line a host, switch or link.
+    /// The emulated network in words, one line a host, router, switch or link, then one a path.
     pub network: Vec<String>,
     /// Charts to draw.
     pub charts: Vec<Chart>,
@@ -45,6 +45,22 @@ pub struct Manifest {
     pub published: Option<Published>,
     /// Published statements to judge.
     pub claims: Vec<Claim>,
+    /// What the lab itself adds to a path; `None`: not measured.
+    #[serde(default)]
+    pub own_cost: Option<OwnCost>,
+}
+
+/// The delays of a control cell without impairments, measured beside the others: what the lab itself costs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OwnCost {
+    /// One-way delay from the send call to the receiver's hand, us.
+    pub delay: Quantiles,
+    /// Messages behind it.
+    pub n: u64,
+    /// How long they were sent, s.
+    pub seconds: f64,
+    /// Over what: `udp`, `tcp`.
+    pub transport: String,
 }
 
 /// The fixed first columns of `results.csv`, in this order. `None` is an empty field: not measured or not defined.
@@ -128,6 +144,9 @@ pub struct Record {
     pub heartbeat: Quantiles,
     /// How often the cell ran again because it was disturbed.
     pub reruns: u32,
+    /// Whether it was stopped before its window was over.
+    #[serde(default)]
+    pub stopped: bool,
     /// Why the cell is not valid, or what else a reader must know.
     pub remarks: Vec<String>,
 }
