@@ -1,5 +1,6 @@
 //! What can go wrong before traffic runs, and the count of what goes wrong while it runs.
 
+use std::borrow::Cow;
 use std::io;
 use std::net::SocketAddr;
 
@@ -44,7 +45,7 @@ pub enum TrafficError {
         /// The value asked for.
         value: String,
         /// What to do about it.
-        hint: &'static str,
+        hint: Cow<'static, str>,
         /// The kernel's answer.
         source: io::Error,
     },
@@ -70,6 +71,19 @@ pub enum TrafficError {
         from: SocketAddr,
         /// Destination.
         to: SocketAddr,
+    },
+    /// It carries no bulk traffic.
+    #[error(
+        "bulk traffic over {0}: it has no bulk engine of its own (send messages at the interval that makes the rate)"
+    )]
+    NoBulk(Transport),
+    /// A bulk transfer without connections.
+    #[error("bulk traffic over {streams} connections: between 1 and {most}")]
+    Streams {
+        /// Asked for.
+        streams: u32,
+        /// Most that one transfer may have.
+        most: u32,
     },
     /// No such transport.
     #[error("transport `{0}`: use udp or tcp")]

@@ -12,6 +12,7 @@
 
 pub mod bulk;
 pub mod clock;
+mod congestion;
 mod error;
 mod exchange;
 mod receiver;

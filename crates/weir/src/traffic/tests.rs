@@ -336,7 +336,15 @@ fn errors_say_what_to_do() {
     );
     let tcp = TcpSettings { congestion: Some("fastest".into()), nodelay: false };
     let message = open(SenderSettings { tcp, ..settings });
-    assert!(message.starts_with("set TCP_CONGESTION to fastest: no such file or directory (see /proc"), "{message}");
+    let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    let available = available.split_whitespace().collect::<Vec<_>>().join(", ");
+    assert_eq!(
+        message,
+        format!(
+            "set TCP_CONGESTION to fastest: no such file or directory \
+             (available: {available}; others are kernel modules: modprobe tcp_NAME)"
+        )
+    );
 }
 
 proptest! {

@@ -82,7 +82,8 @@ fn listen(settings: &ReceiverSettings) -> Result<Intake, TrafficError> {
     let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None).map_err(failed)?;
     socket.set_nonblocking(true).map_err(failed)?;
     if let Some(bytes) = settings.receive_buffer {
-        let failed = |source| TrafficError::Option { option: "SO_RCVBUF", value: bytes.to_string(), hint: "", source };
+        let failed =
+            |source| TrafficError::Option { option: "SO_RCVBUF", value: bytes.to_string(), hint: "".into(), source };
         socket.set_recv_buffer_size(bytes).map_err(failed)?;
     }
     // Connections of an earlier receiver may still be in TIME_WAIT.

@@ -13,7 +13,7 @@ use weir_kernel::tcp::TcpInfo;
 
 use crate::service::stop::Stop;
 use crate::traffic::clock::{self, Nanos, nanos, now};
-use crate::traffic::{ErrorCount, ErrorLog, SenderSettings, TrafficError, Transport};
+use crate::traffic::{ErrorCount, ErrorLog, SenderSettings, TrafficError, Transport, congestion};
 
 /// A non-blocking socket and what went wrong with it.
 #[derive(Debug)]
@@ -240,14 +240,15 @@ fn stream_socket(settings: &SenderSettings) -> Result<socket2::Socket, TrafficEr
     let socket = socket2::Socket::new(Domain::for_address(to), Type::STREAM, None).map_err(failed)?;
     socket.set_nonblocking(true).map_err(failed)?;
     if let Some(bytes) = settings.send_buffer {
-        let failed = |source| TrafficError::Option { option: "SO_SNDBUF", value: bytes.to_string(), hint: "", source };
+        let failed =
+            |source| TrafficError::Option { option: "SO_SNDBUF", value: bytes.to_string(), hint: "".into(), source };
         socket.set_send_buffer_size(bytes).map_err(failed)?;
     }
     if let Some(name) = &settings.interface {
         let failed = |source| TrafficError::Option {
             option: "SO_BINDTODEVICE",
             value: name.clone(),
-            hint: " (the interface's name, and before Linux 5.7 CAP_NET_RAW)",
+            hint: " (the interface's name, and before Linux 5.7 CAP_NET_RAW)".into(),
             source,
         };
         socket.bind_device(Some(name.as_bytes())).map_err(failed)?;
@@ -257,7 +258,8 @@ fn stream_socket(settings: &SenderSettings) -> Result<socket2::Socket, TrafficEr
             SocketAddr::V4(_) => socket.set_ttl_v4(ttl.into()),
             SocketAddr::V6(_) => socket.set_unicast_hops_v6(ttl.into()),
         };
-        let failed = |source| TrafficError::Option { option: "IP_TTL", value: ttl.to_string(), hint: "", source };
+        let failed =
+            |source| TrafficError::Option { option: "IP_TTL", value: ttl.to_string(), hint: "".into(), source };
         result.map_err(failed)?;
     }
     tcp_options(&socket, settings)?;
@@ -269,20 +271,13 @@ fn stream_socket(settings: &SenderSettings) -> Result<socket2::Socket, TrafficEr
 
 fn tcp_options(socket: &socket2::Socket, settings: &SenderSettings) -> Result<(), TrafficError> {
     if let Some(name) = &settings.tcp.congestion {
-        let hint =
-            " (see /proc/sys/net/ipv4/tcp_available_congestion_control; others are kernel modules: modprobe tcp_NAME)";
-        socket.set_tcp_congestion(name.as_bytes()).map_err(|source| TrafficError::Option {
-            option: "TCP_CONGESTION",
-            value: name.clone(),
-            hint,
-            source,
-        })?;
+        congestion::set(socket, name)?;
     }
     let nodelay = settings.tcp.nodelay;
     socket.set_tcp_nodelay(nodelay).map_err(|source| TrafficError::Option {
         option: "TCP_NODELAY",
         value: nodelay.to_string(),
-        hint: "",
+        hint: "".into(),
         source,
     })?;
     if settings.from.is_some() {
@@ -290,7 +285,7 @@ fn tcp_options(socket: &socket2::Socket, settings: &SenderSettings) -> Result<()
         socket.set_reuse_address(true).map_err(|source| TrafficError::Option {
             option: "SO_REUSEADDR",
             value: "1".to_owned(),
-            hint: "",
+            hint: "".into(),
             source,
         })?;
     }
