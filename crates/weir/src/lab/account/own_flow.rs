@@ -35,7 +35,7 @@ impl OwnFlow {
     pub(super) fn drops(&self, report: &DirectionReport) -> OwnDrops {
         let own = report.drops.iter().filter(|flow| self.matches(&flow.identity));
         own.fold(OwnDrops::default(), |sum, flow| OwnDrops {
-            lost: sum.lost + flow.indexes.len() as u64,
+            lost: sum.lost + flow.lost,
             queue: sum.queue + flow.queue_dropped,
         })
     }
