@@ -86,8 +86,17 @@ pub enum TrafficError {
         most: u32,
     },
     /// No such transport.
-    #[error("transport `{0}`: use udp or tcp")]
+    #[error("transport `{0}`: use udp, tcp, quic or quic-datagram")]
     Transport(String),
+    /// quinn has no such congestion control.
+    #[error("quic.congestion `{name}`: use {}", super::QuicSettings::CONGESTION.join(", "))]
+    QuicCongestion {
+        /// Asked for.
+        name: String,
+    },
+    /// The certificate of this process could not be made or used.
+    #[error("set up TLS for QUIC: {0}")]
+    Tls(String),
 }
 
 /// A kind of error, and how often it happened.
@@ -109,7 +118,8 @@ impl ErrorLog {
     /// Counts an error. Allocates only when its kind is new.
     pub fn count(&mut self, operation: &'static str, error: &io::Error) {
         let code = error.raw_os_error();
-        match self.0.iter_mut().find(|(o, c, _)| *o == operation && *c == code) {
+        let same = |entry: &ErrorCount| code.is_some() || entry.error == error.to_string();
+        match self.0.iter_mut().find(|(o, c, entry)| *o == operation && *c == code && same(entry)) {
             Some((_, _, entry)) => entry.count += 1,
             None => self.0.push((operation, code, ErrorCount { operation, error: reason(error), count: 1 })),
         }
