@@ -18,14 +18,7 @@ use super::scenario::{Datapath, Scenario};
 use super::sweep::Cell;
 use super::topology::Topology;
 use crate::service::stop::Stop;
-<<<<<<< HEAD
 use crate::traffic::clock;
-=======
-use crate::traffic::{
-    Exchange, QuicSettings, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, SenderSettings, TcpSettings,
-    Transport, Until, clock,
-};
->>>>>>> quic
 
 /// What all cells of a run share.
 pub struct Bench {
@@ -196,26 +189,7 @@ fn patience(topology: &Topology) -> Duration {
     Duration::from_secs(1) + Duration::from_secs_f64(4.0 * slowest / 1e3)
 }
 
-<<<<<<< HEAD
 /// A name as a file may be called.
 fn file_name(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.%".contains(c) { c } else { '-' }).collect()
-=======
-fn sender_settings(scenario: &Scenario, to: std::net::SocketAddr, session: u16) -> SenderSettings {
-    let (traffic, tcp) = (&scenario.traffic, &scenario.tcp);
-    SenderSettings {
-        transport: traffic.transport,
-        payload_bytes: traffic.payload.bytes as usize,
-        interval: traffic.interval.duration(),
-        pacing: traffic.pacing,
-        duration: scenario.run.duration.duration(),
-        drain: scenario.run.drain.duration(),
-        session,
-        tcp: TcpSettings { congestion: Some(tcp.congestion.clone()), nodelay: tcp.nodelay },
-        quic: QuicSettings { congestion: scenario.quic.congestion.clone() },
-        connect_timeout: tcp.connect_timeout.duration(),
-        keep_send_times: traffic.transport == Transport::Tcp,
-        ..SenderSettings::new(to)
-    }
->>>>>>> quic
 }

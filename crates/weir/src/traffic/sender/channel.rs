@@ -13,12 +13,8 @@ use weir_kernel::tcp::TcpInfo;
 
 use crate::service::stop::Stop;
 use crate::traffic::clock::{self, Nanos, nanos, now};
-<<<<<<< HEAD
-use crate::traffic::{ErrorCount, ErrorLog, SenderSettings, TrafficError, Transport, congestion};
-=======
 use crate::traffic::quic::{Client, Written};
-use crate::traffic::{ErrorCount, ErrorLog, Exchange, SenderSettings, TrafficError, Transport};
->>>>>>> quic
+use crate::traffic::{ErrorCount, ErrorLog, Exchange, SenderSettings, TrafficError, Transport, congestion};
 
 /// A non-blocking socket and what went wrong with it.
 #[derive(Debug)]
