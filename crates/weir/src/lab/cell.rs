@@ -4,19 +4,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use weir_emulator::datapath::{self, Emulator};
 use weir_kernel::counters::{self, Snmp};
 use weir_kernel::processors::Processors;
 use weir_kernel::scheduling;
 
 use super::capture::{Capture, CaptureReport};
-use super::flow::{self, Ends, Flow, Outcome, joined};
+use super::endpoints::{self, Endpoints, Outcome, joined};
 use super::heartbeat::{Heartbeat, Window};
 use super::network::{LinkReading, Network};
-use super::scenario::{Datapath, Scenario};
+use super::scenario::{Datapath, Mode, Scenario, Traffic};
 use super::sweep::Cell;
-use super::topology::Topology;
+use super::topology::{Flow, Topology};
 use crate::service::stop::Stop;
 use crate::traffic::clock;
 
@@ -39,8 +39,8 @@ pub struct Prepared<'a> {
     bench: &'a Bench,
     network: Network<'a>,
     topology: Topology,
-    traffic: Flow,
-    load: Option<(Flow, Duration)>,
+    traffic: Endpoints,
+    load: Option<(Endpoints, Duration)>,
     captures: Vec<Capture>,
 }
 
@@ -104,13 +104,13 @@ impl<'a> Prepared<'a> {
         // Copies come behind the message that would end the cell.
         let duplicates = topology.paths.iter().any(|path| topology.duplicates(&path.there));
         let settle = if duplicates { patience(&topology) } else { Duration::ZERO };
-        let open = |traffic, ends: &Ends| Flow::prepare(&network, scenario, traffic, ends, session, settle);
-        let load = scenario.load.as_ref().map(|load| {
-            let flow = open(load, &Ends::of_load(&topology, load)?).context("load")?;
-            anyhow::Ok((flow, load.warmup.duration()))
+        let open = |traffic, flow: &Flow| Endpoints::prepare(&network, scenario, traffic, flow, session, settle);
+        let load = topology.load.as_ref().zip(load(scenario)).map(|(flow, load)| {
+            let endpoints = open(load, flow).context("load")?;
+            anyhow::Ok((endpoints, load.warmup.duration()))
         });
         let load = load.transpose()?;
-        let traffic = open(&scenario.traffic, &Ends::of_traffic(&topology, &scenario.traffic)?)?;
+        let traffic = open(&scenario.traffic, &topology.traffic())?;
         Ok(Prepared { bench, network, topology, traffic, load, captures: Vec::new() })
     }
 
@@ -143,7 +143,7 @@ impl<'a> Prepared<'a> {
         let heartbeat = self.bench.heartbeat.observe();
         let before = Processors::read()?;
         let (traffic, load) = std::thread::scope(|scope| {
-            let load = self.load.map(|(flow, _)| scope.spawn(move || flow.run(load_begin, *realtime, stop)));
+            let load = self.load.map(|(load, _)| scope.spawn(move || load.run(load_begin, *realtime, stop)));
             let traffic = self.traffic.run(begin, *realtime, stop);
             (traffic, load.map(joined))
         });
@@ -164,19 +164,21 @@ pub fn check(cell: &Cell) -> Result<Topology> {
     let topology = cell.topology()?;
     let scenario = &cell.scenario;
     let check = || -> Result<()> {
-        flow::check("traffic", &scenario.traffic)?;
+        endpoints::check("traffic", &scenario.traffic)?;
         if let Some(load) = &scenario.load {
-            flow::check("load", load)?;
-            anyhow::ensure!(
-                load.mode == super::scenario::Mode::Bulk,
-                "load.mode: a load is sent in bulk: set load.mode = \"bulk\""
-            );
-            Ends::of_load(&topology, load)?;
+            endpoints::check(endpoints::LOAD, load)?;
+            ensure!(load.mode == Mode::Bulk, "load.mode: a load is sent in bulk: set load.mode = \"bulk\"");
+            ensure!(load.to.names().len() == 1, "load.to: a load has one receiver");
         }
         Ok(())
     };
     check().with_context(|| format!("{}, cell {}", scenario.name, cell.name))?;
     Ok(topology)
+}
+
+/// The load beside the traffic; one without streams is none.
+pub(super) fn load(scenario: &Scenario) -> Option<&Traffic> {
+    scenario.load.as_ref().filter(|load| load.streams > 0)
 }
 
 /// From the start of a cell's threads to its first message: starting dozens of them disturbs those that send already.

@@ -2,13 +2,13 @@
 //!
 //! A [`scenario`] is a TOML document. The [`sweep`] lays its axes out into cells, each a scenario of its own; a cell's
 //! hosts, routers, switches and links are checked and routed in [`topology`], become namespaces and veth pairs in
-//! [`network`], and carry a [`flow`] of traffic in a [`cell`]. The [`account`] of what went where turns into a record for `report`. The [`runner`]
+//! [`network`], and carry traffic between [`endpoints`] in a [`cell`]. The [`account`] of what went where turns into a record for `report`. The [`runner`]
 //! drives cells side by side; [`shell`] brings one network up to be entered by hand.
 
 pub mod account;
 pub mod cell;
 pub mod environment;
-pub mod flow;
+pub mod endpoints;
 pub mod heartbeat;
 pub mod network;
 pub mod runner;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Account, Direction, bulk, rounded};
 use crate::lab::cell::Measured;
-use crate::lab::flow::Outcome;
+use crate::lab::endpoints::Outcome;
 use crate::report::record::Row;
 use crate::stats::tcp_models::{self, Expected};
 use crate::stats::{Distribution, Estimate, Method, binomial};

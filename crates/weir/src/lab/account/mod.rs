@@ -11,8 +11,8 @@ use weir_kernel::counters::Snmp;
 
 use self::own_flow::OwnFlow;
 use super::cell::Measured;
-use super::flow::Outcome;
-use super::network::LinkReading;
+use super::endpoints::Outcome;
+use super::network::{LinkReading, Throughput};
 use super::sweep::Cell;
 use super::topology::{Kind, Path, Topology};
 use crate::report::record::{Record, Row};
@@ -332,19 +332,17 @@ fn report(link: &LinkReading, way: Way) -> &DirectionReport {
 fn unexplained_by_nodes(topology: &Topology, links: &[LinkReading]) -> i64 {
     let mut unexplained = 0;
     for (node, entry) in topology.nodes.iter().enumerate() {
-        let ends = topology.links.iter().zip(links);
-        let ports: Vec<_> = ends
-            .filter_map(|(link, reading)| Some(&reading.nodes[link.ends.iter().position(|&end| end == node)?]))
-            .collect();
-        match (&entry.kind, ports.as_slice()) {
+        let ends = topology.ends_at(node).into_iter();
+        let ports: Vec<Throughput> = ends.map(|(link, end)| links[link].throughput(end)).collect();
+        match (entry.kind, ports.as_slice()) {
             (Kind::Switch, [a, b]) => {
                 for (from, to) in [(a, b), (b, a)] {
-                    unexplained += (from.received as i64 - (to.sent + to.send_dropped) as i64).abs();
+                    unexplained += (from.received as i64 - to.sent as i64).abs();
                 }
             }
-            (Kind::Router(_), ports) => {
+            (Kind::Router, ports) => {
                 let received: u64 = ports.iter().map(|port| port.received).sum();
-                let sent: u64 = ports.iter().map(|port| port.sent + port.send_dropped).sum();
+                let sent: u64 = ports.iter().map(|port| port.sent).sum();
                 unexplained += (received as i64 - sent as i64).abs();
             }
             _ => {}

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use crate::lab::cell;
 use crate::lab::scenario::{Engine, Mode, Scenario, Traffic};
 use crate::lab::sweep::Cell;
 use crate::lab::topology::{Path, Topology};
+use crate::stats::tcp_models;
 use crate::traffic::Transport;
 
 /// Processors that a cell is expected to keep busy, and for how long.
@@ -21,7 +23,7 @@ impl Cost {
     pub(super) fn of(cell: &Cell, topology: &Topology) -> Cost {
         let scenario = &cell.scenario;
         let path = &topology.paths[0];
-        let traffic = std::iter::once(&scenario.traffic).chain(&scenario.load);
+        let traffic = std::iter::once(&scenario.traffic).chain(cell::load(scenario));
         let moving: f64 = traffic.map(|traffic| for_traffic(scenario, traffic, topology, path)).sum();
         let drain = if scenario.traffic.mode == Mode::Messages { scenario.run.drain.duration() } else { Duration::ZERO };
         let window = scenario.traffic.warmup.duration() + scenario.run.duration.duration();
@@ -58,8 +60,8 @@ fn expected_rate(scenario: &Scenario, traffic: &Traffic, topology: &Topology, pa
     if loss <= 0.0 || !yields {
         return limit;
     }
-    let mathis = 1.22 * 8.0 * 1448.0 / (rtt * loss.sqrt());
-    (GENEROSITY * mathis * f64::from(traffic.streams)).min(limit)
+    let model = tcp_models::mathis(loss, Duration::from_secs_f64(rtt), 1448, 1.0);
+    model.map_or(0.0, |rate| GENEROSITY * rate * f64::from(traffic.streams)).min(limit)
 }
 
 /// What the threads and timers of a cell with hardly any traffic take.

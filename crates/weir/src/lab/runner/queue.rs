@@ -13,7 +13,7 @@ use super::cost::Cost;
 use super::gate::Gate;
 use crate::lab::account;
 use crate::lab::cell::{Bench, Measured, Prepared};
-use crate::lab::flow;
+use crate::lab::endpoints;
 use crate::lab::scenario::Jobs;
 use crate::lab::sweep::{Cell, Sweep};
 use crate::report::record::Record;
@@ -179,7 +179,7 @@ impl Worker<'_, '_> {
     fn run_job(&mut self, job: Job<'_>) -> Result<Vec<Record>> {
         let (cell, run) = (job.cell, &job.cell.scenario.run);
         let seed = run.seed.wrapping_add(u64::from(job.repeat - 1).wrapping_mul(REPEAT_STRIDE));
-        let interval = flow::interval(&cell.scenario.traffic);
+        let interval = endpoints::interval(&cell.scenario.traffic);
         // Cells that run side by side do not send in step, nor start at once.
         let stagger = match self.queue.meets {
             true => interval * self.number as u32 / self.queue.jobs as u32 + SPACING * self.number as u32,

@@ -1,4 +1,4 @@
-//! Traffic between hosts of a network that is up: opened before it starts, run for its window, reported.
+//! Both ends of traffic between hosts of a network that is up: opened before it starts, run for its window, reported.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
@@ -11,19 +11,19 @@ use weir_dgram::Membership;
 use weir_kernel::scheduling;
 
 use super::iperf3;
-use super::network::{DATA_PORT, Network};
+use super::network::{DATA_PORTS, Network};
 use super::scenario::{Engine, Mode, Scenario, Traffic};
-use super::topology::Topology;
+use super::topology::Flow;
 use crate::service::stop::Stop;
 use crate::traffic::bulk::{self, BulkReport};
-use crate::traffic::clock::{self, Nanos, nanos};
+use crate::traffic::clock::{self, Nanos};
 use crate::traffic::{
     Exchange, Pacing, QuicSettings, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, SenderSettings,
     TcpSettings, Transport, Until,
 };
 
-/// Traffic that is ready to start.
-pub enum Flow {
+/// Sockets and programs on the hosts, ready to start.
+pub enum Endpoints {
     /// Numbered messages.
     Messages {
         /// Its one sender.
@@ -53,57 +53,10 @@ pub enum Outcome {
     Bulk(Box<BulkReport>),
 }
 
-/// Where traffic goes from and to.
-pub struct Ends {
-    /// Index of the sending host.
-    pub sender: usize,
-    /// Indexes of the receiving hosts.
-    pub receivers: Vec<usize>,
-    /// Destination.
-    pub to: SocketAddr,
-    /// The link by which it leaves the sender, and those by which it reaches the receivers.
-    pub links: (usize, Vec<usize>),
-}
-
-impl Ends {
-    /// The ends of the measured traffic.
-    pub fn of_traffic(topology: &Topology, traffic: &Traffic) -> Result<Ends> {
-        let last = |path: &super::topology::Path| path.there.last().map(|&(link, _)| link);
-        let first = topology.paths[0].there.first().map(|&(link, _)| link);
-        Ok(Ends {
-            sender: topology.sender,
-            receivers: topology.receivers.clone(),
-            to: (topology.destination, traffic.port).into(),
-            links: (
-                first.context("a path has a link")?,
-                topology.paths.iter().filter_map(last).collect(),
-            ),
-        })
-    }
-
-    /// The ends of a load beside it.
-    pub fn of_load(topology: &Topology, load: &Traffic) -> Result<Ends> {
-        let [to] = load.to.names() else { bail!("load.to: a load has one receiver") };
-        let sender = topology.node(&load.from).context("load.from")?;
-        let receiver = topology.node(to).context("load.to")?;
-        ensure!(sender != receiver, "load.to: the receiver is the sender");
-        let address = topology.address_of(receiver, load.address).context("load.address")?;
-        let path = topology.path(sender, receiver).context("load")?;
-        let (Some(first), Some(last)) = (path.there.first(), path.there.last()) else { bail!("load: no way") };
-        Ok(Ends {
-            sender,
-            receivers: vec![receiver],
-            to: (address, load.port).into(),
-            links: (first.0, vec![last.0]),
-        })
-    }
-}
-
 /// Refuses traffic that nothing could send. `key` names it: `traffic` or `load`.
 pub fn check(key: &str, traffic: &Traffic) -> Result<()> {
     let bulk = traffic.mode == Mode::Bulk;
-    ensure!(!traffic.to.names().is_empty(), "{key}.to: names no receiver");
-    ensure!(traffic.streams > 0, "{key}.streams: at least 1");
+    ensure!(traffic.streams > 0 || key == LOAD, "{key}.streams: at least 1");
     ensure!(bulk || traffic.engine == Engine::Weir, "{key}.engine: iperf3 sends in bulk only: set {key}.mode = \"bulk\"");
     ensure!(
         traffic.engine == Engine::Weir || matches!(traffic.transport, Transport::Tcp | Transport::Udp),
@@ -118,9 +71,7 @@ pub fn check(key: &str, traffic: &Traffic) -> Result<()> {
         (true, Transport::QuicDatagram) => bail!("{key}.transport: quic-datagram carries messages only, use quic"),
         _ => ensure!(traffic.rate.is_none(), "{key}.rate: only bulk over udp is paced"),
     }
-    let several = traffic.to.names().len() > 1;
     let group = traffic.address.is_some_and(|address| address.is_multicast());
-    ensure!(!several || group, "{key}.to: several receivers need a multicast group in {key}.address");
     ensure!(!group || traffic.transport == Transport::Udp, "{key}.address: a multicast group needs transport udp");
     ensure!(
         !group || traffic.engine == Engine::Weir,
@@ -129,48 +80,48 @@ pub fn check(key: &str, traffic: &Traffic) -> Result<()> {
     Ok(())
 }
 
-impl Flow {
+impl Endpoints {
     /// Opens its sockets on the hosts. `session` tells the messages of cells apart; `patience`: how long copies may come
     /// behind the message that would end a receiver, if any can.
     pub fn prepare(
         network: &Network<'_>,
         scenario: &Scenario,
         traffic: &Traffic,
-        ends: &Ends,
+        flow: &Flow,
         session: u16,
         patience: Duration,
-    ) -> Result<Flow> {
-        let [sender, receivers] = [&[ends.sender][..], &ends.receivers].map(|nodes| {
-            nodes.iter().map(|&node| network.namespace(node)).collect::<Vec<_>>()
-        });
-        let sender = sender[0];
+    ) -> Result<Endpoints> {
+        let to = SocketAddr::from((flow.destination, traffic.port));
+        let sender = network.namespace(flow.sender);
+        let receiver = network.namespace(flow.receivers[0]);
         match (traffic.mode, traffic.engine, traffic.transport) {
             (Mode::Bulk, Engine::Iperf3, _) => {
-                let settings = iperf3_settings(scenario, traffic, ends.to);
-                Ok(Flow::Iperf3(Box::new(iperf3::Transfer::prepare(sender, receivers[0], &settings)?)))
+                let settings = iperf3_settings(scenario, traffic, to);
+                Ok(Endpoints::Iperf3(Box::new(iperf3::Transfer::prepare(sender, receiver, &settings)?)))
             }
             (Mode::Bulk, Engine::Weir, Transport::Tcp | Transport::Quic) => {
-                let settings = bulk_settings(scenario, traffic, ends.to);
-                let receiver = Box::new(receivers[0].run(|| bulk::Receiver::bind(&settings))??);
+                let settings = bulk_settings(scenario, traffic, to);
+                let receiver = Box::new(receiver.run(|| bulk::Receiver::bind(&settings))??);
                 let sender = Box::new(sender.run(|| bulk::Sender::open(&settings))??);
-                Ok(Flow::Bulk { sender, receiver })
+                Ok(Endpoints::Bulk { sender, receiver })
             }
             _ => {
                 let exchange = Exchange::new(scenario.run.drain.duration()).context("open an event descriptor")?;
-                let receivers = receivers.iter().zip(&ends.receivers).zip(&ends.links.1);
-                let receivers = receivers.map(|((namespace, &node), &link)| {
-                    let settings =
-                        receiver_settings(traffic, ends.to, session, patience, network.interface(node, link));
-                    Ok(namespace.run(|| Receiver::bind(&settings))??)
+                let receivers = flow.receivers.iter().zip(&flow.paths).map(|(&node, path)| {
+                    let (link, _) = path.there.last().context("a path has a link")?;
+                    let interface = network.interface(node, *link);
+                    let settings = receiver_settings(traffic, to, session, patience, interface);
+                    Ok(network.namespace(node).run(|| Receiver::bind(&settings))??)
                 });
                 let receivers = receivers.collect::<Result<Vec<_>>>()?;
-                let interface = network.interface(ends.sender, ends.links.0);
-                let settings = sender_settings(scenario, traffic, ends.to, session, interface);
+                let (link, _) = flow.paths[0].there.first().context("a path has a link")?;
+                let interface = network.interface(flow.sender, *link);
+                let settings = sender_settings(scenario, traffic, to, session, interface);
                 let sender = Box::new(sender.run(|| Sender::open(&settings))??);
-                if ends.to.ip().is_multicast() {
-                    network.wait_for_members(ends.to.ip(), &ends.receivers)?;
+                if to.ip().is_multicast() {
+                    network.wait_for_members(to.ip(), &flow.receivers)?;
                 }
-                Ok(Flow::Messages { sender, receivers, exchange })
+                Ok(Endpoints::Messages { sender, receivers, exchange })
             }
         }
     }
@@ -178,7 +129,7 @@ impl Flow {
     /// Starts at `begin` and goes on to the end of the window and the drain.
     pub fn run(self, begin: Nanos, realtime: bool, stop: &Stop) -> Result<Outcome> {
         match self {
-            Flow::Messages { sender, receivers, exchange } => {
+            Endpoints::Messages { sender, receivers, exchange } => {
                 let exchange = &exchange;
                 std::thread::scope(|scope| {
                     let receiving: Vec<_> = receivers
@@ -193,8 +144,8 @@ impl Flow {
                     Ok(Outcome::Messages(sent, receiving.into_iter().map(joined).collect()))
                 })
             }
-            Flow::Bulk { sender, receiver } => Ok(Outcome::Bulk(Box::new(bulk::run(*sender, *receiver, begin, stop)))),
-            Flow::Iperf3(transfer) => Ok(Outcome::Bulk(Box::new(transfer.run(begin, stop)?))),
+            Endpoints::Bulk { sender, receiver } => Ok(Outcome::Bulk(Box::new(bulk::run(*sender, *receiver, begin, stop)))),
+            Endpoints::Iperf3(transfer) => Ok(Outcome::Bulk(Box::new(transfer.run(begin, stop)?))),
         }
     }
 }
@@ -317,15 +268,13 @@ fn iperf3_settings(scenario: &Scenario, traffic: &Traffic, to: SocketAddr) -> ip
         payload: traffic.payload.bytes,
         rate: traffic.rate.map(|rate| rate.bits_per_second),
         interval: scenario.run.sample.duration(),
-        data_port: traffic.control.is_some().then_some(DATA_PORT),
+        data_port: traffic.control.is_some().then_some(*DATA_PORTS.start()),
         connect_timeout: scenario.tcp.connect_timeout.duration(),
     }
 }
 
-/// The last nanosecond of a window of messages that begins at `begin`.
-pub(super) fn end_of(begin: Nanos, scenario: &Scenario) -> Nanos {
-    begin + nanos(scenario.run.duration.duration())
-}
+/// Only a load may have no streams: then there is none.
+pub const LOAD: &str = "load";
 
 /// Bulk datagrams that are due within this time leave together.
 const QUANTUM: Duration = Duration::from_micros(200);
