@@ -125,8 +125,8 @@ impl Network {
             name: "a - b".into(),
             a: open(self.ports[0]),
             b: open(self.ports[1]),
-            forward: Direction::new(forward, key(Way::Forward)),
-            backward: Direction::new(backward, key(Way::Backward)),
+            forward: Direction::new(&forward.clone().into(), key(Way::Forward)),
+            backward: Direction::new(&backward.clone().into(), key(Way::Backward)),
         };
         emulator.attach(link).unwrap()
     }

@@ -72,10 +72,10 @@ impl Client {
         let socket = udp_socket(transport, to)?;
         let option = |option, value, hint| move |source| TrafficError::Option { option, value, hint, source };
         // The kernel caps what is asked for: quinn waits where a smaller buffer is full.
-        socket.set_send_buffer_size(SOCKET_BUFFER).map_err(option("SO_SNDBUF", SOCKET_BUFFER.to_string(), ""))?;
+        socket.set_send_buffer_size(SOCKET_BUFFER).map_err(option("SO_SNDBUF", SOCKET_BUFFER.to_string(), "".into()))?;
         if let Some(name) = &settings.interface {
             let hint = " (the interface's name, and before Linux 5.7 CAP_NET_RAW)";
-            let failed = option("SO_BINDTODEVICE", name.clone(), hint);
+            let failed = option("SO_BINDTODEVICE", name.clone(), hint.into());
             socket.bind_device(Some(name.as_bytes())).map_err(failed)?;
         }
         if let Some(ttl) = settings.ttl {
@@ -83,7 +83,7 @@ impl Client {
                 SocketAddr::V4(_) => socket.set_ttl_v4(ttl.into()),
                 SocketAddr::V6(_) => socket.set_unicast_hops_v6(ttl.into()),
             };
-            result.map_err(option("IP_TTL", ttl.to_string(), ""))?;
+            result.map_err(option("IP_TTL", ttl.to_string(), "".into()))?;
         }
         let address = settings.from.unwrap_or_else(|| any_like(to));
         socket.bind(&address.into()).map_err(|source| TrafficError::Bind { address, source })?;
