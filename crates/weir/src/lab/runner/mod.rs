@@ -19,7 +19,8 @@ use self::queue::{Extras, Queue};
 use super::cell::{self, Bench};
 use super::account;
 use super::environment;
-use super::scenario::Jobs;
+use super::iperf3;
+use super::scenario::{Engine, Jobs};
 use super::sweep::{Cell, Sweep};
 use super::topology::Topology;
 use crate::report::record::{Manifest, Record};
@@ -90,6 +91,7 @@ impl Plan {
 
 /// Runs a plan. To be called while the process has one thread: an ordinary user enters a user namespace first.
 pub fn run(plan: &Plan) -> Result<Summary> {
+    let iperf3 = plan.sweep.cells.iter().any(uses_iperf3).then(iperf3::find).transpose()?;
     let privilege = user::obtain_network_privilege()?;
     let stop = Stop::on_signals().context("watch for Ctrl-C")?;
     let (store, done) = match plan.earlier {
@@ -105,7 +107,8 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     let emulators = if scenario.run.jobs == Jobs::All { 1 } else { queue.jobs };
     let bench = Bench::start(scenario, stop, emulators)?;
     let awake = scenario.run.realtime.then(Awake::request).and_then(Result::ok);
-    let facts = environment::facts(&scenario.run, &bench, awake.is_some(), privilege);
+    let mut facts = environment::facts(&scenario.run, &bench, awake.is_some(), privilege);
+    facts.extend(iperf3.map(|version| ("iperf3".to_owned(), version.to_string())));
     let mut manifest = match &plan.earlier {
         None => manifest(plan, queue.total, facts)?,
         Some(earlier) => earlier.clone(),
@@ -140,6 +143,11 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         disturbed: records.iter().filter(|record| !record.row.valid).count(),
         interrupted,
     })
+}
+
+fn uses_iperf3(cell: &Cell) -> bool {
+    let traffic = std::iter::once(&cell.scenario.traffic).chain(cell::load(&cell.scenario));
+    traffic.into_iter().any(|traffic| traffic.engine == Engine::Iperf3)
 }
 
 /// The name of the sweep's cell that a record is of: without its receiver.
