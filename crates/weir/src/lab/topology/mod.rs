@@ -1,49 +1,86 @@
-//! The network of a cell as a checked graph: nodes, links, and the route that the traffic takes.
+//! The network of a cell as a checked graph: nodes, links, routes, and the paths that the traffic takes.
 
-use std::collections::VecDeque;
+mod check;
+mod describe;
+mod flow;
+mod routes;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
 use std::net::IpAddr;
 
 use anyhow::{Context, Result, bail, ensure};
 use ipnet::IpNet;
 use weir_emulator::model::{self, Impairments, Way};
 
+use self::check::index_of;
+pub use self::flow::{Control, Flow};
+use self::routes::Map;
+pub use self::routes::Route;
 use super::scenario::{self, Scenario};
 
-/// Nodes joined by emulated links, without a loop, every host reachable from the sender.
+/// Nodes joined by emulated links, without a loop of switches, routed so that the traffic arrives.
 #[derive(Clone, Debug)]
 pub struct Topology {
-    /// Hosts, then switches, each by name.
+    /// Hosts, then routers, then switches, each by name.
     pub nodes: Vec<Node>,
     /// By name.
     pub links: Vec<Link>,
     /// Index of the sending host.
     pub sender: usize,
-    /// Index of the receiving host.
-    pub receiver: usize,
-    /// Where the traffic goes to.
+    /// Indexes of the receiving hosts, in the order of `traffic.to`.
+    pub receivers: Vec<usize>,
+    /// Where the traffic goes to: an address of the receiver, or a multicast group.
     pub destination: IpAddr,
-    /// The links from the sender to the receiver, in order, and which way each is taken.
-    pub route: Vec<(usize, Way)>,
+    /// By receiver.
+    pub paths: Vec<Path>,
+    /// Ends and paths of the load, if there is one.
+    pub load: Option<Flow>,
+    /// The link that iperf3's control connection has for itself.
+    pub control: Option<Control>,
+    /// Largest buffer of a TCP socket of a host, bytes; `None`: the kernel's default.
+    pub tcp_buffer: Option<u64>,
 }
 
-/// A host or a switch.
+/// A host, a router or a switch.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// Its name in the scenario.
     pub name: String,
     /// What it is.
     pub kind: Kind,
+    /// One a link, in the order of the links.
+    pub interfaces: Vec<Interface>,
+    /// To every subnet that it is not on and that can be reached.
+    pub routes: Vec<Route>,
     /// Lines for the shell, run on the node when the network is up.
     pub setup: Vec<String>,
 }
 
 /// What a node is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// An end system with one interface and these addresses.
-    Host(Vec<IpNet>),
+    /// An end system; it forwards nothing, however many links it has.
+    Host,
+    /// The kernel's forwarding between its links.
+    Router,
     /// A learning bridge.
     Switch,
+}
+
+/// A node's end of a link.
+#[derive(Clone, Debug)]
+pub struct Interface {
+    /// Index of the link.
+    pub link: usize,
+    /// `eth0`, `eth1` ... of a host or router, in the order of the names of its links; `p` and the link's index of a
+    /// switch.
+    pub name: String,
+    /// Its addresses; a switch has none.
+    pub addresses: Vec<IpNet>,
+    /// What the switches join is one segment: the index of its first link.
+    pub segment: usize,
 }
 
 /// An emulated link.
@@ -59,129 +96,138 @@ pub struct Link {
     pub impairments: [Impairments; 2],
 }
 
+/// The links that packets cross, and which way each is taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Path {
+    /// In order.
+    pub there: Vec<(usize, Way)>,
+    /// Of the answers, in order; other links, maybe.
+    pub back: Vec<(usize, Way)>,
+}
+
 impl Topology {
     /// Checks the network of a cell and routes its traffic.
     pub fn new(scenario: &Scenario) -> Result<Topology> {
-        let hosts = scenario.hosts.iter().map(|(name, host)| Node {
-            name: name.clone(),
-            kind: Kind::Host(match &host.addresses {
-                scenario::Addresses::Only(addresses) => addresses.clone(),
-                scenario::Addresses::ByLink(by_link) => by_link.values().flatten().copied().collect(),
-            }),
-            setup: host.setup.clone(),
-        });
-        let switches =
-            scenario.switches.keys().map(|name| Node { name: name.clone(), kind: Kind::Switch, setup: Vec::new() });
-        let nodes: Vec<Node> = hosts.chain(switches).collect();
+        let mut nodes = check::nodes(scenario)?;
         let links = scenario
             .links
             .iter()
             .map(|(name, link)| check_link(&nodes, name, link).with_context(|| format!("links.{name}")))
             .collect::<Result<Vec<_>>>()?;
-        check_nodes(&nodes, &links)?;
-        check_addresses(&nodes)?;
-
-        let host = |key: &str, name: &str| -> Result<usize> {
-            let index = index_of(&nodes, name).with_context(|| format!("traffic.{key}"))?;
-            ensure!(matches!(nodes[index].kind, Kind::Host(_)), "traffic.{key}: `{name}` is a switch, not a host");
-            Ok(index)
-        };
-        let (sender, receiver) = (host("from", &scenario.traffic.from)?, host("to", &scenario.traffic.to.names()[0])?);
-        ensure!(sender != receiver, "traffic.to: the receiver is the sender");
-        let destination = destination(&nodes[receiver], scenario.traffic.address)?;
-        let route = route(&nodes, &links, sender, receiver)?;
-        let mut topology = Topology { nodes, links, sender, receiver, destination, route };
+        check::attach(scenario, &mut nodes, &links)?;
+        let aside = flow::control_link(&scenario.traffic, &nodes, &links)?;
+        for (node, routes) in (0..nodes.len()).zip((Map { nodes: &nodes, links: &links, aside }).routes()) {
+            nodes[node].routes = routes;
+        }
+        let map = Map { nodes: &nodes, links: &links, aside };
+        let Flow { sender, receivers, destination, paths } = Flow::new("traffic", &scenario.traffic, &map)?;
+        let load = scenario.load.as_ref().map(|load| Flow::new("load", load, &map)).transpose()?;
+        let control = aside.map(|link| Control::new(&scenario.traffic, &map, sender, link, destination)).transpose()?;
+        let tcp_buffer = scenario.tcp.buffer.map(|size| size.bytes);
+        let mut topology = Topology { nodes, links, sender, receivers, destination, paths, load, control, tcp_buffer };
         topology.spread(&scenario.path)?;
-        for link in &topology.links {
-            for impairments in &link.impairments {
+        for link in &mut topology.links {
+            for impairments in &mut link.impairments {
                 impairments.validate().with_context(|| format!("links.{}", link.name))?;
+                if !scenario.run.impaired {
+                    *impairments = Impairments::default();
+                }
             }
         }
         Ok(topology)
     }
 
-    /// Index of the host or switch of this name.
+    /// Index of the host, router or switch of this name.
     pub fn node(&self, name: &str) -> Result<usize> {
         index_of(&self.nodes, name)
     }
 
-    /// One-way loss of the route, as configured: the hops multiply. An explicit drop list counts as none.
-    pub fn loss(&self) -> f64 {
-        1.0 - self.along_route().map(|impairments| 1.0 - impairments.loss.mean()).product::<f64>()
+    /// The first address of a node, in the order of its links and not on the one set aside for control; or the one that
+    /// is `wanted`.
+    pub fn address_of(&self, node: usize, wanted: Option<IpAddr>) -> Result<IpAddr> {
+        self.map().address_of(node, wanted)
     }
 
-    /// One-way delay of the route in milliseconds, as configured, without variation.
-    pub fn latency_ms(&self) -> f64 {
-        self.along_route().map(|impairments| impairments.delay.as_secs_f64() * 1e3).sum()
+    /// The way from one node to the first address of another, and that of the answers.
+    pub fn path(&self, from: usize, to: usize) -> Result<Path> {
+        self.map().path(from, to, self.address_of(to, None)?)
     }
 
-    /// Smallest rate on the route, Mbit/s.
-    pub fn rate_mbit(&self) -> Option<f64> {
-        self.along_route()
+    /// Loss along these hops, as configured: they multiply. An explicit drop list counts as none.
+    pub fn loss(&self, hops: &[(usize, Way)]) -> f64 {
+        1.0 - self.along(hops).map(|impairments| 1.0 - impairments.loss.mean()).product::<f64>()
+    }
+
+    /// Delay along these hops in milliseconds, as configured, without variation.
+    pub fn latency_ms(&self, hops: &[(usize, Way)]) -> f64 {
+        self.along(hops).map(|impairments| impairments.delay.as_secs_f64() * 1e3).sum()
+    }
+
+    /// Smallest rate along these hops, Mbit/s.
+    pub fn rate_mbit(&self, hops: &[(usize, Way)]) -> Option<f64> {
+        self.along(hops)
             .filter_map(|impairments| impairments.rate)
             .map(|rate| rate.bits_per_second as f64 / 1e6)
             .reduce(f64::min)
     }
 
-    /// Largest IP packet that the whole route carries.
-    pub fn mtu(&self) -> u32 {
-        self.route.iter().map(|&(link, _)| self.links[link].mtu).min().unwrap_or(u32::MAX)
+    /// Largest IP packet that all of these hops carry.
+    pub fn mtu(&self, hops: &[(usize, Way)]) -> u32 {
+        hops.iter().map(|&(link, _)| self.links[link].mtu).min().unwrap_or(u32::MAX)
     }
 
-    /// The other hosts that a host reaches without a router, by node index.
-    pub fn neighbours(&self, host: usize) -> Vec<usize> {
-        (0..self.nodes.len())
-            .filter(|&other| other != host && matches!(self.nodes[other].kind, Kind::Host(_)))
-            .filter(|&other| route(&self.nodes, &self.links, host, other).is_ok())
-            .collect()
+    /// Whether some packets are delivered twice along these hops.
+    pub fn duplicates(&self, hops: &[(usize, Way)]) -> bool {
+        self.along(hops).any(|impairments| impairments.duplicate > 0.0)
     }
 
-    /// Whether some packets are delivered twice.
-    pub fn duplicates(&self) -> bool {
-        self.along_route().any(|impairments| impairments.duplicate > 0.0)
-    }
-
-    /// Whether a host has an IPv6 address.
+    /// Whether a node has an IPv6 address.
     pub fn has_ipv6(&self) -> bool {
-        self.nodes.iter().any(|node| match &node.kind {
-            Kind::Host(addresses) => addresses.iter().any(|address| matches!(address, IpNet::V6(_))),
-            Kind::Switch => false,
-        })
+        self.nodes.iter().flat_map(Node::addresses).any(|address| matches!(address, IpNet::V6(_)))
     }
 
-    /// One line a node or link, for people.
-    pub fn describe(&self) -> Vec<String> {
-        let nodes = self.nodes.iter().map(|node| match &node.kind {
-            Kind::Host(addresses) => {
-                let addresses: Vec<String> = addresses.iter().map(IpNet::to_string).collect();
-                format!("host {} {}", node.name, addresses.join(" "))
-            }
-            Kind::Switch => format!("switch {}", node.name),
-        });
-        let links = self.links.iter().map(|link| {
-            let [a, b] = link.ends.map(|end| self.nodes[end].name.as_str());
-            format!("link {}: {a} - {b}, MTU {}", link.name, link.mtu)
-        });
-        nodes.chain(links).collect()
+    /// The ends of links at a node: which link, and which of its ends. What a router or switch took in by all of them it
+    /// has handed out by them.
+    pub fn ends_at(&self, node: usize) -> Vec<(usize, usize)> {
+        let end = |link: usize| self.links[link].ends.iter().position(|&end| end == node);
+        (0..self.links.len()).filter_map(|link| Some((link, end(link)?))).collect()
     }
 
-    fn along_route(&self) -> impl Iterator<Item = &Impairments> {
-        self.route.iter().map(|&(link, way)| &self.links[link].impairments[way as usize])
+    /// The ends of links of hosts and routers (which link, and which of its ends) that a switch reaches by one of its own
+    /// links.
+    pub fn behind(&self, switch: usize, link: usize) -> Vec<(usize, usize)> {
+        let [a, b] = self.links[link].ends;
+        let (next, end) = if a == switch { (b, 1) } else { (a, 0) };
+        if self.nodes[next].kind != Kind::Switch {
+            return vec![(link, end)];
+        }
+        let onwards = self.nodes[next].interfaces.iter().map(|port| port.link).filter(|&port| port != link);
+        onwards.flat_map(|onward| self.behind(next, onward)).collect()
     }
 
-    /// Spreads the impairments of the whole path over the links of the route, both ways.
+    fn along(&self, hops: &[(usize, Way)]) -> impl Iterator<Item = &Impairments> {
+        hops.iter().map(|&(link, way)| &self.links[link].impairments[way as usize])
+    }
+
+    fn map(&self) -> Map<'_> {
+        let aside = self.control.as_ref().map(|control| control.link);
+        Map { nodes: &self.nodes, links: &self.links, aside }
+    }
+
+    /// Spreads the impairments of the whole path over its links, there and back.
     fn spread(&mut self, path: &scenario::PathImpairments) -> Result<()> {
-        let hops = self.route.len() as u32;
-        for &(index, _) in &self.route {
-            let link = &mut self.links[index];
-            for impairments in &mut link.impairments {
+        let Path { there, back } = &self.paths[0];
+        for hops in [there, back] {
+            for &(index, way) in hops {
+                let link = &mut self.links[index];
+                let impairments = &mut link.impairments[way as usize];
                 if let Some(loss) = path.loss {
                     ensure!(
                         impairments.loss == model::Loss::None,
                         "path.loss and links.{}.loss are both set: keep one of them",
                         link.name
                     );
-                    let share = 1.0 - (1.0 - loss.fraction()).powf(1.0 / f64::from(hops));
+                    let share = 1.0 - (1.0 - loss.fraction()).powf(1.0 / hops.len() as f64);
                     impairments.loss = if share > 0.0 { model::Loss::Bernoulli(share) } else { model::Loss::None };
                 }
                 if let Some(delay) = path.delay {
@@ -190,7 +236,7 @@ impl Topology {
                         "path.delay and links.{}.delay are both set: keep one of them",
                         link.name
                     );
-                    impairments.delay = delay.duration() / hops;
+                    impairments.delay = delay.duration() / hops.len() as u32;
                 }
             }
         }
@@ -198,11 +244,56 @@ impl Topology {
     }
 }
 
-fn index_of(nodes: &[Node], name: &str) -> Result<usize> {
-    nodes.iter().position(|node| node.name == name).with_context(|| {
-        let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
-        format!("there is no host or switch `{name}` (there are {})", names.join(", "))
-    })
+impl Node {
+    /// All of its addresses, in the order of its links.
+    pub fn addresses(&self) -> impl Iterator<Item = &IpNet> {
+        self.interfaces.iter().flat_map(|interface| &interface.addresses)
+    }
+
+    /// Its end of a link.
+    pub fn interface(&self, link: usize) -> Option<&Interface> {
+        self.interfaces.iter().find(|interface| interface.link == link)
+    }
+
+    /// Its address on a link for packets to a neighbour there: the first one of a subnet that the neighbour is in.
+    pub(super) fn address_towards(&self, link: usize, neighbour: IpAddr) -> Option<IpAddr> {
+        self.interface(link)?.addresses.iter().find(|own| own.contains(&neighbour)).map(IpNet::addr)
+    }
+
+    /// Where it is in the scenario: `hosts.NAME`.
+    pub fn key(&self) -> String {
+        let table = match self.kind {
+            Kind::Host => "hosts",
+            Kind::Router => "routers",
+            Kind::Switch => "switches",
+        };
+        format!("{table}.{}", self.name)
+    }
+}
+
+impl Interface {
+    /// Addresses that mean the same on every link.
+    fn global(&self) -> impl Iterator<Item = &IpNet> {
+        self.addresses.iter().filter(|address| match address {
+            IpNet::V4(v4) => !v4.addr().is_link_local(),
+            IpNet::V6(v6) => !v6.addr().is_unicast_link_local(),
+        })
+    }
+
+    /// The subnets that it is on, those of link-local addresses aside.
+    fn subnets(&self) -> impl Iterator<Item = IpNet> {
+        self.global().map(IpNet::trunc)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Host => "host",
+            Kind::Router => "router",
+            Kind::Switch => "switch",
+        })
+    }
 }
 
 fn check_link(nodes: &[Node], name: &str, link: &scenario::Link) -> Result<Link> {
@@ -266,147 +357,4 @@ fn variation(variation: &scenario::Variation) -> Result<model::Variation> {
         scenario::Order::Reorder => model::Order::Reorder,
     };
     Ok(model::Variation { distribution, order })
-}
-
-/// Each host has one link, each node at least one, and switches form no loop: they run no spanning tree.
-fn check_nodes(nodes: &[Node], links: &[Link]) -> Result<()> {
-    let mut part: Vec<usize> = (0..nodes.len()).collect();
-    for link in links {
-        let [a, b] = link.ends.map(|end| part[end]);
-        ensure!(
-            a != b,
-            "links.{}: closes a loop, and switches run no spanning tree: remove a link of the loop",
-            link.name
-        );
-        part.iter_mut().filter(|root| **root == b).for_each(|root| *root = a);
-    }
-    for (index, node) in nodes.iter().enumerate() {
-        let count = links.iter().filter(|link| link.ends.contains(&index)).count();
-        match node.kind {
-            Kind::Host(_) => ensure!(count == 1, "hosts.{}: a host has exactly one link, this one {count}", node.name),
-            Kind::Switch => ensure!(count > 0, "switches.{}: has no link", node.name),
-        }
-    }
-    Ok(())
-}
-
-fn check_addresses(nodes: &[Node]) -> Result<()> {
-    let mut seen: Vec<(IpAddr, &str)> = Vec::new();
-    for node in nodes {
-        let Kind::Host(addresses) = &node.kind else { continue };
-        ensure!(!addresses.is_empty(), "hosts.{}: has no address", node.name);
-        for address in addresses.iter().map(IpNet::addr) {
-            if let Some((_, other)) = seen.iter().find(|(seen, _)| *seen == address) {
-                bail!("hosts.{}: {address} is also the address of {other}", node.name);
-            }
-            seen.push((address, &node.name));
-        }
-    }
-    Ok(())
-}
-
-fn destination(receiver: &Node, wanted: Option<IpAddr>) -> Result<IpAddr> {
-    let Kind::Host(addresses) = &receiver.kind else { bail!("traffic.to: `{}` is not a host", receiver.name) };
-    match wanted {
-        None => addresses.first().map(IpNet::addr).context("traffic.to: the receiver has no address"),
-        Some(wanted) if addresses.iter().any(|address| address.addr() == wanted) => Ok(wanted),
-        Some(wanted) => bail!("traffic.address: {wanted} is not an address of `{}`", receiver.name),
-    }
-}
-
-/// The shortest way from one host to another; only switches pass packets on.
-fn route(nodes: &[Node], links: &[Link], from: usize, to: usize) -> Result<Vec<(usize, Way)>> {
-    let mut arrived_by: Vec<Option<(usize, Way)>> = vec![None; nodes.len()];
-    let mut queue = VecDeque::from([from]);
-    while let Some(node) = queue.pop_front() {
-        if node == to {
-            break;
-        }
-        if node != from && !matches!(nodes[node].kind, Kind::Switch) {
-            continue;
-        }
-        for (index, link) in links.iter().enumerate() {
-            let (next, way) = match link.ends {
-                [a, b] if a == node => (b, Way::Forward),
-                [a, b] if b == node => (a, Way::Backward),
-                _ => continue,
-            };
-            if next != from && arrived_by[next].is_none() {
-                arrived_by[next] = Some((index, way));
-                queue.push_back(next);
-            }
-        }
-    }
-    let mut route = Vec::new();
-    let mut node = to;
-    while node != from {
-        let Some((index, way)) = arrived_by[node] else {
-            bail!("no way leads from `{}` to `{}`: join them by links and switches", nodes[from].name, nodes[to].name);
-        };
-        route.push((index, way));
-        let [a, b] = links[index].ends;
-        node = if way == Way::Forward { a } else { b };
-    }
-    route.reverse();
-    Ok(route)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::lab::sweep::Sweep;
-
-    fn topology(change: impl Fn(&str) -> String) -> Result<Topology> {
-        let (_, text) = Scenario::find("telemetry")?;
-        let sweep = Sweep::new("telemetry.toml", &change(&text), &[])?;
-        let last = sweep.cells.last().context("telemetry has cells")?;
-        Topology::new(&last.scenario)
-    }
-
-    fn error(from: &str, to: &str) -> String {
-        let (_, text) = Scenario::find("telemetry").unwrap();
-        assert!(text.contains(from), "{from}");
-        format!("{:#}", topology(|text| text.replace(from, to)).unwrap_err())
-    }
-
-    #[test]
-    fn hops_multiply_to_the_loss_of_the_path() {
-        let topology = topology(str::to_owned).unwrap();
-        assert!((topology.loss() - 0.2).abs() < 1e-12);
-        let model::Loss::Bernoulli(each) = topology.links[0].impairments[0].loss else { panic!("{topology:?}") };
-        assert!((each - (1.0 - 0.8_f64.sqrt())).abs() < 1e-12);
-        assert_eq!(topology.links[0].impairments[0], topology.links[1].impairments[1]);
-    }
-
-    #[test]
-    fn the_route_crosses_switches_and_knows_its_ways() {
-        let topology = topology(str::to_owned).unwrap();
-        let route: Vec<_> =
-            topology.route.iter().map(|&(link, way)| (topology.links[link].name.as_str(), way)).collect();
-        assert_eq!(route, [("uplink", Way::Forward), ("downlink", Way::Forward)]);
-        assert_eq!(topology.neighbours(topology.sender), [topology.receiver]);
-    }
-
-    #[test]
-    fn mistakes_are_told_in_one_line() {
-        let mistakes = [
-            error("to = \"receiver\"", "to = \"reciever\""),
-            error("to = \"receiver\"", "to = \"s1\""),
-            error("to = \"receiver\"", "to = \"sender\""),
-            error("[switches.s1]", "[switches.s1]\n[switches.s2]"),
-            error("[path]", "[links.third]\nends = [\"s1\", \"s1\"]\n[path]"),
-            error("[path]", "[links.third]\nends = [\"s1\", \"sender\"]\n[path]"),
-            error(
-                "[path]",
-                "[switches.s2]\n[links.third]\nends = [\"s1\", \"s2\"]\n[links.fourth]\nends = [\"s2\", \"s1\"]\n[path]",
-            ),
-            error("10.0.0.2/24", "10.0.0.1/24"),
-            error("ends = [\"sender\", \"s1\"]", "ends = [\"sender\", \"s1\"]\nloss = \"1%\""),
-            error("ends = [\"sender\", \"s1\"]", "ends = [\"sender\", \"s1\"]\nqueue = 5"),
-            error("ends = [\"sender\", \"s1\"]", "ends = [\"sender\", \"s1\"]\nmtu = 100"),
-            error("ends = [\"sender\", \"s1\"]", "ends = [\"sender\", \"s1\"]\nvariation = { order = \"keep\" }"),
-        ];
-        assert!(mistakes.iter().all(|mistake| !mistake.contains('\n')));
-        insta::assert_snapshot!(mistakes.join("\n"));
-    }
 }
