@@ -8,7 +8,9 @@
 pub mod account;
 pub mod cell;
 pub mod environment;
+pub mod capture;
 pub mod endpoints;
+pub mod iperf3;
 pub mod heartbeat;
 pub mod network;
 pub mod runner;

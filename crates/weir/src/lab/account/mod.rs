@@ -230,14 +230,14 @@ impl Account<'_> {
         }
         if let Some(report) = self.bulk() {
             say(&report.engine, &report.errors);
-            if report.connected == 0 {
-                remarks.push("no connection came up: 0 Mbit/s".into());
-            }
         }
         match &self.measured.load {
             Some(Outcome::Bulk(load)) => say("load", &load.errors),
             Some(Outcome::Messages(sent, _)) => say("load", &sent.errors),
             None => {}
+        }
+        if self.bulk().is_some_and(|report| report.connected == 0) {
+            remarks.push("no connection came up: 0 Mbit/s".into());
         }
         let reports = links.iter().flat_map(|link| [&link.emulator.forward, &link.emulator.backward]);
         let overrun: u64 = reports.map(|report| report.ledger.socket_dropped_frames).sum();

@@ -176,7 +176,6 @@ fn manifest(plan: &Plan, planned_cells: usize, environment: Vec<(String, String)
         axes: axes(&plan.sweep, &topology),
         environment,
         network: topology.describe().into_iter().chain(topology.describe_paths()).collect(),
-        own_cost: None,
         charts: scenario.charts.clone(),
         published: scenario.published.clone(),
         claims: scenario.claims.clone(),
