@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::link::{
     BridgeMulticastRouterType, BridgeStpState, InfoBridge, InfoBridgePort, InfoData, InfoKind, InfoPortData,
     InfoPortKind, LinkAttribute, LinkInfo, LinkMessage,
@@ -104,9 +104,10 @@ impl Netlink {
     }
 
     /// Tells a bridge for ever which port an Ethernet address is behind, so that it never floods what goes there.
+    /// Replaces what it has learnt.
     ///
     /// # Errors
-    /// If the interface is no port of a bridge, or the bridge knows the address already.
+    /// If the interface is no port of a bridge.
     pub fn add_forwarding_entry(&mut self, port: Index, mac: MacAddress) -> Result<(), Error> {
         let mut message = NeighbourMessage::default();
         message.header.family = AddressFamily::Bridge;
@@ -115,7 +116,7 @@ impl Netlink {
         message.header.flags = NeighbourFlags::Controller;
         message.attributes = vec![NeighbourAttribute::LinkLayerAddress(mac.0.to_vec())];
         let operation = || format!("tell the bridge that {mac} is behind port {port}");
-        self.socket.change(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_EXCL, operation)
+        self.socket.change(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE, operation)
     }
 }
 
