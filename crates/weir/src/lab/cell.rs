@@ -18,8 +18,8 @@ use super::sweep::Cell;
 use super::topology::Topology;
 use crate::service::stop::Stop;
 use crate::traffic::{
-    Exchange, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, SenderSettings, TcpSettings, Transport,
-    Until, clock,
+    Exchange, QuicSettings, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, SenderSettings, TcpSettings,
+    Transport, Until, clock,
 };
 
 /// What all cells of a run share.
@@ -167,6 +167,7 @@ fn sender_settings(scenario: &Scenario, to: std::net::SocketAddr, session: u16) 
         drain: scenario.run.drain.duration(),
         session,
         tcp: TcpSettings { congestion: Some(tcp.congestion.clone()), nodelay: tcp.nodelay },
+        quic: QuicSettings { congestion: scenario.quic.congestion.clone() },
         connect_timeout: tcp.connect_timeout.duration(),
         keep_send_times: traffic.transport == Transport::Tcp,
         ..SenderSettings::new(to)

@@ -241,6 +241,7 @@ fn impairments(direction: &scenario::Direction) -> Result<Impairments> {
             bits_per_second: rate.bits_per_second,
             burst_bytes: direction.burst.map_or(0, |burst| burst.bytes),
         }),
+        trace: None,
         queue: match direction.queue {
             None => model::QueueLimit::Unlimited,
             Some(scenario::Queue::Packets(packets)) => model::QueueLimit::Packets(packets),

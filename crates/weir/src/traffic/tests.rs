@@ -87,10 +87,28 @@ fn every_message_of_a_stream_arrives() {
 }
 
 #[test]
+fn every_message_over_quic_arrives() {
+    for transport in [Transport::Quic, Transport::QuicDatagram] {
+        let (sent, received) = run(sender(transport, ANY.parse().unwrap()), &receiver(transport));
+        assert_all_arrived(&sent, &received, 1000);
+        assert!(sent.connect.is_some() && sent.tcp_at_end.is_none() && sent.tcp_after_drain.is_none());
+        assert_eq!((sent.lost_packets, received.socket_drops), (Some(0), Some(0)));
+        assert_eq!((received.connections, received.partial_bytes), (1, 0));
+    }
+}
+
+#[test]
 fn ipv6_short_messages_and_announced_ends() {
-    for (transport, payload_bytes) in
-        [(Transport::Udp, 16), (Transport::Tcp, 16), (Transport::Tcp, 39), (Transport::Udp, 40)]
-    {
+    for (transport, payload_bytes) in [
+        (Transport::Udp, 16),
+        (Transport::Tcp, 16),
+        (Transport::Tcp, 39),
+        (Transport::Udp, 40),
+        (Transport::Quic, 16),
+        (Transport::Quic, 40),
+        (Transport::QuicDatagram, 16),
+        (Transport::QuicDatagram, 1414),
+    ] {
         let receiving = ReceiverSettings { transport, ..ReceiverSettings::new("[::1]:0".parse().unwrap()) };
         let settings = SenderSettings { payload_bytes, announce: true, ..sender(transport, receiving.listen) };
         let receiving =
@@ -187,7 +205,7 @@ fn nobody_there() {
 
 #[test]
 fn a_stop_ends_both_ends_at_once() {
-    for transport in [Transport::Udp, Transport::Tcp] {
+    for transport in [Transport::Udp, Transport::Tcp, Transport::Quic, Transport::QuicDatagram] {
         let (exchange, stop) = (Exchange::new(Duration::from_secs(60)).unwrap(), Stop::new().unwrap());
         let receiver = Receiver::bind(&receiver(transport)).unwrap();
         let settings = SenderSettings {
@@ -336,7 +354,15 @@ fn errors_say_what_to_do() {
     );
     let tcp = TcpSettings { congestion: Some("fastest".into()), nodelay: false };
     let message = open(SenderSettings { tcp, ..settings });
-    assert!(message.starts_with("set TCP_CONGESTION to fastest: no such file or directory (see /proc"), "{message}");
+    let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    let available = available.split_whitespace().collect::<Vec<_>>().join(", ");
+    assert_eq!(
+        message,
+        format!(
+            "set TCP_CONGESTION to fastest: no such file or directory \
+             (available: {available}; others are kernel modules: modprobe tcp_NAME)"
+        )
+    );
 }
 
 proptest! {

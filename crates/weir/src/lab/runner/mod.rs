@@ -121,6 +121,7 @@ fn manifest(plan: &Plan, planned_cells: usize, environment: Vec<(String, String)
         charts: scenario.charts.clone(),
         published: scenario.published.clone(),
         claims: scenario.claims.clone(),
+        own_cost: None,
     })
 }
 

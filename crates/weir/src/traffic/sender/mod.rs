@@ -4,8 +4,6 @@ mod channel;
 
 use std::net::SocketAddr;
 
-use nix::poll::{PollFd, PollFlags};
-use std::os::fd::AsFd;
 use weir_wire::probe::{BASE_LEN, EXTENDED_LEN, Extension, Kind, Probe};
 
 use self::channel::{Channel, Outcome};
@@ -21,7 +19,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Makes the socket in the calling thread's network namespace. TCP connects later, in [`Self::run`].
+    /// Makes the socket in the calling thread's network namespace. TCP and QUIC connect later, in [`Self::run`].
     pub fn open(settings: &SenderSettings) -> Result<Self, TrafficError> {
         settings.validate()?;
         Ok(Self { settings: settings.clone(), channel: Channel::open(settings)? })
@@ -32,7 +30,7 @@ impl Sender {
         self.channel.local_addr()
     }
 
-    /// Sends for the whole window, then (TCP) waits for the drain. Returns early if `stop` is set.
+    /// Sends for the whole window, then (TCP, QUIC) waits for the drain. Returns early if `stop` is set.
     ///
     /// Opens and closes the window of `exchange`. What goes wrong is counted in the report: a connection that is never
     /// made is a report with 0 messages.
@@ -68,7 +66,7 @@ struct Run<'a> {
 impl Run<'_> {
     /// Connects and says hello, where that is needed. `false`: there is nobody to send to.
     fn start(&mut self) -> bool {
-        if self.settings.transport == Transport::Udp {
+        if !self.settings.transport.connects() {
             return true;
         }
         let begin = now();
@@ -102,7 +100,7 @@ impl Run<'_> {
         while !self.stop.is_set() {
             let at = now();
             if at < intended.min(window.end) {
-                self.sleep(intended.min(window.end));
+                self.channel.sleep(intended.min(window.end), self.stop);
                 continue;
             }
             if (if all { intended } else { at }) >= window.end {
@@ -151,12 +149,9 @@ impl Run<'_> {
             let end = self.message.end(self.report.sent);
             self.channel.announce(&end, deadline, self.stop);
         }
-        self.channel.drain(deadline, self.stop);
+        self.channel.drain(self.exchange, deadline, self.stop);
         self.report.tcp_after_drain = self.channel.tcp_info();
-    }
-
-    fn sleep(&self, until: Nanos) {
-        clock::wait(&mut [PollFd::new(self.stop.as_fd(), PollFlags::POLLIN)], Some(until));
+        self.report.lost_packets = self.channel.lost_packets();
     }
 
     /// Makes room for the send times, so that none is allocated while sending.
