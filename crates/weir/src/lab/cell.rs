@@ -100,12 +100,16 @@ impl<'a> Prepared<'a> {
             session: Some(session),
             until: Until {
                 // Copies come behind the message that would end the cell.
-                settle: if topology.duplicates() { patience(&topology) } else { Duration::ZERO },
+                settle: if topology.duplicates(&topology.paths[0].there) {
+                    patience(&topology)
+                } else {
+                    Duration::ZERO
+                },
                 ..Until::default()
             },
             ..ReceiverSettings::new(listen)
         };
-        let receiver = network.namespace(topology.receiver).run(|| Receiver::bind(&receiver_settings))??;
+        let receiver = network.namespace(topology.receivers[0]).run(|| Receiver::bind(&receiver_settings))??;
         let sender_settings = sender_settings(scenario, listen, session);
         let sender = network.namespace(topology.sender).run(|| Sender::open(&sender_settings))??;
         Ok(Prepared { bench, network, topology, sender, receiver, exchange })
@@ -129,7 +133,7 @@ impl<'a> Prepared<'a> {
             (joined(sending), joined(receiving))
         });
         let links = self.network.settled(patience(&self.topology))?;
-        let receiver_host = counters::snmp(self.network.namespace(self.topology.receiver))?;
+        let receiver_host = counters::snmp(self.network.namespace(self.topology.receivers[0]))?;
         Ok(Measured { network: self.network, topology: self.topology, sent, received, links, receiver_host, heartbeat })
     }
 }
@@ -153,7 +157,7 @@ const LEAD_IN: Duration = Duration::from_millis(300);
 /// How long what is under way when the traffic has ended may still take: the path's delay, variation included, and
 /// what a busy machine needs.
 fn patience(topology: &Topology) -> Duration {
-    Duration::from_secs(1) + Duration::from_secs_f64(4.0 * topology.latency_ms() / 1e3)
+    Duration::from_secs(1) + Duration::from_secs_f64(4.0 * topology.latency_ms(&topology.paths[0].there) / 1e3)
 }
 
 fn sender_settings(scenario: &Scenario, to: std::net::SocketAddr, session: u16) -> SenderSettings {

@@ -16,7 +16,7 @@ impl Account<'_> {
         let Measured { topology, sent, received, receiver_host, .. } = self.measured;
         let mut ledger = Book::default();
         ledger.add("sender", "sent", "messages", sent.sent, "sender");
-        for &(index, way) in &topology.route {
+        for &(index, way) in &topology.paths[0].there {
             ledger.add_direction(topology, &self.measured.links[index], index, way);
         }
         ledger.add(
@@ -33,7 +33,7 @@ impl Account<'_> {
         ledger.add("receiver", "delivered", "messages", session.map_or(0, |session| session.delivered), "receiver");
         ledger.add("receiver", "duplicates", "messages", session.map_or(0, |session| session.duplicates), "receiver");
         ledger.add("receiver", "foreign", "messages", received.foreign, "receiver");
-        for &(index, way) in topology.route.iter().rev() {
+        for &(index, way) in topology.paths[0].there.iter().rev() {
             ledger.add_direction(topology, &self.measured.links[index], index, opposite(way));
         }
         ledger.0

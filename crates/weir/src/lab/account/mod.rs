@@ -75,9 +75,9 @@ impl Account<'_> {
             cell: self.cell.name.clone(),
             repeat,
             transport: scenario.traffic.transport.to_string(),
-            loss_pct: rounded(topology.loss() * 100.0),
-            latency_ms: rounded(topology.latency_ms()),
-            rate_mbit: topology.rate_mbit(),
+            loss_pct: rounded(topology.loss(&topology.paths[0].there) * 100.0),
+            latency_ms: rounded(topology.latency_ms(&topology.paths[0].there)),
+            rate_mbit: topology.rate_mbit(&topology.paths[0].there),
             payload_bytes: payload,
             duration_s: used,
             sent: sent.sent,
@@ -104,7 +104,7 @@ impl Account<'_> {
     fn unexplained_messages(&self, there: &Passage) -> Option<i64> {
         let Measured { topology, sent, received, receiver_host, .. } = self.measured;
         let headers = if topology.destination.is_ipv4() { 28 } else { 48 };
-        if self.cell.scenario.traffic.payload.bytes + headers > u64::from(topology.mtu()) {
+        if self.cell.scenario.traffic.payload.bytes + headers > u64::from(topology.mtu(&topology.paths[0].there)) {
             return None;
         }
         let arrived: u64 = received.sessions.iter().map(|s| s.delivered + s.duplicates + s.stale).sum();
@@ -134,7 +134,7 @@ impl Account<'_> {
 
     fn passage(&self, direction: Direction) -> Passage {
         let mut passage = Passage::default();
-        for &(index, way) in &self.measured.topology.route {
+        for &(index, way) in &self.measured.topology.paths[0].there {
             let way = if direction == Direction::There { way } else { opposite(way) };
             let link = &self.measured.links[index];
             let Ledger {
@@ -241,23 +241,14 @@ fn opposite(way: Way) -> Way {
     }
 }
 
-/// Frames that a switch of two ports took in and did not hand out. One with more ports may have to flood.
+/// Frames that a switch took in and did not hand out, or the other way round. Where multicast is copied nobody can tell.
 fn unexplained_by_switches(topology: &Topology, links: &[LinkReading]) -> i64 {
-    let mut unexplained = 0;
-    for (node, _) in topology.nodes.iter().enumerate().filter(|(_, node)| matches!(node.kind, Kind::Switch)) {
-        let ports: Vec<_> = topology
-            .links
-            .iter()
-            .zip(links)
-            .filter_map(|(link, reading)| Some(&reading.nodes[link.ends.iter().position(|&end| end == node)?]))
-            .collect();
-        if let [a, b] = ports.as_slice() {
-            for (from, to) in [(a, b), (b, a)] {
-                unexplained += (from.received as i64 - (to.sent + to.send_dropped) as i64).abs();
-            }
-        }
-    }
-    unexplained
+    let switches = topology.nodes.iter().enumerate().filter(|(_, node)| node.kind == Kind::Switch);
+    let remainder = |(node, _)| {
+        let ends = topology.ends_at(node).into_iter().map(|(link, end)| links[link].throughput(end));
+        ends.map(|throughput| throughput.received as i64 - throughput.sent as i64).sum::<i64>().abs()
+    };
+    if topology.destination.is_multicast() { 0 } else { switches.map(remainder).sum() }
 }
 
 /// Datagrams that reached the receiving host and no program: wrong checksums, full buffers, no such port. The namespace
