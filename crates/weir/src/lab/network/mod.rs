@@ -10,6 +10,8 @@ mod bring_up;
 mod members;
 mod reading;
 mod routing;
+#[cfg(test)]
+mod tests;
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};

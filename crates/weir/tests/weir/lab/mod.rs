@@ -9,6 +9,7 @@ mod run;
 mod seeds;
 mod shell;
 mod theft;
+mod topologies;
 
 use std::fs;
 use std::path::{Path, PathBuf};
