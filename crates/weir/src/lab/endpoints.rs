@@ -193,6 +193,7 @@ fn sender_settings(
         payload_bytes: traffic.payload.bytes as usize,
         interval: interval(traffic),
         pacing: if bulk { Pacing::Schedule } else { traffic.pacing },
+        quantum: if bulk { QUANTUM } else { Duration::ZERO },
         duration: scenario.run.duration.duration() + if bulk { traffic.warmup.duration() } else { Duration::ZERO },
         drain: scenario.run.drain.duration(),
         session,
