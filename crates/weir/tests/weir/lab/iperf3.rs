@@ -108,6 +108,11 @@ fn a_stop_keeps_what_iperf3_has_seen() {
             while received() < 1000 {
                 thread::yield_now();
             }
+            // The server has looked several times by then.
+            let flowing = now();
+            while now() < flowing + 1_000_000_000 {
+                thread::yield_now();
+            }
             stop.set();
         });
         transfer.run(now(), &stop).unwrap()
