@@ -10,6 +10,8 @@ pub struct Axis {
     low: f64,
     high: f64,
     scale: Scale,
+    /// Whether a 0 on a logarithmic axis lies at its low end.
+    floor: bool,
     /// Marks and their labels, ascending.
     pub ticks: Vec<(f64, String)>,
 }
@@ -33,7 +35,7 @@ impl Axis {
         let (first, last) = ((low / step - 1e-9).ceil(), (high / step + 1e-9).floor());
         let count = (last - first).clamp(0.0, 50.0) as u32;
         let ticks = (0..=count).map(|i| (first + f64::from(i)) * step).map(|v| (v, label(column, v))).collect();
-        Self { low, high, scale: Scale::Linear, ticks }
+        Self { low, high, scale: Scale::Linear, floor: false, ticks }
     }
 
     /// A logarithmic axis over the positive ones of `values`, in whole decades.
@@ -53,13 +55,22 @@ impl Axis {
         }
         // Room below, where the least value lies on the lowest mark.
         let room = if low < 1.4 * 10f64.powi(first) { 0.6 } else { 1.0 };
-        Self { low: room * 10f64.powi(first), high: 10f64.powi(last), scale: Scale::Log, ticks }
+        Self { low: room * 10f64.powi(first), high: 10f64.powi(last), scale: Scale::Log, floor: false, ticks }
+    }
+
+    /// A logarithmic axis with a floor for what is 0, marked as such.
+    pub fn with_floor(mut self) -> Self {
+        let decades = (self.high / self.low).log10();
+        self.low /= 10f64.powf(decades * 0.09);
+        self.floor = true;
+        self.ticks.insert(0, (0.0, "0".into()));
+        self
     }
 
     /// An axis of words: the first at 0, the next at 1.
     pub fn words(words: &[String]) -> Self {
         let ticks = words.iter().enumerate().map(|(index, word)| (index as f64, word.clone())).collect();
-        Self { low: -0.5, high: words.len().max(1) as f64 - 0.5, scale: Scale::Linear, ticks }
+        Self { low: -0.5, high: words.len().max(1) as f64 - 0.5, scale: Scale::Linear, floor: false, ticks }
     }
 
     /// The value's place, 0 at the low and 1 at the high end; `None` if it cannot be shown (0 on a logarithmic axis).
@@ -67,6 +78,7 @@ impl Axis {
         let place = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
             Scale::Log if value > 0.0 => (value / self.low).log10() / (self.high / self.low).log10(),
+            Scale::Log if value == 0.0 && self.floor => 0.0,
             Scale::Log => return None,
         };
         (place.is_finite() && (-0.001..=1.001).contains(&place)).then_some(place)
@@ -89,6 +101,7 @@ fn label(column: &str, value: f64) -> String {
         _ if value == 0.0 => "0".into(),
         "us" => format::duration(value),
         "ms" => format::duration(value * 1e3),
+        "bytes" => format::bytes(value),
         _ => format::short(value),
     }
 }
@@ -131,6 +144,12 @@ mod tests {
             (axis.place(0.0), axis.place(10.0).map(|p| (p * 100.0).round() / 100.0), axis.clamped(0.0)),
             (None, Some(0.55), 0.0)
         );
+        let floored = axis.with_floor();
+        assert_eq!(
+            (floored.place(0.0), floored.place(-1.0), labels(&floored)[..2].join(" ")),
+            (Some(0.0), None, "0 1".into())
+        );
+        assert!(floored.place(1.0).unwrap() > 0.08);
     }
 
     proptest! {

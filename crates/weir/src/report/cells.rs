@@ -1,5 +1,7 @@
 //! A cell with its repeats, put together.
 
+use std::collections::{BTreeSet, HashMap};
+
 use super::columns::{self, Kind};
 use super::record::{Estimate, Record};
 use crate::stats::{Method, intervals};
@@ -11,6 +13,8 @@ pub struct Cell<'a> {
     pub name: &'a str,
     /// Its repeats; at least one.
     pub records: Vec<&'a Record>,
+    /// Whether it lies beside the sweep (a baseline, say): it has a place in tables, but none on the axes of a chart.
+    pub beside: bool,
 }
 
 /// What was measured in a column of a cell.
@@ -46,16 +50,35 @@ impl Measured {
     }
 }
 
-/// Groups records by cell, in the order of first appearance.
+/// Groups records by cell, in the order of first appearance. A cell with fewer axes than the others lies beside the
+/// sweep.
 pub fn group(records: &[Record]) -> Vec<Cell<'_>> {
     let mut cells: Vec<Cell<'_>> = Vec::new();
+    let most = records.iter().map(|record| record.axes.len()).max().unwrap_or(0);
+    // By its axes too: what several receivers measured in one cell are no repeats of each other.
+    let mut known: HashMap<(&str, &[(String, String)]), usize> = HashMap::new();
     for record in records {
-        match cells.iter_mut().find(|cell| cell.name == record.row.cell) {
+        let index = *known.entry((&record.row.cell, &record.axes)).or_insert(cells.len());
+        match cells.get_mut(index) {
             Some(cell) => cell.records.push(record),
-            None => cells.push(Cell { name: &record.row.cell, records: vec![record] }),
+            None => {
+                cells.push(Cell { name: &record.row.cell, records: vec![record], beside: record.axes.len() < most })
+            }
         }
     }
     cells
+}
+
+/// The axes that take several values where the `columns` have one: with these they say which cell it is.
+pub fn further_axes(cells: &[&Cell<'_>], columns: &[&str]) -> Vec<String> {
+    let place = |cell: &Cell<'_>| columns.iter().map(|name| columns::text(cell.first(), name)).collect::<Vec<_>>();
+    let keys = cells.first().map(|cell| cell.first().axes.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>());
+    let places: BTreeSet<_> = cells.iter().map(|cell| place(cell)).collect();
+    let several = |key: &String| {
+        let values: BTreeSet<_> = cells.iter().map(|cell| (place(cell), columns::text(cell.first(), key))).collect();
+        values.len() > places.len()
+    };
+    keys.unwrap_or_default().into_iter().filter(several).collect()
 }
 
 impl<'a> Cell<'a> {
@@ -147,5 +170,21 @@ mod tests {
         let three = [record(1, 90.0, 5.0, true), record(2, 94.0, 9.0, true), record(3, 98.0, 1.0, true)];
         let Some(Measured::Estimate(e)) = group(&three)[0].measured("msgs_per_s") else { panic!() };
         assert_eq!((e.value, e.method, e.n), (94.0, Method::Repeats, 3));
+    }
+
+    #[test]
+    fn receivers_are_no_repeats_and_a_baseline_lies_beside() {
+        let at = |receiver: &str, mut record: Record| {
+            record.axes = vec![("path.loss".into(), "1%".into()), ("receiver".into(), receiver.into())];
+            record
+        };
+        let baseline = Record { row: Row { cell: "baseline".into(), ..Row::default() }, ..Record::default() };
+        let records = [at("r1", record(1, 90.0, 5.0, true)), at("r2", record(1, 80.0, 5.0, true)), baseline];
+        let cells = group(&records);
+        assert_eq!(cells.iter().map(|cell| cell.beside).collect::<Vec<_>>(), [false, false, true]);
+        let swept: Vec<&Cell<'_>> = cells.iter().filter(|cell| !cell.beside).collect();
+        assert_eq!(further_axes(&swept, &["path.loss"]), ["receiver"]);
+        assert!(further_axes(&swept, &["path.loss", "receiver"]).is_empty());
+        assert!(!group(&records[2..])[0].beside, "without axes there is nothing to lie beside");
     }
 }

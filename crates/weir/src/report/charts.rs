@@ -2,19 +2,25 @@
 //!
 //! Each cell is a point: filled if measured, hollow and pale if the cell is not valid, a hollow diamond if published.
 //! The 95 % interval is a band along a line, and whiskers where there is no line. Colours are those of Okabe and Ito,
-//! which people with any colour vision tell apart.
+//! which people with any colour vision tell apart; many lines in the order of a number go from light to dark instead.
+//! A 0 on a logarithmic axis lies on its floor, as a triangle.
 
 use super::axis::Axis;
 use super::cells::Cell;
 use super::columns;
-use super::record::{Chart, Published, Scale};
+use super::palette::Rgb;
+use super::record::{Chart, ChartKind, Published, Scale};
 use super::svg::{Anchor, Svg, width_of};
 use lines::{Arranged, Line};
 
+pub(super) mod heatmap;
 mod lines;
+mod time;
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 440.0;
+/// Height of a chart of many lines.
+const TALL: f64 = 580.0;
 const LEFT: f64 = 78.0;
 const RIGHT: f64 = 28.0;
 const BOTTOM: f64 = 58.0;
@@ -24,9 +30,19 @@ pub(super) const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7
 const INK: &str = "fill=\"#1f2328\"";
 const FAINT: &str = "fill=\"#59636e\"";
 
-/// Draws a chart over the cells of a run.
+/// Draws a chart over the cells of a run. Cells beside the sweep are left out, unless the chart asks for a cell by name.
 pub fn render(chart: &Chart, cells: &[Cell<'_>], published: Option<&Published>) -> String {
-    Drawing::new(chart, cells, published).render()
+    let selects = |cell: &Cell<'_>| {
+        let mut selection = chart.selection.iter();
+        (!cell.beside || chart.selection.contains_key("cell"))
+            && selection.all(|(key, value)| columns::matches(cell.first(), key, value))
+    };
+    let cells: Vec<Cell<'_>> = cells.iter().filter(|cell| selects(cell)).cloned().collect();
+    match chart.kind {
+        ChartKind::Lines => Drawing::new(chart, &cells, published).render(),
+        ChartKind::Heatmap => heatmap::render(chart, &cells),
+        ChartKind::Time => time::render(chart, &cells),
+    }
 }
 
 /// A chart's values, arranged.
@@ -36,46 +52,63 @@ struct Drawing<'a> {
     source: Option<&'a str>,
     x: Axis,
     y: Axis,
+    /// Whether the lines are too many for colours of their own, but have an order.
+    graded: bool,
+    height: f64,
+    /// Where the lines end, so that their names fit behind.
+    right: f64,
 }
 
 impl<'a> Drawing<'a> {
     fn new(chart: &'a Chart, cells: &[Cell<'_>], published: Option<&'a Published>) -> Self {
-        let Arranged { lines, words } = lines::arrange(chart, cells, published);
+        let Arranged { lines, words, ordered } = lines::arrange(chart, cells, published);
         let shown = || lines.iter().flat_map(|line| &line.points);
         let theirs = || lines.iter().flat_map(|line| &line.published);
         let xs: Vec<f64> = shown().map(|p| p.x).chain(theirs().map(|p| p.0)).collect();
         let tops = shown().filter(|p| p.valid).filter_map(|p| p.interval.map(|(_, high)| high));
         let ys: Vec<f64> = shown().map(|p| p.y).chain(theirs().map(|p| p.1)).chain(tops).collect();
-        let x = if words.is_empty() { Axis::linear(&xs, false, &chart.x) } else { Axis::words(&words) };
+        let x = match (words.is_empty(), chart.x_scale) {
+            (true, Scale::Linear) => Axis::linear(&xs, false, &chart.x),
+            (true, Scale::Log) => Axis::log(&xs, &chart.x),
+            (false, _) => Axis::words(&words),
+        };
         let y = match chart.scale {
             Scale::Linear => Axis::linear(&ys, true, &chart.y),
+            Scale::Log if ys.contains(&0.0) && ys.iter().any(|y| *y > 0.0) => Axis::log(&ys, &chart.y).with_floor(),
             Scale::Log => Axis::log(&ys, &chart.y),
         };
         let source = published.map(|p| p.source.as_str()).filter(|_| theirs().next().is_some());
-        Self { chart, lines, source, x, y }
+        let graded = ordered && lines.len() > COLOURS.len();
+        let height = if graded { TALL } else { HEIGHT };
+        let names = lines.iter().map(|line| width_of(&series_name(chart, line), 11.0)).fold(0.0, f64::max);
+        let right = if graded { WIDTH - RIGHT - names - 18.0 } else { WIDTH - RIGHT };
+        Self { chart, lines, source, x, y, graded, height, right }
     }
 
     fn render(&self) -> String {
-        let mut svg = Svg::new(WIDTH, HEIGHT);
+        let mut svg = Svg::new(WIDTH, self.height);
         let border = "fill=\"#ffffff\" stroke=\"#d1d9e0\"";
-        svg.rect((0.5, 0.5), (WIDTH - 1.0, HEIGHT - 1.0), 10.0, border);
+        svg.rect((0.5, 0.5), (WIDTH - 1.0, self.height - 1.0), 10.0, border);
         svg.text((24.0, 34.0), 17.0, Anchor::Start, &format!("font-weight=\"600\" {INK}"), &self.chart.title);
         svg.text((24.0, 55.0), 13.0, Anchor::Start, FAINT, &self.chart.y_label);
         let top = self.legend(&mut svg, 80.0) + 22.0;
-        let frame = Frame { top, bottom: HEIGHT - BOTTOM };
+        let frame = Frame { top, bottom: self.height - BOTTOM, right: self.right };
         self.axes(&mut svg, &frame);
         if self.lines.iter().all(|line| line.points.is_empty() && line.published.is_empty()) {
-            let middle = ((LEFT + WIDTH - RIGHT) / 2.0, (frame.top + frame.bottom) / 2.0);
+            let middle = ((LEFT + self.right) / 2.0, (frame.top + frame.bottom) / 2.0);
             svg.text(middle, 14.0, Anchor::Middle, FAINT, "nothing was measured");
         }
         for (index, line) in self.lines.iter().enumerate() {
-            self.band(&mut svg, &frame, line, colour(index));
+            self.band(&mut svg, &frame, line, &self.colour(index));
         }
         for (index, line) in self.lines.iter().enumerate() {
             self.line(&mut svg, &frame, line, index);
         }
         for (index, line) in self.lines.iter().enumerate() {
-            self.published(&mut svg, &frame, line, colour(index));
+            self.published(&mut svg, &frame, line, &self.colour(index));
+        }
+        if self.graded {
+            self.names(&mut svg, &frame);
         }
         let description = format!("{} over {}", self.chart.y_label, self.chart.x_label);
         svg.finish(&self.chart.title, &description)
@@ -93,11 +126,23 @@ impl<'a> Drawing<'a> {
             svg.text((x + 26.0, y), 13.0, Anchor::Start, INK, name);
             x += width;
         };
-        for (index, line) in self.lines.iter().enumerate() {
+        let few = self.lines.iter().enumerate().filter(|_| !self.graded);
+        for (index, line) in few {
             let name = if line.name.is_empty() { &self.chart.y } else { &line.name };
             entry(svg, name, &|svg, (x, y)| {
-                svg.line((x, y), (x + 20.0, y), &stroke(index));
-                svg.circle((x + 10.0, y), 3.5, &format!("fill=\"{}\"", colour(index)), "");
+                svg.line((x, y), (x + 20.0, y), &self.stroke(index));
+                svg.circle((x + 10.0, y), 3.5, &format!("fill=\"{}\"", self.colour(index)), "");
+            });
+        }
+        if let (true, [first, .., last]) = (self.graded, &self.lines[..]) {
+            let [first, last] = [first, last].map(|line| series_name(self.chart, line));
+            let name = format!("{} from {first} to {last}", self.chart.series);
+            entry(svg, &name, &|svg, (x, y)| {
+                for step in 0..self.lines.len() {
+                    let width = 20.0 / self.lines.len() as f64;
+                    let style = format!("fill=\"{}\"", self.colour(step));
+                    svg.rect((x + step as f64 * width, y - 5.0), (width + 0.3, 10.0), 0.0, &style);
+                }
             });
         }
         if self.lines.iter().flat_map(|line| &line.points).any(|p| p.valid && p.interval.is_some()) {
@@ -116,6 +161,11 @@ impl<'a> Drawing<'a> {
                 svg.circle((at.0 + 10.0, at.1), 3.5, INVALID, "");
             });
         }
+        if self.lines.iter().flat_map(|line| &line.points).any(|p| self.on_floor(p.y)) {
+            entry(svg, "0", &|svg, at| {
+                svg.path(&triangle((at.0 + 10.0, at.1), 4.0), true, "fill=\"#59636e\"");
+            });
+        }
         y
     }
 
@@ -132,10 +182,10 @@ impl<'a> Drawing<'a> {
             let Some(y) = self.y.place(*value).map(|place| frame.y(place)) else {
                 continue;
             };
-            svg.line((LEFT, y), (WIDTH - RIGHT, y), "stroke=\"#e6eaef\"");
+            svg.line((LEFT, y), (self.right, y), "stroke=\"#e6eaef\"");
             svg.text((LEFT - 10.0, y + 4.0), 12.0, Anchor::End, FAINT, label);
         }
-        svg.line((LEFT, frame.bottom), (WIDTH - RIGHT, frame.bottom), "stroke=\"#818b98\"");
+        svg.line((LEFT, frame.bottom), (self.right, frame.bottom), "stroke=\"#818b98\"");
         // Leave out labels that would touch.
         let mut free = f64::NEG_INFINITY;
         for (value, label) in &self.x.ticks {
@@ -149,8 +199,8 @@ impl<'a> Drawing<'a> {
                 free = x + half + 6.0;
             }
         }
-        let middle = (LEFT + WIDTH - RIGHT) / 2.0;
-        svg.text((middle, HEIGHT - 16.0), 13.0, Anchor::Middle, FAINT, &self.chart.x_label);
+        let middle = (LEFT + self.right) / 2.0;
+        svg.text((middle, self.height - 16.0), 13.0, Anchor::Middle, FAINT, &self.chart.x_label);
     }
 
     fn band(&self, svg: &mut Svg, frame: &Frame, line: &Line, colour: &str) {
@@ -163,7 +213,8 @@ impl<'a> Drawing<'a> {
             if edges.len() > 1 && line.has_own_places() {
                 let there = edges.iter().map(|&(x, _, high)| (x, high));
                 let outline: Vec<(f64, f64)> = there.chain(edges.iter().rev().map(|&(x, low, _)| (x, low))).collect();
-                svg.path(&outline, true, &format!("fill=\"{colour}\" fill-opacity=\"0.16\""));
+                let opacity = if self.graded { "0.1" } else { "0.16" };
+                svg.path(&outline, true, &format!("fill=\"{colour}\" fill-opacity=\"{opacity}\""));
                 continue;
             }
             let style = format!("stroke=\"{colour}\" stroke-width=\"1.5\" stroke-opacity=\"0.6\"");
@@ -180,18 +231,23 @@ impl<'a> Drawing<'a> {
         if line.has_own_places() {
             for run in line.points.split(|p| !p.valid) {
                 let through: Vec<(f64, f64)> = run.iter().filter_map(|p| self.place(frame, p.x, p.y)).collect();
-                svg.path(&through, false, &format!("fill=\"none\" stroke-linejoin=\"round\" {}", stroke(index)));
+                svg.path(&through, false, &format!("fill=\"none\" stroke-linejoin=\"round\" {}", self.stroke(index)));
             }
         }
         for point in &line.points {
             let Some(at) = self.place(frame, point.x, point.y) else {
                 continue;
             };
-            if point.valid {
-                let style = format!("fill=\"{}\" stroke=\"#ffffff\"", colour(index));
-                svg.circle(at, 4.0, &style, &point.tooltip);
+            if self.on_floor(point.y) {
+                let ground = if point.valid { self.colour(index) } else { "#ffffff".into() };
+                let style = format!("fill=\"{ground}\" stroke=\"{}\"", self.colour(index));
+                svg.path(&triangle(at, 5.0), true, &style);
+                svg.circle(at, 5.0, "fill=\"#ffffff\" fill-opacity=\"0\"", &point.tooltip);
+            } else if point.valid {
+                let style = format!("fill=\"{}\" stroke=\"#ffffff\"", self.colour(index));
+                svg.circle(at, if self.graded { 3.0 } else { 4.0 }, &style, &point.tooltip);
             } else {
-                let style = format!("fill=\"#ffffff\" stroke=\"{}\" stroke-opacity=\"0.5\"", colour(index));
+                let style = format!("fill=\"#ffffff\" stroke=\"{}\" stroke-opacity=\"0.5\"", self.colour(index));
                 svg.circle(at, 3.5, &style, &point.tooltip);
             }
         }
@@ -205,6 +261,58 @@ impl<'a> Drawing<'a> {
         }
     }
 
+    /// The lines' names behind their ends, moved apart where they would touch.
+    fn names(&self, svg: &mut Svg, frame: &Frame) {
+        const LEAST: f64 = 12.5;
+        let end = |line: &Line| line.points.iter().rev().find_map(|p| self.place(frame, p.x, p.y));
+        let mut ends: Vec<(usize, (f64, f64), f64)> = self
+            .lines
+            .iter()
+            .enumerate()
+            .filter_map(|(index, line)| {
+                let at = end(line)?;
+                Some((index, at, at.1))
+            })
+            .collect();
+        // Of equal ends, the higher number is lower, as a surface that falls has it.
+        ends.sort_by(|a, b| a.2.total_cmp(&b.2).then(a.0.cmp(&b.0)));
+        let mut least = f64::NEG_INFINITY;
+        for (_, _, y) in &mut ends {
+            *y = y.max(least);
+            least = *y + LEAST;
+        }
+        // What was pushed out below comes back up.
+        let mut most = frame.bottom;
+        for (_, _, y) in ends.iter_mut().rev() {
+            *y = y.min(most);
+            most = *y - LEAST;
+        }
+        for (index, at, y) in ends {
+            let colour = self.colour(index);
+            let style = format!("stroke=\"{colour}\" stroke-opacity=\"0.6\"");
+            svg.line((at.0 + 4.0, at.1), (self.right + 6.0, y), &style);
+            let name = series_name(self.chart, &self.lines[index]);
+            svg.text((self.right + 9.0, y + 4.0), 11.0, Anchor::Start, INK, &name);
+        }
+    }
+
+    fn on_floor(&self, y: f64) -> bool {
+        self.chart.scale == Scale::Log && y == 0.0 && self.y.place(0.0).is_some()
+    }
+
+    fn colour(&self, index: usize) -> String {
+        if !self.graded {
+            return colour(index).to_owned();
+        }
+        // The lightest would hardly be seen as a line.
+        let place = index as f64 / (self.lines.len() - 1).max(1) as f64;
+        Rgb::sequential(0.16 + 0.84 * place).hex()
+    }
+
+    fn stroke(&self, index: usize) -> String {
+        if self.graded { format!("stroke=\"{}\" stroke-width=\"1.6\"", self.colour(index)) } else { stroke(index) }
+    }
+
     fn place(&self, frame: &Frame, x: f64, y: f64) -> Option<(f64, f64)> {
         Some((frame.x(self.x.place(x)?), frame.y(self.y.place(y)?)))
     }
@@ -214,11 +322,12 @@ impl<'a> Drawing<'a> {
 struct Frame {
     top: f64,
     bottom: f64,
+    right: f64,
 }
 
 impl Frame {
     fn x(&self, place: f64) -> f64 {
-        LEFT + 12.0 + place * (WIDTH - RIGHT - 12.0 - LEFT - 12.0)
+        LEFT + 12.0 + place * (self.right - 12.0 - LEFT - 12.0)
     }
 
     fn y(&self, place: f64) -> f64 {
@@ -236,6 +345,18 @@ fn colour(index: usize) -> &'static str {
 fn stroke(index: usize) -> String {
     let dash = ["", " stroke-dasharray=\"6 3\"", " stroke-dasharray=\"2 3\""][index / COLOURS.len() % 3];
     format!("stroke=\"{}\" stroke-width=\"2\"{dash}", colour(index))
+}
+
+/// A line's name with the unit of the series, where that is a number's.
+fn series_name(chart: &Chart, line: &Line) -> String {
+    match line.key.parse::<f64>() {
+        Ok(value) if line.name == line.key => columns::words(&chart.series, value),
+        _ => line.name.clone(),
+    }
+}
+
+fn triangle((x, y): (f64, f64), size: f64) -> [(f64, f64); 3] {
+    [(x - size, y - size * 0.7), (x + size, y - size * 0.7), (x, y + size)]
 }
 
 fn hollow(colour: &str) -> String {

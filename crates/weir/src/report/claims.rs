@@ -209,7 +209,9 @@ fn partner<'a, 'b>(
 }
 
 fn selects(selection: &BTreeMap<String, Value>, cell: &Cell<'_>) -> bool {
-    selection.iter().all(|(key, value)| columns::matches(cell.first(), key, value))
+    // A cell beside the sweep has settings too, but is meant only where it is named.
+    (!cell.beside || selection.contains_key("cell"))
+        && selection.iter().all(|(key, value)| columns::matches(cell.first(), key, value))
 }
 
 /// The bounds in words.

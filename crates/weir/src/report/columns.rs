@@ -100,6 +100,7 @@ pub fn unit(name: &str) -> &'static str {
         ("_ms", "ms"),
         ("_pct", "%"),
         ("_mbit", "Mbit/s"),
+        ("_mbit_per_s", "Mbit/s"),
         ("_per_s", "1/s"),
         ("_bytes", "bytes"),
         ("_s", "s"),
@@ -204,6 +205,7 @@ pub fn words(column: &str, value: f64) -> String {
         "ms" => format::duration(value * 1e3),
         "%" => format!("{} %", format::short(value)),
         "Mbit/s" => format!("{} Mbit/s", format::short(value)),
+        "bytes" => format::bytes(value),
         _ => format::short(value),
     }
 }
@@ -215,6 +217,7 @@ mod tests {
     #[test]
     fn values_have_the_unit_of_their_column() {
         assert_eq!((words("loss_pct", 0.5), words("msgs_per_s", 93.71)), ("0.5 %".into(), "93.7".into()));
+        assert_eq!(words("load_mbit_per_s", 12.5), "12.5 Mbit/s");
     }
 
     #[test]

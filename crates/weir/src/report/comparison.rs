@@ -27,7 +27,9 @@ pub fn compare(published: &Published, cells: &[Cell<'_>]) -> Vec<Comparison> {
     let mut found = Vec::new();
     for point in &published.points {
         let place: Vec<(&String, &Value)> = point.iter().filter(|(name, value)| says_where(name, value)).collect();
-        let here = |cell: &&Cell<'_>| place.iter().all(|(name, value)| columns::matches(cell.first(), name, value));
+        let here = |cell: &&Cell<'_>| {
+            !cell.beside && place.iter().all(|(name, value)| columns::matches(cell.first(), name, value))
+        };
         let mut matching = cells.iter().filter(here);
         let only = matching.next().filter(|_| matching.next().is_none());
         // Words first: `udp, 20 %`.

@@ -6,6 +6,10 @@ use super::record::{
 use super::record::{Scale, Value};
 use crate::stats::binomial;
 
+pub(crate) use matrix::{matrix_manifest, matrix_records};
+
+mod matrix;
+
 /// The published values and claims, and charts as a scenario would ask for them.
 pub(crate) fn manifest() -> Manifest {
     let chart = |name: &str, title: &str, y: &str, scale, y_label: &str, caption: &str| Chart {
@@ -18,6 +22,7 @@ pub(crate) fn manifest() -> Manifest {
         x_label: "Path loss, one way (%)".into(),
         y_label: y_label.into(),
         caption: caption.into(),
+        ..Chart::default()
     };
     let text = |word: &str| Value::Text(word.into());
     let point = |transport: &str, loss: f64, column: &str, value: f64| {
@@ -132,6 +137,7 @@ pub(crate) fn manifest() -> Manifest {
                 )
             },
         ],
+        own_cost: None,
     }
 }
 

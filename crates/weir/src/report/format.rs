@@ -27,6 +27,16 @@ pub fn duration(us: f64) -> String {
     }
 }
 
+/// A size: `640 B`, `14.5 kB`, `1.2 MB`, in powers of 1000.
+pub fn bytes(value: f64) -> String {
+    match value.abs() {
+        size if size >= 999.5e6 => format!("{} GB", short(value / 1e9)),
+        size if size >= 999.5e3 => format!("{} MB", short(value / 1e6)),
+        size if size >= 999.5 => format!("{} kB", short(value / 1e3)),
+        _ => format!("{} B", short(value)),
+    }
+}
+
 /// A probability or level: `95 %`, `99.5 %`.
 pub fn percent(share: f64) -> String {
     format!("{} %", significant(share * 100.0, 4))
@@ -86,6 +96,10 @@ mod tests {
         assert_eq!(
             (duration(999.9), duration(999_900.0), duration(8.4e8)),
             ("1 ms".into(), "1 s".into(), "840 s".into())
+        );
+        assert_eq!(
+            (bytes(640.0), bytes(14_480.0), bytes(999_900.0), bytes(4.831e10)),
+            ("640 B".into(), "14.5 kB".into(), "1 MB".into(), "48.3 GB".into())
         );
         assert_eq!((percent(0.95), percent(0.995)), ("95 %".into(), "99.5 %".into()));
     }

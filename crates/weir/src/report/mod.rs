@@ -21,7 +21,9 @@ pub mod columns;
 pub mod comparison;
 pub mod csv;
 pub mod format;
+pub mod grid;
 pub mod html;
+pub mod palette;
 pub mod pivot;
 pub mod record;
 pub mod spreadsheet;
@@ -29,6 +31,7 @@ pub mod store;
 pub mod summary;
 pub mod svg;
 pub mod terminal;
+pub mod timelines;
 
 #[cfg(test)]
 mod fixture;
@@ -82,24 +85,28 @@ fn file_name(name: &str, index: usize) -> String {
 mod tests {
     use super::*;
 
-    /// With `WEIR_FIXTURE_DIR` set, leaves the made-up run's report there, to be looked at.
+    /// With `WEIR_FIXTURE_DIR` set, leaves the made-up runs' reports there, to be looked at.
     #[test]
     fn rendering_again_changes_nothing() {
         let temporary = tempfile::tempdir().unwrap();
         let kept = std::env::var_os("WEIR_FIXTURE_DIR").map(PathBuf::from);
         let dir = kept.as_deref().unwrap_or(temporary.path());
-        let (manifest, records) = (fixture::manifest(), fixture::records());
+        twice(&dir.join("telemetry"), &fixture::manifest(), &fixture::records());
+        twice(&dir.join("matrix"), &fixture::matrix_manifest(), &fixture::matrix_records());
+    }
+
+    fn twice(dir: &Path, manifest: &Manifest, records: &[Record]) {
         let mut store = store::Store::create(dir).unwrap();
-        store.manifest(&manifest).unwrap();
+        store.manifest(manifest).unwrap();
         records.iter().for_each(|record| store.append(record).unwrap());
 
         let read = |paths: &Rendered| -> Vec<Vec<u8>> {
             let files = [&paths.results, &paths.spreadsheet, &paths.page].into_iter().chain(&paths.charts);
             files.map(|path| std::fs::read(path).unwrap()).collect()
         };
-        let first = write_all(dir, &manifest, &records).unwrap();
+        let first = write_all(dir, manifest, records).unwrap();
         let bytes = read(&first);
-        assert_eq!(first.charts.len(), 3);
+        assert_eq!(first.charts.len(), manifest.charts.len());
         let stored = store::read(dir).unwrap();
         let again = write_all(dir, &stored.0, &stored.1).unwrap();
         assert_eq!(first, again);

@@ -1,4 +1,4 @@
-//! A run as a table of two axes: one axis across, the others down.
+//! A run as a table of two axes: one axis across, the others down. Cells beside the sweep are left out.
 
 use super::cells::Cell;
 use super::record::Manifest;
@@ -35,7 +35,7 @@ impl<'a> Pivot<'a> {
         };
 
         let mut pivot = Self { down: down(manifest, across), rows: Vec::new(), columns: Vec::new(), cells: Vec::new() };
-        for cell in cells {
+        for cell in cells.iter().filter(|cell| !cell.beside) {
             let column = index_of(&mut pivot.columns, label(cell, &|key| Some(key) == across));
             let row = index_of(&mut pivot.rows, rows_of(cell));
             if pivot.cells.len() <= row {

@@ -37,7 +37,7 @@ pub struct Manifest {
     pub axes: Vec<(String, Vec<String>)>,
     /// Facts about the machine, name and value, in the order to print them.
     pub environment: Vec<(String, String)>,
-    /// The emulated network in words, one line a host, switch or link.
+    /// The emulated network in words, one line a host, router, switch or link, then one a path.
     pub network: Vec<String>,
     /// Charts to draw.
     pub charts: Vec<Chart>,
@@ -45,6 +45,22 @@ pub struct Manifest {
     pub published: Option<Published>,
     /// Published statements to judge.
     pub claims: Vec<Claim>,
+    /// What the lab itself adds to a path; `None`: not measured.
+    #[serde(default)]
+    pub own_cost: Option<OwnCost>,
+}
+
+/// The delays of a control cell without impairments, measured beside the others: what the lab itself costs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OwnCost {
+    /// One-way delay from the send call to the receiver's hand, us.
+    pub delay: Quantiles,
+    /// Messages behind it.
+    pub n: u64,
+    /// How long they were sent, s.
+    pub seconds: f64,
+    /// Over what: `udp`, `tcp`.
+    pub transport: String,
 }
 
 /// The fixed first columns of `results.csv`, in this order. `None` is an empty field: not measured or not defined.
@@ -128,6 +144,9 @@ pub struct Record {
     pub heartbeat: Quantiles,
     /// How often the cell ran again because it was disturbed.
     pub reruns: u32,
+    /// Whether it was stopped before its window was over.
+    #[serde(default)]
+    pub stopped: bool,
     /// Why the cell is not valid, or what else a reader must know.
     pub remarks: Vec<String>,
 }
@@ -172,33 +191,90 @@ pub struct DropList {
     pub complete: bool,
 }
 
-/// A line or scatter chart over a column.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A chart. Which of its keys mean something depends on its kind; [`Chart::problem`] tells which are missing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chart {
     /// File name without `.svg`.
     pub name: String,
     /// Heading.
     pub title: String,
+    /// What is drawn.
+    #[serde(default)]
+    pub kind: ChartKind,
     /// Column on the x axis.
+    #[serde(default)]
     pub x: String,
-    /// Column on the y axis. Drawn with its interval where the record has an estimate.
+    /// Column on the y axis. Drawn with its interval where the record has an estimate. Of a heat map: what goes down.
+    #[serde(default)]
     pub y: String,
     /// One line for each value of this column or axis key.
+    #[serde(default)]
     pub series: String,
-    /// `linear` or `log`.
+    /// Of a heat map: the column that is printed and coloured.
+    #[serde(default)]
+    pub value: String,
+    /// Which cells: column or axis key to value; all if empty.
+    #[serde(rename = "where", default)]
+    pub selection: BTreeMap<String, Value>,
+    /// Of a chart over time: names of the timelines, one panel each; all if empty.
+    #[serde(default)]
+    pub quantities: Vec<String>,
+    /// `linear` or `log`: the y axis, or the colours of a heat map.
     #[serde(default)]
     pub scale: Scale,
+    /// `linear` or `log`: the x axis.
+    #[serde(default)]
+    pub x_scale: Scale,
     /// Axis label, with the unit.
+    #[serde(default)]
     pub x_label: String,
     /// Axis label, with the unit.
+    #[serde(default)]
     pub y_label: String,
+    /// What the colours of a heat map stand for, with the unit; by default the column.
+    #[serde(default)]
+    pub value_label: String,
     /// One or two sentences under the chart.
     #[serde(default)]
     pub caption: String,
 }
 
-/// Scale of a y axis.
+impl Chart {
+    /// What keeps the chart from being drawn: a key that its kind needs, or one that it does not know. `None`: nothing.
+    pub fn problem(&self) -> Option<String> {
+        let (kind, needed, foreign): (_, &[&str], &[&str]) = match self.kind {
+            ChartKind::Lines => ("lines", &["x", "y", "series"], &["value", "quantities"]),
+            ChartKind::Heatmap => ("heatmap", &["x", "y", "value"], &["series", "quantities"]),
+            ChartKind::Time => ("time", &[], &["x", "y", "series", "value"]),
+        };
+        let given = |key: &str| match key {
+            "x" => !self.x.is_empty(),
+            "y" => !self.y.is_empty(),
+            "series" => !self.series.is_empty(),
+            "value" => !self.value.is_empty(),
+            _ => !self.quantities.is_empty(),
+        };
+        let missing = needed.iter().find(|key| !given(key)).map(|key| format!("needs `{key}`"));
+        let unknown = foreign.iter().find(|key| given(key)).map(|key| format!("has no `{key}`"));
+        missing.or(unknown).map(|what| format!("chart {}: kind \"{kind}\" {what}", self.name))
+    }
+}
+
+/// What a chart draws.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChartKind {
+    /// A line for each series, a point for each cell; points alone where several cells share a place.
+    #[default]
+    Lines,
+    /// A grid of two columns with a third one's value in each field, and as its colour.
+    Heatmap,
+    /// What was sampled while the selected cells ran, one panel a quantity.
+    Time,
+}
+
+/// Scale of an axis or of colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
@@ -269,5 +345,23 @@ pub struct Claim {
 impl Claim {
     fn default_confidence() -> f64 {
         0.95
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_chart_needs_its_own_keys() {
+        let chart = |rest: &str| -> Chart { toml::from_str(&format!("name = \"c\"\ntitle = \"C\"\n{rest}")).unwrap() };
+        let lines = "x = \"loss_pct\"\ny = \"sent\"\n";
+        assert_eq!(chart(&format!("{lines}series = \"transport\"")).problem(), None);
+        assert_eq!(chart(lines).problem().unwrap(), "chart c: kind \"lines\" needs `series`");
+        let map = chart(&format!("kind = \"heatmap\"\n{lines}value = \"sent\"\nseries = \"cell\""));
+        assert_eq!(map.problem().unwrap(), "chart c: kind \"heatmap\" has no `series`");
+        let time = chart("kind = \"time\"\nwhere = { loss_pct = 1 }\nquantities = [\"cwnd_bytes\"]");
+        assert_eq!((time.problem(), time.selection["loss_pct"].clone()), (None, Value::Number(1.0)));
+        assert!(toml::from_str::<Chart>("name = \"c\"\ntitle = \"C\"\nkind = \"pie\"").is_err());
     }
 }

@@ -65,6 +65,13 @@ impl Svg {
         self.line_of(&format!(r#"<circle cx="{x}" cy="{y}" r="{radius}" {style}>{}</circle>"#, title(tooltip)));
     }
 
+    /// A rectangle with a tooltip.
+    pub fn field(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), style: &str, tooltip: &str) {
+        let [x, y, width, height] = [x, y, width, height].map(px);
+        let title = title(tooltip);
+        self.line_of(&format!(r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" {style}>{title}</rect>"#));
+    }
+
     /// A square on its corner, with a tooltip.
     pub fn diamond(&mut self, (x, y): (f64, f64), radius: f64, style: &str, tooltip: &str) {
         let [left, right, top, bottom] = [x - radius, x + radius, y - radius, y + radius].map(px);

@@ -1,8 +1,6 @@
 //! What a chart shows: its cells as points of lines, and the published points beside them.
 
-use std::collections::BTreeSet;
-
-use super::super::cells::{Cell, Measured};
+use super::super::cells::{self, Cell, Measured};
 use super::super::record::{Chart, Published, Value};
 use super::super::{columns, format};
 
@@ -11,6 +9,8 @@ pub(super) struct Arranged {
     pub(super) lines: Vec<Line>,
     /// What the whole numbers on the x axis stand for, if the column holds words.
     pub(super) words: Vec<String>,
+    /// Whether the lines are by number, ascending.
+    pub(super) ordered: bool,
 }
 
 /// One colour of a chart.
@@ -42,7 +42,8 @@ impl Line {
 pub(super) fn arrange(chart: &Chart, cells: &[Cell<'_>], published: Option<&Published>) -> Arranged {
     let numeric = cells.iter().all(|cell| columns::number(cell.first(), &chart.x).is_some());
     let words: Vec<String> = if numeric { Vec::new() } else { distinct(cells, &chart.x) };
-    let split = undetermined_axes(chart, cells);
+    let all: Vec<&Cell<'_>> = cells.iter().collect();
+    let split = cells::further_axes(&all, &[&chart.x, &chart.series]);
     let mut lines: Vec<Line> = Vec::new();
     for cell in cells {
         let first = cell.first();
@@ -66,13 +67,20 @@ pub(super) fn arrange(chart: &Chart, cells: &[Cell<'_>], published: Option<&Publ
     for line in &mut lines {
         line.points.sort_by(|a, b| a.x.total_cmp(&b.x));
     }
+    // Numbers have an order of their own, words that of the run.
+    let number = |line: &Line| line.key.parse::<f64>().ok().filter(|key| key.is_finite());
+    let ordered = split.is_empty() && lines.iter().all(|line| number(line).is_some());
+    if ordered {
+        lines.sort_by(|a, b| number(a).unwrap_or(0.0).total_cmp(&number(b).unwrap_or(0.0)));
+    }
     for (key, x, y) in published_points(chart, published, &words) {
         match lines.iter_mut().find(|line| line.key == key) {
             Some(line) => line.published.push((x, y)),
             None => lines.push(Line { name: key.clone(), key, points: Vec::new(), published: vec![(x, y)] }),
         }
     }
-    Arranged { lines, words }
+    let ordered = ordered && lines.iter().all(|line| number(line).is_some());
+    Arranged { lines, words, ordered }
 }
 
 fn point(chart: &Chart, cell: &Cell<'_>, x: f64, name: &str, measured: &Measured) -> Point {
@@ -88,18 +96,6 @@ fn point(chart: &Chart, cell: &Cell<'_>, x: f64, name: &str, measured: &Measured
     let mark = if cell.valid() { "" } else { ", not valid" };
     let tooltip = format!("{name}, {at}: {}{ends}{mark}", word(measured.value()));
     Point { x, y: measured.value(), interval, valid: cell.valid(), tooltip }
-}
-
-/// Axes that take several values at one place of one series: each value gets a line of its own.
-fn undetermined_axes(chart: &Chart, cells: &[Cell<'_>]) -> Vec<String> {
-    let place = |cell: &Cell<'_>| (columns::text(cell.first(), &chart.x), columns::text(cell.first(), &chart.series));
-    let keys = cells.first().map(|cell| cell.first().axes.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>());
-    let several = |key: &String| {
-        let values: BTreeSet<_> = cells.iter().map(|cell| (place(cell), columns::text(cell.first(), key))).collect();
-        let places: BTreeSet<_> = cells.iter().map(place).collect();
-        values.len() > places.len()
-    };
-    keys.unwrap_or_default().into_iter().filter(several).collect()
 }
 
 /// Published points that have both of the chart's columns: series, x, y.

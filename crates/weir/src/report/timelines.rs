@@ -1,0 +1,101 @@
+//! What was sampled while a cell ran, as renderers need it: sorted by quantity, in words, and thinned.
+
+use super::columns;
+use super::record::{Record, Timeline};
+
+/// Quantities in the order of their panels; others follow in the order of the record.
+const ORDER: [&str; 5] = ["received_mbit", "delivery_rate_mbit", "cwnd_bytes", "rtt_us", "retransmits"];
+
+/// A timeline's quantity and, of several connections, which: `cwnd_bytes #2` is `cwnd_bytes` and `#2`.
+pub fn quantity(timeline: &Timeline) -> (&str, &str) {
+    timeline.name.split_once(' ').unwrap_or((&timeline.name, ""))
+}
+
+/// The quantities of records, in the order of their panels.
+pub fn quantities<'a>(records: &[&'a Record]) -> Vec<&'a str> {
+    let mut found: Vec<&str> = Vec::new();
+    for timeline in records.iter().flat_map(|record| &record.timelines) {
+        let (name, _) = quantity(timeline);
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found.sort_by_key(|name| ORDER.iter().position(|known| known == name).unwrap_or(ORDER.len()));
+    found
+}
+
+/// A quantity in words, with its unit unless that is told by each value: `Congestion window`, `Received, Mbit/s`.
+pub fn heading(quantity: &str) -> String {
+    let words = match quantity {
+        "received_mbit" => "received".to_owned(),
+        "delivery_rate_mbit" => "delivery rate, as the sender estimates it".to_owned(),
+        "cwnd_bytes" => "congestion window".to_owned(),
+        "rtt_us" => "smoothed round-trip time".to_owned(),
+        "retransmits" => "segments sent again".to_owned(),
+        // Without the unit, which follows.
+        other if columns::unit(other).is_empty() => other.replace('_', " "),
+        other => other.rsplit_once('_').map_or(other, |(what, _)| what).replace('_', " "),
+    };
+    let mut letters = words.chars();
+    let capital = letters.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
+    let unit = columns::unit(quantity);
+    let unit = if ["", "us", "ms", "bytes"].contains(&unit) { String::new() } else { format!(", {unit}") };
+    format!("{capital}{}{unit}", letters.as_str())
+}
+
+/// At most `most` of a line's points: of each stretch of time the least and the largest value, in their order, so that
+/// no peak is lost. Points that are not finite are left out.
+pub fn thinned(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
+    let finite: Vec<(f64, f64)> = points.iter().copied().filter(|(t, v)| t.is_finite() && v.is_finite()).collect();
+    if finite.len() <= most {
+        return finite;
+    }
+    let stretches = (most / 2).max(1);
+    let mut kept = Vec::with_capacity(stretches * 2);
+    for stretch in 0..stretches {
+        let range = stretch * finite.len() / stretches..(stretch + 1) * finite.len() / stretches;
+        let by_value = |a: &usize, b: &usize| finite[*a].1.total_cmp(&finite[*b].1);
+        let (Some(least), Some(largest)) = (range.clone().min_by(by_value), range.max_by(by_value)) else {
+            continue;
+        };
+        let (first, second) = (least.min(largest), least.max(largest));
+        kept.push(finite[first]);
+        if second != first {
+            kept.push(finite[second]);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn quantities_have_words_and_an_order() {
+        let timeline = |name: &str| Timeline { name: name.into(), points: Vec::new() };
+        let record = Record {
+            timelines: ["queue_bytes", "rtt_us", "rtt_us #2", "received_mbit"].map(timeline).into(),
+            ..Record::default()
+        };
+        assert_eq!(quantities(&[&record]), ["received_mbit", "rtt_us", "queue_bytes"]);
+        assert_eq!(quantity(&record.timelines[2]), ("rtt_us", "#2"));
+        let words = ["received_mbit", "cwnd_bytes", "queue_bytes", "load_mbit"].map(heading);
+        assert_eq!(words, ["Received, Mbit/s", "Congestion window", "Queue", "Load, Mbit/s"]);
+    }
+
+    proptest! {
+        #[test]
+        fn peaks_survive(values in proptest::collection::vec(-1e6f64..1e6, 0..2000), most in 2usize..300) {
+            let points: Vec<(f64, f64)> = values.iter().enumerate().map(|(i, v)| (i as f64, *v)).collect();
+            let kept = thinned(&points, most);
+            prop_assert!(kept.len() <= most);
+            prop_assert!(kept.windows(2).all(|pair| pair[0].0 < pair[1].0));
+            let extremes = |points: &[(f64, f64)]| {
+                points.iter().fold((f64::MAX, f64::MIN), |(low, high), (_, v)| (low.min(*v), high.max(*v)))
+            };
+            prop_assert_eq!(extremes(&kept), extremes(&points));
+        }
+    }
+}
