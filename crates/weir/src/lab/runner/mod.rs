@@ -16,8 +16,8 @@ use weir_kernel::namespaces::user;
 use weir_kernel::scheduling::Awake;
 
 use self::queue::{Extras, Queue};
-use super::cell::{self, Bench};
 use super::account;
+use super::cell::{self, Bench};
 use super::environment;
 use super::iperf3;
 use super::scenario::{Engine, Jobs};
