@@ -12,6 +12,7 @@ pub mod capture;
 pub mod endpoints;
 pub mod iperf3;
 pub mod heartbeat;
+pub mod iperf3;
 pub mod network;
 pub mod runner;
 pub mod scenario;
