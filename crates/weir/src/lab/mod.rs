@@ -15,3 +15,4 @@ pub mod scenario;
 pub mod shell;
 pub mod sweep;
 pub mod topology;
+pub mod traces;

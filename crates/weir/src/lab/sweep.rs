@@ -8,6 +8,7 @@ use toml::{Table, Value};
 
 use super::scenario::Scenario;
 use super::topology::Topology;
+use super::traces;
 use crate::service::config::{explain, one_line};
 
 /// A scenario laid out.
@@ -51,10 +52,11 @@ impl Sweep {
         for (key, value) in overrides {
             apply(&mut document, &mut axes, key, value).with_context(|| format!("--set {key}={value}"))?;
         }
-        let cells = combinations(&axes)
+        let mut cells = combinations(&axes)
             .into_iter()
             .map(|values| cell(origin, &document, &axes, values))
             .collect::<Result<Vec<_>>>()?;
+        traces::read(origin, &mut document, cells.iter_mut().map(|cell| &mut cell.scenario))?;
         if !axes.is_empty() {
             let table = axes.iter().map(|axis| (axis.key.clone(), Value::Array(axis.values.clone()))).collect();
             document.insert("axes".into(), Value::Table(table));

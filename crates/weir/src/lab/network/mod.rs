@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use weir_emulator::datapath::{self, Emulator, LinkId};
+use weir_emulator::model::Nanos;
 use weir_kernel::counters::{InterfaceCounters, Interfaces};
 use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
@@ -99,6 +100,11 @@ impl<'a> Network<'a> {
     /// Bytes that the smallest socket buffer of the emulator was granted.
     pub fn receive_buffer(&self) -> usize {
         self.receive_buffer
+    }
+
+    /// Sets time 0 of what changes on links, steps and traces, on CLOCK_MONOTONIC.
+    pub fn start_clocks(&self, at: Nanos) -> Result<()> {
+        self.links.iter().try_for_each(|wire| Ok(self.emulator.start_clock(wire.id, at)?))
     }
 
     /// Reads every link once nothing moves any more: the counters have not changed from one look to the next, no packet

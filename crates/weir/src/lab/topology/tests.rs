@@ -74,7 +74,7 @@ fn hops_multiply_to_the_loss_of_the_path() {
     let path = &topology.paths[0];
     assert!((topology.loss(&path.there) - 0.2).abs() < 1e-12);
     assert!((topology.loss(&path.back) - 0.2).abs() < 1e-12);
-    let model::Loss::Bernoulli(each) = topology.links[0].impairments[0].loss else { panic!("{topology:?}") };
+    let model::Loss::Bernoulli(each) = topology.links[0].impairments[0].first.loss else { panic!("{topology:?}") };
     assert!((each - (1.0 - 0.8_f64.sqrt())).abs() < 1e-12);
     assert_eq!(topology.links[0].impairments[0], topology.links[1].impairments[1]);
     // 1 - 0.8 * 0.8, both of two hops and rounded.
@@ -175,11 +175,11 @@ fn the_whole_path_is_spread_both_ways_or_not_at_all() {
         assert!((spread.loss(hops) - 0.4).abs() < 1e-12);
         assert!((spread.latency_ms(hops) - 100.0).abs() < 1e-9);
     }
-    assert_eq!(spread.links[spread.paths[0].there[0].0].impairments[0].delay.as_millis(), 25);
+    assert_eq!(spread.links[spread.paths[0].there[0].0].impairments[0].first.delay.as_millis(), 25);
 
     let stripped = of_text(&format!("{TRIANGLE}\n[run]\nimpaired = false")).unwrap();
     assert_eq!(stripped.loss(&stripped.paths[0].there), 0.0);
-    assert!(stripped.links.iter().flat_map(|link| &link.impairments).all(|way| *way == Impairments::default()));
+    assert!(stripped.links.iter().flat_map(|link| &link.impairments).all(|way| *way == Plan::default()));
 }
 
 #[test]
