@@ -6,11 +6,10 @@
 //! drives cells side by side; [`shell`] brings one network up to be entered by hand.
 
 pub mod account;
+pub mod capture;
 pub mod cell;
 pub mod environment;
-pub mod capture;
 pub mod endpoints;
-pub mod iperf3;
 pub mod heartbeat;
 pub mod iperf3;
 pub mod network;
@@ -19,3 +18,4 @@ pub mod scenario;
 pub mod shell;
 pub mod sweep;
 pub mod topology;
+pub mod traces;

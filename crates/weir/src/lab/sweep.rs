@@ -8,6 +8,7 @@ use toml::{Table, Value};
 
 use super::scenario::{ExtraCell, Scenario};
 use super::topology::Topology;
+use super::traces;
 use crate::service::config::{explain, one_line};
 
 /// A scenario laid out.
@@ -61,6 +62,7 @@ impl Sweep {
             }
             cells.push(extra_cell(origin, &document, &axes, extra)?);
         }
+        traces::read(origin, &mut document, cells.iter_mut().map(|cell| &mut cell.scenario))?;
         if !axes.is_empty() {
             let table = axes.iter().map(|axis| (axis.key.clone(), Value::Array(axis.values.clone()))).collect();
             document.insert("axes".into(), Value::Table(table));
