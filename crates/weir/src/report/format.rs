@@ -42,7 +42,8 @@ pub fn percent(share: f64) -> String {
     format!("{} %", significant(share * 100.0, 4))
 }
 
-fn significant(value: f64, digits: i32) -> String {
+/// So many significant digits at most, the whole integer part always, no exponent. Empty if not finite.
+pub fn significant(value: f64, digits: i32) -> String {
     if !value.is_finite() {
         return String::new();
     }

@@ -12,6 +12,8 @@ pub(super) struct Account {
     pub(super) ledger: Vec<EntryView>,
     pub(super) quantiles: Vec<QuantilesView>,
     pub(super) drops: Vec<DropView>,
+    /// Whether the script has something to draw.
+    pub(super) sampled: bool,
 }
 
 /// A line of a ledger.
@@ -67,6 +69,7 @@ impl Account {
             ledger: ledger.collect(),
             quantiles: samples.map(|(name, sample)| distribution(name, sample, quantiles)).collect(),
             drops: record.drops.iter().map(drops).collect(),
+            sampled: !record.timelines.is_empty(),
         }
     }
 }
