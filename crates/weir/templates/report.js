@@ -72,6 +72,12 @@ const drawTimelines = (into, lines) => {
     if (own.length === 1) {
       const words = `largest ${say(high, unit)}, at the end ${say(all.at(-1) ?? 0, unit)}`;
       make(svg, "text", { x: width - right, y: top - 11, "text-anchor": "end" }, words);
+    } else {
+      const names = make(svg, "text", { x: width - right, y: top - 11, "text-anchor": "end" });
+      own.forEach((line, number) => {
+        const style = `fill: ${colours[number % colours.length]}; font-weight: 600`;
+        make(names, "tspan", { style, dx: number === 0 ? 0 : 10 }, line.which || "#1");
+      });
     }
     for (let value = from; value <= to + step / 2; value += step) {
       const kind = Math.abs(value - from) < step / 2 ? "axis" : "rule";

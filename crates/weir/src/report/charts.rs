@@ -69,12 +69,12 @@ impl<'a> Drawing<'a> {
         let ys: Vec<f64> = shown().map(|p| p.y).chain(theirs().map(|p| p.1)).chain(tops).collect();
         let x = match (words.is_empty(), chart.x_scale) {
             (true, Scale::Linear) => Axis::linear(&xs, false, &chart.x),
-            (true, Scale::Log) => log_axis(&xs, &chart.x),
+            (true, Scale::Log) => log_axis(&xs, &chart.x, true),
             (false, _) => Axis::words(&words),
         };
         let y = match chart.scale {
             Scale::Linear => Axis::linear(&ys, true, &chart.y),
-            Scale::Log => log_axis(&ys, &chart.y),
+            Scale::Log => log_axis(&ys, &chart.y, false),
         };
         let source = published.map(|p| p.source.as_str()).filter(|_| theirs().next().is_some());
         let graded = ordered && lines.len() > COLOURS.len();
@@ -256,7 +256,7 @@ impl<'a> Drawing<'a> {
         for &(x, y) in &line.published {
             let Some(at) = self.place(frame, x, y) else { continue };
             let tooltip = format!("{}, published: {}", line.name, columns::words(&self.chart.y, y));
-            svg.diamond(at, 6.5, &hollow(colour), &tooltip);
+            svg.diamond(at, if self.graded { 5.0 } else { 6.5 }, &hollow(colour), &tooltip);
         }
     }
 
@@ -339,9 +339,10 @@ fn stroke(index: usize) -> String {
     format!("stroke=\"{}\" stroke-width=\"2\"{dash}", colour(index))
 }
 
-/// A logarithmic axis, with a floor if there is a 0 among the values.
-fn log_axis(values: &[f64], column: &str) -> Axis {
+/// A logarithmic axis, in whole decades or just as long as needed, with a floor if there is a 0 among the values.
+fn log_axis(values: &[f64], column: &str, tight: bool) -> Axis {
     let axis = Axis::log(values, column);
+    let axis = if tight { axis.tight(values) } else { axis };
     if values.contains(&0.0) && values.iter().any(|value| *value > 0.0) { axis.with_floor() } else { axis }
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use askama::Template;
 
 use super::cells::{self, Cell, Measured};
-use super::columns::{self, COLUMNS, Field, Kind};
+use super::columns::{self, Field, Kind};
 use super::grid::Grid;
 use super::monotony::Monotony;
 use super::record::{Manifest, Record};
@@ -197,8 +197,7 @@ fn split_constant<'a>(names: &[&'a str], records: &[Record]) -> (Vec<&'a str>, S
 }
 
 fn heading<'a>(name: &&'a str, records: &[Record]) -> Heading<'a> {
-    let about =
-        COLUMNS.iter().find(|column| column.name == *name).map_or("added by the scenario", |column| column.about);
+    let about = columns::about(name);
     let number =
         !records.iter().any(|record| matches!(columns::field(record, name), Some(Field::Text(_) | Field::Flag(_))));
     Heading { name, about: about.to_owned(), number }

@@ -14,7 +14,7 @@ use rust_xlsxwriter::{
 
 use super::cells::{self, Cell, Measured};
 use super::claims;
-use super::columns::{self, COLUMNS, Field};
+use super::columns::{self, Field};
 use super::comparison;
 use super::grid::{Grid, MATRIX};
 use super::record::{Manifest, Record};
@@ -144,8 +144,7 @@ fn environment(sheet: &mut Worksheet, manifest: &Manifest) -> Result<(), XlsxErr
 
 /// What a column says, and its unit.
 fn explained(name: &str) -> String {
-    let fixed = COLUMNS.iter().find(|column| column.name == name);
-    let about = fixed.map_or("added by the scenario", |column| column.about);
+    let about = columns::about(name);
     let unit = columns::unit(name);
     if unit.is_empty() { about.to_owned() } else { format!("{about} ({unit})") }
 }
@@ -183,6 +182,14 @@ fn colours(more_is_better: bool) -> ConditionalFormat3ColorScale {
         .set_minimum_color(low)
         .set_midpoint_color(middle)
         .set_maximum_color(high)
+}
+
+/// The same for ratios to what others measured: 1 is the middle, a third and three are the ends.
+fn ratio_colours() -> ConditionalFormat3ColorScale {
+    colours(true)
+        .set_minimum(ConditionalFormatType::Number, 1.0 / 3.0)
+        .set_midpoint(ConditionalFormatType::Number, 1)
+        .set_maximum(ConditionalFormatType::Number, 3)
 }
 
 fn title() -> Format {

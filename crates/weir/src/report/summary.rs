@@ -23,7 +23,7 @@ pub fn sentences(manifest: &Manifest, records: &[Record], cells: &[Cell<'_>], ju
         "{} of {} cells ran in {}: {carried}.",
         records.len(),
         manifest.planned_cells,
-        format::duration(manifest.elapsed_s * 1e6),
+        format::span(manifest.elapsed_s),
     )];
     sentences.extend(manifest.charts.iter().filter_map(|chart| match chart.kind {
         ChartKind::Lines => course(chart, cells),
@@ -62,7 +62,7 @@ pub fn own_cost(cost: &OwnCost) -> String {
     format!(
         "The lab itself adds this to a path: {parts} (one-way delay of {n} messages over {} through the same network \
          without impairments, in {}).",
-        cost.transport,
+        cost.transport.to_uppercase(),
         format::duration(cost.seconds * 1e6)
     )
 }

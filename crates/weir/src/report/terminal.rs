@@ -5,7 +5,10 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use super::cells::{self, Cell};
 use super::claims::{self, Verdict};
 use super::columns;
+use super::format;
 use super::grid::{Grid, MATRIX};
+use super::monotony::Monotony;
+use super::oracle;
 use super::pivot::Pivot;
 use super::record::{Manifest, Record};
 use super::summary;
@@ -46,6 +49,17 @@ pub fn render(manifest: &Manifest, records: &[Record], styled: bool) -> String {
             "",
             wrap(&reason, 12)
         );
+    }
+    let notes = [
+        Monotony::check(&Grid::matrix(&cells)).map(|monotony| monotony.sentence()),
+        oracle::sentence(&oracle::expectations(&cells)),
+        manifest.own_cost.as_ref().map(summary::own_cost),
+    ];
+    if notes.iter().any(Option::is_some) {
+        text.push('\n');
+    }
+    for note in notes.into_iter().flatten() {
+        text += &format!("{}\n", wrap(&printable(&note), 0));
     }
     let warnings = summary::warnings(manifest, records);
     if !warnings.is_empty() {
@@ -90,7 +104,7 @@ fn surface(grids: &[Grid<'_>], styled: bool) -> Option<String> {
                     return "–".to_owned();
                 };
                 let mark = if cell.valid() { "" } else { "*" };
-                format!("{}{mark}", narrow(measured.value()))
+                format!("{}{mark}", format::rate(measured.value()))
             });
             lines.push(std::iter::once(format!("{}%", row.text)).chain(values).collect());
         }
@@ -109,17 +123,6 @@ fn surface(grids: &[Grid<'_>], styled: bool) -> Option<String> {
         text += &padded(&lines, if styled { "─" } else { "-" }, between as u16);
     }
     (!grids.is_empty()).then_some(text)
-}
-
-/// A rate in four characters, up to 10 Gbit/s.
-fn narrow(mbit: f64) -> String {
-    match mbit {
-        rate if !rate.is_finite() => "–".into(),
-        0.0 => "0".into(),
-        rate if rate >= 99.95 => format!("{rate:.0}"),
-        rate if rate >= 9.995 => format!("{rate:.1}"),
-        rate => format!("{rate:.2}"),
-    }
 }
 
 /// Of bulk transfers other columns tell more.
@@ -184,7 +187,7 @@ fn value(cell: Option<&Cell<'_>>, column: &str) -> String {
     // Rates line up by their decimal.
     let shown = match column {
         "msgs_per_s" if value < 1e4 => format!("{value:.1}"),
-        "mbit_per_s" => narrow(value),
+        "mbit_per_s" => format::rate(value),
         _ => columns::words(column, value),
     };
     format!("{shown}{mark}")

@@ -31,7 +31,7 @@ pub(super) fn render(chart: &Chart, cells: &[Cell<'_>]) -> String {
 
     let legend = legend_places(&names);
     let top = 74.0 + legend.last().map_or(0.0, |(_, y)| y + 34.0);
-    let height = top + panels.len().max(1) as f64 * (PANEL + BETWEEN) + 26.0;
+    let height = top + panels.len().max(1) as f64 * (PANEL + BETWEEN) + 34.0;
     let mut svg = Svg::new(WIDTH, height);
     svg.rect((0.5, 0.5), (WIDTH - 1.0, height - 1.0), 10.0, "fill=\"#ffffff\" stroke=\"#d1d9e0\"");
     svg.text((24.0, 34.0), 17.0, Anchor::Start, &format!("font-weight=\"600\" {INK}"), &chart.title);

@@ -128,7 +128,7 @@ impl GridView {
         };
         let unit = columns::unit(&grid.column);
         let number =
-            |value: f64| if unit == "Mbit/s" { format::short(value) } else { columns::words(&grid.column, value) };
+            |value: f64| if unit == "Mbit/s" { format::rate(value) } else { columns::words(&grid.column, value) };
         let row = |(name, fields): (String, &Vec<Option<(f64, Option<Measured>)>>)| {
             let published = fields.iter().map(|field| field.map_or_else(String::new, |(theirs, _)| number(theirs)));
             let ours = |field: &Option<(f64, Option<Measured>)>| match field {
@@ -150,7 +150,7 @@ impl GridView {
         let what = if unit.is_empty() { grid.column.clone() } else { unit.to_owned() };
         Self {
             name: if grid.name.is_empty() { what } else { format!("{}, {what}", grid.name) },
-            corner: "Loss ↓ Latency →".into(),
+            corner: "Loss ↓  Latency →".into(),
             columns: names(&grid.columns, &grid.across),
             rows: names(&grid.rows, &grid.down).into_iter().zip(&grid.fields).map(row).collect(),
         }

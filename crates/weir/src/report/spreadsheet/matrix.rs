@@ -16,7 +16,8 @@ use super::{Cell, Measured, colours, columns, cut, heading, number_format, title
 
 /// Name of the sheet of the throughput itself.
 pub(super) const THROUGHPUT: &str = "Mean Mbit per s";
-const RATE: &str = "[>=100]#,##0;[>=1]0.0#;0.000";
+/// Rates with three digits or more.
+pub(super) const RATE: &str = "[>=100]#,##0;[>=1]0.00;0.000";
 /// First row of the first block.
 const TOP: u32 = 3;
 /// Rows of a chart of a block.

@@ -4,7 +4,7 @@ use rust_xlsxwriter::utility::row_col_to_cell;
 use rust_xlsxwriter::{Format, Formula, Worksheet, XlsxError};
 
 use super::super::comparison::{ComparedGrid, Comparison};
-use super::{Measured, colours, columns, cut, heading, matrix, number_format, title, write_number};
+use super::{Measured, colours, columns, cut, heading, matrix, number_format, ratio_colours, title, write_number};
 
 /// Fills a sheet with a line for each published value.
 pub(super) fn list(sheet: &mut Worksheet, source: &str, compared: &[Comparison]) -> Result<(), XlsxError> {
@@ -59,7 +59,7 @@ pub(super) fn grids(sheet: &mut Worksheet, source: &str, grids: &[ComparedGrid])
         for (row, fields) in (top + 1..).zip(&grid.fields) {
             for (column, field) in (1u16..).zip(fields) {
                 let Some((published, ours)) = field else { continue };
-                let rate = "[>=100]#,##0;[>=1]0.0#;0.000";
+                let rate = matrix::RATE;
                 write_number(sheet, row, column, *published, rate)?;
                 let Some(ours) = ours.map(|ours| ours.value()).filter(|ours| ours.is_finite()) else {
                     continue;
@@ -77,7 +77,8 @@ pub(super) fn grids(sheet: &mut Worksheet, source: &str, grids: &[ComparedGrid])
         let last = (grid.rows.len() as u32, grid.columns.len() as u16);
         for index in 0..3 {
             let first = top + index * height + 1;
-            sheet.add_conditional_format(first, 1, first + last.0 - 1, last.1, &colours(true))?;
+            let colours = if index == 2 { ratio_colours() } else { colours(true) };
+            sheet.add_conditional_format(first, 1, first + last.0 - 1, last.1, &colours)?;
         }
         top += 3 * height + 1;
     }
