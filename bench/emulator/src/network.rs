@@ -120,8 +120,8 @@ impl Middle {
                 name: format!("{cell}"),
                 a,
                 b,
-                forward: Direction::new(impairments, key(Way::Forward)),
-                backward: Direction::new(impairments, key(Way::Backward)),
+                forward: Direction::new(&impairments.clone().into(), key(Way::Forward)),
+                backward: Direction::new(&impairments.clone().into(), key(Way::Backward)),
             })?);
         }
         Ok(Pair { a, b, links: attached })

@@ -40,7 +40,11 @@ impl Socket {
 }
 
 impl Memory {
-    pub(crate) fn of(socket: BorrowedFd<'_>) -> io::Result<Self> {
+    /// Those of any socket, at this moment.
+    ///
+    /// # Errors
+    /// Before Linux 4.12.
+    pub fn of(socket: BorrowedFd<'_>) -> io::Result<Self> {
         let [
             receive_queue,
             receive_buffer,

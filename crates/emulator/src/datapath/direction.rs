@@ -69,6 +69,11 @@ impl Direction {
         self.model.least_delay()
     }
 
+    /// Sets time 0 of the plan.
+    pub(super) fn start_clock(&mut self, at: Nanos) {
+        self.model.start_clock(at);
+    }
+
     /// When there is something to do next.
     pub(super) fn next(&self) -> Option<Nanos> {
         if self.outbox.is_empty() { self.queue.next() } else { Some(self.retry_at) }

@@ -11,7 +11,7 @@ use super::sys::wait::{self, Event};
 use super::worker::{Command, Inputs, Worker};
 use super::{Error, Port, Settings};
 use crate::ledger::LinkReport;
-use crate::model::Direction;
+use crate::model::{Direction, Nanos};
 
 /// One thread that drives any number of links. Dropping it stops the thread, detaches its links and closes their ports.
 #[derive(Debug)]
@@ -76,6 +76,15 @@ impl Emulator {
             }
         }
         self.ask(|reply| Command::Attach(Box::new(link), reply))?
+    }
+
+    /// Sets time 0 of both directions' plans, on CLOCK_MONOTONIC: from then on their steps count and their traces run.
+    /// Until it has been set, the first impairments hold. It is in force when this returns.
+    ///
+    /// # Errors
+    /// The link is not attached.
+    pub fn start_clock(&self, id: LinkId, at: Nanos) -> Result<(), Error> {
+        self.ask(|reply| Command::StartClock(id, at, reply))?.ok_or(Error::UnknownLink(id))
     }
 
     /// A snapshot of a link that goes on running.

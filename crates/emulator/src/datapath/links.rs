@@ -124,6 +124,11 @@ impl Link {
         looks.push(Reverse((now + interval, number)));
     }
 
+    /// Sets time 0 of both directions' plans.
+    pub(super) fn start_clock(&mut self, at: Nanos) {
+        self.directions.iter_mut().for_each(|direction| direction.start_clock(at));
+    }
+
     pub(super) fn report(&mut self) -> LinkReport {
         let drops = [0, 1].map(|side| self.ports[side].dropped_frames());
         let [forward, backward] = [0, 1].map(|side| self.directions[side].report(drops[side]));

@@ -29,6 +29,8 @@ use crate::model::Nanos;
 pub(super) enum Command {
     /// Carry frames of this link.
     Attach(Box<LinkPorts>, mpsc::Sender<Result<LinkId, Error>>),
+    /// Set time 0 of a link's plans.
+    StartClock(LinkId, Nanos, mpsc::Sender<Option<()>>),
     /// Tell about a link.
     Report(LinkId, mpsc::Sender<Option<LinkReport>>),
     /// End a link.
@@ -228,6 +230,9 @@ impl Worker {
             // Whoever asked may have gone meanwhile; then nobody minds that the answer is lost.
             match self.inputs.commands.try_recv() {
                 Ok(Command::Attach(link, reply)) => drop(reply.send(self.links.attach(&self.inputs.epoll, *link))),
+                Ok(Command::StartClock(id, at, reply)) => {
+                    let _ = reply.send(self.links.get(id).map(|link| link.start_clock(at)));
+                }
                 Ok(Command::Report(id, reply)) => drop(reply.send(self.links.get(id).map(Link::report))),
                 Ok(Command::Detach(id, reply)) => drop(reply.send(self.detach(id))),
                 Ok(Command::CpuTime(reply)) => drop(reply.send(clock::cpu_time())),

@@ -11,7 +11,7 @@ use super::{Distribution, Impairments, Nanos, Order};
 pub(super) struct Delay {
     constant: Nanos,
     variation: Option<Distribution>,
-    /// Packets may not overtake one another, but for those that `hold` picks.
+    /// A packet may not overtake those before it, but for those that `hold` picks.
     in_order: bool,
     hold: Chance,
     hold_by: Nanos,
@@ -38,6 +38,11 @@ impl Delay {
             hold_by: reorder.map_or(0, |reorder| nanos(reorder.by)),
             latest: 0,
         }
+    }
+
+    /// Delays like `other` from now on, and still not before what was released so far.
+    pub(super) fn change_to(&mut self, other: &Delay) {
+        *self = Delay { latest: self.latest, ..other.clone() };
     }
 
     /// What is always added.
@@ -76,7 +81,7 @@ impl Delay {
     #[inline]
     fn ordered(&mut self, release: Nanos) -> Nanos {
         let ordered = if self.in_order { release.max(self.latest) } else { release };
-        self.latest = ordered;
+        self.latest = self.latest.max(ordered);
         ordered
     }
 }
@@ -114,6 +119,7 @@ impl Distribution {
     }
 }
 
-fn nanos(duration: Duration) -> Nanos {
+/// In nanoseconds; the end of time if it is longer.
+pub(super) fn nanos(duration: Duration) -> Nanos {
     Nanos::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
 }

@@ -4,8 +4,9 @@ use super::delay::{Delay, Edition};
 use super::flows::Flows;
 use super::loss::LossProcess;
 use super::random::{Chance, Purpose, StreamKey};
-use super::shaper::Shaper;
-use super::{Cause, Decision, FlowDrops, FlowHandle, FlowTuple, Impairments, Key, Nanos, Waiting};
+use super::shaper::{Capacity, Shaper};
+use super::timetable::Timetable;
+use super::{Cause, Decision, FlowDrops, FlowHandle, FlowTuple, Impairments, Key, Nanos, Plan, QueueLimit, Waiting};
 
 /// The state of one direction of an emulated link.
 ///
@@ -13,35 +14,77 @@ use super::{Cause, Decision, FlowDrops, FlowHandle, FlowTuple, Impairments, Key,
 /// before an earlier one counts as having come with it.
 #[derive(Clone, Debug)]
 pub struct Direction {
-    loss: LossProcess,
-    duplicate: Chance,
-    corrupt: Chance,
-    shaper: Option<Shaper>,
+    /// What holds for packets that arrive now, but for the delay.
+    phase: Phase,
     delay: Delay,
+    shaper: Option<Shaper>,
     flows: Flows,
     /// Latest arrival.
     now: Nanos,
+    /// When the phase ends.
+    changes_at: Nanos,
+    phases: Box<[Phase]>,
+    timetable: Timetable,
 }
 
-impl Direction {
-    /// A direction that nothing has passed yet. Settings should have passed [`Impairments::validate`]; of those that
-    /// would not, a probability counts as the nearest valid one, and a rate of 0 as 1 bit/s.
-    pub fn new(impairments: &Impairments, key: Key) -> Self {
-        Direction {
+/// Impairments made ready for use; what they limit is the shaper's.
+#[derive(Clone, Debug)]
+struct Phase {
+    loss: LossProcess,
+    duplicate: Chance,
+    corrupt: Chance,
+    queue: QueueLimit,
+    delay: Delay,
+}
+
+impl Phase {
+    fn new(impairments: &Impairments) -> Self {
+        Phase {
             loss: LossProcess::new(&impairments.loss),
             duplicate: Chance::new(impairments.duplicate),
             corrupt: Chance::new(impairments.corrupt),
-            shaper: impairments.rate.map(|rate| Shaper::new(rate, impairments.queue)),
+            queue: impairments.queue,
             delay: Delay::new(impairments),
+        }
+    }
+}
+
+impl Direction {
+    /// A direction that nothing has passed yet. The plan should have passed [`Plan::validate`]; of settings that would
+    /// not, a probability counts as the nearest valid one, a rate of 0 as 1 bit/s, a rate besides a trace as none; steps
+    /// are taken in the order of their times, those at or after the repetition not at all.
+    pub fn new(plan: &Plan, key: Key) -> Self {
+        let (order, timetable) = Timetable::new(plan);
+        let all: Vec<&Impairments> = plan.phases().collect();
+        let phases: Box<[Phase]> = order.iter().map(|&phase| Phase::new(all[phase])).collect();
+        let capacities = order.iter().map(|&phase| Capacity::of(all[phase])).collect();
+        let phase = phases[0].clone();
+        Direction {
+            delay: phase.delay.clone(),
+            shaper: Shaper::new(capacities, phase.queue),
+            phase,
             flows: Flows::new(StreamKey::of(key)),
             now: 0,
+            changes_at: Nanos::MAX,
+            phases,
+            timetable,
+        }
+    }
+
+    /// Sets time 0 of the plan. Before it, what holds now goes on, and the beginning of the plan until the clock has
+    /// been started at all; what was accepted before this call keeps its release. Called again, the plan starts anew.
+    pub fn start_clock(&mut self, at: Nanos) {
+        self.timetable.start(at);
+        self.changes_at = at;
+        if let Some(shaper) = &mut self.shaper {
+            shaper.start(at);
         }
     }
 
     /// Looks a flow up, or admits it. Past 65,536 flows the further ones share one.
     #[inline]
     pub fn flow(&mut self, tuple: &FlowTuple) -> FlowHandle {
-        self.flows.find(tuple, &self.loss)
+        self.flows.find(tuple)
     }
 
     /// Decides the fate of a flow's next packet. Called once a packet (not once a super-packet), in order of arrival.
@@ -57,18 +100,19 @@ impl Direction {
         let state = self.flows.get(flow);
         let (key, index) = (state.key, state.packets);
         state.packets += 1;
-        if self.loss.loses(&mut state.loss, key, index) {
+        if self.phase.loss.loses(&mut state.loss, key, index) {
             self.flows.record_drop(flow, index);
             return Decision::Drop(Cause::Loss);
         }
         let Some(sent) = self.shape(now, bytes) else {
+            self.flows.get(flow).queue_dropped += 1;
             return Decision::Drop(Cause::Queue);
         };
         let release = self.delay.release(sent, key, index, Edition::Original);
-        let copied = self.duplicate.hits(key, Purpose::Duplicate, index);
+        let copied = self.phase.duplicate.hits(key, Purpose::Duplicate, index);
         let copy_sent = if copied { self.shape(now, bytes) } else { None };
         let copy = copy_sent.map(|sent| self.delay.release(sent, key, index, Edition::Copy));
-        let corrupted = self.corrupt.hits(key, Purpose::Corrupt, index);
+        let corrupted = self.phase.corrupt.hits(key, Purpose::Corrupt, index);
         let corrupt = corrupted.then(|| key.draw(Purpose::CorruptBit, index));
         Decision::Pass { release, corrupt, copy }
     }
@@ -81,29 +125,29 @@ impl Direction {
     }
 
     /// When the flow's next `segments` packets leave, all together; `None` if each must be
-    /// [decided](Self::decide) on its own, in which case nothing has happened yet.
+    /// [decided](Self::decide) on its own, in which case nothing has happened yet but that time has passed.
     ///
     /// # Panics
     /// May panic if the flow is another direction's.
     #[inline]
     pub fn pass_run(&mut self, flow: FlowHandle, arrival: Nanos, segments: u32) -> Option<Nanos> {
-        if !self.treats_all_alike() {
+        let now = self.advance(arrival);
+        if !self.treats_all_alike(now) {
             return None;
         }
-        let now = self.advance(arrival);
         self.flows.get(flow).packets += u64::from(segments);
         Some(self.delay.plain(now))
     }
 
-    /// The time from a packet's arrival to its release is never less than this.
+    /// The time from a packet's arrival to its release is never less than this, in no phase of the plan.
     pub fn least_delay(&self) -> Nanos {
-        self.delay.constant()
+        self.phases.iter().map(|phase| phase.delay.constant()).min().unwrap_or(0)
     }
 
-    /// Whether releases, those of copies and control packets included, never decrease. If not, what waits for its
-    /// release belongs into a heap instead of a queue.
+    /// Whether releases, those of copies and control packets included, never decrease, in no phase of the plan nor from
+    /// one to the next. If not, what waits for its release belongs into a heap instead of a queue.
     pub fn keeps_order(&self) -> bool {
-        self.delay.keeps_order()
+        self.phases.iter().all(|phase| phase.delay.keeps_order())
     }
 
     /// Every flow with its planned drops, in order of appearance. At most 100,000 a flow and 1,000,000 in all are
@@ -125,23 +169,38 @@ impl Direction {
     #[inline]
     fn advance(&mut self, arrival: Nanos) -> Nanos {
         self.now = self.now.max(arrival);
+        if self.now >= self.changes_at {
+            self.change();
+        }
         self.now
+    }
+
+    /// Enters the phase of the latest arrival.
+    #[cold]
+    fn change(&mut self) {
+        let stay = self.timetable.at(self.now);
+        self.phase = self.phases[stay.phase].clone();
+        self.delay.change_to(&self.phase.delay);
+        if let Some(shaper) = &mut self.shaper {
+            shaper.enter(stay.phase, self.phase.queue);
+        }
+        self.changes_at = stay.ends;
     }
 
     #[inline]
     fn shape(&mut self, now: Nanos, bytes: u32) -> Option<Nanos> {
         match &mut self.shaper {
             None => Some(now),
-            Some(shaper) => shaper.offer(now, bytes),
+            Some(shaper) => shaper.offer(&self.timetable, now, bytes),
         }
     }
 
     #[inline]
-    fn treats_all_alike(&self) -> bool {
-        self.shaper.is_none()
-            && self.loss.is_none()
-            && self.duplicate.is_never()
-            && self.corrupt.is_never()
+    fn treats_all_alike(&self, now: Nanos) -> bool {
+        self.shaper.as_ref().is_none_or(|shaper| shaper.lets_all_pass(now))
+            && self.phase.loss.is_none()
+            && self.phase.duplicate.is_never()
+            && self.phase.corrupt.is_never()
             && self.delay.is_constant()
     }
 }
@@ -184,6 +243,8 @@ mod tests {
         let fates = [0; 5].map(|arrival| link.packet(arrival));
         let (lost, no_room) = (Decision::Drop(Cause::Loss), Decision::Drop(Cause::Queue));
         assert_eq!(fates, [passes(0, None), lost, lost, passes(1, None), no_room]);
+        let drops = &link.direction.drops()[0];
+        assert_eq!((drops.packets, drops.lost, drops.queue_dropped), (5, 2, 1));
         let drops = &link.direction.drops()[0];
         assert_eq!((drops.packets, &drops.indexes[..]), (5, &[1, 2][..]), "what had no room is not planned");
     }
@@ -245,7 +306,8 @@ mod tests {
 
     impl Link {
         fn new(impairments: &Impairments) -> Self {
-            let mut direction = Direction::new(impairments, Key { seed: 1, link: 0, direction: Way::Forward });
+            let mut direction =
+                Direction::new(&impairments.clone().into(), Key { seed: 1, link: 0, direction: Way::Forward });
             let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
             let flow = FlowTuple { protocol: Some(17), source: address, destination: address, ports: Some((1, 2)) };
             let flow = direction.flow(&flow);

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::net::IpAddr;
 
 use super::identity::shared_key;
-use super::loss::{LossProcess, LossState};
+use super::loss::LossState;
 use super::random::StreamKey;
 use super::{FlowDrops, FlowIdentity, FlowTuple};
 
@@ -38,6 +38,10 @@ pub(super) struct Flow {
     pub(super) loss: LossState,
     tuple: FlowTuple,
     identity: FlowIdentity,
+    /// Planned losses so far, whether written down or not.
+    lost: u64,
+    /// Packets that found the queue full.
+    pub(super) queue_dropped: u64,
     drops: Vec<u64>,
     complete: bool,
 }
@@ -59,11 +63,11 @@ impl Flows {
 
     /// Looks the flow up, or admits it.
     #[inline]
-    pub(super) fn find(&mut self, tuple: &FlowTuple, loss: &LossProcess) -> FlowHandle {
+    pub(super) fn find(&mut self, tuple: &FlowTuple) -> FlowHandle {
         match self.last {
             Some((last, handle)) if last == *tuple => handle,
             _ => {
-                let handle = self.find_in_table(tuple, loss);
+                let handle = self.find_in_table(tuple);
                 self.last = Some((*tuple, handle));
                 handle
             }
@@ -75,9 +79,10 @@ impl Flows {
         &mut self.flows[handle.0 as usize]
     }
 
-    /// Writes a planned drop down, if there is room.
+    /// Counts a planned drop, and writes it down if there is room.
     pub(super) fn record_drop(&mut self, handle: FlowHandle, index: u64) {
         let flow = &mut self.flows[handle.0 as usize];
+        flow.lost += 1;
         if flow.complete && flow.drops.len() < MAX_DROPS_OF_FLOW && self.recorded_drops < MAX_DROPS {
             flow.drops.push(index);
             self.recorded_drops += 1;
@@ -93,6 +98,8 @@ impl Flows {
             identity: flow.identity,
             shared: shared == Some(place),
             packets: flow.packets,
+            lost: flow.lost,
+            queue_dropped: flow.queue_dropped,
             indexes: flow.drops.clone(),
             complete: flow.complete,
         };
@@ -103,44 +110,46 @@ impl Flows {
         self.unlisted.len() as u64
     }
 
-    fn find_in_table(&mut self, tuple: &FlowTuple, loss: &LossProcess) -> FlowHandle {
+    fn find_in_table(&mut self, tuple: &FlowTuple) -> FlowHandle {
         let tuple = &without_non_ip_headers(tuple);
         if let Some(&handle) = self.handles.get(tuple) {
             return handle;
         }
         if self.handles.len() >= MAX_FLOWS {
-            return self.find_shared(tuple, loss);
+            return self.find_shared(tuple);
         }
         let mut identity = FlowIdentity::without_ordinal(tuple);
         let ordinal = self.ordinals.entry(identity).or_insert(0);
         identity.ordinal = *ordinal;
         *ordinal += 1;
-        let handle = self.admit(tuple, identity, identity.key(self.key), loss);
+        let handle = self.admit(tuple, identity, identity.key(self.key));
         self.handles.insert(*tuple, handle);
         handle
     }
 
-    fn find_shared(&mut self, tuple: &FlowTuple, loss: &LossProcess) -> FlowHandle {
+    fn find_shared(&mut self, tuple: &FlowTuple) -> FlowHandle {
         if self.unlisted.len() < MAX_UNLISTED {
             self.unlisted.insert(KeyedHash(self.key.bits()).hash_one(tuple));
         }
         if let Some(handle) = self.shared {
             return handle;
         }
-        let handle = self.admit(tuple, FlowIdentity::without_ordinal(tuple), shared_key(self.key), loss);
+        let handle = self.admit(tuple, FlowIdentity::without_ordinal(tuple), shared_key(self.key));
         self.shared = Some(handle);
         handle
     }
 
-    fn admit(&mut self, tuple: &FlowTuple, identity: FlowIdentity, key: StreamKey, loss: &LossProcess) -> FlowHandle {
+    fn admit(&mut self, tuple: &FlowTuple, identity: FlowIdentity, key: StreamKey) -> FlowHandle {
         // At most MAX_FLOWS + 1 are ever admitted.
         let handle = FlowHandle(self.flows.len() as u32);
         self.flows.push(Flow {
             key,
             packets: 0,
-            loss: loss.start(key),
+            loss: LossState::default(),
             tuple: *tuple,
             identity,
+            lost: 0,
+            queue_dropped: 0,
             drops: Vec::new(),
             complete: true,
         });
@@ -242,7 +251,7 @@ mod tests {
             let mut flows = flows();
             let tuples = [tuple(ports[0], 80), tuple(ports[1], 80), tuple(ports[2], 443), tuple(ports[3], 80)];
             tuples.map(|tuple| {
-                let handle = flows.find(&tuple, &LossProcess::None);
+                let handle = flows.find(&tuple);
                 flows.get(handle).key.bits()
             })
         };
@@ -255,18 +264,18 @@ mod tests {
     #[test]
     fn flow_is_found_again() {
         let mut flows = flows();
-        let first = flows.find(&tuple(1, 80), &LossProcess::None);
-        let second = flows.find(&tuple(2, 80), &LossProcess::None);
+        let first = flows.find(&tuple(1, 80));
+        let second = flows.find(&tuple(2, 80));
         assert_ne!(first, second);
-        assert_eq!(flows.find(&tuple(1, 80), &LossProcess::None), first);
+        assert_eq!(flows.find(&tuple(1, 80)), first);
         assert_eq!(flows.drops().len(), 2);
     }
 
     #[test]
     fn all_that_is_not_ip_is_one_flow() {
         let mut flows = flows();
-        let first = flows.find(&FlowTuple { protocol: None, ..tuple(1, 2) }, &LossProcess::None);
-        let second = flows.find(&FlowTuple { protocol: None, ..tuple(3, 4) }, &LossProcess::None);
+        let first = flows.find(&FlowTuple { protocol: None, ..tuple(1, 2) });
+        let second = flows.find(&FlowTuple { protocol: None, ..tuple(3, 4) });
         assert_eq!(first, second);
     }
 
@@ -274,12 +283,12 @@ mod tests {
     fn flows_past_the_table_share_one() {
         let mut flows = flows();
         let nth = |n: u32| FlowTuple { source: IpAddr::V4(Ipv4Addr::from_bits(n)), ..tuple(1, 80) };
-        let handles: Vec<_> = (0..MAX_FLOWS as u32 + 3).map(|n| flows.find(&nth(n), &LossProcess::None)).collect();
+        let handles: Vec<_> = (0..MAX_FLOWS as u32 + 3).map(|n| flows.find(&nth(n))).collect();
         assert_eq!(handles[MAX_FLOWS], handles[MAX_FLOWS + 2]);
         assert_ne!(handles[MAX_FLOWS - 1], handles[MAX_FLOWS]);
-        flows.find(&nth(MAX_FLOWS as u32), &LossProcess::None);
+        flows.find(&nth(MAX_FLOWS as u32));
         assert_eq!(flows.unlisted(), 3, "each counts once");
-        assert_eq!(flows.find(&nth(5), &LossProcess::None), handles[5], "those in the table stay");
+        assert_eq!(flows.find(&nth(5)), handles[5], "those in the table stay");
         let shared: Vec<_> = flows.drops().into_iter().filter(|drops| drops.shared).map(|drops| drops.flow).collect();
         assert_eq!(shared, [nth(MAX_FLOWS as u32)]);
     }
@@ -287,7 +296,7 @@ mod tests {
     #[test]
     fn list_of_drops_is_bounded_and_says_so() {
         let mut flows = flows();
-        let handles: Vec<_> = (0..12).map(|port| flows.find(&tuple(port, 80), &LossProcess::None)).collect();
+        let handles: Vec<_> = (0..12).map(|port| flows.find(&tuple(port, 80))).collect();
         for &handle in &handles {
             for index in 0..=MAX_DROPS_OF_FLOW as u64 - u64::from(handle == handles[0]) {
                 flows.record_drop(handle, index);

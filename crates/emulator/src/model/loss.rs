@@ -1,7 +1,9 @@
 //! Planned loss: which packets of a flow are lost, by index.
 
-use super::Loss;
+use std::sync::Arc;
+
 use super::random::{Chance, Purpose, StreamKey};
+use super::{Loss, Probability};
 
 /// A loss process made ready for use; the part that all flows share.
 #[derive(Clone, Debug)]
@@ -17,25 +19,23 @@ pub(super) enum LossProcess {
         bad: Chance,
     },
     /// Ascending, without repetition.
-    List(Box<[u64]>),
+    List(Arc<[u64]>),
 }
 
 /// Where one flow stands in its loss process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LossState {
-    /// Gilbert-Elliott: whether the chain is in the bad state.
-    bad: bool,
-    /// List: how many entries lie behind.
+    /// Gilbert-Elliott: whether the chain is in the bad state; `None`: it has not started.
+    bad: Option<bool>,
+    /// List: how many entries lie behind, if it is still the same list.
     passed: usize,
 }
 
 impl LossProcess {
     pub(super) fn new(loss: &Loss) -> Self {
         match loss {
-            Loss::Bernoulli(probability) if !Chance::new(*probability).is_never() => {
-                LossProcess::Bernoulli(Chance::new(*probability))
-            }
-            Loss::GilbertElliott { to_bad, to_good, good, bad } => {
+            Loss::Bernoulli(probability) if !never(*probability) => LossProcess::Bernoulli(Chance::new(*probability)),
+            Loss::GilbertElliott { to_bad, to_good, good, bad } if !never(*good) || !never(*bad) => {
                 let moves = to_bad + to_good;
                 LossProcess::GilbertElliott {
                     starts_bad: Chance::new(if moves > 0.0 { to_bad / moves } else { 0.0 }),
@@ -51,48 +51,51 @@ impl LossProcess {
                 indexes.dedup();
                 LossProcess::List(indexes.into())
             }
-            Loss::None | Loss::Bernoulli(_) | Loss::List(_) => LossProcess::None,
+            // What can never lose is all the same: the chain of a flow rests meanwhile.
+            Loss::None | Loss::Bernoulli(_) | Loss::GilbertElliott { .. } | Loss::List(_) => LossProcess::None,
         }
     }
 
     /// Whether it can never lose a packet.
+    #[inline]
     pub(super) fn is_none(&self) -> bool {
-        match self {
-            LossProcess::None => true,
-            LossProcess::GilbertElliott { good, bad, .. } => good.is_never() && bad.is_never(),
-            LossProcess::Bernoulli(_) | LossProcess::List(_) => false,
-        }
+        matches!(self, LossProcess::None)
     }
 
-    /// The state of a flow before its first packet.
-    pub(super) fn start(&self, flow: StreamKey) -> LossState {
-        match self {
-            LossProcess::GilbertElliott { starts_bad, .. } => {
-                LossState { bad: starts_bad.hits(flow, Purpose::ChainStart, 0), passed: 0 }
-            }
-            _ => LossState::default(),
-        }
-    }
-
-    /// Whether the flow's packet `index` is lost. Called once for each index, ascending.
+    /// Whether the flow's packet `index` is lost. Called with ascending indexes.
     #[inline]
     pub(super) fn loses(&self, state: &mut LossState, flow: StreamKey, index: u64) -> bool {
         match self {
             LossProcess::None => false,
             LossProcess::Bernoulli(chance) => chance.hits(flow, Purpose::Loss, index),
-            LossProcess::GilbertElliott { to_bad, to_good, good, bad, .. } => {
-                let leaves = if state.bad { to_good } else { to_bad };
-                state.bad ^= leaves.hits(flow, Purpose::ChainStep, index);
-                let chance = if state.bad { bad } else { good };
+            LossProcess::GilbertElliott { starts_bad, to_bad, to_good, good, bad } => {
+                let was_bad = state.bad.unwrap_or_else(|| starts_bad.hits(flow, Purpose::ChainStart, 0));
+                let leaves = if was_bad { to_good } else { to_bad };
+                let is_bad = was_bad ^ leaves.hits(flow, Purpose::ChainStep, index);
+                state.bad = Some(is_bad);
+                let chance = if is_bad { bad } else { good };
                 chance.hits(flow, Purpose::Loss, index)
             }
             LossProcess::List(indexes) => {
+                let behind = |passed: usize| {
+                    let before = passed.checked_sub(1).and_then(|last| indexes.get(last));
+                    let next = indexes.get(passed);
+                    before.is_none_or(|&before| before < index) && next.is_none_or(|&next| next >= index)
+                };
+                // It may have been another list, or have rested.
+                if state.passed > indexes.len() || !behind(state.passed) {
+                    state.passed = indexes.partition_point(|&listed| listed < index);
+                }
                 let listed = indexes.get(state.passed) == Some(&index);
                 state.passed += usize::from(listed);
                 listed
             }
         }
     }
+}
+
+fn never(probability: Probability) -> bool {
+    Chance::new(probability).is_never()
 }
 
 #[cfg(test)]
@@ -130,10 +133,21 @@ mod tests {
         assert!(!LossProcess::new(&Loss::Bernoulli(1e-18)).is_none());
     }
 
+    #[test]
+    fn lists_follow_one_another_by_index() {
+        let flow = StreamKey::of(Key { seed: 1, link: 0, direction: Way::Forward });
+        let lists =
+            [vec![0, 1, 2, 3, 17, 20], vec![4, 6, 7], vec![11, 21]].map(|list| LossProcess::new(&Loss::List(list)));
+        let mut state = LossState::default();
+        // Each for five packets, in turn.
+        let lost = (0..30).filter(|&index| lists[index as usize / 5 % 3].loses(&mut state, flow, index));
+        assert_eq!(lost.collect::<Vec<_>>(), [0, 1, 2, 3, 6, 7, 11, 17]);
+    }
+
     fn lost(loss: &Loss, packets: u64) -> Vec<u64> {
         let flow = StreamKey::of(Key { seed: 1, link: 0, direction: Way::Forward });
         let process = LossProcess::new(loss);
-        let mut state = process.start(flow);
+        let mut state = LossState::default();
         (0..packets).filter(|&index| process.loses(&mut state, flow, index)).collect()
     }
 }

@@ -4,26 +4,35 @@
 //! its variation, reordering. Lost packets therefore never take up rate or queue.
 //!
 //! Every random choice is a function of (seed, link, direction, flow, packet index), the index counting the IP packets
-//! of one flow in one direction. Time plays no part in it, so the same traffic meets the same losses again.
+//! of one flow in one direction. Time plays no part in it, so the same traffic meets the same losses again. Only a
+//! [`Plan`] whose impairments change at set times makes it matter when a packet arrives.
 
+mod bucket;
 mod delay;
 mod direction;
 mod flows;
 mod identity;
 mod loss;
+mod plan;
 mod random;
 mod shaper;
 #[cfg(test)]
 mod tests;
+mod timetable;
+mod trace;
+mod turns;
 mod validate;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use direction::Direction;
 pub use flows::FlowHandle;
 pub use identity::FlowIdentity;
+pub use plan::{Plan, Step};
 pub use shaper::Waiting;
+pub use trace::{Trace, TraceError};
 pub use validate::InvalidImpairment;
 
 /// Nanoseconds on the virtual clock (in the data path: CLOCK_MONOTONIC).
@@ -43,7 +52,10 @@ pub struct Impairments {
     pub variation: Option<Variation>,
     /// Shaper; `None` is unlimited.
     pub rate: Option<Rate>,
-    /// What may wait for the shaper; without a rate it never fills.
+    /// Recorded capacity, in place of a rate. It begins at time 0 of the [`Plan`]; every packet waits for an opportunity
+    /// later than its arrival, and is released at that which delivers its last byte.
+    pub trace: Option<Arc<Trace>>,
+    /// What may wait for the shaper, be it a rate or a trace; without either it never fills.
     pub queue: QueueLimit,
     /// Share of packets that are delivered twice. The copy takes its place in queue and rate right behind the original,
     /// and has a delay variation and reordering of its own; it is not made if the queue has no room for it.
@@ -197,6 +209,10 @@ pub struct FlowDrops {
     pub shared: bool,
     /// Packets of this flow seen so far.
     pub packets: u64,
+    /// Planned drops so far, all of them.
+    pub lost: u64,
+    /// Packets that found the queue full.
+    pub queue_dropped: u64,
     /// Indexes of dropped packets, ascending; the list ends early where `complete` is false.
     pub indexes: Vec<u64>,
     /// Whether `indexes` has all of them.

@@ -1,30 +1,39 @@
-//! Token bucket with a drop-tail queue before it, in exact integer arithmetic.
+//! Capacity and the drop-tail queue before it: none, a token bucket or a trace, changing by a plan.
 //!
-//! A packet leaves as soon as the bucket holds its size, or is full if it is larger than the bucket, and those before it
-//! have left. Release is when the packet starts to be sent: the time on the wire is what the next one waits for.
+//! A packet's release is computed when it arrives. As the plan is known, that holds for packets that wait through a
+//! change, too: up to it they are served by what holds before, from then on by what holds after.
 //!
-//! Instead of tokens the bucket keeps the instant at which it will be full again, as nanoseconds and a remainder in
-//! units of 1/rate nanoseconds. Nothing is rounded but the releases, up to the next nanosecond, so no error adds up.
+//! - From one rate to another, the bucket keeps its tokens, as far as the new one holds them, or its debt in bits.
+//! - A bucket that follows a trace, or no limit, begins full.
+//! - Without a limit everything that waits leaves at once.
+//! - A trace counts its opportunities from time 0 of the plan, whenever it comes to hold; one that goes on is not
+//!   disturbed by a step. What an earlier trace has delivered of a packet need not be delivered again.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use super::{Nanos, QueueLimit, Rate};
+use super::bucket::{Bucket, ExactTime};
+use super::timetable::{Stay, Timetable};
+use super::turns::{Place, Turns};
+use super::{Impairments, Nanos, QueueLimit, Rate, Trace};
 
 /// Packets wait here for their turn.
 #[derive(Clone, Debug)]
 pub(super) struct Shaper {
-    bits_per_second: u64,
-    burst_bytes: u64,
-    /// How long an empty bucket takes to fill.
-    fill_time: ExactTime,
+    /// What limits each phase.
+    capacities: Arc<[Capacity]>,
+    /// What limits the packet accepted last, when its turn comes.
+    server: Server,
+    /// When that is so.
+    stay: Stay,
+    /// Release of the packet accepted last.
+    latest: Nanos,
+    /// Whether nothing limits the packets that arrive now.
+    open: bool,
     limit: QueueLimit,
-    /// When the bucket is full again if nothing more is sent.
-    full_at: ExactTime,
-    /// Release and size of what waits, in order, and of what left since the last arrival.
+    /// Turn and size of what waits, in order, and of what left since the last arrival.
     waiting: VecDeque<(Nanos, u32)>,
     waiting_bytes: u64,
-    /// The size met last, and the time that the rate takes for it.
-    last_size: (u32, ExactTime),
 }
 
 /// What waits for a shaper.
@@ -36,63 +45,194 @@ pub struct Waiting {
     pub bytes: u64,
 }
 
-/// A point or length of time; `part` is in units of 1/rate nanoseconds, below the rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct ExactTime {
-    nanos: Nanos,
-    part: u64,
+/// What a phase of the plan lets through.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Capacity {
+    Unlimited,
+    Rate(Rate),
+    Trace(Arc<Trace>),
+}
+
+/// A capacity in use.
+#[derive(Clone, Debug)]
+enum Server {
+    Unlimited,
+    Bucket(Bucket),
+    Turns(Turns),
+}
+
+/// When a packet is served.
+#[derive(Clone, Copy, Debug)]
+struct Service {
+    /// When its turn comes, and it no longer waits.
+    begins: Nanos,
+    /// When it is released.
+    release: Nanos,
+    /// The release, not rounded up.
+    exact: Nanos,
+    after: After,
+}
+
+/// What to write down once the packet is let through.
+#[derive(Clone, Copy, Debug)]
+enum After {
+    Nothing,
+    FullAt(ExactTime),
+    Place(Place),
+}
+
+impl Capacity {
+    /// Of a phase. Settings with both, which `validate` refuses, count as a trace.
+    pub(super) fn of(impairments: &Impairments) -> Self {
+        match (&impairments.trace, impairments.rate) {
+            (Some(trace), _) => Capacity::Trace(Arc::clone(trace)),
+            (None, Some(rate)) => Capacity::Rate(rate),
+            (None, None) => Capacity::Unlimited,
+        }
+    }
 }
 
 impl Shaper {
-    pub(super) fn new(rate: Rate, limit: QueueLimit) -> Self {
-        let bits_per_second = rate.bits_per_second.max(1);
-        Shaper {
-            bits_per_second,
-            burst_bytes: rate.burst_bytes,
-            fill_time: time_for(rate.burst_bytes, bits_per_second),
+    /// The shaper of a plan whose phases have these capacities, before time 0; `None` if there is nothing to shape.
+    pub(super) fn new(capacities: Arc<[Capacity]>, limit: QueueLimit) -> Option<Self> {
+        if capacities.iter().all(|capacity| *capacity == Capacity::Unlimited) {
+            return None;
+        }
+        Some(Shaper {
+            server: Server::new(&capacities[0], 0),
+            stay: Stay { number: 0, phase: 0, begins: 0, ends: Nanos::MAX },
+            latest: 0,
+            open: capacities[0] == Capacity::Unlimited,
             limit,
-            full_at: ExactTime { nanos: 0, part: 0 },
+            capacities,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
-            last_size: (0, ExactTime { nanos: 0, part: 0 }),
-        }
+        })
+    }
+
+    /// The plan starts at `zero`; what holds now ends then. Packets accepted before keep their releases.
+    pub(super) fn start(&mut self, zero: Nanos) {
+        self.stay = Stay { number: 0, ends: zero, ..self.stay };
+    }
+
+    /// Packets arrive in `phase` from now on.
+    pub(super) fn enter(&mut self, phase: usize, limit: QueueLimit) {
+        self.open = self.capacities[phase] == Capacity::Unlimited;
+        self.limit = limit;
+    }
+
+    /// Whether packets that arrive `now` pass unhindered.
+    #[inline]
+    pub(super) fn lets_all_pass(&self, now: Nanos) -> bool {
+        self.open && self.latest <= now
     }
 
     /// When a packet that arrives `now` leaves; `None` if the queue has no room for it. A packet that can leave at once
     /// needs no room. `now` never decreases.
     #[inline]
-    pub(super) fn offer(&mut self, now: Nanos, bytes: u32) -> Option<Nanos> {
+    pub(super) fn offer(&mut self, timetable: &Timetable, now: Nanos, bytes: u32) -> Option<Nanos> {
         self.forget_until(now);
-        let full_before = self.full_at.max(ExactTime { nanos: now, part: 0 });
-        let full_after = full_before.plus(self.time_for(bytes), self.bits_per_second);
-        let start = if u64::from(bytes) > self.burst_bytes {
-            full_before
-        } else {
-            full_after.minus(self.fill_time, self.bits_per_second)
-        };
-        let release = start.rounded_up().max(now);
-        if release > now {
-            if !self.has_room(bytes) {
-                return None;
-            }
-            self.waiting.push_back((release, bytes));
-            self.waiting_bytes += u64::from(bytes);
+        if now >= self.stay.ends {
+            self.catch_up(timetable, now);
         }
-        self.full_at = full_after;
-        Some(release)
+        let service = self.server.serve(self.stay.begins, now, bytes, 0);
+        if service.exact >= self.stay.ends {
+            return self.offer_across(timetable, now, bytes);
+        }
+        // Only what was accepted before time 0 was set may leave later than its turn.
+        let begins = service.begins.max(self.latest);
+        if !self.admit(now, begins, bytes) {
+            return None;
+        }
+        self.server.take(service.after);
+        self.latest = service.release.max(self.latest);
+        Some(self.latest)
     }
 
     /// What waits at `time`, which lies not before the last arrival.
     pub(super) fn waiting(&self, time: Nanos) -> Waiting {
-        let left = self.waiting.partition_point(|&(release, _)| release <= time);
+        let left = self.waiting.partition_point(|&(turn, _)| turn <= time);
         let still = self.waiting.range(left..);
         Waiting { packets: still.len() as u64, bytes: still.map(|&(_, bytes)| u64::from(bytes)).sum() }
     }
 
+    /// Brings the server, which has nothing to serve before `now`, to the stay of `now`.
+    #[cold]
+    fn catch_up(&mut self, timetable: &Timetable, now: Nanos) {
+        let target = timetable.at(now);
+        if target.number.saturating_sub(self.stay.number) > MAX_STAYS {
+            // By now it is full.
+            self.server = Server::new(&self.capacities[target.phase], timetable.origin(&target));
+            self.stay = target;
+        }
+        while self.stay.number < target.number {
+            (self.server, self.stay) = self.following(timetable, &self.server, timetable.at(self.stay.ends));
+        }
+    }
+
+    /// [`Self::offer`] for a packet whose service does not end within the stay.
+    #[cold]
+    fn offer_across(&mut self, timetable: &Timetable, now: Nanos, bytes: u32) -> Option<Nanos> {
+        let (mut server, mut stay) = (self.server.clone(), self.stay);
+        let (mut begins, mut delivered) = (None, 0);
+        let mut stays = 0;
+        let service = loop {
+            let service = server.serve(stay.begins, now, bytes, delivered);
+            if service.exact < stay.ends || stay.ends == Nanos::MAX {
+                break service;
+            }
+            stays += 1;
+            if stays > MAX_STAYS {
+                stay = timetable.at(service.exact);
+                break service;
+            }
+            let before = server.delivered_before(stay.begins, now, bytes, delivered, stay.ends);
+            if before > 0 {
+                begins = begins.or(Some(service.begins));
+                delivered += before;
+            }
+            (server, stay) = self.following(timetable, &server, timetable.at(stay.ends));
+        };
+        if !self.admit(now, begins.unwrap_or(service.begins).max(self.latest), bytes) {
+            return None;
+        }
+        server.take(service.after);
+        if stays > MAX_STAYS {
+            (server, stay) = self.following(timetable, &server, stay);
+        }
+        (self.server, self.stay) = (server, stay);
+        self.latest = service.release.max(self.latest);
+        Some(self.latest)
+    }
+
+    /// The server in the stay `next`, taking over from `server`.
+    fn following(&self, timetable: &Timetable, server: &Server, next: Stay) -> (Server, Stay) {
+        let origin = timetable.origin(&next);
+        let server = match (server, &self.capacities[next.phase]) {
+            (Server::Bucket(bucket), Capacity::Rate(rate)) => Server::Bucket(bucket.replaced(*rate, next.begins)),
+            (Server::Turns(turns), Capacity::Trace(trace)) if turns.is(trace, origin) => server.clone(),
+            (_, capacity) => Server::new(capacity, origin),
+        };
+        (server, next)
+    }
+
+    /// Finds room for a packet whose turn begins then, if it has to wait.
+    #[inline]
+    fn admit(&mut self, now: Nanos, begins: Nanos, bytes: u32) -> bool {
+        if begins > now {
+            if !self.has_room(bytes) {
+                return false;
+            }
+            self.waiting.push_back((begins, bytes));
+            self.waiting_bytes += u64::from(bytes);
+        }
+        true
+    }
+
     #[inline]
     fn forget_until(&mut self, now: Nanos) {
-        while let Some(&(release, bytes)) = self.waiting.front()
-            && release <= now
+        while let Some(&(turn, bytes)) = self.waiting.front()
+            && turn <= now
         {
             self.waiting.pop_front();
             self.waiting_bytes -= u64::from(bytes);
@@ -102,66 +242,88 @@ impl Shaper {
     #[inline]
     fn has_room(&self, bytes: u32) -> bool {
         match self.limit {
+            _ if self.open => true,
             QueueLimit::Unlimited => true,
             QueueLimit::Bytes(most) => self.waiting_bytes + u64::from(bytes) <= most,
             QueueLimit::Packets(most) => (self.waiting.len() as u64) < most,
         }
     }
+}
 
-    #[inline]
-    fn time_for(&mut self, bytes: u32) -> ExactTime {
-        if self.last_size.0 != bytes {
-            self.last_size = (bytes, time_for(u64::from(bytes), self.bits_per_second));
+impl Server {
+    /// One that nothing has passed yet; a trace begins at `origin`.
+    fn new(capacity: &Capacity, origin: Nanos) -> Self {
+        match capacity {
+            Capacity::Unlimited => Server::Unlimited,
+            Capacity::Rate(rate) => Server::Bucket(Bucket::new(*rate)),
+            Capacity::Trace(trace) => Server::Turns(Turns::new(Arc::clone(trace), origin)),
         }
-        self.last_size.1
-    }
-}
-
-impl ExactTime {
-    /// Saturates at the end of time.
-    #[inline]
-    fn plus(self, other: ExactTime, bits_per_second: u64) -> ExactTime {
-        // Both parts are below the rate, but their sum may not fit.
-        let room = bits_per_second - other.part;
-        let (carry, part) = if self.part >= room { (1, self.part - room) } else { (0, self.part + other.part) };
-        ExactTime { nanos: self.nanos.saturating_add(other.nanos).saturating_add(carry), part }
     }
 
-    /// Saturates at 0.
+    /// Serves a packet that arrives `now`, of which an earlier trace has `delivered` some, in a stay that begins then.
     #[inline]
-    fn minus(self, other: ExactTime, bits_per_second: u64) -> ExactTime {
-        if self <= other {
-            return ExactTime { nanos: 0, part: 0 };
+    fn serve(&mut self, stay_begins: Nanos, now: Nanos, bytes: u32, delivered: u64) -> Service {
+        let floor = now.max(stay_begins);
+        match self {
+            Server::Unlimited => Service { begins: floor, release: floor, exact: floor, after: After::Nothing },
+            Server::Bucket(bucket) => {
+                let rest = (on_trace(bytes) - delivered).min(u64::from(bytes));
+                let (start, full_after) = bucket.turn(floor, rest as u32);
+                let release = start.rounded_up().max(floor);
+                let exact = start.rounded_down().max(floor);
+                Service { begins: release, release, exact, after: After::FullAt(full_after) }
+            }
+            Server::Turns(turns) => {
+                let turn = turns.turn(later_than(stay_begins, now), on_trace(bytes) - delivered);
+                Service { begins: turn.begins, release: turn.ends, exact: turn.ends, after: After::Place(turn.after) }
+            }
         }
-        let (borrow, part) = if self.part >= other.part {
-            (0, self.part - other.part)
-        } else {
-            (1, bits_per_second - (other.part - self.part))
-        };
-        ExactTime { nanos: self.nanos - other.nanos - borrow, part }
+    }
+
+    /// How much more of a packet is delivered before `end`, its service ending later.
+    fn delivered_before(&self, stay_begins: Nanos, now: Nanos, bytes: u32, delivered: u64, end: Nanos) -> u64 {
+        match self {
+            Server::Unlimited | Server::Bucket(_) => 0,
+            Server::Turns(turns) => {
+                // Something is left, or the service would have ended.
+                let rest = on_trace(bytes) - delivered;
+                turns.delivered_before(later_than(stay_begins, now), end).min(rest - 1)
+            }
+        }
     }
 
     #[inline]
-    fn rounded_up(self) -> Nanos {
-        self.nanos.saturating_add(u64::from(self.part > 0))
+    fn take(&mut self, after: After) {
+        match (self, after) {
+            (Server::Bucket(bucket), After::FullAt(full_after)) => bucket.take(full_after),
+            (Server::Turns(turns), After::Place(place)) => turns.take(place),
+            _ => {}
+        }
     }
 }
 
-/// How long the rate takes for so many bytes.
-fn time_for(bytes: u64, bits_per_second: u64) -> ExactTime {
-    const BIT_NANOS_PER_BYTE: u64 = 8_000_000_000;
-    if let Some(work) = bytes.checked_mul(BIT_NANOS_PER_BYTE) {
-        return ExactTime { nanos: work / bits_per_second, part: work % bits_per_second };
-    }
-    let work = u128::from(bytes) * u128::from(BIT_NANOS_PER_BYTE);
-    let rate = u128::from(bits_per_second);
-    ExactTime { nanos: Nanos::try_from(work / rate).unwrap_or(Nanos::MAX), part: (work % rate) as u64 }
+/// What a packet takes of a trace's opportunities.
+#[inline]
+fn on_trace(bytes: u32) -> u64 {
+    u64::from(bytes) + u64::from(Trace::HEADER)
 }
+
+/// The opportunity of the very instant in which a packet arrives is missed; that of the stay's first instant is there
+/// for what has waited.
+#[inline]
+fn later_than(stay_begins: Nanos, now: Nanos) -> Nanos {
+    now.max(stay_begins.saturating_sub(1))
+}
+
+/// Stays of a plan that one packet may wait through, or that a bucket may take to be full again: 16 s of a plan that
+/// changes every millisecond. A packet that would wait longer is served as if the last of them went on.
+const MAX_STAYS: u64 = 16_384;
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::Plan;
     use super::*;
 
     const SECOND: Nanos = 1_000_000_000;
@@ -343,8 +505,23 @@ mod tests {
     /// A byte, in the same unit.
     const BIT_NANOS: u128 = 8 * SECOND as u128;
 
-    fn shaper(bits_per_second: u64, burst_bytes: u64, limit: QueueLimit) -> Shaper {
-        Shaper::new(Rate { bits_per_second, burst_bytes }, limit)
+    /// A shaper with a timetable in which nothing changes.
+    struct Steady(Shaper, Timetable);
+
+    impl Steady {
+        fn offer(&mut self, now: Nanos, bytes: u32) -> Option<Nanos> {
+            self.0.offer(&self.1, now, bytes)
+        }
+
+        fn waiting(&self, time: Nanos) -> Waiting {
+            self.0.waiting(time)
+        }
+    }
+
+    fn shaper(bits_per_second: u64, burst_bytes: u64, limit: QueueLimit) -> Steady {
+        let capacities = [Capacity::Rate(Rate { bits_per_second, burst_bytes })].into();
+        let (_, timetable) = Timetable::new(&Plan::default());
+        Steady(Shaper::new(capacities, limit).expect("there is a rate"), timetable)
     }
 
     /// Releases and sizes of what was not dropped.

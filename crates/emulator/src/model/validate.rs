@@ -26,6 +26,35 @@ pub enum InvalidImpairment {
     /// A rate of 0.
     #[error("rate of 0 bit/s: must be at least 1 bit/s (leave it out for no limit)")]
     Rate,
+    /// Both a rate and a trace.
+    #[error("rate and trace are both set: a trace is a rate that changes, keep one of them")]
+    RateAndTrace,
+    /// A setting of a step.
+    #[error("steps[{index}]: {source}")]
+    Step {
+        /// Which step, from 0.
+        index: usize,
+        /// What is wrong with it.
+        source: Box<InvalidImpairment>,
+    },
+    /// A step that does not come after the one before it, or after time 0.
+    #[error("steps[{index}] at {after:?}: must come after {before:?} (steps are in order, the first is after 0s)")]
+    StepTime {
+        /// Which step, from 0.
+        index: usize,
+        /// When it is.
+        after: Duration,
+        /// When the one before it is.
+        before: Duration,
+    },
+    /// A plan that would start again before it has come to its end.
+    #[error("repeat after {repeat:?}: must come after the last step, at {last:?}")]
+    Repeat {
+        /// When it starts again.
+        repeat: Duration,
+        /// When the last step is.
+        last: Duration,
+    },
 }
 
 impl Impairments {
@@ -53,6 +82,7 @@ impl Impairments {
         }
         match self.rate {
             Some(rate) if rate.bits_per_second == 0 => Err(InvalidImpairment::Rate),
+            Some(_) if self.trace.is_some() => Err(InvalidImpairment::RateAndTrace),
             _ => Ok(()),
         }
     }
@@ -63,6 +93,7 @@ impl Impairments {
             && self.delay.is_zero()
             && self.variation.as_ref().is_none_or(|variation| variation.distribution.is_zero())
             && self.rate.is_none()
+            && self.trace.is_none()
             && self.duplicate == 0.0
             && self.corrupt == 0.0
             && self.reorder.is_none_or(|reorder| reorder.probability == 0.0 || reorder.by.is_zero())
@@ -107,7 +138,9 @@ fn delay(key: &'static str, value: Duration) -> Result<(), InvalidImpairment> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Order, QueueLimit, Rate, Reorder, Variation};
+    use std::sync::Arc;
+
+    use super::super::{Order, QueueLimit, Rate, Reorder, Trace, Variation};
     use super::*;
 
     #[test]
@@ -115,6 +148,7 @@ mod tests {
         let nothing = Impairments::default();
         let chain = |to_bad, bad| Loss::GilbertElliott { to_bad, to_good: 0.5, good: 0.0, bad };
         let second = Duration::from_secs(1);
+        let trace = Trace::parse("1").ok().map(Arc::new);
         let spread = Distribution::Normal(second, second * 100_000);
         let nonsense = [
             Impairments { loss: Loss::Bernoulli(1.2), ..nothing.clone() },
@@ -126,7 +160,8 @@ mod tests {
             Impairments { reorder: Some(Reorder { probability: 1.01, by: second }), ..nothing.clone() },
             Impairments { delay: second * 86_401, ..nothing.clone() },
             Impairments { variation: Some(Variation { distribution: spread, order: Order::Keep }), ..nothing.clone() },
-            Impairments { rate: Some(Rate { bits_per_second: 0, burst_bytes: 1 }), ..nothing },
+            Impairments { rate: Some(Rate { bits_per_second: 0, burst_bytes: 1 }), ..nothing.clone() },
+            Impairments { rate: Some(Rate { bits_per_second: 1, burst_bytes: 1 }), trace, ..nothing },
         ];
         let message = |impairments: &Impairments| match impairments.validate() {
             Ok(()) => panic!("accepted: {impairments:?}"),
@@ -166,6 +201,7 @@ mod tests {
             Impairments { loss: Loss::List(vec![0]), ..nothing.clone() },
             Impairments { delay: Duration::from_nanos(1), ..nothing.clone() },
             Impairments { rate: Some(Rate { bits_per_second: u64::MAX, burst_bytes: 0 }), ..nothing.clone() },
+            Impairments { trace: Trace::parse("1").ok().map(Arc::new), ..nothing.clone() },
             Impairments { duplicate: 0.1, ..nothing.clone() },
             Impairments { corrupt: 0.1, ..nothing.clone() },
             Impairments { reorder: reorder(0.1, 1), ..nothing },

@@ -133,7 +133,7 @@ impl Recv {
         // Lost segments can keep a living TCP connection silent for a minute and more.
         let idle = self.idle_timeout.unwrap_or(match self.transport {
             Transport::Udp => Span::from_secs(10),
-            Transport::Tcp => Span::from_secs(120),
+            Transport::Tcp | Transport::Quic | Transport::QuicDatagram => Span::from_secs(120),
         });
         ReceiverSettings {
             transport: self.transport,

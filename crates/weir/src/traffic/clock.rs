@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use nix::poll::{PollFd, ppoll};
+use nix::sys::epoll::EpollTimeout;
 use nix::sys::prctl;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
@@ -45,6 +46,14 @@ pub fn wait(fds: &mut [PollFd<'_>], until: Option<Nanos>) {
     let timeout = until.map(|until| TimeSpec::from_duration(Duration::from_nanos(until.saturating_sub(now()))));
     // EINTR and the like look like an early wake-up: callers look at the clock and the sockets again anyway.
     let _ = ppoll(fds, timeout, None);
+}
+
+/// The time left until `until` as epoll takes it: milliseconds, rounded up, an hour at most, so that callers look at the
+/// clock again anyway. `None` waits without end.
+pub fn epoll_timeout(until: Option<Nanos>) -> EpollTimeout {
+    let Some(until) = until else { return EpollTimeout::NONE };
+    let left = Duration::from_nanos(until.saturating_sub(now())) + Duration::from_micros(999);
+    EpollTimeout::try_from(left.min(Duration::from_secs(3600))).unwrap_or(EpollTimeout::ZERO)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What can go wrong before traffic runs, and the count of what goes wrong while it runs.
 
+use std::borrow::Cow;
 use std::io;
 use std::net::SocketAddr;
 
@@ -44,7 +45,7 @@ pub enum TrafficError {
         /// The value asked for.
         value: String,
         /// What to do about it.
-        hint: &'static str,
+        hint: Cow<'static, str>,
         /// The kernel's answer.
         source: io::Error,
     },
@@ -71,9 +72,31 @@ pub enum TrafficError {
         /// Destination.
         to: SocketAddr,
     },
+    /// It carries no bulk traffic.
+    #[error(
+        "bulk traffic over {0}: it has no bulk engine of its own (send messages at the interval that makes the rate)"
+    )]
+    NoBulk(Transport),
+    /// A bulk transfer without connections.
+    #[error("bulk traffic over {streams} connections: between 1 and {most}")]
+    Streams {
+        /// Asked for.
+        streams: u32,
+        /// Most that one transfer may have.
+        most: u32,
+    },
     /// No such transport.
-    #[error("transport `{0}`: use udp or tcp")]
+    #[error("transport `{0}`: use udp, tcp, quic or quic-datagram")]
     Transport(String),
+    /// quinn has no such congestion control.
+    #[error("quic.congestion `{name}`: use {}", super::QuicSettings::CONGESTION.join(", "))]
+    QuicCongestion {
+        /// Asked for.
+        name: String,
+    },
+    /// The certificate of this process could not be made or used.
+    #[error("set up TLS for QUIC: {0}")]
+    Tls(String),
 }
 
 /// A kind of error, and how often it happened.
@@ -95,7 +118,8 @@ impl ErrorLog {
     /// Counts an error. Allocates only when its kind is new.
     pub fn count(&mut self, operation: &'static str, error: &io::Error) {
         let code = error.raw_os_error();
-        match self.0.iter_mut().find(|(o, c, _)| *o == operation && *c == code) {
+        let same = |entry: &ErrorCount| code.is_some() || entry.error == error.to_string();
+        match self.0.iter_mut().find(|(o, c, entry)| *o == operation && *c == code && same(entry)) {
             Some((_, _, entry)) => entry.count += 1,
             None => self.0.push((operation, code, ErrorCount { operation, error: reason(error), count: 1 })),
         }

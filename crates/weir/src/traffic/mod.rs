@@ -1,4 +1,4 @@
-//! Numbered, timestamped messages from a [`Sender`] to a [`Receiver`], over UDP or TCP.
+//! Numbered, timestamped messages from a [`Sender`] to a [`Receiver`], over UDP, TCP or QUIC.
 //!
 //! Every message starts with a probe header ([`weir_wire::probe`]): session, sequence number, intended and actual send
 //! time. The sender paces them for a *window* that starts with the first one; the receiver tells what arrived, within
@@ -8,12 +8,14 @@
 //!
 //! Sockets are created by [`Sender::open`] and [`Receiver::bind`] in the network namespace of the calling thread, and
 //! stay there; `run` may be called on any thread. Plain threads, non-blocking sockets, `ppoll`; nothing is allocated
-//! per message.
+//! per message. QUIC alone works otherwise, see [`quic`].
 
 pub mod bulk;
 pub mod clock;
+mod congestion;
 mod error;
 mod exchange;
+mod quic;
 mod receiver;
 mod report;
 mod sender;
@@ -22,6 +24,7 @@ mod settings;
 
 pub use error::{ErrorCount, ErrorLog, TrafficError};
 pub use exchange::{Exchange, Window};
+pub use quic::QuicSettings;
 pub use receiver::Receiver;
 pub use report::{Ended, Machine, ReceiveReport, SendReport, SessionReport, in_words};
 pub use sender::Sender;

@@ -12,11 +12,11 @@ use crate::stats::{DelayRecorder, Distribution};
 /// What a [`Sender`](super::Sender) has done.
 #[derive(Debug, Default)]
 pub struct SendReport {
-    /// Messages wholly handed to the kernel. They carry the sequence numbers from 0 to `sent` - 1.
+    /// Messages wholly handed to the kernel (QUIC: to quinn). They carry the sequence numbers from 0 to `sent` - 1.
     pub sent: u64,
     /// Their bytes, headers of the transport not counted.
     pub sent_bytes: u64,
-    /// TCP: how long connecting took; `None`: UDP, or never connected (see `errors`).
+    /// TCP and QUIC: how long connecting took; `None`: UDP, or never connected (see `errors`).
     pub connect: Option<Duration>,
     /// The planned window; `None`: nothing was sent.
     pub window: Option<Window>,
@@ -31,7 +31,7 @@ pub struct SendReport {
     pub blocked: Duration,
     /// `schedule`: how much later than intended the send calls were.
     pub lateness: Distribution,
-    /// TCP: bytes of the last message that were handed to the kernel before the window ended in its middle.
+    /// TCP, QUIC streams: bytes of the last message that were handed over before the window ended in its middle.
     pub partial_bytes: u64,
     /// What went wrong, by operation and kind.
     pub errors: Vec<ErrorCount>,
@@ -39,9 +39,12 @@ pub struct SendReport {
     pub tcp_at_end: Option<TcpInfo>,
     /// TCP: the connection when the drain ended, just before it was closed.
     pub tcp_after_drain: Option<TcpInfo>,
+    /// QUIC: packets that quinn declared lost (RFC 9002, section 6), from the handshake to the end of the drain. What
+    /// stream data they held was sent again, datagrams were not. `None`: another transport, or never connected.
+    pub lost_packets: Option<u64>,
     /// The sender's own address, as the kernel chose it.
     pub local: Option<SocketAddr>,
-    /// SO_SNDBUF as the kernel granted it (twice what was asked for), bytes.
+    /// SO_SNDBUF as the kernel granted it (twice what was asked for), bytes; QUIC: quinn's send window.
     pub send_buffer: Option<usize>,
     /// Time of each send call by sequence number, if they were to be kept.
     pub send_times: Vec<Nanos>,
@@ -59,9 +62,9 @@ pub struct ReceiveReport {
     pub foreign: u64,
     /// Messages of sessions beyond those that a receiver can tell apart (256).
     pub unlisted: u64,
-    /// Connections accepted (TCP).
+    /// Connections accepted (TCP, QUIC).
     pub connections: u64,
-    /// TCP: bytes at the end of connections that were no whole message.
+    /// TCP, QUIC streams: bytes at the end of connections that were no whole message.
     pub partial_bytes: u64,
     /// Datagrams the kernel dropped at this socket (SK_MEMINFO_DROPS); `None`: TCP, or the kernel does not tell.
     pub socket_drops: Option<u64>,

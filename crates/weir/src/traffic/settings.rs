@@ -10,16 +10,35 @@ use weir_dgram::Membership;
 use weir_wire::probe;
 
 use super::TrafficError;
+use super::quic::{self, QuicSettings};
 
 /// What carries the messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Transport {
     /// One datagram a message.
     #[default]
     Udp,
     /// One connection; messages are framed by their length.
     Tcp,
+    /// One QUIC connection with one stream; messages are framed as over TCP. Both ends live in one process.
+    #[value(skip)]
+    Quic,
+    /// One QUIC connection; one QUIC datagram (RFC 9221) a message. Both ends live in one process.
+    #[value(skip)]
+    QuicDatagram,
+}
+
+impl Transport {
+    /// Whether a connection is made before messages flow.
+    pub fn connects(self) -> bool {
+        self != Self::Udp
+    }
+
+    /// Whether quinn carries the messages.
+    pub fn is_quic(self) -> bool {
+        matches!(self, Self::Quic | Self::QuicDatagram)
+    }
 }
 
 /// When the next message is due.
@@ -57,21 +76,27 @@ pub struct SenderSettings {
     pub interval: Duration,
     /// When the next message is due.
     pub pacing: Pacing,
+    /// UDP by [`Pacing::Schedule`]: least time between two wake-ups of the sender. All messages due by then leave in one
+    /// batch, none early; each is late by up to this time, and says so. Zero: a wake-up and a call for each message.
+    pub quantum: Duration,
     /// Length of the window.
     pub duration: Duration,
     /// Number that tells this sender's messages from others'.
     pub session: u16,
     /// TCP only.
     pub tcp: TcpSettings,
+    /// QUIC only.
+    pub quic: QuicSettings,
     /// TTL or hop limit, of multicast packets too; `None`: the kernel's default (multicast: 1).
     pub ttl: Option<u8>,
     /// The interface to send through; `None`: where a route leads.
     pub interface: Option<String>,
-    /// SO_SNDBUF to ask for, bytes; `None`: the kernel's default (TCP: autotuned).
+    /// SO_SNDBUF to ask for, bytes; `None`: the kernel's default (TCP: autotuned). QUIC: what quinn keeps until it is
+    /// acknowledged or, of datagrams, sent; `None`: 4 MiB.
     pub send_buffer: Option<usize>,
-    /// TCP: give up connecting after this time.
+    /// TCP and QUIC: give up connecting after this time.
     pub connect_timeout: Duration,
-    /// TCP: how long the kernel may go on delivering after the window, before the connection is closed.
+    /// TCP and QUIC: how long the kernel (quinn) may go on delivering after the window, before the connection is closed.
     pub drain: Duration,
     /// Whether to announce the number of messages behind the last one, for a receiver in another process.
     pub announce: bool,
@@ -92,9 +117,11 @@ impl SenderSettings {
             payload_bytes: 1000,
             interval: Duration::from_millis(10),
             pacing: Pacing::Sleep,
+            quantum: Duration::ZERO,
             duration: Duration::from_secs(60),
             session: 0,
             tcp: TcpSettings::default(),
+            quic: QuicSettings::default(),
             ttl: None,
             interface: None,
             send_buffer: None,
@@ -105,10 +132,17 @@ impl SenderSettings {
         }
     }
 
+    /// Whether messages leave in batches.
+    pub(super) fn in_batches(&self) -> bool {
+        let scheduled = self.transport == Transport::Udp && self.pacing == Pacing::Schedule;
+        scheduled && self.quantum > Duration::ZERO && self.interval > Duration::ZERO
+    }
+
     /// Refuses what no socket could do.
     pub fn validate(&self) -> Result<(), TrafficError> {
         let longest = match (self.transport, self.to) {
-            (Transport::Tcp, _) => u32::MAX as usize,
+            (Transport::Tcp | Transport::Quic, _) => u32::MAX as usize,
+            (Transport::QuicDatagram, to) => quic::longest_datagram(to),
             (Transport::Udp, SocketAddr::V4(_)) => 65_507,
             (Transport::Udp, SocketAddr::V6(_)) => 65_527,
         };
@@ -140,8 +174,11 @@ pub struct ReceiverSettings {
     pub session: Option<u16>,
     /// UDP: multicast groups to join. Other receivers of the machine may then listen at the same address.
     pub groups: Vec<Membership>,
-    /// SO_RCVBUF to ask for, bytes; `None`: the kernel's default (TCP: autotuned).
+    /// SO_RCVBUF to ask for, bytes; `None`: the kernel's default (TCP: autotuned; QUIC: 4 MiB).
     pub receive_buffer: Option<usize>,
+    /// UDP: lets the kernel join datagrams on their way to the socket (UDP_GRO), which is cheaper at high rates. A joined
+    /// run that finds no room then counts as one in [`socket_drops`](super::ReceiveReport::socket_drops).
+    pub coalesce: bool,
     /// When to end, besides the [`Exchange`](super::Exchange) and the stop.
     pub until: Until,
 }
@@ -155,6 +192,7 @@ impl ReceiverSettings {
             session: None,
             groups: Vec::new(),
             receive_buffer: None,
+            coalesce: false,
             until: Until::default(),
         }
     }
@@ -178,6 +216,8 @@ impl fmt::Display for Transport {
         f.write_str(match self {
             Self::Udp => "udp",
             Self::Tcp => "tcp",
+            Self::Quic => "quic",
+            Self::QuicDatagram => "quic-datagram",
         })
     }
 }
@@ -189,6 +229,8 @@ impl FromStr for Transport {
         match text {
             "udp" => Ok(Self::Udp),
             "tcp" => Ok(Self::Tcp),
+            "quic" => Ok(Self::Quic),
+            "quic-datagram" => Ok(Self::QuicDatagram),
             _ => Err(TrafficError::Transport(text.to_owned())),
         }
     }

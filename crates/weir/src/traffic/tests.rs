@@ -87,10 +87,28 @@ fn every_message_of_a_stream_arrives() {
 }
 
 #[test]
+fn every_message_over_quic_arrives() {
+    for transport in [Transport::Quic, Transport::QuicDatagram] {
+        let (sent, received) = run(sender(transport, ANY.parse().unwrap()), &receiver(transport));
+        assert_all_arrived(&sent, &received, 1000);
+        assert!(sent.connect.is_some() && sent.tcp_at_end.is_none() && sent.tcp_after_drain.is_none());
+        assert_eq!((sent.lost_packets, received.socket_drops), (Some(0), Some(0)));
+        assert_eq!((received.connections, received.partial_bytes), (1, 0));
+    }
+}
+
+#[test]
 fn ipv6_short_messages_and_announced_ends() {
-    for (transport, payload_bytes) in
-        [(Transport::Udp, 16), (Transport::Tcp, 16), (Transport::Tcp, 39), (Transport::Udp, 40)]
-    {
+    for (transport, payload_bytes) in [
+        (Transport::Udp, 16),
+        (Transport::Tcp, 16),
+        (Transport::Tcp, 39),
+        (Transport::Udp, 40),
+        (Transport::Quic, 16),
+        (Transport::Quic, 40),
+        (Transport::QuicDatagram, 16),
+        (Transport::QuicDatagram, 1414),
+    ] {
         let receiving = ReceiverSettings { transport, ..ReceiverSettings::new("[::1]:0".parse().unwrap()) };
         let settings = SenderSettings { payload_bytes, announce: true, ..sender(transport, receiving.listen) };
         let receiving =
@@ -113,6 +131,53 @@ fn a_schedule_keeps_its_count() {
     assert_all_arrived(&sent, &received, 1000);
     // Late ones are made up for; only those at the very end of the window may be missing if the machine stalls there.
     assert!((48..=50).contains(&sent.sent), "{}", sent.sent);
+}
+
+#[test]
+fn batches_send_all_of_a_schedule_at_few_times() {
+    for (payload_bytes, coalesce) in [(1472, true), (200, false), (40_000, false)] {
+        let settings = SenderSettings {
+            pacing: Pacing::Schedule,
+            payload_bytes,
+            // 29 x 7 ms > 200 ms: the last interval is cut off.
+            interval: Duration::from_micros(if payload_bytes < 10_000 { 70 } else { 7000 }),
+            quantum: Duration::from_millis(2),
+            keep_send_times: true,
+            ..sender(Transport::Udp, ANY.parse().unwrap())
+        };
+        let receiving = ReceiverSettings { coalesce, receive_buffer: Some(64 << 20), ..receiver(Transport::Udp) };
+        let (sent, received) = run(settings.clone(), &receiving);
+        assert_all_arrived(&sent, &received, payload_bytes as u64);
+        assert_eq!(sent.sent, if payload_bytes < 10_000 { 2858 } else { 29 });
+
+        // None early, each late by the quantum and what the machine adds.
+        let window = sent.window.unwrap();
+        let interval = settings.interval.as_nanos() as u64;
+        assert_eq!(sent.send_times.len() as u64, sent.sent);
+        for (number, &at) in (0..).zip(&sent.send_times) {
+            assert!(at >= window.start + number * interval, "message {number} left early");
+        }
+        let mut times = sent.send_times.clone();
+        times.dedup();
+        assert!(times.len() <= 200 / 2 + 2, "{} calls", times.len());
+        assert_eq!(sent.lateness.n(), sent.sent);
+        let session = received.main_session().unwrap();
+        assert!(session.intended_delays.delays().sum_ns() >= session.delays.delays().sum_ns());
+    }
+}
+
+#[test]
+fn batches_to_nobody_are_sent_all_the_same() {
+    let closed = UdpSocket::bind(ANY).unwrap().local_addr().unwrap();
+    let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
+    let settings = SenderSettings {
+        pacing: Pacing::Schedule,
+        quantum: Duration::from_millis(10),
+        ..sender(Transport::Udp, closed)
+    };
+    let sent = Sender::open(&settings).unwrap().run(&exchange, &stop);
+    assert_eq!((sent.sent, exchange.closed()), (50, Some(50)));
+    assert_eq!((sent.errors.len(), sent.errors[0].error.as_str()), (1, "connection refused"), "{:?}", sent.errors);
 }
 
 #[test]
@@ -187,7 +252,7 @@ fn nobody_there() {
 
 #[test]
 fn a_stop_ends_both_ends_at_once() {
-    for transport in [Transport::Udp, Transport::Tcp] {
+    for transport in [Transport::Udp, Transport::Tcp, Transport::Quic, Transport::QuicDatagram] {
         let (exchange, stop) = (Exchange::new(Duration::from_secs(60)).unwrap(), Stop::new().unwrap());
         let receiver = Receiver::bind(&receiver(transport)).unwrap();
         let settings = SenderSettings {
@@ -336,7 +401,15 @@ fn errors_say_what_to_do() {
     );
     let tcp = TcpSettings { congestion: Some("fastest".into()), nodelay: false };
     let message = open(SenderSettings { tcp, ..settings });
-    assert!(message.starts_with("set TCP_CONGESTION to fastest: no such file or directory (see /proc"), "{message}");
+    let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    let available = available.split_whitespace().collect::<Vec<_>>().join(", ");
+    assert_eq!(
+        message,
+        format!(
+            "set TCP_CONGESTION to fastest: no such file or directory \
+             (available: {available}; others are kernel modules: modprobe tcp_NAME)"
+        )
+    );
 }
 
 proptest! {

@@ -1,8 +1,10 @@
 //! The model as a whole, through what it offers the data path.
 
+mod plans;
 mod properties;
 mod snapshots;
 mod statistics;
+mod traces;
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -30,7 +32,7 @@ fn only_loss(loss: Loss) -> Impairments {
 
 /// The planned drops among the first `packets` of one flow.
 fn drops(loss: &Loss, key: Key, packets: u64) -> Vec<u64> {
-    let mut direction = Direction::new(&only_loss(loss.clone()), key);
+    let mut direction = Direction::new(&only_loss(loss.clone()).into(), key);
     let flow = direction.flow(&udp(5000));
     for packet in 0..packets {
         direction.decide(flow, packet * MILLISECOND, 1028);

@@ -53,7 +53,7 @@ fn loss_by_queue_by_rate() {
 }
 
 fn outcome(impairments: &Impairments) -> String {
-    let mut direction = Direction::new(impairments, forward(1));
+    let mut direction = Direction::new(&impairments.clone().into(), forward(1));
     let flow = direction.flow(&udp(5000));
     let (mut lost, mut no_room, mut waits) = (0, 0, Vec::new());
     for packet in 0..1000 {

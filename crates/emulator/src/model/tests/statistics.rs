@@ -100,7 +100,7 @@ fn sequences_are_independent() {
         assert_uncorrelated(&base[lag..], &base[..base.len() - lag], &format!("lag {lag}"));
     }
 
-    let mut direction = Direction::new(&only_loss(loss), forward(1));
+    let mut direction = Direction::new(&only_loss(loss).into(), forward(1));
     let flows = [5000, 5001, 40_000, 40_001].map(|port| direction.flow(&udp(port)));
     for flow in flows {
         for _ in 0..packets {
@@ -124,7 +124,7 @@ fn impairments_are_independent_and_hit_their_share() {
         reorder: Some(Reorder { probability: 0.3, by: Duration::from_millis(5) }),
         ..only_loss(Loss::List(vec![]))
     };
-    let mut direction = Direction::new(&impairments, forward(1));
+    let mut direction = Direction::new(&impairments.clone().into(), forward(1));
     let flow = direction.flow(&udp(5000));
     let mut hits = [const { Vec::new() }; 3];
     let (mut held, mut held_copies) = (Vec::new(), Vec::new());
@@ -207,7 +207,7 @@ type Cdf = Box<dyn Fn(f64) -> f64>;
 fn variations(distribution: Distribution, packets: u64) -> [Vec<Nanos>; 2] {
     let variation = Some(Variation { distribution, order: Order::Reorder });
     let mut direction =
-        Direction::new(&Impairments { variation, duplicate: 1.0, ..Impairments::default() }, forward(5));
+        Direction::new(&Impairments { variation, duplicate: 1.0, ..Impairments::default() }.into(), forward(5));
     let flow = direction.flow(&udp(5000));
     let delays = (0..packets).map(|packet| match direction.decide(flow, packet, 100) {
         Decision::Pass { release, copy: Some(copy), .. } => (release - packet, copy - packet),

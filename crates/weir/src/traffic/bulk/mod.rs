@@ -1,5 +1,88 @@
 //! Bulk transfers: as many bytes as the path takes, for a window.
+//!
+//! [`Sender::open`] and [`Receiver::bind`] make their sockets in the network namespace of the calling thread, and those
+//! stay there; [`run`] moves bytes from one to the other and may be called on any thread. Everything that the two ends
+//! have to tell each other goes beside the network, never through the path that is measured.
 
+mod batches;
 mod report;
+mod settings;
+mod tcp;
 
-pub use report::{BulkReport, Datagrams, Sample};
+use std::net::SocketAddr;
+
+pub use self::report::{BulkReport, Datagrams, Sample};
+pub use self::settings::Settings;
+use super::clock::Nanos;
+use super::{TrafficError, Transport};
+use crate::service::stop::Stop;
+
+/// The sending end, before it runs.
+#[derive(Debug)]
+pub struct Sender(Outlet);
+
+#[derive(Debug)]
+enum Outlet {
+    Tcp(tcp::Sender),
+}
+
+/// The receiving end, which already listens.
+#[derive(Debug)]
+pub struct Receiver(Intake);
+
+#[derive(Debug)]
+enum Intake {
+    Tcp(tcp::Receiver),
+}
+
+impl Sender {
+    /// Makes the sockets in the calling thread's network namespace. They connect later, in [`run`].
+    ///
+    /// # Errors
+    /// The settings make no sense; no such congestion control (the error names those that there are); no socket.
+    pub fn open(settings: &Settings) -> Result<Self, TrafficError> {
+        settings.validate()?;
+        match settings.transport {
+            Transport::Udp | Transport::Quic | Transport::QuicDatagram => Err(TrafficError::NoBulk(settings.transport)),
+            Transport::Tcp => Ok(Self(Outlet::Tcp(tcp::Sender::open(settings)?))),
+        }
+    }
+}
+
+impl Receiver {
+    /// Makes a socket in the calling thread's network namespace, and listens at [`Settings::to`].
+    ///
+    /// # Errors
+    /// The settings make no sense; the address cannot be bound; no socket.
+    pub fn bind(settings: &Settings) -> Result<Self, TrafficError> {
+        settings.validate()?;
+        match settings.transport {
+            Transport::Udp | Transport::Quic | Transport::QuicDatagram => Err(TrafficError::NoBulk(settings.transport)),
+            Transport::Tcp => Ok(Self(Intake::Tcp(tcp::Receiver::bind(settings)?))),
+        }
+    }
+
+    /// The address it listens on, with the port the kernel chose.
+    pub fn local_addr(&self) -> SocketAddr {
+        match &self.0 {
+            Intake::Tcp(receiver) => receiver.local_addr(),
+        }
+    }
+}
+
+/// Runs both ends until the window is over: the sender on this thread, the receiver on one of its own.
+///
+/// All connections are made first, from the time `begin` on. When they are up, or [`Settings::connect_timeout`] is over,
+/// those that are up start to send: through the warm-up, then through the window. Bytes received in the window count.
+/// Then the connections are reset without waiting for what is under way, so that nothing is sent into a dead path any
+/// more; what the report says was seen before that. A `stop` ends the transfer early.
+///
+/// What goes wrong is counted in the report. A transfer that never connects is one of 0 bytes without a window.
+pub fn run(sender: Sender, receiver: Receiver, begin: Nanos, stop: &Stop) -> BulkReport {
+    match (sender.0, receiver.0) {
+        (Outlet::Tcp(sender), Intake::Tcp(receiver)) => tcp::run(sender, receiver, begin, stop),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use weir_kernel::tcp::TcpInfo;
+
 use crate::traffic::{ErrorCount, Window};
 
 /// A bulk transfer, whichever engine made it.
@@ -23,7 +25,8 @@ pub struct BulkReport {
     pub sent_bytes: u64,
     /// Payload bytes received within the window.
     pub received_bytes: u64,
-    /// The window cut into batches of equal length, and the bytes received in each.
+    /// The window cut into batches of equal length, and the bytes received in each; of a transfer that ended early those
+    /// that lie wholly in its used part.
     pub batches: Vec<u64>,
     /// Length of a batch.
     pub batch: Duration,
@@ -31,6 +34,8 @@ pub struct BulkReport {
     pub retransmits: Option<u64>,
     /// The connections' states over time, in order of time.
     pub samples: Vec<Sample>,
+    /// TCP: every connection that came up, when the transfer ended; empty: the engine does not tell.
+    pub at_end: Vec<TcpInfo>,
     /// Of a transfer by datagrams.
     pub datagrams: Option<Datagrams>,
     /// What went wrong, by operation and kind.

@@ -3,6 +3,7 @@
 mod datagrams;
 mod ending;
 mod frames;
+mod quic;
 mod sessions;
 mod streams;
 
@@ -14,6 +15,7 @@ use weir_dgram::{Options, Socket};
 use self::ending::Ending;
 use self::sessions::Sessions;
 use super::clock::now;
+use super::quic::Listener;
 use super::{Exchange, ReceiveReport, ReceiverSettings, TrafficError, Transport};
 use crate::service::stop::Stop;
 
@@ -28,6 +30,7 @@ pub struct Receiver {
 enum Intake {
     Datagrams(Socket),
     Streams { listener: TcpListener, address: SocketAddr, receive_buffer: Option<usize> },
+    Quic(Box<Listener>),
 }
 
 impl Receiver {
@@ -36,6 +39,7 @@ impl Receiver {
         let intake = match settings.transport {
             Transport::Udp => Intake::Datagrams(datagram_socket(settings)?),
             Transport::Tcp => listen(settings)?,
+            Transport::Quic | Transport::QuicDatagram => Intake::Quic(Box::new(Listener::bind(settings)?)),
         };
         Ok(Self { settings: settings.clone(), intake })
     }
@@ -45,6 +49,7 @@ impl Receiver {
         match &self.intake {
             Intake::Datagrams(socket) => socket.local_addr(),
             Intake::Streams { address, .. } => *address,
+            Intake::Quic(listener) => listener.local_addr(),
         }
     }
 
@@ -58,6 +63,7 @@ impl Receiver {
             Intake::Streams { listener, receive_buffer, .. } => {
                 ReceiveReport { receive_buffer, ..streams::receive(&listener, sessions, ending) }
             }
+            Intake::Quic(listener) => quic::receive(*listener, sessions, ending, stop),
         };
         ReceiveReport { started, finished: now(), ..report }
     }
@@ -67,6 +73,7 @@ fn datagram_socket(settings: &ReceiverSettings) -> Result<Socket, TrafficError> 
     let options = Options {
         receive_buffer: settings.receive_buffer,
         reuse_address: !settings.groups.is_empty(),
+        coalesce: settings.coalesce,
         ..Options::default()
     };
     let socket = Socket::bind(settings.listen, &options)?;
@@ -82,7 +89,8 @@ fn listen(settings: &ReceiverSettings) -> Result<Intake, TrafficError> {
     let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None).map_err(failed)?;
     socket.set_nonblocking(true).map_err(failed)?;
     if let Some(bytes) = settings.receive_buffer {
-        let failed = |source| TrafficError::Option { option: "SO_RCVBUF", value: bytes.to_string(), hint: "", source };
+        let failed =
+            |source| TrafficError::Option { option: "SO_RCVBUF", value: bytes.to_string(), hint: "".into(), source };
         socket.set_recv_buffer_size(bytes).map_err(failed)?;
     }
     // Connections of an earlier receiver may still be in TIME_WAIT.

@@ -2,14 +2,13 @@
 
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
 
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
 use super::ending::Ending;
 use super::frames::Frames;
 use super::sessions::Sessions;
-use crate::traffic::clock::{Nanos, now};
+use crate::traffic::clock::{self, now};
 use crate::traffic::{Ended, ErrorLog, ReceiveReport};
 
 /// Receives until the ending says so.
@@ -84,7 +83,7 @@ impl<'a> Streams<'a> {
                 return ended;
             }
             self.unwatch_exchange(ending);
-            let ready = self.epoll.wait(&mut events, timeout(next)).unwrap_or(0);
+            let ready = self.epoll.wait(&mut events, clock::epoll_timeout(next)).unwrap_or(0);
             for event in &events[..ready] {
                 match event.data() {
                     LISTENER => self.accept(),
@@ -190,11 +189,3 @@ const FIRST_STREAM: u64 = 3;
 const MAX_STREAMS: usize = 1024;
 const READ: usize = 256 * 1024;
 const READS: usize = 8;
-
-/// Milliseconds, rounded up.
-fn timeout(until: Option<Nanos>) -> EpollTimeout {
-    let Some(until) = until else { return EpollTimeout::NONE };
-    let left = Duration::from_nanos(until.saturating_sub(now())) + Duration::from_micros(999);
-    // An hour at once: the caller looks at the clock again anyway.
-    EpollTimeout::try_from(left.min(Duration::from_secs(3600))).unwrap_or(EpollTimeout::ZERO)
-}
