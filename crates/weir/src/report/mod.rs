@@ -18,6 +18,7 @@ pub mod cells;
 pub mod charts;
 pub mod claims;
 pub mod columns;
+pub mod compare;
 pub mod comparison;
 pub mod csv;
 pub mod format;

@@ -43,9 +43,7 @@ impl Sender {
     pub fn open(settings: &Settings) -> Result<Self, TrafficError> {
         settings.validate()?;
         match settings.transport {
-            Transport::Udp | Transport::Quic | Transport::QuicDatagram => {
-                Err(TrafficError::NoBulk(settings.transport))
-            }
+            Transport::Udp | Transport::Quic | Transport::QuicDatagram => Err(TrafficError::NoBulk(settings.transport)),
             Transport::Tcp => Ok(Self(Outlet::Tcp(tcp::Sender::open(settings)?))),
         }
     }
@@ -59,9 +57,7 @@ impl Receiver {
     pub fn bind(settings: &Settings) -> Result<Self, TrafficError> {
         settings.validate()?;
         match settings.transport {
-            Transport::Udp | Transport::Quic | Transport::QuicDatagram => {
-                Err(TrafficError::NoBulk(settings.transport))
-            }
+            Transport::Udp | Transport::Quic | Transport::QuicDatagram => Err(TrafficError::NoBulk(settings.transport)),
             Transport::Tcp => Ok(Self(Intake::Tcp(tcp::Receiver::bind(settings)?))),
         }
     }

@@ -72,7 +72,11 @@ impl Client {
         let socket = udp_socket(transport, to)?;
         let option = |option, value, hint| move |source| TrafficError::Option { option, value, hint, source };
         // The kernel caps what is asked for: quinn waits where a smaller buffer is full.
-        socket.set_send_buffer_size(SOCKET_BUFFER).map_err(option("SO_SNDBUF", SOCKET_BUFFER.to_string(), "".into()))?;
+        socket.set_send_buffer_size(SOCKET_BUFFER).map_err(option(
+            "SO_SNDBUF",
+            SOCKET_BUFFER.to_string(),
+            "".into(),
+        ))?;
         if let Some(name) = &settings.interface {
             let hint = " (the interface's name, and before Linux 5.7 CAP_NET_RAW)";
             let failed = option("SO_BINDTODEVICE", name.clone(), hint.into());

@@ -88,7 +88,8 @@ impl Listener {
         config.transport_config(Arc::new(transport_config()));
         let socket = udp_socket(transport, address)?;
         let bytes = settings.receive_buffer.unwrap_or(SOCKET_BUFFER);
-        let option = |source| TrafficError::Option { option: "SO_RCVBUF", value: bytes.to_string(), hint: "".into(), source };
+        let option =
+            |source| TrafficError::Option { option: "SO_RCVBUF", value: bytes.to_string(), hint: "".into(), source };
         socket.set_recv_buffer_size(bytes).map_err(option)?;
         let bind = |source| TrafficError::Bind { address, source };
         socket.bind(&address.into()).map_err(bind)?;
