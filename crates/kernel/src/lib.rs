@@ -1,7 +1,8 @@
 //! What Weir asks of Linux besides moving datagrams.
 //!
 //! [`namespaces`] makes users, networks and process trees of our own; [`links`] fills a network with interfaces,
-//! addresses and routes over netlink; [`offloads`] switches an interface's segmentation and checksum offloads;
+//! addresses and routes over netlink, [`sysctl`] sets its settings; [`offloads`] switches an interface's segmentation and
+//! checksum offloads;
 //! [`counters`] reads what the kernel counted, [`tcp`] asks about one connection; [`rendezvous`] hands descriptors to
 //! other processes of the same user; [`limits`] and [`host`] tell what the machine allows and what it is, [`usage`] what
 //! we take of it, [`scheduling`] who runs first; [`capabilities`] gives privileges up, and [`activation`] takes over sockets
@@ -18,8 +19,10 @@ pub mod limits;
 pub mod links;
 pub mod namespaces;
 pub mod offloads;
+pub mod processors;
 pub mod rendezvous;
 pub mod scheduling;
+pub mod sysctl;
 pub mod tcp;
 pub mod usage;
 

@@ -10,7 +10,7 @@ use weir_emulator::model::{Impairments, Loss};
 use crate::network::{Network, assert_sound, network, settled, turn};
 
 /// A socket on host a that sends to one on host b.
-fn sockets(network: &Network) -> (UdpSocket, UdpSocket) {
+pub(crate) fn sockets(network: &Network) -> (UdpSocket, UdpSocket) {
     let receiver = network.b.run(|| UdpSocket::bind((network.b.v4, 0))).unwrap();
     receiver.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let sender = network.a.run(|| UdpSocket::bind((network.a.v4, 0))).unwrap();
@@ -23,7 +23,7 @@ fn data(ledger: &Ledger) -> u64 {
     ledger.received - ledger.control
 }
 
-fn received(count: u64) -> impl Fn(&LinkReport) -> bool {
+pub(crate) fn received(count: u64) -> impl Fn(&LinkReport) -> bool {
     move |report| data(&report.forward.ledger) == count
 }
 

@@ -4,5 +4,6 @@
 
 mod links;
 mod network;
+mod plans;
 mod tcp;
 mod udp;

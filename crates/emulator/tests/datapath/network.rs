@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use ipnet::IpNet;
 use weir_emulator::datapath::{Emulator, LinkId, LinkPorts, Path, Port, Settings};
 use weir_emulator::ledger::{Ledger, LinkReport};
-use weir_emulator::model::{Direction, Impairments, Key, Way};
+use weir_emulator::model::{Direction, Impairments, Key, Plan, Way};
 use weir_kernel::links::{MacAddress, Netlink, VethEnd};
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::offloads::{Offload, Offloads};
@@ -119,14 +119,19 @@ impl Network {
 
     /// Joins the hosts by a link of `emulator`, the same both ways but for the random sequence.
     pub(crate) fn attach(&self, emulator: &Emulator, forward: &Impairments, backward: &Impairments) -> LinkId {
+        self.attach_plans(emulator, &forward.clone().into(), &backward.clone().into())
+    }
+
+    /// The same with impairments that change.
+    pub(crate) fn attach_plans(&self, emulator: &Emulator, forward: &Plan, backward: &Plan) -> LinkId {
         let open = |index| self.middle.run(|| Port::open(index, &self.settings())).unwrap().unwrap();
         let key = |direction| Key { seed: 42, link: 0, direction };
         let link = LinkPorts {
             name: "a - b".into(),
             a: open(self.ports[0]),
             b: open(self.ports[1]),
-            forward: Direction::new(&forward.clone().into(), key(Way::Forward)),
-            backward: Direction::new(&backward.clone().into(), key(Way::Backward)),
+            forward: Direction::new(forward, key(Way::Forward)),
+            backward: Direction::new(backward, key(Way::Backward)),
         };
         emulator.attach(link).unwrap()
     }

@@ -1,4 +1,4 @@
-//! Addresses, permanent neighbours and routes.
+//! Addresses and permanent neighbours.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -6,9 +6,7 @@ use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage, AddressScope};
 use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState};
-use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
-};
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteType};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use nix::errno::Errno;
 
@@ -131,35 +129,6 @@ impl Netlink {
             Err(error) => Err(error),
         }
     }
-
-    /// Sends what is for `destination` through an interface, to a gateway or, without one, straight to its neighbours.
-    /// The default route is `0.0.0.0/0` or `::/0`. The interface must be up.
-    ///
-    /// # Errors
-    /// [`Error::NoIpv6`] as for [`Netlink::add_address`]; if the gateway is not reachable or the route is there
-    /// already.
-    pub fn add_route(&mut self, destination: IpNet, gateway: Option<IpAddr>, index: Index) -> Result<(), Error> {
-        let mut message = RouteMessage::default();
-        message.header.address_family = family(destination.addr());
-        message.header.destination_prefix_length = destination.prefix_len();
-        message.header.table = RouteHeader::RT_TABLE_MAIN;
-        message.header.protocol = RouteProtocol::Static;
-        message.header.scope = if gateway.is_some() { RouteScope::Universe } else { RouteScope::Link };
-        message.header.kind = RouteType::Unicast;
-        message.attributes = vec![RouteAttribute::Oif(index)];
-        if destination.prefix_len() > 0 {
-            message.attributes.push(RouteAttribute::Destination(RouteAddress::from(destination.network())));
-        }
-        if let Some(gateway) = gateway {
-            message.attributes.push(RouteAttribute::Gateway(RouteAddress::from(gateway)));
-        }
-        let operation = || match gateway {
-            Some(gateway) => format!("add route {destination} via {gateway}, interface {index}"),
-            None => format!("add route {destination}, interface {index}"),
-        };
-        let flags = NLM_F_CREATE | NLM_F_EXCL;
-        without_ipv6(destination.addr(), self.socket.change(RouteNetlinkMessage::NewRoute(message), flags, operation))
-    }
 }
 
 impl Neighbour {
@@ -179,7 +148,7 @@ impl Neighbour {
     }
 }
 
-fn family(address: IpAddr) -> AddressFamily {
+pub(super) fn family(address: IpAddr) -> AddressFamily {
     match address {
         IpAddr::V4(_) => AddressFamily::Inet,
         IpAddr::V6(_) => AddressFamily::Inet6,
@@ -192,7 +161,7 @@ fn broadcast(address: Ipv4Addr, prefix: u8) -> Ipv4Addr {
 }
 
 /// Recognises a kernel without IPv6. EACCES is what an interface with `disable_ipv6` answers (net/ipv6/addrconf.c).
-fn without_ipv6(address: IpAddr, result: Result<(), Error>) -> Result<(), Error> {
+pub(super) fn without_ipv6(address: IpAddr, result: Result<(), Error>) -> Result<(), Error> {
     match result {
         Err(Error::System { operation, errno: Errno::EAFNOSUPPORT | Errno::EOPNOTSUPP | Errno::EACCES })
             if address.is_ipv6() =>

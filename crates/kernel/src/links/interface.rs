@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
-    AfSpecInet6, AfSpecUnspec, BridgeStpState, In6AddrGenMode, InfoBridge, InfoData, InfoKind, InfoVeth, LinkAttribute,
-    LinkFlags, LinkInfo, LinkMessage, State,
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo,
+    LinkMessage, State,
 };
 use nix::errno::Errno;
 
-use super::socket::LinkEvents;
+use super::socket::{Events, LINK_CHANGES};
 use super::{Index, LinkStatistics, MacAddress, Netlink};
 use crate::Error;
 use crate::error::During;
@@ -30,17 +30,6 @@ pub struct VethEnd<'a> {
     pub mtu: u32,
     /// Packets that may wait in a queueing discipline; veth has none unless one is attached.
     pub queue_length: u32,
-}
-
-/// A bridge to be made.
-#[derive(Clone, Copy, Debug)]
-pub struct BridgeSettings {
-    /// Ethernet address of the bridge itself.
-    pub mac: MacAddress,
-    /// Whether multicast goes only where a listener has reported.
-    pub multicast_snooping: bool,
-    /// After how long without traffic an Ethernet address is forgotten.
-    pub ageing: Duration,
 }
 
 /// An interface as the kernel describes it.
@@ -82,29 +71,6 @@ impl Netlink {
         let peer = InfoData::Veth(InfoVeth::Peer(veth_end(b)));
         message.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(peer)]));
         self.socket.change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL, operation)
-    }
-
-    /// Makes an Ethernet bridge without spanning tree in this namespace, down, and returns its index.
-    ///
-    /// # Errors
-    /// If the name is taken or not valid, or the kernel has no bridges.
-    pub fn add_bridge(&mut self, name: &str, settings: &BridgeSettings) -> Result<Index, Error> {
-        let operation = || format!("create bridge {name}");
-        check_name(name, operation)?;
-        let bridge = vec![
-            InfoBridge::StpState(BridgeStpState::Disabled),
-            InfoBridge::ForwardDelay(0),
-            InfoBridge::MulticastSnooping(settings.multicast_snooping),
-            InfoBridge::AgeingTime(clock_ticks(settings.ageing)),
-        ];
-        let mut message = LinkMessage::default();
-        message.attributes = vec![
-            LinkAttribute::IfName(name.into()),
-            LinkAttribute::Address(settings.mac.0.to_vec()),
-            LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Bridge), LinkInfo::Data(InfoData::Bridge(bridge))]),
-        ];
-        self.socket.change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL, operation)?;
-        Ok(self.link(name)?.index)
     }
 
     /// Finds an interface by name, with its counters.
@@ -161,7 +127,7 @@ impl Netlink {
         }
         let operation = || format!("wait until interface {name} runs");
         let deadline = Instant::now() + PATIENCE;
-        let events = self.ns.run(LinkEvents::open)??;
+        let events = self.ns.run(|| Events::open(LINK_CHANGES))??;
         while !self.is_ready(name)? {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -191,17 +157,6 @@ impl Netlink {
     /// Without privilege over the namespace.
     pub fn set_loopback_up(&mut self) -> Result<(), Error> {
         self.set_flags(LOOPBACK, LinkFlags::Up, || "set the loopback interface up".into())
-    }
-
-    /// Makes an interface a port of a bridge.
-    ///
-    /// # Errors
-    /// If either is missing, or the second is no bridge.
-    pub fn set_bridge(&mut self, index: Index, bridge: Index) -> Result<(), Error> {
-        let mut message = about(index);
-        message.attributes = vec![LinkAttribute::Controller(bridge)];
-        let operation = || format!("add interface {index} to bridge {bridge}");
-        self.socket.change(RouteNetlinkMessage::SetLink(message), 0, operation)
     }
 
     /// Keeps an interface from giving itself a link-local address when it is set up, so that nothing is announced or
@@ -280,14 +235,14 @@ fn veth_end(end: &VethEnd<'_>) -> LinkMessage {
     message
 }
 
-fn about(index: Index) -> LinkMessage {
+pub(super) fn about(index: Index) -> LinkMessage {
     let mut message = LinkMessage::default();
     message.header.index = index;
     message
 }
 
 /// What the kernel asks of a name (net/core/dev.c, dev_valid_name), said more clearly than by its EINVAL or ERANGE.
-fn check_name(name: &str, operation: impl Fn() -> String) -> Result<(), Error> {
+pub(super) fn check_name(name: &str, operation: impl Fn() -> String) -> Result<(), Error> {
     let fits = (1..=NAME_LENGTH).contains(&name.len());
     let printable = name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/' && byte != b':');
     if fits && printable && name != "." && name != ".." {
@@ -295,11 +250,6 @@ fn check_name(name: &str, operation: impl Fn() -> String) -> Result<(), Error> {
     }
     let detail = format!("an interface name has 1 to {NAME_LENGTH} letters, digits or -._, not {name:?}");
     Err(Error::answer(operation(), detail))
-}
-
-/// Hundredths of a second (USER_HZ), as the bridge's times are given.
-fn clock_ticks(duration: Duration) -> u32 {
-    u32::try_from(duration.as_millis() / 10).unwrap_or(u32::MAX)
 }
 
 /// The loopback interface is the first of every namespace (net/core/net_namespace.c).

@@ -1,4 +1,4 @@
-//! Interfaces, addresses, neighbours and routes of a network namespace, over rtnetlink.
+//! Interfaces, bridges, addresses, neighbours, routes and routing rules of a network namespace, over rtnetlink.
 //!
 //! One [`Netlink`] a namespace. Interfaces are made *down* and set up when all about them is said: `IFF_UP` in the
 //! creating request costs 16 ms a veth pair, a second request some 10 us. Nothing waits for duplicate address
@@ -6,16 +6,24 @@
 //! report of ours before somebody asks for one.
 
 mod address;
+mod bridge;
 mod interface;
 mod mac;
+mod mdb;
+mod route;
+mod rule;
 mod socket;
 
 use std::fmt;
 
 pub use address::Neighbour;
-pub use interface::{BridgeSettings, Link, VethEnd};
+pub use bridge::BridgeSettings;
+pub use interface::{Link, VethEnd};
 pub use mac::MacAddress;
+pub use mdb::GroupPort;
 pub use netlink_packet_route::link::Stats64 as LinkStatistics;
+pub use route::Route;
+pub use rule::{MAIN_TABLE, TcpRule};
 
 use crate::Error;
 use crate::namespaces::NetNs;

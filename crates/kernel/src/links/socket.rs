@@ -4,7 +4,10 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    NetlinkSerializable,
+};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use nix::errno::Errno;
@@ -53,26 +56,26 @@ impl RouteSocket {
     }
 
     /// Asks for all objects of a kind.
-    pub(super) fn list<S: Into<String>>(
+    pub(super) fn list<M: Message, S: Into<String>>(
         &mut self,
-        message: RouteNetlinkMessage,
+        message: M,
         operation: impl Fn() -> S,
-    ) -> Result<Vec<RouteNetlinkMessage>, Error> {
+    ) -> Result<Vec<M>, Error> {
         self.exchange(message, NLM_F_DUMP, &operation)
     }
 
     /// Sends a request and collects its answers up to the closing acknowledgement, error or end of list.
-    fn exchange<S: Into<String>>(
+    fn exchange<M: Message, S: Into<String>>(
         &mut self,
-        message: RouteNetlinkMessage,
+        message: M,
         flags: u16,
         operation: &impl Fn() -> S,
-    ) -> Result<Vec<RouteNetlinkMessage>, Error> {
+    ) -> Result<Vec<M>, Error> {
         self.sequence = self.sequence.wrapping_add(1);
         let mut header = NetlinkHeader::default();
         header.flags = NLM_F_REQUEST | flags;
         header.sequence_number = self.sequence;
-        let mut request = NetlinkMessage::new(header, NetlinkPayload::from(message));
+        let mut request = NetlinkMessage::new(header, message.into());
         request.finalize();
 
         self.buffer.resize(request.buffer_len(), 0);
@@ -85,7 +88,7 @@ impl RouteSocket {
             retry(|| self.socket.recv(&mut self.buffer, 0)).during(operation)?;
             let mut rest = &self.buffer[..];
             while !rest.is_empty() {
-                let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest)
+                let answer = NetlinkMessage::<M>::deserialize(rest)
                     .map_err(|error| Error::answer(operation(), format!("unreadable answer of the kernel: {error}")))?;
                 let length = (answer.header.length as usize).next_multiple_of(ALIGNMENT).min(rest.len());
                 rest = &rest[length..];
@@ -106,19 +109,24 @@ impl RouteSocket {
     }
 }
 
-/// Tells when something about a namespace's interfaces or IPv6 routes has changed.
-pub(super) struct LinkEvents {
+/// What a request and its answers are.
+pub(super) trait Message: NetlinkSerializable + NetlinkDeserializable + Into<NetlinkPayload<Self>> {}
+
+impl<M: NetlinkSerializable + NetlinkDeserializable + Into<NetlinkPayload<M>>> Message for M {}
+
+/// Tells when something about a namespace has changed.
+pub(super) struct Events {
     socket: Socket,
 }
 
-impl LinkEvents {
-    /// Listens in the calling thread's network namespace.
-    pub(super) fn open() -> Result<LinkEvents, Error> {
-        let operation = || "listen to link events";
+impl Events {
+    /// Listens in the calling thread's network namespace to these groups of changes.
+    pub(super) fn open(groups: u32) -> Result<Events, Error> {
+        let operation = || "listen to changes of the network";
         let mut socket = Socket::new(NETLINK_ROUTE).during(operation)?;
-        socket.bind(&SocketAddr::new(0, RTMGRP_LINK | RTMGRP_IPV6_ROUTE)).during(operation)?;
+        socket.bind(&SocketAddr::new(0, groups)).during(operation)?;
         socket.set_non_blocking(true).during(operation)?;
-        Ok(LinkEvents { socket })
+        Ok(Events { socket })
     }
 
     /// Returns when something has changed since the last call, or after `timeout`.
@@ -126,7 +134,7 @@ impl LinkEvents {
         let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
         match poll(&mut [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)], timeout) {
             Ok(_) | Err(Errno::EINTR) => {}
-            Err(errno) => return Err(errno).during(|| "wait for link events"),
+            Err(errno) => return Err(errno).during(|| "wait for changes of the network"),
         }
         // What has changed is asked for anew, so that lost events (ENOBUFS) do not matter.
         let mut event = Vec::with_capacity(ANSWER_SIZE);
@@ -150,9 +158,11 @@ fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 /// The kernel packs a list into messages of at most 32 KiB (net/netlink/af_netlink.c, netlink_dump).
 const ANSWER_SIZE: usize = 64 * 1024;
 
-/// Multicast groups of changes to interfaces and to IPv6 routes (include/uapi/linux/rtnetlink.h).
-const RTMGRP_LINK: u32 = 1;
-const RTMGRP_IPV6_ROUTE: u32 = 0x400;
+/// Changes to interfaces and to IPv6 routes (include/uapi/linux/rtnetlink.h, RTMGRP_LINK and RTMGRP_IPV6_ROUTE).
+pub(super) const LINK_CHANGES: u32 = 1 | 0x400;
+
+/// Changes to the multicast forwarding of bridges (RTNLGRP_MDB).
+pub(super) const MDB_CHANGES: u32 = 1 << (26 - 1);
 
 /// NLMSG_ALIGNTO.
 const ALIGNMENT: usize = 4;

@@ -98,6 +98,8 @@ pub struct Run {
     pub sample: Span,
     /// Whether links do what they are told to; if not, all of them only carry packets.
     pub impaired: bool,
+    /// How long the lab measures, before the first cell, the delay that it adds itself; 0: not at all.
+    pub control: Span,
 }
 
 /// Cells at once.
@@ -460,6 +462,7 @@ impl Default for Run {
             max_foreign: Share::ALL,
             sample: Span::from_millis(100),
             impaired: true,
+            control: Span::from_secs(1),
         }
     }
 }

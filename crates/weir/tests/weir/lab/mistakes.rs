@@ -29,7 +29,7 @@ fn a_mistake_in_a_scenario_is_a_line_and_status_2() {
         (
             "to = \"receiver\"",
             "to = \"reciever\"",
-            "traffic.to: there is no host or switch `reciever` (there are receiver, sender, s1)",
+            "traffic.to: there is no host, router or switch `reciever` (there are receiver, sender, s1)",
         ),
         (
             "[path]",

@@ -56,7 +56,7 @@ fn a_program_runs_on_its_host() {
         (Some(1), "weir: run /no-such-program: no such file or directory\n")
     );
     let nowhere = shell(&family, &[&scenario, "nobody", "true"]);
-    let expected = "weir: there is no host or switch `nobody` (there are receiver, sender, s1)\n";
+    let expected = "weir: there is no host, router or switch `nobody` (there are receiver, sender, s1)\n";
     assert_eq!((nowhere.status, &*nowhere.stderr), (Some(2), expected));
     family.await_end();
 }

@@ -1,0 +1,129 @@
+//! Bridges: make, add ports, listen to multicast.
+
+use std::time::Duration;
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_route::link::{
+    BridgeMulticastRouterType, BridgeStpState, InfoBridge, InfoBridgePort, InfoData, InfoKind, InfoPortData,
+    InfoPortKind, LinkAttribute, LinkInfo, LinkMessage,
+};
+use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+
+use super::interface::{about, check_name};
+use super::{Index, MacAddress, Netlink};
+use crate::Error;
+
+/// A bridge to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct BridgeSettings {
+    /// Ethernet address of the bridge itself.
+    pub mac: MacAddress,
+    /// Whether multicast goes only where a listener has reported; while nobody queries (see
+    /// [`Netlink::enable_querier`]) it goes everywhere all the same.
+    pub multicast_snooping: bool,
+    /// After how long without traffic an Ethernet address is forgotten.
+    pub ageing: Duration,
+}
+
+impl Netlink {
+    /// Makes an Ethernet bridge without spanning tree in this namespace, down, and returns its index.
+    ///
+    /// # Errors
+    /// If the name is taken or not valid, or the kernel has no bridges.
+    pub fn add_bridge(&mut self, name: &str, settings: &BridgeSettings) -> Result<Index, Error> {
+        let operation = || format!("create bridge {name}");
+        check_name(name, operation)?;
+        let bridge = vec![
+            InfoBridge::StpState(BridgeStpState::Disabled),
+            InfoBridge::ForwardDelay(0),
+            InfoBridge::MulticastSnooping(settings.multicast_snooping),
+            InfoBridge::AgeingTime(clock_ticks(settings.ageing)),
+        ];
+        let mut message = LinkMessage::default();
+        message.attributes = vec![
+            LinkAttribute::IfName(name.into()),
+            LinkAttribute::Address(settings.mac.0.to_vec()),
+            LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Bridge), LinkInfo::Data(InfoData::Bridge(bridge))]),
+        ];
+        self.socket.change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL, operation)?;
+        Ok(self.link(name)?.index)
+    }
+
+    /// Lets a snooping bridge ask who listens, by IGMPv3 and, once it has a link-local address to ask from, by MLDv2;
+    /// only a bridge that hears a querier holds groups back from ports without a listener. Every listener has answered
+    /// `within` that time, and until it is over the bridge still floods (net/bridge/br_multicast.c,
+    /// br_multicast_set_querier). Call it before the bridge is set up.
+    ///
+    /// # Errors
+    /// If there is no bridge of that index.
+    pub fn enable_querier(&mut self, bridge: Index, within: Duration) -> Result<(), Error> {
+        let times = vec![
+            InfoBridge::MulticastQueryResponseInterval(clock_ticks(within).into()),
+            // Bridges that all ask from 0.0.0.0 fall silent when they hear one another, for this long. The kernel's 255 s
+            // would leave 5 s until memberships end.
+            InfoBridge::MulticastQuerierInterval(clock_ticks(OTHER_QUERIER).into()),
+            InfoBridge::MulticastIgmpVersion(3),
+            InfoBridge::MulticastMldVersion(2),
+        ];
+        // The kernel takes the attributes of one request in an order of its own, the querier before its times.
+        for settings in [times, vec![InfoBridge::MulticastQuerier(true)]] {
+            let mut message = about(bridge);
+            let data = LinkInfo::Data(InfoData::Bridge(settings));
+            message.attributes = vec![LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Bridge), data])];
+            let operation = || format!("enable the multicast querier of bridge {bridge}");
+            self.socket.change(RouteNetlinkMessage::NewLink(message), 0, operation)?;
+        }
+        Ok(())
+    }
+
+    /// Makes an interface a port of a bridge.
+    ///
+    /// # Errors
+    /// If either is missing, or the second is no bridge.
+    pub fn set_bridge(&mut self, index: Index, bridge: Index) -> Result<(), Error> {
+        let mut message = about(index);
+        message.attributes = vec![LinkAttribute::Controller(bridge)];
+        let operation = || format!("add interface {index} to bridge {bridge}");
+        self.socket.change(RouteNetlinkMessage::SetLink(message), 0, operation)
+    }
+
+    /// Hands every multicast frame and every listener's report to a port, as to a multicast router. For ports that lead to
+    /// other bridges: those learn of all listeners then, whichever of them asks (RFC 4541, section 2.1.1, keeps reports
+    /// from other ports).
+    ///
+    /// # Errors
+    /// If the interface is no port of a bridge.
+    pub fn set_multicast_router(&mut self, port: Index) -> Result<(), Error> {
+        let settings = vec![InfoBridgePort::MulticastRouter(BridgeMulticastRouterType::Permanent)];
+        let data = LinkInfo::PortData(InfoPortData::BridgePort(settings));
+        let mut message = about(port);
+        message.attributes = vec![LinkAttribute::LinkInfo(vec![LinkInfo::PortKind(InfoPortKind::Bridge), data])];
+        let operation = || format!("make port {port} lead to a multicast router");
+        self.socket.change(RouteNetlinkMessage::NewLink(message), 0, operation)
+    }
+
+    /// Tells a bridge for ever which port an Ethernet address is behind, so that it never floods what goes there.
+    /// Replaces what it has learnt.
+    ///
+    /// # Errors
+    /// If the interface is no port of a bridge.
+    pub fn add_forwarding_entry(&mut self, port: Index, mac: MacAddress) -> Result<(), Error> {
+        let mut message = NeighbourMessage::default();
+        message.header.family = AddressFamily::Bridge;
+        message.header.ifindex = port;
+        message.header.state = NeighbourState::Noarp;
+        message.header.flags = NeighbourFlags::Controller;
+        message.attributes = vec![NeighbourAttribute::LinkLayerAddress(mac.0.to_vec())];
+        let operation = || format!("tell the bridge that {mac} is behind port {port}");
+        self.socket.change(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE, operation)
+    }
+}
+
+/// Hundredths of a second (USER_HZ), as the bridge's times are given.
+fn clock_ticks(duration: Duration) -> u32 {
+    u32::try_from(duration.as_millis() / 10).unwrap_or(u32::MAX)
+}
+
+/// A little more than the 125 s from one query to the next.
+const OTHER_QUERIER: Duration = Duration::from_secs(130);

@@ -1,0 +1,53 @@
+//! Settings of a network namespace: the files of /proc/sys/net.
+
+use std::fs;
+
+use crate::Error;
+use crate::error::During;
+use crate::namespaces::NetNs;
+
+/// Changes settings of a namespace, in order. A setting is its path under /proc/sys/net: `ipv4/ip_forward`.
+///
+/// # Errors
+/// If the namespace cannot be entered, the kernel has no such setting ([`nix::errno::Errno::ENOENT`]), or it refuses the
+/// value.
+pub fn set(ns: &NetNs, settings: &[(&str, &str)]) -> Result<(), Error> {
+    ns.run(|| {
+        settings.iter().try_for_each(|(setting, value)| {
+            fs::write(path(setting), value).during(|| format!("set net/{setting} to {value:?}"))
+        })
+    })?
+}
+
+/// The value of a setting of a namespace, without its line's end.
+///
+/// # Errors
+/// As [`set`].
+pub fn get(ns: &NetNs, setting: &str) -> Result<String, Error> {
+    let text = ns.run(|| fs::read_to_string(path(setting)).during(|| format!("read net/{setting}")))??;
+    Ok(text.trim_end().to_owned())
+}
+
+/// /proc/sys/net shows the settings of whoever looks.
+fn path(setting: &str) -> String {
+    format!("/proc/sys/net/{setting}")
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::errno::Errno;
+
+    use super::*;
+
+    #[test]
+    fn settings_are_the_namespaces_own() {
+        let (ns, other) = (NetNs::create().unwrap(), NetNs::create().unwrap());
+        set(&ns, &[("ipv4/ip_forward", "1"), ("ipv4/ip_default_ttl", "7")]).unwrap();
+        assert_eq!(get(&ns, "ipv4/ip_forward").unwrap(), "1");
+        assert_eq!(get(&ns, "ipv4/ip_default_ttl").unwrap(), "7");
+        assert_eq!(get(&other, "ipv4/ip_default_ttl").unwrap(), "64");
+        let refused = set(&ns, &[("ipv4/ip_default_ttl", "0")]).unwrap_err();
+        assert_eq!(refused.to_string(), "set net/ipv4/ip_default_ttl to \"0\": invalid argument");
+        assert_eq!(get(&ns, "ipv4/no_such").unwrap_err().errno(), Some(Errno::ENOENT));
+    }
+}

@@ -1,0 +1,232 @@
+//! From a checked topology to links that carry packets.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use weir_emulator::datapath::{self, LinkPorts, Port};
+use weir_emulator::model::{Direction, Key, Way};
+use weir_kernel::Error;
+use weir_kernel::links::{BridgeSettings, Index, MacAddress, VethEnd};
+use weir_kernel::namespaces::process::Program;
+use weir_kernel::offloads::{Offload, Offloads};
+use weir_kernel::sysctl;
+
+use super::{Network, Site, Wire};
+use crate::lab::topology::{Kind, Node, Topology};
+
+/// A namespace a node, with its settings, which interfaces take over when they are made.
+pub(super) fn sites(topology: &Topology) -> Result<Vec<Site>> {
+    let site = |node: &Node| -> Result<Site> {
+        let site = Site::create()?;
+        configure(&site, node.kind, topology)?;
+        Ok(site)
+    };
+    topology.nodes.iter().map(|node| site(node).with_context(|| format!("{} {}", node.kind, node.name))).collect()
+}
+
+impl Network<'_> {
+    pub(super) fn bring_up(&mut self, topology: &Topology, settings: &datapath::Settings, seed: u64) -> Result<()> {
+        let mut bridges: Vec<Option<Index>> = vec![None; topology.nodes.len()];
+        for (index, node) in topology.nodes.iter().enumerate() {
+            match node.kind {
+                Kind::Host | Kind::Router => self.sites[index].netlink.set_loopback_up()?,
+                Kind::Switch => bridges[index] = Some(self.add_bridge(index, topology.has_ipv6())?),
+            }
+        }
+        for (index, link) in topology.links.iter().enumerate() {
+            let wire = self
+                .add_link(topology, index, &bridges, settings, seed)
+                .with_context(|| format!("link {}", link.name))?;
+            self.links.push(wire);
+        }
+        // A host announces its addresses (MLD): switches that do not forward yet would swallow that.
+        self.wait_until_running()?;
+        for (index, node) in topology.nodes.iter().enumerate() {
+            self.address(topology, index).with_context(|| format!("{} {}", node.kind, node.name))?;
+        }
+        // IPv6 addresses, too, come to life in the background.
+        if topology.has_ipv6() {
+            self.wait_until_running()?;
+        }
+        for (index, node) in topology.nodes.iter().enumerate() {
+            self.route(topology, index).with_context(|| format!("{} {}", node.kind, node.name))?;
+        }
+        self.snooping_from = Instant::now() + QUERY_RESPONSE + longest_delay(topology);
+        for (index, node) in topology.nodes.iter().enumerate() {
+            for line in &node.setup {
+                self.run_setup(index, node, line)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_bridge(&mut self, node: usize, ipv6: bool) -> Result<Index> {
+        let settings = BridgeSettings {
+            // Behind the links' addresses.
+            mac: MacAddress::local(0x10_0000 + node as u32),
+            multicast_snooping: true,
+            ageing: Duration::from_secs(300),
+        };
+        let netlink = &mut self.sites[node].netlink;
+        let bridge = netlink.add_bridge("br0", &settings)?;
+        netlink.enable_querier(bridge, QUERY_RESPONSE)?;
+        netlink.set_no_link_local(bridge)?;
+        if ipv6 {
+            // Without one of its own it could not ask for listeners (MLD).
+            netlink.add_address(bridge, ipnet::Ipv6Net::new(settings.mac.link_local(), 64)?.into())?;
+        }
+        netlink.set_up(bridge)?;
+        Ok(bridge)
+    }
+
+    fn add_link(
+        &mut self,
+        topology: &Topology,
+        index: usize,
+        bridges: &[Option<Index>],
+        settings: &datapath::Settings,
+        seed: u64,
+    ) -> Result<Wire> {
+        let link = &topology.links[index];
+        let between_switches = link.ends.iter().all(|&end| bridges[end].is_some());
+        let air_names = [format!("l{index}a"), format!("l{index}b")];
+        let mut nodes = Vec::with_capacity(2);
+        let mut ports = Vec::with_capacity(2);
+        for (end, node) in link.ends.into_iter().enumerate() {
+            let interface = topology.nodes[node].interface(index).context("a link ends at an interface")?;
+            let name = interface.name.clone();
+            let site = &mut self.sites[node];
+            let mtu = link.mtu;
+            let near = VethEnd { ns: &site.ns, name: &name, mac: mac(index, end), mtu, queue_length: QUEUE_LENGTH };
+            let far = VethEnd { ns: &self.air.ns, name: &air_names[end], mac: air_mac(index, end), ..near };
+            site.netlink.add_veth(&near, &far)?;
+            let near = site.netlink.link(&name)?.index;
+            let far = self.air.netlink.link(&air_names[end])?.index;
+            site.netlink.set_no_link_local(near)?;
+            self.air.netlink.set_no_link_local(far)?;
+            if let Some(bridge) = bridges[node] {
+                site.netlink.set_bridge(near, bridge)?;
+                if between_switches {
+                    site.netlink.set_multicast_router(near)?;
+                }
+            }
+            if settings.path == datapath::Path::Packets {
+                let mut offloads = Offloads::open(&site.ns)?;
+                for offload in LEFT_TO_HARDWARE {
+                    offloads.set(&name, offload, false)?;
+                }
+            }
+            let port = self.air.ns.run(|| Port::open(far, settings))??;
+            self.receive_buffer = self.receive_buffer.min(port.receive_buffer());
+            ports.push(port);
+            self.air.netlink.set_up(far)?;
+            site.netlink.set_up(near)?;
+            nodes.push((node, name));
+        }
+        let direction = |way: Way| {
+            let key = Key { seed, link: index as u32, direction: way };
+            Direction::new(&link.impairments[way as usize].clone().into(), key)
+        };
+        let [a, b] = ports.try_into().map_err(|_| anyhow::anyhow!("a link has two ends"))?;
+        let (forward, backward) = (direction(Way::Forward), direction(Way::Backward));
+        let id = self.emulator.attach(LinkPorts { name: link.name.clone(), a, b, forward, backward })?;
+        let nodes = nodes.try_into().map_err(|_| anyhow::anyhow!("a link has two ends"))?;
+        Ok(Wire { id, nodes, air: air_names })
+    }
+
+    /// The kernel starts links in the background, and drops packets without a word until then.
+    fn wait_until_running(&mut self) -> Result<()> {
+        for wire in &self.links {
+            for (node, name) in &wire.nodes {
+                self.sites[*node].netlink.wait_until_running(name)?;
+            }
+            for name in &wire.air {
+                self.air.netlink.wait_until_running(name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs one line of a node's `setup` by the shell, on that node.
+    fn run_setup(&self, index: usize, node: &Node, line: &str) -> Result<()> {
+        let program = Program::new(&self.sites[index].ns, &node.name, "sh").args(["-c", line]);
+        let program = program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let (status, _, said) = program.output()?;
+        let said = String::from_utf8_lossy(&said);
+        let said = said.lines().next().unwrap_or("it said nothing");
+        ensure!(status == 0, "{}.setup: `{line}` ended with status {status}: {said}", node.key());
+        Ok(())
+    }
+}
+
+/// The Ethernet address of the node's end of a link.
+pub(super) fn mac(link: usize, end: usize) -> MacAddress {
+    MacAddress::local((link * 4 + end * 2) as u32)
+}
+
+/// That of the emulator's end.
+fn air_mac(link: usize, end: usize) -> MacAddress {
+    MacAddress::local((link * 4 + end * 2 + 1) as u32)
+}
+
+fn configure(site: &Site, kind: Kind, topology: &Topology) -> Result<()> {
+    match kind {
+        // What comes from the other end of another way is no forgery here (RFC 3704).
+        Kind::Host | Kind::Router => {
+            sysctl::set(&site.ns, &[("ipv4/conf/all/rp_filter", "0"), ("ipv4/conf/default/rp_filter", "0")])?;
+        }
+        Kind::Switch => return Ok(()),
+    }
+    if kind == Kind::Host {
+        return match topology.tcp_buffer {
+            Some(bytes) => limit_tcp_buffers(site, bytes),
+            None => Ok(()),
+        };
+    }
+    // This comes first: it puts other settings to what routers have.
+    sysctl::set(&site.ns, &[("ipv4/ip_forward", "1")])?;
+    if topology.has_ipv6() {
+        match sysctl::set(&site.ns, &[("ipv6/conf/all/forwarding", "1")]) {
+            Err(error) if error.errno() == Some(nix::errno::Errno::ENOENT) => {
+                return Err(Error::NoIpv6 { operation: "forward IPv6".into() }.into());
+            }
+            result => result?,
+        }
+    }
+    // Routes are as the scenario says, whatever would be shorter.
+    sysctl::set(&site.ns, &[("ipv4/conf/all/send_redirects", "0"), ("ipv4/conf/default/send_redirects", "0")])?;
+    Ok(())
+}
+
+/// The third number of each is the most that the kernel lets a buffer grow to by itself (tcp(7)).
+fn limit_tcp_buffers(site: &Site, bytes: u64) -> Result<()> {
+    for setting in ["ipv4/tcp_rmem", "ipv4/tcp_wmem"] {
+        let before = sysctl::get(&site.ns, setting)?;
+        let numbers: Vec<u64> = before.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+        let &[least, initial, _] = numbers.as_slice() else {
+            anyhow::bail!("read net/{setting}: not three numbers: {before:?}");
+        };
+        let limited = format!("{} {} {bytes}", least.min(bytes), initial.min(bytes));
+        sysctl::set(&site.ns, &[(setting, &limited)]).context("tcp.buffer")?;
+    }
+    Ok(())
+}
+
+/// Until every switch has heard the queries of all others.
+fn longest_delay(topology: &Topology) -> Duration {
+    let between =
+        |link: &&crate::lab::topology::Link| link.ends.iter().all(|&end| topology.nodes[end].kind == Kind::Switch);
+    let longest = |link: &crate::lab::topology::Link| link.impairments.iter().map(|way| way.delay).max();
+    topology.links.iter().filter(between).filter_map(longest).sum()
+}
+
+/// What a sender leaves to its interface, and the packet-by-packet emulator could not see.
+const LEFT_TO_HARDWARE: [Offload; 4] =
+    [Offload::TcpSegmentation, Offload::UdpSegmentation, Offload::GenericSegmentation, Offload::SendChecksum];
+
+/// The kernel's own default.
+const QUEUE_LENGTH: u32 = 1000;
+
+/// How long switches give listeners to answer; IGMP counts in tenths of a second.
+const QUERY_RESPONSE: Duration = Duration::from_millis(100);

@@ -1,0 +1,75 @@
+//! What the counters of one link say.
+
+use weir_emulator::ledger::{Ledger, LinkReport};
+use weir_kernel::counters::InterfaceCounters;
+
+/// What the counters of one link say.
+#[derive(Clone, Debug)]
+pub struct LinkReading {
+    /// The emulator's account.
+    pub emulator: LinkReport,
+    /// Per end: the node's interface.
+    pub nodes: [InterfaceCounters; 2],
+    /// Per end: the emulator's interface.
+    pub air: [InterfaceCounters; 2],
+}
+
+impl LinkReading {
+    /// Frames that went missing between a node and the emulator, or came from nowhere, by the interfaces' counters;
+    /// both ways, both ends.
+    pub fn joints(&self) -> [Joint; 4] {
+        let [forward, backward] = [&self.emulator.forward.ledger, &self.emulator.backward.ledger];
+        let [a, b] = &self.nodes;
+        let into = |node: &InterfaceCounters, ledger: &Ledger| Joint {
+            before: node.sent,
+            after: ledger.frames_received + ledger.socket_dropped_frames,
+        };
+        let out =
+            |ledger: &Ledger, node: &InterfaceCounters| Joint { before: ledger.frames_delivered, after: node.received };
+        [into(a, forward), out(forward, b), into(b, backward), out(backward, a)]
+    }
+
+    /// What a node sent into this link and got out of it, by the end it is at (0 or 1). Over all ends of a switch both add
+    /// up to the same; over those of a router, too, less what it answered itself.
+    pub fn throughput(&self, end: usize) -> Throughput {
+        let [forward, backward] = [&self.emulator.forward.ledger, &self.emulator.backward.ledger];
+        let (into, out) = if end == 0 { (forward, backward) } else { (backward, forward) };
+        let node = &self.nodes[end];
+        Throughput {
+            sent: (node.sent + node.send_dropped).saturating_sub(into.control),
+            received: node.received.saturating_sub(out.control),
+        }
+    }
+
+    /// Whether nothing is on its way.
+    pub(super) fn is_settled(&self) -> bool {
+        let in_flight = self.emulator.forward.ledger.in_flight + self.emulator.backward.ledger.in_flight;
+        in_flight == 0 && self.joints().iter().all(|joint| joint.remainder() == 0)
+    }
+}
+
+/// Two counters of the same frames, in the order of their way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joint {
+    /// The earlier counter.
+    pub before: u64,
+    /// The later one.
+    pub after: u64,
+}
+
+impl Joint {
+    /// What is missing behind the joint; negative: more came than went.
+    pub fn remainder(self) -> i64 {
+        self.before as i64 - self.after as i64
+    }
+}
+
+/// Frames between a node and a link. Control (ARP, ND, IGMP, MLD) is not counted: switches and routers ask, answer and
+/// swallow such frames themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Throughput {
+    /// From the node into the link, those dropped on the way included.
+    pub sent: u64,
+    /// From the link to the node.
+    pub received: u64,
+}

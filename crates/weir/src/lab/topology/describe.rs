@@ -1,0 +1,86 @@
+//! The network in words.
+
+use ipnet::IpNet;
+use weir_emulator::model::Way;
+
+use super::{Kind, Node, Path, Topology};
+
+impl Topology {
+    /// One line a node or link, for people.
+    pub fn describe(&self) -> Vec<String> {
+        let nodes = self.nodes.iter().map(|node| format!("{} {}{}", node.kind, node.name, self.addresses_of(node)));
+        let links = self.links.iter().map(|link| {
+            let [a, b] = link.ends.map(|end| self.nodes[end].name.as_str());
+            format!("link {}: {a} - {b}, MTU {}", link.name, link.mtu)
+        });
+        nodes.chain(links).collect()
+    }
+
+    /// One line a receiver: the links on its path with their loss, delay and rate, and what they add up to, one way,
+    /// back, and both.
+    pub fn describe_paths(&self) -> Vec<String> {
+        let from = &self.nodes[self.sender].name;
+        let line = |(&receiver, path): (&usize, &Path)| {
+            let to = &self.nodes[receiver].name;
+            let round_trip = [path.there.as_slice(), &path.back].concat();
+            let turned: Vec<usize> = path.there.iter().rev().map(|&(link, _)| link).collect();
+            let back: Vec<usize> = path.back.iter().map(|&(link, _)| link).collect();
+            let other_way = if back == turned { String::new() } else { format!(" by {}:", self.each(&path.back)) };
+            format!(
+                "{from} -> {to}: {}: {} one way; back{other_way} {}; round trip {}",
+                self.each(&path.there),
+                self.in_all(&path.there),
+                self.in_all(&path.back),
+                self.in_all(&round_trip)
+            )
+        };
+        self.receivers.iter().zip(&self.paths).map(line).collect()
+    }
+
+    fn each(&self, hops: &[(usize, Way)]) -> String {
+        let hop = |&(link, way): &(usize, Way)| {
+            let one = [(link, way)];
+            let rate = self.rate_mbit(&one).map(|mbit| format!(" {}", rate(mbit))).unwrap_or_default();
+            format!("{} {} {}{rate}", self.links[link].name, percent(self.loss(&one)), delay(self.latency_ms(&one)))
+        };
+        hops.iter().map(hop).collect::<Vec<_>>().join(", ")
+    }
+
+    fn in_all(&self, hops: &[(usize, Way)]) -> String {
+        format!("{} and {}", percent(self.loss(hops)), delay(self.latency_ms(hops)))
+    }
+
+    /// Those of a node with several links by link.
+    fn addresses_of(&self, node: &Node) -> String {
+        let words = |addresses: &[IpNet]| addresses.iter().map(|address| format!(" {address}")).collect::<String>();
+        match (node.kind, node.interfaces.as_slice()) {
+            (Kind::Switch, _) => String::new(),
+            (_, [only]) => words(&only.addresses),
+            (_, several) => {
+                let by_link = several.iter().map(|interface| {
+                    format!("{} {}{}", self.links[interface.link].name, interface.name, words(&interface.addresses))
+                });
+                format!(": {}", by_link.collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+}
+
+/// Up to four digits behind the point, without zeroes at the end.
+fn number(value: f64) -> String {
+    let rounded = (value * 1e4).round() / 1e4;
+    // Of a loss of 1 - sqrt(1 - p), twice, -0 may be left.
+    format!("{}", if rounded == 0.0 { 0.0 } else { rounded })
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", number(share * 100.0))
+}
+
+fn delay(milliseconds: f64) -> String {
+    format!("{} ms", number(milliseconds))
+}
+
+fn rate(mbit: f64) -> String {
+    if mbit >= 1000.0 { format!("{} Gbit/s", number(mbit / 1000.0)) } else { format!("{} Mbit/s", number(mbit)) }
+}
