@@ -9,7 +9,7 @@ use include_dir::{Dir, include_dir};
 use ipnet::IpNet;
 use serde::Deserialize;
 
-use crate::report::record::{Chart, Claim, Published};
+use crate::report::record::{Assert, Chart, Claim, Published};
 use crate::traffic::{Pacing, Transport};
 use crate::units::{BitRate, Share, Size, Span};
 
@@ -66,6 +66,9 @@ pub struct Scenario {
     /// Published statements to judge.
     #[serde(default)]
     pub claims: Vec<Claim>,
+    /// Bounds that fail the run.
+    #[serde(default, rename = "assert")]
+    pub asserts: Vec<Assert>,
 }
 
 /// How a scenario is run.

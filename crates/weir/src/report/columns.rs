@@ -145,6 +145,13 @@ pub fn better(name: &str) -> Option<Better> {
     }
 }
 
+/// That there is no such column, and which one is called nearly so.
+pub(super) fn unknown<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let similarity = |candidate: &str| strsim::jaro_winkler(name, candidate);
+    let nearest = known.into_iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+    nearest.map_or(format!("no column `{name}`"), |nearest| format!("no column `{name}`, did you mean `{nearest}`?"))
+}
+
 /// Names of all columns of a run: the fixed ones, then those that its first record adds.
 pub fn names(records: &[Record]) -> Vec<&str> {
     let added = records.first().map(|record| record.extra.as_slice()).unwrap_or_default();

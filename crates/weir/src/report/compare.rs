@@ -228,8 +228,7 @@ pub fn check_columns(names: &[String], records: &[Record]) -> Result<(), String>
     let known = columns::names(records);
     for name in names {
         if !known.contains(&name.as_str()) {
-            let nearest = crate::service::config::did_you_mean(name, known.iter().copied());
-            return Err(format!("no column `{name}`{nearest}"));
+            return Err(columns::unknown(name, known));
         }
         if columns::kind(name) == Kind::Setting {
             return Err(format!("column `{name}` is set by the scenario: nothing to compare"));
