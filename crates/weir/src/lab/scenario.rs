@@ -227,16 +227,29 @@ pub struct Direction {
     pub reorder: Option<Reorder>,
 }
 
-/// Planned loss: `"5%"`, `{ to_bad = "1%", to_good = "25%" }` or `{ list = [3, 17] }`.
+/// Planned loss: `"5%"`, `{ mean = "5%", burst = 4 }`, `{ to_bad = "1%", to_good = "25%" }` or `{ list = [3, 17] }`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged, expecting = "expected a share as \"5%\", { to_bad, to_good, good, bad } or { list }")]
+#[serde(untagged, expecting = "expected a share as \"5%\", { mean, burst }, { to_bad, to_good, good, bad } or { list }")]
 pub enum Loss {
     /// Each packet independently.
     Share(Share),
+    /// A share, in bursts of a mean length.
+    Mean(MeanLoss),
     /// Gilbert-Elliott bursts.
     Bursts(Bursts),
     /// These packets of each flow, from 0.
     List(DropList),
+}
+
+/// Gilbert-Elliott loss by its mean: all is lost in the bad state, nothing in the good one.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeanLoss {
+    /// Share of packets lost in the long run.
+    pub mean: Share,
+    /// Mean length of a burst, packets; 1: each packet independently.
+    #[serde(default = "MeanLoss::single")]
+    pub burst: f64,
 }
 
 /// Gilbert-Elliott loss, see [`weir_emulator::model::Loss::GilbertElliott`].
@@ -473,6 +486,12 @@ impl Default for Run {
 impl Default for Tcp {
     fn default() -> Self {
         Tcp { congestion: "cubic".into(), nodelay: false, connect_timeout: Span::from_secs(30), buffer: None }
+    }
+}
+
+impl MeanLoss {
+    fn single() -> f64 {
+        1.0
     }
 }
 

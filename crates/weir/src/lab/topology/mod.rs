@@ -324,6 +324,7 @@ fn impairments(direction: &scenario::Direction) -> Result<Impairments> {
             None => model::Loss::None,
             Some(scenario::Loss::Share(share)) if share.fraction() == 0.0 => model::Loss::None,
             Some(scenario::Loss::Share(share)) => model::Loss::Bernoulli(share.fraction()),
+            Some(scenario::Loss::Mean(loss)) => in_bursts(loss)?,
             Some(scenario::Loss::Bursts(bursts)) => model::Loss::GilbertElliott {
                 to_bad: bursts.to_bad.fraction(),
                 to_good: bursts.to_good.fraction(),
@@ -349,6 +350,19 @@ fn impairments(direction: &scenario::Direction) -> Result<Impairments> {
         reorder: direction
             .reorder
             .map(|reorder| model::Reorder { probability: reorder.probability.fraction(), by: reorder.by.into() }),
+    })
+}
+
+/// A packet turns good again with 1/burst, and bad as often as the mean wants it.
+fn in_bursts(loss: &scenario::MeanLoss) -> Result<model::Loss> {
+    let (mean, burst) = (loss.mean.fraction(), loss.burst);
+    ensure!(burst.is_finite() && burst >= 1.0, "loss.burst of {burst}: a burst has at least 1 packet");
+    let to_bad = mean / (burst * (1.0 - mean));
+    ensure!(burst == 1.0 || to_bad <= 1.0, "loss: a mean of {} needs bursts longer than {burst} packets", loss.mean);
+    Ok(match burst {
+        _ if mean == 0.0 => model::Loss::None,
+        1.0 => model::Loss::Bernoulli(mean),
+        _ => model::Loss::GilbertElliott { to_bad, to_good: 1.0 / burst, good: 0.0, bad: 1.0 },
     })
 }
 

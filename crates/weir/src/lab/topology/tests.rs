@@ -158,6 +158,7 @@ fn a_control_link_carries_nothing_else() {
         gateway: "10.0.9.1".parse().unwrap(),
         destination: "10.0.3.2/32".parse().unwrap(),
         port: 5201,
+        in_use: false,
     };
     assert_eq!(*control, expected);
     assert!(routes(&topology, "client").iter().all(|(_, _, link)| *link == "access"));
@@ -262,3 +263,19 @@ fn mistakes_are_told_in_one_line() {
 }
 
 const UPLINK: &str = "ends = [\"sender\", \"s1\"]";
+
+#[test]
+fn bursts_of_any_length_lose_the_same_mean() {
+    let loss = |burst| {
+        let loss = scenario::MeanLoss { mean: "5%".parse().unwrap(), burst };
+        in_bursts(&loss).map_err(|error| error.to_string())
+    };
+    assert_eq!(loss(1.0), Ok(model::Loss::Bernoulli(0.05)));
+    for burst in [2.0, 4.0, 16.0, 100.0] {
+        let model::Loss::GilbertElliott { to_bad, to_good, good, bad } = loss(burst).unwrap() else { panic!() };
+        // The stationary share of the bad state, by its balance: as often in as out.
+        assert!((to_bad * 0.95 - to_good * 0.05).abs() < 1e-12);
+        assert_eq!((to_good, good, bad), (1.0 / burst, 0.0, 1.0));
+    }
+    assert_eq!(loss(0.5).unwrap_err(), "loss.burst of 0.5: a burst has at least 1 packet");
+}
