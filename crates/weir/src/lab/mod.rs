@@ -8,8 +8,8 @@
 pub mod account;
 pub mod capture;
 pub mod cell;
-pub mod environment;
 pub mod endpoints;
+pub mod environment;
 pub mod heartbeat;
 pub mod iperf3;
 pub mod network;
