@@ -19,6 +19,7 @@ pub mod limits;
 pub mod links;
 pub mod namespaces;
 pub mod offloads;
+pub mod processors;
 pub mod rendezvous;
 pub mod scheduling;
 pub mod sysctl;

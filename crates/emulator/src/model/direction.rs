@@ -105,6 +105,7 @@ impl Direction {
             return Decision::Drop(Cause::Loss);
         }
         let Some(sent) = self.shape(now, bytes) else {
+            self.flows.get(flow).queue_dropped += 1;
             return Decision::Drop(Cause::Queue);
         };
         let release = self.delay.release(sent, key, index, Edition::Original);
@@ -242,6 +243,8 @@ mod tests {
         let fates = [0; 5].map(|arrival| link.packet(arrival));
         let (lost, no_room) = (Decision::Drop(Cause::Loss), Decision::Drop(Cause::Queue));
         assert_eq!(fates, [passes(0, None), lost, lost, passes(1, None), no_room]);
+        let drops = &link.direction.drops()[0];
+        assert_eq!((drops.packets, drops.lost, drops.queue_dropped), (5, 2, 1));
         let drops = &link.direction.drops()[0];
         assert_eq!((drops.packets, &drops.indexes[..]), (5, &[1, 2][..]), "what had no room is not planned");
     }

@@ -38,6 +38,10 @@ pub(super) struct Flow {
     pub(super) loss: LossState,
     tuple: FlowTuple,
     identity: FlowIdentity,
+    /// Planned losses so far, whether written down or not.
+    lost: u64,
+    /// Packets that found the queue full.
+    pub(super) queue_dropped: u64,
     drops: Vec<u64>,
     complete: bool,
 }
@@ -75,9 +79,10 @@ impl Flows {
         &mut self.flows[handle.0 as usize]
     }
 
-    /// Writes a planned drop down, if there is room.
+    /// Counts a planned drop, and writes it down if there is room.
     pub(super) fn record_drop(&mut self, handle: FlowHandle, index: u64) {
         let flow = &mut self.flows[handle.0 as usize];
+        flow.lost += 1;
         if flow.complete && flow.drops.len() < MAX_DROPS_OF_FLOW && self.recorded_drops < MAX_DROPS {
             flow.drops.push(index);
             self.recorded_drops += 1;
@@ -93,6 +98,8 @@ impl Flows {
             identity: flow.identity,
             shared: shared == Some(place),
             packets: flow.packets,
+            lost: flow.lost,
+            queue_dropped: flow.queue_dropped,
             indexes: flow.drops.clone(),
             complete: flow.complete,
         };
@@ -141,6 +148,8 @@ impl Flows {
             loss: LossState::default(),
             tuple: *tuple,
             identity,
+            lost: 0,
+            queue_dropped: 0,
             drops: Vec::new(),
             complete: true,
         });

@@ -209,6 +209,10 @@ pub struct FlowDrops {
     pub shared: bool,
     /// Packets of this flow seen so far.
     pub packets: u64,
+    /// Planned drops so far, all of them.
+    pub lost: u64,
+    /// Packets that found the queue full.
+    pub queue_dropped: u64,
     /// Indexes of dropped packets, ascending; the list ends early where `complete` is false.
     pub indexes: Vec<u64>,
     /// Whether `indexes` has all of them.

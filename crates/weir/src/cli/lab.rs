@@ -1,4 +1,4 @@
-//! `weir lab`: list, run, shell, report.
+//! `weir lab`: list, run, resume, shell, report.
 
 use std::path::PathBuf;
 
@@ -27,6 +27,14 @@ enum LabCommand {
     /// Run a scenario and report.
     #[command(after_help = "Example:\n  weir lab run telemetry --duration 20s --set path.loss=0%,5%,20%")]
     Run(Run),
+    /// Go on with a run that was interrupted: the cells that it lacks are run, the report is made anew.
+    Resume {
+        /// Its result directory.
+        dir: PathBuf,
+        /// Exit with status 3 if a cell stays disturbed.
+        #[arg(long)]
+        strict: bool,
+    },
     /// Run a program (or a shell) on a host of a scenario's network. The first one brings the network up, later ones
     /// join it, and it goes with the last one.
     #[command(after_help = "Example:\n  weir lab shell telemetry receiver python3 receiver.py")]
@@ -66,9 +74,15 @@ struct Run {
     /// Seed of every random choice.
     #[arg(long)]
     seed: Option<u64>,
-    /// Cells at once, or `all`.
+    /// Cells at once, `all`, or `auto`: as many as the processors carry.
     #[arg(long)]
     jobs: Option<Jobs>,
+    /// Capture the packets of this cell at sender and receiver, into pcap/ of the result directory.
+    #[arg(long, value_name = "CELL")]
+    pcap: Option<String>,
+    /// Bytes to keep of each captured packet.
+    #[arg(long, value_name = "BYTES", default_value_t = 256, requires = "pcap")]
+    snap: u32,
     /// Exit with status 3 if a cell stays disturbed.
     #[arg(long)]
     strict: bool,
@@ -96,6 +110,7 @@ impl Lab {
         match self.command {
             LabCommand::List => list(),
             LabCommand::Run(run) => run.run(),
+            LabCommand::Resume { dir, strict } => run(&usage(Plan::resume(dir))?, strict),
             LabCommand::Shell(Shell { document, host, command }) => {
                 let sweep = usage(document.sweep(&[]))?;
                 usage(shell::check(&sweep, &host))?;
@@ -133,11 +148,19 @@ impl Run {
         set.extend(self.seed.map(|seed| ("run.seed".to_owned(), seed.to_string())));
         set.extend(self.jobs.map(|jobs| ("run.jobs".to_owned(), jobs.to_string())));
         let sweep = self.document.sweep(&set);
-        let plan = usage(sweep.and_then(|sweep| Plan::new(sweep, self.out, std::env::args().collect())))?;
-        let summary = runner::run(&plan)?;
-        let disturbed = self.strict && summary.disturbed > 0;
-        Ok(if disturbed { Outcome::Unmet } else { Outcome::Done })
+        let plan = sweep.and_then(|sweep| Plan::new(sweep, self.out, std::env::args().collect()));
+        let plan = match self.pcap {
+            Some(cell) => plan.and_then(|plan| plan.capture(cell, self.snap)),
+            None => plan,
+        };
+        run(&usage(plan)?, self.strict)
     }
+}
+
+fn run(plan: &Plan, strict: bool) -> Result<Outcome> {
+    let summary = runner::run(plan)?;
+    let disturbed = strict && summary.disturbed > 0;
+    Ok(if disturbed { Outcome::Unmet } else { Outcome::Done })
 }
 
 impl Document {

@@ -1,32 +1,30 @@
 //! One cell: its network, traffic through it, and what the counters said.
 
-use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::Arc;
-use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use nix::poll::{PollFd, PollFlags};
+use anyhow::{Context, Result, ensure};
 use weir_emulator::datapath::{self, Emulator};
 use weir_kernel::counters::{self, Snmp};
+use weir_kernel::processors::Processors;
 use weir_kernel::scheduling;
 
+use super::capture::{Capture, CaptureReport};
+use super::endpoints::{self, Endpoints, Outcome, joined};
 use super::heartbeat::{Heartbeat, Window};
 use super::network::{LinkReading, Network};
-use super::scenario::{Datapath, Scenario};
+use super::scenario::{Datapath, Mode, Scenario, Traffic};
 use super::sweep::Cell;
-use super::topology::Topology;
+use super::topology::{Flow, Topology};
 use crate::service::stop::Stop;
-use crate::traffic::{
-    Exchange, QuicSettings, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, SenderSettings, TcpSettings,
-    Transport, Until, clock,
-};
+use crate::traffic::clock;
 
 /// What all cells of a run share.
 pub struct Bench {
-    /// Carries every cell's links.
-    pub emulator: Emulator,
-    /// How its ports are opened.
+    /// Carry the cells' links.
+    emulators: Vec<Emulator>,
+    /// How their ports are opened.
     pub settings: datapath::Settings,
     /// Tells when the machine stood still.
     pub heartbeat: Heartbeat,
@@ -41,9 +39,9 @@ pub struct Prepared<'a> {
     bench: &'a Bench,
     network: Network<'a>,
     topology: Topology,
-    sender: Sender,
-    receiver: Receiver,
-    exchange: Exchange,
+    traffic: Endpoints,
+    load: Option<(Endpoints, Duration)>,
+    captures: Vec<Capture>,
 }
 
 /// Everything a cell has measured.
@@ -52,21 +50,25 @@ pub struct Measured<'a> {
     pub network: Network<'a>,
     /// The network as configured.
     pub topology: Topology,
-    /// The sender's view.
-    pub sent: SendReport,
-    /// The receiver's view.
-    pub received: ReceiveReport,
+    /// What became of the traffic.
+    pub traffic: Outcome,
+    /// What became of the load beside it.
+    pub load: Option<Outcome>,
     /// The links' counters, by link.
     pub links: Vec<LinkReading>,
-    /// The receiving host's protocol counters.
-    pub receiver_host: Snmp,
+    /// The receiving hosts' protocol counters, in the order of the scenario.
+    pub receiver_hosts: Vec<Snmp>,
     /// The machine's own disturbance meanwhile.
     pub heartbeat: Arc<Window>,
+    /// Share of the processors that others took meanwhile.
+    pub foreign: f64,
+    /// What was captured.
+    pub captures: Vec<CaptureReport>,
 }
 
 impl Bench {
-    /// Starts what the cells of a scenario share.
-    pub fn start(scenario: &Scenario, stop: Stop) -> Result<Bench> {
+    /// Starts what the cells of a scenario share, with so many emulator threads.
+    pub fn start(scenario: &Scenario, stop: Stop, emulators: usize) -> Result<Bench> {
         let settings = datapath::Settings {
             path: match scenario.run.datapath {
                 Datapath::Segments => datapath::Path::Segments,
@@ -79,76 +81,104 @@ impl Bench {
         std::thread::scope(|scope| {
             joined(scope.spawn(|| {
                 let realtime = scenario.run.realtime && scheduling::become_real_time().is_ok();
-                let emulator = Emulator::spawn(settings.clone())?;
-                Ok(Bench { emulator, settings, heartbeat: Heartbeat::start(), stop, realtime })
+                let emulators = (0..emulators.max(1)).map(|_| Emulator::spawn(settings.clone()));
+                let emulators = emulators.collect::<Result<_, _>>()?;
+                Ok(Bench { emulators, settings, heartbeat: Heartbeat::start(), stop, realtime })
             }))
         })
+    }
+
+    /// The emulator of the worker of this number.
+    pub fn emulator(&self, worker: usize) -> &Emulator {
+        &self.emulators[worker % self.emulators.len()]
     }
 }
 
 impl<'a> Prepared<'a> {
-    /// Builds the network and opens the sockets. `session` tells the messages of cells apart.
-    pub fn new(bench: &'a Bench, cell: &Cell, seed: u64, session: u16) -> Result<Self> {
+    /// Builds the network and opens the sockets. `session` tells the messages of cells apart, `worker` chooses the
+    /// emulator.
+    pub fn new(bench: &'a Bench, cell: &Cell, seed: u64, session: u16, worker: usize) -> Result<Self> {
         let scenario = &cell.scenario;
         let topology = Topology::new(scenario)?;
-        let network = Network::build(&topology, &bench.emulator, &bench.settings, seed)?;
-        let exchange = Exchange::new(scenario.run.drain.duration()).context("open an event descriptor")?;
+        let network = Network::build(&topology, bench.emulator(worker), &bench.settings, seed)?;
+        // Copies come behind the message that would end the cell.
+        let duplicates = topology.paths.iter().any(|path| topology.duplicates(&path.there));
+        let settle = if duplicates { patience(&topology) } else { Duration::ZERO };
+        let open = |traffic, flow: &Flow| Endpoints::prepare(&network, scenario, traffic, flow, session, settle);
+        let load = topology.load.as_ref().zip(load(scenario)).map(|(flow, load)| {
+            let endpoints = open(load, flow).context("load")?;
+            anyhow::Ok((endpoints, load.warmup.duration()))
+        });
+        let load = load.transpose()?;
+        let traffic = open(&scenario.traffic, &topology.traffic())?;
+        Ok(Prepared { bench, network, topology, traffic, load, captures: Vec::new() })
+    }
 
-        let listen = (topology.destination, scenario.traffic.port).into();
-        let receiver_settings = ReceiverSettings {
-            transport: scenario.traffic.transport,
-            session: Some(session),
-            until: Until {
-                // Copies come behind the message that would end the cell.
-                settle: if topology.duplicates(&topology.paths[0].there) {
-                    patience(&topology)
-                } else {
-                    Duration::ZERO
-                },
-                ..Until::default()
-            },
-            ..ReceiverSettings::new(listen)
-        };
-        let receiver = network.namespace(topology.receivers[0]).run(|| Receiver::bind(&receiver_settings))??;
-        let sender_settings = sender_settings(scenario, listen, session);
-        let sender = network.namespace(topology.sender).run(|| Sender::open(&sender_settings))??;
-        Ok(Prepared { bench, network, topology, sender, receiver, exchange })
+    /// Captures what passes the interfaces of sender and receivers into `dir`, one file a host.
+    pub fn capture(&mut self, dir: &Path, cell: &str, snap: u32) -> Result<()> {
+        std::fs::create_dir_all(dir).with_context(|| format!("create directory {}", dir.display()))?;
+        let mut ends: Vec<(usize, usize)> = Vec::new();
+        for (path, &receiver) in self.topology.paths.iter().zip(&self.topology.receivers) {
+            ends.extend(path.there.first().map(|&(link, _)| (self.topology.sender, link)));
+            ends.extend(path.there.last().map(|&(link, _)| (receiver, link)));
+        }
+        ends.sort_unstable();
+        ends.dedup();
+        for (node, link) in ends {
+            let file = dir.join(format!("{}-{}.pcapng", file_name(cell), file_name(&self.topology.nodes[node].name)));
+            let interface = self.network.interface(node, link);
+            self.captures.push(Capture::start(self.network.namespace(node), interface, &file, snap)?);
+        }
+        Ok(())
     }
 
     /// Sends for the window, drains, and reads the counters. Traffic starts after `delay`, so that cells that run side
     /// by side do not send in step.
     pub fn run(self, delay: Duration) -> Result<Measured<'a>> {
         let Bench { stop, realtime, .. } = self.bench;
-        let begin = clock::now() + clock::nanos(LEAD_IN + delay);
+        let head_start = self.load.as_ref().map_or(Duration::ZERO, |&(_, head_start)| head_start);
+        let load_begin = clock::now() + clock::nanos(LEAD_IN + delay);
+        let begin = load_begin + clock::nanos(head_start);
+        self.network.start_clocks(begin)?;
         let heartbeat = self.bench.heartbeat.observe();
-        let (sender, receiver, exchange) = (self.sender, self.receiver, &self.exchange);
-        let (sent, received) = std::thread::scope(|scope| {
-            let receiving = scope.spawn(move || scheduled(*realtime, || receiver.run(exchange, stop)));
-            let sending = scope.spawn(move || {
-                scheduled(*realtime, || {
-                    clock::wait(&mut [PollFd::new(stop.as_fd(), PollFlags::POLLIN)], Some(begin));
-                    sender.run(exchange, stop)
-                })
-            });
-            (joined(sending), joined(receiving))
+        let before = Processors::read()?;
+        let (traffic, load) = std::thread::scope(|scope| {
+            let load = self.load.map(|(load, _)| scope.spawn(move || load.run(load_begin, *realtime, stop)));
+            let traffic = self.traffic.run(begin, *realtime, stop);
+            (traffic, load.map(joined))
         });
+        let (traffic, load) = (traffic?, load.transpose()?);
+        let foreign = Processors::read()?.foreign_share(&before);
         let links = self.network.settled(patience(&self.topology))?;
-        let receiver_host = counters::snmp(self.network.namespace(self.topology.receivers[0]))?;
-        Ok(Measured { network: self.network, topology: self.topology, sent, received, links, receiver_host, heartbeat })
+        let receivers = self.topology.receivers.iter();
+        let receiver_hosts = receivers.map(|&node| counters::snmp(self.network.namespace(node)));
+        let receiver_hosts = receiver_hosts.collect::<Result<_, _>>()?;
+        let captures = self.captures.into_iter().map(Capture::stop).collect::<Result<_>>()?;
+        let (network, topology) = (self.network, self.topology);
+        Ok(Measured { network, topology, traffic, load, links, receiver_hosts, heartbeat, foreign, captures })
     }
 }
 
-/// Runs `f` on this thread, a real-time one if so wanted.
-fn scheduled<T>(realtime: bool, f: impl FnOnce() -> T) -> T {
-    if realtime {
-        // What the emulator got, the others get as well; one that does not is late, and says so.
-        let _ = scheduling::become_real_time();
-    }
-    f()
+/// Refuses a cell that cannot run.
+pub fn check(cell: &Cell) -> Result<Topology> {
+    let topology = cell.topology()?;
+    let scenario = &cell.scenario;
+    let check = || -> Result<()> {
+        endpoints::check("traffic", &scenario.traffic)?;
+        if let Some(load) = &scenario.load {
+            endpoints::check(endpoints::LOAD, load)?;
+            ensure!(load.mode == Mode::Bulk, "load.mode: a load is sent in bulk: set load.mode = \"bulk\"");
+            ensure!(load.to.names().len() == 1, "load.to: a load has one receiver");
+        }
+        Ok(())
+    };
+    check().with_context(|| format!("{}, cell {}", scenario.name, cell.name))?;
+    Ok(topology)
 }
 
-fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+/// The load beside the traffic; one without streams is none.
+pub(super) fn load(scenario: &Scenario) -> Option<&Traffic> {
+    scenario.load.as_ref().filter(|load| load.streams > 0)
 }
 
 /// From the start of a cell's threads to its first message: starting dozens of them disturbs those that send already.
@@ -157,23 +187,11 @@ const LEAD_IN: Duration = Duration::from_millis(300);
 /// How long what is under way when the traffic has ended may still take: the path's delay, variation included, and
 /// what a busy machine needs.
 fn patience(topology: &Topology) -> Duration {
-    Duration::from_secs(1) + Duration::from_secs_f64(4.0 * topology.latency_ms(&topology.paths[0].there) / 1e3)
+    let slowest = topology.paths.iter().map(|path| topology.latency_ms(&path.there)).fold(0.0, f64::max);
+    Duration::from_secs(1) + Duration::from_secs_f64(4.0 * slowest / 1e3)
 }
 
-fn sender_settings(scenario: &Scenario, to: std::net::SocketAddr, session: u16) -> SenderSettings {
-    let (traffic, tcp) = (&scenario.traffic, &scenario.tcp);
-    SenderSettings {
-        transport: traffic.transport,
-        payload_bytes: traffic.payload.bytes as usize,
-        interval: traffic.interval.duration(),
-        pacing: traffic.pacing,
-        duration: scenario.run.duration.duration(),
-        drain: scenario.run.drain.duration(),
-        session,
-        tcp: TcpSettings { congestion: Some(tcp.congestion.clone()), nodelay: tcp.nodelay },
-        quic: QuicSettings { congestion: scenario.quic.congestion.clone() },
-        connect_timeout: tcp.connect_timeout.duration(),
-        keep_send_times: traffic.transport == Transport::Tcp,
-        ..SenderSettings::new(to)
-    }
+/// A name as a file may be called.
+fn file_name(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.%".contains(c) { c } else { '-' }).collect()
 }

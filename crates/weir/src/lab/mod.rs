@@ -1,13 +1,16 @@
 //! The lab: an emulated network on one machine, traffic through it, and a report.
 //!
 //! A [`scenario`] is a TOML document. The [`sweep`] lays its axes out into cells, each a scenario of its own; a cell's
-//! hosts, switches and links are checked and routed in [`topology`], become namespaces and veth pairs in [`network`],
-//! and carry traffic in [`cell`]. The [`account`] of what went where turns into a record for `report`. The [`runner`]
+//! hosts, routers, switches and links are checked and routed in [`topology`], become namespaces and veth pairs in
+//! [`network`], and carry traffic between [`endpoints`] in a [`cell`]. The [`account`] of what went where turns into a record for `report`. The [`runner`]
 //! drives cells side by side; [`shell`] brings one network up to be entered by hand.
 
 pub mod account;
 pub mod cell;
 pub mod environment;
+pub mod capture;
+pub mod endpoints;
+pub mod iperf3;
 pub mod heartbeat;
 pub mod network;
 pub mod runner;

@@ -105,6 +105,8 @@ pub struct Run {
     pub sample: Span,
     /// Whether links do what they are told to; if not, all of them only carry packets.
     pub impaired: bool,
+    /// How long the lab measures, before the first cell, the delay that it adds itself; 0: not at all.
+    pub control: Span,
 }
 
 /// Cells at once.
@@ -253,16 +255,32 @@ pub struct Step {
     pub values: Direction,
 }
 
-/// Planned loss: `"5%"`, `{ to_bad = "1%", to_good = "25%" }` or `{ list = [3, 17] }`.
+/// Planned loss: `"5%"`, `{ mean = "5%", burst = 4 }`, `{ to_bad = "1%", to_good = "25%" }` or `{ list = [3, 17] }`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged, expecting = "expected a share as \"5%\", { to_bad, to_good, good, bad } or { list }")]
+#[serde(
+    untagged,
+    expecting = "expected a share as \"5%\", { mean, burst }, { to_bad, to_good, good, bad } or { list }"
+)]
 pub enum Loss {
     /// Each packet independently.
     Share(Share),
+    /// A share, in bursts of a mean length.
+    Mean(MeanLoss),
     /// Gilbert-Elliott bursts.
     Bursts(Bursts),
     /// These packets of each flow, from 0.
     List(DropList),
+}
+
+/// Gilbert-Elliott loss by its mean: all is lost in the bad state, nothing in the good one.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeanLoss {
+    /// Share of packets lost in the long run.
+    pub mean: Share,
+    /// Mean length of a burst, packets; 1: each packet independently.
+    #[serde(default = "MeanLoss::single")]
+    pub burst: f64,
 }
 
 /// Gilbert-Elliott loss, see [`weir_emulator::model::Loss::GilbertElliott`].
@@ -491,6 +509,7 @@ impl Default for Run {
             max_foreign: Share::ALL,
             sample: Span::from_millis(100),
             impaired: true,
+            control: Span::from_secs(1),
         }
     }
 }
@@ -498,6 +517,12 @@ impl Default for Run {
 impl Default for Tcp {
     fn default() -> Self {
         Tcp { congestion: "cubic".into(), nodelay: false, connect_timeout: Span::from_secs(30), buffer: None }
+    }
+}
+
+impl MeanLoss {
+    fn single() -> f64 {
+        1.0
     }
 }
 
@@ -563,8 +588,8 @@ impl Direction {
         let has_capacity = self.rate.is_some() || self.trace.is_some();
         let (rate, trace) =
             if has_capacity { (self.rate, self.trace.clone()) } else { (other.rate, other.trace.clone()) };
-        // One that is only inherited has nothing to say about a trace.
-        let burst = if rate.is_some() { self.burst.or(other.burst) } else { self.burst };
+        // What is inherited has nothing to say about a trace of its own.
+        let burst = if self.trace.is_some() { self.burst } else { self.burst.or(other.burst) };
         Direction {
             loss: self.loss.clone().or_else(|| other.loss.clone()),
             delay: self.delay.or(other.delay),

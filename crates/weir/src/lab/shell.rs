@@ -85,8 +85,8 @@ fn serve(sweep: &Sweep, output: &mut impl Write) -> Result<()> {
     runner::ensure_descriptors(sweep, 1)?;
     let scenario = sweep.scenario();
     let topology = Topology::new(scenario)?;
-    let bench = Bench::start(scenario, Stop::new()?)?;
-    let network = Network::build(&topology, &bench.emulator, &bench.settings, scenario.run.seed)?;
+    let bench = Bench::start(scenario, Stop::new()?, 1)?;
+    let network = Network::build(&topology, bench.emulator(0), &bench.settings, scenario.run.seed)?;
     let mut hosts = HashMap::new();
     for (index, node) in topology.nodes.iter().enumerate() {
         hosts.insert(node.name.clone(), network.namespace(index).try_clone()?);

@@ -1,12 +1,12 @@
 //! From a scenario document to its cells.
 //!
 //! `[axes]` names scenario keys and lists their values; every combination is a cell, the first axis varying slowest.
-//! `--set KEY=VALUE` replaces a key of the document before, be it an axis or not.
+//! `[[cells]]` adds cells of their own. `--set KEY=VALUE` replaces a key of the document before, be it an axis or not.
 
 use anyhow::{Context, Result, bail};
 use toml::{Table, Value};
 
-use super::scenario::Scenario;
+use super::scenario::{ExtraCell, Scenario};
 use super::topology::Topology;
 use super::traces;
 use crate::service::config::{explain, one_line};
@@ -18,7 +18,7 @@ pub struct Sweep {
     pub document: Table,
     /// Scenario key and its values, in the order of the document.
     pub axes: Vec<Axis>,
-    /// Every combination.
+    /// Every combination, then the cells of their own.
     pub cells: Vec<Cell>,
 }
 
@@ -34,9 +34,9 @@ pub struct Axis {
 /// One combination of axis values.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Axis values joined by `/`; `single` without axes.
+    /// Axis values joined by `/`; `single` without axes; a cell of its own has the name it was given.
     pub name: String,
-    /// Scenario key and value as written.
+    /// Scenario key and value as written; empty for a cell of its own.
     pub axes: Vec<(String, String)>,
     /// The scenario with these values.
     pub scenario: Scenario,
@@ -56,6 +56,12 @@ impl Sweep {
             .into_iter()
             .map(|values| cell(origin, &document, &axes, values))
             .collect::<Result<Vec<_>>>()?;
+        for extra in cells[0].scenario.cells.clone() {
+            if cells.iter().any(|cell| cell.name == extra.name) {
+                bail!("{origin}: cells: there is a cell `{}` already", extra.name);
+            }
+            cells.push(extra_cell(origin, &document, &axes, extra)?);
+        }
         traces::read(origin, &mut document, cells.iter_mut().map(|cell| &mut cell.scenario))?;
         if !axes.is_empty() {
             let table = axes.iter().map(|axis| (axis.key.clone(), Value::Array(axis.values.clone()))).collect();
@@ -142,6 +148,10 @@ fn steps(range: &Table) -> Result<Vec<Value>> {
 /// Applies one override. A list (`a,b,c` or `["a","b"]`) makes the key an axis; a single value makes it none.
 fn apply(document: &mut Table, axes: &mut Vec<Axis>, key: &str, text: &str) -> Result<()> {
     let values = match parse(text) {
+        // No cell of its own, no chart ...
+        Value::Array(none) if none.is_empty() && axes.iter().all(|axis| axis.key != key) => {
+            return set(document, key, Value::Array(none));
+        }
         Value::Array(values) => values,
         Value::String(list) if list.contains(',') => list.split(',').map(|value| parse(value.trim())).collect(),
         value => vec![value],
@@ -203,11 +213,26 @@ fn cell(origin: &str, document: &Table, axes: &[Axis], values: Vec<usize>) -> Re
         [] => "single".to_owned(),
         chosen => chosen.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join("/"),
     };
-    let scenario = serde_path_to_error::deserialize(document).map_err(|error| {
-        let (key, error) = (error.path().to_string(), error.into_inner());
-        anyhow::anyhow!("{origin}, cell {name}: {key}: {}", one_line(&error))
-    })?;
+    let scenario = scenario(origin, &name, document)?;
     Ok(Cell { name, axes: chosen, scenario })
+}
+
+/// A cell of its own: what it does not set has the first value of its axis.
+fn extra_cell(origin: &str, document: &Table, axes: &[Axis], extra: ExtraCell) -> Result<Cell> {
+    let mut document = document.clone();
+    let firsts = axes.iter().map(|axis| (axis.key.clone(), axis.values[0].clone()));
+    for (key, value) in firsts.chain(extra.set) {
+        set(&mut document, &key, value).with_context(|| format!("{origin}, cell {}: `{key}`", extra.name))?;
+    }
+    let scenario = scenario(origin, &extra.name, document)?;
+    Ok(Cell { name: extra.name, axes: Vec::new(), scenario })
+}
+
+fn scenario(origin: &str, cell: &str, document: Table) -> Result<Scenario> {
+    serde_path_to_error::deserialize(document).map_err(|error| {
+        let (key, error) = (error.path().to_string(), error.into_inner());
+        anyhow::anyhow!("{origin}, cell {cell}: {key}: {}", one_line(&error))
+    })
 }
 
 /// A value without quotes.
@@ -286,6 +311,20 @@ interval = "10ms"
         // The document as it ran lays out into the same cells.
         let again = Sweep::new("two.toml", &sweep.document.to_string(), &[]).unwrap();
         assert_eq!(again.cells.len(), sweep.cells.len());
+    }
+
+    #[test]
+    fn cells_of_their_own_come_behind_the_axes() {
+        let document = format!("{DOCUMENT}\n[[cells]]\nname = \"bare\"\nset = {{ \"run.impaired\" = false }}\n");
+        let sweep = Sweep::new("two.toml", &document, &[]).unwrap();
+        let (bare, others) = sweep.cells.split_last().unwrap();
+        assert_eq!((bare.name.as_str(), bare.axes.len(), bare.scenario.run.impaired), ("bare", 0, false));
+        assert!(others.len() == 6 && others.iter().all(|cell| cell.scenario.run.impaired));
+        assert_eq!(bare.scenario.traffic.transport.to_string(), "udp", "the first value of the axis");
+        let none = Sweep::new("two.toml", &document, &[("cells".into(), "[]".into())]).unwrap();
+        assert_eq!(none.cells.len(), 6);
+        let twice = document.replace("name = \"bare\"", "name = \"1%/udp\"");
+        assert_eq!(error(&twice, &[]), "two.toml: cells: there is a cell `1%/udp` already");
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub struct Manifest {
     pub axes: Vec<(String, Vec<String>)>,
     /// Facts about the machine, name and value, in the order to print them.
     pub environment: Vec<(String, String)>,
-    /// The emulated network in words, one line a host, switch or link.
+    /// The emulated network in words, one line a host, router, switch or link, then one a path.
     pub network: Vec<String>,
     /// Charts to draw.
     pub charts: Vec<Chart>,
@@ -144,6 +144,9 @@ pub struct Record {
     pub heartbeat: Quantiles,
     /// How often the cell ran again because it was disturbed.
     pub reruns: u32,
+    /// Whether it was stopped before its window was over.
+    #[serde(default)]
+    pub stopped: bool,
     /// Why the cell is not valid, or what else a reader must know.
     pub remarks: Vec<String>,
 }

@@ -65,6 +65,27 @@ impl Store {
         Ok(Self { dir: dir.to_owned(), cells, whole: 0 })
     }
 
+    /// Opens the result directory of a run that was cut short, to go on with it, and returns what it has. Records of cells
+    /// that were stopped in their middle, and a torn last line, are dropped: those cells run again.
+    ///
+    /// # Errors
+    /// As [`read_records`], or its `cells.jsonl` cannot be written.
+    pub fn resume(dir: &Path) -> Result<(Self, Vec<Record>), StoreError> {
+        let mut records = read_records(dir)?;
+        records.retain(|record| !record.stopped);
+        let path = dir.join(CELLS);
+        replace(&path, |out| {
+            records.iter().try_for_each(|record| {
+                serde_json::to_writer(&mut *out, record)?;
+                out.write_all(b"\n")
+            })
+        })?;
+        let fail = |error| StoreError::new("append to", &path, error);
+        let cells = OpenOptions::new().append(true).open(&path).map_err(fail)?;
+        let whole = cells.metadata().map_err(fail)?.len();
+        Ok((Self { dir: dir.to_owned(), cells, whole }, records))
+    }
+
     /// Writes the manifest, in place of an earlier one: [`write_manifest`].
     ///
     /// # Errors
@@ -115,15 +136,20 @@ pub fn write_manifest(dir: &Path, manifest: &Manifest) -> Result<(), StoreError>
 pub fn read(dir: &Path) -> Result<(Manifest, Vec<Record>), StoreError> {
     let manifest = read_manifest(dir)?;
     let mut records = read_records(dir)?;
-    // Cells end in any order. The first axis is the slowest; repeats of a cell follow one another.
+    put_in_order(&manifest, &mut records);
+    Ok((manifest, records))
+}
+
+/// Puts records, which come as cells end, into the order of the sweep: the first axis is the slowest, cells of their own
+/// come last, repeats of a cell follow one another.
+pub fn put_in_order(manifest: &Manifest, records: &mut [Record]) {
     records.sort_by_key(|record| {
         let place = |(key, values): &(String, Vec<String>)| {
             let own = record.axes.iter().find(|(name, _)| name == key).map(|(_, value)| value);
             values.iter().position(|value| Some(value) == own).unwrap_or(values.len())
         };
-        (manifest.axes.iter().map(place).collect::<Vec<usize>>(), record.row.repeat)
+        (manifest.axes.iter().map(place).collect::<Vec<usize>>(), record.row.cell.clone(), record.row.repeat)
     });
-    Ok((manifest, records))
 }
 
 /// Reads the manifest of a result directory.
@@ -189,6 +215,24 @@ mod tests {
         records.iter().for_each(|record| store.append(record).unwrap());
         assert_eq!(format!("{:?}", read_manifest(&store.dir).unwrap()), format!("{manifest:?}"));
         assert_eq!(format!("{:?}", read_records(&store.dir).unwrap()), format!("{records:?}"));
+    }
+
+    #[test]
+    fn a_run_that_was_cut_short_goes_on_behind_its_whole_cells() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::create(dir.path()).unwrap();
+        let mut records: Vec<Record> = fixture::records().into_iter().take(4).collect();
+        records[1].stopped = true;
+        records.iter().take(3).for_each(|record| store.append(record).unwrap());
+        let path = dir.path().join(CELLS);
+        let torn = serde_json::to_vec(&records[3]).unwrap();
+        fs::write(&path, [fs::read(&path).unwrap(), torn[..50].to_vec()].concat()).unwrap();
+
+        let (mut resumed, kept) = Store::resume(dir.path()).unwrap();
+        assert_eq!(format!("{kept:?}"), format!("{:?}", [&records[0], &records[2]]));
+        resumed.append(&records[3]).unwrap();
+        let cells: Vec<String> = read_records(dir.path()).unwrap().into_iter().map(|r| r.row.cell).collect();
+        assert_eq!(cells, [0, 2, 3].map(|i| records[i].row.cell.clone()));
     }
 
     #[test]

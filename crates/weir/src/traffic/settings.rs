@@ -76,6 +76,9 @@ pub struct SenderSettings {
     pub interval: Duration,
     /// When the next message is due.
     pub pacing: Pacing,
+    /// UDP by [`Pacing::Schedule`]: least time between two wake-ups of the sender. All messages due by then leave in one
+    /// batch, none early; each is late by up to this time, and says so. Zero: a wake-up and a call for each message.
+    pub quantum: Duration,
     /// Length of the window.
     pub duration: Duration,
     /// Number that tells this sender's messages from others'.
@@ -114,6 +117,7 @@ impl SenderSettings {
             payload_bytes: 1000,
             interval: Duration::from_millis(10),
             pacing: Pacing::Sleep,
+            quantum: Duration::ZERO,
             duration: Duration::from_secs(60),
             session: 0,
             tcp: TcpSettings::default(),
@@ -126,6 +130,12 @@ impl SenderSettings {
             announce: false,
             keep_send_times: false,
         }
+    }
+
+    /// Whether messages leave in batches.
+    pub(super) fn in_batches(&self) -> bool {
+        let scheduled = self.transport == Transport::Udp && self.pacing == Pacing::Schedule;
+        scheduled && self.quantum > Duration::ZERO && self.interval > Duration::ZERO
     }
 
     /// Refuses what no socket could do.
@@ -166,6 +176,9 @@ pub struct ReceiverSettings {
     pub groups: Vec<Membership>,
     /// SO_RCVBUF to ask for, bytes; `None`: the kernel's default (TCP: autotuned; QUIC: 4 MiB).
     pub receive_buffer: Option<usize>,
+    /// UDP: lets the kernel join datagrams on their way to the socket (UDP_GRO), which is cheaper at high rates. A joined
+    /// run that finds no room then counts as one in [`socket_drops`](super::ReceiveReport::socket_drops).
+    pub coalesce: bool,
     /// When to end, besides the [`Exchange`](super::Exchange) and the stop.
     pub until: Until,
 }
@@ -179,6 +192,7 @@ impl ReceiverSettings {
             session: None,
             groups: Vec::new(),
             receive_buffer: None,
+            coalesce: false,
             until: Until::default(),
         }
     }

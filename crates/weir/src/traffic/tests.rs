@@ -134,6 +134,53 @@ fn a_schedule_keeps_its_count() {
 }
 
 #[test]
+fn batches_send_all_of_a_schedule_at_few_times() {
+    for (payload_bytes, coalesce) in [(1472, true), (200, false), (40_000, false)] {
+        let settings = SenderSettings {
+            pacing: Pacing::Schedule,
+            payload_bytes,
+            // 29 x 7 ms > 200 ms: the last interval is cut off.
+            interval: Duration::from_micros(if payload_bytes < 10_000 { 70 } else { 7000 }),
+            quantum: Duration::from_millis(2),
+            keep_send_times: true,
+            ..sender(Transport::Udp, ANY.parse().unwrap())
+        };
+        let receiving = ReceiverSettings { coalesce, receive_buffer: Some(64 << 20), ..receiver(Transport::Udp) };
+        let (sent, received) = run(settings.clone(), &receiving);
+        assert_all_arrived(&sent, &received, payload_bytes as u64);
+        assert_eq!(sent.sent, if payload_bytes < 10_000 { 2858 } else { 29 });
+
+        // None early, each late by the quantum and what the machine adds.
+        let window = sent.window.unwrap();
+        let interval = settings.interval.as_nanos() as u64;
+        assert_eq!(sent.send_times.len() as u64, sent.sent);
+        for (number, &at) in (0..).zip(&sent.send_times) {
+            assert!(at >= window.start + number * interval, "message {number} left early");
+        }
+        let mut times = sent.send_times.clone();
+        times.dedup();
+        assert!(times.len() <= 200 / 2 + 2, "{} calls", times.len());
+        assert_eq!(sent.lateness.n(), sent.sent);
+        let session = received.main_session().unwrap();
+        assert!(session.intended_delays.delays().sum_ns() >= session.delays.delays().sum_ns());
+    }
+}
+
+#[test]
+fn batches_to_nobody_are_sent_all_the_same() {
+    let closed = UdpSocket::bind(ANY).unwrap().local_addr().unwrap();
+    let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
+    let settings = SenderSettings {
+        pacing: Pacing::Schedule,
+        quantum: Duration::from_millis(10),
+        ..sender(Transport::Udp, closed)
+    };
+    let sent = Sender::open(&settings).unwrap().run(&exchange, &stop);
+    assert_eq!((sent.sent, exchange.closed()), (50, Some(50)));
+    assert_eq!((sent.errors.len(), sent.errors[0].error.as_str()), (1, "connection refused"), "{:?}", sent.errors);
+}
+
+#[test]
 fn the_window_ends_although_the_peer_does_not_read() {
     for payload_bytes in [10_000, 20_000_000] {
         let listener = TcpListener::bind(ANY).unwrap();

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use weir_emulator::model::{FlowIdentity, Way};
 
-use super::{Account, opposite, report, udp_lost};
+use super::{Account, report, udp_lost};
 use crate::lab::cell::Measured;
 use crate::lab::network::LinkReading;
 use crate::lab::topology::Topology;
@@ -13,28 +13,45 @@ use crate::report::record::{DropList, LedgerEntry};
 impl Account<'_> {
     /// Every counter, in the order of a message's way and back.
     pub(super) fn ledger(&self) -> Vec<LedgerEntry> {
-        let Measured { topology, sent, received, receiver_host, .. } = self.measured;
+        let Measured { topology, links, receiver_hosts, .. } = self.measured;
         let mut ledger = Book::default();
-        ledger.add("sender", "sent", "messages", sent.sent, "sender");
-        for &(index, way) in &topology.paths[0].there {
-            ledger.add_direction(topology, &self.measured.links[index], index, way);
+        match (self.messages(), self.bulk()) {
+            (Some((sent, _)), _) => ledger.add("sender", "sent", "messages", sent.sent, "sender"),
+            (_, Some(report)) => {
+                ledger.add("sender", "sent", "bytes", report.sent_bytes, &report.engine);
+                if let Some(datagrams) = report.datagrams {
+                    ledger.add("sender", "sent", "datagrams", datagrams.sent, &report.engine);
+                }
+            }
+            _ => {}
+        }
+        for &(index, way) in &self.path.there {
+            ledger.add_direction(topology, &links[index], index, way);
         }
         ledger.add(
             "receiver host",
             "UDP errors and no port",
             "datagrams",
-            udp_lost(receiver_host),
+            udp_lost(&receiver_hosts[self.receiver]),
             "/proc/net/snmp Udp",
         );
-        if let Some(drops) = received.socket_drops {
-            ledger.add("receiver socket", "dropped", "datagrams", drops, "SK_MEMINFO_DROPS");
+        if let Some(received) = self.received() {
+            if let Some(drops) = received.socket_drops {
+                ledger.add("receiver socket", "dropped", "datagrams", drops, "SK_MEMINFO_DROPS");
+            }
+            let session = self.session();
+            ledger.add("receiver", "delivered", "messages", session.map_or(0, |s| s.delivered), "receiver");
+            ledger.add("receiver", "duplicates", "messages", session.map_or(0, |s| s.duplicates), "receiver");
+            ledger.add("receiver", "foreign", "messages", received.foreign, "receiver");
         }
-        let session = self.session();
-        ledger.add("receiver", "delivered", "messages", session.map_or(0, |session| session.delivered), "receiver");
-        ledger.add("receiver", "duplicates", "messages", session.map_or(0, |session| session.duplicates), "receiver");
-        ledger.add("receiver", "foreign", "messages", received.foreign, "receiver");
-        for &(index, way) in topology.paths[0].there.iter().rev() {
-            ledger.add_direction(topology, &self.measured.links[index], index, opposite(way));
+        if let Some(report) = self.bulk() {
+            ledger.add("receiver", "received in the window", "bytes", report.received_bytes, &report.engine);
+            if let Some(datagrams) = report.datagrams {
+                ledger.add("receiver", "received", "datagrams", datagrams.received, &report.engine);
+            }
+        }
+        for &(index, way) in &self.path.back {
+            ledger.add_direction(topology, &links[index], index, way);
         }
         ledger.0
     }

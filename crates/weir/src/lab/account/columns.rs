@@ -1,10 +1,13 @@
 //! The columns behind the fixed ones, and the estimates with their intervals.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use super::{Account, Direction};
+use super::{Account, Direction, bulk, rounded};
 use crate::lab::cell::Measured;
+use crate::lab::endpoints::Outcome;
 use crate::report::record::Row;
+use crate::stats::tcp_models::{self, Expected};
 use crate::stats::{Distribution, Estimate, Method, binomial};
 use crate::traffic::{ReceiveReport, SendReport, SessionReport, Transport};
 
@@ -15,21 +18,27 @@ impl Account<'_> {
         lateness: &Distribution,
         heartbeat: &Distribution,
     ) -> Vec<(String, Option<f64>)> {
-        let Measured { sent, received, .. } = self.measured;
+        let Measured { topology, .. } = self.measured;
+        let sent = self.messages().map(|(sent, _)| sent);
         let session = self.session();
         let back = self.passage(Direction::Back);
         let there = self.passage(Direction::There);
         let intended = session.map(|session| session.intended_delays.delays());
-        let censored = session.map(|session| with_undelivered(session, sent, received));
-        let share = binomial::share(row.delivered, row.sent).map(|share| share.value);
+        let censored = session.zip(sent).zip(self.received());
+        let censored = censored.map(|((session, sent), received)| with_undelivered(session, sent, received));
+        let share = sent.and_then(|_| binomial::share(row.delivered, row.sent)).map(|share| share.value);
+        let connect = sent.map_or_else(|| self.bulk().and_then(|report| report.connect), |sent| sent.connect);
+        let model = self.model();
         let quantile = |delays: Option<&Distribution>, q| delays.and_then(|delays| Some(delays.quantile_us(q)?.value));
         let count = |n: u64| Some(n as f64);
-        [
+        let of_session = |n: fn(&SessionReport) -> u64| sent.map(|_| session.map_or(0, n) as f64);
+        let columns = [
             ("delivered_share", share),
             ("share_minus_expected", share.map(|share| share - (1.0 - row.loss_pct / 100.0))),
-            ("duplicates", count(session.map_or(0, |session| session.duplicates))),
-            ("reordered", count(session.map_or(0, |session| session.reordered))),
-            ("delay_n", count(session.map_or(0, |session| session.delays.n()))),
+            ("duplicates", of_session(|session| session.duplicates)),
+            ("reordered", of_session(|session| session.reordered)),
+            ("longest_gap", sent.zip(session).and_then(|(sent, session)| longest_gap(session, sent.sent))),
+            ("delay_n", of_session(|session| session.delays.n())),
             ("delay_p999_us", quantile(session.map(|session| session.delays.delays()), 0.999)),
             ("delay_max_at_s", session.and_then(|session| session.delays.worst_at()).map(|at| at.as_secs_f64())),
             ("intended_delay_mean_us", intended.and_then(Distribution::mean_us)),
@@ -39,18 +48,25 @@ impl Account<'_> {
             ("censored_delay_mean_us", censored.as_ref().and_then(Distribution::mean_us)),
             ("censored_delay_p99_us", quantile(censored.as_ref(), 0.99)),
             ("censored_delay_max_us", censored.as_ref().and_then(Distribution::max_us)),
+            ("return_loss_pct", Some(rounded(topology.loss(&self.path.back) * 100.0))),
+            ("return_latency_ms", Some(rounded(topology.latency_ms(&self.path.back)))),
             ("return_planned_drops", count(back.planned)),
             ("return_queue_drops", count(back.queue)),
             ("return_emulator_drops", count(back.emulator)),
             ("control_packets", count(there.control + back.control)),
             ("corrupted_packets", count(there.corrupted + back.corrupted)),
-            ("connect_ms", sent.connect.map(|connect| connect.as_secs_f64() * 1e3)),
+            ("connect_ms", connect.map(|connect| connect.as_secs_f64() * 1e3)),
             ("lateness_p99_us", quantile(Some(lateness), 0.99)),
             ("lateness_max_us", lateness.max_us()),
             ("stall_max_us", heartbeat.max_us()),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into()
+            ("foreign_share", Some(self.measured.foreign)),
+            ("load_mbit_per_s", self.load_mbit_per_s()),
+            ("model_mbit", model.map(|model| model.value / 1e6)),
+            ("model_low_mbit", model.map(|model| model.low / 1e6)),
+            ("model_high_mbit", model.map(|model| model.high / 1e6)),
+        ];
+        let all = columns.into_iter().chain(bulk::columns(self.bulk()));
+        all.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
     pub(super) fn estimates(
@@ -67,7 +83,7 @@ impl Account<'_> {
         };
         if let Some(session) = self.session() {
             // The batches divide the planned window: one that was cut short has no such estimate.
-            if !self.measured.sent.stopped {
+            if !self.measured.traffic.stopped() {
                 let per_second = session.delays.per_second();
                 insert("msgs_per_s", per_second);
                 insert("mbit_per_s", per_second.map(|rate| rate.times(row.payload_bytes as f64 * 8.0 / 1e6)));
@@ -89,8 +105,13 @@ impl Account<'_> {
             );
             insert("intended_delay_mean_us", session.intended_delays.mean_us());
         }
+        if let Some(report) = self.bulk() {
+            let throughput = bulk::throughput(report);
+            insert("mbit_per_s", throughput);
+            insert("msgs_per_s", throughput.map(|rate| rate.times(1e6 / 8.0 / row.payload_bytes.max(1) as f64)));
+        }
         // Independent losses: only then is the share binomial. TCP loses nothing, it is late.
-        if self.cell.scenario.traffic.transport == Transport::Udp {
+        if self.messages().is_some() && self.cell.scenario.traffic.transport == Transport::Udp {
             let share = binomial::share(row.delivered, row.sent);
             let expected = 1.0 - row.loss_pct / 100.0;
             insert("delivered_share", share);
@@ -107,6 +128,46 @@ impl Account<'_> {
         }
         estimates
     }
+
+    /// What the literature expects of a TCP connection over this path.
+    fn model(&self) -> Option<Expected> {
+        let (scenario, topology) = (&self.cell.scenario, &self.measured.topology);
+        self.bulk().filter(|_| scenario.traffic.transport == Transport::Tcp)?;
+        let rtt = topology.latency_ms(&self.path.there) + topology.latency_ms(&self.path.back);
+        let rtt = Duration::from_secs_f64(rtt / 1e3);
+        let headers = if topology.destination.is_ipv4() { 20 } else { 40 } + TCP_HEADER;
+        let mtu = topology.mtu(&self.path.there);
+        let mss = mtu.saturating_sub(headers);
+        let limit = topology.rate_mbit(&self.path.there).map(|rate| rate * 1e6 * f64::from(mss) / f64::from(mtu));
+        tcp_models::expected(topology.loss(&self.path.there), rtt, rtt + LEAST_TIMEOUT, mss, limit)
+    }
+
+    fn load_mbit_per_s(&self) -> Option<f64> {
+        match self.measured.load.as_ref()? {
+            Outcome::Bulk(report) => throughput_of(report.received_bytes, report.used.as_secs_f64()),
+            Outcome::Messages(sent, received) => {
+                let session = received.first()?.main_session()?;
+                throughput_of(session.in_window * sent.sent_bytes / sent.sent.max(1), sent.used.as_secs_f64())
+            }
+        }
+    }
+}
+
+fn throughput_of(bytes: u64, seconds: f64) -> Option<f64> {
+    (seconds > 0.0).then(|| bytes as f64 * 8.0 / 1e6 / seconds)
+}
+
+/// The kernel's least retransmission timeout comes on top of the round trip (TCP_RTO_MIN, include/net/tcp.h).
+const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// With timestamps, as Linux sends them.
+const TCP_HEADER: u32 = 32;
+
+/// Messages in a row that are missing, at most; `None`: the receiver could not keep track of all.
+fn longest_gap(session: &SessionReport, sent: u64) -> Option<f64> {
+    let missing = session.numbers.missing(sent)?;
+    let runs = missing.chunk_by(|a, b| a + 1 == *b).map(<[u64]>::len);
+    Some(runs.max().unwrap_or(0) as f64)
 }
 
 /// Delays with every undelivered message taken at the least delay it can have: until the receiver gave up.

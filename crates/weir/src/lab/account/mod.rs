@@ -1,42 +1,62 @@
 //! From counters to a record: the ledger of a cell, its columns, and whether it can be trusted.
 
 mod book;
+mod bulk;
 mod columns;
-
-use std::time::Duration;
+mod own_flow;
 
 use weir_emulator::ledger::{DirectionReport, Ledger};
 use weir_emulator::model::Way;
 use weir_kernel::counters::Snmp;
 
+use self::own_flow::OwnFlow;
 use super::cell::Measured;
-use super::network::LinkReading;
+use super::endpoints::Outcome;
+use super::network::{LinkReading, Throughput};
 use super::sweep::Cell;
-use super::topology::{Kind, Topology};
+use super::topology::{Kind, Path, Topology};
 use crate::report::record::{Record, Row};
 use crate::stats::Distribution;
-use crate::traffic::{SessionReport, Transport, in_words};
+use crate::traffic::bulk::BulkReport;
+use crate::traffic::{ErrorCount, ReceiveReport, SendReport, SessionReport, Transport, in_words};
 
-/// The record of one cell.
-pub fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>) -> Record {
-    let account = Account { measured, cell };
+/// The axis that tells the receivers of a cell apart.
+pub const RECEIVER: &str = "receiver";
+
+/// The records of one cell: one a receiver. Of several, each has its name behind that of the cell: `5%@viewer`.
+pub fn records(cell: &Cell, repeat: u32, measured: &Measured<'_>) -> Vec<Record> {
+    (0..measured.topology.receivers.len()).map(|receiver| record(cell, repeat, measured, receiver)).collect()
+}
+
+fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) -> Record {
+    let topology = &measured.topology;
+    let path = &topology.paths[receiver];
+    let own = measured.load.is_some().then(|| OwnFlow::new(&cell.scenario, topology));
+    let account = Account { measured, cell, receiver, path, own };
     let mut row = account.row(repeat);
+    let mut axes = cell.axes.clone();
+    if topology.receivers.len() > 1 {
+        let name = &topology.nodes[topology.receivers[receiver]].name;
+        row.cell = format!("{}@{name}", row.cell);
+        axes.push((RECEIVER.to_owned(), name.clone()));
+    }
     let lateness = account.lateness();
     let heartbeat = measured.heartbeat.lateness();
-    let disturbances = disturbances(cell.scenario.run.max_stall.duration(), &lateness, &heartbeat);
+    let disturbances = disturbances(cell, measured, &lateness, &heartbeat);
     row.valid = disturbances.is_empty();
     let remarks = [disturbances, account.remarks(&row)].concat();
     Record {
         extra: account.extra(&row, &lateness, &heartbeat),
-        axes: cell.axes.clone(),
+        axes,
         estimates: account.estimates(&row, &lateness, &heartbeat),
         ledger: account.ledger(),
         drops: account.drops(),
         delays: account.session().map(|session| session.delays.delays().quantiles_us()).unwrap_or_default(),
-        timelines: Vec::new(),
+        timelines: account.bulk().map(bulk::timelines).unwrap_or_default(),
         lateness: lateness.quantiles_us(),
         heartbeat: heartbeat.quantiles_us(),
         reruns: 0,
+        stopped: measured.traffic.stopped(),
         remarks,
         row,
     }
@@ -45,6 +65,12 @@ pub fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>) -> Record {
 struct Account<'a> {
     measured: &'a Measured<'a>,
     cell: &'a Cell,
+    /// Which of the receivers.
+    receiver: usize,
+    /// The way to it and back.
+    path: &'a Path,
+    /// What tells the measured traffic from a load beside it, if there is one.
+    own: Option<OwnFlow>,
 }
 
 /// What the directions of a way through the network add up to.
@@ -62,49 +88,64 @@ struct Passage {
 
 impl Account<'_> {
     fn row(&self, repeat: u32) -> Row {
-        let (scenario, topology, sent) = (&self.cell.scenario, &self.measured.topology, &self.measured.sent);
+        let (scenario, topology) = (&self.cell.scenario, &self.measured.topology);
+        let there = self.passage(Direction::There);
+        let payload = scenario.traffic.payload.bytes;
+        let row = Row {
+            scenario: scenario.name.clone(),
+            cell: self.cell.name.clone(),
+            repeat,
+            transport: scenario.traffic.transport.to_string(),
+            loss_pct: rounded(topology.loss(&self.path.there) * 100.0),
+            latency_ms: rounded(topology.latency_ms(&self.path.there)),
+            rate_mbit: topology.rate_mbit(&self.path.there),
+            payload_bytes: payload,
+            planned_drops: there.planned,
+            queue_drops: there.queue,
+            socket_drops: self.received().and_then(|received| received.socket_drops),
+            emulator_drops: there.emulator,
+            valid: true,
+            ..Row::default()
+        };
+        match (self.messages(), self.bulk()) {
+            (Some((sent, _)), _) => self.row_of_messages(row, sent, &there),
+            (_, Some(report)) => bulk::row(row, report, self.unexplained_frames()),
+            _ => row,
+        }
+    }
+
+    fn row_of_messages(&self, row: Row, sent: &SendReport, there: &Passage) -> Row {
+        let datagrams = self.cell.scenario.traffic.transport == Transport::Udp;
         let delivered = self.session().map_or(0, |session| session.delivered);
         let in_window = self.session().map_or(0, |session| session.in_window);
         let delays = self.session().map(|session| session.delays.delays());
         let used = sent.used.as_secs_f64();
         let per_second = if used > 0.0 { in_window as f64 / used } else { 0.0 };
-        let there = self.passage(Direction::There);
-        let (tcp, payload) = (scenario.traffic.transport == Transport::Tcp, scenario.traffic.payload.bytes);
+        let retransmits = sent.tcp_after_drain.or(sent.tcp_at_end).map(|info| info.retransmits.into());
         Row {
-            scenario: scenario.name.clone(),
-            cell: self.cell.name.clone(),
-            repeat,
-            transport: scenario.traffic.transport.to_string(),
-            loss_pct: rounded(topology.loss(&topology.paths[0].there) * 100.0),
-            latency_ms: rounded(topology.latency_ms(&topology.paths[0].there)),
-            rate_mbit: topology.rate_mbit(&topology.paths[0].there),
-            payload_bytes: payload,
             duration_s: used,
             sent: sent.sent,
             delivered,
-            undelivered: tcp.then(|| sent.sent.saturating_sub(delivered)),
+            undelivered: (!datagrams).then(|| sent.sent.saturating_sub(delivered)),
             msgs_per_s: per_second,
-            mbit_per_s: per_second * payload as f64 * 8.0 / 1e6,
+            mbit_per_s: per_second * row.payload_bytes as f64 * 8.0 / 1e6,
             delay_mean_us: delays.and_then(Distribution::mean_us),
             delay_p50_us: delays.and_then(|delays| Some(delays.quantile_us(0.5)?.value)),
             delay_p99_us: delays.and_then(|delays| Some(delays.quantile_us(0.99)?.value)),
             delay_max_us: delays.and_then(Distribution::max_us),
-            retransmits: sent.tcp_after_drain.or(sent.tcp_at_end).map(|info| info.retransmits.into()),
-            planned_drops: there.planned,
-            queue_drops: there.queue,
-            socket_drops: self.measured.received.socket_drops,
-            emulator_drops: there.emulator,
-            unexplained: if tcp { Some(self.unexplained_frames()) } else { self.unexplained_messages(&there) },
-            valid: true,
+            retransmits: retransmits.or(sent.lost_packets),
+            unexplained: if datagrams { self.unexplained_messages(sent, there) } else { Some(self.unexplained_frames()) },
+            ..row
         }
     }
 
     /// Datagrams that no counter accounts for: everything that was sent or copied, less where it ended. `None` where a
     /// message is more than one packet.
-    fn unexplained_messages(&self, there: &Passage) -> Option<i64> {
-        let Measured { topology, sent, received, receiver_host, .. } = self.measured;
+    fn unexplained_messages(&self, sent: &SendReport, there: &Passage) -> Option<i64> {
+        let Measured { topology, receiver_hosts, .. } = self.measured;
+        let received = self.received()?;
         let headers = if topology.destination.is_ipv4() { 28 } else { 48 };
-        if self.cell.scenario.traffic.payload.bytes + headers > u64::from(topology.mtu(&topology.paths[0].there)) {
+        if self.cell.scenario.traffic.payload.bytes + headers > u64::from(topology.mtu(&self.path.there)) {
             return None;
         }
         let arrived: u64 = received.sessions.iter().map(|s| s.delivered + s.duplicates + s.stale).sum();
@@ -115,7 +156,7 @@ impl Account<'_> {
             + there.queue
             + there.emulator
             + there.in_flight
-            + udp_lost(receiver_host);
+            + udp_lost(&receiver_hosts[self.receiver]);
         Some(inflow as i64 - outflow as i64)
     }
 
@@ -129,14 +170,14 @@ impl Account<'_> {
             .flat_map(|link| [&link.emulator.forward, &link.emulator.backward])
             .map(|direction| direction.ledger.unexplained().abs())
             .sum();
-        joints + ledgers + unexplained_by_switches(topology, links)
+        joints + ledgers + unexplained_by_nodes(topology, links)
     }
 
     fn passage(&self, direction: Direction) -> Passage {
         let mut passage = Passage::default();
-        for &(index, way) in &self.measured.topology.paths[0].there {
-            let way = if direction == Direction::There { way } else { opposite(way) };
+        for &(index, way) in self.hops(direction) {
             let link = &self.measured.links[index];
+            let own = self.own.as_ref().map(|own| own.drops(report(link, way)));
             let Ledger {
                 duplicated,
                 lost,
@@ -150,8 +191,8 @@ impl Account<'_> {
                 socket_dropped_frames,
                 ..
             } = report(link, way).ledger;
-            passage.planned += lost;
-            passage.queue += queue_dropped;
+            passage.planned += own.map_or(lost, |own| own.lost);
+            passage.queue += own.map_or(queue_dropped, |own| own.queue);
             passage.emulator += buffer_dropped + send_failed + malformed + socket_dropped_frames;
             // A full backlog behind a veth (net.core.netdev_max_backlog): dropped on its way to the emulator.
             passage.emulator += link.nodes[way as usize].send_dropped;
@@ -176,13 +217,27 @@ impl Account<'_> {
 
     /// What else a reader must know.
     fn remarks(&self, row: &Row) -> Vec<String> {
-        let Measured { network, links, sent, .. } = self.measured;
+        let Measured { network, links, .. } = self.measured;
         let mut remarks = Vec::new();
-        if !sent.errors.is_empty() {
-            remarks.push(format!("sender: {}", in_words(&sent.errors)));
+        let mut say = |who: &str, errors: &[ErrorCount]| {
+            if !errors.is_empty() {
+                remarks.push(format!("{who}: {}", in_words(errors)));
+            }
+        };
+        if let Some((sent, received)) = self.messages() {
+            say("sender", &sent.errors);
+            say("receiver", &received[self.receiver].errors);
         }
-        if !self.measured.received.errors.is_empty() {
-            remarks.push(format!("receiver: {}", in_words(&self.measured.received.errors)));
+        if let Some(report) = self.bulk() {
+            say(&report.engine, &report.errors);
+        }
+        match &self.measured.load {
+            Some(Outcome::Bulk(load)) => say("load", &load.errors),
+            Some(Outcome::Messages(sent, _)) => say("load", &sent.errors),
+            None => {}
+        }
+        if self.bulk().is_some_and(|report| report.connected == 0) {
+            remarks.push("no connection came up: 0 Mbit/s".into());
         }
         let reports = links.iter().flat_map(|link| [&link.emulator.forward, &link.emulator.backward]);
         let overrun: u64 = reports.map(|report| report.ledger.socket_dropped_frames).sum();
@@ -192,10 +247,10 @@ impl Account<'_> {
                 network.receive_buffer() / 1000
             ));
         }
-        if sent.stopped {
+        if self.measured.traffic.stopped() {
             remarks.push("stopped before its window was over".into());
         }
-        if row.unexplained.is_none() {
+        if row.unexplained.is_none() && self.messages().is_some() {
             remarks.push(
                 "messages are larger than the path's MTU: fragments are not followed, unexplained is unknown".into(),
             );
@@ -203,19 +258,57 @@ impl Account<'_> {
         remarks
     }
 
+    fn hops(&self, direction: Direction) -> &[(usize, Way)] {
+        match direction {
+            Direction::There => &self.path.there,
+            Direction::Back => &self.path.back,
+        }
+    }
+
+    fn messages(&self) -> Option<(&SendReport, &[ReceiveReport])> {
+        match &self.measured.traffic {
+            Outcome::Messages(sent, received) => Some((sent, received)),
+            Outcome::Bulk(_) => None,
+        }
+    }
+
+    fn bulk(&self) -> Option<&BulkReport> {
+        match &self.measured.traffic {
+            Outcome::Messages(..) => None,
+            Outcome::Bulk(report) => Some(report),
+        }
+    }
+
+    fn received(&self) -> Option<&ReceiveReport> {
+        self.messages().map(|(_, received)| &received[self.receiver])
+    }
+
     fn session(&self) -> Option<&SessionReport> {
-        self.measured.received.main_session()
+        self.received()?.main_session()
     }
 }
 
 /// Why the cell cannot be trusted; empty: it can.
-fn disturbances(max_stall: Duration, lateness: &Distribution, heartbeat: &Distribution) -> Vec<String> {
-    let limit = max_stall.as_secs_f64() * 1e6;
+fn disturbances(
+    cell: &Cell,
+    measured: &Measured<'_>,
+    lateness: &Distribution,
+    heartbeat: &Distribution,
+) -> Vec<String> {
+    let run = &cell.scenario.run;
+    let limit = run.max_stall.duration().as_secs_f64() * 1e6;
     let over = |what: &str, most: Option<f64>| {
         most.filter(|most| *most > limit)
             .map(|most| format!("disturbed: {what} {:.1} ms (run.max_stall is {:.1} ms)", most / 1e3, limit / 1e3))
     };
-    [over("the machine stood still for", heartbeat.max_us()), over("the emulator was late by", lateness.max_us())]
+    let foreign = (measured.foreign > run.max_foreign.fraction()).then(|| {
+        format!(
+            "disturbed: others took {:.1} % of the processors (run.max_foreign is {})",
+            measured.foreign * 100.0,
+            run.max_foreign
+        )
+    });
+    [over("the machine stood still for", heartbeat.max_us()), over("the emulator was late by", lateness.max_us()), foreign]
         .into_iter()
         .flatten()
         .collect()
@@ -234,21 +327,28 @@ fn report(link: &LinkReading, way: Way) -> &DirectionReport {
     }
 }
 
-fn opposite(way: Way) -> Way {
-    match way {
-        Way::Forward => Way::Backward,
-        Way::Backward => Way::Forward,
+/// Frames that a router, or a switch of two ports, took in and did not hand out. A switch with more ports may have to
+/// flood.
+fn unexplained_by_nodes(topology: &Topology, links: &[LinkReading]) -> i64 {
+    let mut unexplained = 0;
+    for (node, entry) in topology.nodes.iter().enumerate() {
+        let ends = topology.ends_at(node).into_iter();
+        let ports: Vec<Throughput> = ends.map(|(link, end)| links[link].throughput(end)).collect();
+        match (entry.kind, ports.as_slice()) {
+            (Kind::Switch, [a, b]) => {
+                for (from, to) in [(a, b), (b, a)] {
+                    unexplained += (from.received as i64 - to.sent as i64).abs();
+                }
+            }
+            (Kind::Router, ports) => {
+                let received: u64 = ports.iter().map(|port| port.received).sum();
+                let sent: u64 = ports.iter().map(|port| port.sent).sum();
+                unexplained += (received as i64 - sent as i64).abs();
+            }
+            _ => {}
+        }
     }
-}
-
-/// Frames that a switch took in and did not hand out, or the other way round. Where multicast is copied nobody can tell.
-fn unexplained_by_switches(topology: &Topology, links: &[LinkReading]) -> i64 {
-    let switches = topology.nodes.iter().enumerate().filter(|(_, node)| node.kind == Kind::Switch);
-    let remainder = |(node, _)| {
-        let ends = topology.ends_at(node).into_iter().map(|(link, end)| links[link].throughput(end));
-        ends.map(|throughput| throughput.received as i64 - throughput.sent as i64).sum::<i64>().abs()
-    };
-    if topology.destination.is_multicast() { 0 } else { switches.map(remainder).sum() }
+    unexplained
 }
 
 /// Datagrams that reached the receiving host and no program: wrong checksums, full buffers, no such port. The namespace

@@ -126,7 +126,7 @@ impl Network<'_> {
         }
         let direction = |way: Way| {
             let key = Key { seed, link: index as u32, direction: way };
-            Direction::new(&link.impairments[way as usize], key)
+            Direction::new(&link.impairments[way as usize].clone().into(), key)
         };
         let [a, b] = ports.try_into().map_err(|_| anyhow::anyhow!("a link has two ends"))?;
         let (forward, backward) = (direction(Way::Forward), direction(Way::Backward));

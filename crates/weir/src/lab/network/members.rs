@@ -48,7 +48,11 @@ impl Network<'_> {
     /// # Errors
     /// If a switch does not hear of a receiver within 10 s.
     pub fn wait_for_members(&self, group: IpAddr, receivers: &[usize]) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        self.members_within(PATIENCE, group, receivers)
+    }
+
+    pub(super) fn members_within(&self, patience: Duration, group: IpAddr, receivers: &[usize]) -> Result<()> {
+        let deadline = Instant::now() + patience;
         for leg in self.legs.iter().filter(|leg| receivers.contains(&leg.receiver)) {
             let mut netlink = Netlink::open(&self.sites[leg.switch].ns)?;
             let port = netlink.link(&leg.port)?.index;

@@ -10,6 +10,8 @@ mod bring_up;
 mod members;
 mod reading;
 mod routing;
+#[cfg(test)]
+mod tests;
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -102,7 +104,7 @@ impl<'a> Network<'a> {
         self.receive_buffer
     }
 
-    /// Sets time 0 of what changes on links, steps and traces, on CLOCK_MONOTONIC.
+    /// Sets time 0 of impairments that change with time, on CLOCK_MONOTONIC.
     pub fn start_clocks(&self, at: Nanos) -> Result<()> {
         self.links.iter().try_for_each(|wire| Ok(self.emulator.start_clock(wire.id, at)?))
     }

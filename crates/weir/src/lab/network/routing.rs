@@ -62,7 +62,7 @@ impl Network<'_> {
             self.sites[node].netlink.install_route(&route)?;
         }
         match &topology.control {
-            Some(control) if topology.sender == node => self.set_control_aside(topology, control),
+            Some(control) if control.in_use && topology.sender == node => self.set_control_aside(topology, control),
             _ => Ok(()),
         }
     }

@@ -1,7 +1,11 @@
 //! Drives the cells of a sweep, side by side, and leaves a result directory.
 
+mod cost;
+mod gate;
+mod own_cost;
 mod queue;
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
@@ -11,9 +15,12 @@ use weir_kernel::limits;
 use weir_kernel::namespaces::user;
 use weir_kernel::scheduling::Awake;
 
-use self::queue::Queue;
-use super::cell::Bench;
+use self::queue::{Extras, Queue};
+use super::cell::{self, Bench};
+use super::account;
 use super::environment;
+use super::iperf3;
+use super::scenario::{Engine, Jobs};
 use super::sweep::{Cell, Sweep};
 use super::topology::Topology;
 use crate::report::record::{Manifest, Record};
@@ -28,6 +35,9 @@ pub struct Plan {
     sweep: Sweep,
     dir: PathBuf,
     command: Vec<String>,
+    extras: Extras,
+    /// The run that this one goes on with.
+    earlier: Option<Manifest>,
 }
 
 /// How a run ended.
@@ -45,44 +55,80 @@ impl Plan {
     /// Checks every cell. The result goes to `dir`, or to a new one under `results/`.
     pub fn new(sweep: Sweep, dir: Option<PathBuf>, command: Vec<String>) -> Result<Plan> {
         for cell in &sweep.cells {
-            cell.topology()?;
+            cell::check(cell)?;
         }
         let name = sweep.scenario().name.clone();
         let dir = dir.unwrap_or_else(|| Path::new("results").join(format!("{name}-{}", compact_time())));
         ensure!(
             !dir.join(store::MANIFEST).exists() && !dir.join(store::CELLS).exists(),
-            "{} holds a result already: choose another directory with --out",
+            "{} holds a result already: choose another directory with --out, or go on with it by `weir lab resume`",
             dir.display()
         );
-        Ok(Plan { sweep, dir, command })
+        Ok(Plan { sweep, dir, command, extras: Extras::default(), earlier: None })
+    }
+
+    /// Goes on with the run in `dir`, which was interrupted, killed, or ran out of disk: the cells that it lacks are run
+    /// with the settings that its manifest has.
+    pub fn resume(dir: PathBuf) -> Result<Plan> {
+        let earlier = store::read_manifest(&dir)?;
+        let origin = dir.join(store::MANIFEST).display().to_string();
+        let sweep = Sweep::new(&origin, &earlier.source, &[])?;
+        for cell in &sweep.cells {
+            cell::check(cell)?;
+        }
+        Ok(Plan { sweep, dir, command: earlier.command.clone(), extras: Extras::default(), earlier: Some(earlier) })
+    }
+
+    /// Captures the packets of a cell at both ends, `snap` bytes of each, into `pcap/` in the result directory.
+    pub fn capture(mut self, cell: String, snap: u32) -> Result<Plan> {
+        let known = self.sweep.cells.iter().any(|other| other.name == cell);
+        let names: Vec<&str> = self.sweep.cells.iter().map(|cell| cell.name.as_str()).collect();
+        ensure!(known, "--pcap {cell}: there is no such cell (there are {})", names.join(", "));
+        self.extras.capture = Some((cell, self.dir.join("pcap"), snap));
+        Ok(self)
     }
 }
 
 /// Runs a plan. To be called while the process has one thread: an ordinary user enters a user namespace first.
 pub fn run(plan: &Plan) -> Result<Summary> {
+    let iperf3 = plan.sweep.cells.iter().any(uses_iperf3).then(iperf3::find).transpose()?;
     let privilege = user::obtain_network_privilege()?;
     let stop = Stop::on_signals().context("watch for Ctrl-C")?;
-    let queue = Queue::new(&plan.sweep);
+    let (store, done) = match plan.earlier {
+        None => (Store::create(&plan.dir)?, Vec::new()),
+        Some(_) => Store::resume(&plan.dir)?,
+    };
+    // A cell with several receivers has a record for each.
+    let names = done.iter().map(|record| (sweep_name(record).to_owned(), record.row.repeat));
+    let queue = Queue::new(&plan.sweep, &names.collect::<BTreeSet<_>>(), plan.extras.clone())?;
     ensure_descriptors(&plan.sweep, queue.jobs)?;
 
     let scenario = plan.sweep.scenario();
-    let bench = Bench::start(scenario, stop)?;
+    let emulators = if scenario.run.jobs == Jobs::All { 1 } else { queue.jobs };
+    let bench = Bench::start(scenario, stop, emulators)?;
     let awake = scenario.run.realtime.then(Awake::request).and_then(Result::ok);
-    let facts = environment::facts(&scenario.run, &bench, awake.is_some(), privilege);
-    let mut manifest = manifest(plan, queue.total, facts)?;
-    let store = Store::create(&plan.dir)?;
+    let mut facts = environment::facts(&scenario.run, &bench, awake.is_some(), privilege);
+    facts.extend(iperf3.map(|version| ("iperf3".to_owned(), version.to_string())));
+    let mut manifest = match &plan.earlier {
+        None => manifest(plan, queue.total, facts)?,
+        Some(earlier) => earlier.clone(),
+    };
     store.manifest(&manifest)?;
+    manifest.network.iter().filter(|line| line.contains(" -> ")).for_each(|path| say!("{path}"));
     say!("{}", queue.announcement(&scenario.name));
-    let started = Instant::now();
+    let (started, earlier) = (Instant::now(), manifest.elapsed_s);
+    if manifest.own_cost.is_none() && !scenario.run.control.duration().is_zero() {
+        manifest.own_cost = Some(own_cost::measure(&bench, scenario)?);
+        store.manifest(&manifest)?;
+    }
     let results = queue.run(&bench, store);
     let interrupted = bench.stop.is_set();
     drop((bench, awake));
 
-    manifest.elapsed_s = started.elapsed().as_secs_f64();
+    manifest.elapsed_s = earlier + started.elapsed().as_secs_f64();
     manifest.interrupted = interrupted;
-    let mut records = results.records;
-    records.sort_by_key(|(place, _)| *place);
-    let records: Vec<Record> = records.into_iter().map(|(_, record)| record).collect();
+    let mut records: Vec<Record> = done.into_iter().chain(results.records).collect();
+    store::put_in_order(&manifest, &mut records);
     // What was measured is kept and shown, whatever else went wrong.
     let rendered =
         store::write_manifest(&plan.dir, &manifest).and_then(|()| report::write_all(&plan.dir, &manifest, &records));
@@ -97,6 +143,18 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         disturbed: records.iter().filter(|record| !record.row.valid).count(),
         interrupted,
     })
+}
+
+fn uses_iperf3(cell: &Cell) -> bool {
+    let traffic = std::iter::once(&cell.scenario.traffic).chain(cell::load(&cell.scenario));
+    traffic.into_iter().any(|traffic| traffic.engine == Engine::Iperf3)
+}
+
+/// The name of the sweep's cell that a record is of: without its receiver.
+fn sweep_name(record: &Record) -> &str {
+    let receiver = record.axes.iter().find(|(key, _)| key == account::RECEIVER);
+    let name = &record.row.cell;
+    receiver.and_then(|(_, receiver)| name.strip_suffix(&format!("@{receiver}"))).unwrap_or(name)
 }
 
 fn manifest(plan: &Plan, planned_cells: usize, environment: Vec<(String, String)>) -> Result<Manifest> {
@@ -115,14 +173,24 @@ fn manifest(plan: &Plan, planned_cells: usize, environment: Vec<(String, String)
         elapsed_s: 0.0,
         planned_cells,
         interrupted: true,
-        axes: plan.sweep.axes.iter().map(|axis| (axis.key.clone(), axis.as_written())).collect(),
+        axes: axes(&plan.sweep, &topology),
         environment,
-        network: topology.describe(),
+        network: topology.describe().into_iter().chain(topology.describe_paths()).collect(),
         charts: scenario.charts.clone(),
         published: scenario.published.clone(),
         claims: scenario.claims.clone(),
         own_cost: None,
     })
+}
+
+/// The axes of the records: those of the sweep, and the receivers where there are several.
+fn axes(sweep: &Sweep, topology: &Topology) -> Vec<(String, Vec<String>)> {
+    let mut axes: Vec<_> = sweep.axes.iter().map(|axis| (axis.key.clone(), axis.as_written())).collect();
+    if topology.receivers.len() > 1 {
+        let receivers = topology.receivers.iter().map(|&node| topology.nodes[node].name.clone());
+        axes.push((account::RECEIVER.to_owned(), receivers.collect()));
+    }
+    axes
 }
 
 /// Makes sure that this many cells of a sweep can be up at once.

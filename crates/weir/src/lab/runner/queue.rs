@@ -1,6 +1,7 @@
 //! The cells of a run and the workers that take them, one network at a time each.
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,8 +9,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::cost::Cost;
+use super::gate::Gate;
 use crate::lab::account;
 use crate::lab::cell::{Bench, Measured, Prepared};
+use crate::lab::endpoints;
 use crate::lab::scenario::Jobs;
 use crate::lab::sweep::{Cell, Sweep};
 use crate::report::record::Record;
@@ -17,20 +21,32 @@ use crate::report::store::{Store, StoreError};
 
 /// The jobs of a run, taken by its workers.
 pub(super) struct Queue<'a> {
-    waiting: Mutex<VecDeque<Job<'a>>>,
+    gate: Gate<Job<'a>>,
     done: AtomicUsize,
     /// Workers.
     pub(super) jobs: usize,
-    /// Cells times repeats.
+    /// Cells times repeats that are still to run.
     pub(super) total: usize,
+    /// Making and removing networks disturbs those that carry traffic. Where as many cells as there are workers run at
+    /// once, all come up before any traffic starts.
+    meets: bool,
+    /// What else the workers do.
+    extras: Extras,
     expected: Duration,
+}
+
+/// What is done with a cell besides measuring it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Extras {
+    /// The cell to capture the packets of, the directory to put them into, and how many bytes of each to keep.
+    pub(super) capture: Option<(String, PathBuf, u32)>,
 }
 
 /// What the workers bring back.
 #[derive(Default)]
 pub(super) struct Results {
-    /// Each with its place in the sweep.
-    pub(super) records: Vec<(usize, Record)>,
+    /// As the cells ended.
+    pub(super) records: Vec<Record>,
     /// Why the run was stopped.
     pub(super) error: Option<anyhow::Error>,
 }
@@ -47,8 +63,8 @@ struct Worker<'q, 'a> {
     number: usize,
     queue: &'q Queue<'a>,
     bench: &'q Bench,
-    /// Making and removing networks disturbs those that carry traffic: all come up before any traffic starts, and the
-    /// last ones stay until all traffic has ended.
+    /// The networks of the first cells come up before any traffic starts, the last ones stay until all traffic has
+    /// ended.
     meeting: &'q Barrier,
     started: bool,
     /// The last cell's network.
@@ -56,32 +72,45 @@ struct Worker<'q, 'a> {
 }
 
 impl<'a> Queue<'a> {
-    /// Lays out the jobs of a sweep.
-    pub(super) fn new(sweep: &'a Sweep) -> Self {
+    /// Lays out the jobs of a sweep, but for those (cell and repeat) that are done.
+    pub(super) fn new(sweep: &'a Sweep, done: &BTreeSet<(String, u32)>, extras: Extras) -> Result<Self> {
         let run = &sweep.scenario().run;
         let jobs = (1..=run.repeat.max(1)).flat_map(|repeat| sweep.cells.iter().map(move |cell| (cell, repeat)));
-        let waiting: VecDeque<Job> =
-            jobs.enumerate().map(|(place, (cell, repeat))| Job { place, cell, repeat }).collect();
-        let total = waiting.len();
-        let jobs = match run.jobs {
-            Jobs::All | Jobs::Auto => total,
-            Jobs::Count(count) => count.min(total),
+        let jobs: Vec<Job> = jobs
+            .enumerate()
+            .map(|(place, (cell, repeat))| Job { place, cell, repeat })
+            .filter(|job| !done.contains(&(job.cell.name.clone(), job.repeat)))
+            .collect();
+        let costs = jobs.iter().map(|job| anyhow::Ok(Cost::of(job.cell, &job.cell.topology()?)));
+        let mut jobs: Vec<(Job, Cost)> = jobs.iter().copied().zip(costs.collect::<Result<Vec<_>>>()?).collect();
+        let total = jobs.len();
+        let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        let (workers, room) = match run.jobs {
+            Jobs::All => (total, f64::INFINITY),
+            Jobs::Count(count) => (count.min(total), f64::INFINITY),
+            Jobs::Auto => (MOST_AT_ONCE.min(total), processors * MOST_BUSY),
         };
-        let each = run.duration.duration() + run.drain.duration();
-        let expected = each * total.div_ceil(jobs.max(1)) as u32;
-        Queue { waiting: Mutex::new(waiting), done: AtomicUsize::new(0), jobs, total, expected }
+        if room.is_finite() {
+            // The large ones first: small ones fill what they leave.
+            jobs.sort_by(|(_, a), (_, b)| b.processors.total_cmp(&a.processors));
+        }
+        let gate = Gate::new(jobs, room);
+        let expected = gate.expected(workers);
+        let meets = room.is_infinite();
+        Ok(Queue { gate, done: AtomicUsize::new(0), jobs: workers, total, meets, extras, expected })
     }
 
     /// What is about to happen, and how long it takes if no cell has to run again.
     pub(super) fn announcement(&self, scenario: &str) -> String {
         let time = humantime::format_duration(Duration::from_secs(self.expected.as_secs()));
-        format!("{scenario}: {} cells, {} at once, about {time}", self.total, self.jobs)
+        let at_once = if self.meets { format!("{} at once", self.jobs) } else { format!("up to {} at once", self.jobs) };
+        format!("{scenario}: {} cells, {at_once}, about {time}", self.total)
     }
 
     /// Runs every cell, or as many as there is time for until the stop.
     pub(super) fn run(&self, bench: &Bench, store: Store) -> Results {
         let results = Mutex::new((Results::default(), store));
-        let meeting = Barrier::new(self.jobs);
+        let meeting = Barrier::new(if self.meets { self.jobs } else { 1 });
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..self.jobs)
                 .map(|number| {
@@ -116,12 +145,19 @@ impl<'a> Queue<'a> {
 impl Worker<'_, '_> {
     fn run(mut self, results: &Mutex<(Results, Store)>) {
         while !self.bench.stop.is_set() {
-            let Some(job) = lock(&self.queue.waiting).pop_front() else { break };
+            let Some((job, pass)) = self.queue.gate.next() else { break };
+            if self.bench.stop.is_set() {
+                break;
+            }
             let outcome = self.run_job(job);
+            drop(pass);
             let (results, store) = &mut *lock(results);
-            let outcome = outcome.and_then(|record| {
-                let stored = store.append(&record).map_err(keep_what_is_there);
-                results.records.push((job.place, record));
+            let outcome = outcome.and_then(|records| {
+                let mut stored = Ok(());
+                for record in records {
+                    stored = stored.and(store.append(&record).map_err(keep_what_is_there));
+                    results.records.push(record);
+                }
                 stored
             });
             if let Err(error) = outcome {
@@ -130,35 +166,49 @@ impl Worker<'_, '_> {
             }
             self.queue.done.fetch_add(1, Ordering::Relaxed);
         }
-        self.meet_before_traffic();
-        self.meeting.wait();
+        if self.bench.stop.is_set() {
+            self.queue.gate.close();
+        }
+        if self.queue.meets {
+            self.meet_before_traffic();
+            self.meeting.wait();
+        }
     }
 
     /// Runs a cell until it is undisturbed, three times at most.
-    fn run_job(&mut self, job: Job<'_>) -> Result<Record> {
+    fn run_job(&mut self, job: Job<'_>) -> Result<Vec<Record>> {
         let (cell, run) = (job.cell, &job.cell.scenario.run);
         let seed = run.seed.wrapping_add(u64::from(job.repeat - 1).wrapping_mul(REPEAT_STRIDE));
-        let interval = cell.scenario.traffic.interval.duration();
+        let interval = endpoints::interval(&cell.scenario.traffic);
         // Cells that run side by side do not send in step, nor start at once.
-        let stagger = interval * self.number as u32 / self.queue.jobs as u32 + SPACING * self.number as u32;
+        let stagger = match self.queue.meets {
+            true => interval * self.number as u32 / self.queue.jobs as u32 + SPACING * self.number as u32,
+            false => Duration::ZERO,
+        };
         let mut reruns = 0;
         loop {
             drop(self.last.take());
-            let prepared = Prepared::new(self.bench, cell, seed, job.place as u16);
+            let mut prepared = Prepared::new(self.bench, cell, seed, job.place as u16, self.number);
+            if let Some((name, dir, snap)) = &self.queue.extras.capture
+                && *name == cell.name
+            {
+                prepared = prepared.and_then(|mut prepared| prepared.capture(dir, name, *snap).map(|()| prepared));
+            }
             self.meet_before_traffic();
             let measured = prepared.and_then(|prepared| prepared.run(stagger));
             let measured = self.last.insert(measured.with_context(|| format!("cell {}", cell.name))?);
-            let mut record = account::record(cell, job.repeat, measured);
-            record.reruns = reruns;
-            if record.row.valid || reruns == MOST_RERUNS || self.bench.stop.is_set() {
-                return Ok(record);
+            let mut records = account::records(cell, job.repeat, measured);
+            records.iter_mut().for_each(|record| record.reruns = reruns);
+            let valid = records.iter().all(|record| record.row.valid);
+            if valid || reruns == MOST_RERUNS || self.bench.stop.is_set() {
+                return Ok(records);
             }
             reruns += 1;
         }
     }
 
     fn meet_before_traffic(&mut self) {
-        if !std::mem::replace(&mut self.started, true) {
+        if !std::mem::replace(&mut self.started, true) && self.queue.meets {
             self.meeting.wait();
         }
     }
@@ -179,6 +229,12 @@ const SPACING: Duration = Duration::from_millis(10);
 const MOST_RERUNS: u32 = 2;
 
 const REDRAW: Duration = Duration::from_millis(200);
+
+/// Cells that run side by side where the processors decide how many.
+const MOST_AT_ONCE: usize = 24;
+
+/// The share of all processors that cells side by side are to keep busy: what they share must not show in them.
+const MOST_BUSY: f64 = 0.6;
 
 /// Far apart and odd, so that the seeds of repeats never meet those of neighbouring runs.
 const REPEAT_STRIDE: u64 = 0x9E37_79B9_7F4A_7C15;

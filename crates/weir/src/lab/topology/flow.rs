@@ -36,6 +36,8 @@ pub struct Control {
     pub destination: IpNet,
     /// The port that the receiver listens on.
     pub port: u16,
+    /// Whether anything has a control connection: other engines' only connections go the ordinary way.
+    pub in_use: bool,
 }
 
 impl Flow {
@@ -120,12 +122,13 @@ impl Control {
         let (_, _, gateway) = ways
             .min()
             .with_context(|| format!("traffic.control: link `{name}` leads to no router that reaches {destination}"))?;
+        let in_use = traffic.engine == scenario::Engine::Iperf3;
         let address = map.nodes[sender].address_towards(link, gateway).context("a neighbour shares a subnet")?;
         let receiver = map.receiver_of(destination).context("the receiver has its address")?;
         map.walk(receiver, address).with_context(|| {
             format!("traffic.control: no way leads from `{}` back to {address}", map.nodes[receiver].name)
         })?;
-        Ok(Control { link, address, gateway, destination: destination.into(), port: traffic.port })
+        Ok(Control { link, address, gateway, destination: destination.into(), port: traffic.port, in_use })
     }
 }
 

@@ -34,7 +34,7 @@ fn impairments(direction: &Direction, traces: &Traces) -> Result<Impairments> {
     );
     let trace = |path| traces.get(path).map(Arc::clone).with_context(|| format!("trace {path:?} has not been read"));
     Ok(Impairments {
-        loss: direction.loss.as_ref().map_or(model::Loss::None, loss),
+        loss: direction.loss.as_ref().map_or(Ok(model::Loss::None), loss)?,
         delay: direction.delay.map(Into::into).unwrap_or_default(),
         variation: direction.variation.as_ref().map(variation).transpose()?,
         rate: direction.rate.map(|rate| model::Rate {
@@ -55,10 +55,11 @@ fn impairments(direction: &Direction, traces: &Traces) -> Result<Impairments> {
     })
 }
 
-fn loss(loss: &scenario::Loss) -> model::Loss {
-    match loss {
+fn loss(loss: &scenario::Loss) -> Result<model::Loss> {
+    Ok(match loss {
         scenario::Loss::Share(share) if share.fraction() == 0.0 => model::Loss::None,
         scenario::Loss::Share(share) => model::Loss::Bernoulli(share.fraction()),
+        scenario::Loss::Mean(loss) => in_bursts(loss)?,
         scenario::Loss::Bursts(bursts) => model::Loss::GilbertElliott {
             to_bad: bursts.to_bad.fraction(),
             to_good: bursts.to_good.fraction(),
@@ -66,7 +67,20 @@ fn loss(loss: &scenario::Loss) -> model::Loss {
             bad: bursts.bad.map_or(1.0, |bad| bad.fraction()),
         },
         scenario::Loss::List(list) => model::Loss::List(list.list.clone()),
-    }
+    })
+}
+
+/// A packet turns good again with 1/burst, and bad as often as the mean wants it.
+fn in_bursts(loss: &scenario::MeanLoss) -> Result<model::Loss> {
+    let (mean, burst) = (loss.mean.fraction(), loss.burst);
+    ensure!(burst.is_finite() && burst >= 1.0, "loss.burst of {burst}: a burst has at least 1 packet");
+    let to_bad = mean / (burst * (1.0 - mean));
+    ensure!(burst == 1.0 || to_bad <= 1.0, "loss: a mean of {} needs bursts longer than {burst} packets", loss.mean);
+    Ok(match burst {
+        _ if mean == 0.0 => model::Loss::None,
+        1.0 => model::Loss::Bernoulli(mean),
+        _ => model::Loss::GilbertElliott { to_bad, to_good: 1.0 / burst, good: 0.0, bad: 1.0 },
+    })
 }
 
 fn variation(variation: &scenario::Variation) -> Result<model::Variation> {
@@ -155,5 +169,21 @@ mod tests {
             }
         };
         insta::assert_snapshot!(mistakes.iter().map(message).collect::<Vec<_>>().join("\n"));
+    }
+
+    #[test]
+    fn bursts_of_any_length_lose_the_same_mean() {
+        let loss = |burst| {
+            let loss = scenario::MeanLoss { mean: "5%".parse().unwrap(), burst };
+            in_bursts(&loss).map_err(|error| error.to_string())
+        };
+        assert_eq!(loss(1.0), Ok(Loss::Bernoulli(0.05)));
+        for burst in [2.0, 4.0, 16.0, 100.0] {
+            let Loss::GilbertElliott { to_bad, to_good, good, bad } = loss(burst).unwrap() else { panic!() };
+            // The stationary share of the bad state, by its balance: as often in as out.
+            assert!((to_bad * 0.95 - to_good * 0.05).abs() < 1e-12);
+            assert_eq!((to_good, good, bad), (1.0 / burst, 0.0, 1.0));
+        }
+        assert_eq!(loss(0.5).unwrap_err(), "loss.burst of 0.5: a burst has at least 1 packet");
     }
 }

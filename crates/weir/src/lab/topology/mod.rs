@@ -146,6 +146,12 @@ impl Topology {
         Ok(topology)
     }
 
+    /// The ends of the measured traffic, and its paths.
+    pub fn traffic(&self) -> Flow {
+        let Topology { sender, receivers, destination, paths, .. } = self;
+        Flow { sender: *sender, receivers: receivers.clone(), destination: *destination, paths: paths.clone() }
+    }
+
     /// Index of the host, router or switch of this name.
     pub fn node(&self, name: &str) -> Result<usize> {
         index_of(&self.nodes, name)

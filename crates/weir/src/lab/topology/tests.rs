@@ -158,6 +158,7 @@ fn a_control_link_carries_nothing_else() {
         gateway: "10.0.9.1".parse().unwrap(),
         destination: "10.0.3.2/32".parse().unwrap(),
         port: 5201,
+        in_use: false,
     };
     assert_eq!(*control, expected);
     assert!(routes(&topology, "client").iter().all(|(_, _, link)| *link == "access"));

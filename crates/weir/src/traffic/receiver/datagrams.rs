@@ -61,9 +61,11 @@ fn take(socket: &Socket, inbox: &mut Inbox, sessions: &mut Sessions<'_>, errors:
     }
     let at = now();
     for message in inbox.messages() {
-        match Probe::parse_datagram(message.bytes) {
-            Ok(probe) => sessions.count(&probe, message.length, message.source, at),
-            Err(_) => sessions.count_foreign(),
+        for datagram in message.segments() {
+            match Probe::parse_datagram(datagram) {
+                Ok(probe) => sessions.count(&probe, datagram.len(), message.source, at),
+                Err(_) => sessions.count_foreign(),
+            }
         }
     }
     Taken::Some

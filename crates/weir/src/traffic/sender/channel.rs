@@ -2,15 +2,17 @@
 
 use std::io::{self, IoSlice};
 use std::net::{Shutdown, SocketAddr};
+use std::num::NonZeroU16;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use nix::libc::{EINPROGRESS, MSG_NOSIGNAL};
 use nix::poll::{PollFd, PollFlags};
 use socket2::{Domain, Type};
-use weir_dgram::{Options, Outgoing, Taken};
+use weir_dgram::{MAX_RUN_BYTES, MAX_SEGMENTS, Options, Outgoing, Taken};
 use weir_kernel::tcp::TcpInfo;
 
+use super::message::Batch;
 use crate::service::stop::Stop;
 use crate::traffic::clock::{self, Nanos, nanos, now};
 use crate::traffic::quic::{Client, Written};
@@ -169,6 +171,33 @@ impl Channel {
         }
     }
 
+    /// Hands over as many messages of a batch as the kernel takes at once, and tells how many those were; the others are to
+    /// be stamped anew. Waits for room if the send buffer is full. UDP only: streams have no batches.
+    pub(super) fn send_batch(&mut self, batch: Batch<'_>, deadline: Nanos, stop: &Stop) -> (usize, Outcome) {
+        let Outlet::Datagrams(socket) = &self.outlet else { return (0, Outcome::Broken) };
+        let (datagrams, taken) = send_runs(socket, batch);
+        if let Some(errno) = taken.reported {
+            self.errors.count("send", &io::Error::from_raw_os_error(errno));
+        }
+        let outcome = match taken.error {
+            None => Outcome::Sent,
+            Some(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let begin = now();
+                if begin >= deadline || stop.is_set() {
+                    return (datagrams, Outcome::Late { handed_over: 0 });
+                }
+                wait(socket.as_fd(), PollFlags::POLLOUT, deadline, stop);
+                self.blocked += now() - begin;
+                Outcome::Sent
+            }
+            Some(error) => {
+                self.errors.count("send", &error);
+                Outcome::Refused
+            }
+        };
+        (datagrams, outcome)
+    }
+
     /// Sends what tells the receiver that this was all: once where nothing is lost, else several times.
     pub(super) fn announce(&mut self, end: &[u8], deadline: Nanos, stop: &Stop) {
         let Outlet::Datagrams(socket) = &self.outlet else {
@@ -232,6 +261,26 @@ fn send_one(socket: &weir_dgram::Socket, message: &[u8]) -> Taken {
     socket.send(&[Outgoing { pieces: &[IoSlice::new(message)], segment: None, to: None }])
 }
 
+/// Sends a batch in runs that the kernel cuts into datagrams, where it can. Returns the datagrams taken.
+fn send_runs(socket: &weir_dgram::Socket, batch: Batch<'_>) -> (usize, Taken) {
+    let length = batch.length;
+    let in_run = (MAX_RUN_BYTES / length).clamp(1, MAX_SEGMENTS);
+    let segment = if in_run > 1 { u16::try_from(length).ok().and_then(NonZeroU16::new) } else { None };
+    let mut pieces = [IoSlice::new(&[]); RUNS];
+    let mut used = 0;
+    for (piece, run) in pieces.iter_mut().zip(batch.bytes.chunks(in_run * length)) {
+        *piece = IoSlice::new(run);
+        used += 1;
+    }
+    let mut runs = [Outgoing { pieces: &[], segment, to: None }; RUNS];
+    for (run, piece) in runs.iter_mut().zip(pieces[..used].chunks(1)) {
+        run.pieces = piece;
+    }
+    let taken = socket.send(&runs[..used]);
+    let datagrams = (taken.messages * in_run + taken.segments).min(batch.bytes.len() / length);
+    (datagrams, taken)
+}
+
 /// Sends what is left of a message on a stream.
 fn send_rest(socket: &socket2::Socket, message: &[u8], handed_over: &mut usize) -> io::Result<()> {
     while *handed_over < message.len() {
@@ -265,6 +314,9 @@ fn wait(socket: BorrowedFd<'_>, events: PollFlags, deadline: Nanos, stop: &Stop)
     fds[0].revents().is_some_and(|revents| !revents.is_empty())
 }
 
+/// Runs that a batch has at most.
+const RUNS: usize = 16;
+
 const ANNOUNCEMENTS: u32 = 5;
 const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -277,6 +329,7 @@ fn datagram_socket(settings: &SenderSettings) -> Result<weir_dgram::Socket, Traf
         multicast_ttl: settings.ttl,
         multicast_interface: interface.clone().filter(|_| multicast),
         interface: interface.filter(|_| !multicast),
+        segment: settings.in_batches(),
         ..Options::default()
     };
     Ok(weir_dgram::Socket::connect(settings.from, settings.to, &options)?)

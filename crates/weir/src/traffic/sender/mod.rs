@@ -1,12 +1,12 @@
 //! The sending end: paces messages for a window, then lets the connection drain.
 
 mod channel;
+mod message;
 
 use std::net::SocketAddr;
 
-use weir_wire::probe::{BASE_LEN, EXTENDED_LEN, Extension, Kind, Probe};
-
 use self::channel::{Channel, Outcome};
+use self::message::Messages;
 use super::clock::{self, Nanos, nanos, now};
 use super::{Exchange, Pacing, SendReport, SenderSettings, TrafficError, Transport, Window};
 use crate::service::stop::Stop;
@@ -38,8 +38,8 @@ impl Sender {
         let _closes = CloseOnDrop(exchange);
         clock::precise_timers();
         let report = SendReport { send_buffer: self.channel.send_buffer(), ..SendReport::default() };
-        let message = Message::new(&self.settings);
-        let mut run = Run { settings: self.settings, channel: self.channel, message, exchange, stop, report };
+        let messages = Messages::new(&self.settings);
+        let mut run = Run { settings: self.settings, channel: self.channel, messages, exchange, stop, report };
         if run.start() {
             run.window();
             exchange.close(run.report.sent, now());
@@ -57,7 +57,7 @@ impl Sender {
 struct Run<'a> {
     settings: SenderSettings,
     channel: Channel,
-    message: Message,
+    messages: Messages,
     exchange: &'a Exchange,
     stop: &'a Stop,
     report: SendReport,
@@ -79,7 +79,7 @@ impl Run<'_> {
         }
         self.report.connect = Some(std::time::Duration::from_nanos(now() - begin));
         // The first bytes of a connection always fit.
-        match self.message.hello() {
+        match self.messages.hello() {
             Some(hello) => self.channel.send(&hello, now(), self.stop) == Outcome::Sent,
             None => true,
         }
@@ -89,14 +89,25 @@ impl Run<'_> {
     fn window(&mut self) {
         let start = now();
         let window = Window { start, end: start.saturating_add(nanos(self.settings.duration)) };
-        let interval = nanos(self.settings.interval);
         self.exchange.open(window);
         self.report.window = Some(window);
         self.reserve();
+        if self.settings.in_batches() {
+            self.batches(window)
+        } else {
+            self.one_by_one(window)
+        }
+        self.report.used = std::time::Duration::from_nanos(now().min(window.end) - start);
+        self.report.blocked = self.channel.blocked();
+        self.report.tcp_at_end = self.channel.tcp_info();
+    }
 
+    /// Sends each message in a call of its own.
+    fn one_by_one(&mut self, window: Window) {
+        let interval = nanos(self.settings.interval);
         // Every scheduled datagram is sent, late ones too: otherwise a rerun could have fewer.
         let all = self.settings.pacing == Pacing::Schedule && self.settings.transport == Transport::Udp;
-        let mut intended = start;
+        let mut intended = window.start;
         while !self.stop.is_set() {
             let at = now();
             if at < intended.min(window.end) {
@@ -119,34 +130,84 @@ impl Run<'_> {
                 Pacing::Schedule => intended.saturating_add(interval),
             };
         }
-        self.report.used = std::time::Duration::from_nanos(now().min(window.end) - start);
-        self.report.blocked = self.channel.blocked();
-        self.report.tcp_at_end = self.channel.tcp_info();
+    }
+
+    /// Sends the messages of a schedule, all that are due at once, and then none for a quantum. Every one is sent, late
+    /// ones too, as one by one.
+    fn batches(&mut self, window: Window) {
+        let (interval, quantum) = (nanos(self.settings.interval), nanos(self.settings.quantum));
+        let count = (window.end - window.start).div_ceil(interval);
+        let intended = |number: u64| window.start + number * interval;
+        let mut next = 0;
+        let mut wake = window.start;
+        while next < count && !self.stop.is_set() {
+            let at = now();
+            if at < wake {
+                self.channel.sleep(wake, self.stop);
+                continue;
+            }
+            let due = ((at - window.start) / interval + 1).min(count);
+            if !self.send_due(&mut next, due, window) {
+                break;
+            }
+            // Who waited longer for the last ones would send them behind the window.
+            wake = intended(next).max(at.saturating_add(quantum).min(intended(count - 1)));
+        }
+    }
+
+    /// Sends the messages from number `next` of the schedule up to before `due`. `false`: no more can be sent.
+    fn send_due(&mut self, next: &mut u64, due: u64, window: Window) -> bool {
+        let interval = nanos(self.settings.interval);
+        let patience = window.end.saturating_add(nanos(self.settings.drain));
+        while *next < due {
+            let (at, first) = (now(), self.report.sent);
+            let count = (due - *next).min(self.messages.room() as u64) as usize;
+            for (place, number) in (0..count).zip(*next..) {
+                self.messages.stamp(place, first + place as u64, window.start + number * interval, at);
+            }
+            let (taken, outcome) = self.channel.send_batch(self.messages.batch(count), patience, self.stop);
+            for number in (*next..).take(taken) {
+                self.count(window.start + number * interval, at);
+            }
+            self.exchange.set_sent(self.report.sent);
+            *next += taken as u64;
+            match outcome {
+                Outcome::Sent => {}
+                Outcome::Refused => *next += 1,
+                Outcome::Late { .. } | Outcome::Broken => return false,
+            }
+        }
+        true
     }
 
     fn send(&mut self, intended: Nanos, at: Nanos, end: Nanos) -> Outcome {
-        self.message.stamp(self.report.sent, intended, at);
-        let outcome = self.channel.send(self.message.bytes(), end, self.stop);
+        self.messages.stamp(0, self.report.sent, intended, at);
+        let outcome = self.channel.send(self.messages.first(), end, self.stop);
         if outcome == Outcome::Sent {
-            let report = &mut self.report;
-            report.lateness.record(at - intended);
-            report.first_send.get_or_insert(at);
-            report.last_send = Some(at);
-            if report.send_times.len() < report.send_times.capacity() {
-                report.send_times.push(at);
-            }
-            report.sent += 1;
-            report.sent_bytes += self.message.bytes().len() as u64;
-            self.exchange.set_sent(report.sent);
+            self.count(intended, at);
+            self.exchange.set_sent(self.report.sent);
         }
         outcome
+    }
+
+    /// Counts a message that the kernel has taken.
+    fn count(&mut self, intended: Nanos, at: Nanos) {
+        let report = &mut self.report;
+        report.lateness.record(at - intended);
+        report.first_send.get_or_insert(at);
+        report.last_send = Some(at);
+        if report.send_times.len() < report.send_times.capacity() {
+            report.send_times.push(at);
+        }
+        report.sent += 1;
+        report.sent_bytes += self.messages.length() as u64;
     }
 
     /// Announces the end if asked to, and waits until the peer has taken everything.
     fn finish(&mut self) {
         let deadline = now().saturating_add(nanos(self.settings.drain));
         if self.settings.announce && self.report.partial_bytes == 0 {
-            let end = self.message.end(self.report.sent);
+            let end = self.messages.end(self.report.sent);
             self.channel.announce(&end, deadline, self.stop);
         }
         self.channel.drain(self.exchange, deadline, self.stop);
@@ -160,64 +221,6 @@ impl Run<'_> {
             let expected = nanos(self.settings.duration) / nanos(self.settings.interval).max(1) + 2;
             self.report.send_times.reserve_exact(expected.min(SenderSettings::MAX_SEND_TIMES as u64) as usize);
         }
-    }
-}
-
-/// The bytes of a message, stamped anew for each.
-struct Message {
-    probe: Probe,
-    bytes: Vec<u8>,
-}
-
-impl Message {
-    fn new(settings: &SenderSettings) -> Self {
-        let length = settings.payload_bytes.max(BASE_LEN);
-        let extension = Extension {
-            intended: 0,
-            boot: clock::boot_id().unwrap_or(0),
-            length: length.try_into().unwrap_or(u32::MAX),
-        };
-        let probe = Probe {
-            kind: Kind::Message,
-            session: settings.session,
-            sequence: 0,
-            sent: 0,
-            extension: (length >= EXTENDED_LEN).then_some(extension),
-        };
-        Self { probe, bytes: vec![0; length] }
-    }
-
-    fn stamp(&mut self, number: u64, intended: Nanos, sent: Nanos) {
-        self.probe.sequence = number as u32;
-        self.probe.sent = sent;
-        if let Some(extension) = &mut self.probe.extension {
-            extension.intended = intended;
-        }
-        // There is room for the header by construction.
-        let _ = self.probe.write(&mut self.bytes);
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// What precedes messages on a stream that cannot say their own length.
-    fn hello(&self) -> Option<[u8; EXTENDED_LEN]> {
-        self.probe.extension.is_none().then(|| self.control(Kind::Hello, 0, self.bytes.len()))
-    }
-
-    /// What follows the last message.
-    fn end(&self, sent: u64) -> [u8; EXTENDED_LEN] {
-        self.control(Kind::End, sent, EXTENDED_LEN)
-    }
-
-    fn control(&self, kind: Kind, number: u64, length: usize) -> [u8; EXTENDED_LEN] {
-        let at = now();
-        let extension = Extension { intended: at, boot: clock::boot_id().unwrap_or(0), length: length as u32 };
-        let probe = Probe { kind, sequence: number as u32, sent: at, extension: Some(extension), ..self.probe };
-        let mut bytes = [0; EXTENDED_LEN];
-        let _ = probe.write(&mut bytes);
-        bytes
     }
 }
 

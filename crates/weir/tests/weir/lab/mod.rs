@@ -1,11 +1,15 @@
 //! `weir lab` on networks of its own: as root, and as an ordinary user where the kernel lets one make namespaces.
 
+mod bulk;
 mod endings;
 mod mistakes;
+mod multicast;
+mod resume;
 mod run;
 mod seeds;
 mod shell;
 mod theft;
+mod topologies;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,6 +34,7 @@ struct Run {
 }
 
 /// A row of `results.csv`, by column.
+#[derive(Debug)]
 struct Row(Vec<(String, String)>);
 
 /// How a command ended.

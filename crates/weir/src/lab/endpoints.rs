@@ -1,0 +1,286 @@
+//! Both ends of traffic between hosts of a network that is up: opened before it starts, run for its window, reported.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::poll::{PollFd, PollFlags};
+use weir_dgram::Membership;
+use weir_kernel::scheduling;
+
+use super::iperf3;
+use super::network::{DATA_PORTS, Network};
+use super::scenario::{Engine, Mode, Scenario, Traffic};
+use super::topology::Flow;
+use crate::service::stop::Stop;
+use crate::traffic::bulk::{self, BulkReport};
+use crate::traffic::clock::{self, Nanos};
+use crate::traffic::{
+    Exchange, Pacing, QuicSettings, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, SenderSettings,
+    TcpSettings, Transport, Until,
+};
+
+/// Sockets and programs on the hosts, ready to start.
+pub enum Endpoints {
+    /// Numbered messages.
+    Messages {
+        /// Its one sender.
+        sender: Box<Sender>,
+        /// Its receivers, in the order of the scenario.
+        receivers: Vec<Receiver>,
+        /// What they tell each other beside the network.
+        exchange: Exchange,
+    },
+    /// A bulk transfer of our own.
+    Bulk {
+        /// The sending end.
+        sender: Box<bulk::Sender>,
+        /// The receiving end.
+        receiver: Box<bulk::Receiver>,
+    },
+    /// A bulk transfer by iperf3.
+    Iperf3(Box<iperf3::Transfer>),
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Of messages: the sender's view, and that of each receiver.
+    Messages(Box<SendReport>, Vec<ReceiveReport>),
+    /// Of a bulk transfer.
+    Bulk(Box<BulkReport>),
+}
+
+/// Refuses traffic that nothing could send. `key` names it: `traffic` or `load`.
+pub fn check(key: &str, traffic: &Traffic) -> Result<()> {
+    let bulk = traffic.mode == Mode::Bulk;
+    ensure!(traffic.streams > 0 || key == LOAD, "{key}.streams: at least 1");
+    ensure!(bulk || traffic.engine == Engine::Weir, "{key}.engine: iperf3 sends in bulk only: set {key}.mode = \"bulk\"");
+    ensure!(
+        traffic.engine == Engine::Weir || matches!(traffic.transport, Transport::Tcp | Transport::Udp),
+        "{key}.engine: iperf3 speaks tcp and udp, not {}",
+        traffic.transport
+    );
+    match (bulk, traffic.transport) {
+        (true, Transport::Udp) => ensure!(
+            traffic.rate.is_some_and(|rate| rate.bits_per_second > 0),
+            "{key}.rate: bulk over udp needs a rate, e.g. \"500mbit\""
+        ),
+        (true, Transport::QuicDatagram) => bail!("{key}.transport: quic-datagram carries messages only, use quic"),
+        _ => ensure!(traffic.rate.is_none(), "{key}.rate: only bulk over udp is paced"),
+    }
+    let group = traffic.address.is_some_and(|address| address.is_multicast());
+    ensure!(!group || traffic.transport == Transport::Udp, "{key}.address: a multicast group needs transport udp");
+    ensure!(
+        !group || traffic.engine == Engine::Weir,
+        "{key}.engine: iperf3 does not send to multicast groups here"
+    );
+    Ok(())
+}
+
+impl Endpoints {
+    /// Opens its sockets on the hosts. `session` tells the messages of cells apart; `patience`: how long copies may come
+    /// behind the message that would end a receiver, if any can.
+    pub fn prepare(
+        network: &Network<'_>,
+        scenario: &Scenario,
+        traffic: &Traffic,
+        flow: &Flow,
+        session: u16,
+        patience: Duration,
+    ) -> Result<Endpoints> {
+        let to = SocketAddr::from((flow.destination, traffic.port));
+        let sender = network.namespace(flow.sender);
+        let receiver = network.namespace(flow.receivers[0]);
+        match (traffic.mode, traffic.engine, traffic.transport) {
+            (Mode::Bulk, Engine::Iperf3, _) => {
+                let settings = iperf3_settings(scenario, traffic, to);
+                Ok(Endpoints::Iperf3(Box::new(iperf3::Transfer::prepare(sender, receiver, &settings)?)))
+            }
+            (Mode::Bulk, Engine::Weir, Transport::Tcp | Transport::Quic) => {
+                let settings = bulk_settings(scenario, traffic, to);
+                let receiver = Box::new(receiver.run(|| bulk::Receiver::bind(&settings))??);
+                let sender = Box::new(sender.run(|| bulk::Sender::open(&settings))??);
+                Ok(Endpoints::Bulk { sender, receiver })
+            }
+            _ => {
+                let exchange = Exchange::new(scenario.run.drain.duration()).context("open an event descriptor")?;
+                let receivers = flow.receivers.iter().zip(&flow.paths).map(|(&node, path)| {
+                    let (link, _) = path.there.last().context("a path has a link")?;
+                    let interface = network.interface(node, *link);
+                    let settings = receiver_settings(traffic, to, session, patience, interface);
+                    Ok(network.namespace(node).run(|| Receiver::bind(&settings))??)
+                });
+                let receivers = receivers.collect::<Result<Vec<_>>>()?;
+                let (link, _) = flow.paths[0].there.first().context("a path has a link")?;
+                let interface = network.interface(flow.sender, *link);
+                let settings = sender_settings(scenario, traffic, to, session, interface);
+                let sender = Box::new(sender.run(|| Sender::open(&settings))??);
+                if to.ip().is_multicast() {
+                    network.wait_for_members(to.ip(), &flow.receivers)?;
+                }
+                Ok(Endpoints::Messages { sender, receivers, exchange })
+            }
+        }
+    }
+
+    /// Starts at `begin` and goes on to the end of the window and the drain.
+    pub fn run(self, begin: Nanos, realtime: bool, stop: &Stop) -> Result<Outcome> {
+        match self {
+            Endpoints::Messages { sender, receivers, exchange } => {
+                let exchange = &exchange;
+                std::thread::scope(|scope| {
+                    let receiving: Vec<_> = receivers
+                        .into_iter()
+                        .map(|receiver| spawn(scope, realtime, move || receiver.run(exchange, stop)))
+                        .collect();
+                    let sending = spawn(scope, realtime, move || {
+                        clock::wait(&mut [PollFd::new(stop.as_fd(), PollFlags::POLLIN)], Some(begin));
+                        sender.run(exchange, stop)
+                    });
+                    let sent = Box::new(joined(sending));
+                    Ok(Outcome::Messages(sent, receiving.into_iter().map(joined).collect()))
+                })
+            }
+            Endpoints::Bulk { sender, receiver } => Ok(Outcome::Bulk(Box::new(bulk::run(*sender, *receiver, begin, stop)))),
+            Endpoints::Iperf3(transfer) => Ok(Outcome::Bulk(Box::new(transfer.run(begin, stop)?))),
+        }
+    }
+}
+
+impl Outcome {
+    /// Whether a stop ended it early.
+    pub fn stopped(&self) -> bool {
+        match self {
+            Outcome::Messages(sent, _) => sent.stopped,
+            Outcome::Bulk(report) => report.stopped,
+        }
+    }
+}
+
+/// Starts a thread, a real-time one if so wanted.
+fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    realtime: bool,
+    f: impl FnOnce() -> T + Send + 'scope,
+) -> ScopedJoinHandle<'scope, T> {
+    scope.spawn(move || {
+        if realtime {
+            // What the emulator got, the others get as well; one that does not is late, and says so.
+            let _ = scheduling::become_real_time();
+        }
+        f()
+    })
+}
+
+pub(super) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn sender_settings(
+    scenario: &Scenario,
+    traffic: &Traffic,
+    to: SocketAddr,
+    session: u16,
+    interface: &str,
+) -> SenderSettings {
+    let group = to.ip().is_multicast();
+    let bulk = traffic.mode == Mode::Bulk;
+    SenderSettings {
+        transport: traffic.transport,
+        payload_bytes: traffic.payload.bytes as usize,
+        interval: interval(traffic),
+        pacing: if bulk { Pacing::Schedule } else { traffic.pacing },
+        quantum: if bulk { QUANTUM } else { Duration::ZERO },
+        duration: scenario.run.duration.duration() + if bulk { traffic.warmup.duration() } else { Duration::ZERO },
+        drain: scenario.run.drain.duration(),
+        session,
+        tcp: TcpSettings { congestion: Some(scenario.tcp.congestion.clone()), nodelay: scenario.tcp.nodelay },
+        quic: QuicSettings { congestion: scenario.quic.congestion.clone() },
+        connect_timeout: scenario.tcp.connect_timeout.duration(),
+        keep_send_times: traffic.transport != Transport::Udp,
+        ttl: group.then_some(MULTICAST_TTL),
+        interface: group.then(|| interface.to_owned()),
+        ..SenderSettings::new(to)
+    }
+}
+
+/// Time between two messages; in bulk, what the rate makes of it.
+pub(super) fn interval(traffic: &Traffic) -> Duration {
+    match (traffic.mode, traffic.rate) {
+        (Mode::Bulk, Some(rate)) => {
+            let nanos = u128::from(traffic.payload.bytes) * 8 * 1_000_000_000 / u128::from(rate.bits_per_second.max(1));
+            Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX).max(1))
+        }
+        _ => traffic.interval.duration(),
+    }
+}
+
+fn receiver_settings(
+    traffic: &Traffic,
+    to: SocketAddr,
+    session: u16,
+    patience: Duration,
+    interface: &str,
+) -> ReceiverSettings {
+    let group: Option<IpAddr> = Some(to.ip()).filter(IpAddr::is_multicast);
+    ReceiverSettings {
+        transport: traffic.transport,
+        session: Some(session),
+        groups: group
+            .map(|group| Membership { group, source: None, interface: Some(interface.to_owned()) })
+            .into_iter()
+            .collect(),
+        receive_buffer: (traffic.mode == Mode::Bulk).then_some(BULK_BUFFER),
+        until: Until { settle: patience, ..Until::default() },
+        ..ReceiverSettings::new(to)
+    }
+}
+
+fn bulk_settings(scenario: &Scenario, traffic: &Traffic, to: SocketAddr) -> bulk::Settings {
+    bulk::Settings {
+        transport: traffic.transport,
+        streams: traffic.streams,
+        congestion: Some(match traffic.transport {
+            Transport::Quic => scenario.quic.congestion.clone(),
+            _ => scenario.tcp.congestion.clone(),
+        }),
+        nodelay: scenario.tcp.nodelay,
+        block_bytes: traffic.payload.bytes as usize,
+        duration: scenario.run.duration.duration(),
+        warmup: traffic.warmup.duration(),
+        batch: scenario.run.sample.duration(),
+        connect_timeout: scenario.tcp.connect_timeout.duration(),
+        ..bulk::Settings::new(to)
+    }
+}
+
+fn iperf3_settings(scenario: &Scenario, traffic: &Traffic, to: SocketAddr) -> iperf3::Settings {
+    iperf3::Settings {
+        server: to,
+        transport: traffic.transport,
+        streams: traffic.streams,
+        congestion: (traffic.transport == Transport::Tcp).then(|| scenario.tcp.congestion.clone()),
+        duration: scenario.run.duration.duration(),
+        warmup: traffic.warmup.duration(),
+        payload: traffic.payload.bytes,
+        rate: traffic.rate.map(|rate| rate.bits_per_second),
+        interval: scenario.run.sample.duration(),
+        data_port: traffic.control.is_some().then_some(*DATA_PORTS.start()),
+        connect_timeout: scenario.tcp.connect_timeout.duration(),
+    }
+}
+
+/// Only a load may have no streams: then there is none.
+pub const LOAD: &str = "load";
+
+/// Bulk datagrams that are due within this time leave together.
+const QUANTUM: Duration = Duration::from_micros(200);
+
+/// Receive buffer of bulk datagrams, bytes: 60 ms at 1 Gbit/s of small ones.
+const BULK_BUFFER: usize = 32 << 20;
+
+/// Enough for any topology of ours.
+const MULTICAST_TTL: u8 = 16;

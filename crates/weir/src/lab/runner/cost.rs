@@ -1,0 +1,83 @@
+//! What a cell will need of the processors, guessed before it runs: who may run beside whom.
+
+use std::time::Duration;
+
+use crate::lab::cell;
+use crate::lab::scenario::{Engine, Mode, Scenario, Traffic};
+use crate::lab::sweep::Cell;
+use crate::lab::topology::{Path, Topology};
+use crate::stats::tcp_models;
+use crate::traffic::Transport;
+
+/// Processors that a cell is expected to keep busy, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Cost {
+    /// Processors.
+    pub(super) processors: f64,
+    /// From building its network to its end.
+    pub(super) time: Duration,
+}
+
+impl Cost {
+    /// Guesses for a cell whose network has been checked.
+    pub(super) fn of(cell: &Cell, topology: &Topology) -> Cost {
+        let scenario = &cell.scenario;
+        let path = &topology.paths[0];
+        let traffic = std::iter::once(&scenario.traffic).chain(cell::load(scenario));
+        let moving: f64 = traffic.map(|traffic| for_traffic(scenario, traffic, topology, path)).sum();
+        let drain = if scenario.traffic.mode == Mode::Messages { scenario.run.drain.duration() } else { Duration::ZERO };
+        let window = scenario.traffic.warmup.duration() + scenario.run.duration.duration();
+        Cost { processors: IDLE + moving, time: window + drain + OVERHEAD }
+    }
+}
+
+fn for_traffic(scenario: &Scenario, traffic: &Traffic, topology: &Topology, path: &Path) -> f64 {
+    let hops = (path.there.len() + path.back.len()) as f64 / 4.0;
+    match (traffic.mode, traffic.transport) {
+        (Mode::Messages, _) => {
+            let receivers = topology.receivers.len() as f64;
+            PER_MESSAGE * hops * receivers / traffic.interval.duration().as_secs_f64().max(1e-6)
+        }
+        (Mode::Bulk, transport) => {
+            let rate = match transport {
+                Transport::Udp => traffic.rate.map_or(UNSHAPED, |rate| rate.bits_per_second as f64),
+                _ => expected_rate(scenario, traffic, topology, path),
+            };
+            let engine = if traffic.engine == Engine::Iperf3 { 1.2 } else { 1.0 };
+            let protocol = if matches!(transport, Transport::Quic | Transport::QuicDatagram) { 4.0 } else { 1.0 };
+            rate * PER_BIT * hops * engine * protocol
+        }
+    }
+}
+
+/// What a connection may reach, generously: the model of its loss, up to the path's rate.
+fn expected_rate(scenario: &Scenario, traffic: &Traffic, topology: &Topology, path: &Path) -> f64 {
+    let limit = topology.rate_mbit(&path.there).map_or(UNSHAPED, |rate| rate * 1e6);
+    let rtt = (topology.latency_ms(&path.there) + topology.latency_ms(&path.back)) / 1e3 + 100e-6;
+    let loss = topology.loss(&path.there);
+    // BBR does not yield to loss.
+    let yields = scenario.tcp.congestion != "bbr" || loss > 0.2;
+    if loss <= 0.0 || !yields {
+        return limit;
+    }
+    let model = tcp_models::mathis(loss, Duration::from_secs_f64(rtt), 1448, 1.0);
+    model.map_or(0.0, |rate| GENEROSITY * rate * f64::from(traffic.streams)).min(limit)
+}
+
+/// What the threads and timers of a cell with hardly any traffic take.
+const IDLE: f64 = 0.02;
+
+/// One message, over two emulated links, one way.
+const PER_MESSAGE: f64 = 40e-6;
+
+/// One bit of a bulk transfer over two emulated links: 1 Gbit/s fills 1.6 processors.
+const PER_BIT: f64 = 1.6e-9;
+
+/// Bits a second of a path without a shaper.
+const UNSHAPED: f64 = 4e9;
+
+/// CUBIC reaches more than Mathis's model at low loss.
+const GENEROSITY: f64 = 1.5;
+
+/// Building and settling a network, and connecting.
+const OVERHEAD: Duration = Duration::from_millis(700);

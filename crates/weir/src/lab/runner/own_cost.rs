@@ -1,0 +1,35 @@
+//! What the lab itself adds: messages over the scenario's network with all impairments taken away.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::lab::account;
+use crate::lab::cell::{Bench, Prepared};
+use crate::lab::scenario::{Engine, Mode, Scenario};
+use crate::lab::sweep::Cell;
+use crate::report::record::OwnCost;
+use crate::traffic::{Pacing, Transport};
+use crate::units::{Size, Span};
+
+/// Sends 1000-byte datagrams, one a millisecond, over the unimpaired network for `run.control`.
+pub(super) fn measure(bench: &Bench, scenario: &Scenario) -> Result<OwnCost> {
+    let mut scenario = scenario.clone();
+    scenario.load = None;
+    scenario.run.impaired = false;
+    scenario.run.duration = scenario.run.control;
+    scenario.traffic.mode = Mode::Messages;
+    scenario.traffic.engine = Engine::Weir;
+    scenario.traffic.transport = Transport::Udp;
+    scenario.traffic.rate = None;
+    scenario.traffic.pacing = Pacing::Schedule;
+    scenario.traffic.payload = Size { bytes: 1000 };
+    scenario.traffic.interval = Span::from_millis(1);
+    let seconds = scenario.run.duration.duration().as_secs_f64();
+    let seed = scenario.run.seed;
+    let cell = Cell { name: "control".into(), axes: Vec::new(), scenario };
+    let measured = Prepared::new(bench, &cell, seed, 0, 0).and_then(|prepared| prepared.run(Duration::ZERO));
+    let measured = measured.context("control cell")?;
+    let record = account::records(&cell, 1, &measured).into_iter().next().context("a cell has a receiver")?;
+    Ok(OwnCost { n: record.delays.n, delay: record.delays, seconds, transport: record.row.transport })
+}

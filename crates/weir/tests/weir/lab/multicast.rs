@@ -1,0 +1,27 @@
+//! One sender, several receivers behind a switch: an account for each.
+
+use super::Lab;
+
+#[test]
+fn a_bad_leg_harms_nobody_else() {
+    let lab = Lab::new();
+    let set = ["run.duration=2s", "run.drain=1s", "run.control=0s", "links.lossy.forward.loss=10%"];
+    let [run, again] = ["first", "second"].map(|out| lab.run("multicast", out, &set).good());
+    let receiver = |name: &str| run.row(&format!("single@{name}"));
+    for row in run.rows() {
+        assert_eq!((row.count("sent"), row.count("unexplained")), (2000, 0), "{row:?}");
+        assert_eq!(row.count("sent") - row.count("delivered"), row.count("planned_drops"), "{row:?}");
+    }
+    assert_eq!(receiver("clean").count("delivered"), 2000);
+    assert_eq!(receiver("distant").count("delivered"), 2000);
+    assert!(receiver("distant").number("delay_p50_us") >= 50_000.0);
+    assert!(receiver("clean").number("delay_p50_us") < 50_000.0);
+    let lost = receiver("random").count("planned_drops");
+    assert!(super::is_binomial(lost as u64, 2000, 0.1), "{lost}");
+    assert_eq!(receiver("random").text("loss_pct"), "10");
+    assert_eq!(receiver("bursty").text("loss_pct"), "2");
+    for row in again.rows() {
+        let first = run.row(row.text("cell"));
+        assert_eq!(row.text("planned_drops"), first.text("planned_drops"), "the same seed loses the same");
+    }
+}

@@ -1,0 +1,213 @@
+//! Networks with routers, entered by `weir lab shell`.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
+use super::endings::Family;
+use super::{Lab, ended, has, weir};
+
+/// Two routers between a client and a server, a switch before the second; and a link from the client to the first router
+/// that only iperf3's control connection takes.
+const ROUTED: &str = r#"
+name = "NAME"
+title = "Two routers"
+[hosts.client]
+addresses = { access = ["10.0.1.2/24", "fd00:1::2/64"], aside = ["10.0.9.2/24", "fd00:9::2/64"] }
+[hosts.server]
+addresses = ["10.0.3.2/24", "fd00:3::2/64"]
+[routers.r1]
+addresses = { access = ["10.0.1.1/24", "fd00:1::1/64"], aside = ["10.0.9.1/24", "fd00:9::1/64"], core = ["10.0.2.1/24", "fd00:2::1/64"] }
+[routers.r2]
+addresses = { exit = ["10.0.3.1/24", "fd00:3::1/64"], inner = ["10.0.2.2/24", "fd00:2::2/64"] }
+[switches.s1]
+[links]
+access = { ends = ["client", "r1"], delay = "1ms" }
+aside = { ends = ["client", "r1"] }
+core = { ends = ["r1", "s1"] }
+exit = { ends = ["r2", "server"] }
+inner = { ends = ["s1", "r2"] }
+[traffic]
+from = "client"
+to = "server"
+port = 5201
+transport = "tcp"
+payload = "64kB"
+[tcp]
+buffer = "3MB"
+"#;
+
+fn routed(lab: &Lab, name: &str, replaced: &[(&str, &str)]) -> String {
+    let mut text = ROUTED.replace("NAME", name);
+    for (from, to) in replaced {
+        assert!(text.contains(from), "{from}");
+        text = text.replace(from, to);
+    }
+    let path = lab.path(&format!("{name}.toml"));
+    fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// A program on a host, once it has said its first line. Killed when dropped.
+struct Server(Child, BufReader<std::process::ChildStdout>);
+
+impl Server {
+    fn start(family: &Family, scenario: &str, program: &[&str]) -> Server {
+        let mut command = weir(&[&["lab", "shell", scenario, "server"], program].concat());
+        let mut child = family.mark(&mut command).stderr(Stdio::inherit()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut server = Server(child, output);
+        server.line();
+        server
+    }
+
+    #[track_caller]
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.1.read_line(&mut line).unwrap();
+        assert!(!line.is_empty(), "the program ended");
+        line.trim_end().to_owned()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+const RECEIVE: &str = r#"
+import socket, struct
+v4 = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+v4.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTTL, 1)
+v6 = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+v6.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+v6.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVHOPLIMIT, 1)
+v4.bind(('', 7)); v6.bind(('', 7))
+print('listening', flush=True)
+for s in v4, v6:
+    data, ancillary, _, peer = s.recvmsg(100, 100)
+    s.sendto(b'answer', peer)
+    print(data.decode(), peer[0], struct.unpack('i', ancillary[0][2])[0], flush=True)
+"#;
+
+const SEND: &str = r#"
+import socket, sys
+for family, to in (socket.AF_INET, '10.0.3.2'), (socket.AF_INET6, 'fd00:3::2'):
+    s = socket.socket(family, socket.SOCK_DGRAM)
+    s.settimeout(10)
+    s.connect((to, 7))
+    s.send(b'hello')
+    print(s.recv(100).decode())
+"#;
+
+#[test]
+fn packets_pass_routers_there_and_back() {
+    if !has("packets_pass_routers_there_and_back", "python3") {
+        return;
+    }
+    let (lab, family) = (Lab::new(), Family::new());
+    let scenario = routed(&lab, "routed", &[]);
+    let on = |host: &str, program: &[&str]| {
+        let shell = ended(family.mark(&mut weir(&[&["lab", "shell", &scenario, host], program].concat())));
+        assert_eq!((shell.status, &*shell.stderr), (Some(0), ""), "{}", shell.stdout);
+        shell.stdout
+    };
+    let mut server = Server::start(&family, &scenario, &["python3", "-c", RECEIVE]);
+    assert_eq!(on("client", &["python3", "-c", SEND]), "answer\nanswer\n");
+    // 64 less one a router.
+    assert_eq!(server.line(), "hello 10.0.1.2 62");
+    assert_eq!(server.line(), "hello fd00:1::2 62");
+    let buffers = on("server", &["sh", "-c", "cd /proc/sys/net/ipv4; cat tcp_rmem tcp_wmem"]);
+    let largest: Vec<&str> = buffers.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
+    assert_eq!(largest, ["3000000", "3000000"]);
+    assert_eq!(on("r1", &["sh", "-c", "cd /sys/class/net; echo *"]), "eth0 eth1 eth2 lo\n");
+    drop(server);
+    family.await_end();
+}
+
+const ACCEPT: &str = r#"
+import socket
+s = socket.create_server(('::', 5201), family=socket.AF_INET6, dualstack_ipv6=True)
+print('listening', flush=True)
+while True:
+    print(s.accept()[1][0], flush=True)
+"#;
+
+const CONNECT: &str = r#"
+import socket, sys
+for to in '10.0.3.2', 'fd00:3::2':
+    for port in 0, 5200:
+        s = socket.socket(socket.AF_INET6 if ':' in to else socket.AF_INET)
+        s.bind(('', port))
+        s.settimeout(10 if port == 0 else 1)
+        try:
+            s.connect((to, 5201))
+            print(port, s.getsockname()[0])
+        except TimeoutError:
+            print(port, 'nobody answers')
+"#;
+
+#[test]
+fn a_control_connection_avoids_the_path_that_is_measured() {
+    if !has("a_control_connection_avoids_the_path_that_is_measured", "python3") {
+        return;
+    }
+    let (lab, family) = (Lab::new(), Family::new());
+    for (name, address, own, other) in
+        [("control-v4", "10.0.3.2", "10.0.9.2", "fd00:1::2"), ("control-v6", "fd00:3::2", "fd00:9::2", "10.0.1.2")]
+    {
+        // A path that loses everything, both ways.
+        let control = format!("control = \"aside\"\naddress = \"{address}\"\nport = 5201");
+        let dead = [("port = 5201", &*control), ("delay = \"1ms\"", "loss = \"100%\"")];
+        let scenario = routed(&lab, name, &dead);
+        let mut server = Server::start(&family, &scenario, &["python3", "-c", ACCEPT]);
+        let mut connect = weir(&["lab", "shell", &scenario, "client", "python3", "-c", CONNECT]);
+        let connected = ended(family.mark(&mut connect)).stdout;
+        let lines: Vec<&str> = connected.lines().filter(|line| !line.starts_with("5200 nobody")).collect();
+        assert_eq!(lines.first(), Some(&&*format!("0 {own}")), "{connected}");
+        assert!(!connected.contains(other) && !connected.contains("5200 1"), "{connected}");
+        assert!(server.line().ends_with(own));
+        drop(server);
+        family.await_end();
+    }
+}
+
+#[test]
+fn iperf3_talks_to_its_server_over_the_control_link() {
+    if !has("iperf3_talks_to_its_server_over_the_control_link", "iperf3") {
+        return;
+    }
+    let (lab, family) = (Lab::new(), Family::new());
+    let client = |loss: &str, time: &str| {
+        let name = format!("control-iperf3-{loss}");
+        let loss = format!("loss = \"{loss}%\"");
+        let replaced = [("port = 5201", "port = 5201\ncontrol = \"aside\""), ("delay = \"1ms\"", &*loss)];
+        let scenario = routed(&lab, &name, &replaced);
+        let flags = ["iperf3", "-s", "-1", "-p", "5201", "--forceflush"];
+        let server = Server::start(&family, &scenario, &flags);
+        let flags = ["iperf3", "-c", "10.0.3.2", "-p", "5201", "--cport", "5200", "-P", "2", "-n", "200K", "-J"];
+        let script = format!(
+            "timeout {time} {}; cat /sys/class/net/eth0/statistics/tx_bytes /sys/class/net/eth1/statistics/tx_bytes",
+            flags.join(" ")
+        );
+        let mut command = weir(&["lab", "shell", &scenario, "client", "sh", "-c", &script]);
+        let ended = ended(family.mark(&mut command));
+        drop(server);
+        family.await_end();
+        let (json, bytes) = ended.stdout.trim_end().rsplit_once('}').unwrap_or(("", &ended.stdout));
+        let sent: Vec<u64> = bytes.split_whitespace().map(|number| number.parse().unwrap()).collect();
+        (format!("{json}}}"), <[u64; 2]>::try_from(sent).unwrap())
+    };
+    // Two transfers of 200 kB each by the data ports; the control connection takes a kilobyte or two.
+    let (json, [data, control]) = client("0", "20");
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let streams = report["start"]["connected"].as_array().unwrap();
+    let ports: Vec<_> = streams.iter().map(|stream| stream["local_port"].as_u64().unwrap()).collect();
+    assert_eq!((ports, &streams[0]["local_host"]), (vec![5200, 5201], &"10.0.1.2".into()));
+    assert!(data > 400_000 && (500..20_000).contains(&control), "{data} and {control}");
+    // Where no data comes through, client and server still talk.
+    let (_, [_, control]) = client("100", "3");
+    assert!((200..20_000).contains(&control), "{control}");
+}
