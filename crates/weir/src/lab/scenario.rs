@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::traces::Traces;
-use crate::report::record::{Chart, Claim, Published};
+use crate::report::record::{Assert, Chart, Claim, Published};
 use crate::service::config::one_line;
 use crate::traffic::{Pacing, Transport};
 use crate::units::{BitRate, Share, Size, Span};
@@ -68,6 +68,9 @@ pub struct Scenario {
     /// Published statements to judge.
     #[serde(default)]
     pub claims: Vec<Claim>,
+    /// Bounds that fail the run.
+    #[serde(default, rename = "assert")]
+    pub asserts: Vec<Assert>,
     /// Where relative paths of traces start; absent: at the directory of the scenario's file.
     pub directory: Option<PathBuf>,
     /// The traces that links name, read when the sweep was laid out.

@@ -34,7 +34,7 @@ fn impairments(direction: &Direction, traces: &Traces) -> Result<Impairments> {
     );
     let trace = |path| traces.get(path).map(Arc::clone).with_context(|| format!("trace {path:?} has not been read"));
     Ok(Impairments {
-        loss: direction.loss.as_ref().map_or(Ok(model::Loss::None), loss)?,
+        loss: direction.loss.as_ref().map(loss).transpose()?.unwrap_or_default(),
         delay: direction.delay.map(Into::into).unwrap_or_default(),
         variation: direction.variation.as_ref().map(variation).transpose()?,
         rate: direction.rate.map(|rate| model::Rate {
@@ -59,7 +59,7 @@ fn loss(loss: &scenario::Loss) -> Result<model::Loss> {
     Ok(match loss {
         scenario::Loss::Share(share) if share.fraction() == 0.0 => model::Loss::None,
         scenario::Loss::Share(share) => model::Loss::Bernoulli(share.fraction()),
-        scenario::Loss::Mean(loss) => in_bursts(loss)?,
+        scenario::Loss::Mean(mean) => in_bursts(mean)?,
         scenario::Loss::Bursts(bursts) => model::Loss::GilbertElliott {
             to_bad: bursts.to_bad.fraction(),
             to_good: bursts.to_good.fraction(),
