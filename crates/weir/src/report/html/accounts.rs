@@ -1,7 +1,7 @@
 //! The account of each cell: its equation, ledger, distributions and planned drops.
 
-use super::super::{columns, format};
 use super::super::record::{DropList, Quantiles, Record};
+use super::super::{columns, format};
 
 /// The account of one record.
 pub(super) struct Account {
