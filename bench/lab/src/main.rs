@@ -51,11 +51,16 @@ fn engines(weir: &Weir) -> Result<()> {
     )?;
     println!("{:<14}{:>10}{:>10}{:>9}  95 % interval of the ratio", "cell", "weir", "iperf3", "ratio");
     for cell in run.cells_ending("/weir") {
-        let (ours, theirs) = (run.column(&format!("{cell}/weir"), "mbit_per_s"), run.column(&format!("{cell}/iperf3"), "mbit_per_s"));
+        let (ours, theirs) =
+            (run.column(&format!("{cell}/weir"), "mbit_per_s"), run.column(&format!("{cell}/iperf3"), "mbit_per_s"));
         let (low, high) = interval_of_ratio(&ours, &theirs);
         let ratio = geometric_mean(&ours) / geometric_mean(&theirs);
         let verdict = if low <= 1.0 && 1.0 <= high { "agree" } else { "DIFFER" };
-        let goal = if cell == "0%/1ms" { goal(geometric_mean(&ours).min(geometric_mean(&theirs)) >= 900.0, "both >= 900") } else { String::new() };
+        let goal = if cell == "0%/1ms" {
+            goal(geometric_mean(&ours).min(geometric_mean(&theirs)) >= 900.0, "both >= 900")
+        } else {
+            String::new()
+        };
         println!(
             "{cell:<14}{:>10.1}{:>10.1}{ratio:>9.3}  {low:.3} to {high:.3}  {verdict}  {goal}",
             geometric_mean(&ours),
@@ -78,8 +83,13 @@ fn again(weir: &Weir) -> Result<()> {
         "traffic.rate=80mbit",
     ];
     let runs = [weir.run("matrix", &datagrams)?, weir.run("matrix", &datagrams)?];
-    let ledgers = runs.each_ref().map(|run| run.columns(&["cell", "sent", "delivered", "planned_drops", "queue_drops", "socket_drops", "unexplained"]));
-    println!("UDP, 8 cells of 20,000 datagrams: ledgers {}", if ledgers[0] == ledgers[1] { "identical" } else { "DIFFER" });
+    let ledgers = runs.each_ref().map(|run| {
+        run.columns(&["cell", "sent", "delivered", "planned_drops", "queue_drops", "socket_drops", "unexplained"])
+    });
+    println!(
+        "UDP, 8 cells of 20,000 datagrams: ledgers {}",
+        if ledgers[0] == ledgers[1] { "identical" } else { "DIFFER" }
+    );
     Ok(())
 }
 

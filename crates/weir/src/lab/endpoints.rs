@@ -57,7 +57,10 @@ pub enum Outcome {
 pub fn check(key: &str, traffic: &Traffic) -> Result<()> {
     let bulk = traffic.mode == Mode::Bulk;
     ensure!(traffic.streams > 0 || key == LOAD, "{key}.streams: at least 1");
-    ensure!(bulk || traffic.engine == Engine::Weir, "{key}.engine: iperf3 sends in bulk only: set {key}.mode = \"bulk\"");
+    ensure!(
+        bulk || traffic.engine == Engine::Weir,
+        "{key}.engine: iperf3 sends in bulk only: set {key}.mode = \"bulk\""
+    );
     ensure!(
         traffic.engine == Engine::Weir || matches!(traffic.transport, Transport::Tcp | Transport::Udp),
         "{key}.engine: iperf3 speaks tcp and udp, not {}",
@@ -73,10 +76,7 @@ pub fn check(key: &str, traffic: &Traffic) -> Result<()> {
     }
     let group = traffic.address.is_some_and(|address| address.is_multicast());
     ensure!(!group || traffic.transport == Transport::Udp, "{key}.address: a multicast group needs transport udp");
-    ensure!(
-        !group || traffic.engine == Engine::Weir,
-        "{key}.engine: iperf3 does not send to multicast groups here"
-    );
+    ensure!(!group || traffic.engine == Engine::Weir, "{key}.engine: iperf3 does not send to multicast groups here");
     Ok(())
 }
 
@@ -144,7 +144,9 @@ impl Endpoints {
                     Ok(Outcome::Messages(sent, receiving.into_iter().map(joined).collect()))
                 })
             }
-            Endpoints::Bulk { sender, receiver } => Ok(Outcome::Bulk(Box::new(bulk::run(*sender, *receiver, begin, stop)))),
+            Endpoints::Bulk { sender, receiver } => {
+                Ok(Outcome::Bulk(Box::new(bulk::run(*sender, *receiver, begin, stop))))
+            }
             Endpoints::Iperf3(transfer) => Ok(Outcome::Bulk(Box::new(transfer.run(begin, stop)?))),
         }
     }

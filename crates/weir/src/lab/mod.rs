@@ -6,15 +6,16 @@
 //! drives cells side by side; [`shell`] brings one network up to be entered by hand.
 
 pub mod account;
-pub mod cell;
-pub mod environment;
 pub mod capture;
+pub mod cell;
 pub mod endpoints;
-pub mod iperf3;
+pub mod environment;
 pub mod heartbeat;
+pub mod iperf3;
 pub mod network;
 pub mod runner;
 pub mod scenario;
 pub mod shell;
 pub mod sweep;
 pub mod topology;
+pub mod traces;

@@ -147,6 +147,36 @@ pub fn kind(name: &str) -> Kind {
     }
 }
 
+/// Which way a column is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+}
+
+/// Which way a column, fixed or added, is good; `None`: nobody has said.
+pub fn better(name: &str) -> Option<Better> {
+    const HIGHER: [&str; 5] = ["delivered", "delivered_share", "msgs_per_s", "mbit_per_s", "received_bytes"];
+    const LOWER: [&str; 6] = ["undelivered", "retransmits", "duplicates", "reordered", "connect_ms", "rtt_mean_us"];
+    let is_delay = name.ends_with("_us") && (name.starts_with("delay_") || name.contains("_delay_"));
+    if HIGHER.contains(&name) {
+        Some(Better::Higher)
+    } else if LOWER.contains(&name) || name.ends_with("_drops") || is_delay {
+        Some(Better::Lower)
+    } else {
+        None
+    }
+}
+
+/// That there is no such column, and which one is called nearly so.
+pub(super) fn unknown<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let similarity = |candidate: &str| strsim::jaro_winkler(name, candidate);
+    let nearest = known.into_iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+    nearest.map_or(format!("no column `{name}`"), |nearest| format!("no column `{name}`, did you mean `{nearest}`?"))
+}
+
 /// Names of all columns of a run: the fixed ones, then those that its first record adds.
 pub fn names(records: &[Record]) -> Vec<&str> {
     let added = records.first().map(|record| record.extra.as_slice()).unwrap_or_default();

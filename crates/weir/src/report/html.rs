@@ -13,7 +13,7 @@ use super::grid::Grid;
 use super::monotony::Monotony;
 use super::record::{Manifest, Record};
 use super::store::{self, StoreError};
-use super::{charts, claims, comparison, format, summary};
+use super::{asserts, charts, claims, comparison, format, summary};
 use accounts::Account;
 use surface::{CostView, GridView, ModelView, MonotonyView};
 
@@ -45,6 +45,7 @@ struct Page<'a> {
     sentences: Vec<String>,
     warnings: Vec<String>,
     claims: Vec<ClaimView>,
+    asserts: Vec<AssertView>,
     charts: Vec<ChartView<'a>>,
     model: Option<ModelView>,
     monotony: Option<MonotonyView>,
@@ -71,6 +72,15 @@ struct ClaimView {
     measured: String,
     reason: String,
     verdict: &'static str,
+}
+
+struct AssertView {
+    name: String,
+    column: String,
+    bounds: String,
+    measured: String,
+    reason: String,
+    state: &'static str,
 }
 
 struct ChartView<'a> {
@@ -120,6 +130,7 @@ impl<'a> Page<'a> {
             sentences: summary::sentences(manifest, records, cells, &judged),
             warnings: summary::warnings(manifest, records),
             claims: judged.into_iter().map(ClaimView::new).collect(),
+            asserts: asserts::check(manifest, records).into_iter().map(AssertView::new).collect(),
             charts: manifest.charts.iter().map(|c| ChartView { svg: chart(c), caption: &c.caption }).collect(),
             source: published.map(|p| p.source.as_str()).unwrap_or_default(),
             model: ModelView::new(cells),
@@ -152,6 +163,20 @@ impl ClaimView {
             reading: judged.claim.reading,
             reason: judged.reason,
             verdict: judged.verdict.word(),
+        }
+    }
+}
+
+impl AssertView {
+    fn new(checked: asserts::Checked) -> Self {
+        let of = if checked.assert.relative_to.is_some() { " ratio" } else { "" };
+        Self {
+            column: format!("{}{of}", checked.assert.column),
+            bounds: checked.bounds(),
+            measured: checked.measured_in_words(),
+            state: checked.state.word(),
+            name: checked.name,
+            reason: checked.reason,
         }
     }
 }

@@ -1,10 +1,11 @@
-//! From measured cells to files: `results.csv`, `classic.csv`, `summary.xlsx`, `charts/*.svg`, `report.html`.
+//! From measured cells to files: `results.csv`, `classic.csv`, `summary.xlsx`, `charts/*.svg`, `report.html`, `junit.xml`.
 //!
 //! [`record`] is what a room hands over; everything else here renders it. A result directory holds its records
 //! (`manifest.json`, `cells.jsonl`, see [`store`]), so that it can be rendered again without running anything.
 //!
 //! Records are grouped into [`cells`] (repeats of the same settings); renderers ask those for what was [`measured`]
-//! in a column, [`claims`] and [`comparison`] hold it against what others published, and [`summary`] puts it in words.
+//! in a column, [`claims`] and [`comparison`] hold it against what others published, [`asserts`] against what a scenario demands, and
+//! [`summary`] puts it in words. [`compare`] holds two runs against one another.
 //!
 //! [`measured`]: cells::Cell::measured
 
@@ -14,17 +15,20 @@ use cells::Cell;
 use record::{Chart, ChartKind, Manifest, Record, Value};
 use store::StoreError;
 
+pub mod asserts;
 pub mod axis;
 pub mod cells;
 pub mod charts;
 pub mod claims;
 pub mod classic;
 pub mod columns;
+pub mod compare;
 pub mod comparison;
 pub mod csv;
 pub mod format;
 pub mod grid;
 pub mod html;
+pub mod junit;
 pub mod monotony;
 pub mod oracle;
 pub mod palette;
@@ -51,6 +55,8 @@ pub struct Rendered {
     pub spreadsheet: PathBuf,
     /// `report.html`.
     pub page: PathBuf,
+    /// `junit.xml`; `None`: the run has no assertions.
+    pub junit: Option<PathBuf>,
     /// `charts/*.svg`, in the order of the manifest.
     pub charts: Vec<PathBuf>,
 }
@@ -78,7 +84,11 @@ pub fn write_all(dir: &Path, manifest: &Manifest, records: &[Record]) -> Result<
     html::write(&page, manifest, records)?;
     let spreadsheet = dir.join("summary.xlsx");
     spreadsheet::write(&spreadsheet, manifest, records)?;
-    Ok(Rendered { results, classic, spreadsheet, page, charts: drawn })
+    let junit = (!manifest.asserts.is_empty()).then(|| dir.join("junit.xml"));
+    if let Some(path) = &junit {
+        junit::write(path, manifest, records, &asserts::check(manifest, records))?;
+    }
+    Ok(Rendered { results, classic, spreadsheet, page, junit, charts: drawn })
 }
 
 /// Draws what was sampled while one cell ran: `charts/timeline-CELL.svg`. Several repeats make several lines.

@@ -1,5 +1,6 @@
 //! A run in a few sentences, and what a reader must be warned of.
 
+use super::asserts::{self, State};
 use super::cells::{self, Cell};
 use super::claims::{Judgement, Verdict};
 use super::columns;
@@ -48,6 +49,13 @@ pub fn sentences(manifest: &Manifest, records: &[Record], cells: &[Cell<'_>], ju
             of(Verdict::Refuted),
             of(Verdict::Undecided),
         ));
+    }
+    let checked = asserts::check(manifest, records);
+    if !checked.is_empty() {
+        let of = |state| checked.iter().filter(|checked| checked.state == state).count();
+        let noun = if checked.len() == 1 { "assertion" } else { "assertions" };
+        let (held, failed, skipped) = (of(State::Pass), of(State::Fail), of(State::Skipped));
+        sentences.push(format!("Of {} {noun} {held} hold, {failed} fail, {skipped} skipped.", checked.len()));
     }
     sentences
 }

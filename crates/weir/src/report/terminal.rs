@@ -2,9 +2,11 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
+use super::asserts::{self, Checked, State};
 use super::cells::{self, Cell};
 use super::claims::{self, Verdict};
 use super::columns;
+use super::compare::{self, Comparison};
 use super::format;
 use super::grid::{Grid, MATRIX};
 use super::monotony::Monotony;
@@ -50,6 +52,7 @@ pub fn render(manifest: &Manifest, records: &[Record], styled: bool) -> String {
             wrap(&reason, 12)
         );
     }
+    text += &checked(&asserts::check(manifest, records), styled);
     let notes = [
         Monotony::check(&Grid::matrix(&cells)).map(|monotony| monotony.sentence()),
         oracle::sentence(&oracle::expectations(&cells)),
@@ -67,6 +70,60 @@ pub fn render(manifest: &Manifest, records: &[Record], styled: bool) -> String {
     }
     for warning in warnings {
         text += &format!("warning: {}\n", wrap(&printable(&warning), 9));
+    }
+    text
+}
+
+/// The assertions, a paragraph each.
+fn checked(checked: &[Checked], styled: bool) -> String {
+    let mut text = if checked.is_empty() { String::new() } else { "\n".to_owned() };
+    for checked in checked {
+        let colour = match checked.state {
+            State::Pass => "32",
+            State::Fail => "31",
+            State::Skipped => "33",
+        };
+        let word = format!("{:<7}", checked.state.word());
+        let word = if styled { format!("\x1b[{colour}m{word}\x1b[0m") } else { word };
+        text += &format!("{word} {}\n", wrap(&printable(&format!("{}: {}", checked.name, checked.sentence())), 8));
+    }
+    text
+}
+
+/// Two runs side by side as text: a line a cell and column, what the verdicts rest on, the warnings.
+pub fn comparison(compared: &Comparison) -> String {
+    let side = |name: &str, side: &compare::Side| {
+        let repeats = if side.repeats == 1 { "1 repeat".to_owned() } else { format!("{} repeats", side.repeats) };
+        let words = format!("{} of {}, seed {}, {repeats}", side.scenario, side.started, side.seed);
+        format!("{name}: {}, weir {}\n", printable(&words), printable(&side.weir_version))
+    };
+    let mut text = side("A", &compared.a) + &side("B", &compared.b);
+    for warning in &compared.warnings {
+        text += &format!("warning: {}\n", wrap(&printable(warning), 9));
+    }
+    for (name, cells) in [("A", &compared.only_a), ("B", &compared.only_b)] {
+        if !cells.is_empty() {
+            let cells = cells.iter().map(|cell| printable(cell)).collect::<Vec<_>>().join(", ");
+            text += &format!("warning: {}\n", wrap(&format!("only in {name}: {cells}"), 9));
+        }
+    }
+    text.push('\n');
+    let headings = ["cell", "column", "A", "B", "B/A", "from", "to", "verdict"];
+    let mut lines = vec![headings.map(str::to_owned).to_vec()];
+    for row in &compared.rows {
+        let value = |value: Option<f64>| value.map_or("–".into(), |value| columns::words(&row.column, value));
+        let ratio = row.ratio.map_or([f64::NAN; 3], |ratio| [ratio.value, ratio.low, ratio.high]);
+        let [ratio, low, high] = ratio.map(format::short);
+        let verdict = match &row.reason {
+            Some(reason) => format!("{}: {reason}", row.verdict.words()),
+            None => row.verdict.words().to_owned(),
+        };
+        lines.push(vec![label(&row.cell), label(&row.column), value(row.a), value(row.b), ratio, low, high, verdict]);
+    }
+    text += &aligned(&lines, "-");
+    text.push('\n');
+    for sentence in compared.assurance() {
+        text += &format!("{}\n", wrap(&sentence, 0));
     }
     text
 }

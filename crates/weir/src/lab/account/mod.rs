@@ -3,6 +3,7 @@
 mod book;
 mod bulk;
 mod columns;
+pub use columns::ADDED;
 mod own_flow;
 
 use weir_emulator::ledger::{DirectionReport, Ledger};
@@ -134,7 +135,11 @@ impl Account<'_> {
             delay_p99_us: delays.and_then(|delays| Some(delays.quantile_us(0.99)?.value)),
             delay_max_us: delays.and_then(Distribution::max_us),
             retransmits: retransmits.or(sent.lost_packets),
-            unexplained: if datagrams { self.unexplained_messages(sent, there) } else { Some(self.unexplained_frames()) },
+            unexplained: if datagrams {
+                self.unexplained_messages(sent, there)
+            } else {
+                Some(self.unexplained_frames())
+            },
             ..row
         }
     }
@@ -308,10 +313,14 @@ fn disturbances(
             run.max_foreign
         )
     });
-    [over("the machine stood still for", heartbeat.max_us()), over("the emulator was late by", lateness.max_us()), foreign]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        over("the machine stood still for", heartbeat.max_us()),
+        over("the emulator was late by", lateness.max_us()),
+        foreign,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -25,7 +25,8 @@ impl Cost {
         let path = &topology.paths[0];
         let traffic = std::iter::once(&scenario.traffic).chain(cell::load(scenario));
         let moving: f64 = traffic.map(|traffic| for_traffic(scenario, traffic, topology, path)).sum();
-        let drain = if scenario.traffic.mode == Mode::Messages { scenario.run.drain.duration() } else { Duration::ZERO };
+        let drain =
+            if scenario.traffic.mode == Mode::Messages { scenario.run.drain.duration() } else { Duration::ZERO };
         let window = scenario.traffic.warmup.duration() + scenario.run.duration.duration();
         Cost { processors: IDLE + moving, time: window + drain + OVERHEAD }
     }

@@ -103,7 +103,8 @@ impl<'a> Queue<'a> {
     /// What is about to happen, and how long it takes if no cell has to run again.
     pub(super) fn announcement(&self, scenario: &str) -> String {
         let time = humantime::format_duration(Duration::from_secs(self.expected.as_secs()));
-        let at_once = if self.meets { format!("{} at once", self.jobs) } else { format!("up to {} at once", self.jobs) };
+        let at_once =
+            if self.meets { format!("{} at once", self.jobs) } else { format!("up to {} at once", self.jobs) };
         format!("{scenario}: {} cells, {at_once}, about {time}", self.total)
     }
 

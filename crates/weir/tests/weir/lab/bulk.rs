@@ -16,10 +16,8 @@ impl Lab {
 #[test]
 fn one_lost_packet_in_a_hundred_is_enough() {
     let lab = Lab::new();
-    let run = lab.cells_of(
-        "matrix",
-        &["run.duration=3s", "links.access.forward.loss=0%,1%", "links.access.forward.delay=10ms"],
-    );
+    let run = lab
+        .cells_of("matrix", &["run.duration=3s", "links.access.forward.loss=0%,1%", "links.access.forward.delay=10ms"]);
     let (clean, lossy) = (run.row("0%"), run.row("1%"));
     for row in [&clean, &lossy] {
         assert_eq!((row.text("transport"), row.text("latency_ms"), row.text("rate_mbit")), ("tcp", "10", "1000"));
@@ -39,10 +37,10 @@ fn one_lost_packet_in_a_hundred_is_enough() {
     let mut lines = classic.lines();
     assert_eq!(lines.next(), Some("LOSS,LATENCY,VALUE,UNIT,DROPS"));
     let fields: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
-    assert_eq!(fields.iter().map(|f| (f[0], f[1], f[3])).collect::<Vec<_>>(), [
-        ("0", "10", "Mbits/sec"),
-        ("1", "10", "Mbits/sec")
-    ]);
+    assert_eq!(
+        fields.iter().map(|f| (f[0], f[1], f[3])).collect::<Vec<_>>(),
+        [("0", "10", "Mbits/sec"), ("1", "10", "Mbits/sec")]
+    );
     assert_eq!(fields[1][4], lossy.text("retransmits"));
 
     let record = run.record("1%");
@@ -71,13 +69,16 @@ fn the_baseline_is_without_impairments() {
 fn a_path_that_lets_nothing_through_is_0_and_valid() {
     let lab = Lab::new();
     let engines = if has("iperf3 over a dead path", "iperf3") { "weir,iperf3" } else { "weir" };
-    let run = lab.cells_of("matrix", &[
-        "run.duration=1s",
-        "tcp.connect_timeout=2s",
-        "links.access.forward.loss=100%",
-        "links.access.forward.delay=1ms",
-        &format!("traffic.engine={engines}"),
-    ]);
+    let run = lab.cells_of(
+        "matrix",
+        &[
+            "run.duration=1s",
+            "tcp.connect_timeout=2s",
+            "links.access.forward.loss=100%",
+            "links.access.forward.delay=1ms",
+            &format!("traffic.engine={engines}"),
+        ],
+    );
     for row in run.rows() {
         assert_eq!((row.text("mbit_per_s"), row.text("valid"), row.text("connect_ms")), ("0", "true", ""), "{row:?}");
         assert_eq!(row.count("unexplained"), 0);
@@ -90,13 +91,16 @@ fn iperf3_and_our_engine_agree() {
         return;
     }
     let lab = Lab::new();
-    let run = lab.cells_of("matrix", &[
-        "run.duration=5s",
-        "run.jobs=1",
-        "links.access.forward.loss=3%",
-        "links.access.forward.delay=5ms",
-        "traffic.engine=weir,iperf3",
-    ]);
+    let run = lab.cells_of(
+        "matrix",
+        &[
+            "run.duration=5s",
+            "run.jobs=1",
+            "links.access.forward.loss=3%",
+            "links.access.forward.delay=5ms",
+            "traffic.engine=weir,iperf3",
+        ],
+    );
     let (ours, theirs) = (run.row("weir"), run.row("iperf3"));
     let ratio = ours.number("mbit_per_s") / theirs.number("mbit_per_s");
     // The same seed loses the same packets of the data connection: only timing differs.
@@ -125,18 +129,20 @@ fn datagrams_in_bulk_repeat_their_ledger() {
     for column in ["sent", "delivered", "planned_drops", "queue_drops", "socket_drops", "unexplained"] {
         assert_eq!(first.text(column), second.text(column), "{column}");
     }
-    assert_eq!((first.count("unexplained"), first.count("sent") - first.count("delivered")), (0, first.count("planned_drops")));
+    assert_eq!(
+        (first.count("unexplained"), first.count("sent") - first.count("delivered")),
+        (0, first.count("planned_drops"))
+    );
 }
 
 #[test]
 fn telemetry_beside_bulk_keeps_an_account_of_its_own() {
     let lab = Lab::new();
-    let run = lab.run("bufferbloat", "out", &few(&[
-        "run.duration=3s",
-        "load.warmup=1s",
-        "links.wire.forward.queue=60kB,1MB",
-        "load.streams=0,1",
-    ]));
+    let run = lab.run(
+        "bufferbloat",
+        "out",
+        &few(&["run.duration=3s", "load.warmup=1s", "links.wire.forward.queue=60kB,1MB", "load.streams=0,1"]),
+    );
     let run = run.good();
     for row in run.rows() {
         assert_eq!((row.count("unexplained"), row.count("sent")), (0, 300), "{row:?}");
