@@ -237,7 +237,7 @@ fn limit_tcp_buffers(site: &Site, bytes: u64) -> Result<()> {
 /// Until every switch has heard the queries of all others.
 fn longest_delay(topology: &Topology) -> Duration {
     let between = |link: &&Link| topology.joins_switches(link);
-    let longest = |link: &Link| link.impairments.iter().map(|way| way.delay).max();
+    let longest = |link: &Link| link.impairments.iter().map(|way| way.first.delay).max();
     topology.links.iter().filter(between).filter_map(longest).sum()
 }
 

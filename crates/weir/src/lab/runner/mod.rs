@@ -25,7 +25,7 @@ use super::sweep::{Cell, Sweep};
 use super::topology::Topology;
 use crate::report::record::{Manifest, Record};
 use crate::report::store::{self, Store};
-use crate::report::{self, terminal};
+use crate::report::{self, asserts, terminal};
 use crate::service::output::{self, say};
 use crate::service::stop::Stop;
 
@@ -49,6 +49,8 @@ pub struct Summary {
     pub disturbed: usize,
     /// Whether it was stopped early.
     pub interrupted: bool,
+    /// Whether an assertion of the scenario fails.
+    pub unmet: bool,
 }
 
 impl Plan {
@@ -142,6 +144,7 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         dir: plan.dir.clone(),
         disturbed: records.iter().filter(|record| !record.row.valid).count(),
         interrupted,
+        unmet: asserts::fail(&asserts::check(&manifest, &records)),
     })
 }
 
@@ -179,6 +182,7 @@ fn manifest(plan: &Plan, planned_cells: usize, environment: Vec<(String, String)
         charts: scenario.charts.clone(),
         published: scenario.published.clone(),
         claims: scenario.claims.clone(),
+        asserts: scenario.asserts.clone(),
         own_cost: None,
     })
 }
