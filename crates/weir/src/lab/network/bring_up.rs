@@ -136,7 +136,7 @@ impl Network<'_> {
         }
         let direction = |way: Way| {
             let key = Key { seed, link: index as u32, direction: way };
-            Direction::new(&link.impairments[way as usize].clone().into(), key)
+            Direction::new(&link.impairments[way as usize], key)
         };
         let [a, b] = ports.try_into().map_err(|_| anyhow::anyhow!("a link has two ends"))?;
         let (forward, backward) = (direction(Way::Forward), direction(Way::Backward));
@@ -194,7 +194,7 @@ fn configure(site: &Site, kind: Kind, topology: &Topology) -> Result<()> {
             let silent = [("ipv4/conf/all/send_redirects", "0"), ("ipv4/conf/default/send_redirects", "0")];
             sysctl::set(&site.ns, &silent)?;
             if topology.has_ipv6() {
-                set_ipv6(site, ("ipv6/conf/all/forwarding", "1"))?
+                set_ipv6(site, ("ipv6/conf/all/forwarding", "1"))?;
             }
             Ok(())
         }
