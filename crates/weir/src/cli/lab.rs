@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
+use super::compare::Compare;
 use super::{Outcome, usage};
 use crate::lab::runner::{self, Plan};
 use crate::lab::scenario::{Jobs, Scenario};
 use crate::lab::{shell, sweep::Sweep};
-use crate::report::{self, store};
+use crate::report::{self, asserts, store};
 use crate::service::output::say;
 use crate::units::Span;
 
@@ -44,6 +45,9 @@ enum LabCommand {
         /// The directory that `weir lab run` named.
         dir: PathBuf,
     },
+    /// Compare two result directories cell by cell; exit status 3 if the second one is worse anywhere.
+    #[command(after_help = "Example:\n  weir lab compare results/before results/after --column mbit_per_s")]
+    Compare(Compare),
     /// Keeps the network of `shell` up; `shell` starts it.
     #[command(hide = true)]
     Keep(Keep),
@@ -121,8 +125,10 @@ impl Lab {
                 let (manifest, records) = store::read(&dir)?;
                 let rendered = report::write_all(&dir, &manifest, &records)?;
                 say!("{}", rendered.page.display());
-                Ok(Outcome::Done)
+                let unmet = asserts::fail(&asserts::check(&manifest, &records));
+                Ok(if unmet { Outcome::Unmet } else { Outcome::Done })
             }
+            LabCommand::Compare(compare) => compare.run(),
             LabCommand::Keep(Keep { document }) => {
                 shell::keep(&usage(document.sweep(&[]))?)?;
                 Ok(Outcome::Done)
@@ -160,7 +166,7 @@ impl Run {
 fn run(plan: &Plan, strict: bool) -> Result<Outcome> {
     let summary = runner::run(plan)?;
     let disturbed = strict && summary.disturbed > 0;
-    Ok(if disturbed { Outcome::Unmet } else { Outcome::Done })
+    Ok(if disturbed || summary.unmet { Outcome::Unmet } else { Outcome::Done })
 }
 
 impl Document {

@@ -1,5 +1,6 @@
 //! The command line: flags, then validated settings, then a room. One file a subcommand.
 
+mod compare;
 mod lab;
 mod recv;
 mod send;

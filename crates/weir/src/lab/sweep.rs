@@ -3,11 +3,14 @@
 //! `[axes]` names scenario keys and lists their values; every combination is a cell, the first axis varying slowest.
 //! `[[cells]]` adds cells of their own. `--set KEY=VALUE` replaces a key of the document before, be it an axis or not.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use toml::{Table, Value};
 
+use super::account;
 use super::scenario::{ExtraCell, Scenario};
 use super::topology::Topology;
+use super::traces;
+use crate::report::asserts;
 use crate::service::config::{explain, one_line};
 
 /// A scenario laid out.
@@ -61,10 +64,14 @@ impl Sweep {
             }
             cells.push(extra_cell(origin, &document, &axes, extra)?);
         }
+        traces::read(origin, &mut document, cells.iter_mut().map(|cell| &mut cell.scenario))?;
         if !axes.is_empty() {
             let table = axes.iter().map(|axis| (axis.key.clone(), Value::Array(axis.values.clone()))).collect();
             document.insert("axes".into(), Value::Table(table));
         }
+        let keys: Vec<&str> = axes.iter().map(|axis| axis.key.as_str()).chain([account::RECEIVER]).collect();
+        let checked = asserts::validate(&cells[0].scenario.asserts, &account::ADDED, &keys);
+        checked.map_err(|mistake| anyhow!("{origin}: {mistake}"))?;
         Ok(Sweep { document, axes, cells })
     }
 

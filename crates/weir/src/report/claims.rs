@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::cells::{self, Cell, Measured};
 use super::columns;
 use super::format;
-use super::record::{Claim, Record, Value};
+use super::record::{Claim, IntervalUse, Record, Value};
 use crate::stats::intervals;
 
 /// A claim and what became of it.
@@ -87,6 +87,76 @@ pub fn judge(claims: &[Claim], records: &[Record]) -> Vec<Judgement> {
     claims.iter().map(|claim| judge_one(claim, &cells)).collect()
 }
 
+/// What a run has to say about a claim.
+pub(super) struct Evidence<'a> {
+    /// What was measured in the selected cells.
+    pub(super) found: Vec<(&'a str, Interval)>,
+    /// Why there is nothing in the first of those that have nothing.
+    pub(super) missing: Option<String>,
+    /// Confidence of each interval.
+    pub(super) level: f64,
+}
+
+/// Why a run has nothing to say about a claim, in a sentence.
+pub(super) enum Lack {
+    /// No cell is selected.
+    NoCell(String),
+    /// The run is too short.
+    TooShort(String),
+}
+
+/// Gathers what the cells have to say about a claim.
+pub(super) fn evidence<'a>(claim: &Claim, cells: &'a [Cell<'_>], interval: IntervalUse) -> Result<Evidence<'a>, Lack> {
+    // A cell is no evidence about its ratio to itself.
+    let compared = |cell: &&Cell<'_>| claim.relative_to.as_ref().is_none_or(|other| !selects(other, cell));
+    let selected: Vec<&Cell<'_>> =
+        cells.iter().filter(|cell| selects(&claim.selection, cell)).filter(compared).collect();
+    if selected.is_empty() {
+        return Err(Lack::NoCell("no cell of this run matches".into()));
+    }
+    let shortest = selected.iter().map(|cell| cell.first().row.duration_s).fold(f64::INFINITY, f64::min);
+    // A clock may stop the window a moment early.
+    if let Some(needed) = claim.min_duration_s.filter(|&needed| shortest < needed * 0.999) {
+        let (needed, had) = (format::duration(needed * 1e6), format::duration(shortest * 1e6));
+        return Err(Lack::TooShort(format!("needs {needed} of sending, this run had {had}")));
+    }
+    let level = 1.0 - (1.0 - claim.confidence.clamp(0.0, 1.0 - 1e-9)) / selected.len() as f64;
+    let mut evidence = Evidence { found: Vec::new(), missing: None, level };
+    for cell in &selected {
+        match measure(claim, cell, cells, level, interval) {
+            Ok(interval) => evidence.found.push((cell.name, interval)),
+            Err(reason) => evidence.missing = evidence.missing.or(Some(format!("{}: {reason}", cell.name))),
+        }
+    }
+    Ok(evidence)
+}
+
+/// How far an interval lies within the bounds; negative: how far it reaches beyond.
+pub(super) fn within(claim: &Claim, interval: &Interval) -> f64 {
+    let (at_least, at_most) = ends(claim);
+    (interval.low - at_least).min(at_most - interval.high)
+}
+
+/// How far an interval lies outside the bounds altogether; negative or 0: not at all.
+pub(super) fn outside(claim: &Claim, interval: &Interval) -> f64 {
+    let (at_least, at_most) = ends(claim);
+    (at_least - interval.high).max(interval.low - at_most)
+}
+
+/// The cell that lies farthest outside the bounds.
+pub(super) fn farthest<'a>(claim: &Claim, found: &[(&'a str, Interval)]) -> Option<(&'a str, Interval)> {
+    found.iter().max_by(|a, b| outside(claim, &a.1).total_cmp(&outside(claim, &b.1))).copied()
+}
+
+/// The cell that lies least within the bounds.
+pub(super) fn nearest<'a>(claim: &Claim, found: &[(&'a str, Interval)]) -> Option<(&'a str, Interval)> {
+    found.iter().min_by(|a, b| within(claim, &a.1).total_cmp(&within(claim, &b.1))).copied()
+}
+
+fn ends(claim: &Claim) -> (f64, f64) {
+    (claim.at_least.unwrap_or(f64::NEG_INFINITY), claim.at_most.unwrap_or(f64::INFINITY))
+}
+
 fn judge_one(claim: &Claim, cells: &[Cell<'_>]) -> Judgement {
     let judgement = |verdict, reason: String, decided: Option<(&str, Interval)>| Judgement {
         claim: claim.clone(),
@@ -100,47 +170,21 @@ fn judge_one(claim: &Claim, cells: &[Cell<'_>]) -> Judgement {
     if claim.at_least.is_none() && claim.at_most.is_none() {
         return undecided("the claim has no bound".into());
     }
-    let selected: Vec<&Cell<'_>> = cells.iter().filter(|cell| selects(&claim.selection, cell)).collect();
-    // A cell is no evidence about its ratio to itself.
-    let compared = |cell: &&&Cell<'_>| claim.relative_to.as_ref().is_none_or(|other| !selects(other, cell));
-    let selected: Vec<&Cell<'_>> = selected.iter().filter(compared).copied().collect();
-    if selected.is_empty() {
-        return undecided("no cell of this run matches".into());
-    }
-    let shortest = selected.iter().map(|cell| cell.first().row.duration_s).fold(f64::INFINITY, f64::min);
-    // A clock may stop the window a moment early.
-    if let Some(needed) = claim.min_duration_s.filter(|&needed| shortest < needed * 0.999) {
-        let (needed, had) = (format::duration(needed * 1e6), format::duration(shortest * 1e6));
-        return undecided(format!("needs {needed} of sending, this run had {had}"));
-    }
-
-    let level = 1.0 - (1.0 - claim.confidence.clamp(0.0, 1.0 - 1e-9)) / selected.len() as f64;
-    let mut missing: Option<String> = None;
-    let mut found: Vec<(&str, Interval)> = Vec::new();
-    for cell in &selected {
-        match measure(claim, cell, cells, level) {
-            Ok(interval) => found.push((cell.name, interval)),
-            Err(reason) => missing = missing.or(Some(format!("{}: {reason}", cell.name))),
-        }
-    }
-
-    let (at_least, at_most) = (claim.at_least.unwrap_or(f64::NEG_INFINITY), claim.at_most.unwrap_or(f64::INFINITY));
-    // How far an interval lies within the bounds (negative: beyond), and how far outside altogether.
-    let within = |i: &Interval| (i.low - at_least).min(at_most - i.high);
-    let outside = |i: &Interval| (at_least - i.high).max(i.low - at_most);
+    let Evidence { found, missing, level } = match evidence(claim, cells, IntervalUse::Inside) {
+        Ok(evidence) => evidence,
+        Err(Lack::NoCell(reason) | Lack::TooShort(reason)) => return undecided(reason),
+    };
     let at = |level: f64| format!("{} confidence", format::percent(level));
-
-    let farthest = found.iter().max_by(|a, b| outside(&a.1).total_cmp(&outside(&b.1)));
-    if let Some(&(cell, interval)) = farthest.filter(|(_, i)| outside(i) > 0.0) {
+    if let Some((cell, interval)) = farthest(claim, &found).filter(|(_, i)| outside(claim, i) > 0.0) {
         let reason = format!("{cell} lies outside {}", bounds(claim));
         return judgement(Verdict::Refuted, reason, Some((cell, interval)));
     }
-    let nearest = found.iter().min_by(|a, b| within(&a.1).total_cmp(&within(&b.1))).copied();
+    let nearest = nearest(claim, &found);
     if let Some(reason) = missing {
         return judgement(Verdict::Undecided, reason, nearest);
     }
     match nearest {
-        Some((cell, interval)) if within(&interval) >= 0.0 => {
+        Some((cell, interval)) if within(claim, &interval) >= 0.0 => {
             let of = if found.len() == 1 { String::new() } else { format!(", the nearest of {} cells,", found.len()) };
             let exact = found.iter().all(|(_, i)| i.low == i.high);
             let observed = exact || columns::kind(&claim.column) == columns::Kind::Maximum;
@@ -157,9 +201,18 @@ fn judge_one(claim: &Claim, cells: &[Cell<'_>]) -> Judgement {
 }
 
 /// The column of a cell, or its ratio, at a level; or why there is none.
-fn measure(claim: &Claim, cell: &Cell<'_>, cells: &[Cell<'_>], level: f64) -> Result<Interval, String> {
+fn measure(
+    claim: &Claim,
+    cell: &Cell<'_>,
+    cells: &[Cell<'_>],
+    level: f64,
+    interval: IntervalUse,
+) -> Result<Interval, String> {
     let own = measured(cell, &claim.column)?;
-    let ends = |m: &Measured| m.interval(level).ok_or_else(|| "the value has no interval".to_owned());
+    let ends = |m: &Measured| match interval {
+        IntervalUse::Ignored => Ok((m.value(), m.value(), m.value())),
+        _ => m.interval(level).ok_or_else(|| "the value has no interval".to_owned()),
+    };
     let Some(other) = &claim.relative_to else {
         let (value, low, high) = ends(&own)?;
         return Ok(Interval { value, low, high });

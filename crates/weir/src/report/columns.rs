@@ -90,6 +90,31 @@ pub const COLUMNS: [Column; 25] = [
     column("valid", "", Kind::Observed, "whether nothing from outside disturbed the cell"),
 ];
 
+/// What the columns say that the lab adds, beside those that a scenario's own engine may.
+const ADDED: [(&str, &str); 14] = [
+    ("delivered_share", "delivered of sent"),
+    ("return_drops", "dropped by loss impairments, on the way back"),
+    ("return_loss_pct", "one-way loss of the way back, as configured"),
+    ("return_latency_ms", "one-way delay of the way back, as configured"),
+    ("connect_ms", "until the slowest connection was up; empty: none came up"),
+    ("sent_bytes", "payload handed to the kernel"),
+    ("received_bytes", "payload received within the sending window"),
+    ("cwnd_mean_bytes", "mean congestion window of a connection"),
+    ("rtt_mean_us", "mean smoothed round-trip time, as the sender's kernel has it"),
+    ("load_mbit_per_s", "throughput of the bulk traffic beside the messages"),
+    ("receiver", "which receiver the row is of"),
+    ("model_mbit", "what a model of TCP expects: Mathis below 2 % loss, PFTK above; empty without loss"),
+    ("model_low_mbit", "a third of that"),
+    ("model_high_mbit", "three times that, but not more than the path carries"),
+];
+
+/// What a column says, fixed or added.
+pub fn about(name: &str) -> &'static str {
+    let fixed = COLUMNS.iter().find(|column| column.name == name).map(|column| column.about);
+    let added = || ADDED.iter().find(|(known, _)| *known == name).map(|(_, about)| *about);
+    fixed.or_else(added).unwrap_or("added by the scenario")
+}
+
 /// Unit of a column, fixed or added; added ones tell by the end of their name.
 pub fn unit(name: &str) -> &'static str {
     if let Some(column) = COLUMNS.iter().find(|column| column.name == name) {
@@ -120,6 +145,36 @@ pub fn kind(name: &str) -> Kind {
         Some(_) => Kind::Estimated,
         None => Kind::Observed,
     }
+}
+
+/// Which way a column is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+}
+
+/// Which way a column, fixed or added, is good; `None`: nobody has said.
+pub fn better(name: &str) -> Option<Better> {
+    const HIGHER: [&str; 5] = ["delivered", "delivered_share", "msgs_per_s", "mbit_per_s", "received_bytes"];
+    const LOWER: [&str; 6] = ["undelivered", "retransmits", "duplicates", "reordered", "connect_ms", "rtt_mean_us"];
+    let is_delay = name.ends_with("_us") && (name.starts_with("delay_") || name.contains("_delay_"));
+    if HIGHER.contains(&name) {
+        Some(Better::Higher)
+    } else if LOWER.contains(&name) || name.ends_with("_drops") || is_delay {
+        Some(Better::Lower)
+    } else {
+        None
+    }
+}
+
+/// That there is no such column, and which one is called nearly so.
+pub(super) fn unknown<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let similarity = |candidate: &str| strsim::jaro_winkler(name, candidate);
+    let nearest = known.into_iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+    nearest.map_or(format!("no column `{name}`"), |nearest| format!("no column `{name}`, did you mean `{nearest}`?"))
 }
 
 /// Names of all columns of a run: the fixed ones, then those that its first record adds.
@@ -176,6 +231,11 @@ pub fn field<'a>(record: &'a Record, name: &str) -> Option<Field<'a>> {
 /// A field by name as a finite number.
 pub fn number(record: &Record, name: &str) -> Option<f64> {
     field(record, name)?.number()
+}
+
+/// Whether the record is of a bulk transfer, which is told in bytes instead of messages.
+pub fn is_bulk(record: &Record) -> bool {
+    number(record, "received_bytes").is_some()
 }
 
 /// A field by name as a reader would write it.

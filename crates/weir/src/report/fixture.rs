@@ -115,6 +115,7 @@ pub(crate) fn manifest() -> Manifest {
                 point("tcp", 20.0, "delay_max_us", 8.4e8),
             ],
         }),
+        asserts: Vec::new(),
         claims: vec![
             claim("The mean delay of UDP is 160 µs at any loss.", "udp", None, "delay_mean_us", None, Some(200.0)),
             claim("UDP's largest delay is 8 ms.", "udp", None, "delay_max_us", None, Some(8e3)),

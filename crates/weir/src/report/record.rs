@@ -45,6 +45,9 @@ pub struct Manifest {
     pub published: Option<Published>,
     /// Published statements to judge.
     pub claims: Vec<Claim>,
+    /// Bounds that fail the run.
+    #[serde(default)]
+    pub asserts: Vec<Assert>,
     /// What the lab itself adds to a path; `None`: not measured.
     #[serde(default)]
     pub own_cost: Option<OwnCost>,
@@ -364,4 +367,51 @@ mod tests {
         assert_eq!((time.problem(), time.selection["loss_pct"].clone()), (None, Value::Number(1.0)));
         assert!(toml::from_str::<Chart>("name = \"c\"\ntitle = \"C\"\nkind = \"pie\"").is_err());
     }
+}
+
+/// A bound that fails a run: exit status 3.
+///
+/// Cells are selected, compared and their intervals widened as those of a [`Claim`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Assert {
+    /// What it is called in reports; absent: its bounds in words.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Which cells: column or axis key to value; absent: all of the sweep.
+    #[serde(rename = "where", default)]
+    pub selection: BTreeMap<String, Value>,
+    /// As [`Claim::relative_to`].
+    #[serde(default)]
+    pub relative_to: Option<BTreeMap<String, Value>>,
+    /// The column.
+    pub column: String,
+    /// Lower bound, in the column's unit (or as a ratio).
+    #[serde(default)]
+    pub at_least: Option<f64>,
+    /// Upper bound.
+    #[serde(default)]
+    pub at_most: Option<f64>,
+    /// Joint confidence of the intervals.
+    #[serde(default = "Claim::default_confidence")]
+    pub confidence: f64,
+    /// How much of the interval must lie within the bounds.
+    #[serde(default)]
+    pub interval: IntervalUse,
+    /// Below this length of the sending window (s) it is skipped.
+    #[serde(default)]
+    pub min_duration_s: Option<f64>,
+}
+
+/// How much of an interval must lie within the bounds of an [`Assert`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IntervalUse {
+    /// All of it.
+    #[default]
+    Inside,
+    /// A part of it: it fails only if the interval lies outside altogether.
+    Touching,
+    /// None: the value alone counts.
+    Ignored,
 }

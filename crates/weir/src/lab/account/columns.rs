@@ -11,6 +11,47 @@ use crate::stats::tcp_models::{self, Expected};
 use crate::stats::{Distribution, Estimate, Method, binomial};
 use crate::traffic::{ReceiveReport, SendReport, SessionReport, Transport};
 
+/// Names of the added columns, in order.
+pub const ADDED: [&str; 37] = [
+    "delivered_share",
+    "share_minus_expected",
+    "duplicates",
+    "reordered",
+    "longest_gap",
+    "delay_n",
+    "delay_p999_us",
+    "delay_max_at_s",
+    "intended_delay_mean_us",
+    "intended_delay_p50_us",
+    "intended_delay_p99_us",
+    "intended_delay_max_us",
+    "censored_delay_mean_us",
+    "censored_delay_p99_us",
+    "censored_delay_max_us",
+    "return_loss_pct",
+    "return_latency_ms",
+    "return_planned_drops",
+    "return_queue_drops",
+    "return_emulator_drops",
+    "control_packets",
+    "corrupted_packets",
+    "connect_ms",
+    "lateness_p99_us",
+    "lateness_max_us",
+    "stall_max_us",
+    "foreign_share",
+    "load_mbit_per_s",
+    "model_mbit",
+    "model_low_mbit",
+    "model_high_mbit",
+    "sent_bytes",
+    "received_bytes",
+    "streams_connected",
+    "cwnd_mean_bytes",
+    "rtt_mean_us",
+    "jitter_us",
+];
+
 impl Account<'_> {
     pub(super) fn extra(
         &self,
@@ -66,7 +107,9 @@ impl Account<'_> {
             ("model_high_mbit", model.map(|model| model.high / 1e6)),
         ];
         let all = columns.into_iter().chain(bulk::columns(self.bulk()));
-        all.map(|(name, value)| (name.to_owned(), value)).collect()
+        let columns: Vec<_> = all.map(|(name, value)| (name.to_owned(), value)).collect();
+        debug_assert!(columns.iter().map(|(name, _)| name).eq(ADDED), "assertions are checked against these names");
+        columns
     }
 
     pub(super) fn estimates(
@@ -133,13 +176,17 @@ impl Account<'_> {
     fn model(&self) -> Option<Expected> {
         let (scenario, topology) = (&self.cell.scenario, &self.measured.topology);
         self.bulk().filter(|_| scenario.traffic.transport == Transport::Tcp)?;
+        if !tcp_models::is_loss_driven(&scenario.tcp.congestion) {
+            return None;
+        }
         let rtt = topology.latency_ms(&self.path.there) + topology.latency_ms(&self.path.back);
         let rtt = Duration::from_secs_f64(rtt / 1e3);
         let headers = if topology.destination.is_ipv4() { 20 } else { 40 } + TCP_HEADER;
         let mtu = topology.mtu(&self.path.there);
         let mss = mtu.saturating_sub(headers);
         let limit = topology.rate_mbit(&self.path.there).map(|rate| rate * 1e6 * f64::from(mss) / f64::from(mtu));
-        tcp_models::expected(topology.loss(&self.path.there), rtt, rtt + LEAST_TIMEOUT, mss, limit)
+        let one = tcp_models::expected(topology.loss(&self.path.there), rtt, rtt + LEAST_TIMEOUT, mss, limit)?;
+        Some(one.of_streams(scenario.traffic.streams, limit))
     }
 
     fn load_mbit_per_s(&self) -> Option<f64> {

@@ -3,6 +3,7 @@
 mod book;
 mod bulk;
 mod columns;
+pub use columns::ADDED;
 mod own_flow;
 
 use weir_emulator::ledger::{DirectionReport, Ledger};

@@ -25,7 +25,7 @@ use super::sweep::{Cell, Sweep};
 use super::topology::Topology;
 use crate::report::record::{Manifest, Record};
 use crate::report::store::{self, Store};
-use crate::report::{self, terminal};
+use crate::report::{self, asserts, terminal};
 use crate::service::output::{self, say};
 use crate::service::stop::Stop;
 
@@ -49,6 +49,8 @@ pub struct Summary {
     pub disturbed: usize,
     /// Whether it was stopped early.
     pub interrupted: bool,
+    /// Whether an assertion of the scenario fails.
+    pub unmet: bool,
 }
 
 impl Plan {
@@ -94,9 +96,9 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     let iperf3 = plan.sweep.cells.iter().any(uses_iperf3).then(iperf3::find).transpose()?;
     let privilege = user::obtain_network_privilege()?;
     let stop = Stop::on_signals().context("watch for Ctrl-C")?;
-    let (store, done) = match plan.earlier {
-        None => (Store::create(&plan.dir)?, Vec::new()),
-        Some(_) => Store::resume(&plan.dir)?,
+    let done = match plan.earlier {
+        None => Vec::new(),
+        Some(_) => store::whole_records(&plan.dir)?,
     };
     // A cell with several receivers has a record for each.
     let names = done.iter().map(|record| (sweep_name(record).to_owned(), record.row.repeat));
@@ -112,6 +114,10 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     let mut manifest = match &plan.earlier {
         None => manifest(plan, queue.total, facts)?,
         Some(earlier) => earlier.clone(),
+    };
+    let store = match plan.earlier {
+        None => Store::create(&plan.dir)?,
+        Some(_) => Store::resume(&plan.dir, &done)?,
     };
     store.manifest(&manifest)?;
     manifest.network.iter().filter(|line| line.contains(" -> ")).for_each(|path| say!("{path}"));
@@ -142,6 +148,7 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         dir: plan.dir.clone(),
         disturbed: records.iter().filter(|record| !record.row.valid).count(),
         interrupted,
+        unmet: asserts::fail(&asserts::check(&manifest, &records)),
     })
 }
 
@@ -179,6 +186,7 @@ fn manifest(plan: &Plan, planned_cells: usize, environment: Vec<(String, String)
         charts: scenario.charts.clone(),
         published: scenario.published.clone(),
         claims: scenario.claims.clone(),
+        asserts: scenario.asserts.clone(),
         own_cost: None,
     })
 }

@@ -2,8 +2,9 @@
 
 use rust_xlsxwriter::{Color, Format, FormatAlign, Worksheet, XlsxError};
 
+use super::super::asserts::{self, State};
 use super::super::claims::{self, Judgement, Verdict};
-use super::super::columns::{self, COLUMNS};
+use super::super::columns;
 use super::super::record::{Manifest, Record};
 use super::super::summary;
 use super::{Cell, cut, explained, heading, title, wrapped, write_number};
@@ -69,6 +70,28 @@ pub(super) fn sheet(
         }
         row += 1;
     }
+    let checked = asserts::check(manifest, records);
+    if !checked.is_empty() {
+        row += 1;
+        let headings = ["Assertion", "Bounds", "Result", "Measured", "Low", "High", "Unit", "Why"];
+        sheet.write_row_with_format(row, 0, headings, &heading())?;
+        for checked in &checked {
+            row += 1;
+            let assert = &checked.assert;
+            sheet.write_with_format(row, 0, cut(&checked.name), &wrapped)?;
+            sheet.write_with_format(row, 1, cut(&format!("{} {}", assert.column, checked.bounds())), &wrapped)?;
+            sheet.write_with_format(row, 2, checked.state.word(), &badge(like(checked.state)))?;
+            if let Some(measured) = checked.measured {
+                for (column, value) in (3..).zip([measured.value, measured.low, measured.high]) {
+                    write_number(sheet, row, column, value, "#,##0.0##")?;
+                }
+                let unit = if assert.relative_to.is_some() { "ratio" } else { columns::unit(&assert.column) };
+                sheet.write_with_format(row, 6, unit, &wrapped)?;
+            }
+            sheet.write_with_format(row, 7, cut(&checked.reason), &wrapped)?;
+        }
+        row += 1;
+    }
     row += 1;
     sheet.write_with_format(row, 0, "How to read", &heading())?;
     for line in HOW_TO_READ {
@@ -77,12 +100,21 @@ pub(super) fn sheet(
     }
     row += 2;
     sheet.write_row_with_format(row, 0, ["Column", "Meaning and unit"], &heading())?;
-    for column in COLUMNS {
+    for name in columns::names(records) {
         row += 1;
-        sheet.write(row, 0, column.name)?;
-        sheet.write(row, 1, explained(column.name))?;
+        sheet.write(row, 0, cut(name))?;
+        sheet.write(row, 1, explained(name))?;
     }
     Ok(())
+}
+
+/// The verdict that looks alike.
+fn like(state: State) -> Verdict {
+    match state {
+        State::Pass => Verdict::Reproduced,
+        State::Fail => Verdict::Refuted,
+        State::Skipped => Verdict::Undecided,
+    }
 }
 
 fn badge(verdict: Verdict) -> Format {

@@ -1,0 +1,60 @@
+//! `weir lab compare`: two result directories against one another.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use clap::Args;
+
+use super::{Outcome, usage};
+use crate::report::compare::{self, Settings};
+use crate::report::{store, terminal};
+use crate::service::output::{print, say};
+use crate::units::Share;
+
+/// `weir lab compare`.
+#[derive(Debug, Args)]
+pub(super) struct Compare {
+    /// The result to compare with.
+    a: PathBuf,
+    /// The result in question.
+    b: PathBuf,
+    /// A column to compare, may be repeated [default: mbit_per_s and delay_mean_us, where measured].
+    #[arg(long = "column", value_name = "COLUMN", value_delimiter = ',', num_args = 1..)]
+    columns: Vec<String>,
+    /// Confidence of the whole comparison: at 95% at most 5% of comparisons of equal runs alarm, in any cell.
+    #[arg(long, default_value = "95%")]
+    confidence: Share,
+    /// Relative differences up to this never alarm.
+    #[arg(long, default_value = "2%")]
+    least: Share,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Compare {
+    pub(super) fn run(self) -> Result<Outcome> {
+        let confidence = self.confidence.fraction();
+        usage(check_confidence(confidence))?;
+        let a = store::read(&self.a).context("A")?;
+        let b = store::read(&self.b).context("B")?;
+        for ((_, records), dir) in [(&a, &self.a), (&b, &self.b)] {
+            let checked = compare::check_columns(&self.columns, records);
+            usage(checked.map_err(|mistake| anyhow!("{}: {mistake}", dir.display())))?;
+        }
+        let settings = Settings { columns: self.columns, false_alarms: 1.0 - confidence, least: self.least.fraction() };
+        let compared = compare::compare((&a.0, &a.1), (&b.0, &b.1), &settings);
+        ensure!(!compared.rows.is_empty(), "nothing to compare: the runs have no measured cell in common");
+        if self.json {
+            say!("{}", serde_json::to_string(&compared)?);
+        } else {
+            print(format_args!("{}", terminal::comparison(&compared)));
+        }
+        Ok(if compared.alarms() { Outcome::Unmet } else { Outcome::Done })
+    }
+}
+
+fn check_confidence(confidence: f64) -> Result<()> {
+    ensure!(confidence > 0.0 && confidence < 1.0, "--confidence: more than 0% and less than 100%");
+    Ok(())
+}
