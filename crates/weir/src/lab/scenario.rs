@@ -229,7 +229,10 @@ pub struct Direction {
 
 /// Planned loss: `"5%"`, `{ mean = "5%", burst = 4 }`, `{ to_bad = "1%", to_good = "25%" }` or `{ list = [3, 17] }`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged, expecting = "expected a share as \"5%\", { mean, burst }, { to_bad, to_good, good, bad } or { list }")]
+#[serde(
+    untagged,
+    expecting = "expected a share as \"5%\", { mean, burst }, { to_bad, to_good, good, bad } or { list }"
+)]
 pub enum Loss {
     /// Each packet independently.
     Share(Share),
