@@ -4,7 +4,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::cells::Cell;
-use super::columns;
 use super::format::plain;
 use super::grid::{Grid, MATRIX};
 use super::record::Manifest;
@@ -66,7 +65,8 @@ fn drops(cell: &Cell<'_>) -> Option<f64> {
         return Some(resent.value());
     }
     let [sent, delivered] = ["sent", "delivered"].map(|column| cell.measured(column).map(|m| m.value()));
-    let datagrams = columns::text(cell.first(), "transport").is_some_and(|transport| transport == "udp");
+    let transport = cell.first().row.transport.as_str();
+    let datagrams = transport == "udp" || transport.contains("datagram");
     if datagrams { Some((sent? - delivered?).max(0.0)) } else { None }
 }
 

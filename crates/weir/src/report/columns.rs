@@ -233,6 +233,11 @@ pub fn number(record: &Record, name: &str) -> Option<f64> {
     field(record, name)?.number()
 }
 
+/// Whether the record is of a bulk transfer, which is told in bytes instead of messages.
+pub fn is_bulk(record: &Record) -> bool {
+    number(record, "received_bytes").is_some()
+}
+
 /// A field by name as a reader would write it.
 pub fn text(record: &Record, name: &str) -> Option<String> {
     match field(record, name)? {

@@ -48,11 +48,13 @@ impl Monotony {
             neighbours.extend(left.map(|before| (across, before, cell)));
         }
         let level = 1.0 - (1.0 - CONFIDENCE) / neighbours.len().max(1) as f64;
-        let interval = |cell: &Cell<'_>| cell.measured(rate).filter(|_| cell.valid())?.interval(level);
+        // What carried nothing in one run may carry something in the next: its batches, all 0, hide that.
+        let interval = |cell: &Cell<'_>| {
+            cell.measured(rate).filter(|measured| cell.valid() && measured.value() > 0.0)?.interval(level)
+        };
         let mut violations = Vec::new();
         let mut compared = 0;
         for &(along, before, cell) in &neighbours {
-            // One run that carried nothing has no interval: the next may.
             let (Some(earlier), Some(measured)) = (interval(before), interval(cell)) else {
                 continue;
             };
@@ -71,7 +73,7 @@ impl Monotony {
         let of = format!("{} pairs of neighbours", self.compared);
         let rest = match self.pairs - self.compared {
             0 => String::new(),
-            n => format!(" ({n} more have no interval or are not valid)"),
+            n => format!(" ({n} more carried nothing, have no interval or are not valid)"),
         };
         match &self.violations[..] {
             [] => format!("Throughput falls along loss and latency: in none of {of}{rest} does it rise, {sure}."),
@@ -120,6 +122,13 @@ mod tests {
         let found: Vec<_> = rising.violations.iter().map(|v| (v.before.as_str(), v.cell.as_str(), v.along)).collect();
         assert_eq!(found, [("2%/10ms", "3%/10ms", "loss_pct"), ("3%/5ms", "3%/10ms", "latency_ms")]);
         assert!(rising.violations[0].words().starts_with("3%/10ms, 50 Mbit/s (4"), "{}", rising.violations[0].words());
+
+        // Above one that carried nothing it is none either.
+        let zero = Estimate { value: 0.0, low: 0.0, high: 0.0, ..estimate };
+        let mut nothing = records.clone();
+        nothing[at - 1].row.mbit_per_s = 0.0;
+        nothing[at - 1].estimates.insert("mbit_per_s".into(), zero);
+        assert_eq!(check(&nothing).violations.len(), 1);
 
         // Within its interval it is no rise.
         records[at].estimates.insert("mbit_per_s".into(), Estimate { low: 1.0, high: 99.0, ..estimate });

@@ -12,14 +12,19 @@ use super::record::{Chart, ChartKind, Manifest, OwnCost, Record};
 
 /// What happened, a sentence each.
 pub fn sentences(manifest: &Manifest, records: &[Record], cells: &[Cell<'_>], judged: &[Judgement]) -> Vec<String> {
-    let sent = records.iter().map(|record| record.row.sent).sum::<u64>();
-    let delivered = records.iter().map(|record| record.row.delivered).sum::<u64>();
+    let (bulk, messages): (Vec<&Record>, Vec<&Record>) = records.iter().partition(|record| columns::is_bulk(record));
+    let sum = |of: fn(&Record) -> u64| messages.iter().map(|record| of(record)).sum::<u64>();
     let number = |n: u64| format::count(i64::try_from(n).unwrap_or(i64::MAX));
-    let received: f64 = records.iter().filter_map(|record| columns::number(record, "received_bytes")).sum();
-    let carried = match (sent, received > 0.0) {
-        (0, true) => format!("{} were received", format::bytes(received)),
-        _ => format!("{} messages were sent, {} delivered", number(sent), number(delivered)),
-    };
+    let received: f64 = bulk.iter().filter_map(|record| columns::number(record, "received_bytes")).sum();
+    let mut carried = Vec::new();
+    if !messages.is_empty() || bulk.is_empty() {
+        let (sent, delivered) = (sum(|record| record.row.sent), sum(|record| record.row.delivered));
+        carried.push(format!("{} messages were sent, {} delivered", number(sent), number(delivered)));
+    }
+    if !bulk.is_empty() {
+        carried.push(format!("{} were received in bulk", format::bytes(received)));
+    }
+    let carried = carried.join("; ");
     let mut sentences = vec![format!(
         "{} of {} cells ran in {}: {carried}.",
         records.len(),

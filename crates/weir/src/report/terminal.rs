@@ -184,8 +184,7 @@ fn surface(grids: &[Grid<'_>], styled: bool) -> Option<String> {
 
 /// Of bulk transfers other columns tell more.
 fn shown(cells: &[Cell<'_>]) -> [(&'static str, &'static str); 3] {
-    let is_bulk = |cell: &Cell<'_>| columns::field(cell.first(), "received_bytes").is_some();
-    if cells.iter().any(is_bulk) { SHOWN_OF_BULK } else { SHOWN }
+    if cells.iter().any(|cell| columns::is_bulk(cell.first())) { SHOWN_OF_BULK } else { SHOWN }
 }
 
 fn pivot(manifest: &Manifest, cells: &[Cell<'_>], shown: [(&str, &str); 3], styled: bool) -> String {

@@ -1,7 +1,7 @@
 //! The account of each cell: its equation, ledger, distributions and planned drops.
 
-use super::super::{columns, format};
 use super::super::record::{DropList, Quantiles, Record};
+use super::super::{columns, format};
 
 /// The account of one record.
 pub(super) struct Account {
@@ -79,7 +79,10 @@ impl Account {
 fn equation(record: &Record) -> String {
     let row = &record.row;
     let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-    if let (0, Some(received)) = (row.sent, columns::number(record, "received_bytes")) {
+    // Bulk datagrams are counted as messages are.
+    if row.transport != "udp"
+        && let Some(received) = columns::number(record, "received_bytes")
+    {
         return transfer(record, received);
     }
     let lost = match row.undelivered {
@@ -108,7 +111,7 @@ fn equation(record: &Record) -> String {
     }
 }
 
-/// `22.6 MB received, 156 segments sent again, 162 packets lost as planned`: a transfer of bytes has no messages.
+/// `22.6 MB received, 156 segments sent again, 162 packets lost as planned; unexplained 0`: a transfer of bytes has no messages.
 fn transfer(record: &Record, received: f64) -> String {
     let row = &record.row;
     let number = |n: u64| format::count(i64::try_from(n).unwrap_or(i64::MAX));
@@ -120,7 +123,8 @@ fn transfer(record: &Record, received: f64) -> String {
         (row.emulator_drops, "not carried by the emulator"),
     ];
     parts.extend(drops.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", number(n))));
-    parts.join(", ")
+    let unexplained = row.unexplained.map_or_else(|| "unknown".into(), format::count);
+    format!("{}; unexplained {unexplained}", parts.join(", "))
 }
 
 fn distribution(name: &'static str, sample: &Quantiles, keys: &[f64]) -> QuantilesView {
@@ -191,7 +195,8 @@ mod tests {
     fn a_transfer_is_told_in_bytes() {
         let mut record = fixture::matrix_records()[19].clone();
         record.extra = vec![("received_bytes".into(), Some(22.6e6))];
-        (record.row.retransmits, record.row.planned_drops, record.row.queue_drops) = (Some(156), 162, 0);
-        assert_eq!(equation(&record), "22.6 MB received, 156 segments sent again, 162 packets lost as planned");
+        (record.row.retransmits, record.row.planned_drops, record.row.unexplained) = (Some(156), 162, Some(0));
+        let said = "22.6 MB received, 156 segments sent again, 162 packets lost as planned; unexplained 0";
+        assert_eq!(equation(&record), said);
     }
 }
