@@ -617,7 +617,10 @@ impl TryFrom<toml::Table> for Step {
     fn try_from(mut table: toml::Table) -> Result<Step, String> {
         let at = table.remove("at").ok_or("a step needs `at`, its time from the start of sending")?;
         let at = Span::deserialize(at).map_err(|error| format!("at: {}", one_line(&error)))?;
-        let values = Direction::deserialize(table).map_err(|error| one_line(&error))?;
+        let values: Direction = serde_path_to_error::deserialize(table).map_err(|error| {
+            let (key, message) = (error.path().to_string(), one_line(error.inner()));
+            if message.starts_with("unknown key") { message } else { format!("{key}: {message}") }
+        })?;
         match (&values.steps, &values.repeat) {
             (None, None) => Ok(Step { at, values }),
             _ => Err("a step has no `steps` and no `repeat` of its own".into()),
