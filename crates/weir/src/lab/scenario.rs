@@ -260,7 +260,10 @@ pub struct Step {
 
 /// Planned loss: `"5%"`, `{ mean = "5%", burst = 4 }`, `{ to_bad = "1%", to_good = "25%" }` or `{ list = [3, 17] }`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged, expecting = "expected a share as \"5%\", { mean, burst }, { to_bad, to_good, good, bad } or { list }")]
+#[serde(
+    untagged,
+    expecting = "expected a share as \"5%\", { mean, burst }, { to_bad, to_good, good, bad } or { list }"
+)]
 pub enum Loss {
     /// Each packet independently.
     Share(Share),
@@ -588,8 +591,8 @@ impl Direction {
         let has_capacity = self.rate.is_some() || self.trace.is_some();
         let (rate, trace) =
             if has_capacity { (self.rate, self.trace.clone()) } else { (other.rate, other.trace.clone()) };
-        // One that is only inherited has nothing to say about a trace.
-        let burst = if rate.is_some() { self.burst.or(other.burst) } else { self.burst };
+        // What is inherited has nothing to say about a trace of its own.
+        let burst = if self.trace.is_some() { self.burst } else { self.burst.or(other.burst) };
         Direction {
             loss: self.loss.clone().or_else(|| other.loss.clone()),
             delay: self.delay.or(other.delay),

@@ -74,7 +74,6 @@ fn paths(scenario: &Scenario) -> Vec<(String, PathBuf)> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::lab::sweep::Sweep;
 
     const DOCUMENT: &str = r#"

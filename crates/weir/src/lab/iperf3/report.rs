@@ -18,7 +18,9 @@ pub(super) fn report(settings: &Settings, client: &Output, server: &Output, comp
     let (batch, count) = settings.batches();
     let whole = (used.as_nanos() * u128::from(count) / settings.duration.as_nanos().max(1)).min(count.into()) as u32;
     let edge = |number: u32| course.bytes_at(settings.duration.as_secs_f64() * f64::from(number) / f64::from(count));
-    let connected = client.start.connected.len().max(server.start.connected.len());
+    // The server may have accepted what the client gave up at once; it is asked where the client has told nothing.
+    let teller = if client.start.version.is_some() { client } else { server };
+    let connected = teller.start.connected.len();
     let samples = samples(&client.intervals, settings.warmup);
     BulkReport {
         streams: settings.streams,

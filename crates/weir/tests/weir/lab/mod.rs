@@ -2,6 +2,7 @@
 
 mod bulk;
 mod endings;
+mod iperf3;
 mod mistakes;
 mod multicast;
 mod resume;
