@@ -49,7 +49,7 @@ impl<'a> Drawing<'a> {
         let source = published.map(|p| p.source.as_str()).filter(|_| theirs().next().is_some());
         let graded = ordered && lines.len() > COLOURS.len();
         let height = if graded { TALL } else { HEIGHT };
-        let names = lines.iter().map(|line| width_of(&series_name(chart, line), 11.0)).fold(0.0, f64::max);
+        let names = lines.iter().map(|line| width_of(&line.name, 11.0)).fold(0.0, f64::max);
         let right = if graded { WIDTH - RIGHT - names - 18.0 } else { WIDTH - RIGHT };
         Self { chart, lines, source, x, y, graded, height, right }
     }
@@ -105,8 +105,7 @@ impl<'a> Drawing<'a> {
             });
         }
         if let (true, [first, .., last]) = (self.graded, &self.lines[..]) {
-            let [first, last] = [first, last].map(|line| series_name(self.chart, line));
-            let name = format!("{} from {first} to {last}", self.chart.series);
+            let name = format!("{} from {} to {}", self.chart.series, first.name, last.name);
             entry(svg, &name, &|svg, (x, y)| {
                 for step in 0..self.lines.len() {
                     let width = 20.0 / self.lines.len() as f64;
@@ -254,8 +253,7 @@ impl<'a> Drawing<'a> {
             let colour = self.colour(index);
             let style = format!("stroke=\"{colour}\" stroke-opacity=\"0.6\"");
             svg.line((at.0 + 4.0, at.1), (self.right + 6.0, y), &style);
-            let name = series_name(self.chart, &self.lines[index]);
-            svg.text((self.right + 9.0, y + 4.0), 11.0, Anchor::Start, INK, &name);
+            svg.text((self.right + 9.0, y + 4.0), 11.0, Anchor::Start, INK, &self.lines[index].name);
         }
     }
 
@@ -305,14 +303,6 @@ fn log_axis(values: &[f64], column: &str, tight: bool) -> Axis {
     let axis = Axis::log(values, column);
     let axis = if tight { axis.tight(values) } else { axis };
     if values.contains(&0.0) && values.iter().any(|value| *value > 0.0) { axis.with_floor() } else { axis }
-}
-
-/// A line's name with the unit of the series, where that is a number's.
-fn series_name(chart: &Chart, line: &Line) -> String {
-    match line.key.parse::<f64>() {
-        Ok(value) if line.name == line.key => columns::words(&chart.series, value),
-        _ => line.name.clone(),
-    }
 }
 
 /// Ascending places moved as little as possible (in squares) so that they lie `least` apart and none beyond `most`.
