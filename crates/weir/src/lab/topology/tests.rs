@@ -235,7 +235,14 @@ fn mistakes_are_told_in_one_line() {
         error(telemetry, &[("to = \"receiver\"", "to = \"receiver\"\naddress = \"10.0.0.9\"")]),
         error(telemetry, &[("to = \"receiver\"", "to = \"receiver\"\naddress = \"ff15::1\"")]),
         triangle("to = \"server\"", "to = \"r3\""),
-        triangle("to = \"server\"", "to = [\"server\", \"client\"]"),
+        error(
+            TRIANGLE,
+            &[
+                ("to = \"server\"", "to = [\"server\", \"more\"]"),
+                ("[hosts.server]", "[hosts.more]\naddresses = [\"10.0.3.3/24\"]\n[hosts.server]"),
+                ("[traffic]", "more = { ends = [\"more\", \"s1\"] }\n[traffic]"),
+            ],
+        ),
         triangle("[switches.s1]", "[switches.r1]"),
         triangle("addresses = [\"10.0.3.2/24\", \"fd00:3::2/64\"]", "addresses = { lost = [\"10.0.3.2/24\"] }"),
         triangle(

@@ -127,6 +127,9 @@ fn packets_pass_routers_there_and_back() {
     family.await_end();
 }
 
+/// Only iperf3 has a control connection.
+const CONTROL: &str = "port = 5201\nmode = \"bulk\"\nengine = \"iperf3\"\ncontrol = \"aside\"";
+
 const ACCEPT: &str = r#"
 import socket
 s = socket.create_server(('::', 5201), family=socket.AF_INET6, dualstack_ipv6=True)
@@ -157,7 +160,7 @@ fn a_control_connection_avoids_the_path_that_is_measured() {
     let (lab, family) = (Lab::new(), Family::new());
     for (name, address, own) in [("control-v4", "10.0.3.2", "10.0.9.2"), ("control-v6", "fd00:3::2", "fd00:9::2")] {
         // A path that loses everything, both ways.
-        let control = format!("control = \"aside\"\naddress = \"{address}\"\nport = 5201");
+        let control = format!("{CONTROL}\naddress = \"{address}\"");
         let dead = [("port = 5201", &*control), ("delay = \"1ms\"", "loss = \"100%\"")];
         let scenario = routed(&lab, name, &dead);
         let mut server = Server::start(&family, &scenario, &["python3", "-c", ACCEPT]);
@@ -179,7 +182,7 @@ fn iperf3_talks_to_its_server_over_the_control_link() {
     let client = |loss: &str, time: &str| {
         let name = format!("control-iperf3-{loss}");
         let loss = format!("loss = \"{loss}%\"");
-        let replaced = [("port = 5201", "port = 5201\ncontrol = \"aside\""), ("delay = \"1ms\"", &*loss)];
+        let replaced = [("port = 5201", CONTROL), ("delay = \"1ms\"", &*loss)];
         let scenario = routed(&lab, &name, &replaced);
         let flags = ["iperf3", "-s", "-1", "-p", "5201", "--forceflush"];
         let server = Server::start(&family, &scenario, &flags);
