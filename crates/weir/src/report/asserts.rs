@@ -279,7 +279,8 @@ mod tests {
         let unmeasured = failed(assert_of("undelivered", Some(0.0), None, &udp(0.0)));
         assert_eq!(unmeasured, "0%/udp: undelivered was not measured");
 
-        let manifest = Manifest { asserts: vec![assert_of("sent", Some(1.0), None, &[])], ..fixture::manifest() };
+        let every_udp = assert_of("sent", Some(1.0), None, &udp(0.0)[..1]);
+        let manifest = Manifest { asserts: vec![every_udp], ..fixture::manifest() };
         let mut records = fixture::records();
         assert_eq!(check(&manifest, &records)[0].state, State::Pass);
         let lacking = &check(&manifest, &records[..30])[0];
@@ -312,15 +313,12 @@ mod tests {
             )
         };
         let records = fixture::records();
-        let checked = checked(relative.clone());
-        assert_eq!(checked.state, State::Pass, "{}", checked.reason);
+        let first = checked(relative.clone());
+        assert_eq!(first.state, State::Pass, "{}", first.reason);
         let ratio = records[41].row.msgs_per_s / records[40].row.msgs_per_s;
-        assert!((checked.measured.unwrap().value - ratio).abs() < 1e-9);
-        assert_eq!(
-            checked.name,
-            "msgs_per_s ≤ 0.25 of that where transport = udp where loss_pct = 20, transport = tcp"
-        );
-        let named = super::tests::checked(Assert { name: Some("TCP collapses".into()), ..relative });
+        assert!((first.measured.unwrap().value - ratio).abs() < 1e-9);
+        assert_eq!(first.name, "msgs_per_s ≤ 0.25 of that where transport = udp where loss_pct = 20, transport = tcp");
+        let named = checked(Assert { name: Some("TCP collapses".into()), ..relative });
         assert_eq!(named.name, "TCP collapses");
     }
 

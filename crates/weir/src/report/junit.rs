@@ -198,9 +198,9 @@ mod tests {
         loop {
             match reader.read_event().unwrap() {
                 Event::Eof => break,
-                Event::Start(tag) | Event::Empty(tag) if tag.name().as_ref() == b"testcase" => {
+                Event::Start(tag) | Event::Empty(tag) if tag.name().as_ref() == "testcase" => {
                     let name = tag.try_get_attribute("name").unwrap().unwrap();
-                    names.push(name.unescape_value().unwrap().into_owned());
+                    names.push(quick_xml::escape::unescape(&name.value).unwrap().into_owned());
                 }
                 _ => {}
             }

@@ -284,6 +284,7 @@ fn printable(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::report::fixture;
+    use crate::report::record::{Assert, IntervalUse, Value};
 
     #[test]
     fn summary_of_a_run() {
@@ -306,6 +307,38 @@ mod tests {
         assert!(text.lines().any(|line| line.trim_start().starts_with("1%/10ms ")), "{text}");
         assert_eq!(text.matches("baseline").count(), 1);
         assert!(text.lines().all(|line| line.chars().count() <= 100));
+    }
+
+    #[test]
+    fn two_runs_side_by_side() {
+        let (manifest, records) = (fixture::manifest(), fixture::records());
+        let mut other = records[..8].to_vec();
+        for record in other.iter_mut().filter(|record| record.row.cell == "1%/tcp") {
+            let halved = record.estimates["msgs_per_s"].times(0.5);
+            record.row.msgs_per_s = halved.value;
+            record.estimates.insert("msgs_per_s".into(), halved);
+        }
+        let settings = compare::Settings { columns: vec!["msgs_per_s".into()], false_alarms: 0.05, least: 0.02 };
+        let compared = compare::compare((&manifest, &records[..10]), (&manifest, &other), &settings);
+        insta::assert_snapshot!(comparison(&compared));
+    }
+
+    #[test]
+    fn assertions_are_a_line_each() {
+        let assert = |name: &str, at_least, min_duration_s| Assert {
+            name: Some(name.into()),
+            selection: [("loss_pct".into(), Value::Number(20.0))].into(),
+            relative_to: None,
+            column: "msgs_per_s".into(),
+            at_least: Some(at_least),
+            at_most: None,
+            confidence: 0.95,
+            interval: IntervalUse::Inside,
+            min_duration_s,
+        };
+        let asserts = vec![assert("slow", 1.0, None), assert("fast", 70.0, None), assert("long", 1.0, Some(3600.0))];
+        let manifest = Manifest { asserts, ..fixture::manifest() };
+        insta::assert_snapshot!(checked(&asserts::check(&manifest, &fixture::records()), false));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! `weir lab` on networks of its own: as root, and as an ordinary user where the kernel lets one make namespaces.
 
 mod bulk;
+mod changes;
+mod ci;
 mod endings;
 mod iperf3;
 mod mistakes;

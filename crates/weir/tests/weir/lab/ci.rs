@@ -1,0 +1,107 @@
+//! What a CI server asks of the lab: assertions with an exit status, JUnit XML, and comparisons of runs.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::{Ended, Lab, Run, ended, weir};
+
+/// A scenario of two quick cells with these assertions.
+fn asserting(lab: &Lab, name: &str, asserts: &str) -> String {
+    lab.telemetry(
+        name,
+        &[("[[charts]]\nname = \"delay-mean\"", &format!("{asserts}\n[[charts]]\nname = \"delay-mean\""))],
+    )
+}
+
+fn run(lab: &Lab, scenario: &str, out: &str) -> Run {
+    lab.run(scenario, out, &["run.duration=500ms", "run.drain=500ms", "path.loss=0%,20%", "traffic.transport=udp"])
+}
+
+const HOLDS: &str = "[[assert]]\nname = \"all arrives\"\nwhere = { loss_pct = 0 }\ncolumn = \"delivered_share\"\n\
+                     at_least = 0.9\ninterval = \"touching\"\n";
+const FAILS: &str = "[[assert]]\nname = \"nothing is lost\"\ncolumn = \"planned_drops\"\nat_most = 0\n";
+
+#[test]
+fn an_assertion_that_fails_is_status_3_and_a_failure_in_junit_xml() {
+    let lab = Lab::new();
+    let good = run(&lab, &asserting(&lab, "good", HOLDS), "good").good();
+    assert!(good.stdout.contains("pass    all arrives: "), "{}", good.stdout);
+    let junit = fs::read_to_string(good.dir.join("junit.xml")).unwrap();
+    assert!(junit.contains("failures=\"0\"") && junit.contains("name=\"all arrives\""), "{junit}");
+
+    let bad = run(&lab, &asserting(&lab, "bad", &format!("{HOLDS}{FAILS}")), "bad");
+    assert_eq!((bad.status, &*bad.stderr), (Some(3), ""), "{}", bad.stdout);
+    let drops = bad.row("20%").count("planned_drops");
+    assert!(drops > 0);
+    assert!(bad.stdout.contains(&format!("fail    nothing is lost: {drops}: 20% lies outside")), "{}", bad.stdout);
+    let junit = fs::read_to_string(bad.dir.join("junit.xml")).unwrap();
+    assert!(junit.contains("<testsuites name=\"weir lab bad\" tests=\"4\" failures=\"1\""), "{junit}");
+    assert!(junit.contains(&format!("message=\"{drops}: 20% lies outside")), "{junit}");
+    let page = fs::read_to_string(bad.dir.join("report.html")).unwrap();
+    assert!(page.contains("nothing is lost") && page.contains("badge fail"));
+
+    // Rendered again, it says the same.
+    fs::remove_file(bad.dir.join("junit.xml")).unwrap();
+    let again: Ended = ended(&mut weir(&["lab", "report", bad.dir.to_str().unwrap()]));
+    assert_eq!(again.status, Some(3), "{again:?}");
+    assert_eq!(fs::read_to_string(bad.dir.join("junit.xml")).unwrap(), junit);
+    // A run without assertions has no such file.
+    assert!(!run(&lab, "telemetry", "plain").good().dir.join("junit.xml").exists());
+}
+
+#[test]
+fn a_mistaken_assertion_is_a_line_and_status_2() {
+    let lab = Lab::new();
+    let cases = [
+        ("column = \"mbit_per_sec\"\nat_least = 1", "assert 1: no column `mbit_per_sec`, did you mean `mbit_per_s`?"),
+        ("column = \"sent\"", "assert 1: needs a bound: `at_least`, `at_most` or both"),
+        (
+            "column = \"sent\"\nat_least = 1\nwhere = { transprot = \"udp\" }",
+            "assert 1: where: no column `transprot`, did you mean `transport`?",
+        ),
+        ("column = \"sent\"\nat_leats = 1", "unknown key `at_leats`, did you mean `at_least`?"),
+    ];
+    for (assert, message) in cases {
+        let scenario = asserting(&lab, "mistake", &format!("[[assert]]\n{assert}\n"));
+        let ended = ended(&mut weir(&["lab", "run", &scenario]));
+        assert_eq!(ended.status, Some(2), "{ended:?}");
+        assert!(ended.stderr.trim_end().ends_with(message) && ended.stderr.lines().count() == 1, "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_run_that_is_worse_is_found_and_an_equal_one_is_not() {
+    let lab = Lab::new();
+    let run = |loss: &str, out: &str| {
+        let settings = ["run.repeat=3", "run.duration=1s", "run.drain=500ms", "run.jobs=all", "traffic.transport=udp"];
+        let traffic = ["traffic.pacing=schedule", "traffic.interval=2ms", loss];
+        lab.run("telemetry", out, &[&settings[..], &traffic].concat()).good().dir
+    };
+    let (before, same, after) = (run("path.loss=0%", "a"), run("path.loss=0%", "b"), run("path.loss=50%", "c"));
+    let compare = |a: &std::path::Path, b: &std::path::Path, flags: &[&str]| {
+        let dirs = ["lab", "compare", a.to_str().unwrap(), b.to_str().unwrap(), "--column", "mbit_per_s"];
+        ended(&mut weir(&[&dirs[..], flags].concat()))
+    };
+    let equal = compare(&before, &same, &[]);
+    assert_eq!((equal.status, &*equal.stderr), (Some(0), ""), "{equal:?}");
+    assert!(equal.stdout.contains("no difference shown"), "{}", equal.stdout);
+    assert!(equal.stdout.contains("rests on paired t tests over 3 repeats"), "{}", equal.stdout);
+    assert!(equal.stdout.contains("false alarms: at most 5 % of comparisons of equal runs"), "{}", equal.stdout);
+
+    let worse = compare(&before, &after, &["--json"]);
+    assert_eq!(worse.status, Some(3), "{worse:?}");
+    let json: Value = serde_json::from_str(&worse.stdout).unwrap();
+    let row = &json["rows"][0];
+    assert_eq!((&row["cell"], &row["verdict"]), (&"single".into(), &"worse".into()));
+    let ratio = row["ratio"]["value"].as_f64().unwrap();
+    assert!((0.4..0.6).contains(&ratio), "{ratio}");
+    assert_eq!(compare(&after, &before, &[]).status, Some(0), "better is no alarm");
+
+    let unknown =
+        ended(&mut weir(&["lab", "compare", before.to_str().unwrap(), after.to_str().unwrap(), "--column", "mbit"]));
+    assert_eq!(unknown.status, Some(2), "{unknown:?}");
+    assert!(unknown.stderr.contains("no column `mbit`, did you mean `"), "{}", unknown.stderr);
+    let missing = ended(&mut weir(&["lab", "compare", before.to_str().unwrap(), "/nonexistent"]));
+    assert_eq!(missing.status, Some(1), "{missing:?}");
+}
