@@ -16,8 +16,10 @@ impl Lab {
 #[test]
 fn one_lost_packet_in_a_hundred_is_enough() {
     let lab = Lab::new();
-    let run = lab
-        .cells_of("matrix", &["run.duration=3s", "links.access.forward.loss=0%,1%", "links.access.forward.delay=10ms,20ms"]);
+    let run = lab.cells_of(
+        "matrix",
+        &["run.duration=3s", "links.access.forward.loss=0%,1%", "links.access.forward.delay=10ms,20ms"],
+    );
     let (clean, lossy) = (run.row("0%/10ms"), run.row("1%/10ms"));
     for row in [&clean, &lossy] {
         assert_eq!((row.text("transport"), row.text("latency_ms"), row.text("rate_mbit")), ("tcp", "10", "1000"));
