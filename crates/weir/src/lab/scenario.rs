@@ -92,8 +92,9 @@ pub struct Run {
     pub seed: u64,
     /// Cells at once.
     pub jobs: Jobs,
-    /// Traffic and emulator run before every ordinary thread of the machine, and processors stay awake, where the user
-    /// may have that: for light loads whose delays matter. Whoever fills a processor this way starves the kernel's own threads.
+    /// The emulator, and senders and receivers of messages, run before every ordinary thread of the machine, and
+    /// processors stay awake, where the user may have that. Bulk transfers never do: whoever fills a processor this way
+    /// starves the kernel's own threads.
     pub realtime: bool,
     /// Emulator threads busy-wait the last 60 us before a release.
     pub spin: bool,

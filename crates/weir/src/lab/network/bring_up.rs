@@ -9,6 +9,7 @@ use weir_emulator::datapath::{self, LinkPorts, Port};
 use weir_emulator::model::{Direction, Key, Way};
 use weir_kernel::Error;
 use weir_kernel::links::{BridgeSettings, Index, MacAddress, VethEnd};
+use weir_kernel::namespaces::NetNs;
 use weir_kernel::namespaces::process::Program;
 use weir_kernel::offloads::{Offload, Offloads};
 use weir_kernel::sysctl;
@@ -20,7 +21,7 @@ use crate::lab::topology::{Kind, Link, Node, Topology};
 pub(super) fn sites(topology: &Topology) -> Result<Vec<Site>> {
     let site = |node: &Node| -> Result<Site> {
         let site = Site::create()?;
-        configure(&site, node.kind, topology)?;
+        configure(&site.ns, node, topology)?;
         Ok(site)
     };
     topology.nodes.iter().map(|node| site(node).with_context(|| format!("{} {}", node.kind, node.name))).collect()
@@ -180,56 +181,54 @@ fn air_mac(link: usize, end: usize) -> MacAddress {
     MacAddress::local((link * 4 + end * 2 + 1) as u32)
 }
 
-fn configure(site: &Site, kind: Kind, topology: &Topology) -> Result<()> {
-    match kind {
+fn configure(ns: &NetNs, node: &Node, topology: &Topology) -> Result<()> {
+    match node.kind {
         Kind::Host => {
-            sysctl::set(&site.ns, &ANY_WAY_BACK)?;
-            topology.tcp_buffer.map_or(Ok(()), |bytes| limit_tcp_buffers(site, bytes))
+            if node.interfaces.len() > 1 {
+                sysctl::set(ns, &ANY_WAY_BACK)?;
+            }
+            topology.tcp_buffer.map_or(Ok(()), |bytes| limit_tcp_buffers(ns, bytes))
         }
         Kind::Router => {
             // This comes first: it puts other settings to what routers have.
-            sysctl::set(&site.ns, &[("ipv4/ip_forward", "1")])?;
-            sysctl::set(&site.ns, &ANY_WAY_BACK)?;
+            sysctl::set(ns, &[("ipv4/ip_forward", "1")])?;
+            sysctl::set(ns, &ANY_WAY_BACK)?;
             // Routes are as the scenario says, whatever would be shorter.
-            let silent = [("ipv4/conf/all/send_redirects", "0"), ("ipv4/conf/default/send_redirects", "0")];
-            sysctl::set(&site.ns, &silent)?;
+            sysctl::set(ns, &[("ipv4/conf/all/send_redirects", "0"), ("ipv4/conf/default/send_redirects", "0")])?;
             if topology.has_ipv6() {
-                set_ipv6(site, ("ipv6/conf/all/forwarding", "1"))?;
+                forward_ipv6(ns)?;
             }
             Ok(())
         }
         Kind::Switch => {
-            // A bridge joins groups of its own, at random moments: what it says would differ from run to run.
-            sysctl::set(&site.ns, &[("ipv4/igmp_link_local_mcast_reports", "0")])?;
-            let quiet = ("ipv6/conf/default/disable_ipv6", "1");
-            if topology.has_ipv6() { Ok(()) } else { set_ipv6(site, quiet).or_else(without_ipv6) }
+            // A bridge joins groups of its own, at random moments. Where it cannot be kept from telling so, the number of
+            // control packets differs from run to run, no more.
+            let _ = sysctl::set(ns, &[("ipv4/igmp_link_local_mcast_reports", "0")]);
+            if !topology.has_ipv6() {
+                let _ = sysctl::set(ns, &[("ipv6/conf/default/disable_ipv6", "1")]);
+            }
+            Ok(())
         }
     }
 }
 
-fn set_ipv6(site: &Site, setting: (&str, &str)) -> Result<(), Error> {
-    match sysctl::set(&site.ns, &[setting]) {
-        Err(error) if error.errno() == Some(Errno::ENOENT) => {
-            Err(Error::NoIpv6 { operation: format!("set net/{}", setting.0) })
-        }
+fn forward_ipv6(ns: &NetNs) -> Result<(), Error> {
+    match sysctl::set(ns, &[("ipv6/conf/all/forwarding", "1")]) {
+        Err(error) if error.errno() == Some(Errno::ENOENT) => Err(Error::NoIpv6 { operation: "forward IPv6".into() }),
         result => result,
     }
 }
 
-fn without_ipv6(error: Error) -> Result<()> {
-    if matches!(error, Error::NoIpv6 { .. }) { Ok(()) } else { Err(error.into()) }
-}
-
 /// The third number of each is the most that the kernel lets a buffer grow to by itself (tcp(7)).
-fn limit_tcp_buffers(site: &Site, bytes: u64) -> Result<()> {
+fn limit_tcp_buffers(ns: &NetNs, bytes: u64) -> Result<()> {
     for setting in ["ipv4/tcp_rmem", "ipv4/tcp_wmem"] {
-        let before = sysctl::get(&site.ns, setting)?;
+        let before = sysctl::get(ns, setting)?;
         let numbers: Vec<u64> = before.split_whitespace().filter_map(|number| number.parse().ok()).collect();
         let &[least, initial, _] = numbers.as_slice() else {
             bail!("read net/{setting}: not three numbers: {before:?}");
         };
         let limited = format!("{} {} {bytes}", least.min(bytes), initial.min(bytes));
-        sysctl::set(&site.ns, &[(setting, &limited)]).context("tcp.buffer")?;
+        sysctl::set(ns, &[(setting, &limited)]).context("tcp.buffer")?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use super::endings::Family;
 use super::{Lab, ended, has, weir};
@@ -209,4 +209,31 @@ fn iperf3_talks_to_its_server_over_the_control_link() {
     // Where no data comes through, client and server still talk.
     let (_, [_, control]) = client("100", "3");
     assert!((200..20_000).contains(&control), "{control}");
+}
+
+#[test]
+fn settings_that_cannot_be_changed_are_told_where_they_are_needed() {
+    if !has("settings_that_cannot_be_changed_are_told_where_they_are_needed", "unshare") {
+        return;
+    }
+    let (lab, family) = (Lab::new(), Family::new());
+    let [switched, routed] = [lab.telemetry("settings-switched", &[]), routed(&lab, "settings-routed", &[])];
+    let on = |scenario: &str, host: &str| {
+        let weir = env!("CARGO_BIN_EXE_weir");
+        let script = format!(
+            "mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && \
+             exec {weir} lab shell {scenario} {host} true"
+        );
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", &script]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        ended(family.mark(&mut command))
+    };
+    let fine = on(&switched, "sender");
+    assert_eq!((fine.status, &*fine.stderr), (Some(0), ""));
+    let refused = on(&routed, "client");
+    let expected = "weir: host client: tcp.buffer: set net/ipv4/tcp_rmem to ";
+    assert!(refused.stderr.starts_with(expected) && refused.stderr.lines().count() == 1, "{refused:?}");
+    assert!(refused.stderr.contains("(in a container: make /proc/sys writable"), "{refused:?}");
+    assert_eq!(refused.status, Some(1));
+    family.await_end();
 }
