@@ -3,7 +3,7 @@
 //! [`namespaces`] makes users, networks and process trees of our own; [`links`] fills a network with interfaces,
 //! addresses and routes over netlink, [`sysctl`] sets its settings; [`offloads`] switches an interface's segmentation and
 //! checksum offloads;
-//! [`counters`] reads what the kernel counted, [`tcp`] asks about one connection; [`rendezvous`] hands descriptors to
+//! [`counters`] reads what the kernel counted, [`tcp`] asks about one connection, [`capture`] hears an interface; [`rendezvous`] hands descriptors to
 //! other processes of the same user; [`limits`] and [`host`] tell what the machine allows and what it is, [`usage`] what
 //! we take of it, [`scheduling`] who runs first; [`capabilities`] gives privileges up, and [`activation`] takes over sockets
 //! that a service manager opened.
@@ -13,6 +13,7 @@
 
 pub mod activation;
 pub mod capabilities;
+pub mod capture;
 pub mod counters;
 pub mod host;
 pub mod limits;

@@ -4,5 +4,6 @@
 #![forbid(unsafe_code)]
 
 pub mod ip;
+pub mod pcapng;
 pub mod probe;
 pub mod proxy;

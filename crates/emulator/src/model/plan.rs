@@ -59,7 +59,7 @@ impl Plan {
             before = step.after;
             step.impairments
                 .validate()
-                .map_err(|source| InvalidImpairment::Step { index, source: Box::new(source) })?;
+                .map_err(|invalid| InvalidImpairment::Step { index, invalid: Box::new(invalid) })?;
         }
         match self.repeat {
             Some(repeat) if repeat <= before => Err(InvalidImpairment::Repeat { repeat, last: before }),

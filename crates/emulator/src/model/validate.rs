@@ -30,12 +30,12 @@ pub enum InvalidImpairment {
     #[error("rate and trace are both set: a trace is a rate that changes, keep one of them")]
     RateAndTrace,
     /// A setting of a step.
-    #[error("steps[{index}]: {source}")]
+    #[error("steps[{index}]: {invalid}")]
     Step {
         /// Which step, from 0.
         index: usize,
         /// What is wrong with it.
-        source: Box<InvalidImpairment>,
+        invalid: Box<InvalidImpairment>,
     },
     /// A step that does not come after the one before it, or after time 0.
     #[error("steps[{index}] at {after:?}: must come after {before:?} (steps are in order, the first is after 0s)")]

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use weir_emulator::datapath::{self, Emulator};
 use weir_kernel::counters::{self, Snmp};
 use weir_kernel::processors::Processors;
@@ -17,6 +17,7 @@ use super::network::{LinkReading, Network};
 use super::scenario::{Datapath, Mode, Scenario, Traffic};
 use super::sweep::Cell;
 use super::topology::{Flow, Topology};
+use crate::report::record::Chart;
 use crate::service::stop::Stop;
 use crate::traffic::clock;
 
@@ -164,6 +165,9 @@ pub fn check(cell: &Cell) -> Result<Topology> {
     let topology = cell.topology()?;
     let scenario = &cell.scenario;
     let check = || -> Result<()> {
+        if let Some(problem) = scenario.charts.iter().find_map(Chart::problem) {
+            bail!("{problem}");
+        }
         endpoints::check("traffic", &scenario.traffic)?;
         if let Some(load) = &scenario.load {
             endpoints::check(endpoints::LOAD, load)?;

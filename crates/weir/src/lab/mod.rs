@@ -18,3 +18,4 @@ pub mod scenario;
 pub mod shell;
 pub mod sweep;
 pub mod topology;
+pub mod traces;

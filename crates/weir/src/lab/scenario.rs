@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use include_dir::{Dir, include_dir};
 use ipnet::IpNet;
 use serde::Deserialize;
 
+use super::traces::Traces;
 use crate::report::record::{Assert, Chart, Claim, Published};
+use crate::service::config::one_line;
 use crate::traffic::{Pacing, Transport};
 use crate::units::{BitRate, Share, Size, Span};
 
@@ -69,6 +71,11 @@ pub struct Scenario {
     /// Bounds that fail the run.
     #[serde(default, rename = "assert")]
     pub asserts: Vec<Assert>,
+    /// Where relative paths of traces start; absent: at the directory of the scenario's file.
+    pub directory: Option<PathBuf>,
+    /// The traces that links name, read when the sweep was laid out.
+    #[serde(skip)]
+    pub traces: Traces,
 }
 
 /// How a scenario is run.
@@ -195,6 +202,12 @@ pub struct Link {
     pub corrupt: Option<Share>,
     /// As in [`Direction`], for both.
     pub reorder: Option<Reorder>,
+    /// As in [`Direction`], for both.
+    pub trace: Option<PathBuf>,
+    /// As in [`Direction`], for both.
+    pub steps: Option<Vec<Step>>,
+    /// As in [`Direction`], for both.
+    pub repeat: Option<Span>,
     /// Only from the first end to the second.
     #[serde(default)]
     pub forward: Direction,
@@ -225,6 +238,24 @@ pub struct Direction {
     pub corrupt: Option<Share>,
     /// Share of packets held back so that others overtake them.
     pub reorder: Option<Reorder>,
+    /// In place of a rate: a file with the times at which the link delivers 1500 bytes, in milliseconds, one a line, as
+    /// mahimahi has them.
+    pub trace: Option<PathBuf>,
+    /// Changes while the traffic runs.
+    pub steps: Option<Vec<Step>>,
+    /// After which time the steps start again; absent: the last one stays.
+    pub repeat: Option<Span>,
+}
+
+/// A change of a direction: `{ at = "5s", loss = "3%" }`. What it names replaces the values that the direction begins
+/// with, the others are as at the beginning. A rate replaces a trace, and a trace a rate.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "toml::Table")]
+pub struct Step {
+    /// When, from the start of sending.
+    pub at: Span,
+    /// What it names.
+    pub values: Direction,
 }
 
 /// Planned loss: `"5%"`, `{ mean = "5%", burst = 4 }`, `{ to_bad = "1%", to_good = "25%" }` or `{ list = [3, 17] }`.
@@ -531,17 +562,65 @@ impl Link {
 
     /// What each direction does, forward first, the values for both filled in.
     pub fn directions(&self) -> [Direction; 2] {
-        [&self.forward, &self.backward].map(|own| Direction {
-            loss: own.loss.clone().or_else(|| self.loss.clone()),
-            delay: own.delay.or(self.delay),
-            variation: own.variation.clone().or_else(|| self.variation.clone()),
-            rate: own.rate.or(self.rate),
-            burst: own.burst.or(self.burst),
-            queue: own.queue.or(self.queue),
-            duplicate: own.duplicate.or(self.duplicate),
-            corrupt: own.corrupt.or(self.corrupt),
-            reorder: own.reorder.or(self.reorder),
-        })
+        let both = Direction {
+            loss: self.loss.clone(),
+            delay: self.delay,
+            variation: self.variation.clone(),
+            rate: self.rate,
+            burst: self.burst,
+            queue: self.queue,
+            duplicate: self.duplicate,
+            corrupt: self.corrupt,
+            reorder: self.reorder,
+            trace: self.trace.clone(),
+            steps: self.steps.clone(),
+            repeat: self.repeat,
+        };
+        [&self.forward, &self.backward].map(|own| own.over(&both))
+    }
+}
+
+impl Direction {
+    /// Its changes, in order.
+    pub fn steps(&self) -> &[Step] {
+        self.steps.as_deref().unwrap_or_default()
+    }
+
+    /// Its own values, and those of `other` where it has none. A rate and a trace are each other's.
+    pub fn over(&self, other: &Direction) -> Direction {
+        let has_capacity = self.rate.is_some() || self.trace.is_some();
+        let (rate, trace) =
+            if has_capacity { (self.rate, self.trace.clone()) } else { (other.rate, other.trace.clone()) };
+        // What is inherited has nothing to say about a trace of its own.
+        let burst = if self.trace.is_some() { self.burst } else { self.burst.or(other.burst) };
+        Direction {
+            loss: self.loss.clone().or_else(|| other.loss.clone()),
+            delay: self.delay.or(other.delay),
+            variation: self.variation.clone().or_else(|| other.variation.clone()),
+            rate,
+            burst,
+            queue: self.queue.or(other.queue),
+            duplicate: self.duplicate.or(other.duplicate),
+            corrupt: self.corrupt.or(other.corrupt),
+            reorder: self.reorder.or(other.reorder),
+            trace,
+            steps: self.steps.clone().or_else(|| other.steps.clone()),
+            repeat: self.repeat.or(other.repeat),
+        }
+    }
+}
+
+impl TryFrom<toml::Table> for Step {
+    type Error = String;
+
+    fn try_from(mut table: toml::Table) -> Result<Step, String> {
+        let at = table.remove("at").ok_or("a step needs `at`, its time from the start of sending")?;
+        let at = Span::deserialize(at).map_err(|error| format!("at: {}", one_line(&error)))?;
+        let values = Direction::deserialize(table).map_err(|error| one_line(&error))?;
+        match (&values.steps, &values.repeat) {
+            (None, None) => Ok(Step { at, values }),
+            _ => Err("a step has no `steps` and no `repeat` of its own".into()),
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use toml::{Table, Value};
 use super::account;
 use super::scenario::{ExtraCell, Scenario};
 use super::topology::Topology;
+use super::traces;
 use crate::report::asserts;
 use crate::service::config::{explain, one_line};
 
@@ -63,6 +64,7 @@ impl Sweep {
             }
             cells.push(extra_cell(origin, &document, &axes, extra)?);
         }
+        traces::read(origin, &mut document, cells.iter_mut().map(|cell| &mut cell.scenario))?;
         if !axes.is_empty() {
             let table = axes.iter().map(|axis| (axis.key.clone(), Value::Array(axis.values.clone()))).collect();
             document.insert("axes".into(), Value::Table(table));

@@ -58,6 +58,16 @@ impl Axis {
         Self { low: room * 10f64.powi(first), high: 10f64.powi(last), scale: Scale::Log, floor: false, ticks }
     }
 
+    /// A logarithmic axis that ends at the values instead of at whole decades.
+    pub fn tight(mut self, values: &[f64]) -> Self {
+        let positive = values.iter().copied().filter(|v| v.is_finite() && *v > 1e-12);
+        if let Some((low, high)) = range(positive).filter(|(low, high)| self.scale == Scale::Log && low < high) {
+            (self.low, self.high) = (low, high);
+            self.ticks.retain(|(value, _)| (low * (1.0 - 1e-9)..=high * (1.0 + 1e-9)).contains(value));
+        }
+        self
+    }
+
     /// A logarithmic axis with a floor for what is 0, marked as such.
     pub fn with_floor(mut self) -> Self {
         let decades = (self.high / self.low).log10();
@@ -144,6 +154,7 @@ mod tests {
             (axis.place(0.0), axis.place(10.0).map(|p| (p * 100.0).round() / 100.0), axis.clamped(0.0)),
             (None, Some(0.55), 0.0)
         );
+        assert_eq!(labels(&Axis::log(&[2.0, 50.0], "sent").tight(&[2.0, 50.0])), ["2", "5", "10", "20", "50"]);
         let floored = axis.with_floor();
         assert_eq!(
             (floored.place(0.0), floored.place(-1.0), labels(&floored)[..2].join(" ")),

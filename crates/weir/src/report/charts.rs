@@ -69,13 +69,12 @@ impl<'a> Drawing<'a> {
         let ys: Vec<f64> = shown().map(|p| p.y).chain(theirs().map(|p| p.1)).chain(tops).collect();
         let x = match (words.is_empty(), chart.x_scale) {
             (true, Scale::Linear) => Axis::linear(&xs, false, &chart.x),
-            (true, Scale::Log) => Axis::log(&xs, &chart.x),
+            (true, Scale::Log) => log_axis(&xs, &chart.x, true),
             (false, _) => Axis::words(&words),
         };
         let y = match chart.scale {
             Scale::Linear => Axis::linear(&ys, true, &chart.y),
-            Scale::Log if ys.contains(&0.0) && ys.iter().any(|y| *y > 0.0) => Axis::log(&ys, &chart.y).with_floor(),
-            Scale::Log => Axis::log(&ys, &chart.y),
+            Scale::Log => log_axis(&ys, &chart.y, false),
         };
         let source = published.map(|p| p.source.as_str()).filter(|_| theirs().next().is_some());
         let graded = ordered && lines.len() > COLOURS.len();
@@ -257,7 +256,7 @@ impl<'a> Drawing<'a> {
         for &(x, y) in &line.published {
             let Some(at) = self.place(frame, x, y) else { continue };
             let tooltip = format!("{}, published: {}", line.name, columns::words(&self.chart.y, y));
-            svg.diamond(at, 6.5, &hollow(colour), &tooltip);
+            svg.diamond(at, if self.graded { 5.0 } else { 6.5 }, &hollow(colour), &tooltip);
         }
     }
 
@@ -276,16 +275,9 @@ impl<'a> Drawing<'a> {
             .collect();
         // Of equal ends, the higher number is lower, as a surface that falls has it.
         ends.sort_by(|a, b| a.2.total_cmp(&b.2).then(a.0.cmp(&b.0)));
-        let mut least = f64::NEG_INFINITY;
-        for (_, _, y) in &mut ends {
-            *y = y.max(least);
-            least = *y + LEAST;
-        }
-        // What was pushed out below comes back up.
-        let mut most = frame.bottom;
-        for (_, _, y) in ends.iter_mut().rev() {
-            *y = y.min(most);
-            most = *y - LEAST;
+        let wanted: Vec<f64> = ends.iter().map(|(_, _, y)| *y).collect();
+        for (end, y) in ends.iter_mut().zip(parted(&wanted, LEAST, frame.bottom + 4.0)) {
+            end.2 = y;
         }
         for (index, at, y) in ends {
             let colour = self.colour(index);
@@ -347,12 +339,37 @@ fn stroke(index: usize) -> String {
     format!("stroke=\"{}\" stroke-width=\"2\"{dash}", colour(index))
 }
 
+/// A logarithmic axis, in whole decades or just as long as needed, with a floor if there is a 0 among the values.
+fn log_axis(values: &[f64], column: &str, tight: bool) -> Axis {
+    let axis = Axis::log(values, column);
+    let axis = if tight { axis.tight(values) } else { axis };
+    if values.contains(&0.0) && values.iter().any(|value| *value > 0.0) { axis.with_floor() } else { axis }
+}
+
 /// A line's name with the unit of the series, where that is a number's.
 fn series_name(chart: &Chart, line: &Line) -> String {
     match line.key.parse::<f64>() {
         Ok(value) if line.name == line.key => columns::words(&chart.series, value),
         _ => line.name.clone(),
     }
+}
+
+/// Ascending places moved as little as possible (in squares) so that they lie `least` apart and none beyond `most`.
+fn parted(places: &[f64], least: f64, most: f64) -> Vec<f64> {
+    // Without the distances that is a regression to ascending values: neighbours that are not become their mean.
+    let mut runs: Vec<(f64, usize)> = Vec::new();
+    for (index, place) in places.iter().enumerate() {
+        runs.push((place - index as f64 * least, 1));
+        while let [.., (before, n), (after, m)] = runs[..]
+            && before > after
+        {
+            runs.truncate(runs.len() - 2);
+            runs.push(((before * n as f64 + after * m as f64) / (n + m) as f64, n + m));
+        }
+    }
+    let flat = runs.iter().flat_map(|&(place, n)| std::iter::repeat_n(place, n));
+    let highest = most - places.len().saturating_sub(1) as f64 * least;
+    flat.enumerate().map(|(index, place)| place.min(highest) + index as f64 * least).collect()
 }
 
 fn triangle((x, y): (f64, f64), size: f64) -> [(f64, f64); 3] {
@@ -381,6 +398,52 @@ mod tests {
         let records: Vec<Record> =
             fixture::records().into_iter().filter(|r| kept.contains(&r.row.cell.as_str())).collect();
         insta::assert_snapshot!(draw(chart, &records));
+    }
+
+    #[test]
+    fn names_are_parted_and_stay_above_the_floor() {
+        assert_eq!(parted(&[10.0, 50.0], 12.0, 100.0), [10.0, 50.0]);
+        assert_eq!(parted(&[50.0, 50.0, 50.0], 12.0, 100.0), [38.0, 50.0, 62.0]);
+        assert_eq!(parted(&[90.0, 99.0], 12.0, 100.0), [88.0, 100.0]);
+        assert!(parted(&[], 12.0, 100.0).is_empty());
+    }
+
+    #[test]
+    fn many_numbers_go_from_light_to_dark_and_zero_has_a_floor() {
+        let records = fixture::matrix_records();
+        let drawn = draw(&fixture::matrix_manifest().charts[1], &records);
+        assert!(drawn.contains("loss_pct from 0 % to 50 %") && drawn.contains(">45 %</text>"));
+        assert!(drawn.contains("50 %, 100 ms: 0 Mbit/s") || drawn.contains("50, 100 ms: 0 Mbit/s"), "{drawn}");
+        assert_eq!(drawn.matches("not valid</title>").count(), 1);
+        assert!(!drawn.contains("baseline"));
+    }
+
+    #[test]
+    fn a_heat_map_has_a_field_for_each_cell() {
+        let mut records = fixture::matrix_records();
+        records.remove(3);
+        let drawn = draw(&fixture::matrix_manifest().charts[0], &records);
+        assert_eq!(drawn.matches("</title></rect>").count(), 265);
+        assert_eq!(drawn.matches("stroke-dasharray=\"2 2\"").count(), 1, "the missing one is an empty frame");
+        assert!(drawn.contains("<title>50 %, 100 ms: 0 Mbit/s</title>"));
+        assert!(drawn.contains("<title>10 %, 40 ms: ") && drawn.contains(", not valid</title>"));
+        assert!(drawn.contains("nothing got through"));
+    }
+
+    #[test]
+    fn a_chart_over_time_draws_the_selected_cell() {
+        let records = fixture::matrix_records();
+        let chart = &fixture::matrix_manifest().charts[3];
+        let drawn = draw(chart, &records);
+        for heading in ["Received, Mbit/s", "Congestion window", "Smoothed round-trip time", "Segments sent again"] {
+            assert!(drawn.contains(&format!(">{heading}</text>")), "{heading}");
+        }
+        assert_eq!(drawn.matches("<path ").count(), 5);
+        let one = Chart { quantities: vec!["cwnd_bytes".into()], ..chart.clone() };
+        assert_eq!(draw(&one, &records).matches("<path ").count(), 1);
+        let all = Chart { selection: std::collections::BTreeMap::new(), ..one };
+        assert!(draw(&all, &records).contains("244 more are not shown"), "266 cells, one without, 21 drawn");
+        assert!(draw(&all, &fixture::records()).contains("nothing was sampled"));
     }
 
     #[test]

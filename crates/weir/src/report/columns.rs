@@ -90,6 +90,31 @@ pub const COLUMNS: [Column; 25] = [
     column("valid", "", Kind::Observed, "whether nothing from outside disturbed the cell"),
 ];
 
+/// What the columns say that the lab adds, beside those that a scenario's own engine may.
+const ADDED: [(&str, &str); 14] = [
+    ("delivered_share", "delivered of sent"),
+    ("return_drops", "dropped by loss impairments, on the way back"),
+    ("return_loss_pct", "one-way loss of the way back, as configured"),
+    ("return_latency_ms", "one-way delay of the way back, as configured"),
+    ("connect_ms", "until the slowest connection was up; empty: none came up"),
+    ("sent_bytes", "payload handed to the kernel"),
+    ("received_bytes", "payload received within the sending window"),
+    ("cwnd_mean_bytes", "mean congestion window of a connection"),
+    ("rtt_mean_us", "mean smoothed round-trip time, as the sender's kernel has it"),
+    ("load_mbit_per_s", "throughput of the bulk traffic beside the messages"),
+    ("receiver", "which receiver the row is of"),
+    ("model_mbit", "what a model of TCP expects: Mathis below 2 % loss, PFTK above; empty without loss"),
+    ("model_low_mbit", "a third of that"),
+    ("model_high_mbit", "three times that, but not more than the path carries"),
+];
+
+/// What a column says, fixed or added.
+pub fn about(name: &str) -> &'static str {
+    let fixed = COLUMNS.iter().find(|column| column.name == name).map(|column| column.about);
+    let added = || ADDED.iter().find(|(known, _)| *known == name).map(|(_, about)| *about);
+    fixed.or_else(added).unwrap_or("added by the scenario")
+}
+
 /// Unit of a column, fixed or added; added ones tell by the end of their name.
 pub fn unit(name: &str) -> &'static str {
     if let Some(column) = COLUMNS.iter().find(|column| column.name == name) {
@@ -206,6 +231,11 @@ pub fn field<'a>(record: &'a Record, name: &str) -> Option<Field<'a>> {
 /// A field by name as a finite number.
 pub fn number(record: &Record, name: &str) -> Option<f64> {
     field(record, name)?.number()
+}
+
+/// Whether the record is of a bulk transfer, which is told in bytes instead of messages.
+pub fn is_bulk(record: &Record) -> bool {
+    number(record, "received_bytes").is_some()
 }
 
 /// A field by name as a reader would write it.

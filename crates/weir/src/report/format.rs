@@ -13,6 +13,27 @@ pub fn short(value: f64) -> String {
     grouped(&significant(value, 3))
 }
 
+/// A rate as it fits into a narrow column, and lines up with others of its size: `912`, `37.3`, `0.35`.
+pub fn rate(value: f64) -> String {
+    match value.abs() {
+        size if !size.is_finite() => "–".into(),
+        0.0 => "0".into(),
+        size if size >= 99.95 => grouped(&format!("{value:.0}")),
+        size if size >= 9.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// A length of time given in s, as one says it: `71.4 s`, `13 min 23 s`, `2 h 5 min`.
+pub fn span(seconds: f64) -> String {
+    let whole = seconds.round().clamp(0.0, 1e15) as u64;
+    match whole {
+        0..120 => duration(seconds * 1e6),
+        120..7200 => format!("{} min {} s", whole / 60, whole % 60),
+        _ => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
+    }
+}
+
 /// A count with its thousands parted.
 pub fn count(value: i64) -> String {
     grouped(&value.to_string())
@@ -42,7 +63,8 @@ pub fn percent(share: f64) -> String {
     format!("{} %", significant(share * 100.0, 4))
 }
 
-fn significant(value: f64, digits: i32) -> String {
+/// So many significant digits at most, the whole integer part always, no exponent. Empty if not finite.
+pub fn significant(value: f64, digits: i32) -> String {
     if !value.is_finite() {
         return String::new();
     }
@@ -97,6 +119,11 @@ mod tests {
             (duration(999.9), duration(999_900.0), duration(8.4e8)),
             ("1 ms".into(), "1 s".into(), "840 s".into())
         );
+        assert_eq!(
+            [912.4, 37.28, 9.999, 0.352, 0.0, 1e5].map(rate),
+            ["912", "37.3", "10.0", "0.35", "0", "100\u{2009}000"]
+        );
+        assert_eq!([71.4, 803.0, 7500.0].map(span), ["71.4 s", "13 min 23 s", "2 h 5 min"]);
         assert_eq!(
             (bytes(640.0), bytes(14_480.0), bytes(999_900.0), bytes(4.831e10)),
             ("640 B".into(), "14.5 kB".into(), "1 MB".into(), "48.3 GB".into())

@@ -8,13 +8,18 @@ use std::path::Path;
 use askama::Template;
 
 use super::cells::{self, Cell, Measured};
-use super::columns::{self, COLUMNS, Field, Kind};
+use super::columns::{self, Field, Kind};
+use super::grid::Grid;
+use super::monotony::Monotony;
 use super::record::{Manifest, Record};
 use super::store::{self, StoreError};
 use super::{asserts, charts, claims, comparison, format, summary};
 use accounts::Account;
+use surface::{CostView, GridView, ModelView, MonotonyView};
 
 mod accounts;
+mod surface;
+mod timelines;
 
 /// Writes the page. The same records give the same bytes.
 ///
@@ -27,7 +32,8 @@ pub fn write(path: &Path, manifest: &Manifest, records: &[Record]) -> Result<(),
 
 fn render(manifest: &Manifest, records: &[Record]) -> std::io::Result<String> {
     let cells = cells::group(records);
-    Page::new(manifest, records, &cells).render().map_err(std::io::Error::other)
+    let timelines = timelines::json(records)?;
+    Page::new(manifest, records, &cells, timelines).render().map_err(std::io::Error::other)
 }
 
 #[derive(Template)]
@@ -41,7 +47,11 @@ struct Page<'a> {
     claims: Vec<ClaimView>,
     asserts: Vec<AssertView>,
     charts: Vec<ChartView<'a>>,
+    model: Option<ModelView>,
+    monotony: Option<MonotonyView>,
+    cost: Option<CostView>,
     source: &'a str,
+    compared_grids: Vec<GridView>,
     compared: Vec<ComparedView>,
     constant: String,
     headings: Vec<Heading<'a>>,
@@ -50,6 +60,8 @@ struct Page<'a> {
     accounts: Vec<Account>,
     paragraphs: Vec<&'a str>,
     command: String,
+    /// JSON for the script.
+    timelines: String,
 }
 
 struct ClaimView {
@@ -103,9 +115,10 @@ struct FieldView {
 }
 
 impl<'a> Page<'a> {
-    fn new(manifest: &'a Manifest, records: &'a [Record], cells: &[Cell<'_>]) -> Self {
+    fn new(manifest: &'a Manifest, records: &'a [Record], cells: &[Cell<'_>], timelines: String) -> Self {
         let judged = claims::judge(&manifest.claims, records);
         let published = manifest.published.as_ref();
+        let (grids, others) = published.map(|p| comparison::compare(p, cells)).unwrap_or_default();
         let chart = |chart| charts::render(chart, cells, published);
         let names = columns::names(records);
         let (shown, constant) = split_constant(&names, records);
@@ -120,12 +133,11 @@ impl<'a> Page<'a> {
             asserts: asserts::check(manifest, records).into_iter().map(AssertView::new).collect(),
             charts: manifest.charts.iter().map(|c| ChartView { svg: chart(c), caption: &c.caption }).collect(),
             source: published.map(|p| p.source.as_str()).unwrap_or_default(),
-            compared: published
-                .map(|p| comparison::compare(p, cells))
-                .unwrap_or_default()
-                .iter()
-                .map(compared)
-                .collect(),
+            model: ModelView::new(cells),
+            monotony: Monotony::check(&Grid::matrix(cells)).as_ref().map(MonotonyView::new),
+            cost: manifest.own_cost.as_ref().map(CostView::new),
+            compared_grids: grids.iter().map(GridView::new).collect(),
+            compared: others.iter().map(compared).collect(),
             constant,
             headings: shown.iter().map(|name| heading(name, records)).collect(),
             rows: records.iter().map(|record| row(record, &shown)).collect(),
@@ -133,6 +145,7 @@ impl<'a> Page<'a> {
             accounts: records.iter().map(|record| Account::new(record, &quantiles)).collect(),
             paragraphs: manifest.description.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()).collect(),
             command: manifest.command.join(" "),
+            timelines,
         }
     }
 }
@@ -209,8 +222,7 @@ fn split_constant<'a>(names: &[&'a str], records: &[Record]) -> (Vec<&'a str>, S
 }
 
 fn heading<'a>(name: &&'a str, records: &[Record]) -> Heading<'a> {
-    let about =
-        COLUMNS.iter().find(|column| column.name == *name).map_or("added by the scenario", |column| column.about);
+    let about = columns::about(name);
     let number =
         !records.iter().any(|record| matches!(columns::field(record, name), Some(Field::Text(_) | Field::Flag(_))));
     Heading { name, about: about.to_owned(), number }
@@ -302,6 +314,27 @@ mod tests {
         assert_eq!((page.matches("<style").count(), page.matches("</style").count()), (1, 1));
         // No attribute of ours was ended by a quote of theirs.
         assert!(!page.contains("alert(1)>\"'"));
+    }
+
+    #[test]
+    fn a_matrix_has_its_own_parts_and_stays_small() {
+        let (manifest, records) = (fixture::matrix_manifest(), fixture::matrix_records());
+        let page = render(&manifest, &records).unwrap();
+        for part in [
+            "id=\"model\"",
+            "All 250 cells with loss lie within the band",
+            "id=\"monotony\"",
+            "in none of 493 pairs of neighbours",
+            "id=\"published\"",
+            "<td class=\"n\">37.3</td>",
+            "What the lab itself adds",
+            "<td>baseline</td>",
+            "<script type=\"application/json\" id=\"timelines\">",
+        ] {
+            assert!(page.contains(part), "{part}");
+        }
+        assert_eq!(page.matches("data-timelines=").count(), 266, "one of 267 never connected");
+        assert!(page.len() < 3_000_000, "{}", page.len());
     }
 
     #[test]

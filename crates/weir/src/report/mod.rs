@@ -1,4 +1,4 @@
-//! From measured cells to files: `results.csv`, `summary.xlsx`, `charts/*.svg`, `report.html`, `junit.xml`.
+//! From measured cells to files: `results.csv`, `classic.csv`, `summary.xlsx`, `charts/*.svg`, `report.html`, `junit.xml`.
 //!
 //! [`record`] is what a room hands over; everything else here renders it. A result directory holds its records
 //! (`manifest.json`, `cells.jsonl`, see [`store`]), so that it can be rendered again without running anything.
@@ -11,7 +11,8 @@
 
 use std::path::{Path, PathBuf};
 
-use record::{Manifest, Record};
+use cells::Cell;
+use record::{Chart, ChartKind, Manifest, Record, Value};
 use store::StoreError;
 
 pub mod asserts;
@@ -19,6 +20,7 @@ pub mod axis;
 pub mod cells;
 pub mod charts;
 pub mod claims;
+pub mod classic;
 pub mod columns;
 pub mod compare;
 pub mod comparison;
@@ -27,6 +29,8 @@ pub mod format;
 pub mod grid;
 pub mod html;
 pub mod junit;
+pub mod monotony;
+pub mod oracle;
 pub mod palette;
 pub mod pivot;
 pub mod record;
@@ -45,6 +49,8 @@ mod fixture;
 pub struct Rendered {
     /// `results.csv`.
     pub results: PathBuf,
+    /// `classic.csv` of a run over loss and latency, one for each combination of further axes.
+    pub classic: Vec<PathBuf>,
     /// `summary.xlsx`.
     pub spreadsheet: PathBuf,
     /// `report.html`.
@@ -64,9 +70,9 @@ pub struct Rendered {
 pub fn write_all(dir: &Path, manifest: &Manifest, records: &[Record]) -> Result<Rendered, StoreError> {
     let results = dir.join("results.csv");
     csv::write(&results, records)?;
-    let folder = dir.join("charts");
-    std::fs::create_dir_all(&folder).map_err(|error| StoreError::new("create directory", &folder, error))?;
     let cells = cells::group(records);
+    let classic = classic::write(dir, manifest, &cells)?;
+    let folder = chart_folder(dir)?;
     let mut drawn = Vec::new();
     for (index, chart) in manifest.charts.iter().enumerate() {
         let path = folder.join(format!("{}.svg", file_name(&chart.name, index)));
@@ -82,7 +88,64 @@ pub fn write_all(dir: &Path, manifest: &Manifest, records: &[Record]) -> Result<
     if let Some(path) = &junit {
         junit::write(path, manifest, records, &asserts::check(manifest, records))?;
     }
-    Ok(Rendered { results, spreadsheet, page, junit, charts: drawn })
+    Ok(Rendered { results, classic, spreadsheet, page, junit, charts: drawn })
+}
+
+/// Draws what was sampled while one cell ran: `charts/timeline-CELL.svg`. Several repeats make several lines.
+///
+/// # Errors
+/// There is no such cell, nothing was sampled in it, or the file cannot be written.
+pub fn write_timeline(dir: &Path, records: &[Record], cell: &str) -> Result<PathBuf, TimelineError> {
+    let cells = cells::group(records);
+    let own: Vec<Cell<'_>> = cells.iter().filter(|known| known.name == cell).cloned().collect();
+    if own.is_empty() {
+        let nearest = cells.iter().max_by(|a, b| alike(a.name, cell).total_cmp(&alike(b.name, cell)));
+        let hint = nearest.map(|near| format!(" (the nearest is {})", near.name)).unwrap_or_default();
+        return Err(TimelineError::Unknown { cell: cell.to_owned(), hint });
+    }
+    if own.iter().all(|cell| cell.records.iter().all(|record| record.timelines.is_empty())) {
+        return Err(TimelineError::Empty { cell: cell.to_owned() });
+    }
+    let name = file_name(&format!("timeline-{}", cell.replace(['/', '%', '.', ' '], "-")), 0);
+    let named = std::iter::once(("cell".to_owned(), Value::Text(cell.to_owned()))).collect();
+    let title = format!("{cell} over time");
+    let chart = Chart { name, title, kind: ChartKind::Time, selection: named, ..Chart::default() };
+    let path = chart_folder(dir)?.join(format!("{}.svg", chart.name));
+    let picture = charts::render(&chart, &own, None);
+    store::replace(&path, |out| out.write_all(picture.as_bytes()))?;
+    Ok(path)
+}
+
+/// Why a cell's timelines were not drawn.
+#[derive(Debug, thiserror::Error)]
+pub enum TimelineError {
+    /// The run has no such cell.
+    #[error("draw cell {cell}: there is no such cell{hint}")]
+    Unknown {
+        /// Its name.
+        cell: String,
+        /// One that may be meant.
+        hint: String,
+    },
+    /// Nothing was sampled in it.
+    #[error("draw cell {cell}: nothing was sampled in it (only bulk transfers are, and only those that connected)")]
+    Empty {
+        /// Its name.
+        cell: String,
+    },
+    /// The file cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+fn alike(a: &str, b: &str) -> f64 {
+    strsim::jaro_winkler(a, b)
+}
+
+fn chart_folder(dir: &Path) -> Result<PathBuf, StoreError> {
+    let folder = dir.join("charts");
+    std::fs::create_dir_all(&folder).map_err(|error| StoreError::new("create directory", &folder, error))?;
+    Ok(folder)
 }
 
 /// A chart's name as a file may be called: a scenario cannot write elsewhere.
@@ -121,6 +184,19 @@ mod tests {
         let again = write_all(dir, &stored.0, &stored.1).unwrap();
         assert_eq!(first, again);
         assert_eq!(bytes, read(&again));
+    }
+
+    #[test]
+    fn the_timelines_of_one_cell_are_drawn_or_it_is_said_why_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let records = fixture::matrix_records();
+        let path = write_timeline(dir.path(), &records, "1%/10ms").unwrap();
+        assert_eq!(path, dir.path().join("charts").join("timeline-1--10ms.svg"));
+        assert!(std::fs::read_to_string(path).unwrap().contains("<title>1%/10ms over time</title>"));
+        assert!(write_timeline(dir.path(), &records, "baseline").is_ok());
+        let error = |cell: &str| write_timeline(dir.path(), &records, cell).unwrap_err().to_string();
+        assert_eq!(error("1%/11ms"), "draw cell 1%/11ms: there is no such cell (the nearest is 1%/1ms)");
+        assert!(error("50%/100ms").contains("nothing was sampled in it"));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! `summary.xlsx`: what one would build from `results.csv` by hand.
 //!
 //! Sheets: Summary (words, claims, how to read), Results (every row, a filterable table), one pivot with its chart for
-//! each charted column, Published (theirs beside ours), Environment.
+//! each charted column, Published (theirs beside ours), Environment. A run over loss and latency has the sheets of
+//! [`matrix`] instead of the pivots.
 
 use std::io;
 use std::path::Path;
@@ -13,13 +14,16 @@ use rust_xlsxwriter::{
 
 use super::cells::{self, Cell, Measured};
 use super::claims;
-use super::columns::{self, COLUMNS, Field};
+use super::columns::{self, Field};
 use super::comparison;
+use super::grid::{Grid, MATRIX};
 use super::record::{Manifest, Record};
 use super::store::{self, StoreError};
 
+mod matrix;
 mod overview;
 mod pivots;
+mod published;
 
 /// Writes the spreadsheet. The same records give the same bytes.
 ///
@@ -38,11 +42,26 @@ fn build(manifest: &Manifest, records: &[Record]) -> Result<Vec<u8>, XlsxError> 
     book.set_properties(&properties(manifest)?);
     overview::sheet(book.add_worksheet(), manifest, records, &cells, &judged)?;
     results(book.add_worksheet(), records)?;
-    for (index, column) in pivots::headlines(manifest).iter().enumerate() {
-        pivots::sheet(book.add_worksheet(), manifest, &cells, column, index)?;
+    let grids = Grid::matrix(&cells);
+    let headlines = pivots::headlines(manifest);
+    if grids.is_empty() {
+        for (index, column) in headlines.iter().enumerate() {
+            pivots::sheet(book.add_worksheet(), manifest, &cells, column, index)?;
+        }
+    } else {
+        let own = |column: &&str| ![MATRIX[2], "retransmits"].contains(column);
+        let further: Vec<String> =
+            headlines.iter().map(pivots::Headline::column).filter(own).map(String::from).collect();
+        matrix::sheets(&mut book, &grids, &cells, &further)?;
     }
-    if manifest.published.is_some() {
-        published(book.add_worksheet(), manifest, &cells)?;
+    if let Some(theirs) = &manifest.published {
+        let (in_grids, others) = comparison::compare(theirs, &cells);
+        if !in_grids.is_empty() {
+            published::grids(book.add_worksheet(), &theirs.source, &in_grids)?;
+        }
+        if !others.is_empty() || in_grids.is_empty() {
+            published::list(book.add_worksheet(), &theirs.source, &others)?;
+        }
     }
     environment(book.add_worksheet(), manifest)?;
     book.save_to_buffer()
@@ -90,40 +109,6 @@ fn results(sheet: &mut Worksheet, records: &[Record]) -> Result<(), XlsxError> {
     Ok(())
 }
 
-fn published(sheet: &mut Worksheet, manifest: &Manifest, cells: &[Cell<'_>]) -> Result<(), XlsxError> {
-    let Some(published) = &manifest.published else {
-        return Ok(());
-    };
-    sheet.set_name("Published")?.set_freeze_panes(3, 0)?.set_landscape().set_print_fit_to_pages(1, 0);
-    sheet.write_with_format(0, 0, cut(&format!("Published by {}, and ours", published.source)), &title())?;
-    let headings = ["Where", "Column", "Unit", "Published", "Ours", "Low", "High", "Difference", "Ours / published"];
-    sheet.write_row_with_format(2, 0, headings, &heading())?;
-    for (column, width) in
-        [(0, 22.0), (1, 18.0), (2, 9.0), (3, 14.0), (4, 14.0), (5, 14.0), (6, 14.0), (7, 14.0), (8, 18.0)]
-    {
-        sheet.set_column_width(column, width)?;
-    }
-    for (row, compared) in (3u32..).zip(comparison::compare(published, cells)) {
-        let format = number_format(&compared.column);
-        sheet.write(row, 0, cut(&compared.place))?;
-        sheet.write(row, 1, cut(&compared.column))?;
-        sheet.write(row, 2, columns::unit(&compared.column))?;
-        write_number(sheet, row, 3, compared.published, format)?;
-        let Some(ours) = compared.ours else {
-            sheet.write(row, 4, "not measured")?;
-            continue;
-        };
-        write_number(sheet, row, 4, ours.value(), format)?;
-        if let Measured::Estimate(estimate) = ours {
-            write_number(sheet, row, 5, estimate.low, format)?;
-            write_number(sheet, row, 6, estimate.high, format)?;
-        }
-        write_number(sheet, row, 7, ours.value() - compared.published, format)?;
-        write_number(sheet, row, 8, ours.value() / compared.published, "0.00")?;
-    }
-    Ok(())
-}
-
 fn environment(sheet: &mut Worksheet, manifest: &Manifest) -> Result<(), XlsxError> {
     sheet
         .set_name("Environment")?
@@ -159,8 +144,7 @@ fn environment(sheet: &mut Worksheet, manifest: &Manifest) -> Result<(), XlsxErr
 
 /// What a column says, and its unit.
 fn explained(name: &str) -> String {
-    let fixed = COLUMNS.iter().find(|column| column.name == name);
-    let about = fixed.map_or("added by the scenario", |column| column.about);
+    let about = columns::about(name);
     let unit = columns::unit(name);
     if unit.is_empty() { about.to_owned() } else { format!("{about} ({unit})") }
 }
@@ -198,6 +182,14 @@ fn colours(more_is_better: bool) -> ConditionalFormat3ColorScale {
         .set_minimum_color(low)
         .set_midpoint_color(middle)
         .set_maximum_color(high)
+}
+
+/// The same for ratios to what others measured: 1 is the middle, a third and three are the ends.
+fn ratio_colours() -> ConditionalFormat3ColorScale {
+    colours(true)
+        .set_minimum(ConditionalFormatType::Number, 1.0 / 3.0)
+        .set_midpoint(ConditionalFormatType::Number, 1)
+        .set_maximum(ConditionalFormatType::Number, 3)
 }
 
 fn title() -> Format {
@@ -261,8 +253,61 @@ mod tests {
     }
 
     #[test]
+    fn a_matrix_is_pivoted_and_its_percentages_are_formulas() {
+        let (manifest, records) = (fixture::matrix_manifest(), fixture::matrix_records());
+        let mut book = open(&manifest, &records);
+        let sheets = book.sheet_names();
+        for name in
+            ["Mean Mbit per s", "% of first column", "% of first row", "Retransmits", "Interval low", "Interval high"]
+        {
+            assert!(sheets.iter().any(|sheet| sheet == name), "{name} in {sheets:?}");
+        }
+        assert!(sheets.iter().all(|name| name.chars().count() <= 31));
+        assert!(!sheets.iter().any(|name| name == "Published" || name == "mbit_per_s"), "{sheets:?}");
+        // 5 %, 10 ms is row 5 of the losses and column 5 of the latencies; records go row by row, 14 each.
+        let rate = |row: usize, column: usize| records[row * 14 + column].row.mbit_per_s;
+        let mut at =
+            |sheet: &str, row: u32, column: u32| book.worksheet_range(sheet).unwrap().get_value((row, column)).cloned();
+        assert_eq!(at("Mean Mbit per s", 3, 6), Some(Data::Float(10.0)));
+        assert_eq!(at("Mean Mbit per s", 9, 0), Some(Data::Float(5.0)));
+        assert_eq!(at("Mean Mbit per s", 9, 6), Some(Data::Float(rate(5, 5))));
+        assert_eq!(at("Mean Mbit per s", 22, 14), Some(Data::Float(0.0)), "never connected");
+        assert_eq!(at("% of first column", 9, 6), Some(Data::Float(rate(5, 5) / rate(5, 0))));
+        assert_eq!(at("% of first row", 9, 6), Some(Data::Float(rate(5, 5) / rate(0, 5))));
+        assert_eq!(at("Interval low", 9, 6), Some(Data::Float(records[75].estimates["mbit_per_s"].low)));
+        assert_eq!(at("Published grid", 5, 6), Some(Data::Float(37.28)));
+        assert_eq!(at("Published grid", 15, 6), Some(Data::Float(rate(1, 5) / 37.28)));
+        let formulas = book.worksheet_formula("% of first column").unwrap();
+        assert_eq!(formulas.get_value((9, 6)).unwrap(), "'Mean Mbit per s'!G10/'Mean Mbit per s'!$B$10");
+    }
+
+    #[test]
+    fn further_axes_are_blocks_of_the_same_sheets() {
+        let (manifest, mut records) = (fixture::matrix_manifest(), fixture::matrix_records());
+        let mut others = records.clone();
+        for (congestion, records) in [("cubic", &mut records), ("bbr", &mut others)] {
+            for record in records {
+                record.row.cell += congestion;
+                record.axes.push(("tcp.congestion".into(), congestion.into()));
+            }
+        }
+        for record in &mut others {
+            record.row.mbit_per_s *= 2.0;
+            record.estimates.clear();
+        }
+        records.extend(others);
+        let mut book = open(&manifest, &records);
+        let range = book.worksheet_range("Mean Mbit per s").unwrap();
+        assert_eq!(range.get_value((3, 0)), Some(&Data::String("cubic".into())));
+        assert_eq!(range.get_value((29, 0)), Some(&Data::String("bbr".into())));
+        assert_eq!(range.get_value((31, 1)), Some(&Data::Float(records[267].row.mbit_per_s)));
+    }
+
+    #[test]
     fn the_same_run_gives_the_same_bytes() {
         let run = || build(&fixture::manifest(), &fixture::records()).unwrap();
+        assert_eq!(run(), run());
+        let run = || build(&fixture::matrix_manifest(), &fixture::matrix_records()).unwrap();
         assert_eq!(run(), run());
     }
 

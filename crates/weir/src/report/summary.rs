@@ -1,26 +1,44 @@
 //! A run in a few sentences, and what a reader must be warned of.
 
 use super::asserts::{self, State};
-use super::cells::Cell;
+use super::cells::{self, Cell};
 use super::claims::{Judgement, Verdict};
 use super::columns;
 use super::format;
-use super::record::{Chart, Manifest, Record};
+use super::grid::Grid;
+use super::monotony::Monotony;
+use super::oracle;
+use super::record::{Chart, ChartKind, Manifest, OwnCost, Record};
 
 /// What happened, a sentence each.
 pub fn sentences(manifest: &Manifest, records: &[Record], cells: &[Cell<'_>], judged: &[Judgement]) -> Vec<String> {
-    let sent = records.iter().map(|record| record.row.sent).sum::<u64>();
-    let delivered = records.iter().map(|record| record.row.delivered).sum::<u64>();
+    let (bulk, messages): (Vec<&Record>, Vec<&Record>) = records.iter().partition(|record| columns::is_bulk(record));
+    let sum = |of: fn(&Record) -> u64| messages.iter().map(|record| of(record)).sum::<u64>();
     let number = |n: u64| format::count(i64::try_from(n).unwrap_or(i64::MAX));
+    let received: f64 = bulk.iter().filter_map(|record| columns::number(record, "received_bytes")).sum();
+    let mut carried = Vec::new();
+    if !messages.is_empty() || bulk.is_empty() {
+        let (sent, delivered) = (sum(|record| record.row.sent), sum(|record| record.row.delivered));
+        carried.push(format!("{} messages were sent, {} delivered", number(sent), number(delivered)));
+    }
+    if !bulk.is_empty() {
+        carried.push(format!("{} were received in bulk", format::bytes(received)));
+    }
+    let carried = carried.join("; ");
     let mut sentences = vec![format!(
-        "{} of {} cells ran in {}: {} messages were sent, {} delivered.",
+        "{} of {} cells ran in {}: {carried}.",
         records.len(),
         manifest.planned_cells,
-        format::duration(manifest.elapsed_s * 1e6),
-        number(sent),
-        number(delivered),
+        format::span(manifest.elapsed_s),
     )];
-    sentences.extend(manifest.charts.iter().filter_map(|chart| course(chart, cells)));
+    sentences.extend(manifest.charts.iter().filter_map(|chart| match chart.kind {
+        ChartKind::Lines => course(chart, cells),
+        ChartKind::Heatmap => span(chart, cells),
+        ChartKind::Time => None,
+    }));
+    sentences.extend(Monotony::check(&Grid::matrix(cells)).map(|monotony| monotony.sentence()));
+    sentences.extend(oracle::sentence(&oracle::expectations(cells)));
+    sentences.extend(manifest.own_cost.as_ref().map(own_cost));
     let known = records.iter().filter(|record| record.row.unexplained.is_some()).count();
     if known > 0 && records.iter().all(|record| record.row.unexplained.unwrap_or(0) == 0) {
         let which = if known == records.len() { "every cell".to_owned() } else { format!("{known} cells") };
@@ -47,6 +65,21 @@ pub fn sentences(manifest: &Manifest, records: &[Record], cells: &[Cell<'_>], ju
     sentences
 }
 
+/// What the lab itself adds, in a sentence.
+pub fn own_cost(cost: &OwnCost) -> String {
+    let at = |name: &str, value: Option<f64>| value.map(|value| format!("{name} {}", format::duration(value)));
+    let parts =
+        [at("median", cost.delay.get(0.5)), at("99th percentile", cost.delay.get(0.99)), at("largest", cost.delay.max)];
+    let parts = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let n = format::count(i64::try_from(cost.n).unwrap_or(i64::MAX));
+    format!(
+        "The lab itself adds this to a path: {parts} (one-way delay of {n} messages over {} through the same network \
+         without impairments, in {}).",
+        cost.transport.to_uppercase(),
+        format::duration(cost.seconds * 1e6)
+    )
+}
+
 /// What a reader must know before believing the numbers; empty if there is nothing.
 pub fn warnings(manifest: &Manifest, records: &[Record]) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -70,6 +103,15 @@ pub fn warnings(manifest: &Manifest, records: &[Record]) -> Vec<String> {
         let unexplained = format::count(record.row.unexplained.unwrap_or(0));
         (name(record), format!("{unexplained} unexplained, which is a fault"))
     }));
+    let cells = cells::group(records);
+    if let Some(Monotony { violations, .. }) = Monotony::check(&Grid::matrix(&cells)) {
+        let shown = violations.iter().take(SPELLED_OUT);
+        warnings
+            .extend(shown.map(|violation| format!("Throughput rises where it should fall: {}.", violation.words())));
+        if let more @ 1.. = violations.len().saturating_sub(SPELLED_OUT) {
+            warnings.push(format!("Throughput rises where it should fall in {more} more pairs of cells."));
+        }
+    }
     let disturbed = records.iter().filter(|record| !record.row.valid);
     warnings.extend(several(disturbed, "is not valid", "are not valid", &|record| {
         let reruns = if record.reruns > 0 { format!("after {} reruns; ", record.reruns) } else { String::new() };
@@ -98,10 +140,27 @@ fn several<'a>(
     vec![format!("{} cells {are}: {} and {more} more. {first}: {why}.", said.len(), names.join(", "))]
 }
 
+/// Between which fields a heat map lies.
+fn span(chart: &Chart, cells: &[Cell<'_>]) -> Option<String> {
+    let fields = cells.iter().filter(|cell| !cell.beside && cell.valid());
+    let fields = fields.filter_map(|cell| Some((cell.measured(&chart.value)?.value(), cell.name)));
+    let mut fields: Vec<(f64, &str)> = fields.filter(|(value, _)| value.is_finite()).collect();
+    fields.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let ((most, at_most), (least, at_least)) = (fields.first()?, fields.last()?);
+    let word = |value: &f64| columns::words(&chart.value, *value);
+    // All that carried nothing share the least.
+    let alike = fields.iter().filter(|(value, _)| value == least).count();
+    let where_least = if alike == 1 { format!("at {at_least}") } else { format!("in {alike} cells") };
+    Some(format!("{}: from {} at {at_most} down to {} {where_least}.", chart.title, word(most), word(least)))
+}
+
+/// More series than these make no sentence.
+const MOST_SERIES: usize = 6;
+
 /// How each series of a chart goes from its first to its last place.
 fn course(chart: &Chart, cells: &[Cell<'_>]) -> Option<String> {
     let mut series: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
-    for cell in cells.iter().filter(|cell| cell.valid()) {
+    for cell in cells.iter().filter(|cell| cell.valid() && !cell.beside) {
         let x = columns::number(cell.first(), &chart.x)?;
         let Some(y) = cell.measured(&chart.y) else { continue };
         let name = columns::text(cell.first(), &chart.series)?;
@@ -109,6 +168,9 @@ fn course(chart: &Chart, cells: &[Cell<'_>]) -> Option<String> {
             Some((_, points)) => points.push((x, y.value())),
             None => series.push((name, vec![(x, y.value())])),
         }
+    }
+    if series.len() > MOST_SERIES {
+        return None;
     }
     let mut parts = Vec::new();
     for (name, mut points) in series {
@@ -128,7 +190,8 @@ fn course(chart: &Chart, cells: &[Cell<'_>]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{cells, claims, fixture};
+    use crate::report::record::Estimate;
+    use crate::report::{claims, fixture};
 
     #[test]
     fn a_run_in_words() {
@@ -138,6 +201,17 @@ mod tests {
         let words = sentences(&manifest, &records, &cells::group(&records), &judged);
         let warnings = warnings(&Manifest { interrupted: true, planned_cells: 84, ..manifest }, &records);
         insta::assert_snapshot!(format!("{}\n---\n{}", words.join("\n"), warnings.join("\n")));
+    }
+
+    #[test]
+    fn a_matrix_in_words() {
+        let (manifest, mut records) = (fixture::matrix_manifest(), fixture::matrix_records());
+        let judged = claims::judge(&manifest.claims, &records);
+        let words = sentences(&manifest, &records, &cells::group(&records), &judged);
+        let estimate = records[19].estimates.get_mut("mbit_per_s").unwrap();
+        *estimate = Estimate { value: 700.0, low: 650.0, high: 750.0, ..*estimate };
+        records[19].row.mbit_per_s = 700.0;
+        insta::assert_snapshot!(format!("{}\n---\n{}", words.join("\n"), warnings(&manifest, &records).join("\n")));
     }
 
     #[test]

@@ -8,6 +8,9 @@ use super::claims::{self, Verdict};
 use super::columns;
 use super::compare::{self, Comparison};
 use super::format;
+use super::grid::{Grid, MATRIX};
+use super::monotony::Monotony;
+use super::oracle;
 use super::pivot::Pivot;
 use super::record::{Manifest, Record};
 use super::summary;
@@ -17,6 +20,9 @@ const WIDTH: u16 = 100;
 
 /// Column, heading.
 const SHOWN: [(&str, &str); 3] = [("msgs_per_s", "msgs/s"), ("delay_mean_us", "mean"), ("delay_max_us", "max delay")];
+
+const SHOWN_OF_BULK: [(&str, &str); 3] =
+    [("mbit_per_s", "Mbit/s"), ("retransmits", "sent again"), ("rtt_mean_us", "mean rtt")];
 
 /// The run as text of at most 100 columns: the table, the verdicts, the warnings. `styled` for a terminal: lines and
 /// colours; else it is plain text.
@@ -47,6 +53,17 @@ pub fn render(manifest: &Manifest, records: &[Record], styled: bool) -> String {
         );
     }
     text += &checked(&asserts::check(manifest, records), styled);
+    let notes = [
+        Monotony::check(&Grid::matrix(&cells)).map(|monotony| monotony.sentence()),
+        oracle::sentence(&oracle::expectations(&cells)),
+        manifest.own_cost.as_ref().map(summary::own_cost),
+    ];
+    if notes.iter().any(Option::is_some) {
+        text.push('\n');
+    }
+    for note in notes.into_iter().flatten() {
+        text += &format!("{}\n", wrap(&printable(&note), 0));
+    }
     let warnings = summary::warnings(manifest, records);
     if !warnings.is_empty() {
         text.push('\n');
@@ -111,39 +128,99 @@ pub fn comparison(compared: &Comparison) -> String {
     text
 }
 
-/// Loss down and transport across, say; one cell a line where that would be too wide.
+/// Throughput over loss and latency where a run has both; loss down and transport across, say; one cell a line where
+/// that would be too wide.
 fn table(manifest: &Manifest, cells: &[Cell<'_>], styled: bool) -> String {
-    let pivot = Pivot::new(manifest, cells);
-    let mut lines = vec![vec![label(&pivot.down)]];
-    for name in &pivot.columns {
-        lines[0].extend(SHOWN.map(|(_, heading)| format!("{} {heading}", label(name)).trim().to_owned()));
+    let shown = shown(cells);
+    let grids = Grid::matrix(cells);
+    let mut text = surface(&grids, styled).unwrap_or_else(|| pivot(manifest, cells, shown, styled));
+    // The list has them already.
+    let beside: Vec<&Cell<'_>> = cells.iter().filter(|cell| cell.beside && !text.contains(cell.name)).collect();
+    if !beside.is_empty() {
+        text.push('\n');
     }
-    for (name, row) in pivot.rows.iter().zip(&pivot.cells) {
-        let values = row.iter().flat_map(|cell| SHOWN.map(|(column, _)| value(*cell, column)));
-        lines.push(std::iter::once(label(name)).chain(values).collect());
+    for cell in beside {
+        let values = shown.map(|(column, heading)| format!("{heading} {}", value(Some(cell), column)));
+        text += &format!("{}: {}\n", label(cell.name), values.join(", "));
     }
-    if lines[0].iter().map(|heading| heading.chars().count() + 2).sum::<usize>() > usize::from(WIDTH) {
-        let headings = SHOWN.map(|(_, heading)| heading.to_owned());
-        lines = vec![std::iter::once("cell".to_owned()).chain(headings).collect()];
-        lines.extend(cells.iter().map(|cell| {
-            let values = SHOWN.map(|(column, _)| value(Some(cell), column));
-            std::iter::once(label(cell.name)).chain(values).collect()
-        }));
-    }
-    let mut text = aligned(&lines, if styled { "─" } else { "-" });
     if cells.iter().any(|cell| !cell.valid()) {
         text += "* not valid\n";
     }
     text
 }
 
+/// The mean throughput of each grid; `None` if there is none, or one is too wide.
+fn surface(grids: &[Grid<'_>], styled: bool) -> Option<String> {
+    let mut text = String::new();
+    for grid in grids {
+        let mut lines = vec![vec!["loss".to_owned()]];
+        lines[0].extend(grid.columns.iter().map(|place| place.text.clone()));
+        for (row, cells) in grid.rows.iter().zip(&grid.cells) {
+            let values = cells.iter().map(|cell| {
+                let Some((cell, measured)) = cell.and_then(|cell| Some((cell, cell.measured(MATRIX[2])?))) else {
+                    return "–".to_owned();
+                };
+                let mark = if cell.valid() { "" } else { "*" };
+                format!("{}{mark}", format::rate(measured.value()))
+            });
+            lines.push(std::iter::once(format!("{}%", row.text)).chain(values).collect());
+        }
+        let widest = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+        let width: usize = (0..lines[0].len()).map(|column| widest(column) + 2).sum();
+        // Between columns one space is enough, two are better.
+        let between = if width <= usize::from(WIDTH) { 2 } else { 1 };
+        if width - lines[0].len() * (2 - between) > usize::from(WIDTH) {
+            return None;
+        }
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        let name = if grid.name.is_empty() { String::new() } else { format!("{}: ", label(&grid.name)) };
+        text += &format!("{name}mean Mbit/s by loss (down) and latency in ms (across)\n");
+        text += &padded(&lines, if styled { "─" } else { "-" }, between as u16);
+    }
+    (!grids.is_empty()).then_some(text)
+}
+
+/// Of bulk transfers other columns tell more.
+fn shown(cells: &[Cell<'_>]) -> [(&'static str, &'static str); 3] {
+    if cells.iter().any(|cell| columns::is_bulk(cell.first())) { SHOWN_OF_BULK } else { SHOWN }
+}
+
+fn pivot(manifest: &Manifest, cells: &[Cell<'_>], shown: [(&str, &str); 3], styled: bool) -> String {
+    let pivot = Pivot::new(manifest, cells);
+    let mut lines = vec![vec![label(&pivot.down)]];
+    for name in &pivot.columns {
+        lines[0].extend(shown.map(|(_, heading)| format!("{} {heading}", label(name)).trim().to_owned()));
+    }
+    for (name, row) in pivot.rows.iter().zip(&pivot.cells) {
+        let values = row.iter().flat_map(|cell| shown.map(|(column, _)| value(*cell, column)));
+        lines.push(std::iter::once(label(name)).chain(values).collect());
+    }
+    if lines[0].iter().map(|heading| heading.chars().count() + 2).sum::<usize>() > usize::from(WIDTH) {
+        let headings = shown.map(|(_, heading)| heading.to_owned());
+        lines = vec![std::iter::once("cell".to_owned()).chain(headings).collect()];
+        lines.extend(cells.iter().map(|cell| {
+            let values = shown.map(|(column, _)| value(Some(cell), column));
+            std::iter::once(label(cell.name)).chain(values).collect()
+        }));
+    }
+    aligned(&lines, if styled { "─" } else { "-" })
+}
+
 /// Columns set right, with a rule under the first line.
 fn aligned(lines: &[Vec<String>], rule: &str) -> String {
+    padded(lines, rule, 2)
+}
+
+/// The same with so many spaces between columns.
+fn padded(lines: &[Vec<String>], rule: &str, between: u16) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
     table.add_rows(lines);
     for column in table.column_iter_mut() {
         column.set_cell_alignment(CellAlignment::Right);
+        column.set_padding((1, between - 1));
     }
     let drawn = table.to_string();
     let width = drawn.lines().map(|line| line.trim_end().chars().count()).max().unwrap_or(0);
@@ -164,8 +241,11 @@ fn value(cell: Option<&Cell<'_>>, column: &str) -> String {
     let mark = if cell.is_some_and(Cell::valid) { "" } else { "*" };
     let value = measured.value();
     // Rates line up by their decimal.
-    let shown =
-        if column == "msgs_per_s" && value < 1e4 { format!("{value:.1}") } else { columns::words(column, value) };
+    let shown = match column {
+        "msgs_per_s" if value < 1e4 => format!("{value:.1}"),
+        "mbit_per_s" => format::rate(value),
+        _ => columns::words(column, value),
+    };
     format!("{shown}{mark}")
 }
 
@@ -241,6 +321,24 @@ mod tests {
         let asserts = vec![assert("slow", 1.0, None), assert("fast", 70.0, None), assert("long", 1.0, Some(3600.0))];
         let manifest = Manifest { asserts, ..fixture::manifest() };
         insta::assert_snapshot!(checked(&asserts::check(&manifest, &fixture::records()), false));
+    }
+
+    #[test]
+    fn a_matrix_is_one_table() {
+        insta::assert_snapshot!(render(&fixture::matrix_manifest(), &fixture::matrix_records(), false));
+    }
+
+    #[test]
+    fn a_matrix_that_is_too_wide_becomes_lines() {
+        let mut records = fixture::matrix_records();
+        for record in &mut records {
+            record.row.mbit_per_s += 1e6;
+            record.estimates.clear();
+        }
+        let text = render(&fixture::matrix_manifest(), &records, false);
+        assert!(text.lines().any(|line| line.trim_start().starts_with("1%/10ms ")), "{text}");
+        assert_eq!(text.matches("baseline").count(), 1);
+        assert!(text.lines().all(|line| line.chars().count() <= 100));
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub fn heading(quantity: &str) -> String {
     let mut letters = words.chars();
     let capital = letters.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
     let unit = columns::unit(quantity);
-    let unit = if ["", "us", "ms", "bytes"].contains(&unit) { String::new() } else { format!(", {unit}") };
+    let unit = if ["", "us", "ms", "bytes", "segments"].contains(&unit) { String::new() } else { format!(", {unit}") };
     format!("{capital}{}{unit}", letters.as_str())
 }
 

@@ -31,6 +31,19 @@ pub struct Expected {
     pub model: TcpModel,
 }
 
+impl Expected {
+    /// The same of several connections at once, which share `rate_limit` (bits/s of payload).
+    pub fn of_streams(self, streams: u32, rate_limit: Option<f64>) -> Expected {
+        let all = |rate: f64| (rate * f64::from(streams)).min(rate_limit.unwrap_or(f64::INFINITY));
+        Expected { value: all(self.value), low: all(self.low), high: all(self.high), ..self }
+    }
+}
+
+/// Whether a congestion control, by the kernel's name, takes losses for congestion, as the models suppose.
+pub fn is_loss_driven(congestion: &str) -> bool {
+    !congestion.starts_with("bbr") && congestion != "vegas"
+}
+
 /// The band around a model's rate: from its value over this to its value times this.
 pub const BAND: f64 = 3.0;
 

@@ -176,13 +176,17 @@ impl Account<'_> {
     fn model(&self) -> Option<Expected> {
         let (scenario, topology) = (&self.cell.scenario, &self.measured.topology);
         self.bulk().filter(|_| scenario.traffic.transport == Transport::Tcp)?;
+        if !tcp_models::is_loss_driven(&scenario.tcp.congestion) {
+            return None;
+        }
         let rtt = topology.latency_ms(&self.path.there) + topology.latency_ms(&self.path.back);
         let rtt = Duration::from_secs_f64(rtt / 1e3);
         let headers = if topology.destination.is_ipv4() { 20 } else { 40 } + TCP_HEADER;
         let mtu = topology.mtu(&self.path.there);
         let mss = mtu.saturating_sub(headers);
         let limit = topology.rate_mbit(&self.path.there).map(|rate| rate * 1e6 * f64::from(mss) / f64::from(mtu));
-        tcp_models::expected(topology.loss(&self.path.there), rtt, rtt + LEAST_TIMEOUT, mss, limit)
+        let one = tcp_models::expected(topology.loss(&self.path.there), rtt, rtt + LEAST_TIMEOUT, mss, limit)?;
+        Some(one.of_streams(scenario.traffic.streams, limit))
     }
 
     fn load_mbit_per_s(&self) -> Option<f64> {

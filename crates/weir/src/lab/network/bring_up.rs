@@ -217,7 +217,7 @@ fn limit_tcp_buffers(site: &Site, bytes: u64) -> Result<()> {
 fn longest_delay(topology: &Topology) -> Duration {
     let between =
         |link: &&crate::lab::topology::Link| link.ends.iter().all(|&end| topology.nodes[end].kind == Kind::Switch);
-    let longest = |link: &crate::lab::topology::Link| link.impairments.iter().map(|way| way.delay).max();
+    let longest = |link: &crate::lab::topology::Link| link.impairments.iter().map(|way| way.first.delay).max();
     topology.links.iter().filter(between).filter_map(longest).sum()
 }
 

@@ -104,7 +104,7 @@ impl<'a> Network<'a> {
         self.receive_buffer
     }
 
-    /// Sets time 0 of impairments that change with time, on CLOCK_MONOTONIC.
+    /// Sets time 0 of what changes on links, steps and traces, on CLOCK_MONOTONIC.
     pub fn start_clocks(&self, at: Nanos) -> Result<()> {
         self.links.iter().try_for_each(|wire| Ok(self.emulator.start_clock(wire.id, at)?))
     }

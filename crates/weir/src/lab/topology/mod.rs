@@ -3,22 +3,25 @@
 mod check;
 mod describe;
 mod flow;
+mod impairments;
 mod routes;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 use std::net::IpAddr;
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use ipnet::IpNet;
-use weir_emulator::model::{self, Impairments, Way};
+use weir_emulator::model::{self, Plan, Way};
 
 use self::check::index_of;
 pub use self::flow::{Control, Flow};
 use self::routes::Map;
 pub use self::routes::Route;
 use super::scenario::{self, Scenario};
+use super::traces::Traces;
 
 /// Nodes joined by emulated links, without a loop of switches, routed so that the traffic arrives.
 #[derive(Clone, Debug)]
@@ -41,6 +44,8 @@ pub struct Topology {
     pub control: Option<Control>,
     /// Largest buffer of a TCP socket of a host, bytes; `None`: the kernel's default.
     pub tcp_buffer: Option<u64>,
+    /// The sending window, over which what changes is averaged.
+    pub window: Duration,
 }
 
 /// A host, a router or a switch.
@@ -93,7 +98,7 @@ pub struct Link {
     /// Largest IP packet, bytes.
     pub mtu: u32,
     /// From the first end to the second, and back.
-    pub impairments: [Impairments; 2],
+    pub impairments: [Plan; 2],
 }
 
 /// The links that packets cross, and which way each is taken.
@@ -112,7 +117,9 @@ impl Topology {
         let links = scenario
             .links
             .iter()
-            .map(|(name, link)| check_link(&nodes, name, link).with_context(|| format!("links.{name}")))
+            .map(|(name, link)| {
+                check_link(&nodes, &scenario.traces, name, link).with_context(|| format!("links.{name}"))
+            })
             .collect::<Result<Vec<_>>>()?;
         check::attach(scenario, &mut nodes, &links)?;
         let aside = flow::control_link(&scenario.traffic, &nodes, &links)?;
@@ -124,13 +131,15 @@ impl Topology {
         let load = scenario.load.as_ref().map(|load| Flow::new("load", load, &map)).transpose()?;
         let control = aside.map(|link| Control::new(&scenario.traffic, &map, sender, link, destination)).transpose()?;
         let tcp_buffer = scenario.tcp.buffer.map(|size| size.bytes);
-        let mut topology = Topology { nodes, links, sender, receivers, destination, paths, load, control, tcp_buffer };
+        let window = scenario.run.duration.duration();
+        let mut topology =
+            Topology { nodes, links, sender, receivers, destination, paths, load, control, tcp_buffer, window };
         topology.spread(&scenario.path)?;
         for link in &mut topology.links {
             for impairments in &mut link.impairments {
                 impairments.validate().with_context(|| format!("links.{}", link.name))?;
                 if !scenario.run.impaired {
-                    *impairments = Impairments::default();
+                    *impairments = Plan::default();
                 }
             }
         }
@@ -159,22 +168,21 @@ impl Topology {
         self.map().path(from, to, self.address_of(to, None)?)
     }
 
-    /// Loss along these hops, as configured: they multiply. An explicit drop list counts as none.
+    /// Loss along these hops, as configured, averaged over the sending window: they multiply. An explicit drop list
+    /// counts as none.
     pub fn loss(&self, hops: &[(usize, Way)]) -> f64 {
-        1.0 - self.along(hops).map(|impairments| 1.0 - impairments.loss.mean()).product::<f64>()
+        1.0 - self.along(hops).map(|plan| 1.0 - plan.mean_loss(self.window)).product::<f64>()
     }
 
-    /// Delay along these hops in milliseconds, as configured, without variation.
+    /// Delay along these hops in milliseconds, as configured, averaged over the sending window, without variation.
     pub fn latency_ms(&self, hops: &[(usize, Way)]) -> f64 {
-        self.along(hops).map(|impairments| impairments.delay.as_secs_f64() * 1e3).sum()
+        self.along(hops).map(|plan| plan.mean_delay(self.window).as_secs_f64() * 1e3).sum()
     }
 
-    /// Smallest rate along these hops, Mbit/s.
+    /// Smallest rate along these hops, Mbit/s: of each link the average over the sending window. A link without a limit
+    /// for some of the window counts as one without.
     pub fn rate_mbit(&self, hops: &[(usize, Way)]) -> Option<f64> {
-        self.along(hops)
-            .filter_map(|impairments| impairments.rate)
-            .map(|rate| rate.bits_per_second as f64 / 1e6)
-            .reduce(f64::min)
+        self.along(hops).filter_map(|plan| plan.mean_rate(self.window)).map(|rate| rate / 1e6).reduce(f64::min)
     }
 
     /// Largest IP packet that all of these hops carry.
@@ -184,7 +192,7 @@ impl Topology {
 
     /// Whether some packets are delivered twice along these hops.
     pub fn duplicates(&self, hops: &[(usize, Way)]) -> bool {
-        self.along(hops).any(|impairments| impairments.duplicate > 0.0)
+        self.along(hops).flat_map(Plan::phases).any(|impairments| impairments.duplicate > 0.0)
     }
 
     /// Whether a node has an IPv6 address.
@@ -211,7 +219,7 @@ impl Topology {
         onwards.flat_map(|onward| self.behind(next, onward)).collect()
     }
 
-    fn along(&self, hops: &[(usize, Way)]) -> impl Iterator<Item = &Impairments> {
+    fn along(&self, hops: &[(usize, Way)]) -> impl Iterator<Item = &Plan> {
         hops.iter().map(|&(link, way)| &self.links[link].impairments[way as usize])
     }
 
@@ -226,23 +234,24 @@ impl Topology {
         for hops in [there, back] {
             for &(index, way) in hops {
                 let link = &mut self.links[index];
-                let impairments = &mut link.impairments[way as usize];
-                if let Some(loss) = path.loss {
-                    ensure!(
-                        impairments.loss == model::Loss::None,
-                        "path.loss and links.{}.loss are both set: keep one of them",
-                        link.name
-                    );
-                    let share = 1.0 - (1.0 - loss.fraction()).powf(1.0 / hops.len() as f64);
-                    impairments.loss = if share > 0.0 { model::Loss::Bernoulli(share) } else { model::Loss::None };
-                }
-                if let Some(delay) = path.delay {
-                    ensure!(
-                        impairments.delay.is_zero(),
-                        "path.delay and links.{}.delay are both set: keep one of them",
-                        link.name
-                    );
-                    impairments.delay = delay.duration() / hops.len() as u32;
+                for impairments in link.impairments[way as usize].phases_mut() {
+                    if let Some(loss) = path.loss {
+                        ensure!(
+                            impairments.loss == model::Loss::None,
+                            "path.loss and links.{}.loss are both set: keep one of them",
+                            link.name
+                        );
+                        let share = 1.0 - (1.0 - loss.fraction()).powf(1.0 / hops.len() as f64);
+                        impairments.loss = if share > 0.0 { model::Loss::Bernoulli(share) } else { model::Loss::None };
+                    }
+                    if let Some(delay) = path.delay {
+                        ensure!(
+                            impairments.delay.is_zero(),
+                            "path.delay and links.{}.delay are both set: keep one of them",
+                            link.name
+                        );
+                        impairments.delay = delay.duration() / hops.len() as u32;
+                    }
                 }
             }
         }
@@ -302,7 +311,7 @@ impl fmt::Display for Kind {
     }
 }
 
-fn check_link(nodes: &[Node], name: &str, link: &scenario::Link) -> Result<Link> {
+fn check_link(nodes: &[Node], traces: &Traces, name: &str, link: &scenario::Link) -> Result<Link> {
     let [a, b] = &link.ends;
     let ends = [index_of(nodes, a)?, index_of(nodes, b)?];
     ensure!(ends[0] != ends[1], "both ends are `{a}`");
@@ -312,70 +321,9 @@ fn check_link(nodes: &[Node], name: &str, link: &scenario::Link) -> Result<Link>
         name: name.to_owned(),
         ends,
         mtu: link.mtu,
-        impairments: [impairments(&forward).context("forward")?, impairments(&backward).context("backward")?],
+        impairments: [
+            impairments::plan(&forward, traces).context("forward")?,
+            impairments::plan(&backward, traces).context("backward")?,
+        ],
     })
-}
-
-fn impairments(direction: &scenario::Direction) -> Result<Impairments> {
-    ensure!(direction.burst.is_none() || direction.rate.is_some(), "`burst` needs a `rate`");
-    ensure!(direction.queue.is_none() || direction.rate.is_some(), "`queue` needs a `rate`: without one nothing waits");
-    Ok(Impairments {
-        loss: match &direction.loss {
-            None => model::Loss::None,
-            Some(scenario::Loss::Share(share)) if share.fraction() == 0.0 => model::Loss::None,
-            Some(scenario::Loss::Share(share)) => model::Loss::Bernoulli(share.fraction()),
-            Some(scenario::Loss::Mean(loss)) => in_bursts(loss)?,
-            Some(scenario::Loss::Bursts(bursts)) => model::Loss::GilbertElliott {
-                to_bad: bursts.to_bad.fraction(),
-                to_good: bursts.to_good.fraction(),
-                good: bursts.good.fraction(),
-                bad: bursts.bad.map_or(1.0, |bad| bad.fraction()),
-            },
-            Some(scenario::Loss::List(list)) => model::Loss::List(list.list.clone()),
-        },
-        delay: direction.delay.map(Into::into).unwrap_or_default(),
-        variation: direction.variation.as_ref().map(variation).transpose()?,
-        rate: direction.rate.map(|rate| model::Rate {
-            bits_per_second: rate.bits_per_second,
-            burst_bytes: direction.burst.map_or(0, |burst| burst.bytes),
-        }),
-        trace: None,
-        queue: match direction.queue {
-            None => model::QueueLimit::Unlimited,
-            Some(scenario::Queue::Packets(packets)) => model::QueueLimit::Packets(packets),
-            Some(scenario::Queue::Bytes(size)) => model::QueueLimit::Bytes(size.bytes),
-        },
-        duplicate: direction.duplicate.map_or(0.0, |share| share.fraction()),
-        corrupt: direction.corrupt.map_or(0.0, |share| share.fraction()),
-        reorder: direction
-            .reorder
-            .map(|reorder| model::Reorder { probability: reorder.probability.fraction(), by: reorder.by.into() }),
-    })
-}
-
-/// A packet turns good again with 1/burst, and bad as often as the mean wants it.
-fn in_bursts(loss: &scenario::MeanLoss) -> Result<model::Loss> {
-    let (mean, burst) = (loss.mean.fraction(), loss.burst);
-    ensure!(burst.is_finite() && burst >= 1.0, "loss.burst of {burst}: a burst has at least 1 packet");
-    let to_bad = mean / (burst * (1.0 - mean));
-    ensure!(burst == 1.0 || to_bad <= 1.0, "loss: a mean of {} needs bursts longer than {burst} packets", loss.mean);
-    Ok(match burst {
-        _ if mean == 0.0 => model::Loss::None,
-        1.0 => model::Loss::Bernoulli(mean),
-        _ => model::Loss::GilbertElliott { to_bad, to_good: 1.0 / burst, good: 0.0, bad: 1.0 },
-    })
-}
-
-fn variation(variation: &scenario::Variation) -> Result<model::Variation> {
-    let distribution = match (variation.uniform, variation.normal, variation.exponential) {
-        (Some(most), None, None) => model::Distribution::Uniform(most.into()),
-        (None, Some([mean, deviation]), None) => model::Distribution::Normal(mean.into(), deviation.into()),
-        (None, None, Some(mean)) => model::Distribution::Exponential(mean.into()),
-        _ => bail!("variation: give exactly one of `uniform`, `normal` and `exponential`"),
-    };
-    let order = match variation.order {
-        scenario::Order::Keep => model::Order::Keep,
-        scenario::Order::Reorder => model::Order::Reorder,
-    };
-    Ok(model::Variation { distribution, order })
 }

@@ -74,7 +74,7 @@ fn hops_multiply_to_the_loss_of_the_path() {
     let path = &topology.paths[0];
     assert!((topology.loss(&path.there) - 0.2).abs() < 1e-12);
     assert!((topology.loss(&path.back) - 0.2).abs() < 1e-12);
-    let model::Loss::Bernoulli(each) = topology.links[0].impairments[0].loss else { panic!("{topology:?}") };
+    let model::Loss::Bernoulli(each) = topology.links[0].impairments[0].first.loss else { panic!("{topology:?}") };
     assert!((each - (1.0 - 0.8_f64.sqrt())).abs() < 1e-12);
     assert_eq!(topology.links[0].impairments[0], topology.links[1].impairments[1]);
     // 1 - 0.8 * 0.8, both of two hops and rounded.
@@ -176,11 +176,11 @@ fn the_whole_path_is_spread_both_ways_or_not_at_all() {
         assert!((spread.loss(hops) - 0.4).abs() < 1e-12);
         assert!((spread.latency_ms(hops) - 100.0).abs() < 1e-9);
     }
-    assert_eq!(spread.links[spread.paths[0].there[0].0].impairments[0].delay.as_millis(), 25);
+    assert_eq!(spread.links[spread.paths[0].there[0].0].impairments[0].first.delay.as_millis(), 25);
 
     let stripped = of_text(&format!("{TRIANGLE}\n[run]\nimpaired = false")).unwrap();
     assert_eq!(stripped.loss(&stripped.paths[0].there), 0.0);
-    assert!(stripped.links.iter().flat_map(|link| &link.impairments).all(|way| *way == Impairments::default()));
+    assert!(stripped.links.iter().flat_map(|link| &link.impairments).all(|way| *way == Plan::default()));
 }
 
 #[test]
@@ -263,19 +263,3 @@ fn mistakes_are_told_in_one_line() {
 }
 
 const UPLINK: &str = "ends = [\"sender\", \"s1\"]";
-
-#[test]
-fn bursts_of_any_length_lose_the_same_mean() {
-    let loss = |burst| {
-        let loss = scenario::MeanLoss { mean: "5%".parse().unwrap(), burst };
-        in_bursts(&loss).map_err(|error| error.to_string())
-    };
-    assert_eq!(loss(1.0), Ok(model::Loss::Bernoulli(0.05)));
-    for burst in [2.0, 4.0, 16.0, 100.0] {
-        let model::Loss::GilbertElliott { to_bad, to_good, good, bad } = loss(burst).unwrap() else { panic!() };
-        // The stationary share of the bad state, by its balance: as often in as out.
-        assert!((to_bad * 0.95 - to_good * 0.05).abs() < 1e-12);
-        assert_eq!((to_good, good, bad), (1.0 / burst, 0.0, 1.0));
-    }
-    assert_eq!(loss(0.5).unwrap_err(), "loss.burst of 0.5: a burst has at least 1 packet");
-}

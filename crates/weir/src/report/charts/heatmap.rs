@@ -107,7 +107,7 @@ fn block(chart: &Chart, grid: &Grid<'_>) -> Block {
 /// A value as it fits into a field: rates in three digits at most, durations with their unit.
 pub(crate) fn number(column: &str, value: f64) -> String {
     match columns::unit(column) {
-        "Mbit/s" if value.abs() < 0.995 && value != 0.0 => format!("{value:.2}"),
+        "Mbit/s" => format::rate(value),
         "us" | "ms" | "bytes" => columns::words(column, value),
         _ => format::short(value),
     }
@@ -141,7 +141,7 @@ impl HeatMap {
         let values: Vec<f64> = shown().map(|field| field.value).collect();
         let shades = Shades::new(&self.colours, &values);
         let named = self.blocks.iter().any(|block| !block.name.is_empty());
-        let height_of = |block: &Block| block.rows.len() as f64 * ROW + 62.0 + if named { 28.0 } else { 0.0 };
+        let height_of = |block: &Block| block.rows.len() as f64 * ROW + 52.0 + if named { 28.0 } else { 0.0 };
         let blocks = if self.blocks.is_empty() { 80.0 } else { self.blocks.iter().map(height_of).sum() };
         let height = 122.0 + blocks;
 
@@ -159,7 +159,7 @@ impl HeatMap {
                 top += 28.0;
             }
             self.block(&mut svg, block, &shades, top);
-            top += block.rows.len() as f64 * ROW + 62.0;
+            top += block.rows.len() as f64 * ROW + 52.0;
         }
         if self.blocks.is_empty() {
             svg.text((WIDTH / 2.0, 140.0), 14.0, Anchor::Middle, FAINT, "nothing was measured");

@@ -8,7 +8,7 @@ use super::super::{columns, format, timelines};
 use super::{FAINT, INK, LEFT, RIGHT, WIDTH, colour, stroke};
 
 const PANEL: f64 = 118.0;
-const BETWEEN: f64 = 40.0;
+const BETWEEN: f64 = 46.0;
 /// Points of a line: more than two a pixel are not seen.
 const MOST_POINTS: usize = 600;
 /// More lines than this are no chart.
@@ -50,10 +50,10 @@ pub(super) fn render(chart: &Chart, cells: &[Cell<'_>]) -> String {
     }
     for (index, panel) in panels.iter().enumerate() {
         let own: Vec<&Line<'_>> = lines.iter().filter(|line| line.quantity == *panel).collect();
-        draw(&mut svg, panel, &own, &x, top + index as f64 * (PANEL + BETWEEN) + 12.0);
+        draw(&mut svg, panel, &own, &x, top + index as f64 * (PANEL + BETWEEN) + 20.0);
     }
     if !panels.is_empty() {
-        let bottom = top + panels.len() as f64 * (PANEL + BETWEEN) - BETWEEN + 12.0;
+        let bottom = top + panels.len() as f64 * (PANEL + BETWEEN) - BETWEEN + 20.0;
         for (value, label) in &x.ticks {
             if let Some(place) = x.place(*value) {
                 svg.text((across(place), bottom + 19.0), 12.0, Anchor::Middle, FAINT, label);
@@ -110,7 +110,7 @@ fn arrange<'a>(records: &[&'a Record], panels: &[&str]) -> (Vec<String>, Vec<Lin
 fn draw(svg: &mut Svg, quantity: &str, lines: &[&Line<'_>], x: &Axis, top: f64) {
     let bottom = top + PANEL;
     let style = format!("font-weight=\"600\" {FAINT}");
-    svg.text((24.0, top - 8.0), 12.0, Anchor::Start, &style, &timelines::heading(quantity));
+    svg.text((24.0, top - 14.0), 12.0, Anchor::Start, &style, &timelines::heading(quantity));
     let values: Vec<f64> = lines.iter().flat_map(|line| line.points.iter().map(|(_, v)| *v)).collect();
     let y = Axis::linear(&values, true, quantity);
     let down = |place: f64| bottom - place * PANEL;
@@ -143,7 +143,7 @@ fn draw(svg: &mut Svg, quantity: &str, lines: &[&Line<'_>], x: &Axis, top: f64) 
             _ => format::short(v),
         };
         let text = format!("largest {}, at the end {}", word(largest), word(*last));
-        svg.text((WIDTH - RIGHT, top - 8.0), 11.0, Anchor::End, FAINT, &text);
+        svg.text((WIDTH - RIGHT, top - 14.0), 11.0, Anchor::End, FAINT, &text);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The account of each cell: its equation, ledger, distributions and planned drops.
 
-use super::super::format;
 use super::super::record::{DropList, Quantiles, Record};
+use super::super::{columns, format};
 
 /// The account of one record.
 pub(super) struct Account {
@@ -12,6 +12,8 @@ pub(super) struct Account {
     pub(super) ledger: Vec<EntryView>,
     pub(super) quantiles: Vec<QuantilesView>,
     pub(super) drops: Vec<DropView>,
+    /// Whether the script has something to draw.
+    pub(super) sampled: bool,
 }
 
 /// A line of a ledger.
@@ -67,6 +69,7 @@ impl Account {
             ledger: ledger.collect(),
             quantiles: samples.map(|(name, sample)| distribution(name, sample, quantiles)).collect(),
             drops: record.drops.iter().map(drops).collect(),
+            sampled: !record.timelines.is_empty(),
         }
     }
 }
@@ -76,6 +79,12 @@ impl Account {
 fn equation(record: &Record) -> String {
     let row = &record.row;
     let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    // Bulk datagrams are counted as messages are.
+    if row.transport != "udp"
+        && let Some(received) = columns::number(record, "received_bytes")
+    {
+        return transfer(record, received);
+    }
     let lost = match row.undelivered {
         Some(undelivered) => vec![("undelivered", undelivered)],
         None => vec![
@@ -100,6 +109,22 @@ fn equation(record: &Record) -> String {
     } else {
         format!("sent {sent}; {}; unexplained {unexplained}", terms.join(", "))
     }
+}
+
+/// `22.6 MB received, 156 segments sent again, 162 packets lost as planned; unexplained 0`: a transfer of bytes has no messages.
+fn transfer(record: &Record, received: f64) -> String {
+    let row = &record.row;
+    let number = |n: u64| format::count(i64::try_from(n).unwrap_or(i64::MAX));
+    let mut parts = vec![format!("{} received", format::bytes(received))];
+    parts.extend(row.retransmits.map(|n| format!("{} segments sent again", number(n))));
+    let drops = [
+        (row.planned_drops, "packets lost as planned"),
+        (row.queue_drops, "dropped by queues"),
+        (row.emulator_drops, "not carried by the emulator"),
+    ];
+    parts.extend(drops.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", number(n))));
+    let unexplained = row.unexplained.map_or_else(|| "unknown".into(), format::count);
+    format!("{}; unexplained {unexplained}", parts.join(", "))
 }
 
 fn distribution(name: &'static str, sample: &Quantiles, keys: &[f64]) -> QuantilesView {
@@ -164,5 +189,14 @@ mod tests {
         assert!(equation(&record).contains("; delivered "));
         record.row.unexplained = None;
         assert!(equation(&record).ends_with("unexplained unknown"));
+    }
+
+    #[test]
+    fn a_transfer_is_told_in_bytes() {
+        let mut record = fixture::matrix_records()[19].clone();
+        record.extra = vec![("received_bytes".into(), Some(22.6e6))];
+        (record.row.retransmits, record.row.planned_drops, record.row.unexplained) = (Some(156), 162, Some(0));
+        let said = "22.6 MB received, 156 segments sent again, 162 packets lost as planned; unexplained 0";
+        assert_eq!(equation(&record), said);
     }
 }

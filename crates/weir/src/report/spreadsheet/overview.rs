@@ -4,7 +4,7 @@ use rust_xlsxwriter::{Color, Format, FormatAlign, Worksheet, XlsxError};
 
 use super::super::asserts::{self, State};
 use super::super::claims::{self, Judgement, Verdict};
-use super::super::columns::{self, COLUMNS};
+use super::super::columns;
 use super::super::record::{Manifest, Record};
 use super::super::summary;
 use super::{Cell, cut, explained, heading, title, wrapped, write_number};
@@ -100,10 +100,10 @@ pub(super) fn sheet(
     }
     row += 2;
     sheet.write_row_with_format(row, 0, ["Column", "Meaning and unit"], &heading())?;
-    for column in COLUMNS {
+    for name in columns::names(records) {
         row += 1;
-        sheet.write(row, 0, column.name)?;
-        sheet.write(row, 1, explained(column.name))?;
+        sheet.write(row, 0, cut(name))?;
+        sheet.write(row, 1, explained(name))?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use rust_xlsxwriter::{Format, FormatAlign, Worksheet, XlsxError};
 
 use super::super::charts::COLOURS;
 use super::super::pivot::Pivot;
-use super::super::record::Scale;
+use super::super::record::{ChartKind, Scale};
 use super::{Cell, Manifest, Measured, colours, columns, cut, heading, number_format, title, write_number};
 
 /// First row of the table: its headings.
@@ -24,17 +24,25 @@ pub(super) struct Headline {
     scale: Scale,
 }
 
+impl Headline {
+    /// The column.
+    pub(super) fn column(&self) -> &str {
+        &self.column
+    }
+}
+
 /// The charted columns; without charts, throughput and the delays.
 pub(super) fn headlines(manifest: &Manifest) -> Vec<Headline> {
     let mut found: Vec<Headline> = Vec::new();
-    for chart in &manifest.charts {
-        if found.iter().all(|known| known.column != chart.y) {
+    for chart in manifest.charts.iter().filter(|chart| chart.kind != ChartKind::Time) {
+        let column = if chart.kind == ChartKind::Heatmap { &chart.value } else { &chart.y };
+        if found.iter().all(|known| known.column != *column) {
             found.push(Headline {
-                column: chart.y.clone(),
+                column: column.clone(),
                 title: chart.title.clone(),
                 x: chart.x.clone(),
                 x_label: chart.x_label.clone(),
-                y_label: chart.y_label.clone(),
+                y_label: if chart.kind == ChartKind::Heatmap { column.clone() } else { chart.y_label.clone() },
                 scale: chart.scale,
             });
         }
@@ -199,10 +207,10 @@ fn numeric_rows(pivot: &Pivot<'_>, x: &str) -> Option<Vec<f64>> {
 }
 
 /// A column's name as a sheet may be called.
-fn sheet_name(column: &str, index: usize) -> String {
+pub(super) fn sheet_name(column: &str, index: usize) -> String {
     let allowed: String =
         column.chars().filter(|c| c.is_ascii_alphanumeric() || " _-.".contains(*c)).take(28).collect();
-    let taken =
-        ["summary", "results", "published", "environment", "history", ""].contains(&allowed.to_lowercase().as_str());
+    let taken = ["summary", "results", "published", "published grid", "retransmits", "environment", "history", ""]
+        .contains(&allowed.to_lowercase().as_str());
     if taken || allowed != column { format!("{allowed} {}", index + 1) } else { allowed }
 }

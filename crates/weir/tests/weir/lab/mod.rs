@@ -3,6 +3,7 @@
 mod bulk;
 mod ci;
 mod endings;
+mod iperf3;
 mod mistakes;
 mod multicast;
 mod resume;
