@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::runs::{Run, Weir, geometric_mean, interval_of_ratio};
+use crate::runs::{Weir, geometric_mean, interval_of_ratio};
 
 fn main() -> Result<()> {
     let questions: Vec<String> = std::env::args().skip(1).collect();

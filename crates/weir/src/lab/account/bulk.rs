@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use weir_kernel::tcp::TcpInfo;
+
 use crate::report::record::{Row, Timeline};
 use crate::stats::{Estimate, intervals};
 use crate::traffic::bulk::{BulkReport, Sample};
@@ -32,10 +34,15 @@ pub(super) fn throughput(report: &BulkReport) -> Option<Estimate> {
 }
 
 /// Columns of a bulk transfer; without one the same columns, empty.
-pub(super) fn columns(report: Option<&BulkReport>) -> [(&'static str, Option<f64>); 6] {
+pub(super) fn columns(report: Option<&BulkReport>) -> [(&'static str, Option<f64>); 8] {
     let mean = |of: fn(&Sample) -> f64| {
         let samples = &report?.samples;
         (!samples.is_empty()).then(|| samples.iter().map(of).sum::<f64>() / samples.len() as f64)
+    };
+    let limited = |of: fn(&TcpInfo) -> u64| {
+        let at_end = &report?.at_end;
+        let busy: u64 = at_end.iter().map(|info| info.busy_us).sum();
+        (busy > 0).then(|| at_end.iter().map(of).sum::<u64>() as f64 * 100.0 / busy as f64)
     };
     let in_order = report.and_then(|report| report.datagrams);
     [
@@ -44,6 +51,8 @@ pub(super) fn columns(report: Option<&BulkReport>) -> [(&'static str, Option<f64
         ("streams_connected", report.map(|report| f64::from(report.connected))),
         ("cwnd_mean_bytes", mean(|sample| sample.congestion_window as f64)),
         ("rtt_mean_us", mean(|sample| sample.rtt.as_secs_f64() * 1e6)),
+        ("receive_window_limited_pct", limited(|info| info.receive_window_limited_us)),
+        ("send_buffer_limited_pct", limited(|info| info.send_buffer_limited_us)),
         ("jitter_us", in_order.and_then(|datagrams| datagrams.jitter_us)),
     ]
 }

@@ -110,6 +110,7 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     let bench = Bench::start(scenario, stop, emulators)?;
     let awake = scenario.run.realtime.then(Awake::request).and_then(Result::ok);
     let mut facts = environment::facts(&scenario.run, &bench, awake.is_some(), privilege);
+    facts.extend(scenario.tcp.buffer.map(|most| ("tcp buffers of the hosts".to_owned(), format!("up to {most}"))));
     facts.extend(iperf3.map(|version| ("iperf3".to_owned(), version.to_string())));
     let mut manifest = match &plan.earlier {
         None => manifest(plan, queue.total, facts)?,
