@@ -56,6 +56,7 @@ bench: deps
 	$(CARGO) run --release --locked -p bench-emulator
 	$(CARGO) run --release --locked -p bench-dgram
 	$(CARGO) run --release --locked -p bench-tee
+	$(CARGO) build --release --locked -p weir && $(CARGO) run --release --locked -p bench-lab
 
 # Without cargo-fuzz the targets are only built.
 fuzz:
