@@ -74,16 +74,18 @@ impl Tap {
         Ok(Tap { socket, interface: interface.to_owned(), batch, receive_buffer, passed: 0, dropped: 0 })
     }
 
-    /// Waits until there are frames, or `other` can be read or has been closed at its far end.
+    /// Waits until there are frames, or `other` can be read or has been closed at its far end; returns whether it is the
+    /// latter.
     ///
     /// # Errors
     /// If the kernel does not let us wait.
-    pub fn wait(&self, other: BorrowedFd<'_>) -> Result<(), Error> {
+    pub fn wait(&self, other: BorrowedFd<'_>) -> Result<bool, Error> {
         let mut both = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN), PollFd::new(other, PollFlags::POLLIN)];
         loop {
             match poll(&mut both, PollTimeout::NONE) {
                 Err(Errno::EINTR) => {}
-                result => return result.map(drop).during(|| format!("wait for frames on {}", self.interface)),
+                Err(errno) => return Err(errno).during(|| format!("wait for frames on {}", self.interface)),
+                Ok(_) => return Ok(both[1].any().unwrap_or(true)),
             }
         }
     }

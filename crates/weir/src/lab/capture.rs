@@ -18,7 +18,7 @@ use weir_kernel::capture::{Counts, Frame, Tap};
 use weir_kernel::namespaces::NetNs;
 use weir_wire::pcapng::{self, Direction, Interface, Packet, Statistics};
 
-/// A capture under way. Dropping it ends it without a word.
+/// A capture under way. Dropping it ends it, too, without a word.
 pub struct Capture {
     thread: JoinHandle<CaptureReport>,
     /// When to end, ns since 1970; 0: not yet.
@@ -105,15 +105,19 @@ impl Writer {
 
     /// Copies frames until the capture is stopped or fails.
     fn copy(&mut self) -> Result<()> {
+        let mut woken = false;
         loop {
             // Looked at before the socket: what passed until then is found there.
-            let until = self.until.load(Ordering::Acquire);
+            let until = match self.until.load(Ordering::Acquire) {
+                // Nobody waits for it any more.
+                0 if woken => now(),
+                until => until,
+            };
             if self.drain(until)? || until > 0 {
-                self.out.flush()?;
-                return Ok(());
+                return self.out.flush();
             }
-            self.tap.wait(self.woken.as_fd())?;
-            if self.tap.receive_buffer() >= LARGE_BUFFER {
+            woken = self.tap.wait(self.woken.as_fd())?;
+            if !woken && self.tap.receive_buffer() >= LARGE_BUFFER {
                 // Frames come many at a time then, which saves most of the wake-ups. Only the end is told a little later.
                 std::thread::sleep(REST);
             }

@@ -198,3 +198,20 @@ fn what_cannot_be_captured_is_told_at_once() {
     assert_eq!(error("eth7", "/dev/null"), "capture on eth7: no such device");
     assert_eq!(error("eth0", "/dev/null/x"), "write /dev/null/x: Not a directory (os error 20)");
 }
+
+/// The thread ends by itself, and the file is whole.
+#[test]
+fn a_dropped_capture_ends() {
+    let Some(pair) = Pair::new() else { return };
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let capture = Capture::start(&pair.hosts[0], "eth0", file.path(), 0).unwrap();
+    pair.exchange(1, 100);
+    drop(capture);
+    let deadline = std::time::Instant::now() + Duration::from_secs(10);
+    // The statistics come last: their type, then a length that is also at the end.
+    let is_whole = |bytes: &[u8]| bytes.len() > 88 && bytes[bytes.len() - 88..][..8] == [5, 0, 0, 0, 88, 0, 0, 0];
+    while !is_whole(&std::fs::read(file.path()).unwrap()) {
+        assert!(std::time::Instant::now() < deadline, "still open");
+        std::thread::yield_now();
+    }
+}
