@@ -39,7 +39,7 @@ lint:
 
 # Real peers that tests and benchmarks talk to; without the right to install, tests that miss one say so and are skipped.
 # Those that would start services are not installed: peers.sh unpacks them below target/.
-PEERS = iperf3:iperf3 nft:nftables python3:python3 tc:iproute2 systemd-analyze:systemd buildah:buildah
+PEERS = iperf3:iperf3 nft:nftables python3:python3 tc:iproute2 systemd-analyze:systemd buildah:buildah tcpdump:tcpdump
 deps:
 	@missing=""; for p in $(PEERS); do \
 	    PATH=$$PATH:/usr/sbin command -v $${p%%:*} >/dev/null || missing="$$missing $${p##*:}"; done; \

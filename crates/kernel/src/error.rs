@@ -92,6 +92,7 @@ fn remedy(errno: Errno) -> &'static str {
         Errno::EMFILE => " (raise the limit with `ulimit -n`, or LimitNOFILE in a systemd unit)",
         Errno::ENFILE => " (raise the sysctl fs.file-max)",
         Errno::ENOSPC => " (a limit on namespaces? see the sysctls user.max_*_namespaces)",
+        Errno::EROFS => " (in a container: make /proc/sys writable, as --privileged does)",
         _ => "",
     }
 }

@@ -6,7 +6,8 @@ use crate::Error;
 use crate::error::During;
 use crate::namespaces::NetNs;
 
-/// Changes settings of a namespace, in order. A setting is its path under /proc/sys/net: `ipv4/ip_forward`.
+/// Changes settings of a namespace, in order. A setting is its path under /proc/sys/net: `ipv4/ip_forward`. What has its
+/// value already is left alone, so that it need not be writable.
 ///
 /// # Errors
 /// If the namespace cannot be entered, the kernel has no such setting ([`nix::errno::Errno::ENOENT`]), or it refuses the
@@ -14,7 +15,11 @@ use crate::namespaces::NetNs;
 pub fn set(ns: &NetNs, settings: &[(&str, &str)]) -> Result<(), Error> {
     ns.run(|| {
         settings.iter().try_for_each(|(setting, value)| {
-            fs::write(path(setting), value).during(|| format!("set net/{setting} to {value:?}"))
+            let operation = || format!("set net/{setting} to {value:?}");
+            if fs::read_to_string(path(setting)).during(operation)?.trim_end() == *value {
+                return Ok(());
+            }
+            fs::write(path(setting), value).during(operation)
         })
     })?
 }

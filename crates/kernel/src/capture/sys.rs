@@ -163,9 +163,8 @@ impl Control {
 fn set(socket: BorrowedFd<'_>, option: c_int, value: c_int) -> Result<(), Errno> {
     let length = size_of_val(&value) as socklen_t;
     // SAFETY: pointer and length describe `value`, which outlives the call; the kernel only reads it.
-    let result = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, (&raw const value).cast(), length)
-    };
+    let result =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, (&raw const value).cast(), length) };
     Errno::result(result).map(drop)
 }
 

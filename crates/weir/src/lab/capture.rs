@@ -1,18 +1,204 @@
-//! stub
-#![allow(missing_docs)]
-use anyhow::Result;
-use std::path::Path;
+//! Packets that pass an interface, into a pcapng file.
+//!
+//! A thread of its own takes them from the kernel and writes them in large pieces; nothing of the traffic waits for it.
+//! What it has no time for is lost to the file alone, and counted.
+
+use std::fs::File;
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use weir_kernel::capture::{Counts, Frame, Tap};
 use weir_kernel::namespaces::NetNs;
-pub struct Capture;
+use weir_wire::pcapng::{self, Direction, Interface, Packet, Statistics};
+
+/// A capture under way. Dropping it ends it without a word.
+pub struct Capture {
+    thread: JoinHandle<CaptureReport>,
+    /// When to end, ns since 1970; 0: not yet.
+    until: Arc<AtomicU64>,
+    /// Closing it wakes the thread.
+    wake: PipeWriter,
+}
+
+/// What a capture brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureReport {
+    /// Where the packets are.
+    pub file: PathBuf,
+    /// Frames in the file, where segments are left to the interface one for many packets.
     pub packets: u64,
+    /// Frames that passed and are not in the file, for the thread came too late.
     pub dropped: u64,
+    /// Why the capture ended before it was told to, in one line; frames from then on are in no count.
+    pub error: Option<String>,
 }
+
 impl Capture {
-    pub fn start(_: &NetNs, _: &str, _: &Path, _: u32) -> Result<Capture> {
-        Ok(Capture)
+    /// Writes what passes `interface` of the namespace to `file`, both ways, from now on: the first `snap` bytes of each
+    /// frame, 0: all of it.
+    ///
+    /// # Errors
+    /// If the interface cannot be heard, or the file not be made.
+    pub fn start(ns: &NetNs, interface: &str, file: &Path, snap: u32) -> Result<Capture> {
+        let tap = Tap::open(ns, interface, snap, RECEIVE_BUFFER)?;
+        let out = Output::create(file)?;
+        let until = Arc::new(AtomicU64::new(0));
+        let (woken, wake) = io::pipe().context("capture: make a pipe")?;
+        let writer = Writer { tap, out, woken, until: Arc::clone(&until), started: now() };
+        let (interface, file) = (interface.to_owned(), file.to_owned());
+        let thread = std::thread::Builder::new()
+            .name("capture".into())
+            .spawn(move || writer.run(&interface, snap, file))
+            .context("start the capture's thread")?;
+        Ok(Capture { thread, until, wake })
     }
+
+    /// Ends the capture when all that has passed so far is in the file.
+    ///
+    /// # Errors
+    /// Only if the thread has panicked; what else went wrong is in the report.
     pub fn stop(self) -> Result<CaptureReport> {
-        Ok(CaptureReport { packets: 0, dropped: 0 })
+        self.until.store(now(), Ordering::Release);
+        drop(self.wake);
+        self.thread.join().map_err(|_| anyhow::anyhow!("capture: its thread has panicked"))
     }
 }
+
+/// The thread's state.
+struct Writer {
+    tap: Tap,
+    out: Output,
+    woken: PipeReader,
+    until: Arc<AtomicU64>,
+    started: u64,
+}
+
+impl Writer {
+    fn run(mut self, interface: &str, snap: u32, file: PathBuf) -> CaptureReport {
+        pcapng::section_header(&mut self.out.pending, concat!("weir ", env!("CARGO_PKG_VERSION")));
+        pcapng::interface(&mut self.out.pending, &Interface { name: interface, description: "", snap_length: snap });
+        let copied = self.copy();
+        let counts = self.tap.counts();
+        let Counts { passed, dropped } = counts.as_ref().copied().unwrap_or_default();
+        let statistics = Statistics {
+            interface: 0,
+            started: self.started,
+            ended: now(),
+            received: passed,
+            dropped,
+            delivered: self.out.written + self.out.pending_packets,
+        };
+        pcapng::statistics(&mut self.out.pending, &statistics);
+        // On a full disk there may be room for this: the last, incomplete piece was taken back.
+        let finished = self.out.flush();
+        let error = copied.and_then(|()| finished).and_then(|()| Ok(counts.map(drop)?)).err();
+        let error = error.map(|error| format!("capture on {interface} into {}: {error:#}", file.display()));
+        CaptureReport { file, packets: self.out.written, dropped, error }
+    }
+
+    /// Copies frames until the capture is stopped or fails.
+    fn copy(&mut self) -> Result<()> {
+        loop {
+            // Looked at before the socket: what passed until then is found there.
+            let until = self.until.load(Ordering::Acquire);
+            if self.drain(until)? || until > 0 {
+                self.out.flush()?;
+                return Ok(());
+            }
+            self.tap.wait(self.woken.as_fd())?;
+            if self.tap.receive_buffer() >= LARGE_BUFFER {
+                // Frames come many at a time then, which saves most of the wake-ups. Only the end is told a little later.
+                std::thread::sleep(REST);
+            }
+        }
+    }
+
+    /// Copies what the socket holds; returns whether a frame came after `until`, if that is set.
+    fn drain(&mut self, until: u64) -> Result<bool> {
+        let mut over = false;
+        loop {
+            let out = &mut self.out;
+            let count = self.tap.receive(|frame| {
+                over |= until > 0 && frame.stamp > until;
+                if !over {
+                    pcapng::packet(&mut out.pending, &packet(&frame));
+                    out.pending_packets += 1;
+                }
+            })?;
+            if self.out.pending.len() >= PIECE {
+                self.out.flush()?;
+            }
+            if count == 0 || over {
+                return Ok(over);
+            }
+        }
+    }
+}
+
+fn packet<'a>(frame: &Frame<'a>) -> Packet<'a> {
+    Packet {
+        interface: 0,
+        stamp: frame.stamp,
+        direction: Some(if frame.outgoing { Direction::Outbound } else { Direction::Inbound }),
+        original_length: frame.length,
+        bytes: frame.bytes,
+    }
+}
+
+/// A file that holds whole blocks only, whatever becomes of the disk.
+struct Output {
+    file: File,
+    /// Its length so far.
+    length: u64,
+    /// Packets in it.
+    written: u64,
+    /// Blocks to be written.
+    pending: Vec<u8>,
+    pending_packets: u64,
+}
+
+impl Output {
+    fn create(path: &Path) -> Result<Output> {
+        let file = File::create(path).with_context(|| format!("write {}", path.display()))?;
+        Ok(Output { file, length: 0, written: 0, pending: Vec::with_capacity(2 * PIECE), pending_packets: 0 })
+    }
+
+    /// Writes what is pending; what cannot be written is given up.
+    fn flush(&mut self) -> Result<()> {
+        let result = self.file.write_all_at(&self.pending, self.length);
+        match result {
+            Ok(()) => {
+                self.length += self.pending.len() as u64;
+                self.written += self.pending_packets;
+            }
+            // As far as it is a file with a length.
+            Err(_) => drop(self.file.set_len(self.length)),
+        }
+        self.pending.clear();
+        self.pending_packets = 0;
+        Ok(result?)
+    }
+}
+
+/// CLOCK_REALTIME, as the kernel stamps frames.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
+}
+
+/// Kernel memory for frames that wait: some 0.2 s of full-sized ones at 1 Gbit/s.
+const RECEIVE_BUFFER: usize = 64 << 20;
+/// Kernel memory that 10 Gbit/s do not fill within several rests.
+const LARGE_BUFFER: usize = 16 << 20;
+const REST: Duration = Duration::from_millis(1);
+/// What is written at once.
+const PIECE: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests;

@@ -31,7 +31,7 @@ pub struct Bench {
     pub heartbeat: Heartbeat,
     /// Ends the run early.
     pub stop: Stop,
-    /// Whether emulator, heartbeat and traffic run as real-time threads.
+    /// Whether emulators, heartbeat and messages run as real-time threads.
     pub realtime: bool,
 }
 
@@ -43,6 +43,8 @@ pub struct Prepared<'a> {
     traffic: Endpoints,
     load: Option<(Endpoints, Duration)>,
     captures: Vec<Capture>,
+    /// Whether the traffic's threads run before ordinary ones: those of messages may, bulk would leave nothing to others.
+    realtime: bool,
 }
 
 /// Everything a cell has measured.
@@ -112,7 +114,8 @@ impl<'a> Prepared<'a> {
         });
         let load = load.transpose()?;
         let traffic = open(&scenario.traffic, &topology.traffic())?;
-        Ok(Prepared { bench, network, topology, traffic, load, captures: Vec::new() })
+        let realtime = bench.realtime && scenario.traffic.mode == Mode::Messages;
+        Ok(Prepared { bench, network, topology, traffic, load, captures: Vec::new(), realtime })
     }
 
     /// Captures what passes the interfaces of sender and receivers into `dir`, one file a host.
@@ -136,7 +139,7 @@ impl<'a> Prepared<'a> {
     /// Sends for the window, drains, and reads the counters. Traffic starts after `delay`, so that cells that run side
     /// by side do not send in step.
     pub fn run(self, delay: Duration) -> Result<Measured<'a>> {
-        let Bench { stop, realtime, .. } = self.bench;
+        let (stop, realtime) = (&self.bench.stop, self.realtime);
         let head_start = self.load.as_ref().map_or(Duration::ZERO, |&(_, head_start)| head_start);
         let load_begin = clock::now() + clock::nanos(LEAD_IN + delay);
         let begin = load_begin + clock::nanos(head_start);
@@ -144,8 +147,8 @@ impl<'a> Prepared<'a> {
         let heartbeat = self.bench.heartbeat.observe();
         let before = Processors::read()?;
         let (traffic, load) = std::thread::scope(|scope| {
-            let load = self.load.map(|(load, _)| scope.spawn(move || load.run(load_begin, *realtime, stop)));
-            let traffic = self.traffic.run(begin, *realtime, stop);
+            let load = self.load.map(|(load, _)| scope.spawn(move || load.run(load_begin, false, stop)));
+            let traffic = self.traffic.run(begin, realtime, stop);
             (traffic, load.map(joined))
         });
         let (traffic, load) = (traffic?, load.transpose()?);
@@ -168,9 +171,9 @@ pub fn check(cell: &Cell) -> Result<Topology> {
         if let Some(problem) = scenario.charts.iter().find_map(Chart::problem) {
             bail!("{problem}");
         }
-        endpoints::check("traffic", &scenario.traffic)?;
+        endpoints::check("traffic", scenario, &scenario.traffic)?;
         if let Some(load) = &scenario.load {
-            endpoints::check(endpoints::LOAD, load)?;
+            endpoints::check(endpoints::LOAD, scenario, load)?;
             ensure!(load.mode == Mode::Bulk, "load.mode: a load is sent in bulk: set load.mode = \"bulk\"");
             ensure!(load.to.names().len() == 1, "load.to: a load has one receiver");
         }

@@ -92,8 +92,9 @@ pub struct Run {
     pub seed: u64,
     /// Cells at once.
     pub jobs: Jobs,
-    /// Traffic and emulator run before every ordinary thread of the machine, and processors stay awake, where the user
-    /// may have that: for light loads whose delays matter. Whoever fills a processor this way starves the kernel's own threads.
+    /// The emulator, and senders and receivers of messages, run before every ordinary thread of the machine, and
+    /// processors stay awake, where the user may have that. Bulk transfers never do: whoever fills a processor this way
+    /// starves the kernel's own threads.
     pub realtime: bool,
     /// Emulator threads busy-wait the last 60 us before a release.
     pub spin: bool,
@@ -616,7 +617,10 @@ impl TryFrom<toml::Table> for Step {
     fn try_from(mut table: toml::Table) -> Result<Step, String> {
         let at = table.remove("at").ok_or("a step needs `at`, its time from the start of sending")?;
         let at = Span::deserialize(at).map_err(|error| format!("at: {}", one_line(&error)))?;
-        let values = Direction::deserialize(table).map_err(|error| one_line(&error))?;
+        let values: Direction = serde_path_to_error::deserialize(table).map_err(|error| {
+            let (key, message) = (error.path().to_string(), one_line(error.inner()));
+            if message.starts_with("unknown key") { message } else { format!("{key}: {message}") }
+        })?;
         match (&values.steps, &values.repeat) {
             (None, None) => Ok(Step { at, values }),
             _ => Err("a step has no `steps` and no `repeat` of its own".into()),

@@ -50,19 +50,22 @@ impl Measured {
     }
 }
 
+/// What the repeats of a cell share: its name and its axes.
+type Key<'a> = (&'a str, &'a [(String, String)]);
+
 /// Groups records by cell, in the order of first appearance. A cell with fewer axes than the others lies beside the
 /// sweep.
 pub fn group(records: &[Record]) -> Vec<Cell<'_>> {
     let mut cells: Vec<Cell<'_>> = Vec::new();
     let most = records.iter().map(|record| record.axes.len()).max().unwrap_or(0);
     // By its axes too: what several receivers measured in one cell are no repeats of each other.
-    let mut known: HashMap<(&str, &[(String, String)]), usize> = HashMap::new();
+    let mut known: HashMap<Key<'_>, usize> = HashMap::new();
     for record in records {
         let index = *known.entry((&record.row.cell, &record.axes)).or_insert(cells.len());
         match cells.get_mut(index) {
             Some(cell) => cell.records.push(record),
             None => {
-                cells.push(Cell { name: &record.row.cell, records: vec![record], beside: record.axes.len() < most })
+                cells.push(Cell { name: &record.row.cell, records: vec![record], beside: record.axes.len() < most });
             }
         }
     }

@@ -361,6 +361,19 @@ mod tests {
     }
 
     #[test]
+    fn a_cell_beside_the_sweep_is_meant_only_by_name() {
+        let records = fixture::matrix_records();
+        let judged = |selection: &[(&str, Value)]| {
+            let claim = claim("mbit_per_s", selection, Some(1.0), None);
+            judge(&[claim], &records).remove(0)
+        };
+        let swept = judged(&[loss(0.0)]);
+        assert!(swept.reason.contains("the nearest of 14 cells"), "{}", swept.reason);
+        let named = judged(&[("cell", Value::Text("baseline".into()))]);
+        assert_eq!((named.verdict, named.cell.as_deref()), (Verdict::Reproduced, Some("baseline")));
+    }
+
+    #[test]
     fn what_cannot_be_judged_says_why() {
         let reason = |claim| {
             let judged = one(claim);

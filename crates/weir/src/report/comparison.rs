@@ -33,8 +33,17 @@ pub struct ComparedGrid {
     pub rows: Vec<Place>,
     /// The values of what goes across, ascending.
     pub columns: Vec<Place>,
-    /// `fields[row][column]`: published and ours; `None` where nothing was published.
-    pub fields: Vec<Vec<Option<(f64, Option<Measured>)>>>,
+    /// `fields[row][column]`; `None` where nothing was published.
+    pub fields: Vec<Vec<Option<Compared>>>,
+}
+
+/// A field of a published grid.
+#[derive(Clone, Copy, Debug)]
+pub struct Compared {
+    /// What was published.
+    pub published: f64,
+    /// What was measured; `None` as in [`Comparison::ours`].
+    pub ours: Option<Measured>,
 }
 
 /// Looks up each published value among the cells, those of grids by grid, and the others. Text columns, settings and
@@ -49,7 +58,7 @@ pub fn compare(published: &Published, cells: &[Cell<'_>]) -> (Vec<ComparedGrid>,
         };
         let member = Member { row, column, found };
         let key = (&member.found.elsewhere, &member.found.comparison.column);
-        match members.iter_mut().find(|(name, of, _)| (&*name, &*of) == key) {
+        match members.iter_mut().find(|(name, of, _)| (name, of) == key) {
             Some((.., known)) => known.push(member),
             None => members.push((key.0.clone(), key.1.clone(), vec![member])),
         }
@@ -66,7 +75,8 @@ pub fn compare(published: &Published, cells: &[Cell<'_>]) -> (Vec<ComparedGrid>,
         let at = |places: &[Place], value: f64| places.iter().position(|place| place.number == Some(value));
         for member in members {
             if let (Some(row), Some(column)) = (at(&rows, member.row), at(&columns, member.column)) {
-                fields[row][column] = Some((member.found.comparison.published, member.found.comparison.ours));
+                let Comparison { published, ours, .. } = member.found.comparison;
+                fields[row][column] = Some(Compared { published, ours });
             }
         }
         let [down, across, _] = MATRIX.map(String::from);
@@ -177,8 +187,8 @@ mod tests {
         let [grid] = &grids[..] else { panic!("{grids:?}") };
         assert_eq!((grid.name.as_str(), grid.column.as_str()), ("", "mbit_per_s"));
         assert_eq!((grid.rows.len(), grid.columns.len()), (2, 14));
-        let (theirs, ours) = grid.fields[1][5].unwrap();
-        assert_eq!((theirs, ours.unwrap().value()), (37.28, records[19].row.mbit_per_s));
+        let field = grid.fields[1][5].unwrap();
+        assert_eq!((field.published, field.ours.unwrap().value()), (37.28, records[19].row.mbit_per_s));
         assert_eq!((others.len(), others[0].place.as_str()), (1, "baseline"));
         assert_eq!(others[0].ours.unwrap().value(), 0.0, "named, it is found beside the sweep");
     }

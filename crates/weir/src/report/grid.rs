@@ -38,7 +38,7 @@ impl<'a> Grid<'a> {
         };
         let swept: Vec<&Cell<'a>> = cells.iter().filter(|cell| !cell.beside).collect();
         let further = cells::further_axes(&swept, &[down, across]);
-        let mut found: Vec<(String, Vec<(Place, Place, &'a Cell<'a>)>)> = Vec::new();
+        let mut found: Vec<(String, Vec<Member<'a>>)> = Vec::new();
         for cell in swept {
             let (Some(row), Some(column)) = (place(cell, down), place(cell, across)) else {
                 continue;
@@ -46,8 +46,8 @@ impl<'a> Grid<'a> {
             let words = further.iter().filter_map(|axis| columns::text(cell.first(), axis));
             let name = words.collect::<Vec<_>>().join(" · ");
             match found.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, members)) => members.push((row, column, cell)),
-                None => found.push((name, vec![(row, column, cell)])),
+                Some((_, members)) => members.push(Member { row, column, cell }),
+                None => found.push((name, vec![Member { row, column, cell }])),
             }
         }
         found.into_iter().map(|(name, members)| Grid::new(name, members)).collect()
@@ -68,11 +68,11 @@ impl<'a> Grid<'a> {
         grids
     }
 
-    fn new(name: String, members: Vec<(Place, Place, &'a Cell<'a>)>) -> Self {
-        let rows = places(members.iter().map(|(row, ..)| row));
-        let columns = places(members.iter().map(|(_, column, _)| column));
+    fn new(name: String, members: Vec<Member<'a>>) -> Self {
+        let rows = places(members.iter().map(|member| &member.row));
+        let columns = places(members.iter().map(|member| &member.column));
         let mut cells = vec![vec![None; columns.len()]; rows.len()];
-        for (row, column, cell) in members {
+        for Member { row, column, cell } in members {
             let at = |places: &[Place], place: &Place| places.iter().position(|known| known.text == place.text);
             if let (Some(row), Some(column)) = (at(&rows, &row), at(&columns, &column)) {
                 cells[row][column].get_or_insert(cell);
@@ -86,6 +86,13 @@ impl<'a> Grid<'a> {
         let rows = self.cells.iter().enumerate();
         rows.flat_map(|(row, cells)| cells.iter().enumerate().filter_map(move |(at, cell)| Some((row, at, (*cell)?))))
     }
+}
+
+/// A cell on its way into a grid.
+struct Member<'a> {
+    row: Place,
+    column: Place,
+    cell: &'a Cell<'a>,
 }
 
 /// The different places, numbers ascending, then words in their order.

@@ -56,8 +56,10 @@ pub fn sentence(expectations: &[Expectation<'_>]) -> Option<String> {
         (0, _) => return None,
         (_, None) => format!("All {all} cells with loss lie within {within}."),
         (_, Some(farthest)) => format!(
-            "Of {all} cells with loss {} lie outside {within}; {} is the farthest, with {} times the model's value.",
-            outside.len(),
+            "Of {all} cells with loss {} lie above {within} and {} below; {} is the farthest, with {} times the model's \
+             value.",
+            outside.iter().filter(|expectation| expectation.ratio() > 1.0).count(),
+            outside.iter().filter(|expectation| expectation.ratio() < 1.0).count(),
             farthest.cell.name,
             super::format::short(farthest.ratio())
         ),
@@ -84,8 +86,8 @@ mod tests {
         records[30].estimates.clear();
         let cells = cells::group(&records);
         let said = sentence(&expectations(&cells)).unwrap();
-        assert!(said.starts_with("Of 250 cells with loss 2 lie outside"), "{said}");
-        assert!(said.contains("; 2%/3ms is the farthest, with 0.2 times"), "{said}");
+        assert!(said.starts_with("Of 250 cells with loss 1 lie above the band"), "{said}");
+        assert!(said.contains(" and 1 below; 2%/3ms is the farthest, with 0.2 times"), "{said}");
         assert!(sentence(&expectations(&cells::group(&fixture::records()))).is_none());
     }
 }

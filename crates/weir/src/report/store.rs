@@ -65,17 +65,15 @@ impl Store {
         Ok(Self { dir: dir.to_owned(), cells, whole: 0 })
     }
 
-    /// Opens the result directory of a run that was cut short, to go on with it, and returns what it has. Records of cells
-    /// that were stopped in their middle, and a torn last line, are dropped: those cells run again.
+    /// Opens the result directory of a run that was cut short, to go on behind the records that it is to keep (see
+    /// [`whole_records`]); others are dropped.
     ///
     /// # Errors
-    /// As [`read_records`], or its `cells.jsonl` cannot be written.
-    pub fn resume(dir: &Path) -> Result<(Self, Vec<Record>), StoreError> {
-        let mut records = read_records(dir)?;
-        records.retain(|record| !record.stopped);
+    /// Its `cells.jsonl` cannot be written; then it is as it was.
+    pub fn resume(dir: &Path, kept: &[Record]) -> Result<Self, StoreError> {
         let path = dir.join(CELLS);
         replace(&path, |out| {
-            records.iter().try_for_each(|record| {
+            kept.iter().try_for_each(|record| {
                 serde_json::to_writer(&mut *out, record)?;
                 out.write_all(b"\n")
             })
@@ -83,7 +81,7 @@ impl Store {
         let fail = |error| StoreError::new("append to", &path, error);
         let cells = OpenOptions::new().append(true).open(&path).map_err(fail)?;
         let whole = cells.metadata().map_err(fail)?.len();
-        Ok((Self { dir: dir.to_owned(), cells, whole }, records))
+        Ok(Self { dir: dir.to_owned(), cells, whole })
     }
 
     /// Writes the manifest, in place of an earlier one: [`write_manifest`].
@@ -180,6 +178,16 @@ pub fn read_records(dir: &Path) -> Result<Vec<Record>, StoreError> {
     Ok(records)
 }
 
+/// Reads the records of a run that was cut short, without those of cells that were stopped in their middle.
+///
+/// # Errors
+/// As [`read_records`].
+pub fn whole_records(dir: &Path) -> Result<Vec<Record>, StoreError> {
+    let mut records = read_records(dir)?;
+    records.retain(|record| !record.stopped);
+    Ok(records)
+}
+
 /// Writes a file beside `path` and moves it there when it is complete; no one ever sees half of it.
 ///
 /// # Errors
@@ -228,7 +236,8 @@ mod tests {
         let torn = serde_json::to_vec(&records[3]).unwrap();
         fs::write(&path, [fs::read(&path).unwrap(), torn[..50].to_vec()].concat()).unwrap();
 
-        let (mut resumed, kept) = Store::resume(dir.path()).unwrap();
+        let kept = whole_records(dir.path()).unwrap();
+        let mut resumed = Store::resume(dir.path(), &kept).unwrap();
         assert_eq!(format!("{kept:?}"), format!("{:?}", [&records[0], &records[2]]));
         resumed.append(&records[3]).unwrap();
         let cells: Vec<String> = read_records(dir.path()).unwrap().into_iter().map(|r| r.row.cell).collect();

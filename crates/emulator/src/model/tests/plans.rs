@@ -216,6 +216,57 @@ fn what_waits_is_served_at_the_new_rate() {
     assert_eq!(direction.pass_run(flow, 10 * MILLISECOND, 3), Some(10 * MILLISECOND));
 }
 
+/// A bucket keeps its tokens, as far as the new one holds them, and its debt.
+#[test]
+fn tokens_survive_a_change_of_the_bucket() {
+    let rate = |burst_bytes| Impairments {
+        rate: Some(Rate { bits_per_second: 8_000_000, burst_bytes }),
+        ..Impairments::default()
+    };
+    // 2000 bytes at 0 leave 1000; at 1 ms, after the change, there are 2000 of old.
+    for (burst, expected) in [(6000, [1.0, 2.0, 3.0]), (1500, [1.0, 2.5, 3.5]), (0, [1.0, 2.5, 4.0])] {
+        let steps = vec![Step { after: Duration::from_millis(1), impairments: rate(burst) }];
+        let mut direction = Direction::new(&Plan { first: rate(3000), steps, repeat: None }, forward(1));
+        direction.start_clock(0);
+        let flow = direction.flow(&udp(5000));
+        let mut release = |at: u64, bytes| match direction.decide(flow, at * MILLISECOND, bytes) {
+            Decision::Pass { release, .. } => release as f64 / 1e6,
+            drop => panic!("{drop:?}"),
+        };
+        assert_eq!(release(0, 2000), 0.0);
+        let releases = [1500, 1500, 1000].map(|bytes| release(1, bytes));
+        assert_eq!(releases, expected, "a bucket of {burst} bytes");
+    }
+}
+
+/// What a trace has begun to deliver, a rate finishes; what waits for a rate takes the next opportunity of a trace.
+#[test]
+fn rates_and_traces_take_over_from_one_another() {
+    let by_rate =
+        Impairments { rate: Some(Rate { bits_per_second: 8_000_000, burst_bytes: 0 }), ..Impairments::default() };
+    let by_trace =
+        |times: &str| Impairments { trace: Some(Arc::new(Trace::parse(times).unwrap())), ..Impairments::default() };
+    let releases = |first: Impairments, micros, then, sizes: [u32; 4]| {
+        let steps = vec![Step { after: Duration::from_micros(micros), impairments: then }];
+        let mut direction = Direction::new(&Plan { first, steps, repeat: None }, forward(1));
+        direction.start_clock(0);
+        let flow = direction.flow(&udp(5000));
+        let releases = sizes.map(|bytes| match direction.decide(flow, 0, bytes) {
+            Decision::Pass { release, .. } => release as f64 / 1e6,
+            drop => panic!("{drop:?}"),
+        });
+        (releases, direction.waiting(10 * MILLISECOND).packets)
+    };
+    // Of 3000 bytes 1500 are left at 15 ms; being begun, they wait no longer, and the next waits for them.
+    let (left, waiting) = releases(by_trace("10"), 15_000, by_rate.clone(), [3000, 1000, 1000, 500]);
+    assert_eq!((left, waiting), ([15.0, 16.5, 17.5, 18.5], 3));
+    let (left, _) = releases(by_rate, 2_500, by_trace("1\n4"), [1000, 1000, 1000, 1500]);
+    assert_eq!(left, [0.0, 1.0, 2.0, 4.0], "1 and 5 have no part in it");
+    // From one trace to another, in the middle of a packet: 1504 bytes at 2, the rest at 5 and 10.
+    let (left, _) = releases(by_trace("2"), 3_000, by_trace("5"), [4000, 100, 100, 1500]);
+    assert_eq!(left, [10.0, 10.0, 10.0, 15.0]);
+}
+
 /// What was accepted under another plan stays ahead of what comes later, though that could leave at once.
 #[test]
 fn late_clock_changes_no_release_and_no_order() {

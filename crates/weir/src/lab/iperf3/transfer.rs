@@ -14,6 +14,7 @@ use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::Signal;
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::namespaces::process::{Program, Running};
+use weir_kernel::sysctl;
 
 use super::connections::Connections;
 use super::json::Output;
@@ -53,6 +54,11 @@ impl Transfer {
         let (port, sockets) = (settings.server.port(), Connections::open(server_ns)?);
         if sockets.listens(port)? {
             bail!("start iperf3 -s: another program of its host listens on port {port}");
+        }
+        if let Some(name) = &settings.congestion {
+            for ns in [client_ns, server_ns] {
+                begin_with(ns, name)?;
+            }
         }
         let server = start(init, server_ns, "server", &settings.server_arguments())?;
         Ok(Self {
@@ -223,6 +229,22 @@ fn start(init: &Path, ns: &NetNs, hostname: &str, arguments: &[String]) -> Resul
     })
 }
 
+/// Lets the connections of a host begin with a congestion control, or with a harmless one.
+///
+/// iperf3 chooses (`-C`) when it is connected; until then the host's default is at work, and where that is bbr, it
+/// leaves its pacing behind: bbr_init (net/ipv4/tcp_bbr.c) switches it on, and no other algorithm off. cubic then sends
+/// evenly what it would send in bursts. A namespace may only default to what is open to everybody
+/// (tcp_set_default_congestion_control); reno always is, and paces nothing.
+fn begin_with(ns: &NetNs, name: &str) -> Result<()> {
+    match sysctl::set(ns, &[(DEFAULT_CONGESTION, name)]) {
+        // There is no such algorithm: iperf3 will say so.
+        Err(error) if matches!(error.errno(), Some(Errno::EPERM | Errno::ENOENT)) => {
+            Ok(sysctl::set(ns, &[(DEFAULT_CONGESTION, "reno")])?)
+        }
+        result => Ok(result?),
+    }
+}
+
 /// Waits until the server listens.
 ///
 /// With `-J` it says nothing before its end, its PID file is there before it listens, a connection to try would be taken
@@ -263,6 +285,8 @@ fn read_all(pipe: Option<impl Read>) -> Vec<u8> {
     }
     bytes
 }
+
+const DEFAULT_CONGESTION: &str = "ipv4/tcp_congestion_control";
 
 const CLIENT: &str = "iperf3 -c";
 const SERVER: &str = "iperf3 -s";

@@ -3,23 +3,25 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use nix::errno::Errno;
 use weir_emulator::datapath::{self, LinkPorts, Port};
 use weir_emulator::model::{Direction, Key, Way};
 use weir_kernel::Error;
 use weir_kernel::links::{BridgeSettings, Index, MacAddress, VethEnd};
+use weir_kernel::namespaces::NetNs;
 use weir_kernel::namespaces::process::Program;
 use weir_kernel::offloads::{Offload, Offloads};
 use weir_kernel::sysctl;
 
 use super::{Network, Site, Wire};
-use crate::lab::topology::{Kind, Node, Topology};
+use crate::lab::topology::{Kind, Link, Node, Topology};
 
 /// A namespace a node, with its settings, which interfaces take over when they are made.
 pub(super) fn sites(topology: &Topology) -> Result<Vec<Site>> {
     let site = |node: &Node| -> Result<Site> {
         let site = Site::create()?;
-        configure(&site, node.kind, topology)?;
+        configure(&site.ns, node, topology)?;
         Ok(site)
     };
     topology.nodes.iter().map(|node| site(node).with_context(|| format!("{} {}", node.kind, node.name))).collect()
@@ -35,13 +37,17 @@ impl Network<'_> {
             }
         }
         for (index, link) in topology.links.iter().enumerate() {
-            let wire = self
-                .add_link(topology, index, &bridges, settings, seed)
-                .with_context(|| format!("link {}", link.name))?;
+            let wire = self.add_link(topology, index, settings, seed).with_context(|| format!("link {}", link.name))?;
             self.links.push(wire);
         }
-        // A host announces its addresses (MLD): switches that do not forward yet would swallow that.
         self.wait_until_running()?;
+        for (index, bridge) in bridges.into_iter().enumerate() {
+            if let Some(bridge) = bridge {
+                self.add_ports(topology, index, bridge)
+                    .with_context(|| format!("switch {}", topology.nodes[index].name))?;
+            }
+        }
+        // A host announces its addresses (MLD): switches that do not forward yet would swallow that.
         for (index, node) in topology.nodes.iter().enumerate() {
             self.address(topology, index).with_context(|| format!("{} {}", node.kind, node.name))?;
         }
@@ -80,16 +86,27 @@ impl Network<'_> {
         Ok(bridge)
     }
 
+    /// Ports that run already: each is enabled once, and asked once who listens behind it, in every run.
+    fn add_ports(&mut self, topology: &Topology, switch: usize, bridge: Index) -> Result<()> {
+        let netlink = &mut self.sites[switch].netlink;
+        for port in &topology.nodes[switch].interfaces {
+            let index = netlink.link(&port.name)?.index;
+            netlink.set_bridge(index, bridge)?;
+            if topology.joins_switches(&topology.links[port.link]) {
+                netlink.set_multicast_router(index)?;
+            }
+        }
+        Ok(())
+    }
+
     fn add_link(
         &mut self,
         topology: &Topology,
         index: usize,
-        bridges: &[Option<Index>],
         settings: &datapath::Settings,
         seed: u64,
     ) -> Result<Wire> {
         let link = &topology.links[index];
-        let between_switches = link.ends.iter().all(|&end| bridges[end].is_some());
         let air_names = [format!("l{index}a"), format!("l{index}b")];
         let mut nodes = Vec::with_capacity(2);
         let mut ports = Vec::with_capacity(2);
@@ -105,12 +122,6 @@ impl Network<'_> {
             let far = self.air.netlink.link(&air_names[end])?.index;
             site.netlink.set_no_link_local(near)?;
             self.air.netlink.set_no_link_local(far)?;
-            if let Some(bridge) = bridges[node] {
-                site.netlink.set_bridge(near, bridge)?;
-                if between_switches {
-                    site.netlink.set_multicast_router(near)?;
-                }
-            }
             if settings.path == datapath::Path::Packets {
                 let mut offloads = Offloads::open(&site.ns)?;
                 for offload in LEFT_TO_HARDWARE {
@@ -126,7 +137,7 @@ impl Network<'_> {
         }
         let direction = |way: Way| {
             let key = Key { seed, link: index as u32, direction: way };
-            Direction::new(&link.impairments[way as usize].clone().into(), key)
+            Direction::new(&link.impairments[way as usize], key)
         };
         let [a, b] = ports.try_into().map_err(|_| anyhow::anyhow!("a link has two ends"))?;
         let (forward, backward) = (direction(Way::Forward), direction(Way::Backward));
@@ -170,56 +181,67 @@ fn air_mac(link: usize, end: usize) -> MacAddress {
     MacAddress::local((link * 4 + end * 2 + 1) as u32)
 }
 
-fn configure(site: &Site, kind: Kind, topology: &Topology) -> Result<()> {
-    match kind {
-        // What comes from the other end of another way is no forgery here (RFC 3704).
-        Kind::Host | Kind::Router => {
-            sysctl::set(&site.ns, &[("ipv4/conf/all/rp_filter", "0"), ("ipv4/conf/default/rp_filter", "0")])?;
-        }
-        Kind::Switch => return Ok(()),
-    }
-    if kind == Kind::Host {
-        return match topology.tcp_buffer {
-            Some(bytes) => limit_tcp_buffers(site, bytes),
-            None => Ok(()),
-        };
-    }
-    // This comes first: it puts other settings to what routers have.
-    sysctl::set(&site.ns, &[("ipv4/ip_forward", "1")])?;
-    if topology.has_ipv6() {
-        match sysctl::set(&site.ns, &[("ipv6/conf/all/forwarding", "1")]) {
-            Err(error) if error.errno() == Some(nix::errno::Errno::ENOENT) => {
-                return Err(Error::NoIpv6 { operation: "forward IPv6".into() }.into());
+fn configure(ns: &NetNs, node: &Node, topology: &Topology) -> Result<()> {
+    match node.kind {
+        Kind::Host => {
+            if node.interfaces.len() > 1 {
+                sysctl::set(ns, &ANY_WAY_BACK)?;
             }
-            result => result?,
+            topology.tcp_buffer.map_or(Ok(()), |bytes| limit_tcp_buffers(ns, bytes))
+        }
+        Kind::Router => {
+            // This comes first: it puts other settings to what routers have.
+            sysctl::set(ns, &[("ipv4/ip_forward", "1")])?;
+            sysctl::set(ns, &ANY_WAY_BACK)?;
+            // Routes are as the scenario says, whatever would be shorter.
+            sysctl::set(ns, &[("ipv4/conf/all/send_redirects", "0"), ("ipv4/conf/default/send_redirects", "0")])?;
+            if topology.has_ipv6() {
+                forward_ipv6(ns)?;
+            }
+            Ok(())
+        }
+        Kind::Switch => {
+            // A bridge joins groups of its own, at random moments. Where it cannot be kept from telling so, the number of
+            // control packets differs from run to run, no more.
+            let _ = sysctl::set(ns, &[("ipv4/igmp_link_local_mcast_reports", "0")]);
+            if !topology.has_ipv6() {
+                let _ = sysctl::set(ns, &[("ipv6/conf/default/disable_ipv6", "1")]);
+            }
+            Ok(())
         }
     }
-    // Routes are as the scenario says, whatever would be shorter.
-    sysctl::set(&site.ns, &[("ipv4/conf/all/send_redirects", "0"), ("ipv4/conf/default/send_redirects", "0")])?;
-    Ok(())
+}
+
+fn forward_ipv6(ns: &NetNs) -> Result<(), Error> {
+    match sysctl::set(ns, &[("ipv6/conf/all/forwarding", "1")]) {
+        Err(error) if error.errno() == Some(Errno::ENOENT) => Err(Error::NoIpv6 { operation: "forward IPv6".into() }),
+        result => result,
+    }
 }
 
 /// The third number of each is the most that the kernel lets a buffer grow to by itself (tcp(7)).
-fn limit_tcp_buffers(site: &Site, bytes: u64) -> Result<()> {
+fn limit_tcp_buffers(ns: &NetNs, bytes: u64) -> Result<()> {
     for setting in ["ipv4/tcp_rmem", "ipv4/tcp_wmem"] {
-        let before = sysctl::get(&site.ns, setting)?;
+        let before = sysctl::get(ns, setting)?;
         let numbers: Vec<u64> = before.split_whitespace().filter_map(|number| number.parse().ok()).collect();
         let &[least, initial, _] = numbers.as_slice() else {
-            anyhow::bail!("read net/{setting}: not three numbers: {before:?}");
+            bail!("read net/{setting}: not three numbers: {before:?}");
         };
         let limited = format!("{} {} {bytes}", least.min(bytes), initial.min(bytes));
-        sysctl::set(&site.ns, &[(setting, &limited)]).context("tcp.buffer")?;
+        sysctl::set(ns, &[(setting, &limited)]).context("tcp.buffer")?;
     }
     Ok(())
 }
 
 /// Until every switch has heard the queries of all others.
 fn longest_delay(topology: &Topology) -> Duration {
-    let between =
-        |link: &&crate::lab::topology::Link| link.ends.iter().all(|&end| topology.nodes[end].kind == Kind::Switch);
-    let longest = |link: &crate::lab::topology::Link| link.impairments.iter().map(|way| way.first.delay).max();
+    let between = |link: &&Link| topology.joins_switches(link);
+    let longest = |link: &Link| link.impairments.iter().map(|way| way.first.delay).max();
     topology.links.iter().filter(between).filter_map(longest).sum()
 }
+
+/// What comes by another link than answers to it would leave by is no forgery here (RFC 3704).
+const ANY_WAY_BACK: [(&str, &str); 2] = [("ipv4/conf/all/rp_filter", "0"), ("ipv4/conf/default/rp_filter", "0")];
 
 /// What a sender leaves to its interface, and the packet-by-packet emulator could not see.
 const LEFT_TO_HARDWARE: [Offload; 4] =

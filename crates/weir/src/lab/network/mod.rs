@@ -93,8 +93,8 @@ impl<'a> Network<'a> {
     }
 
     /// The sender's address on the link that iperf3's control connection has for itself; `None` without such a link.
-    /// Nobody has to bind to it: whatever TCP connection the sender makes to the traffic's port comes from it, unless its
-    /// own port is one of [`DATA_PORTS`].
+    /// Nobody has to bind to it: if the traffic's engine is iperf3, whatever TCP connection the sender makes to the
+    /// traffic's port comes from it, unless its own port is one of [`DATA_PORTS`].
     pub fn control_address(&self) -> Option<IpAddr> {
         self.control_address
     }

@@ -96,9 +96,9 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     let iperf3 = plan.sweep.cells.iter().any(uses_iperf3).then(iperf3::find).transpose()?;
     let privilege = user::obtain_network_privilege()?;
     let stop = Stop::on_signals().context("watch for Ctrl-C")?;
-    let (store, done) = match plan.earlier {
-        None => (Store::create(&plan.dir)?, Vec::new()),
-        Some(_) => Store::resume(&plan.dir)?,
+    let done = match plan.earlier {
+        None => Vec::new(),
+        Some(_) => store::whole_records(&plan.dir)?,
     };
     // A cell with several receivers has a record for each.
     let names = done.iter().map(|record| (sweep_name(record).to_owned(), record.row.repeat));
@@ -114,6 +114,10 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     let mut manifest = match &plan.earlier {
         None => manifest(plan, queue.total, facts)?,
         Some(earlier) => earlier.clone(),
+    };
+    let store = match plan.earlier {
+        None => Store::create(&plan.dir)?,
+        Some(_) => Store::resume(&plan.dir, &done)?,
     };
     store.manifest(&manifest)?;
     manifest.network.iter().filter(|line| line.contains(" -> ")).for_each(|path| say!("{path}"));

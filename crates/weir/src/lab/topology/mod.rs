@@ -200,6 +200,11 @@ impl Topology {
         self.nodes.iter().flat_map(Node::addresses).any(|address| matches!(address, IpNet::V6(_)))
     }
 
+    /// Whether both ends of a link are switches.
+    pub fn joins_switches(&self, link: &Link) -> bool {
+        link.ends.iter().all(|&end| self.nodes[end].kind == Kind::Switch)
+    }
+
     /// The ends of links at a node: which link, and which of its ends. What a router or switch took in by all of them it
     /// has handed out by them.
     pub fn ends_at(&self, node: usize) -> Vec<(usize, usize)> {

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 use crate::lab::sweep::Sweep;
 
@@ -235,7 +237,14 @@ fn mistakes_are_told_in_one_line() {
         error(telemetry, &[("to = \"receiver\"", "to = \"receiver\"\naddress = \"10.0.0.9\"")]),
         error(telemetry, &[("to = \"receiver\"", "to = \"receiver\"\naddress = \"ff15::1\"")]),
         triangle("to = \"server\"", "to = \"r3\""),
-        triangle("to = \"server\"", "to = [\"server\", \"client\"]"),
+        error(
+            TRIANGLE,
+            &[
+                ("to = \"server\"", "to = [\"server\", \"more\"]"),
+                ("[hosts.server]", "[hosts.more]\naddresses = [\"10.0.3.3/24\"]\n[hosts.server]"),
+                ("[traffic]", "more = { ends = [\"more\", \"s1\"] }\n[traffic]"),
+            ],
+        ),
         triangle("[switches.s1]", "[switches.r1]"),
         triangle("addresses = [\"10.0.3.2/24\", \"fd00:3::2/64\"]", "addresses = { lost = [\"10.0.3.2/24\"] }"),
         triangle(
@@ -263,3 +272,85 @@ fn mistakes_are_told_in_one_line() {
 }
 
 const UPLINK: &str = "ends = [\"sender\", \"s1\"]";
+
+/// Routers joined at random by links of a subnet each, a host at the first and the last.
+fn random_network(routers: usize, links: &[(usize, usize)]) -> String {
+    let mut addresses = vec![String::new(); routers];
+    let mut text = String::new();
+    for (number, &(a, b)) in links.iter().enumerate() {
+        for (end, router) in [a, b].into_iter().enumerate() {
+            addresses[router] +=
+                &format!("l{number} = [\"10.1.{number}.{}/24\", \"fd01:{number}::{}/64\"], ", end + 1, end + 1);
+        }
+        text += &format!("[links.l{number}]\nends = [\"r{a}\", \"r{b}\"]\n");
+    }
+    for (number, router) in [0, routers - 1].into_iter().enumerate() {
+        addresses[router] += &format!("h{number} = [\"10.2.{number}.1/24\", \"fd02:{number}::1/64\"], ");
+        text += &format!("[links.h{number}]\nends = [\"r{router}\", \"h{number}\"]\n");
+        text += &format!("[hosts.h{number}]\naddresses = [\"10.2.{number}.2/24\", \"fd02:{number}::2/64\"]\n");
+    }
+    for (router, addresses) in addresses.iter().enumerate() {
+        text += &format!("[routers.r{router}]\naddresses = {{ {} }}\n", addresses.trim_end_matches(", "));
+    }
+    let traffic = "[traffic]\nfrom = \"h0\"\nto = \"h1\"\nport = 1\ntransport = \"udp\"\npayload = \"1B\"\n";
+    format!("name = \"random\"\ntitle = \"Random\"\n{text}{traffic}")
+}
+
+/// Routers between the first and the last, by Floyd and Warshall.
+fn fewest_links(routers: usize, links: &[(usize, usize)]) -> Option<usize> {
+    const NO_WAY: usize = usize::MAX / 2;
+    let mut distance = vec![vec![NO_WAY; routers]; routers];
+    (0..routers).for_each(|router| distance[router][router] = 0);
+    links.iter().for_each(|&(a, b)| (distance[a][b], distance[b][a]) = (1, 1));
+    for via in 0..routers {
+        for a in 0..routers {
+            for b in 0..routers {
+                distance[a][b] = distance[a][b].min(distance[a][via] + distance[via][b]);
+            }
+        }
+    }
+    Some(distance[0][routers - 1]).filter(|&links| links < NO_WAY)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn paths_are_as_short_as_can_be(
+        (routers, links) in (2usize..8).prop_flat_map(|routers| {
+            let link = (0..routers, 1..routers).prop_map(move |(a, step)| (a, (a + step) % routers));
+            // Each router has a link, or it is none.
+            let ring = (1..routers).map(|b| (b - 1, b)).collect::<Vec<_>>();
+            (Just(routers), proptest::collection::vec(link, 1..12), proptest::sample::subsequence(ring, 0..routers))
+                .prop_map(|(routers, links, ring)| (routers, [links, ring].concat()))
+        }),
+        ipv6: bool,
+    ) {
+        let mut text = random_network(routers, &links);
+        if ipv6 {
+            text += "address = \"fd02:1::2\"\n";
+        }
+        prop_assume!((0..routers).all(|router| {
+            router == 0 || router == routers - 1 || links.iter().any(|&(a, b)| a == router || b == router)
+        }));
+        match (of_text(&text), fewest_links(routers, &links)) {
+            (Ok(topology), Some(between)) => {
+                let path = &topology.paths[0];
+                // A link from the first host, one to the last.
+                prop_assert_eq!((path.there.len(), path.back.len()), (between + 2, between + 2));
+                let mut at = topology.sender;
+                for &(link, way) in &path.there {
+                    let [near, far] = [way as usize, 1 - way as usize].map(|end| topology.links[link].ends[end]);
+                    prop_assert_eq!(at, near);
+                    at = far;
+                }
+                prop_assert_eq!(at, topology.receivers[0]);
+            }
+            (Err(error), None) => {
+                let error = format!("{error:#}");
+                prop_assert!(error.starts_with("traffic.to: no way leads from `h0` to `h1`: join them by"), "{}", error);
+            }
+            (result, between) => prop_assert!(false, "{:?} and {:?}", result, between),
+        }
+    }
+}

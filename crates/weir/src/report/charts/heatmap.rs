@@ -184,7 +184,7 @@ impl HeatMap {
             let half = width_of(label, 11.0) / 2.0;
             svg.line((x, top + 10.0), (x, top + 13.0), "stroke=\"#818b98\"");
             if x - half > free {
-                svg.text((x, top + 25.0), 11.0, Anchor::Middle, FAINT, label);
+                svg.text((x.max(left + half), top + 25.0), 11.0, Anchor::Middle, FAINT, label);
                 free = x + half + 6.0;
             }
         }
@@ -212,7 +212,7 @@ impl HeatMap {
 
     fn block(&self, svg: &mut Svg, block: &Block, shades: &Shades, top: f64) {
         let widest = |names: &[String]| names.iter().map(|name| width_of(name, 12.0)).fold(0.0, f64::max);
-        let left = MARGIN + widest(&block.rows).max(width_of(&self.y_label, 12.0).min(120.0)) + 10.0;
+        let left = MARGIN + widest(&block.rows).max(width_of(&self.y_label, 12.0).min(170.0)) + 10.0;
         let count = block.columns.len().max(1) as f64;
         let width = ((WIDTH - MARGIN - left) / count).min(WIDEST);
         let (gap, size) = (1.5, (width - 1.5, ROW - 1.5));

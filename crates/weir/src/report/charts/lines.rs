@@ -57,7 +57,7 @@ pub(super) fn arrange(chart: &Chart, cells: &[Cell<'_>], published: Option<&Publ
         };
         let key = columns::text(first, &chart.series).unwrap_or_default();
         let more = split.iter().filter_map(|axis| columns::text(first, axis));
-        let name = std::iter::once(key.clone()).chain(more).collect::<Vec<_>>().join(" · ");
+        let name = std::iter::once(in_words(&chart.series, &key)).chain(more).collect::<Vec<_>>().join(" · ");
         let point = point(chart, cell, x, &name, &measured);
         match lines.iter_mut().find(|line| line.name == name) {
             Some(line) => line.points.push(point),
@@ -67,20 +67,31 @@ pub(super) fn arrange(chart: &Chart, cells: &[Cell<'_>], published: Option<&Publ
     for line in &mut lines {
         line.points.sort_by(|a, b| a.x.total_cmp(&b.x));
     }
+    for (key, x, y) in published_points(chart, published, &words) {
+        match lines.iter_mut().find(|line| line.key == key) {
+            Some(line) => line.published.push((x, y)),
+            None => {
+                lines.push(Line {
+                    name: in_words(&chart.series, &key),
+                    key,
+                    points: Vec::new(),
+                    published: vec![(x, y)],
+                });
+            }
+        }
+    }
     // Numbers have an order of their own, words that of the run.
     let number = |line: &Line| line.key.parse::<f64>().ok().filter(|key| key.is_finite());
     let ordered = split.is_empty() && lines.iter().all(|line| number(line).is_some());
     if ordered {
         lines.sort_by(|a, b| number(a).unwrap_or(0.0).total_cmp(&number(b).unwrap_or(0.0)));
     }
-    for (key, x, y) in published_points(chart, published, &words) {
-        match lines.iter_mut().find(|line| line.key == key) {
-            Some(line) => line.published.push((x, y)),
-            None => lines.push(Line { name: key.clone(), key, points: Vec::new(), published: vec![(x, y)] }),
-        }
-    }
-    let ordered = ordered && lines.iter().all(|line| number(line).is_some());
     Arranged { lines, words, ordered }
+}
+
+/// A value of the series as a reader would write it: a number with its unit.
+fn in_words(series: &str, key: &str) -> String {
+    key.parse().ok().filter(|key: &f64| key.is_finite()).map_or(key.to_owned(), |key| columns::words(series, key))
 }
 
 fn point(chart: &Chart, cell: &Cell<'_>, x: f64, name: &str, measured: &Measured) -> Point {

@@ -1,8 +1,8 @@
 //! What the page says of a run over loss and latency: against a model, against what was published, and its fall.
 
-use super::super::cells::{Cell, Measured};
+use super::super::cells::Cell;
 use super::super::charts::heatmap::{Block, Colours, Field, HeatMap};
-use super::super::comparison::ComparedGrid;
+use super::super::comparison::{Compared, ComparedGrid};
 use super::super::grid::{Grid, MATRIX, Place};
 use super::super::monotony::{Monotony, Violation};
 use super::super::oracle::{self, Expectation};
@@ -129,15 +129,15 @@ impl GridView {
         let unit = columns::unit(&grid.column);
         let number =
             |value: f64| if unit == "Mbit/s" { format::rate(value) } else { columns::words(&grid.column, value) };
-        let row = |(name, fields): (String, &Vec<Option<(f64, Option<Measured>)>>)| {
-            let published = fields.iter().map(|field| field.map_or_else(String::new, |(theirs, _)| number(theirs)));
-            let ours = |field: &Option<(f64, Option<Measured>)>| match field {
-                Some((_, Some(ours))) => number(ours.value()),
+        let row = |(name, fields): (String, &Vec<Option<Compared>>)| {
+            let published = fields.iter().map(|field| field.map_or_else(String::new, |field| number(field.published)));
+            let ours = |field: &Option<Compared>| match field {
+                Some(Compared { ours: Some(ours), .. }) => number(ours.value()),
                 Some(_) => "–".into(),
                 None => String::new(),
             };
-            let ratio = |field: &Option<(f64, Option<Measured>)>| match field {
-                Some((theirs, Some(ours))) if *theirs > 0.0 => shaded(ours.value() / theirs),
+            let ratio = |field: &Option<Compared>| match field {
+                Some(Compared { published, ours: Some(ours) }) if *published > 0.0 => shaded(ours.value() / published),
                 _ => (String::new(), "transparent".into(), "inherit"),
             };
             GridRowView {

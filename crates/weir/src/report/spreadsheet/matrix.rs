@@ -219,7 +219,8 @@ fn write(sheet: &mut Worksheet, of: &Sheet<'_>, grids: &[Grid<'_>], cells: &[Cel
         if matches!(of.field, Content::Value(_)) && !of.name.starts_with("Interval") {
             let named = |over: &str| {
                 let block = if grid.name.is_empty() { String::new() } else { format!(", {}", grid.name) };
-                format!("{} over {over}{block}", of.title)
+                let what = of.title.split(',').next().unwrap_or_default();
+                format!("{what} over {over}{block}")
             };
             let lowest = of_grid(grid, &of.field);
             let chart = chart(of, grid, *top, First::Row, &named("latency"), lowest);

@@ -3,7 +3,7 @@
 use rust_xlsxwriter::utility::row_col_to_cell;
 use rust_xlsxwriter::{Format, Formula, Worksheet, XlsxError};
 
-use super::super::comparison::{ComparedGrid, Comparison};
+use super::super::comparison::{Compared, ComparedGrid, Comparison};
 use super::{Measured, colours, columns, cut, heading, matrix, number_format, ratio_colours, title, write_number};
 
 /// Fills a sheet with a line for each published value.
@@ -58,7 +58,7 @@ pub(super) fn grids(sheet: &mut Worksheet, source: &str, grids: &[ComparedGrid])
         }
         for (row, fields) in (top + 1..).zip(&grid.fields) {
             for (column, field) in (1u16..).zip(fields) {
-                let Some((published, ours)) = field else { continue };
+                let Some(Compared { published, ours }) = field else { continue };
                 let rate = matrix::RATE;
                 write_number(sheet, row, column, *published, rate)?;
                 let Some(ours) = ours.map(|ours| ours.value()).filter(|ours| ours.is_finite()) else {

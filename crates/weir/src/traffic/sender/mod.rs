@@ -93,9 +93,9 @@ impl Run<'_> {
         self.report.window = Some(window);
         self.reserve();
         if self.settings.in_batches() {
-            self.batches(window)
+            self.batches(window);
         } else {
-            self.one_by_one(window)
+            self.one_by_one(window);
         }
         self.report.used = std::time::Duration::from_nanos(now().min(window.end) - start);
         self.report.blocked = self.channel.blocked();

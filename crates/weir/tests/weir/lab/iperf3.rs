@@ -13,6 +13,7 @@ use weir::traffic::clock::now;
 use weir_kernel::counters;
 use weir_kernel::links::{MAIN_TABLE, MacAddress, Netlink, Route, TcpRule, VethEnd};
 use weir_kernel::namespaces::NetNs;
+use weir_kernel::sysctl;
 
 use super::has;
 
@@ -67,6 +68,8 @@ fn what_both_ends_of_iperf3_say_comes_together() {
     let told = format!("iperf {version}: iperf3 -c 127.0.0.1 ");
     assert!(report.engine.starts_with(&told) && report.engine.contains(" --cport 5300 "), "{}", report.engine);
 
+    // Whatever this machine's default is: bbr would have left its pacing behind.
+    assert_eq!(sysctl::get(&ns, "ipv4/tcp_congestion_control").unwrap(), "reno");
     assert!(report.retransmits.is_some());
     assert!(report.samples.is_sorted_by_key(|sample| (sample.at, sample.stream)));
     for stream in 0..2 {

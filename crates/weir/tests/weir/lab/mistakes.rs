@@ -61,7 +61,10 @@ fn a_mistake_in_a_flag_is_a_line_and_status_2() {
     let binary = lab.path("binary.toml");
     fs::write(&binary, [0xff, 0xfe]).unwrap();
     let cases: [(&[&str], &str); 8] = [
-        (&["telemetri"], "no scenario `telemetri`: there are telemetry, or give the path of a file (./telemetri.toml)"),
+        (
+            &["telemetri"],
+            "no scenario `telemetri`: there are bbr, bufferbloat, burst, matrix, multicast, quic, telemetry, or give the path of a file (./telemetri.toml)",
+        ),
         (&[missing], "missing.toml: no such file"),
         (&[binary.to_str().unwrap()], "binary.toml: stream did not contain valid UTF-8"),
         (&["telemetry", "--set", "path.loss=120%"], "path.loss: `120%`: a share is between 0% and 100%"),

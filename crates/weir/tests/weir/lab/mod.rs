@@ -1,6 +1,7 @@
 //! `weir lab` on networks of its own: as root, and as an ordinary user where the kernel lets one make namespaces.
 
 mod bulk;
+mod changes;
 mod ci;
 mod endings;
 mod iperf3;
@@ -68,7 +69,8 @@ impl Lab {
 
     fn command(&self, scenario: &str, out: &Path, set: &[&str]) -> Command {
         let mut command = weir(&["lab", "run", scenario, "--out", out.to_str().unwrap()]);
-        command.args(["--set", "run.max_stall=10s"]).args(set.iter().flat_map(|set| ["--set", set]));
+        let quick = ["run.max_stall=10s", "run.control=0s"];
+        command.args(quick.iter().chain(set).flat_map(|set| ["--set", set]));
         command.current_dir(self.dir.path());
         command
     }

@@ -5,7 +5,7 @@ use super::Lab;
 #[test]
 fn a_bad_leg_harms_nobody_else() {
     let lab = Lab::new();
-    let set = ["run.duration=2s", "run.drain=1s", "run.control=0s", "links.lossy.forward.loss=10%"];
+    let set = ["run.duration=2s", "run.drain=1s", "links.lossy.forward.loss=10%"];
     let [run, again] = ["first", "second"].map(|out| lab.run("multicast", out, &set).good());
     let receiver = |name: &str| run.row(&format!("single@{name}"));
     for row in run.rows() {

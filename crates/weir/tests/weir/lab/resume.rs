@@ -12,7 +12,7 @@ use super::{Ended, Lab, Run, weir};
 fn goes_on_after(signal: Signal) {
     let lab = Lab::new();
     let out = lab.path("out");
-    let set = ["run.control=0s", "run.duration=1s", "run.drain=1s", "run.jobs=1", "path.loss=0%,5%,10%"];
+    let set = ["run.duration=1s", "run.drain=1s", "run.jobs=1", "path.loss=0%,5%,10%"];
     let family = Family::new();
     let mut command = lab.command("telemetry", &out, &set);
     let mut child = family.mark(&mut command).spawn().unwrap();

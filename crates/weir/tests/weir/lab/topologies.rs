@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use super::endings::Family;
 use super::{Lab, ended, has, weir};
@@ -127,6 +127,9 @@ fn packets_pass_routers_there_and_back() {
     family.await_end();
 }
 
+/// Only iperf3 has a control connection.
+const CONTROL: &str = "port = 5201\nmode = \"bulk\"\nengine = \"iperf3\"\ncontrol = \"aside\"";
+
 const ACCEPT: &str = r#"
 import socket
 s = socket.create_server(('::', 5201), family=socket.AF_INET6, dualstack_ipv6=True)
@@ -157,7 +160,7 @@ fn a_control_connection_avoids_the_path_that_is_measured() {
     let (lab, family) = (Lab::new(), Family::new());
     for (name, address, own) in [("control-v4", "10.0.3.2", "10.0.9.2"), ("control-v6", "fd00:3::2", "fd00:9::2")] {
         // A path that loses everything, both ways.
-        let control = format!("control = \"aside\"\naddress = \"{address}\"\nport = 5201");
+        let control = format!("{CONTROL}\naddress = \"{address}\"");
         let dead = [("port = 5201", &*control), ("delay = \"1ms\"", "loss = \"100%\"")];
         let scenario = routed(&lab, name, &dead);
         let mut server = Server::start(&family, &scenario, &["python3", "-c", ACCEPT]);
@@ -179,7 +182,7 @@ fn iperf3_talks_to_its_server_over_the_control_link() {
     let client = |loss: &str, time: &str| {
         let name = format!("control-iperf3-{loss}");
         let loss = format!("loss = \"{loss}%\"");
-        let replaced = [("port = 5201", "port = 5201\ncontrol = \"aside\""), ("delay = \"1ms\"", &*loss)];
+        let replaced = [("port = 5201", CONTROL), ("delay = \"1ms\"", &*loss)];
         let scenario = routed(&lab, &name, &replaced);
         let flags = ["iperf3", "-s", "-1", "-p", "5201", "--forceflush"];
         let server = Server::start(&family, &scenario, &flags);
@@ -206,4 +209,31 @@ fn iperf3_talks_to_its_server_over_the_control_link() {
     // Where no data comes through, client and server still talk.
     let (_, [_, control]) = client("100", "3");
     assert!((200..20_000).contains(&control), "{control}");
+}
+
+#[test]
+fn settings_that_cannot_be_changed_are_told_where_they_are_needed() {
+    if !has("settings_that_cannot_be_changed_are_told_where_they_are_needed", "unshare") {
+        return;
+    }
+    let (lab, family) = (Lab::new(), Family::new());
+    let [switched, routed] = [lab.telemetry("settings-switched", &[]), routed(&lab, "settings-routed", &[])];
+    let on = |scenario: &str, host: &str| {
+        let weir = env!("CARGO_BIN_EXE_weir");
+        let script = format!(
+            "mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && \
+             exec {weir} lab shell {scenario} {host} true"
+        );
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", &script]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        ended(family.mark(&mut command))
+    };
+    let fine = on(&switched, "sender");
+    assert_eq!((fine.status, &*fine.stderr), (Some(0), ""));
+    let refused = on(&routed, "client");
+    let expected = "weir: host client: tcp.buffer: set net/ipv4/tcp_rmem to ";
+    assert!(refused.stderr.starts_with(expected) && refused.stderr.lines().count() == 1, "{refused:?}");
+    assert!(refused.stderr.contains("(in a container: make /proc/sys writable"), "{refused:?}");
+    assert_eq!(refused.status, Some(1));
+    family.await_end();
 }

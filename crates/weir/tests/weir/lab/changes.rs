@@ -1,0 +1,73 @@
+//! Links that change while the traffic runs: steps, and traces beside the scenario's file.
+
+use super::{Lab, Row, Run};
+
+const SCENARIO: &str = r#"
+name = "changes"
+title = "One link"
+[run]
+duration = "2s"
+drain = "1s"
+control = "0s"
+[hosts]
+a.addresses = ["10.0.0.1/24"]
+b.addresses = ["10.0.0.2/24"]
+[links.air]
+ends = ["a", "b"]
+AIR
+[traffic]
+from = "a"
+to = "b"
+port = 5000
+transport = "udp"
+payload = "1400B"
+interval = "5ms"
+pacing = "schedule"
+"#;
+
+/// Runs it with these keys of the link, from another directory than the one its file is in.
+fn run(lab: &Lab, air: &str) -> Run {
+    let directory = lab.path("scenarios");
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("changes.toml"), SCENARIO.replace("AIR", air)).unwrap();
+    std::fs::write(directory.join("slow.trace"), "# one packet each 10 ms\n10\n").unwrap();
+    lab.run("scenarios/changes.toml", "out", &[]).good()
+}
+
+fn only_row(run: &Run) -> Row {
+    let row = run.row("single");
+    assert_eq!((row.count("sent"), row.count("unexplained")), (400, 0), "{row:?}");
+    row
+}
+
+/// The half of the messages that is due from the step on is lost; a busy machine may lose a few of those before.
+#[test]
+fn a_step_takes_effect_when_it_is_due() {
+    let lab = Lab::new();
+    let run = run(&lab, "forward.steps = [{ at = \"1s\", loss = \"100%\", delay = \"30ms\" }]");
+    let row = only_row(&run);
+    let lost = row.count("planned_drops");
+    assert!((200..220).contains(&lost), "{row:?}");
+    assert_eq!(row.count("delivered"), 400 - lost);
+    // Averages over the window.
+    assert_eq!((row.text("loss_pct"), row.text("latency_ms")), ("50", "15"));
+    assert_eq!((row.text("return_loss_pct"), row.text("return_latency_ms")), ("0", "0"));
+}
+
+/// 400 packets arrive, 199 opportunities come while they do, and ten wait at the end; a few more come to a sender that a
+/// busy machine delays.
+#[test]
+fn a_trace_is_the_rate_of_its_link() {
+    let lab = Lab::new();
+    let run = run(&lab, "forward = { trace = \"slow.trace\", queue = 10 }");
+    let row = only_row(&run);
+    let delivered = row.count("delivered");
+    assert!((205..=240).contains(&delivered), "{row:?}");
+    assert_eq!(row.count("queue_drops"), 400 - delivered);
+    assert_eq!(row.text("rate_mbit"), "1.2");
+    // The manifest's document finds the trace wherever it is read.
+    let source = run.manifest()["source"].as_str().unwrap().to_owned();
+    std::fs::write(lab.path("again.toml"), source).unwrap();
+    let again = lab.run("./again.toml", "again", &["run.duration=100ms"]).good();
+    assert_eq!(again.row("single").text("rate_mbit"), "1.2");
+}
