@@ -321,7 +321,6 @@ mod tests {
         let asserts = vec![assert("slow", 1.0, None), assert("fast", 70.0, None), assert("long", 1.0, Some(3600.0))];
         let manifest = Manifest { asserts, ..fixture::manifest() };
         insta::assert_snapshot!(checked(&asserts::check(&manifest, &fixture::records()), false));
-<<<<<<< HEAD
     }
 
     #[test]
@@ -340,8 +339,6 @@ mod tests {
         assert!(text.lines().any(|line| line.trim_start().starts_with("1%/10ms ")), "{text}");
         assert_eq!(text.matches("baseline").count(), 1);
         assert!(text.lines().all(|line| line.chars().count() <= 100));
-=======
->>>>>>> lead
     }
 
     #[test]
