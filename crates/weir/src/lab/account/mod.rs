@@ -11,6 +11,7 @@ use weir_emulator::model::Way;
 use weir_kernel::counters::Snmp;
 
 use self::own_flow::OwnFlow;
+use super::capture::CaptureReport;
 use super::cell::Measured;
 use super::endpoints::Outcome;
 use super::network::{LinkReading, Throughput};
@@ -240,6 +241,11 @@ impl Account<'_> {
             Some(Outcome::Bulk(load)) => say("load", &load.errors),
             Some(Outcome::Messages(sent, _)) => say("load", &sent.errors),
             None => {}
+        }
+        for CaptureReport { file, packets, dropped, error } in &self.measured.captures {
+            let lost = if *dropped > 0 { format!(", {dropped} dropped by the kernel") } else { String::new() };
+            let ended = error.as_ref().map(|error| format!("; ended early: {error}")).unwrap_or_default();
+            remarks.push(format!("captured {packets} packets into {}{lost}{ended}", file.display()));
         }
         if self.bulk().is_some_and(|report| report.connected == 0) {
             remarks.push("no connection came up: 0 Mbit/s".into());
