@@ -292,7 +292,6 @@ mod tests {
     }
 
     #[test]
-<<<<<<< HEAD
     fn a_matrix_is_one_table() {
         insta::assert_snapshot!(render(&fixture::matrix_manifest(), &fixture::matrix_records(), false));
     }
@@ -311,8 +310,6 @@ mod tests {
     }
 
     #[test]
-=======
->>>>>>> quic
     fn two_runs_side_by_side() {
         let (manifest, records) = (fixture::manifest(), fixture::records());
         let mut other = records[..8].to_vec();
@@ -342,27 +339,6 @@ mod tests {
         let asserts = vec![assert("slow", 1.0, None), assert("fast", 70.0, None), assert("long", 1.0, Some(3600.0))];
         let manifest = Manifest { asserts, ..fixture::manifest() };
         insta::assert_snapshot!(checked(&asserts::check(&manifest, &fixture::records()), false));
-<<<<<<< HEAD
-=======
-    }
-
-    #[test]
-    fn a_matrix_is_one_table() {
-        insta::assert_snapshot!(render(&fixture::matrix_manifest(), &fixture::matrix_records(), false));
-    }
-
-    #[test]
-    fn a_matrix_that_is_too_wide_becomes_lines() {
-        let mut records = fixture::matrix_records();
-        for record in &mut records {
-            record.row.mbit_per_s += 1e6;
-            record.estimates.clear();
-        }
-        let text = render(&fixture::matrix_manifest(), &records, false);
-        assert!(text.lines().any(|line| line.trim_start().starts_with("1%/10ms ")), "{text}");
-        assert_eq!(text.matches("baseline").count(), 1);
-        assert!(text.lines().all(|line| line.chars().count() <= 100));
->>>>>>> quic
     }
 
     #[test]
