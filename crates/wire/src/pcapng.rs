@@ -247,7 +247,7 @@ mod tests {
             let (mut at, mut blocks) = (0, Vec::new());
             while at < file.len() {
                 let length = word(at + 4) as usize;
-                prop_assert!(length % 4 == 0 && length >= 12);
+                prop_assert!(length.is_multiple_of(4) && length >= 12);
                 prop_assert_eq!(word(at + length - 4) as usize, length);
                 blocks.push((word(at), at));
                 at += length;

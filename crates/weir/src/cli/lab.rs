@@ -44,6 +44,9 @@ enum LabCommand {
     Report {
         /// The directory that `weir lab run` named.
         dir: PathBuf,
+        /// Draw what was sampled over time in this cell, too: charts/timeline-CELL.svg.
+        #[arg(long)]
+        cell: Option<String>,
     },
     /// Compare two result directories cell by cell; exit status 3 if the second one is worse anywhere.
     #[command(after_help = "Example:\n  weir lab compare results/before results/after --column mbit_per_s")]
@@ -121,10 +124,13 @@ impl Lab {
                 let status = shell::enter(&document.scenario, &document.set, &sweep, &host, &command)?;
                 Ok(Outcome::Program(status))
             }
-            LabCommand::Report { dir } => {
+            LabCommand::Report { dir, cell } => {
                 let (manifest, records) = store::read(&dir)?;
                 let rendered = report::write_all(&dir, &manifest, &records)?;
                 say!("{}", rendered.page.display());
+                if let Some(cell) = cell {
+                    say!("{}", report::write_timeline(&dir, &records, &cell)?.display());
+                }
                 let unmet = asserts::fail(&asserts::check(&manifest, &records));
                 Ok(if unmet { Outcome::Unmet } else { Outcome::Done })
             }

@@ -98,7 +98,7 @@ impl Writer {
         pcapng::statistics(&mut self.out.pending, &statistics);
         // On a full disk there may be room for this: the last, incomplete piece was taken back.
         let finished = self.out.flush();
-        let error = copied.and_then(|()| finished).and_then(|()| Ok(counts.map(drop)?)).err();
+        let error = copied.and(finished).and_then(|()| Ok(counts.map(drop)?)).err();
         let error = error.map(|error| format!("capture on {interface} into {}: {error:#}", file.display()));
         CaptureReport { file, packets: self.out.written, dropped, error }
     }

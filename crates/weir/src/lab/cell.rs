@@ -171,9 +171,9 @@ pub fn check(cell: &Cell) -> Result<Topology> {
         if let Some(problem) = scenario.charts.iter().find_map(Chart::problem) {
             bail!("{problem}");
         }
-        endpoints::check("traffic", &scenario.traffic)?;
+        endpoints::check("traffic", scenario, &scenario.traffic)?;
         if let Some(load) = &scenario.load {
-            endpoints::check(endpoints::LOAD, load)?;
+            endpoints::check(endpoints::LOAD, scenario, load)?;
             ensure!(load.mode == Mode::Bulk, "load.mode: a load is sent in bulk: set load.mode = \"bulk\"");
             ensure!(load.to.names().len() == 1, "load.to: a load has one receiver");
         }

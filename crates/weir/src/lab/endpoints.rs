@@ -1,6 +1,6 @@
 //! Both ends of traffic between hosts of a network that is up: opened before it starts, run for its window, reported.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub enum Outcome {
 }
 
 /// Refuses traffic that nothing could send. `key` names it: `traffic` or `load`.
-pub fn check(key: &str, traffic: &Traffic) -> Result<()> {
+pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic) -> Result<()> {
     let bulk = traffic.mode == Mode::Bulk;
     ensure!(traffic.streams > 0 || key == LOAD, "{key}.streams: at least 1");
     ensure!(
@@ -73,6 +73,10 @@ pub fn check(key: &str, traffic: &Traffic) -> Result<()> {
         ),
         (true, Transport::QuicDatagram) => bail!("{key}.transport: quic-datagram carries messages only, use quic"),
         _ => ensure!(traffic.rate.is_none(), "{key}.rate: only bulk over udp is paced"),
+    }
+    if traffic.engine == Engine::Iperf3 {
+        let to = (Ipv4Addr::UNSPECIFIED, traffic.port).into();
+        iperf3_settings(scenario, traffic, to).validate().with_context(|| format!("{key}.engine"))?;
     }
     let group = traffic.address.is_some_and(|address| address.is_multicast());
     ensure!(!group || traffic.transport == Transport::Udp, "{key}.address: a multicast group needs transport udp");

@@ -7,21 +7,21 @@ use crate::traffic::clock::{Nanos, nanos};
 
 /// Bytes received in each batch of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Batches {
+pub(in crate::traffic) struct Batches {
     length: Nanos,
     bytes: Vec<u64>,
 }
 
 impl Batches {
     /// A window of `duration` in as many whole batches as come closest to the wished length, one at least.
-    pub(super) fn new(duration: Duration, wished: Duration) -> Self {
+    pub(in crate::traffic) fn new(duration: Duration, wished: Duration) -> Self {
         let (length, wished) = (nanos(duration), nanos(wished).max(1));
         let count = (length.saturating_add(wished / 2) / wished).clamp(1, MOST);
         Self { length, bytes: vec![0; count as usize] }
     }
 
     /// Counts bytes received at the time `at`, unless that is outside the window.
-    pub(super) fn count(&mut self, window: Window, at: Nanos, bytes: u64) {
+    pub(in crate::traffic) fn count(&mut self, window: Window, at: Nanos, bytes: u64) {
         if at < window.start || at >= window.end || self.length == 0 {
             return;
         }
@@ -32,17 +32,17 @@ impl Batches {
     }
 
     /// Length of a batch.
-    pub(super) fn length(&self) -> Duration {
+    pub(in crate::traffic) fn length(&self) -> Duration {
         Duration::from_nanos(self.length / self.bytes.len() as u64)
     }
 
     /// All bytes counted.
-    pub(super) fn total(&self) -> u64 {
+    pub(in crate::traffic) fn total(&self) -> u64 {
         self.bytes.iter().sum()
     }
 
     /// The batches that lie wholly within the first `used` of the window.
-    pub(super) fn whole_within(mut self, used: Duration) -> Vec<u64> {
+    pub(in crate::traffic) fn whole_within(mut self, used: Duration) -> Vec<u64> {
         if nanos(used) < self.length {
             let whole = u128::from(nanos(used)) * self.bytes.len() as u128 / u128::from(self.length);
             self.bytes.truncate(whole as usize);

@@ -11,10 +11,11 @@ mod tcp;
 
 use std::net::SocketAddr;
 
+pub(super) use self::batches::Batches;
 pub use self::report::{BulkReport, Datagrams, Sample};
 pub use self::settings::Settings;
 use super::clock::Nanos;
-use super::{TrafficError, Transport};
+use super::{TrafficError, Transport, quic};
 use crate::service::stop::Stop;
 
 /// The sending end, before it runs.
@@ -24,6 +25,7 @@ pub struct Sender(Outlet);
 #[derive(Debug)]
 enum Outlet {
     Tcp(tcp::Sender),
+    Quic(Box<quic::bulk::Sender>),
 }
 
 /// The receiving end, which already listens.
@@ -33,6 +35,7 @@ pub struct Receiver(Intake);
 #[derive(Debug)]
 enum Intake {
     Tcp(tcp::Receiver),
+    Quic(Box<quic::bulk::Receiver>),
 }
 
 impl Sender {
@@ -43,7 +46,8 @@ impl Sender {
     pub fn open(settings: &Settings) -> Result<Self, TrafficError> {
         settings.validate()?;
         match settings.transport {
-            Transport::Udp | Transport::Quic | Transport::QuicDatagram => Err(TrafficError::NoBulk(settings.transport)),
+            Transport::Udp | Transport::QuicDatagram => Err(TrafficError::NoBulk(settings.transport)),
+            Transport::Quic => Ok(Self(Outlet::Quic(Box::new(quic::bulk::Sender::open(settings)?)))),
             Transport::Tcp => Ok(Self(Outlet::Tcp(tcp::Sender::open(settings)?))),
         }
     }
@@ -57,7 +61,8 @@ impl Receiver {
     pub fn bind(settings: &Settings) -> Result<Self, TrafficError> {
         settings.validate()?;
         match settings.transport {
-            Transport::Udp | Transport::Quic | Transport::QuicDatagram => Err(TrafficError::NoBulk(settings.transport)),
+            Transport::Udp | Transport::QuicDatagram => Err(TrafficError::NoBulk(settings.transport)),
+            Transport::Quic => Ok(Self(Intake::Quic(Box::new(quic::bulk::Receiver::bind(settings)?)))),
             Transport::Tcp => Ok(Self(Intake::Tcp(tcp::Receiver::bind(settings)?))),
         }
     }
@@ -66,11 +71,12 @@ impl Receiver {
     pub fn local_addr(&self) -> SocketAddr {
         match &self.0 {
             Intake::Tcp(receiver) => receiver.local_addr(),
+            Intake::Quic(receiver) => receiver.local_addr(),
         }
     }
 }
 
-/// Runs both ends until the window is over: the sender on this thread, the receiver on one of its own.
+/// Runs both ends, which are of one transport, until the window is over: the sender on this thread, the receiver on one of its own.
 ///
 /// All connections are made first, from the time `begin` on. When they are up, or [`Settings::connect_timeout`] is over,
 /// those that are up start to send: through the warm-up, then through the window. Bytes received in the window count.
@@ -81,6 +87,8 @@ impl Receiver {
 pub fn run(sender: Sender, receiver: Receiver, begin: Nanos, stop: &Stop) -> BulkReport {
     match (sender.0, receiver.0) {
         (Outlet::Tcp(sender), Intake::Tcp(receiver)) => tcp::run(sender, receiver, begin, stop),
+        (Outlet::Quic(sender), Intake::Quic(receiver)) => quic::bulk::run(*sender, *receiver, begin, stop),
+        (sender, receiver) => unreachable!("{sender:?} and {receiver:?} are of different transports"),
     }
 }
 

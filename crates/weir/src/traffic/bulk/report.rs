@@ -15,7 +15,7 @@ pub struct BulkReport {
     pub streams: u32,
     /// Connections that came up.
     pub connected: u32,
-    /// How long the slowest of them took; `None`: none came up, the transfer is 0 and valid.
+    /// How long the slowest of them took; `None`: none came up (the transfer is 0 and valid), or the engine does not tell.
     pub connect: Option<Duration>,
     /// The measured window: from the end of the warm-up to the planned end of sending. `None`: nothing was sent.
     pub window: Option<Window>,

@@ -80,8 +80,55 @@ fn streams_share_the_window() {
 }
 
 #[test]
+fn quic_streams_share_the_window() {
+    for (streams, congestion) in [(1, "cubic"), (4, "newreno"), (2, "bbr")] {
+        let congestion = Some(congestion.to_owned());
+        let warmup = Duration::from_millis(100);
+        let report = over_loopback(&Settings {
+            transport: Transport::Quic,
+            streams,
+            congestion: congestion.clone(),
+            warmup,
+            ..settings()
+        });
+        assert_eq!((&report.errors, report.streams, report.connected), (&vec![], streams, streams));
+        assert!(report.received_bytes > 0 && report.sent_bytes > report.received_bytes, "{report:?}");
+        assert_eq!(report.batches.iter().sum::<u64>(), report.received_bytes);
+        assert_eq!((report.batches.len(), report.used), (6, Duration::from_millis(300)));
+        assert!(report.connect.unwrap() < Duration::from_secs(5) && report.retransmits.is_some());
+        let last = report.samples.last().unwrap();
+        assert!(last.congestion_window > 0 && last.rtt > Duration::ZERO, "{last:?}");
+        assert!(report.samples[0].at < warmup && last.at >= warmup + Duration::from_millis(300));
+        for stream in 0..streams {
+            assert!(report.samples.iter().any(|sample| sample.stream == stream));
+        }
+        assert!(report.engine.ends_with(&format!("quic by quinn, {}", congestion.unwrap())), "{}", report.engine);
+    }
+}
+
+#[test]
+fn a_quic_transfer_to_nobody_is_zero() {
+    let silent = std::net::UdpSocket::bind(ANY).unwrap();
+    let timeout = Duration::from_millis(100);
+    let quic = Settings { transport: Transport::Quic, streams: 3, connect_timeout: timeout, ..settings() };
+    let receiver = Receiver::bind(&quic).unwrap();
+    let sender = Sender::open(&Settings { to: silent.local_addr().unwrap(), ..quic }).unwrap();
+    let report = run(sender, receiver, now(), &Stop::new().unwrap());
+    assert_eq!(in_words(&report.errors), "connect: connection timed out (3 times)");
+    assert_eq!((report.connected, report.connect, report.window), (0, None, None));
+    assert_eq!((report.sent_bytes, report.received_bytes, report.retransmits), (0, 0, None));
+}
+
+#[test]
 fn a_stop_keeps_the_whole_batches() {
-    let settings = Settings { duration: Duration::from_secs(60), batch: Duration::from_millis(20), ..settings() };
+    for transport in [Transport::Tcp, Transport::Quic] {
+        stops(transport);
+    }
+}
+
+fn stops(transport: Transport) {
+    let (duration, batch) = (Duration::from_secs(60), Duration::from_millis(20));
+    let settings = Settings { transport, duration, batch, ..settings() };
     let receiver = Receiver::bind(&settings).unwrap();
     let to = receiver.local_addr();
     let sender = Sender::open(&Settings { to, ..settings.clone() }).unwrap();
@@ -132,6 +179,10 @@ fn errors_say_what_to_do() {
     assert_eq!(open(Settings { streams: 0, ..settings() }), "bulk traffic over 0 connections: between 1 and 1024");
     let udp = open(Settings { transport: Transport::Udp, ..settings() });
     assert!(udp.starts_with("bulk traffic over udp: it has no bulk engine of its own"), "{udp}");
+    let quic = |congestion: &str| {
+        open(Settings { transport: Transport::Quic, congestion: Some(congestion.into()), ..settings() })
+    };
+    assert_eq!(quic("reno"), "quic.congestion `reno`: use cubic, newreno, bbr");
     let taken = Receiver::bind(&settings()).unwrap();
     let twice = Receiver::bind(&Settings { to: taken.local_addr(), ..settings() }).unwrap_err().to_string();
     assert!(twice.starts_with(&format!("bind {}: address already in use", taken.local_addr())), "{twice}");

@@ -17,13 +17,19 @@ use crate::service::stop::Stop;
 use crate::traffic::clock::{Nanos, nanos, now};
 use crate::traffic::{Exchange, TrafficError, Transport};
 
-/// A socket, and from [`Self::connect`] on the connection.
+/// A socket that connections can be made from.
 #[derive(Debug)]
-pub(in crate::traffic) struct Client {
+pub(super) struct Origin {
     socket: UdpSocket,
     /// Where its packets leave from.
     source: Option<IpAddr>,
     config: quinn::ClientConfig,
+}
+
+/// A socket, and from [`Self::connect`] on the connection.
+#[derive(Debug)]
+pub(in crate::traffic) struct Client {
+    origin: Origin,
     datagrams: bool,
     send_buffer: usize,
     connected: Option<Connected>,
@@ -51,58 +57,81 @@ pub(in crate::traffic) enum Written {
     Broken(String),
 }
 
-impl Client {
-    /// Makes the socket in the calling thread's network namespace.
-    pub(in crate::traffic) fn open(settings: &SenderSettings) -> Result<Self, TrafficError> {
-        Self::open_for(settings, tls::Identity::of_process()?)
-    }
-
-    /// The same, trusting the given certificate.
-    pub(super) fn open_for(settings: &SenderSettings, peer: &tls::Identity) -> Result<Self, TrafficError> {
+impl Origin {
+    /// Makes the socket in the calling thread's network namespace. The client trusts the certificate of `peer`.
+    pub(super) fn open(settings: &SenderSettings, peer: &tls::Identity) -> Result<Self, TrafficError> {
         let SenderSettings { transport, to, .. } = *settings;
         let mut limits = transport_config();
         limits.congestion_controller_factory(settings.quic.controller()?);
         let route = Route::to(to);
         limits.initial_mtu(route.packet_size).mtu_discovery_config(None);
-        let send_buffer = settings.send_buffer.unwrap_or(SEND_BUFFER);
+        let send_buffer = send_buffer(settings);
         limits.send_window(send_buffer as u64).datagram_send_buffer_size(send_buffer);
         let mut config = peer.client()?;
         config.transport_config(Arc::new(limits));
 
         let socket = udp_socket(transport, to)?;
-        let option = |option, value, hint| move |source| TrafficError::Option { option, value, hint, source };
+        let option = |option, value, hint: &'static str| {
+            move |source| TrafficError::Option { option, value, hint: hint.into(), source }
+        };
         // The kernel caps what is asked for: quinn waits where a smaller buffer is full.
-        socket.set_send_buffer_size(SOCKET_BUFFER).map_err(option(
-            "SO_SNDBUF",
-            SOCKET_BUFFER.to_string(),
-            "".into(),
-        ))?;
+        let failed = option("SO_SNDBUF", SOCKET_BUFFER.to_string(), "");
+        socket.set_send_buffer_size(SOCKET_BUFFER).map_err(failed)?;
         if let Some(name) = &settings.interface {
             let hint = " (the interface's name, and before Linux 5.7 CAP_NET_RAW)";
-            let failed = option("SO_BINDTODEVICE", name.clone(), hint.into());
-            socket.bind_device(Some(name.as_bytes())).map_err(failed)?;
+            socket.bind_device(Some(name.as_bytes())).map_err(option("SO_BINDTODEVICE", name.clone(), hint))?;
         }
         if let Some(ttl) = settings.ttl {
             let result = match to {
                 SocketAddr::V4(_) => socket.set_ttl_v4(ttl.into()),
                 SocketAddr::V6(_) => socket.set_unicast_hops_v6(ttl.into()),
             };
-            result.map_err(option("IP_TTL", ttl.to_string(), "".into()))?;
+            result.map_err(option("IP_TTL", ttl.to_string(), ""))?;
         }
         let address = settings.from.unwrap_or_else(|| any_like(to));
         socket.bind(&address.into()).map_err(|source| TrafficError::Bind { address, source })?;
-        let datagrams = transport == Transport::QuicDatagram;
-        let source = route.source;
-        Ok(Self { socket: socket.into(), source, config, datagrams, send_buffer, connected: None, blocked: 0 })
+        Ok(Self { socket: socket.into(), source: route.source, config })
     }
 
-    /// Its own address; unspecified if no route leads to the peer.
-    pub(in crate::traffic) fn local_addr(&self) -> Option<SocketAddr> {
+    /// Hands the socket to quinn.
+    pub(super) fn endpoint(&self, reactor: &Reactor) -> io::Result<Endpoint> {
+        let socket = self.socket.try_clone()?;
+        reactor.with(|| Endpoint::new(EndpointConfig::default(), None, socket, Arc::new(TokioRuntime)))
+    }
+
+    /// Makes a connection from this socket's endpoint.
+    pub(super) fn connect(
+        &self,
+        endpoint: &Endpoint,
+        to: SocketAddr,
+    ) -> impl Future<Output = io::Result<Connection>> + Send + use<> {
+        let (endpoint, config) = (endpoint.clone(), self.config.clone());
+        async move {
+            let connecting = endpoint.connect_with(config, to, tls::SERVER_NAME).map_err(io::Error::other)?;
+            connecting.await.map_err(|error| io::Error::other(error.to_string()))
+        }
+    }
+
+    fn local_addr(&self) -> Option<SocketAddr> {
         let mut local = self.socket.local_addr().ok()?;
         if let Some(source) = self.source.filter(|_| local.ip().is_unspecified()) {
             local.set_ip(source);
         }
         Some(local)
+    }
+}
+
+impl Client {
+    /// Makes the socket in the calling thread's network namespace.
+    pub(in crate::traffic) fn open(settings: &SenderSettings) -> Result<Self, TrafficError> {
+        let datagrams = settings.transport == Transport::QuicDatagram;
+        let origin = Origin::open(settings, tls::Identity::of_process()?)?;
+        Ok(Self { origin, datagrams, send_buffer: send_buffer(settings), connected: None, blocked: 0 })
+    }
+
+    /// Its own address; unspecified if no route leads to the peer.
+    pub(in crate::traffic) fn local_addr(&self) -> Option<SocketAddr> {
+        self.origin.local_addr()
     }
 
     /// Bytes that quinn takes before it makes a sender wait.
@@ -129,13 +158,10 @@ impl Client {
         stop: &Stop,
     ) -> io::Result<()> {
         let reactor = Reactor::new(stop)?;
-        let socket = self.socket.try_clone()?;
-        let made = || Endpoint::new(EndpointConfig::default(), None, socket, Arc::new(TokioRuntime));
-        let endpoint = reactor.with(made)?;
-        let (config, datagrams) = (self.config.clone(), self.datagrams);
+        let endpoint = self.origin.endpoint(&reactor)?;
+        let (connecting, datagrams) = (self.origin.connect(&endpoint, to), self.datagrams);
         let shaking_hands = async {
-            let connection = endpoint.connect_with(config, to, tls::SERVER_NAME).map_err(io::Error::other)?.await;
-            let connection = connection.map_err(|error| io::Error::other(error.to_string()))?;
+            let connection = connecting.await?;
             let stream = if datagrams { None } else { Some(connection.open_uni().await?) };
             io::Result::Ok((connection, stream))
         };
@@ -255,6 +281,10 @@ fn fits(bytes: usize, longest: Option<usize>) -> Result<(), String> {
         }
         Some(_) => Ok(()),
     }
+}
+
+fn send_buffer(settings: &SenderSettings) -> usize {
+    settings.send_buffer.unwrap_or(SEND_BUFFER)
 }
 
 /// What waits to be sent or acknowledged at most: what quinn allows a stream unless told otherwise is 10 MB, what the

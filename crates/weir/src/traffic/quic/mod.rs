@@ -8,6 +8,7 @@
 //! The congestion window, not the socket, bounds what is under way, and quinn's send window what waits behind it:
 //! "sent" means handed to quinn, as it means handed to the kernel for TCP.
 
+pub(super) mod bulk;
 mod client;
 mod reactor;
 mod server;

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use nix::sys::socket::{setsockopt, sockopt};
 use quinn::{Connection, Endpoint, EndpointConfig, Incoming, ReadError, RecvStream, TokioRuntime};
 use tokio::select;
 use tokio::sync::mpsc;
@@ -24,8 +25,17 @@ pub(in crate::traffic) struct Listener {
     socket: UdpSocket,
     address: SocketAddr,
     config: quinn::ServerConfig,
-    datagrams: bool,
+    intake: Intake,
     receive_buffer: Option<usize>,
+}
+
+/// What is done with what comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Intake {
+    Datagrams,
+    Streams,
+    /// Streams of which only the length counts.
+    Discard,
 }
 
 /// Something that has come.
@@ -41,6 +51,13 @@ pub(in crate::traffic) enum Event {
         peer: SocketAddr,
         /// Never empty.
         bytes: Bytes,
+        /// When they were read.
+        at: Nanos,
+    },
+    /// Bytes of a stream that were thrown away.
+    Discarded {
+        /// How many.
+        bytes: u64,
         /// When they were read.
         at: Nanos,
     },
@@ -90,13 +107,22 @@ impl Listener {
         let bytes = settings.receive_buffer.unwrap_or(SOCKET_BUFFER);
         let option =
             |source| TrafficError::Option { option: "SO_RCVBUF", value: bytes.to_string(), hint: "".into(), source };
-        socket.set_recv_buffer_size(bytes).map_err(option)?;
+        // Past rmem_max, where the process may.
+        if setsockopt(&socket, sockopt::RcvBufForce, &bytes).is_err() {
+            socket.set_recv_buffer_size(bytes).map_err(option)?;
+        }
         let bind = |source| TrafficError::Bind { address, source };
         socket.bind(&address.into()).map_err(bind)?;
         let receive_buffer = socket.recv_buffer_size().ok();
+        let intake = if transport == Transport::QuicDatagram { Intake::Datagrams } else { Intake::Streams };
         let socket = UdpSocket::from(socket);
         let address = socket.local_addr().map_err(bind)?;
-        Ok(Self { socket, address, config, datagrams: transport == Transport::QuicDatagram, receive_buffer })
+        Ok(Self { socket, address, config, intake, receive_buffer })
+    }
+
+    /// The same, for streams of which only the length counts.
+    pub(super) fn discarding(self) -> Self {
+        Self { intake: Intake::Discard, ..self }
     }
 
     /// The address it listens on, with the port the kernel chose.
@@ -119,7 +145,7 @@ impl Listener {
             let exchange = Flag::new(exchange)?;
             let runtime = Arc::new(TokioRuntime);
             let endpoint = Endpoint::new(EndpointConfig::default(), Some(self.config), self.socket, runtime)?;
-            tokio::spawn(accept(endpoint.clone(), self.datagrams, sender));
+            tokio::spawn(accept(endpoint.clone(), self.intake, sender));
             io::Result::Ok((exchange, endpoint))
         })?;
         Ok(Arrivals { events, exchange, endpoint, socket, reactor })
@@ -156,15 +182,15 @@ impl Drop for Arrivals {
     }
 }
 
-async fn accept(endpoint: Endpoint, datagrams: bool, events: mpsc::Sender<Event>) {
+async fn accept(endpoint: Endpoint, intake: Intake, events: mpsc::Sender<Event>) {
     for number in 0.. {
         let Some(incoming) = endpoint.accept().await else { return };
-        tokio::spawn(serve(number, incoming, datagrams, events.clone()));
+        tokio::spawn(serve(number, incoming, intake, events.clone()));
     }
 }
 
 /// Serves a connection to its end. Nobody listens to its events any more once the receiver has ended.
-async fn serve(number: u64, incoming: Incoming, datagrams: bool, events: mpsc::Sender<Event>) {
+async fn serve(number: u64, incoming: Incoming, intake: Intake, events: mpsc::Sender<Event>) {
     let connection = match incoming.await {
         Ok(connection) => connection,
         Err(error) => {
@@ -175,9 +201,9 @@ async fn serve(number: u64, incoming: Incoming, datagrams: bool, events: mpsc::S
         }
     };
     let _ = events.send(Event::Connected).await;
-    let error = match datagrams {
-        true => read_datagrams(&connection, &events).await,
-        false => read_streams(number, &connection, &events).await,
+    let error = match intake {
+        Intake::Datagrams => read_datagrams(&connection, &events).await,
+        Intake::Streams | Intake::Discard => read_streams(number, &connection, intake, &events).await,
     };
     if let Some(reason) = ended_by(&error) {
         let _ = events.send(Event::Failed { operation: "receive", reason }).await;
@@ -197,13 +223,21 @@ async fn read_datagrams(connection: &Connection, events: &mpsc::Sender<Event>) -
     }
 }
 
-async fn read_streams(number: u64, connection: &Connection, events: &mpsc::Sender<Event>) -> quinn::ConnectionError {
+async fn read_streams(
+    number: u64,
+    connection: &Connection,
+    intake: Intake,
+    events: &mpsc::Sender<Event>,
+) -> quinn::ConnectionError {
     let mut readers = JoinSet::new();
     let error = loop {
         match connection.accept_uni().await {
             Ok(stream) => {
                 let id = (number, stream.id().index());
-                readers.spawn(read(stream, id, connection.remote_address(), events.clone()));
+                match intake {
+                    Intake::Discard => readers.spawn(discard(stream, events.clone())),
+                    _ => readers.spawn(read(stream, id, connection.remote_address(), events.clone())),
+                };
             }
             Err(error) => break error,
         }
@@ -222,13 +256,32 @@ async fn read(mut stream: RecvStream, id: (u64, u64), peer: SocketAddr, events: 
                     return;
                 }
             }
-            // What ended the connection its own task tells.
-            Ok(None) | Err(ReadError::ConnectionLost(_)) => return,
-            Err(error) => {
-                let _ = events.send(Event::Failed { operation: "receive", reason: error.to_string() }).await;
-                return;
-            }
+            Ok(None) => return,
+            Err(error) => return fail(error, &events).await,
         }
+    }
+}
+
+async fn discard(mut stream: RecvStream, events: mpsc::Sender<Event>) {
+    let mut chunks = [const { Bytes::new() }; CHUNKS];
+    loop {
+        match stream.read_chunks(&mut chunks).await {
+            Ok(Some(count)) => {
+                let bytes = chunks[..count].iter().map(|chunk| chunk.len() as u64).sum();
+                if events.send(Event::Discarded { bytes, at: now() }).await.is_err() {
+                    return;
+                }
+            }
+            Ok(None) => return,
+            Err(error) => return fail(error, &events).await,
+        }
+    }
+}
+
+async fn fail(error: ReadError, events: &mpsc::Sender<Event>) {
+    // What ended the connection its own task tells.
+    if !matches!(error, ReadError::ConnectionLost(_)) {
+        let _ = events.send(Event::Failed { operation: "receive", reason: error.to_string() }).await;
     }
 }
 
@@ -237,6 +290,9 @@ const EVENTS: usize = 1024;
 
 /// Events taken at once.
 const BATCH: usize = 256;
+
+/// Pieces of a stream discarded at once: each is what one packet held.
+const CHUNKS: usize = 64;
 
 /// Bytes read at once.
 const READ: usize = 256 * 1024;

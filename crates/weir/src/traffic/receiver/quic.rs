@@ -72,6 +72,8 @@ impl Intake<'_> {
                 Err(_) => self.sessions.count_foreign(),
             },
             Event::Closed => self.open -= 1,
+            // Nobody asked for that.
+            Event::Discarded { .. } => {}
             Event::Failed { operation, reason } => self.errors.count(operation, &io::Error::other(reason)),
         }
     }
