@@ -1,6 +1,7 @@
 //! From a checked topology to links that carry packets.
 
 use std::process::Stdio;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -14,7 +15,7 @@ use weir_kernel::namespaces::process::Program;
 use weir_kernel::offloads::{Offload, Offloads};
 use weir_kernel::sysctl;
 
-use super::{Network, Site, Wire};
+use super::{LinkReading, Network, Site, Wire};
 use crate::lab::topology::{Kind, Link, Node, Topology};
 
 /// A namespace a node, with its settings, which interfaces take over when they are made.
@@ -41,10 +42,13 @@ impl Network<'_> {
             self.links.push(wire);
         }
         self.wait_until_running()?;
-        for (index, bridge) in bridges.into_iter().enumerate() {
-            if let Some(bridge) = bridge {
-                self.add_ports(topology, index, bridge)
-                    .with_context(|| format!("switch {}", topology.nodes[index].name))?;
+        let switches: Vec<(usize, Index)> =
+            bridges.into_iter().enumerate().filter_map(|(index, bridge)| Some((index, bridge?))).collect();
+        for &(index, bridge) in &switches {
+            self.add_ports(topology, index, bridge)
+                .with_context(|| format!("switch {}", topology.nodes[index].name))?;
+            if switches.len() > 1 {
+                self.wait_until_asked(topology, index)?;
             }
         }
         // A host announces its addresses (MLD): switches that do not forward yet would swallow that.
@@ -97,6 +101,20 @@ impl Network<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Switches that ask at the same time silence one another, now these, now those. They ask one after the other.
+    fn wait_until_asked(&self, topology: &Topology, switch: usize) -> Result<()> {
+        let deadline = Instant::now() + ASKING;
+        loop {
+            let readings = self.read()?;
+            let asked = topology.ends_at(switch).into_iter().all(|(link, end)| readings[link].nodes[end].sent > 0);
+            if (asked && readings.iter().all(LinkReading::is_settled)) || Instant::now() >= deadline {
+                return Ok(());
+            }
+            // There is no event for a frame that has left.
+            thread::sleep(POLL_ASKING);
+        }
     }
 
     fn add_link(
@@ -249,6 +267,12 @@ const LEFT_TO_HARDWARE: [Offload; 4] =
 
 /// The kernel's own default.
 const QUEUE_LENGTH: u32 = 1000;
+
+/// Where queries take longer than this, the number of control packets may differ from run to run, no more.
+const ASKING: Duration = Duration::from_secs(2);
+
+/// Less than a tick of most kernels, at which a query leaves.
+const POLL_ASKING: Duration = Duration::from_millis(2);
 
 /// How long switches give listeners to answer; IGMP counts in tenths of a second.
 const QUERY_RESPONSE: Duration = Duration::from_millis(100);
