@@ -82,12 +82,11 @@ fn streams_share_the_window() {
 #[test]
 fn quic_streams_share_the_window() {
     for (streams, congestion) in [(1, "cubic"), (4, "newreno"), (2, "bbr")] {
-        let congestion = Some(congestion.to_owned());
         let warmup = Duration::from_millis(100);
         let report = over_loopback(&Settings {
             transport: Transport::Quic,
             streams,
-            congestion: congestion.clone(),
+            congestion: Some(congestion.to_owned()),
             warmup,
             ..settings()
         });
@@ -102,7 +101,7 @@ fn quic_streams_share_the_window() {
         for stream in 0..streams {
             assert!(report.samples.iter().any(|sample| sample.stream == stream));
         }
-        assert!(report.engine.ends_with(&format!("quic by quinn, {}", congestion.unwrap())), "{}", report.engine);
+        assert!(report.engine.ends_with(&format!("quic by quinn, {congestion}")), "{}", report.engine);
     }
 }
 
