@@ -12,7 +12,7 @@ use crate::stats::{Distribution, Estimate, Method, binomial};
 use crate::traffic::{ReceiveReport, SendReport, SessionReport, Transport};
 
 /// Names of the added columns, in order.
-pub const ADDED: [&str; 37] = [
+pub const ADDED: [&str; 39] = [
     "delivered_share",
     "share_minus_expected",
     "duplicates",
@@ -49,6 +49,8 @@ pub const ADDED: [&str; 37] = [
     "streams_connected",
     "cwnd_mean_bytes",
     "rtt_mean_us",
+    "receive_window_limited_pct",
+    "send_buffer_limited_pct",
     "jitter_us",
 ];
 
