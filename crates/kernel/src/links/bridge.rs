@@ -53,7 +53,7 @@ impl Netlink {
     /// Lets a snooping bridge ask who listens, by IGMPv3 and, once it has a link-local address to ask from, by MLDv2;
     /// only a bridge that hears a querier holds groups back from ports without a listener. Every listener has answered
     /// `within` that time, and until it is over the bridge still floods (net/bridge/br_multicast.c,
-    /// br_multicast_set_querier). Call it before the bridge is set up.
+    /// br_multicast_set_querier). Every port asks at once.
     ///
     /// # Errors
     /// If there is no bridge of that index.

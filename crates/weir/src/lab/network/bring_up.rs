@@ -47,6 +47,14 @@ impl Network<'_> {
         for &(index, bridge) in &switches {
             self.add_ports(topology, index, bridge)
                 .with_context(|| format!("switch {}", topology.nodes[index].name))?;
+        }
+        if !switches.is_empty() {
+            // Each port that is added lets all ports ask anew, a tick later (net/bridge/br_stp.c, br_port_state_selection):
+            // how often would differ from run to run.
+            thread::sleep(TICK);
+        }
+        for &(index, bridge) in &switches {
+            self.sites[index].netlink.enable_querier(bridge, QUERY_RESPONSE)?;
             if switches.len() > 1 {
                 self.wait_until_asked(topology, index)?;
             }
@@ -80,7 +88,6 @@ impl Network<'_> {
         };
         let netlink = &mut self.sites[node].netlink;
         let bridge = netlink.add_bridge("br0", &settings)?;
-        netlink.enable_querier(bridge, QUERY_RESPONSE)?;
         netlink.set_no_link_local(bridge)?;
         if ipv6 {
             // Without one of its own it could not ask for listeners (MLD).
@@ -90,7 +97,7 @@ impl Network<'_> {
         Ok(bridge)
     }
 
-    /// Ports that run already: each is enabled once, and asked once who listens behind it, in every run.
+    /// Of links that run already: a port forwards from here on.
     fn add_ports(&mut self, topology: &Topology, switch: usize, bridge: Index) -> Result<()> {
         let netlink = &mut self.sites[switch].netlink;
         for port in &topology.nodes[switch].interfaces {
@@ -108,7 +115,10 @@ impl Network<'_> {
         let deadline = Instant::now() + ASKING;
         loop {
             let readings = self.read()?;
-            let asked = topology.ends_at(switch).into_iter().all(|(link, end)| readings[link].nodes[end].sent > 0);
+            let ports: Vec<_> =
+                topology.ends_at(switch).into_iter().map(|(link, end)| &readings[link].nodes[end]).collect();
+            // One that has heard another's question does not ask.
+            let asked = ports.iter().all(|port| port.sent > 0) || ports.iter().any(|port| port.received > 0);
             if (asked && readings.iter().all(LinkReading::is_settled)) || Instant::now() >= deadline {
                 return Ok(());
             }
@@ -271,7 +281,10 @@ const QUEUE_LENGTH: u32 = 1000;
 /// Where queries take longer than this, the number of control packets may differ from run to run, no more.
 const ASKING: Duration = Duration::from_secs(2);
 
-/// Less than a tick of most kernels, at which a query leaves.
+/// Of the slowest kernels (CONFIG_HZ=100).
+const TICK: Duration = Duration::from_millis(10);
+
+/// How often it is looked whether a query has arrived.
 const POLL_ASKING: Duration = Duration::from_millis(2);
 
 /// How long switches give listeners to answer; IGMP counts in tenths of a second.
