@@ -208,12 +208,15 @@ pub(super) fn ensure_descriptors(sweep: &Sweep, cells: usize) -> Result<()> {
     Ok(())
 }
 
-/// Descriptors of the largest cell: four a node (namespace, netlink socket, counters), two ports a link, sockets and
-/// events.
+/// Descriptors of the largest cell: four a node (namespace, netlink socket, counters), two ports a link, two ends a
+/// connection, sockets and events, those that wait for switches to know a group, and the emulator's.
 fn descriptors(sweep: &Sweep) -> usize {
     let of = |cell: &Cell| {
         let scenario = &cell.scenario;
-        4 * (scenario.hosts.len() + scenario.switches.len() + 1) + 2 * scenario.links.len() + 6
+        let nodes = scenario.hosts.len() + scenario.routers.len() + scenario.switches.len();
+        let traffic = std::iter::once(&scenario.traffic).chain(cell::load(scenario));
+        let ends: usize = traffic.map(|traffic| 2 * traffic.streams as usize + traffic.to.names().len()).sum();
+        4 * (nodes + 1) + 2 * scenario.links.len() + ends + 13
     };
     sweep.cells.iter().map(of).max().unwrap_or(0)
 }
