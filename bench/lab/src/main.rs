@@ -1,8 +1,9 @@
 //! What the lab measures, beside iperf3 and beside itself: `cargo run --release -p bench-lab [-- QUESTION ...]`.
 //!
-//! Questions: `engines` (our bulk engine against iperf3, paired by seed), `alarms` (how often two runs of the same are
-//! found to differ), `again` (whether a rerun with the same seed repeats), `whole` (how long the 266 cells take; half an
-//! hour, so only when asked for). All but the last without arguments. It runs the release build of `weir`.
+//! Questions: `engines` (our bulk engine against iperf3, paired by seed), `beside` (whether cells that run side by side
+//! measure what they measure alone), `again` (whether a rerun with the same seed repeats), `alarms` (how often two runs
+//! of the same are found to differ), `whole` (how long the 266 cells take, and whether the surface falls; minutes, so only
+//! when asked for). All but the last without arguments. It runs the release build of `weir`.
 
 mod runs;
 
@@ -21,6 +22,9 @@ fn main() -> Result<()> {
     if asked("engines") {
         engines(&weir)?;
     }
+    if asked("beside") {
+        beside(&weir)?;
+    }
     if asked("again") {
         again(&weir)?;
     }
@@ -35,15 +39,14 @@ fn main() -> Result<()> {
 
 /// Both engines over the same cells with the same seeds, in one run, so that neighbours in time are compared.
 fn engines(weir: &Weir) -> Result<()> {
-    const REPEATS: usize = 6;
+    const REPEATS: usize = 5;
     println!("\nBulk TCP of our own against iperf3, 4 s a cell, {REPEATS} pairs with the same seed, Mbit/s");
     let run = weir.run(
         "matrix",
         &[
             "cells=[]",
             "run.duration=4s",
-            "run.jobs=1",
-            "links.access.forward.loss=0%,0.1%,1%,5%",
+            "links.access.forward.loss=0%,1%,5%",
             "links.access.forward.delay=1ms,10ms,50ms",
             "traffic.engine=weir,iperf3",
             &format!("run.repeat={REPEATS}"),
@@ -67,6 +70,31 @@ fn engines(weir: &Weir) -> Result<()> {
             geometric_mean(&theirs)
         );
     }
+    Ok(())
+}
+
+/// The same cells with the same seeds one by one and as the gate lets them in.
+fn beside(weir: &Weir) -> Result<()> {
+    const REPEATS: usize = 6;
+    println!("\nCells side by side against the same alone, 2 s a cell, {REPEATS} pairs with the same seed, Mbit/s");
+    let run = |jobs: &str| {
+        let repeat = format!("run.repeat={REPEATS}");
+        let loss = "links.access.forward.loss=1%,5%,20%";
+        let delay = "links.access.forward.delay=1ms,5ms,20ms";
+        weir.run("matrix", &["cells=[]", "run.duration=2s", loss, delay, &repeat, jobs])
+    };
+    let (alone, beside) = (run("run.jobs=1")?, run("run.jobs=auto")?);
+    println!("{:<14}{:>10}{:>10}{:>9}  95 % interval of the ratio", "cell", "beside", "alone", "ratio");
+    let mut logs = Vec::new();
+    for cell in alone.cells_ending("") {
+        let (over, under) = (beside.column(&cell, "mbit_per_s"), alone.column(&cell, "mbit_per_s"));
+        let (low, high) = interval_of_ratio(&over, &under);
+        let ratio = geometric_mean(&over) / geometric_mean(&under);
+        let (beside, alone) = (geometric_mean(&over), geometric_mean(&under));
+        println!("{cell:<14}{beside:>10.2}{alone:>10.2}{ratio:>9.3}  {low:.3} to {high:.3}");
+        logs.push(ratio);
+    }
+    println!("all cells: {:.3} of what they reach alone", geometric_mean(&logs));
     Ok(())
 }
 
