@@ -52,14 +52,15 @@ fn engines(weir: &Weir) -> Result<()> {
             &format!("run.repeat={REPEATS}"),
         ],
     )?;
-    println!("{:<14}{:>10}{:>10}{:>9}  95 % interval of the ratio", "cell", "weir", "iperf3", "ratio");
-    for cell in run.cells_ending("/weir") {
+    println!("{:<14}{:>10}{:>10}{:>9}  95 % intervals of the ratio, jointly", "cell", "weir", "iperf3", "ratio");
+    let cells = run.cells_ending("/weir");
+    for cell in &cells {
         let (ours, theirs) =
             (run.column(&format!("{cell}/weir"), "mbit_per_s"), run.column(&format!("{cell}/iperf3"), "mbit_per_s"));
-        let (low, high) = interval_of_ratio(&ours, &theirs);
+        let (low, high) = interval_of_ratio(&ours, &theirs, cells.len());
         let ratio = geometric_mean(&ours) / geometric_mean(&theirs);
         let verdict = if low <= 1.0 && 1.0 <= high { "agree" } else { "DIFFER" };
-        let goal = if cell == "0%/1ms" {
+        let goal = if *cell == "0%/1ms" {
             goal(geometric_mean(&ours).min(geometric_mean(&theirs)) >= 900.0, "both >= 900")
         } else {
             String::new()
@@ -84,11 +85,12 @@ fn beside(weir: &Weir) -> Result<()> {
         weir.run("matrix", &["cells=[]", "run.duration=2s", loss, delay, &repeat, jobs])
     };
     let (alone, beside) = (run("run.jobs=1")?, run("run.jobs=auto")?);
-    println!("{:<14}{:>10}{:>10}{:>9}  95 % interval of the ratio", "cell", "beside", "alone", "ratio");
+    println!("{:<14}{:>10}{:>10}{:>9}  95 % intervals of the ratio, jointly", "cell", "beside", "alone", "ratio");
     let mut logs = Vec::new();
-    for cell in alone.cells_ending("") {
-        let (over, under) = (beside.column(&cell, "mbit_per_s"), alone.column(&cell, "mbit_per_s"));
-        let (low, high) = interval_of_ratio(&over, &under);
+    let cells = alone.cells_ending("");
+    for cell in &cells {
+        let (over, under) = (beside.column(cell, "mbit_per_s"), alone.column(cell, "mbit_per_s"));
+        let (low, high) = interval_of_ratio(&over, &under, cells.len());
         let ratio = geometric_mean(&over) / geometric_mean(&under);
         let (beside, alone) = (geometric_mean(&over), geometric_mean(&under));
         println!("{cell:<14}{beside:>10.2}{alone:>10.2}{ratio:>9.3}  {low:.3} to {high:.3}");

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use statrs::distribution::{ContinuousCDF, StudentsT};
 use tempfile::TempDir;
 
 /// The program.
@@ -104,14 +105,14 @@ pub(crate) fn geometric_mean(values: &[f64]) -> f64 {
     (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp()
 }
 
-/// Student's 95 % interval of the mean log ratio of pairs.
-pub(crate) fn interval_of_ratio(over: &[f64], under: &[f64]) -> (f64, f64) {
+/// Student's interval of the mean log ratio of pairs, so wide that `together` of them hold jointly with 95 % confidence.
+pub(crate) fn interval_of_ratio(over: &[f64], under: &[f64], together: usize) -> (f64, f64) {
     let logs: Vec<f64> = over.iter().zip(under).map(|(a, b)| (a / b).ln()).collect();
     let n = logs.len() as f64;
     let mean = logs.iter().sum::<f64>() / n;
     let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    // Two-sided 95 % quantiles of Student's t for 1 to 9 degrees of freedom.
-    const STUDENT: [f64; 9] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262];
-    let half = STUDENT[(logs.len().clamp(2, 10)) - 2] * (variance / n).sqrt();
+    let quantile = 1.0 - 0.025 / together as f64;
+    let student = StudentsT::new(0.0, 1.0, n - 1.0).map_or(f64::INFINITY, |t| t.inverse_cdf(quantile));
+    let half = student * (variance / n).sqrt();
     ((mean - half).exp(), (mean + half).exp())
 }

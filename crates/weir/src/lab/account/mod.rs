@@ -14,7 +14,7 @@ use self::own_flow::OwnFlow;
 use super::capture::CaptureReport;
 use super::cell::Measured;
 use super::endpoints::Outcome;
-use super::network::{LinkReading, Throughput};
+use super::network::LinkReading;
 use super::sweep::Cell;
 use super::topology::{Kind, Path, Topology};
 use crate::report::record::{Record, Row};
@@ -342,25 +342,18 @@ fn report(link: &LinkReading, way: Way) -> &DirectionReport {
     }
 }
 
-/// Frames that a router, or a switch of two ports, took in and did not hand out. A switch with more ports may have to
-/// flood.
+/// Frames that a router or a switch took in and did not hand out, or made up. Switches know where every host is; only
+/// those that copy for the receivers of a group hand out more.
 fn unexplained_by_nodes(topology: &Topology, links: &[LinkReading]) -> i64 {
     let mut unexplained = 0;
     for (node, entry) in topology.nodes.iter().enumerate() {
-        let ends = topology.ends_at(node).into_iter();
-        let ports: Vec<Throughput> = ends.map(|(link, end)| links[link].throughput(end)).collect();
-        match (entry.kind, ports.as_slice()) {
-            (Kind::Switch, [a, b]) => {
-                for (from, to) in [(a, b), (b, a)] {
-                    unexplained += (from.received as i64 - to.sent as i64).abs();
-                }
-            }
-            (Kind::Router, ports) => {
-                let received: u64 = ports.iter().map(|port| port.received).sum();
-                let sent: u64 = ports.iter().map(|port| port.sent).sum();
-                unexplained += (received as i64 - sent as i64).abs();
-            }
-            _ => {}
+        let ends = topology.ends_at(node);
+        let copies = ends.len() > 2 && topology.destination.is_multicast();
+        let forwards = entry.kind == Kind::Router || entry.kind == Kind::Switch && !copies;
+        if forwards {
+            let ports = ends.into_iter().map(|(link, end)| links[link].throughput(end));
+            let (received, sent) = ports.fold((0, 0), |sum, port| (sum.0 + port.received, sum.1 + port.sent));
+            unexplained += (received as i64 - sent as i64).abs();
         }
     }
     unexplained

@@ -22,9 +22,9 @@ impl Cost {
     /// Guesses for a cell whose network has been checked.
     pub(super) fn of(cell: &Cell, topology: &Topology) -> Cost {
         let scenario = &cell.scenario;
-        let path = &topology.paths[0];
-        let traffic = std::iter::once(&scenario.traffic).chain(cell::load(scenario));
-        let moving: f64 = traffic.map(|traffic| for_traffic(scenario, traffic, topology, path)).sum();
+        let load = cell::load(scenario).zip(topology.load.as_ref().map(|load| &load.paths[0]));
+        let traffic = std::iter::once((&scenario.traffic, &topology.paths[0])).chain(load);
+        let moving: f64 = traffic.map(|(traffic, path)| for_traffic(scenario, traffic, topology, path)).sum();
         let drain =
             if scenario.traffic.mode == Mode::Messages { scenario.run.drain.duration() } else { Duration::ZERO };
         let window = scenario.traffic.warmup.duration() + scenario.run.duration.duration();
@@ -40,10 +40,14 @@ fn for_traffic(scenario: &Scenario, traffic: &Traffic, topology: &Topology, path
             PER_MESSAGE * hops * receivers / traffic.interval.duration().as_secs_f64().max(1e-6)
         }
         (Mode::Bulk, transport) => {
-            let rate = match transport {
-                Transport::Udp => traffic.rate.map_or(UNSHAPED, |rate| rate.bits_per_second as f64),
-                _ => expected_rate(scenario, traffic, topology, path),
-            };
+            let datagrams = traffic.rate.filter(|_| transport == Transport::Udp).map(|rate| {
+                let a_second = rate.bits_per_second as f64 / 8.0 / traffic.payload.bytes.max(1) as f64;
+                a_second * PER_DATAGRAM * hops
+            });
+            if let Some(datagrams) = datagrams {
+                return datagrams;
+            }
+            let rate = expected_rate(scenario, traffic, topology, path);
             let engine = if traffic.engine == Engine::Iperf3 { 1.2 } else { 1.0 };
             let protocol = if matches!(transport, Transport::Quic | Transport::QuicDatagram) { 4.0 } else { 1.0 };
             rate * PER_BIT * hops * engine * protocol
@@ -57,7 +61,7 @@ fn expected_rate(scenario: &Scenario, traffic: &Traffic, topology: &Topology, pa
     let rtt = (topology.latency_ms(&path.there) + topology.latency_ms(&path.back)) / 1e3 + 100e-6;
     let loss = topology.loss(&path.there);
     // BBR does not yield to loss.
-    let yields = scenario.tcp.congestion != "bbr" || loss > 0.2;
+    let yields = tcp_models::is_loss_driven(&scenario.tcp.congestion) || loss > 0.2;
     if loss <= 0.0 || !yields {
         return limit;
     }
@@ -70,6 +74,9 @@ const IDLE: f64 = 0.02;
 
 /// One message, over two emulated links, one way.
 const PER_MESSAGE: f64 = 40e-6;
+
+/// One datagram in bulk, over two emulated links.
+const PER_DATAGRAM: f64 = 12e-6;
 
 /// One bit of a bulk transfer over two emulated links: 1 Gbit/s fills 1.6 processors.
 const PER_BIT: f64 = 1.6e-9;
