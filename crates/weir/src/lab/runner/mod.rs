@@ -195,8 +195,8 @@ fn manifest(plan: &Plan, planned_cells: usize, environment: Vec<(String, String)
 /// The axes of the records: those of the sweep, and the receivers where there are several.
 fn axes(sweep: &Sweep, topology: &Topology) -> Vec<(String, Vec<String>)> {
     let mut axes: Vec<_> = sweep.axes.iter().map(|axis| (axis.key.clone(), axis.as_written())).collect();
-    if topology.receivers.len() > 1 {
-        let receivers = topology.receivers.iter().map(|&node| topology.nodes[node].name.clone());
+    if topology.traffic.receivers.len() > 1 {
+        let receivers = topology.traffic.receivers.iter().map(|&node| topology.nodes[node].name.clone());
         axes.push((account::RECEIVER.to_owned(), receivers.collect()));
     }
     axes
