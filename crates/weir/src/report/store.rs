@@ -160,7 +160,8 @@ pub fn read_manifest(dir: &Path) -> Result<Manifest, StoreError> {
     serde_json::from_slice(&bytes).map_err(|error| StoreError::new("read", &path, error.into()))
 }
 
-/// Reads the records of a result directory in the order in which they ended. A last line without its end (the run was killed) is passed over.
+/// Reads the records of a result directory in the order in which they ended. A last line without its end (the run was
+/// killed) is passed over.
 ///
 /// # Errors
 /// The file is missing, or a whole line of it is not a record.
