@@ -27,7 +27,10 @@ impl Cost {
         let moving: f64 = traffic.map(|(traffic, path)| for_traffic(scenario, traffic, topology, path)).sum();
         let drain =
             if scenario.traffic.mode == Mode::Messages { scenario.run.drain.duration() } else { Duration::ZERO };
-        let window = scenario.traffic.warmup.duration() + scenario.run.duration.duration();
+        // What is sent before the window; messages have no warm-up of their own.
+        let own = if scenario.traffic.mode == Mode::Bulk { scenario.traffic.warmup.duration() } else { Duration::ZERO };
+        let head_start = cell::load(scenario).map_or(Duration::ZERO, |load| load.warmup.duration());
+        let window = head_start + own + scenario.run.duration.duration();
         Cost { processors: IDLE + moving, time: window + drain + OVERHEAD }
     }
 }
