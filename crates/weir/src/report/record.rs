@@ -29,7 +29,7 @@ pub struct Manifest {
     pub started: String,
     /// Length of the run, s.
     pub elapsed_s: f64,
-    /// Cells times repeats that were planned.
+    /// Records that were planned: cells times repeats; of a cell with several receivers one for each.
     pub planned_cells: usize,
     /// Whether the run was stopped before all of them had ended.
     pub interrupted: bool,
