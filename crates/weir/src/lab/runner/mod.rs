@@ -246,3 +246,29 @@ fn compact_time() -> String {
 
 /// Standard streams, result files, the emulator's and the signals' events, and room for what a library opens.
 const DESCRIPTORS_OF_THE_RUN: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::scenario::Scenario;
+
+    #[test]
+    fn a_cell_is_done_when_each_of_its_receivers_has_a_record() {
+        let (_, text) = Scenario::find("multicast").unwrap();
+        let overrides = [("links.lossy.forward.loss".to_owned(), "0%,1%".to_owned())];
+        let sweep = Sweep::new("multicast.toml", &text, &overrides).unwrap();
+        let receivers = sweep.scenario().traffic.to.names();
+        let record = |cell: &str, receiver: &String| {
+            let mut record = Record::default();
+            record.row.cell = format!("{cell}@{receiver}");
+            record.row.repeat = 1;
+            record.axes = vec![(account::RECEIVER.to_owned(), receiver.clone())];
+            record
+        };
+        let whole: Vec<Record> = receivers.iter().map(|name| record("0%", name)).collect();
+        let part = receivers[1..].iter().map(|name| record("1%", name));
+        let records = whole.iter().cloned().chain(part).collect();
+        let names = |records: &[Record]| records.iter().map(|record| record.row.cell.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&finished(&sweep, records)), names(&whole));
+    }
+}
