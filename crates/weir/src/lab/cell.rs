@@ -18,6 +18,7 @@ use super::scenario::{Datapath, Mode, Scenario, Traffic};
 use super::sweep::Cell;
 use super::topology::{Flow, Topology};
 use crate::report::record::Chart;
+use crate::report::store;
 use crate::service::stop::Stop;
 use crate::traffic::clock;
 
@@ -118,8 +119,8 @@ impl<'a> Prepared<'a> {
         Ok(Prepared { bench, network, topology, traffic, load, captures: Vec::new(), realtime })
     }
 
-    /// Captures what passes the interfaces of sender and receivers into `dir`, one file a host.
-    pub fn capture(&mut self, dir: &Path, cell: &str, snap: u32) -> Result<()> {
+    /// Captures what passes the interfaces of sender and receivers into `dir`, one file a host: `NAME-HOST.pcapng`.
+    pub fn capture(&mut self, dir: &Path, name: &str, snap: u32) -> Result<()> {
         std::fs::create_dir_all(dir).with_context(|| format!("create directory {}", dir.display()))?;
         let mut ends: Vec<(usize, usize)> = Vec::new();
         for (path, &receiver) in self.topology.traffic.paths.iter().zip(&self.topology.traffic.receivers) {
@@ -129,7 +130,8 @@ impl<'a> Prepared<'a> {
         ends.sort_unstable();
         ends.dedup();
         for (node, link) in ends {
-            let file = dir.join(format!("{}-{}.pcapng", file_name(cell), file_name(&self.topology.nodes[node].name)));
+            let host = &self.topology.nodes[node].name;
+            let file = dir.join(format!("{}-{}.pcapng", store::file_stem(name), store::file_stem(host)));
             let interface = self.network.interface(node, link);
             self.captures.push(Capture::start(self.network.namespace(node), interface, &file, snap)?);
         }
@@ -176,6 +178,10 @@ pub fn check(cell: &Cell) -> Result<Topology> {
             endpoints::check(endpoints::LOAD, scenario, load)?;
             ensure!(load.mode == Mode::Bulk, "load.mode: a load is sent in bulk: set load.mode = \"bulk\"");
             ensure!(load.to.names().len() == 1, "load.to: a load has one receiver");
+            ensure!(
+                load.control.is_none(),
+                "load.control: only the measured traffic has a link for its control connection"
+            );
         }
         Ok(())
     };
@@ -196,9 +202,4 @@ const LEAD_IN: Duration = Duration::from_millis(300);
 fn patience(topology: &Topology) -> Duration {
     let slowest = topology.traffic.paths.iter().map(|path| topology.latency_ms(&path.there)).fold(0.0, f64::max);
     Duration::from_secs(1) + Duration::from_secs_f64(4.0 * slowest / 1e3)
-}
-
-/// A name as a file may be called.
-fn file_name(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.%".contains(c) { c } else { '-' }).collect()
 }

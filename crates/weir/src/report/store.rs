@@ -189,6 +189,12 @@ pub fn whole_records(dir: &Path) -> Result<Vec<Record>, StoreError> {
     Ok(records)
 }
 
+/// The name of a cell or a host as a part of a file's name: what a path or a shell would take for something else
+/// becomes a dash.
+pub fn file_stem(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.%@".contains(c) { c } else { '-' }).collect()
+}
+
 /// Writes a file beside `path` and moves it there when it is complete; no one ever sees half of it.
 ///
 /// # Errors
