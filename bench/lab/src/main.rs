@@ -2,8 +2,8 @@
 //!
 //! Questions: `engines` (our bulk engine against iperf3, paired by seed), `beside` (whether cells that run side by side
 //! measure what they measure alone), `again` (whether a rerun with the same seed repeats), `alarms` (how often two runs
-//! of the same are found to differ), `whole` (how long the 266 cells take, and whether the surface falls; minutes, so only
-//! when asked for). All but the last without arguments. It runs the release build of `weir`.
+//! of the same are found to differ), `whole` (how long the 266 cells take, and whether the surface falls; minutes, so
+//! only when asked for). All but the last without arguments. It runs the release build of `weir`.
 
 mod runs;
 

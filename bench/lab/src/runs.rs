@@ -105,7 +105,8 @@ pub(crate) fn geometric_mean(values: &[f64]) -> f64 {
     (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp()
 }
 
-/// Student's interval of the mean log ratio of pairs, so wide that `together` of them hold jointly with 95 % confidence.
+/// Student's interval of the mean log ratio of pairs, so wide that `together` of them hold jointly with 95 %
+/// confidence.
 pub(crate) fn interval_of_ratio(over: &[f64], under: &[f64], together: usize) -> (f64, f64) {
     let logs: Vec<f64> = over.iter().zip(under).map(|(a, b)| (a / b).ln()).collect();
     let n = logs.len() as f64;

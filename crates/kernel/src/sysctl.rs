@@ -6,12 +6,12 @@ use crate::Error;
 use crate::error::During;
 use crate::namespaces::NetNs;
 
-/// Changes settings of a namespace, in order. A setting is its path under /proc/sys/net: `ipv4/ip_forward`. What has its
-/// value already is left alone, so that it need not be writable.
+/// Changes settings of a namespace, in order. A setting is its path under /proc/sys/net: `ipv4/ip_forward`. What has
+/// its value already is left alone, so that it need not be writable.
 ///
 /// # Errors
-/// If the namespace cannot be entered, the kernel has no such setting ([`nix::errno::Errno::ENOENT`]), or it refuses the
-/// value.
+/// If the namespace cannot be entered, the kernel has no such setting ([`nix::errno::Errno::ENOENT`]), or it refuses
+/// the value.
 pub fn set(ns: &NetNs, settings: &[(&str, &str)]) -> Result<(), Error> {
     ns.run(|| {
         settings.iter().try_for_each(|(setting, value)| {

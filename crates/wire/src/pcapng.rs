@@ -1,6 +1,7 @@
 //! Captured packets as a file that Wireshark, tshark and tcpdump read: blocks of pcapng.
 //!
-//! Source: "PCAP Now Generic (pcapng) Capture File Format", draft-ietf-opsawg-pcapng; link types: draft-ietf-opsawg-pcaplinktype.
+//! Source: "PCAP Now Generic (pcapng) Capture File Format", draft-ietf-opsawg-pcapng; link types:
+//! draft-ietf-opsawg-pcaplinktype.
 //!
 //! A file is one section header, the interfaces, then packets and statistics in the order of writing. Every block is
 //!

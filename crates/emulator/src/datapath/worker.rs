@@ -1,8 +1,9 @@
 //! The thread: waits for frames, releases and commands, and serves them in turn.
 //!
-//! Every turn takes one batch from each port that has frames, then sends what is due, a batch of one direction after the
-//! other in the order of their releases, so that no link waits for another for longer than a turn. Links without traffic
-//! cost nothing: frames are announced by epoll, releases by an agenda with one entry for each direction that waits.
+//! Every turn takes one batch from each port that has frames, then sends what is due, a batch of one direction after
+//! the other in the order of their releases, so that no link waits for another for longer than a turn. Links without
+//! traffic cost nothing: frames are announced by epoll, releases by an agenda with one entry for each direction that
+//! waits.
 
 use std::cmp::Reverse;
 use std::io;

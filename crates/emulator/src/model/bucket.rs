@@ -1,7 +1,7 @@
 //! Token bucket in exact integer arithmetic.
 //!
-//! A packet leaves as soon as the bucket holds its size, or is full if it is larger than the bucket, and those before it
-//! have left. Release is when the packet starts to be sent: the time on the wire is what the next one waits for.
+//! A packet leaves as soon as the bucket holds its size, or is full if it is larger than the bucket, and those before
+//! it have left. Release is when the packet starts to be sent: the time on the wire is what the next one waits for.
 //!
 //! Instead of tokens the bucket keeps the instant at which it will be full again, as nanoseconds and a remainder in
 //! units of 1/rate nanoseconds. Nothing is rounded but the releases, up to the next nanosecond, so no error adds up.

@@ -51,8 +51,8 @@ impl Phase {
 
 impl Direction {
     /// A direction that nothing has passed yet. The plan should have passed [`Plan::validate`]; of settings that would
-    /// not, a probability counts as the nearest valid one, a rate of 0 as 1 bit/s, a rate besides a trace as none; steps
-    /// are taken in the order of their times, those at or after the repetition not at all.
+    /// not, a probability counts as the nearest valid one, a rate of 0 as 1 bit/s, a rate besides a trace as none;
+    /// steps are taken in the order of their times, those at or after the repetition not at all.
     pub fn new(plan: &Plan, key: Key) -> Self {
         let (order, timetable) = Timetable::new(plan);
         let all: Vec<&Impairments> = plan.phases().collect();

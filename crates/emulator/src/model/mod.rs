@@ -52,8 +52,8 @@ pub struct Impairments {
     pub variation: Option<Variation>,
     /// Shaper; `None` is unlimited.
     pub rate: Option<Rate>,
-    /// Recorded capacity, in place of a rate. It begins at time 0 of the [`Plan`]; every packet waits for an opportunity
-    /// later than its arrival, and is released at that which delivers its last byte.
+    /// Recorded capacity, in place of a rate. It begins at time 0 of the [`Plan`]; every packet waits for an
+    /// opportunity later than its arrival, and is released at that which delivers its last byte.
     pub trace: Option<Arc<Trace>>,
     /// What may wait for the shaper, be it a rate or a trace; without either it never fills.
     pub queue: QueueLimit,

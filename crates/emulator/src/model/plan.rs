@@ -24,8 +24,8 @@ pub struct Plan {
     pub first: Impairments,
     /// Each replaces the impairments before it; ascending.
     pub steps: Vec<Step>,
-    /// After which time, counted from time 0, the plan starts again; `None`: the last step stays. Traces have periods of
-    /// their own and go on.
+    /// After which time, counted from time 0, the plan starts again; `None`: the last step stays. Traces have periods
+    /// of their own and go on.
     pub repeat: Option<Duration>,
 }
 
@@ -93,8 +93,8 @@ impl Plan {
         Duration::from_secs_f64(self.mean(over, |impairments| impairments.delay.as_secs_f64()))
     }
 
-    /// Bits a second that `rate` or `trace` let through, averaged over so long a time from time 0 on, a trace by its own
-    /// mean; `None` if there is no limit for some of the time.
+    /// Bits a second that `rate` or `trace` let through, averaged over so long a time from time 0 on, a trace by its
+    /// own mean; `None` if there is no limit for some of the time.
     pub fn mean_rate(&self, over: Duration) -> Option<f64> {
         let rate = |impairments: &Impairments| match (&impairments.trace, impairments.rate) {
             (Some(trace), _) => trace.mean_bits_per_second(),

@@ -5,8 +5,8 @@
 
 use super::Nanos;
 
-/// When a link can deliver. Each opportunity carries [`Trace::OPPORTUNITY`] bytes; a packet counts its bytes from the IP
-/// header on and [`Trace::HEADER`] more, so that one of 1500 bytes takes exactly one.
+/// When a link can deliver. Each opportunity carries [`Trace::OPPORTUNITY`] bytes; a packet counts its bytes from the
+/// IP header on and [`Trace::HEADER`] more, so that one of 1500 bytes takes exactly one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Trace {
     /// Ascending; the last is the period, and more than 0.
@@ -63,8 +63,8 @@ impl Trace {
     /// What a packet takes besides its IP bytes (mahimahi: the header that a tun device puts before each packet).
     pub const HEADER: u32 = 4;
 
-    /// Reads a trace: one opportunity a line, its time in whole milliseconds, not decreasing. After the last one it starts
-    /// again. Unlike mahimahi it skips blank lines and lines that begin with `#`.
+    /// Reads a trace: one opportunity a line, its time in whole milliseconds, not decreasing. After the last one it
+    /// starts again. Unlike mahimahi it skips blank lines and lines that begin with `#`.
     ///
     /// # Errors
     /// What is wrong, and in which line.

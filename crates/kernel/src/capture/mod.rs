@@ -1,8 +1,8 @@
 //! What passes an interface, in both directions, as packet(7) shows it.
 //!
-//! Frames are seen as the interface's queue has them: where segmentation is left to the interface (GSO), one frame stands
-//! for many packets and is longer than the MTU; where checksums are (the default of veth), those of sent frames are not
-//! there yet. So do tcpdump and Wireshark see them.
+//! Frames are seen as the interface's queue has them: where segmentation is left to the interface (GSO), one frame
+//! stands for many packets and is longer than the MTU; where checksums are (the default of veth), those of sent frames
+//! are not there yet. So do tcpdump and Wireshark see them.
 
 mod sys;
 
@@ -74,8 +74,8 @@ impl Tap {
         Ok(Tap { socket, interface: interface.to_owned(), batch, receive_buffer, passed: 0, dropped: 0 })
     }
 
-    /// Waits until there are frames, or `other` can be read or has been closed at its far end; returns whether it is the
-    /// latter.
+    /// Waits until there are frames, or `other` can be read or has been closed at its far end; returns whether it is
+    /// the latter.
     ///
     /// # Errors
     /// If the kernel does not let us wait.

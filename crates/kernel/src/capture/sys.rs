@@ -89,10 +89,10 @@ impl Batch {
     pub(super) fn receive(&mut self, socket: BorrowedFd<'_>) -> Result<usize, Errno> {
         self.make_ready();
         let count = self.headers.len() as u32;
-        // SAFETY: `headers` has `count` elements. Each points to one iovec, one address and one control buffer with their
-        // lengths, all elements of vectors of `self`, which never grow and are not touched otherwise during the call.
-        // Each iovec covers a part of `bytes` of its own. All were derived from unique references in `make_ready`, just
-        // now. The timeout may be null. With MSG_TRUNC the kernel tells more bytes than it writes.
+        // SAFETY: `headers` has `count` elements. Each points to one iovec, one address and one control buffer with
+        // their lengths, all elements of vectors of `self`, which never grow and are not touched otherwise during the
+        // call. Each iovec covers a part of `bytes` of its own. All were derived from unique references in
+        // `make_ready`, just now. The timeout may be null. With MSG_TRUNC the kernel tells more bytes than it writes.
         let received = Errno::result(unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -175,8 +175,8 @@ impl Plain for [u32; 2] {}
 
 fn get<T: Plain>(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: &mut T) -> Result<(), Errno> {
     let mut length = size_of::<T>() as socklen_t;
-    // SAFETY: pointer and length describe `value`; the kernel writes at most `length` bytes, and any bytes are a value of
-    // the Plain type T.
+    // SAFETY: pointer and length describe `value`; the kernel writes at most `length` bytes, and any bytes are a value
+    // of the Plain type T.
     let result =
         unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, (&raw mut *value).cast(), &raw mut length) };
     Errno::result(result).map(drop)

@@ -60,8 +60,8 @@ impl Netlink {
     pub fn enable_querier(&mut self, bridge: Index, within: Duration) -> Result<(), Error> {
         let times = vec![
             InfoBridge::MulticastQueryResponseInterval(clock_ticks(within).into()),
-            // Bridges that all ask from 0.0.0.0 fall silent when they hear one another, for this long. The kernel's 255 s
-            // would leave 5 s until memberships end.
+            // Bridges that all ask from 0.0.0.0 fall silent when they hear one another, for this long. The kernel's
+            // 255 s would leave 5 s until memberships end.
             InfoBridge::MulticastQuerierInterval(clock_ticks(OTHER_QUERIER).into()),
             InfoBridge::MulticastIgmpVersion(3),
             InfoBridge::MulticastMldVersion(2),
@@ -88,9 +88,9 @@ impl Netlink {
         self.socket.change(RouteNetlinkMessage::SetLink(message), 0, operation)
     }
 
-    /// Hands every multicast frame and every listener's report to a port, as to a multicast router. For ports that lead to
-    /// other bridges: those learn of all listeners then, whichever of them asks (RFC 4541, section 2.1.1, keeps reports
-    /// from other ports).
+    /// Hands every multicast frame and every listener's report to a port, as to a multicast router. For ports that lead
+    /// to other bridges: those learn of all listeners then, whichever of them asks (RFC 4541, section 2.1.1, keeps
+    /// reports from other ports).
     ///
     /// # Errors
     /// If the interface is no port of a bridge.

@@ -115,9 +115,9 @@ impl Netlink {
     }
 
     /// Waits until an interface carries packets and all its addresses receive. When the second end of a pair is set up,
-    /// the kernel puts both into operation in the background (net/core/link_watch.c), and until then drops what is sent;
-    /// a bridge forwards as late, and so do IPv6 addresses begin to receive (net/ipv6/addrconf.c, addrconf_dad_work). So
-    /// set up everything, then wait for every end.
+    /// the kernel puts both into operation in the background (net/core/link_watch.c), and until then drops what is
+    /// sent; a bridge forwards as late, and so do IPv6 addresses begin to receive (net/ipv6/addrconf.c,
+    /// addrconf_dad_work). So set up everything, then wait for every end.
     ///
     /// # Errors
     /// If there is no interface of that name, or it does not run within 10 s: its other end is down.

@@ -48,8 +48,8 @@ impl Netlink {
     /// Adds a route. Its interface must be up.
     ///
     /// # Errors
-    /// [`Error::NoIpv6`] as for [`Netlink::add_address`]; if the gateway is not reachable, the source is not an address of
-    /// this namespace, or the route is there already.
+    /// [`Error::NoIpv6`] as for [`Netlink::add_address`]; if the gateway is not reachable, the source is not an address
+    /// of this namespace, or the route is there already.
     pub fn install_route(&mut self, route: &Route) -> Result<(), Error> {
         let Route { destination, gateway, index, source, table } = *route;
         let ip = destination.addr();

@@ -32,8 +32,8 @@ impl Netlink {
     /// Adds a rule. It holds for connections made from now on.
     ///
     /// # Errors
-    /// [`Error::NoIpv6`] for IPv6 where the kernel has none; else if the same rule is there already, or the kernel has no
-    /// policy routing (CONFIG_IP_MULTIPLE_TABLES).
+    /// [`Error::NoIpv6`] for IPv6 where the kernel has none; else if the same rule is there already, or the kernel has
+    /// no policy routing (CONFIG_IP_MULTIPLE_TABLES).
     pub fn add_rule(&mut self, rule: &TcpRule) -> Result<(), Error> {
         let range = |ports: &RangeInclusive<u16>| RulePortRange { start: *ports.start(), end: *ports.end() };
         let mut message = RuleMessage::default();

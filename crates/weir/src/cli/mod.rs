@@ -69,8 +69,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// An error and its causes, outermost first. Many errors name the kernel's answer themselves, before the remedy: then it
-/// is not repeated.
+/// An error and its causes, outermost first. Many errors name the kernel's answer themselves, before the remedy: then
+/// it is not repeated.
 fn in_one_line(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |said, cause| {
         let answer = cause.split(" (os error ").next().unwrap_or_default();

@@ -41,8 +41,8 @@ pub struct CaptureReport {
 }
 
 impl Capture {
-    /// Writes what passes `interface` of the namespace to `file`, both ways, from now on: the first `snap` bytes of each
-    /// frame, 0: all of it.
+    /// Writes what passes `interface` of the namespace to `file`, both ways, from now on: the first `snap` bytes of
+    /// each frame, 0: all of it.
     ///
     /// # Errors
     /// If the interface cannot be heard, or the file not be made.
@@ -118,7 +118,8 @@ impl Writer {
             }
             woken = self.tap.wait(self.woken.as_fd())?;
             if !woken && self.tap.receive_buffer() >= LARGE_BUFFER {
-                // Frames come many at a time then, which saves most of the wake-ups. Only the end is told a little later.
+                // Frames come many at a time then, which saves most of the wake-ups. Only the end is told a little
+                // later.
                 std::thread::sleep(REST);
             }
         }

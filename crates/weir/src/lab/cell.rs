@@ -44,7 +44,8 @@ pub struct Prepared<'a> {
     traffic: Endpoints,
     load: Option<(Endpoints, Duration)>,
     captures: Vec<Capture>,
-    /// Whether the traffic's threads run before ordinary ones: those of messages may, bulk would leave nothing to others.
+    /// Whether the traffic's threads run before ordinary ones: those of messages may, bulk would leave nothing to
+    /// others.
     realtime: bool,
 }
 

@@ -98,7 +98,8 @@ impl<'a> Cell<'a> {
     /// The column over the valid repeats (over all, if none is valid). `None` if none of them has a value.
     ///
     /// An estimated column has Student's interval over three repeats or more, the mean of two, or that of the only one.
-    /// A maximum is the largest of all, with the interval that stalls leave it, if it has one. Other columns are exact: their mean, with the range over the repeats.
+    /// A maximum is the largest of all, with the interval that stalls leave it, if it has one. Other columns are exact:
+    /// their mean, with the range over the repeats.
     pub fn measured(&self, column: &str) -> Option<Measured> {
         let valid = self.valid();
         let used = || self.records.iter().filter(|record| record.row.valid == valid);

@@ -25,7 +25,8 @@ pub(super) const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7
 const INK: &str = "fill=\"#1f2328\"";
 const FAINT: &str = "fill=\"#59636e\"";
 
-/// Draws a chart over the cells of a run. Cells beside the sweep are left out, unless the chart asks for a cell by name.
+/// Draws a chart over the cells of a run. Cells beside the sweep are left out, unless the chart asks for a cell by
+/// name.
 pub fn render(chart: &Chart, cells: &[Cell<'_>], published: Option<&Published>) -> String {
     let selects = |cell: &Cell<'_>| {
         let mut selection = chart.selection.iter();

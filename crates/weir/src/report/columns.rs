@@ -258,7 +258,8 @@ pub fn matches(record: &Record, name: &str, value: &Value) -> bool {
     }
 }
 
-/// A value of a column: a duration in the unit that suits it, or [`format::short`] with the column's unit where it says more.
+/// A value of a column: a duration in the unit that suits it, or [`format::short`] with the column's unit where it says
+/// more.
 pub fn words(column: &str, value: f64) -> String {
     match unit(column) {
         "us" => format::duration(value),

@@ -47,7 +47,8 @@ pub struct Compared {
 }
 
 /// Looks up each published value among the cells, those of grids by grid, and the others. Text columns, settings and
-/// axes of a point say where it is; its other numbers are values. A cell beside the sweep is meant only where it is named.
+/// axes of a point say where it is; its other numbers are values. A cell beside the sweep is meant only where it is
+/// named.
 pub fn compare(published: &Published, cells: &[Cell<'_>]) -> (Vec<ComparedGrid>, Vec<Comparison>) {
     let mut members: Vec<(String, String, Vec<Member>)> = Vec::new();
     let mut others = Vec::new();

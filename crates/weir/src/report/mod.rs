@@ -1,11 +1,12 @@
-//! From measured cells to files: `results.csv`, `classic.csv`, `summary.xlsx`, `charts/*.svg`, `report.html`, `junit.xml`.
+//! From measured cells to files: `results.csv`, `classic.csv`, `summary.xlsx`, `charts/*.svg`, `report.html`,
+//! `junit.xml`.
 //!
 //! [`record`] is what a room hands over; everything else here renders it. A result directory holds its records
 //! (`manifest.json`, `cells.jsonl`, see [`store`]), so that it can be rendered again without running anything.
 //!
 //! Records are grouped into [`cells`] (repeats of the same settings); renderers ask those for what was [`measured`]
-//! in a column, [`claims`] and [`comparison`] hold it against what others published, [`asserts`] against what a scenario demands, and
-//! [`summary`] puts it in words. [`compare`] holds two runs against one another.
+//! in a column, [`claims`] and [`comparison`] hold it against what others published, [`asserts`] against what a
+//! scenario demands, and [`summary`] puts it in words. [`compare`] holds two runs against one another.
 //!
 //! [`measured`]: cells::Cell::measured
 

@@ -126,7 +126,8 @@ pub struct Row {
 pub struct Record {
     /// The fixed columns.
     pub row: Row,
-    /// Added columns, in order: name and value, written behind the fixed ones. Every record of a run has the same names.
+    /// Added columns, in order: name and value, written behind the fixed ones. Every record of a run has the same
+    /// names.
     pub extra: Vec<(String, Option<f64>)>,
     /// The cell's axes: scenario key and value as written.
     pub axes: Vec<(String, String)>,

@@ -138,8 +138,8 @@ pub fn read(dir: &Path) -> Result<(Manifest, Vec<Record>), StoreError> {
     Ok((manifest, records))
 }
 
-/// Puts records, which come as cells end, into the order of the sweep: the first axis is the slowest, cells of their own
-/// come last, repeats of a cell follow one another.
+/// Puts records, which come as cells end, into the order of the sweep: the first axis is the slowest, cells of their
+/// own come last, repeats of a cell follow one another.
 pub fn put_in_order(manifest: &Manifest, records: &mut [Record]) {
     records.sort_by_key(|record| {
         let place = |(key, values): &(String, Vec<String>)| {

@@ -1,8 +1,8 @@
 //! A small SVG writer.
 //!
 //! A charting library draws lines as well; this has what one would miss in a report: system fonts, a rounded white
-//! ground that reads the same on a dark page, names and tooltips for those who cannot see or want to know, and text that
-//! is placed by its anchor instead of by a guessed width.
+//! ground that reads the same on a dark page, names and tooltips for those who cannot see or want to know, and text
+//! that is placed by its anchor instead of by a guessed width.
 
 use std::fmt::Write;
 

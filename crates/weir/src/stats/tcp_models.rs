@@ -53,9 +53,10 @@ const PFTK_FROM: f64 = 0.02;
 /// What to expect at a `loss` (share of packets, 0 to 1): Mathis below 2 %, from there on PFTK, and never more than
 /// `rate_limit` (bits/s of payload; `None`: unlimited).
 ///
-/// `rto` is the retransmission timeout before it backs off, `mss` the payload of a segment in bytes. The window is taken
-/// as unlimited. Each segment is taken to be acknowledged: a receiver in the midst of losses does not delay (RFC 5681,
-/// section 4.2). `None` without loss, where the limit alone decides; at a loss of 1 and more; without a round-trip time.
+/// `rto` is the retransmission timeout before it backs off, `mss` the payload of a segment in bytes. The window is
+/// taken as unlimited. Each segment is taken to be acknowledged: a receiver in the midst of losses does not delay (RFC
+/// 5681, section 4.2). `None` without loss, where the limit alone decides; at a loss of 1 and more; without a
+/// round-trip time.
 pub fn expected(loss: f64, rtt: Duration, rto: Duration, mss: u32, rate_limit: Option<f64>) -> Option<Expected> {
     let (model, rate) = if loss < PFTK_FROM {
         (TcpModel::Mathis, mathis(loss, rtt, mss, 1.0)?)

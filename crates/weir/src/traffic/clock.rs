@@ -48,8 +48,8 @@ pub fn wait(fds: &mut [PollFd<'_>], until: Option<Nanos>) {
     let _ = ppoll(fds, timeout, None);
 }
 
-/// The time left until `until` as epoll takes it: milliseconds, rounded up, an hour at most, so that callers look at the
-/// clock again anyway. `None` waits without end.
+/// The time left until `until` as epoll takes it: milliseconds, rounded up, an hour at most, so that callers look at
+/// the clock again anyway. `None` waits without end.
 pub fn epoll_timeout(until: Option<Nanos>) -> EpollTimeout {
     let Some(until) = until else { return EpollTimeout::NONE };
     let left = Duration::from_nanos(until.saturating_sub(now())) + Duration::from_micros(999);

@@ -76,8 +76,9 @@ pub struct SenderSettings {
     pub interval: Duration,
     /// When the next message is due.
     pub pacing: Pacing,
-    /// UDP by [`Pacing::Schedule`]: least time between two wake-ups of the sender. All messages due by then leave in one
-    /// batch, none early; each is late by up to this time, and says so. Zero: a wake-up and a call for each message.
+    /// UDP by [`Pacing::Schedule`]: least time between two wake-ups of the sender. All messages due by then leave in
+    /// one batch, none early; each is late by up to this time, and says so. Zero: a wake-up and a call for each
+    /// message.
     pub quantum: Duration,
     /// Length of the window.
     pub duration: Duration,
@@ -96,7 +97,8 @@ pub struct SenderSettings {
     pub send_buffer: Option<usize>,
     /// TCP and QUIC: give up connecting after this time.
     pub connect_timeout: Duration,
-    /// TCP and QUIC: how long the kernel (quinn) may go on delivering after the window, before the connection is closed.
+    /// TCP and QUIC: how long the kernel (quinn) may go on delivering after the window, before the connection is
+    /// closed.
     pub drain: Duration,
     /// Whether to announce the number of messages behind the last one, for a receiver in another process.
     pub announce: bool,
@@ -176,8 +178,8 @@ pub struct ReceiverSettings {
     pub groups: Vec<Membership>,
     /// SO_RCVBUF to ask for, bytes; `None`: the kernel's default (TCP: autotuned; QUIC: 4 MiB).
     pub receive_buffer: Option<usize>,
-    /// UDP: lets the kernel join datagrams on their way to the socket (UDP_GRO), which is cheaper at high rates. A joined
-    /// run that finds no room then counts as one in [`socket_drops`](super::ReceiveReport::socket_drops).
+    /// UDP: lets the kernel join datagrams on their way to the socket (UDP_GRO), which is cheaper at high rates. A
+    /// joined run that finds no room then counts as one in [`socket_drops`](super::ReceiveReport::socket_drops).
     pub coalesce: bool,
     /// When to end, besides the [`Exchange`](super::Exchange) and the stop.
     pub until: Until,

@@ -41,7 +41,8 @@ pub(super) fn report(settings: &Settings, client: &Output, server: &Output, comp
 struct Course(Vec<(f64, f64)>);
 
 impl Course {
-    /// The warm-up is left out. Stopped, iperf3 prints its last look twice: a look that does not go on is left out, too.
+    /// The warm-up is left out. Stopped, iperf3 prints its last look twice: a look that does not go on is left out,
+    /// too.
     fn of(looks: &[Interval]) -> Self {
         let mut points = vec![(0.0, 0.0)];
         let (mut last, mut total) = (0.0, 0.0);

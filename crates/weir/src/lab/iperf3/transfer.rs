@@ -70,11 +70,12 @@ impl Transfer {
         })
     }
 
-    /// Starts the client at the time `begin` (CLOCK_MONOTONIC) and returns when the transfer is over: at its planned end,
-    /// at a stop, or when a connection was not made in time.
+    /// Starts the client at the time `begin` (CLOCK_MONOTONIC) and returns when the transfer is over: at its planned
+    /// end, at a stop, or when a connection was not made in time.
     ///
-    /// What goes wrong in the transfer is in the report, in iperf3's words. iperf3 does not tell how long its connections
-    /// took ([`BulkReport::connect`] is `None`), nor when exactly its window was: that is reckoned back from its end.
+    /// What goes wrong in the transfer is in the report, in iperf3's words. iperf3 does not tell how long its
+    /// connections took ([`BulkReport::connect`] is `None`), nor when exactly its window was: that is reckoned back
+    /// from its end.
     ///
     /// # Errors
     /// The client cannot be started, or not be watched.
@@ -247,9 +248,9 @@ fn begin_with(ns: &NetNs, name: &str) -> Result<()> {
 
 /// Waits until the server listens.
 ///
-/// With `-J` it says nothing before its end, its PID file is there before it listens, a connection to try would be taken
-/// for the one client it serves, and no event of the kernel tells of sockets that begin to listen. So the host's table
-/// of sockets is looked at every 2 ms, for some milliseconds on a quiet machine.
+/// With `-J` it says nothing before its end, its PID file is there before it listens, a connection to try would be
+/// taken for the one client it serves, and no event of the kernel tells of sockets that begin to listen. So the host's
+/// table of sockets is looked at every 2 ms, for some milliseconds on a quiet machine.
 fn await_listening(mut server: Running, sockets: &Connections, port: u16) -> Result<Running> {
     let deadline = now() + nanos(PATIENCE);
     loop {

@@ -49,8 +49,8 @@ impl Network<'_> {
                 .with_context(|| format!("switch {}", topology.nodes[index].name))?;
         }
         if !switches.is_empty() {
-            // Each port that is added lets all ports ask anew, a tick later (net/bridge/br_stp.c, br_port_state_selection):
-            // how often would differ from run to run.
+            // Each port that is added lets all ports ask anew, a tick later (net/bridge/br_stp.c,
+            // br_port_state_selection): how often would differ from run to run.
             thread::sleep(TICK);
         }
         for &(index, bridge) in &switches {
@@ -229,8 +229,8 @@ fn configure(ns: &NetNs, node: &Node, topology: &Topology) -> Result<()> {
             Ok(())
         }
         Kind::Switch => {
-            // A bridge joins groups of its own, at random moments. Where it cannot be kept from telling so, the number of
-            // control packets differs from run to run, no more.
+            // A bridge joins groups of its own, at random moments. Where it cannot be kept from telling so, the number
+            // of control packets differs from run to run, no more.
             let _ = sysctl::set(ns, &[("ipv4/igmp_link_local_mcast_reports", "0")]);
             if !topology.has_ipv6() {
                 let _ = sysctl::set(ns, &[("ipv6/conf/default/disable_ipv6", "1")]);

@@ -85,8 +85,8 @@ impl<'a> Network<'a> {
         &self.sites[node].ns
     }
 
-    /// The name of a node's interface on a link: `eth0` where it is a host's or router's only one, else `eth0`, `eth1` ...
-    /// in the order of the names of its links. Empty if the link does not end there.
+    /// The name of a node's interface on a link: `eth0` where it is a host's or router's only one, else `eth0`, `eth1`
+    /// ... in the order of the names of its links. Empty if the link does not end there.
     pub fn interface(&self, node: usize, link: usize) -> &str {
         let ends = &self.links[link].nodes;
         ends.iter().find(|(end, _)| *end == node).map_or("", |(_, name)| name)
@@ -110,8 +110,8 @@ impl<'a> Network<'a> {
     }
 
     /// Reads every link once nothing moves any more: the counters have not changed from one look to the next, no packet
-    /// is in flight, and interfaces and emulator agree; or they have not changed for as long as `patience`. To be called
-    /// when the traffic has ended.
+    /// is in flight, and interfaces and emulator agree; or they have not changed for as long as `patience`. To be
+    /// called when the traffic has ended.
     pub fn settled(&self, patience: Duration) -> Result<Vec<LinkReading>> {
         let (mut last, mut since) = (Vec::new(), Instant::now());
         loop {

@@ -29,8 +29,8 @@ impl LinkReading {
         [into(a, forward), out(forward, b), into(b, backward), out(backward, a)]
     }
 
-    /// What a node sent into this link and got out of it, by the end it is at (0 or 1). Over all ends of a switch both add
-    /// up to the same; over those of a router, too, less what it answered itself.
+    /// What a node sent into this link and got out of it, by the end it is at (0 or 1). Over all ends of a switch both
+    /// add up to the same; over those of a router, too, less what it answered itself.
     pub fn throughput(&self, end: usize) -> Throughput {
         let [forward, backward] = [&self.emulator.forward.ledger, &self.emulator.backward.ledger];
         let (into, out) = if end == 0 { (forward, backward) } else { (backward, forward) };

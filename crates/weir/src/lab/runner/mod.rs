@@ -69,8 +69,8 @@ impl Plan {
         Ok(Plan { sweep, dir, command, extras: Extras::default(), earlier: None })
     }
 
-    /// Goes on with the run in `dir`, which was interrupted, killed, or ran out of disk: the cells that it lacks are run
-    /// with the settings that its manifest has.
+    /// Goes on with the run in `dir`, which was interrupted, killed, or ran out of disk: the cells that it lacks are
+    /// run with the settings that its manifest has.
     pub fn resume(dir: PathBuf) -> Result<Plan> {
         let earlier = store::read_manifest(&dir)?;
         let origin = dir.join(store::MANIFEST).display().to_string();

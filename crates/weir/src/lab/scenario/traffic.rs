@@ -97,8 +97,8 @@ pub struct Tcp {
     pub nodelay: bool,
     /// How long a connection may take to come up.
     pub connect_timeout: Span,
-    /// Most that a socket's receive and send buffer may grow to (net.ipv4.tcp_rmem, tcp_wmem of every host); absent: the
-    /// kernel's default.
+    /// Most that a socket's receive and send buffer may grow to (net.ipv4.tcp_rmem, tcp_wmem of every host); absent:
+    /// the kernel's default.
     pub buffer: Option<Size>,
 }
 

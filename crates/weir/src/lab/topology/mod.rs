@@ -197,15 +197,15 @@ impl Topology {
         link.ends.iter().all(|&end| self.nodes[end].kind == Kind::Switch)
     }
 
-    /// The ends of links at a node: which link, and which of its ends. What a router or switch took in by all of them it
-    /// has handed out by them.
+    /// The ends of links at a node: which link, and which of its ends. What a router or switch took in by all of them
+    /// it has handed out by them.
     pub fn ends_at(&self, node: usize) -> Vec<(usize, usize)> {
         let end = |link: usize| self.links[link].ends.iter().position(|&end| end == node);
         (0..self.links.len()).filter_map(|link| Some((link, end(link)?))).collect()
     }
 
-    /// The ends of links of hosts and routers (which link, and which of its ends) that a switch reaches by one of its own
-    /// links.
+    /// The ends of links of hosts and routers (which link, and which of its ends) that a switch reaches by one of its
+    /// own links.
     pub fn behind(&self, switch: usize, link: usize) -> Vec<(usize, usize)> {
         let [a, b] = self.links[link].ends;
         let (next, end) = if a == switch { (b, 1) } else { (a, 0) };

@@ -111,7 +111,8 @@ fn equation(record: &Record) -> String {
     }
 }
 
-/// `22.6 MB received, 156 segments sent again, 162 packets lost as planned; unexplained 0`: a transfer of bytes has no messages.
+/// `22.6 MB received, 156 segments sent again, 162 packets lost as planned; unexplained 0`: a transfer of bytes has no
+/// messages.
 fn transfer(record: &Record, received: f64) -> String {
     let row = &record.row;
     let number = |n: u64| format::count(i64::try_from(n).unwrap_or(i64::MAX));

@@ -38,7 +38,8 @@ pub(super) fn list(sheet: &mut Worksheet, source: &str, compared: &[Comparison])
     Ok(())
 }
 
-/// Fills a sheet with three grids below one another for each published grid: theirs, ours, and their ratio as a formula.
+/// Fills a sheet with three grids below one another for each published grid: theirs, ours, and their ratio as a
+/// formula.
 pub(super) fn grids(sheet: &mut Worksheet, source: &str, grids: &[ComparedGrid]) -> Result<(), XlsxError> {
     sheet.set_name("Published grid")?.set_landscape().set_print_fit_to_pages(1, 0);
     sheet.write_with_format(0, 0, cut(&format!("Published by {source}, and ours")), &title())?;

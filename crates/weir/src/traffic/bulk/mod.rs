@@ -79,10 +79,10 @@ impl Receiver {
 /// Runs both ends, which are of one transport, until the window is over: the sender on this thread, the receiver on one
 /// of its own.
 ///
-/// All connections are made first, from the time `begin` on. When they are up, or [`Settings::connect_timeout`] is over,
-/// those that are up start to send: through the warm-up, then through the window. Bytes received in the window count.
-/// Then the connections are reset without waiting for what is under way, so that nothing is sent into a dead path any
-/// more; what the report says was seen before that. A `stop` ends the transfer early.
+/// All connections are made first, from the time `begin` on. When they are up, or [`Settings::connect_timeout`] is
+/// over, those that are up start to send: through the warm-up, then through the window. Bytes received in the window
+/// count. Then the connections are reset without waiting for what is under way, so that nothing is sent into a dead
+/// path any more; what the report says was seen before that. A `stop` ends the transfer early.
 ///
 /// What goes wrong is counted in the report. A transfer that never connects is one of 0 bytes without a window.
 pub fn run(sender: Sender, receiver: Receiver, begin: Nanos, stop: &Stop) -> BulkReport {

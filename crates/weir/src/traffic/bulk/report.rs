@@ -15,7 +15,8 @@ pub struct BulkReport {
     pub streams: u32,
     /// Connections that came up.
     pub connected: u32,
-    /// How long the slowest of them took; `None`: none came up (the transfer is 0 and valid), or the engine does not tell.
+    /// How long the slowest of them took; `None`: none came up (the transfer is 0 and valid), or the engine does not
+    /// tell.
     pub connect: Option<Duration>,
     /// The measured window: from the end of the warm-up to the planned end of sending. `None`: nothing was sent.
     pub window: Option<Window>,
@@ -25,12 +26,13 @@ pub struct BulkReport {
     pub sent_bytes: u64,
     /// Payload bytes received within the window.
     pub received_bytes: u64,
-    /// The window cut into batches of equal length, and the bytes received in each; of a transfer that ended early those
-    /// that lie wholly in its used part.
+    /// The window cut into batches of equal length, and the bytes received in each; of a transfer that ended early
+    /// those that lie wholly in its used part.
     pub batches: Vec<u64>,
     /// Length of a batch.
     pub batch: Duration,
-    /// Segments (QUIC: packets) sent again, over all connections; `None`: the transport resends nothing or does not tell.
+    /// Segments (QUIC: packets) sent again, over all connections; `None`: the transport resends nothing or does not
+    /// tell.
     pub retransmits: Option<u64>,
     /// The connections' states over time, in order of time.
     pub samples: Vec<Sample>,

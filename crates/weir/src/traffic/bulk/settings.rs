@@ -25,8 +25,8 @@ pub struct Settings {
     pub duration: Duration,
     /// How long to send before the window starts.
     pub warmup: Duration,
-    /// Wished length of a batch of received bytes, and time between two looks at the connections. The window is cut into
-    /// a whole number of batches.
+    /// Wished length of a batch of received bytes, and time between two looks at the connections. The window is cut
+    /// into a whole number of batches.
     pub batch: Duration,
     /// Give up the connections that are not made by this time after the begin.
     pub connect_timeout: Duration,

@@ -171,8 +171,8 @@ impl Channel {
         }
     }
 
-    /// Hands over as many messages of a batch as the kernel takes at once, and tells how many those were; the others are to
-    /// be stamped anew. Waits for room if the send buffer is full. UDP only: streams have no batches.
+    /// Hands over as many messages of a batch as the kernel takes at once, and tells how many those were; the others
+    /// are to be stamped anew. Waits for room if the send buffer is full. UDP only: streams have no batches.
     pub(super) fn send_batch(&mut self, batch: Batch<'_>, deadline: Nanos, stop: &Stop) -> (usize, Outcome) {
         let Outlet::Datagrams(socket) = &self.outlet else { return (0, Outcome::Broken) };
         let (datagrams, taken) = send_runs(socket, batch);

@@ -54,8 +54,8 @@ fn a_step_takes_effect_when_it_is_due() {
     assert_eq!((row.text("return_loss_pct"), row.text("return_latency_ms")), ("0", "0"));
 }
 
-/// 400 packets of 1500 bytes arrive, 199 opportunities come while they do, and ten wait at the end; a few more come to a sender that a
-/// busy machine delays.
+/// 400 packets of 1500 bytes arrive, 199 opportunities come while they do, and ten wait at the end; a few more come to
+/// a sender that a busy machine delays.
 #[test]
 fn a_trace_is_the_rate_of_its_link() {
     let lab = Lab::new();

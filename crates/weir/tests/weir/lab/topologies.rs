@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use super::endings::Family;
 use super::{Lab, ended, has, weir};
 
-/// Two routers between a client and a server, a switch before the second; and a link from the client to the first router
-/// that only iperf3's control connection takes.
+/// Two routers between a client and a server, a switch before the second; and a link from the client to the first
+/// router that only iperf3's control connection takes.
 const ROUTED: &str = r#"
 name = "NAME"
 title = "Two routers"
