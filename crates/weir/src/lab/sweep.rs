@@ -8,11 +8,10 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, anyhow, bail};
 use toml::{Table, Value};
 
-use super::account;
 use super::scenario::{ExtraCell, Scenario};
 use super::topology::Topology;
 use super::traces;
-use crate::report::asserts;
+use crate::report::{asserts, columns};
 use crate::service::config::{explain, one_line};
 
 /// A scenario laid out.
@@ -76,8 +75,8 @@ impl Sweep {
             let table = axes.iter().map(|axis| (axis.key.clone(), Value::Array(axis.values.clone()))).collect();
             document.insert("axes".into(), Value::Table(table));
         }
-        let keys: Vec<&str> = axes.iter().map(|axis| axis.key.as_str()).chain([account::RECEIVER]).collect();
-        let checked = asserts::validate(&cells[0].scenario.asserts, &account::ADDED, &keys);
+        let keys: Vec<&str> = axes.iter().map(|axis| axis.key.as_str()).chain([columns::RECEIVER]).collect();
+        let checked = asserts::validate(&cells[0].scenario.asserts, &keys);
         checked.map_err(|mistake| anyhow!("{origin}: {mistake}"))?;
         Ok(Sweep { document, axes, cells })
     }

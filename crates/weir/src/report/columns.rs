@@ -90,29 +90,58 @@ pub const COLUMNS: [Column; 25] = [
     column("valid", "", Kind::Observed, "whether nothing from outside disturbed the cell"),
 ];
 
-/// What the columns say that the lab adds, beside those that a scenario's own engine may.
-const ADDED: [(&str, &str); 14] = [
+/// The columns that the lab adds, in order, and what they say.
+pub const ADDED: [(&str, &str); 39] = [
     ("delivered_share", "delivered of sent"),
-    ("return_drops", "dropped by loss impairments, on the way back"),
+    ("share_minus_expected", "that, less what the configured loss leaves"),
+    ("duplicates", "messages received again"),
+    ("reordered", "messages received behind later ones"),
+    ("longest_gap", "messages in a row that are missing, at most"),
+    ("delay_n", "delays measured: delivered messages"),
+    ("delay_p999_us", "99.9th percentile of the delay; empty where the sample cannot support it"),
+    ("delay_max_at_s", "when the most delayed message arrived, after the start of sending"),
+    ("intended_delay_mean_us", "mean delay from the time at which the message was due"),
+    ("intended_delay_p50_us", "median of that"),
+    ("intended_delay_p99_us", "99th percentile of that"),
+    ("intended_delay_max_us", "largest of that"),
+    ("censored_delay_mean_us", "mean delay, every undelivered message taken at the least that it can have"),
+    ("censored_delay_p99_us", "99th percentile of that"),
+    ("censored_delay_max_us", "largest of that"),
     ("return_loss_pct", "one-way loss of the way back, as configured"),
     ("return_latency_ms", "one-way delay of the way back, as configured"),
-    ("connect_ms", "until the slowest connection was up; empty: none came up"),
-    ("sent_bytes", "payload handed to the kernel"),
-    ("received_bytes", "payload received within the sending window"),
-    ("cwnd_mean_bytes", "mean congestion window of a connection"),
-    ("rtt_mean_us", "mean smoothed round-trip time, as the sender's kernel has it"),
-    ("load_mbit_per_s", "throughput of the bulk traffic beside the messages"),
-    ("receiver", "which receiver the row is of"),
+    ("return_planned_drops", "packets dropped by loss impairments, on the way back"),
+    ("return_queue_drops", "packets dropped by emulated queues, on the way back"),
+    ("return_emulator_drops", "what the emulator could not carry, on the way back"),
+    ("control_packets", "packets that are never dropped (ARP, ND, IGMP, MLD), both ways"),
+    ("corrupted_packets", "packets that had a bit flipped, both ways"),
+    ("connect_ms", "until the slowest connection was up; empty: none came up, or none is needed"),
+    ("lateness_p99_us", "99th percentile of how late the emulator released packets"),
+    ("lateness_max_us", "the latest that the emulator released a packet"),
+    ("stall_max_us", "longest that a thread which only sleeps was kept from running"),
+    ("foreign_share", "share of the processors that others took"),
+    ("load_mbit_per_s", "throughput of the bulk traffic beside the measured one"),
     ("model_mbit", "what a model of TCP expects: Mathis below 2 % loss, PFTK above; empty without loss"),
     ("model_low_mbit", "a third of that"),
     ("model_high_mbit", "three times that, but not more than the path carries"),
+    ("sent_bytes", "payload handed to the kernel"),
+    ("received_bytes", "payload received within the sending window"),
+    ("streams_connected", "connections that came up"),
+    ("cwnd_mean_bytes", "mean congestion window of a connection"),
+    ("rtt_mean_us", "mean smoothed round-trip time, as the sender has it"),
+    ("receive_window_limited_pct", "share of the time with data under way in which the receive buffer was the limit"),
+    ("send_buffer_limited_pct", "share of the time with data under way in which the send buffer was the limit"),
+    ("jitter_us", "mean variation of the delay from one datagram to the next (RFC 3550), as iperf3 tells it"),
 ];
+
+/// The axis that tells the receivers of a cell apart.
+pub const RECEIVER: &str = "receiver";
 
 /// What a column says, fixed or added.
 pub fn about(name: &str) -> &'static str {
     let fixed = COLUMNS.iter().find(|column| column.name == name).map(|column| column.about);
     let added = || ADDED.iter().find(|(known, _)| *known == name).map(|(_, about)| *about);
-    fixed.or_else(added).unwrap_or("added by the scenario")
+    let receiver = (name == RECEIVER).then_some("which receiver the row is of");
+    fixed.or_else(added).or(receiver).unwrap_or("set by the scenario")
 }
 
 /// Unit of a column, fixed or added; added ones tell by the end of their name.

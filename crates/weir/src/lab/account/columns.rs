@@ -6,53 +6,11 @@ use std::time::Duration;
 use super::{Account, Direction, bulk, rounded};
 use crate::lab::cell::Measured;
 use crate::lab::endpoints::Outcome;
+use crate::report::columns;
 use crate::report::record::Row;
 use crate::stats::tcp_models::{self, Expected};
 use crate::stats::{Distribution, Estimate, Method, binomial};
 use crate::traffic::{ReceiveReport, SendReport, SessionReport, Transport};
-
-/// Names of the added columns, in order.
-pub const ADDED: [&str; 39] = [
-    "delivered_share",
-    "share_minus_expected",
-    "duplicates",
-    "reordered",
-    "longest_gap",
-    "delay_n",
-    "delay_p999_us",
-    "delay_max_at_s",
-    "intended_delay_mean_us",
-    "intended_delay_p50_us",
-    "intended_delay_p99_us",
-    "intended_delay_max_us",
-    "censored_delay_mean_us",
-    "censored_delay_p99_us",
-    "censored_delay_max_us",
-    "return_loss_pct",
-    "return_latency_ms",
-    "return_planned_drops",
-    "return_queue_drops",
-    "return_emulator_drops",
-    "control_packets",
-    "corrupted_packets",
-    "connect_ms",
-    "lateness_p99_us",
-    "lateness_max_us",
-    "stall_max_us",
-    "foreign_share",
-    "load_mbit_per_s",
-    "model_mbit",
-    "model_low_mbit",
-    "model_high_mbit",
-    "sent_bytes",
-    "received_bytes",
-    "streams_connected",
-    "cwnd_mean_bytes",
-    "rtt_mean_us",
-    "receive_window_limited_pct",
-    "send_buffer_limited_pct",
-    "jitter_us",
-];
 
 impl Account<'_> {
     pub(super) fn extra(
@@ -110,7 +68,7 @@ impl Account<'_> {
         ];
         let all = columns.into_iter().chain(bulk::columns(self.bulk()));
         let columns: Vec<_> = all.map(|(name, value)| (name.to_owned(), value)).collect();
-        debug_assert!(columns.iter().map(|(name, _)| name).eq(ADDED), "assertions are checked against these names");
+        debug_assert!(columns.iter().map(|(name, _)| name).eq(columns::ADDED.map(|(name, _)| name)), "one order");
         columns
     }
 

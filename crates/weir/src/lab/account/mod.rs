@@ -3,7 +3,6 @@
 mod book;
 mod bulk;
 mod columns;
-pub use columns::ADDED;
 mod own_flow;
 
 use weir_emulator::ledger::{DirectionReport, Ledger};
@@ -17,13 +16,11 @@ use super::endpoints::Outcome;
 use super::network::LinkReading;
 use super::sweep::Cell;
 use super::topology::{Kind, Path, Topology};
+use crate::report::columns::RECEIVER;
 use crate::report::record::{Record, Row};
 use crate::stats::Distribution;
 use crate::traffic::bulk::BulkReport;
 use crate::traffic::{ErrorCount, ReceiveReport, SendReport, SessionReport, Transport, in_words};
-
-/// The axis that tells the receivers of a cell apart.
-pub const RECEIVER: &str = "receiver";
 
 /// The records of one cell: one a receiver. Of several, each has its name behind that of the cell: `5%@viewer`.
 pub fn records(cell: &Cell, repeat: u32, measured: &Measured<'_>) -> Vec<Record> {

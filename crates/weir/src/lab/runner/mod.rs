@@ -16,13 +16,13 @@ use weir_kernel::namespaces::user;
 use weir_kernel::scheduling::Awake;
 
 use self::queue::{Extras, Queue};
-use super::account;
 use super::cell::{self, Bench};
 use super::environment;
 use super::iperf3;
 use super::scenario::{Engine, Jobs};
 use super::sweep::{Cell, Sweep};
 use super::topology::Topology;
+use crate::report::columns::RECEIVER;
 use crate::report::record::{Manifest, Record};
 use crate::report::store::{self, Store};
 use crate::report::{self, asserts, terminal};
@@ -176,7 +176,7 @@ fn receivers(cell: &Cell) -> usize {
 
 /// The name of the sweep's cell that a record is of: without its receiver.
 fn sweep_name(record: &Record) -> &str {
-    let receiver = record.axes.iter().find(|(key, _)| key == account::RECEIVER);
+    let receiver = record.axes.iter().find(|(key, _)| key == RECEIVER);
     let name = &record.row.cell;
     receiver.and_then(|(_, receiver)| name.strip_suffix(&format!("@{receiver}"))).unwrap_or(name)
 }
@@ -214,7 +214,7 @@ fn axes(sweep: &Sweep, topology: &Topology) -> Vec<(String, Vec<String>)> {
     let mut axes: Vec<_> = sweep.axes.iter().map(|axis| (axis.key.clone(), axis.as_written())).collect();
     if topology.traffic.receivers.len() > 1 {
         let receivers = topology.traffic.receivers.iter().map(|&node| topology.nodes[node].name.clone());
-        axes.push((account::RECEIVER.to_owned(), receivers.collect()));
+        axes.push((RECEIVER.to_owned(), receivers.collect()));
     }
     axes
 }
@@ -262,7 +262,7 @@ mod tests {
             let mut record = Record::default();
             record.row.cell = format!("{cell}@{receiver}");
             record.row.repeat = 1;
-            record.axes = vec![(account::RECEIVER.to_owned(), receiver.clone())];
+            record.axes = vec![(RECEIVER.to_owned(), receiver.clone())];
             record
         };
         let whole: Vec<Record> = receivers.iter().map(|name| record("0%", name)).collect();
