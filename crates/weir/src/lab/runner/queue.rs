@@ -105,7 +105,8 @@ impl<'a> Queue<'a> {
         let time = humantime::format_duration(Duration::from_secs(self.expected.as_secs()));
         let at_once =
             if self.meets { format!("{} at once", self.jobs) } else { format!("up to {} at once", self.jobs) };
-        format!("{scenario}: {} cells, {at_once}, about {time}", self.total)
+        let cells = if self.total == 1 { "cell" } else { "cells" };
+        format!("{scenario}: {} {cells}, {at_once}, about {time}", self.total)
     }
 
     /// Runs every cell, or as many as there is time for until the stop.

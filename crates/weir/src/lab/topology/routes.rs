@@ -29,7 +29,8 @@ pub(super) struct Map<'a> {
 }
 
 impl Map<'_> {
-    /// The routes of every node: by the fewest routers, among these by the first of the first link by name.
+    /// The routes of every node: by the fewest routers, among these to the router that comes first by name, over the
+    /// first link to it.
     pub(super) fn routes(&self) -> Vec<Vec<Route>> {
         let mut routes = vec![Vec::new(); self.nodes.len()];
         for subnet in self.subnets() {
