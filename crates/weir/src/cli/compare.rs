@@ -19,7 +19,7 @@ pub(super) struct Compare {
     /// The result in question.
     b: PathBuf,
     /// A column to compare, may be repeated [default: mbit_per_s and delay_mean_us, where measured].
-    #[arg(long = "column", value_name = "COLUMN", value_delimiter = ',', num_args = 1..)]
+    #[arg(long = "column", value_name = "COLUMN", value_delimiter = ',')]
     columns: Vec<String>,
     /// Confidence of the whole comparison: at 95% at most 5% of comparisons of equal runs alarm, in any cell.
     #[arg(long, default_value = "95%")]

@@ -1,4 +1,4 @@
-//! `weir lab`: list, run, resume, shell, report.
+//! `weir lab`: list, run, resume, shell, report, compare.
 
 use std::path::PathBuf;
 
@@ -87,7 +87,7 @@ struct Run {
     /// Capture the packets of this cell at sender and receiver, into pcap/ of the result directory.
     #[arg(long, value_name = "CELL")]
     pcap: Option<String>,
-    /// Bytes to keep of each captured packet.
+    /// Bytes to keep of each captured packet; 0: all of it.
     #[arg(long, value_name = "BYTES", default_value_t = 256, requires = "pcap")]
     snap: u32,
     /// Exit with status 3 if a cell stays disturbed.

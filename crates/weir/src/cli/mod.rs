@@ -45,7 +45,7 @@ enum Outcome {
 
 /// A mistake in flags or configuration, exit status 2. Everything else that fails is exit status 1.
 #[derive(Debug, thiserror::Error)]
-#[error("{0:#}")]
+#[error("{}", in_one_line(.0))]
 struct Usage(anyhow::Error);
 
 /// Runs the command line and returns the exit status: 0 done, 1 failed, 2 usage or configuration, 3 a check did not
@@ -63,13 +63,48 @@ pub fn main() -> ExitCode {
         Ok(Outcome::Unmet) => ExitCode::from(3),
         Ok(Outcome::Program(status)) => ExitCode::from(status),
         Err(error) => {
-            complain!("weir: {error:#}");
+            complain!("weir: {}", in_one_line(&error));
             ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
         }
     }
 }
 
+/// An error and its causes, outermost first. Many errors name the kernel's answer themselves, before the remedy: then it
+/// is not repeated.
+fn in_one_line(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |said, cause| {
+        let answer = cause.split(" (os error ").next().unwrap_or_default();
+        match said.as_str() {
+            "" => cause,
+            known if known.to_lowercase().contains(&answer.to_lowercase()) => said,
+            known => format!("{known}: {cause}"),
+        }
+    })
+}
+
 /// Marks the errors of a result as the user's mistake.
 fn usage<T>(result: anyhow::Result<T>) -> anyhow::Result<T> {
     result.map_err(|error| Usage(error).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[test]
+    fn the_kernels_answer_is_told_once() {
+        let answer = || io::Error::from_raw_os_error(nix::libc::EADDRNOTAVAIL);
+        let told = anyhow!(answer()).context("bind 192.0.2.7:5: cannot assign requested address (listen on 0.0.0.0)");
+        assert_eq!(
+            in_one_line(&told.context("cell 5%")),
+            "cell 5%: bind 192.0.2.7:5: cannot assign requested address (listen on 0.0.0.0)"
+        );
+        let untold = anyhow!(answer()).context("bind 192.0.2.7:5");
+        assert_eq!(in_one_line(&untold), format!("bind 192.0.2.7:5: {}", answer()));
+        assert_eq!(usage::<()>(Err(untold)).unwrap_err().to_string(), format!("bind 192.0.2.7:5: {}", answer()));
+    }
 }

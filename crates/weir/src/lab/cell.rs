@@ -18,6 +18,7 @@ use super::scenario::{Datapath, Mode, Scenario, Traffic};
 use super::sweep::Cell;
 use super::topology::{Flow, Topology};
 use crate::report::record::Chart;
+use crate::report::store;
 use crate::service::stop::Stop;
 use crate::traffic::clock;
 
@@ -105,7 +106,7 @@ impl<'a> Prepared<'a> {
         let topology = Topology::new(scenario)?;
         let network = Network::build(&topology, bench.emulator(worker), &bench.settings, seed)?;
         // Copies come behind the message that would end the cell.
-        let duplicates = topology.paths.iter().any(|path| topology.duplicates(&path.there));
+        let duplicates = topology.traffic.paths.iter().any(|path| topology.duplicates(&path.there));
         let settle = if duplicates { patience(&topology) } else { Duration::ZERO };
         let open = |traffic, flow: &Flow| Endpoints::prepare(&network, scenario, traffic, flow, session, settle);
         let load = topology.load.as_ref().zip(load(scenario)).map(|(flow, load)| {
@@ -113,23 +114,24 @@ impl<'a> Prepared<'a> {
             anyhow::Ok((endpoints, load.warmup.duration()))
         });
         let load = load.transpose()?;
-        let traffic = open(&scenario.traffic, &topology.traffic())?;
+        let traffic = open(&scenario.traffic, &topology.traffic)?;
         let realtime = bench.realtime && scenario.traffic.mode == Mode::Messages;
         Ok(Prepared { bench, network, topology, traffic, load, captures: Vec::new(), realtime })
     }
 
-    /// Captures what passes the interfaces of sender and receivers into `dir`, one file a host.
-    pub fn capture(&mut self, dir: &Path, cell: &str, snap: u32) -> Result<()> {
+    /// Captures what passes the interfaces of sender and receivers into `dir`, one file a host: `NAME-HOST.pcapng`.
+    pub fn capture(&mut self, dir: &Path, name: &str, snap: u32) -> Result<()> {
         std::fs::create_dir_all(dir).with_context(|| format!("create directory {}", dir.display()))?;
         let mut ends: Vec<(usize, usize)> = Vec::new();
-        for (path, &receiver) in self.topology.paths.iter().zip(&self.topology.receivers) {
-            ends.extend(path.there.first().map(|&(link, _)| (self.topology.sender, link)));
+        for (path, &receiver) in self.topology.traffic.paths.iter().zip(&self.topology.traffic.receivers) {
+            ends.extend(path.there.first().map(|&(link, _)| (self.topology.traffic.sender, link)));
             ends.extend(path.there.last().map(|&(link, _)| (receiver, link)));
         }
         ends.sort_unstable();
         ends.dedup();
         for (node, link) in ends {
-            let file = dir.join(format!("{}-{}.pcapng", file_name(cell), file_name(&self.topology.nodes[node].name)));
+            let host = &self.topology.nodes[node].name;
+            let file = dir.join(format!("{}-{}.pcapng", store::file_stem(name), store::file_stem(host)));
             let interface = self.network.interface(node, link);
             self.captures.push(Capture::start(self.network.namespace(node), interface, &file, snap)?);
         }
@@ -154,7 +156,7 @@ impl<'a> Prepared<'a> {
         let (traffic, load) = (traffic?, load.transpose()?);
         let foreign = Processors::read()?.foreign_share(&before);
         let links = self.network.settled(patience(&self.topology))?;
-        let receivers = self.topology.receivers.iter();
+        let receivers = self.topology.traffic.receivers.iter();
         let receiver_hosts = receivers.map(|&node| counters::snmp(self.network.namespace(node)));
         let receiver_hosts = receiver_hosts.collect::<Result<_, _>>()?;
         let captures = self.captures.into_iter().map(Capture::stop).collect::<Result<_>>()?;
@@ -176,6 +178,10 @@ pub fn check(cell: &Cell) -> Result<Topology> {
             endpoints::check(endpoints::LOAD, scenario, load)?;
             ensure!(load.mode == Mode::Bulk, "load.mode: a load is sent in bulk: set load.mode = \"bulk\"");
             ensure!(load.to.names().len() == 1, "load.to: a load has one receiver");
+            ensure!(
+                load.control.is_none(),
+                "load.control: only the measured traffic has a link for its control connection"
+            );
         }
         Ok(())
     };
@@ -194,11 +200,6 @@ const LEAD_IN: Duration = Duration::from_millis(300);
 /// How long what is under way when the traffic has ended may still take: the path's delay, variation included, and
 /// what a busy machine needs.
 fn patience(topology: &Topology) -> Duration {
-    let slowest = topology.paths.iter().map(|path| topology.latency_ms(&path.there)).fold(0.0, f64::max);
+    let slowest = topology.traffic.paths.iter().map(|path| topology.latency_ms(&path.there)).fold(0.0, f64::max);
     Duration::from_secs(1) + Duration::from_secs_f64(4.0 * slowest / 1e3)
-}
-
-/// A name as a file may be called.
-fn file_name(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.%".contains(c) { c } else { '-' }).collect()
 }

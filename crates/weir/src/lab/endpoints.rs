@@ -57,6 +57,8 @@ pub enum Outcome {
 pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic) -> Result<()> {
     let bulk = traffic.mode == Mode::Bulk;
     ensure!(traffic.streams > 0 || key == LOAD, "{key}.streams: at least 1");
+    ensure!(traffic.port > 0, "{key}.port: at least 1");
+    ensure!(traffic.payload.bytes > 0, "{key}.payload: at least 1B");
     ensure!(
         bulk || traffic.engine == Engine::Weir,
         "{key}.engine: iperf3 sends in bulk only: set {key}.mode = \"bulk\""
@@ -74,9 +76,18 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic) -> Result<()> {
         (true, Transport::QuicDatagram) => bail!("{key}.transport: quic-datagram carries messages only, use quic"),
         _ => ensure!(traffic.rate.is_none(), "{key}.rate: only bulk over udp is paced"),
     }
-    if traffic.engine == Engine::Iperf3 {
-        let to = (Ipv4Addr::UNSPECIFIED, traffic.port).into();
-        iperf3_settings(scenario, traffic, to).validate().with_context(|| format!("{key}.engine"))?;
+    let to = (Ipv4Addr::UNSPECIFIED, traffic.port).into();
+    match (traffic.engine, traffic.transport) {
+        (Engine::Iperf3, _) => {
+            iperf3_settings(scenario, traffic, to).validate().with_context(|| format!("{key}.engine"))?;
+        }
+        (Engine::Weir, Transport::Tcp | Transport::Quic) if bulk && traffic.streams > 0 => {
+            bulk_settings(scenario, traffic, to).validate().with_context(|| format!("{key}.streams"))?;
+        }
+        _ => {}
+    }
+    if matches!(traffic.transport, Transport::Quic | Transport::QuicDatagram) {
+        QuicSettings { congestion: scenario.quic.congestion.clone() }.validate()?;
     }
     let group = traffic.address.is_some_and(|address| address.is_multicast());
     ensure!(!group || traffic.transport == Transport::Udp, "{key}.address: a multicast group needs transport udp");

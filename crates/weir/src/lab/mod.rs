@@ -2,8 +2,9 @@
 //!
 //! A [`scenario`] is a TOML document. The [`sweep`] lays its axes out into cells, each a scenario of its own; a cell's
 //! hosts, routers, switches and links are checked and routed in [`topology`], become namespaces and veth pairs in
-//! [`network`], and carry traffic between [`endpoints`] in a [`cell`]. The [`account`] of what went where turns into a record for `report`. The [`runner`]
-//! drives cells side by side; [`shell`] brings one network up to be entered by hand.
+//! [`network`], and carry traffic between [`endpoints`] in a [`cell`]: our own, or that of [`iperf3`]. The [`account`]
+//! of what went where turns into a record for `report`. The [`runner`] drives cells side by side and may [`capture`]
+//! one of them; [`shell`] brings one network up to be entered by hand.
 
 pub mod account;
 pub mod capture;

@@ -3,6 +3,8 @@
 //! `[axes]` names scenario keys and lists their values; every combination is a cell, the first axis varying slowest.
 //! `[[cells]]` adds cells of their own. `--set KEY=VALUE` replaces a key of the document before, be it an axis or not.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, anyhow, bail};
 use toml::{Table, Value};
 
@@ -58,6 +60,11 @@ impl Sweep {
             .into_iter()
             .map(|values| cell(origin, &document, &axes, values))
             .collect::<Result<Vec<_>>>()?;
+        // Records, and what a resumed run lacks, are told apart by it.
+        let mut names = BTreeSet::new();
+        if let Some(twice) = cells.iter().find(|cell| !names.insert(&cell.name)) {
+            bail!("{origin}: axes: there are two cells `{}`: give each value once", twice.name);
+        }
         for extra in cells[0].scenario.cells.clone() {
             if cells.iter().any(|cell| cell.name == extra.name) {
                 bail!("{origin}: cells: there is a cell `{}` already", extra.name);
@@ -344,6 +351,7 @@ interval = "10ms"
             error(&DOCUMENT.replace("[\"udp\", \"tcp\"]", "[]"), &[]),
             error(&DOCUMENT.replace("to = \"1%\"", "to = \"1ms\""), &[]),
             error(&DOCUMENT.replace("[axes]", "[axes"), &[]),
+            error(DOCUMENT, &[("path.loss", "1%,5%,1%")]),
         ];
         insta::assert_snapshot!(cases.join("\n"));
         assert!(cases.iter().all(|case| !case.contains('\n')));

@@ -106,7 +106,7 @@ pub fn write_timeline(dir: &Path, records: &[Record], cell: &str) -> Result<Path
     if own.iter().all(|cell| cell.records.iter().all(|record| record.timelines.is_empty())) {
         return Err(TimelineError::Empty { cell: cell.to_owned() });
     }
-    let name = file_name(&format!("timeline-{}", cell.replace(['/', '%', '.', ' '], "-")), 0);
+    let name = format!("timeline-{}", store::file_stem(cell));
     let named = std::iter::once(("cell".to_owned(), Value::Text(cell.to_owned()))).collect();
     let title = format!("{cell} over time");
     let chart = Chart { name, title, kind: ChartKind::Time, selection: named, ..Chart::default() };
@@ -191,7 +191,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let records = fixture::matrix_records();
         let path = write_timeline(dir.path(), &records, "1%/10ms").unwrap();
-        assert_eq!(path, dir.path().join("charts").join("timeline-1--10ms.svg"));
+        assert_eq!(path, dir.path().join("charts").join("timeline-1%-10ms.svg"));
         assert!(std::fs::read_to_string(path).unwrap().contains("<title>1%/10ms over time</title>"));
         assert!(write_timeline(dir.path(), &records, "baseline").is_ok());
         let error = |cell: &str| write_timeline(dir.path(), &records, cell).unwrap_err().to_string();

@@ -29,7 +29,7 @@ pub struct Manifest {
     pub started: String,
     /// Length of the run, s.
     pub elapsed_s: f64,
-    /// Cells times repeats that were planned.
+    /// Records that were planned: cells times repeats; of a cell with several receivers one for each.
     pub planned_cells: usize,
     /// Whether the run was stopped before all of them had ended.
     pub interrupted: bool,
@@ -351,24 +351,6 @@ impl Claim {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_kind_of_chart_needs_its_own_keys() {
-        let chart = |rest: &str| -> Chart { toml::from_str(&format!("name = \"c\"\ntitle = \"C\"\n{rest}")).unwrap() };
-        let lines = "x = \"loss_pct\"\ny = \"sent\"\n";
-        assert_eq!(chart(&format!("{lines}series = \"transport\"")).problem(), None);
-        assert_eq!(chart(lines).problem().unwrap(), "chart c: kind \"lines\" needs `series`");
-        let map = chart(&format!("kind = \"heatmap\"\n{lines}value = \"sent\"\nseries = \"cell\""));
-        assert_eq!(map.problem().unwrap(), "chart c: kind \"heatmap\" has no `series`");
-        let time = chart("kind = \"time\"\nwhere = { loss_pct = 1 }\nquantities = [\"cwnd_bytes\"]");
-        assert_eq!((time.problem(), time.selection["loss_pct"].clone()), (None, Value::Number(1.0)));
-        assert!(toml::from_str::<Chart>("name = \"c\"\ntitle = \"C\"\nkind = \"pie\"").is_err());
-    }
-}
-
 /// A bound that fails a run: exit status 3.
 ///
 /// Cells are selected, compared and their intervals widened as those of a [`Claim`].
@@ -414,4 +396,22 @@ pub enum IntervalUse {
     Touching,
     /// None: the value alone counts.
     Ignored,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_chart_needs_its_own_keys() {
+        let chart = |rest: &str| -> Chart { toml::from_str(&format!("name = \"c\"\ntitle = \"C\"\n{rest}")).unwrap() };
+        let lines = "x = \"loss_pct\"\ny = \"sent\"\n";
+        assert_eq!(chart(&format!("{lines}series = \"transport\"")).problem(), None);
+        assert_eq!(chart(lines).problem().unwrap(), "chart c: kind \"lines\" needs `series`");
+        let map = chart(&format!("kind = \"heatmap\"\n{lines}value = \"sent\"\nseries = \"cell\""));
+        assert_eq!(map.problem().unwrap(), "chart c: kind \"heatmap\" has no `series`");
+        let time = chart("kind = \"time\"\nwhere = { loss_pct = 1 }\nquantities = [\"cwnd_bytes\"]");
+        assert_eq!((time.problem(), time.selection["loss_pct"].clone()), (None, Value::Number(1.0)));
+        assert!(toml::from_str::<Chart>("name = \"c\"\ntitle = \"C\"\nkind = \"pie\"").is_err());
+    }
 }

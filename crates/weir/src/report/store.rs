@@ -160,7 +160,8 @@ pub fn read_manifest(dir: &Path) -> Result<Manifest, StoreError> {
     serde_json::from_slice(&bytes).map_err(|error| StoreError::new("read", &path, error.into()))
 }
 
-/// Reads the records of a result directory in the order in which they ended. A last line without its end (the run was killed) is passed over.
+/// Reads the records of a result directory in the order in which they ended. A last line without its end (the run was
+/// killed) is passed over.
 ///
 /// # Errors
 /// The file is missing, or a whole line of it is not a record.
@@ -186,6 +187,12 @@ pub fn whole_records(dir: &Path) -> Result<Vec<Record>, StoreError> {
     let mut records = read_records(dir)?;
     records.retain(|record| !record.stopped);
     Ok(records)
+}
+
+/// The name of a cell or a host as a part of a file's name: what a path or a shell would take for something else
+/// becomes a dash.
+pub fn file_stem(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.%@".contains(c) { c } else { '-' }).collect()
 }
 
 /// Writes a file beside `path` and moves it there when it is complete; no one ever sees half of it.

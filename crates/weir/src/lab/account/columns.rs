@@ -183,7 +183,7 @@ impl Account<'_> {
         }
         let rtt = topology.latency_ms(&self.path.there) + topology.latency_ms(&self.path.back);
         let rtt = Duration::from_secs_f64(rtt / 1e3);
-        let headers = if topology.destination.is_ipv4() { 20 } else { 40 } + TCP_HEADER;
+        let headers = if topology.traffic.destination.is_ipv4() { 20 } else { 40 } + TCP_HEADER;
         let mtu = topology.mtu(&self.path.there);
         let mss = mtu.saturating_sub(headers);
         let limit = topology.rate_mbit(&self.path.there).map(|rate| rate * 1e6 * f64::from(mss) / f64::from(mtu));

@@ -27,18 +27,18 @@ pub const RECEIVER: &str = "receiver";
 
 /// The records of one cell: one a receiver. Of several, each has its name behind that of the cell: `5%@viewer`.
 pub fn records(cell: &Cell, repeat: u32, measured: &Measured<'_>) -> Vec<Record> {
-    (0..measured.topology.receivers.len()).map(|receiver| record(cell, repeat, measured, receiver)).collect()
+    (0..measured.topology.traffic.receivers.len()).map(|receiver| record(cell, repeat, measured, receiver)).collect()
 }
 
 fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) -> Record {
     let topology = &measured.topology;
-    let path = &topology.paths[receiver];
+    let path = &topology.traffic.paths[receiver];
     let own = measured.load.is_some().then(|| OwnFlow::new(&cell.scenario, topology));
     let account = Account { measured, cell, receiver, path, own };
     let mut row = account.row(repeat);
     let mut axes = cell.axes.clone();
-    if topology.receivers.len() > 1 {
-        let name = &topology.nodes[topology.receivers[receiver]].name;
+    if topology.traffic.receivers.len() > 1 {
+        let name = &topology.nodes[topology.traffic.receivers[receiver]].name;
         row.cell = format!("{}@{name}", row.cell);
         axes.push((RECEIVER.to_owned(), name.clone()));
     }
@@ -150,7 +150,7 @@ impl Account<'_> {
     fn unexplained_messages(&self, sent: &SendReport, there: &Passage) -> Option<i64> {
         let Measured { topology, receiver_hosts, .. } = self.measured;
         let received = self.received()?;
-        let headers = if topology.destination.is_ipv4() { 28 } else { 48 };
+        let headers = if topology.traffic.destination.is_ipv4() { 28 } else { 48 };
         if self.cell.scenario.traffic.payload.bytes + headers > u64::from(topology.mtu(&self.path.there)) {
             return None;
         }
@@ -348,7 +348,7 @@ fn unexplained_by_nodes(topology: &Topology, links: &[LinkReading]) -> i64 {
     let mut unexplained = 0;
     for (node, entry) in topology.nodes.iter().enumerate() {
         let ends = topology.ends_at(node);
-        let copies = ends.len() > 2 && topology.destination.is_multicast();
+        let copies = ends.len() > 2 && topology.flows().any(|flow| flow.destination.is_multicast());
         let forwards = entry.kind == Kind::Router || entry.kind == Kind::Switch && !copies;
         if forwards {
             let ports = ends.into_iter().map(|(link, end)| links[link].throughput(end));

@@ -28,7 +28,7 @@ pub(super) struct OwnDrops {
 impl OwnFlow {
     pub(super) fn new(scenario: &Scenario, topology: &Topology) -> Self {
         let protocol = if scenario.traffic.transport == Transport::Tcp { 6 } else { 17 };
-        OwnFlow { protocol, destination: topology.destination, port: scenario.traffic.port }
+        OwnFlow { protocol, destination: topology.traffic.destination, port: scenario.traffic.port }
     }
 
     /// Counts its drops, there or (with ends exchanged) back.

@@ -13,6 +13,7 @@ use crate::lab::topology::{Kind, Path, Topology};
 
 /// A port by which a switch must hand a group out for a receiver.
 pub(super) struct Leg {
+    group: IpAddr,
     receiver: usize,
     receiver_name: String,
     switch: usize,
@@ -20,15 +21,16 @@ pub(super) struct Leg {
     port: String,
 }
 
-/// The legs of all receivers of the traffic and the load.
+/// The legs of all receivers of a group.
 pub(super) fn legs(topology: &Topology) -> Vec<Leg> {
-    let load = topology.load.iter().flat_map(|load| load.receivers.iter().zip(&load.paths));
-    let paths = topology.receivers.iter().zip(&topology.paths).chain(load);
-    let legs = |(&receiver, path): (&usize, &Path)| -> Vec<Leg> {
+    let groups = topology.flows().filter(|flow| flow.destination.is_multicast());
+    let ends = groups.flat_map(|flow| flow.receivers.iter().zip(&flow.paths).map(|end| (flow.destination, end)));
+    let legs = |(group, (&receiver, path)): (IpAddr, (&usize, &Path))| -> Vec<Leg> {
         let leg = |&(link, way): &(usize, Way)| {
             let switch = topology.links[link].ends[way as usize];
             let node = &topology.nodes[switch];
             (node.kind == Kind::Switch).then(|| Leg {
+                group,
                 receiver,
                 receiver_name: topology.nodes[receiver].name.clone(),
                 switch,
@@ -38,7 +40,7 @@ pub(super) fn legs(topology: &Topology) -> Vec<Leg> {
         };
         path.there.iter().filter_map(leg).collect()
     };
-    paths.flat_map(legs).collect()
+    ends.flat_map(legs).collect()
 }
 
 impl Network<'_> {
@@ -53,7 +55,7 @@ impl Network<'_> {
 
     pub(super) fn members_within(&self, patience: Duration, group: IpAddr, receivers: &[usize]) -> Result<()> {
         let deadline = Instant::now() + patience;
-        for leg in self.legs.iter().filter(|leg| receivers.contains(&leg.receiver)) {
+        for leg in self.legs.iter().filter(|leg| leg.group == group && receivers.contains(&leg.receiver)) {
             let mut netlink = Netlink::open(&self.sites[leg.switch].ns)?;
             let port = netlink.link(&leg.port)?.index;
             let left = deadline.saturating_duration_since(Instant::now());

@@ -9,7 +9,7 @@ use weir_kernel::links::{Index, MAIN_TABLE, MacAddress, Route, TcpRule};
 
 use super::Network;
 use super::bring_up::mac;
-use crate::lab::topology::{Control, Flow, Interface, Kind, Path, Topology};
+use crate::lab::topology::{Control, Interface, Kind, Path, Topology};
 
 /// Ports of the sender that its data connections have, where the control connection has a link for itself.
 pub const DATA_PORTS: RangeInclusive<u16> = 5200..=5327;
@@ -62,15 +62,17 @@ impl Network<'_> {
             self.sites[node].netlink.install_route(&route)?;
         }
         match &topology.control {
-            Some(control) if control.in_use && topology.sender == node => self.set_control_aside(topology, control),
+            Some(control) if control.in_use && topology.traffic.sender == node => {
+                self.set_control_aside(topology, control)
+            }
             _ => Ok(()),
         }
     }
 
     /// Connections to the traffic's port take the control link, those from the data ports the ordinary way.
     fn set_control_aside(&mut self, topology: &Topology, control: &Control) -> Result<()> {
-        let index = self.index_on(topology, topology.sender, control.link)?;
-        let netlink = &mut self.sites[topology.sender].netlink;
+        let index = self.index_on(topology, topology.traffic.sender, control.link)?;
+        let netlink = &mut self.sites[topology.traffic.sender].netlink;
         netlink.install_route(&Route {
             destination: control.destination,
             gateway: (control.destination.addr() != control.gateway).then_some(control.gateway),
@@ -123,19 +125,15 @@ fn peers(topology: &Topology, node: usize, own: &Interface) -> Vec<(IpAddr, MacA
 /// The groups that a node sends to or receives, and by which link.
 fn groups(topology: &Topology, node: usize) -> Vec<(IpNet, usize)> {
     let mut groups: Vec<(IpNet, usize)> = Vec::new();
-    let traffic = (topology.sender, &topology.receivers, topology.destination, &topology.paths);
-    let load = topology
-        .load
-        .as_ref()
-        .map(|Flow { sender, receivers, destination, paths }| (*sender, receivers, *destination, paths));
-    for (sender, receivers, group, paths) in [Some(traffic), load].into_iter().flatten() {
+    for flow in topology.flows().filter(|flow| flow.destination.is_multicast()) {
+        let group = flow.destination;
         let link = |path: &Path, receiver: usize| match node {
-            _ if node == sender => path.there.first().map(|hop| hop.0),
+            _ if node == flow.sender => path.there.first().map(|hop| hop.0),
             _ if node == receiver => path.there.last().map(|hop| hop.0),
             _ => None,
         };
-        let link = paths.iter().zip(receivers).find_map(|(path, &receiver)| link(path, receiver));
-        if let Some(link) = link.filter(|_| group.is_multicast())
+        let link = flow.paths.iter().zip(&flow.receivers).find_map(|(path, &receiver)| link(path, receiver));
+        if let Some(link) = link
             && groups.iter().all(|(other, _)| other.addr() != group)
         {
             groups.push((group.into(), link));

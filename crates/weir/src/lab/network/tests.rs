@@ -80,7 +80,7 @@ fn a_group_reaches_those_who_joined_and_nobody_else() {
         let lab = Lab::new(&SCENARIO.replace("239.1.1.1", &group.to_string()));
         let network = lab.network();
         let any = if group.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0u16; 8]) };
-        let receivers = &lab.topology.receivers;
+        let receivers = &lab.topology.traffic.receivers;
         // The route of the group says by which interface.
         let join = |&receiver: &usize| {
             let socket = socket(network.namespace(receiver), (any, 5000));
@@ -100,7 +100,7 @@ fn a_group_reaches_those_who_joined_and_nobody_else() {
         network.wait_for_members(group, receivers).unwrap();
 
         const COUNT: u64 = 200;
-        let sender = socket(network.namespace(lab.topology.sender), (any, 0));
+        let sender = socket(network.namespace(lab.topology.traffic.sender), (any, 0));
         for _ in 0..COUNT {
             sender.send_to(&[7; 500], (group, 5000)).unwrap();
         }
@@ -130,7 +130,7 @@ fn what_routers_and_switches_take_in_they_hand_out() {
         let [destination, any] = [family, any].map(|address| address.parse::<IpAddr>().unwrap());
         let receiver = socket(network.namespace(lab.node("beyond")), (destination, 5000));
         receiver.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        let sender = socket(network.namespace(lab.topology.sender), (any, 0));
+        let sender = socket(network.namespace(lab.topology.traffic.sender), (any, 0));
         const COUNT: u64 = 100;
         for _ in 0..COUNT {
             sender.send_to(&[7; 500], (destination, 5000)).unwrap();
@@ -149,7 +149,7 @@ fn what_routers_and_switches_take_in_they_hand_out() {
         for node in ["r1", "s1", "s2"] {
             assert_eq!(lab.remainder(&readings, node), 0, "{node}");
         }
-        let there: Vec<_> = lab.topology.paths[0].there.iter().map(|hop| hop.0).collect();
+        let there: Vec<_> = lab.topology.traffic.paths[0].there.iter().map(|hop| hop.0).collect();
         let names: Vec<_> = there.iter().map(|&link| lab.topology.links[link].name.as_str()).collect();
         assert_eq!(names, ["at-sender", "between", "at-r1", "at-beyond"]);
         let router = lab.node("r1");

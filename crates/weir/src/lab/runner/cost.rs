@@ -23,11 +23,14 @@ impl Cost {
     pub(super) fn of(cell: &Cell, topology: &Topology) -> Cost {
         let scenario = &cell.scenario;
         let load = cell::load(scenario).zip(topology.load.as_ref().map(|load| &load.paths[0]));
-        let traffic = std::iter::once((&scenario.traffic, &topology.paths[0])).chain(load);
+        let traffic = std::iter::once((&scenario.traffic, &topology.traffic.paths[0])).chain(load);
         let moving: f64 = traffic.map(|(traffic, path)| for_traffic(scenario, traffic, topology, path)).sum();
         let drain =
             if scenario.traffic.mode == Mode::Messages { scenario.run.drain.duration() } else { Duration::ZERO };
-        let window = scenario.traffic.warmup.duration() + scenario.run.duration.duration();
+        // What is sent before the window; messages have no warm-up of their own.
+        let own = if scenario.traffic.mode == Mode::Bulk { scenario.traffic.warmup.duration() } else { Duration::ZERO };
+        let head_start = cell::load(scenario).map_or(Duration::ZERO, |load| load.warmup.duration());
+        let window = head_start + own + scenario.run.duration.duration();
         Cost { processors: IDLE + moving, time: window + drain + OVERHEAD }
     }
 }
@@ -36,7 +39,7 @@ fn for_traffic(scenario: &Scenario, traffic: &Traffic, topology: &Topology, path
     let hops = (path.there.len() + path.back.len()) as f64 / 4.0;
     match (traffic.mode, traffic.transport) {
         (Mode::Messages, _) => {
-            let receivers = topology.receivers.len() as f64;
+            let receivers = topology.traffic.receivers.len() as f64;
             PER_MESSAGE * hops * receivers / traffic.interval.duration().as_secs_f64().max(1e-6)
         }
         (Mode::Bulk, transport) => {

@@ -40,7 +40,7 @@ impl<J: Copy> Gate<J> {
             if state.waiting.is_empty() {
                 return None;
             }
-            if let Some((job, processors)) = state.take(self.room) {
+            if let Some((job, _, processors)) = state.take(self.room) {
                 return Some((job, Pass { gate: self, processors }));
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +60,7 @@ impl<J: Copy> Gate<J> {
         let (mut now, mut running) = (Duration::ZERO, Vec::<(Duration, f64)>::new());
         while !state.waiting.is_empty() || !running.is_empty() {
             while running.len() < workers
-                && let Some((cost, processors)) = state.take_cost(self.room)
+                && let Some((_, cost, processors)) = state.take(self.room)
             {
                 running.push((now + cost.time, processors));
             }
@@ -73,17 +73,12 @@ impl<J: Copy> Gate<J> {
     }
 }
 
-impl<J: Copy> State<J> {
-    fn take(&mut self, room: f64) -> Option<(J, f64)> {
+impl<J> State<J> {
+    /// The first job that there is room for, what it was guessed to need, and the processors it got.
+    fn take(&mut self, room: f64) -> Option<(J, Cost, f64)> {
         let index = self.waiting.iter().position(|(_, cost)| self.admits(cost, room))?;
         let (job, cost) = self.waiting.remove(index)?;
-        Some((job, self.occupy(&cost, room)))
-    }
-
-    fn take_cost(&mut self, room: f64) -> Option<(Cost, f64)> {
-        let index = self.waiting.iter().position(|(_, cost)| self.admits(cost, room))?;
-        let (_, cost) = self.waiting.remove(index)?;
-        Some((cost, self.occupy(&cost, room)))
+        Some((job, cost, self.occupy(&cost, room)))
     }
 
     fn admits(&self, cost: &Cost, room: f64) -> bool {
@@ -106,10 +101,7 @@ impl<J: Copy> State<J> {
 
 impl<J> Drop for Pass<'_, J> {
     fn drop(&mut self) {
-        let mut state = lock(&self.gate.state);
-        state.busy -= self.processors;
-        state.running -= 1;
-        drop(state);
+        lock(&self.gate.state).give_back(self.processors);
         self.gate.changed.notify_all();
     }
 }

@@ -5,7 +5,7 @@ mod gate;
 mod own_cost;
 mod queue;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
@@ -98,9 +98,8 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     let stop = Stop::on_signals().context("watch for Ctrl-C")?;
     let done = match plan.earlier {
         None => Vec::new(),
-        Some(_) => store::whole_records(&plan.dir)?,
+        Some(_) => finished(&plan.sweep, store::whole_records(&plan.dir)?),
     };
-    // A cell with several receivers has a record for each.
     let names = done.iter().map(|record| (sweep_name(record).to_owned(), record.row.repeat));
     let queue = Queue::new(&plan.sweep, &names.collect::<BTreeSet<_>>(), plan.extras.clone())?;
     ensure_descriptors(&plan.sweep, queue.jobs)?;
@@ -113,7 +112,7 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     facts.extend(scenario.tcp.buffer.map(|most| ("tcp buffers of the hosts".to_owned(), format!("up to {most}"))));
     facts.extend(iperf3.map(|version| ("iperf3".to_owned(), version.to_string())));
     let mut manifest = match &plan.earlier {
-        None => manifest(plan, queue.total, facts)?,
+        None => manifest(plan, facts)?,
         Some(earlier) => earlier.clone(),
     };
     let store = match plan.earlier {
@@ -125,7 +124,9 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     say!("{}", queue.announcement(&scenario.name));
     let (started, earlier) = (Instant::now(), manifest.elapsed_s);
     if manifest.own_cost.is_none() && !scenario.run.control.duration().is_zero() {
-        manifest.own_cost = Some(own_cost::measure(&bench, scenario)?);
+        let own_cost = own_cost::measure(&bench, scenario)?;
+        // One that was stopped is measured again when the run is resumed.
+        manifest.own_cost = (!bench.stop.is_set()).then_some(own_cost);
         store.manifest(&manifest)?;
     }
     let results = queue.run(&bench, store);
@@ -158,6 +159,21 @@ fn uses_iperf3(cell: &Cell) -> bool {
     traffic.into_iter().any(|traffic| traffic.engine == Engine::Iperf3)
 }
 
+/// Those of these records whose cell had got as far as a record for each of its receivers.
+fn finished(sweep: &Sweep, mut records: Vec<Record>) -> Vec<Record> {
+    let key = |record: &Record| (sweep_name(record).to_owned(), record.row.repeat);
+    let mut had = BTreeMap::<_, usize>::new();
+    records.iter().for_each(|record| *had.entry(key(record)).or_default() += 1);
+    let wanted: BTreeMap<&str, usize> = sweep.cells.iter().map(|cell| (cell.name.as_str(), receivers(cell))).collect();
+    records.retain(|record| wanted.get(sweep_name(record)).is_none_or(|wanted| had[&key(record)] >= *wanted));
+    records
+}
+
+/// Receivers of a cell, each of which has a record.
+fn receivers(cell: &Cell) -> usize {
+    cell.scenario.traffic.to.names().len()
+}
+
 /// The name of the sweep's cell that a record is of: without its receiver.
 fn sweep_name(record: &Record) -> &str {
     let receiver = record.axes.iter().find(|(key, _)| key == account::RECEIVER);
@@ -165,8 +181,9 @@ fn sweep_name(record: &Record) -> &str {
     receiver.and_then(|(_, receiver)| name.strip_suffix(&format!("@{receiver}"))).unwrap_or(name)
 }
 
-fn manifest(plan: &Plan, planned_cells: usize, environment: Vec<(String, String)>) -> Result<Manifest> {
+fn manifest(plan: &Plan, environment: Vec<(String, String)>) -> Result<Manifest> {
     let scenario = plan.sweep.scenario();
+    let records: usize = plan.sweep.cells.iter().map(receivers).sum();
     let topology = Topology::new(scenario)?;
     Ok(Manifest {
         format: 1,
@@ -179,7 +196,7 @@ fn manifest(plan: &Plan, planned_cells: usize, environment: Vec<(String, String)
         seed: scenario.run.seed,
         started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         elapsed_s: 0.0,
-        planned_cells,
+        planned_cells: records * scenario.run.repeat.max(1) as usize,
         interrupted: true,
         axes: axes(&plan.sweep, &topology),
         environment,
@@ -195,8 +212,8 @@ fn manifest(plan: &Plan, planned_cells: usize, environment: Vec<(String, String)
 /// The axes of the records: those of the sweep, and the receivers where there are several.
 fn axes(sweep: &Sweep, topology: &Topology) -> Vec<(String, Vec<String>)> {
     let mut axes: Vec<_> = sweep.axes.iter().map(|axis| (axis.key.clone(), axis.as_written())).collect();
-    if topology.receivers.len() > 1 {
-        let receivers = topology.receivers.iter().map(|&node| topology.nodes[node].name.clone());
+    if topology.traffic.receivers.len() > 1 {
+        let receivers = topology.traffic.receivers.iter().map(|&node| topology.nodes[node].name.clone());
         axes.push((account::RECEIVER.to_owned(), receivers.collect()));
     }
     axes
@@ -229,3 +246,29 @@ fn compact_time() -> String {
 
 /// Standard streams, result files, the emulator's and the signals' events, and room for what a library opens.
 const DESCRIPTORS_OF_THE_RUN: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::scenario::Scenario;
+
+    #[test]
+    fn a_cell_is_done_when_each_of_its_receivers_has_a_record() {
+        let (_, text) = Scenario::find("multicast").unwrap();
+        let overrides = [("links.lossy.forward.loss".to_owned(), "0%,1%".to_owned())];
+        let sweep = Sweep::new("multicast.toml", &text, &overrides).unwrap();
+        let receivers = sweep.scenario().traffic.to.names();
+        let record = |cell: &str, receiver: &String| {
+            let mut record = Record::default();
+            record.row.cell = format!("{cell}@{receiver}");
+            record.row.repeat = 1;
+            record.axes = vec![(account::RECEIVER.to_owned(), receiver.clone())];
+            record
+        };
+        let whole: Vec<Record> = receivers.iter().map(|name| record("0%", name)).collect();
+        let part = receivers[1..].iter().map(|name| record("1%", name));
+        let records = whole.iter().cloned().chain(part).collect();
+        let names = |records: &[Record]| records.iter().map(|record| record.row.cell.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&finished(&sweep, records)), names(&whole));
+    }
+}

@@ -193,7 +193,9 @@ impl Worker<'_, '_> {
             if let Some((name, dir, snap)) = &self.queue.extras.capture
                 && *name == cell.name
             {
-                prepared = prepared.and_then(|mut prepared| prepared.capture(dir, name, *snap).map(|()| prepared));
+                // Repeats may run side by side.
+                let name = if job.repeat > 1 { format!("{name}-{}", job.repeat) } else { name.clone() };
+                prepared = prepared.and_then(|mut prepared| prepared.capture(dir, &name, *snap).map(|()| prepared));
             }
             self.meet_before_traffic();
             let measured = prepared.and_then(|prepared| prepared.run(stagger));

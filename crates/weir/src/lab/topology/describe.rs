@@ -19,7 +19,7 @@ impl Topology {
     /// One line a receiver: the links on its path with their loss, delay and rate, and what they add up to, one way,
     /// back, and both.
     pub fn describe_paths(&self) -> Vec<String> {
-        let from = &self.nodes[self.sender].name;
+        let from = &self.nodes[self.traffic.sender].name;
         let line = |(&receiver, path): (&usize, &Path)| {
             let to = &self.nodes[receiver].name;
             let round_trip = [path.there.as_slice(), &path.back].concat();
@@ -34,7 +34,7 @@ impl Topology {
                 self.in_all(&round_trip)
             )
         };
-        self.receivers.iter().zip(&self.paths).map(line).collect()
+        self.traffic.receivers.iter().zip(&self.traffic.paths).map(line).collect()
     }
 
     fn each(&self, hops: &[(usize, Way)]) -> String {

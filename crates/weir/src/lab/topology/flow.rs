@@ -15,7 +15,7 @@ use crate::lab::scenario;
 pub struct Flow {
     /// Index of the sending host.
     pub sender: usize,
-    /// Indexes of the receiving hosts.
+    /// Indexes of the receiving hosts, in the order of the scenario.
     pub receivers: Vec<usize>,
     /// Where it goes to: an address of the receiver, or a multicast group.
     pub destination: IpAddr,
@@ -102,13 +102,8 @@ pub(super) fn control_link(traffic: &scenario::Traffic, nodes: &[Node], links: &
 
 impl Control {
     /// Finds the way to the receiver over the link.
-    pub(super) fn new(
-        traffic: &scenario::Traffic,
-        map: &Map<'_>,
-        sender: usize,
-        link: usize,
-        destination: IpAddr,
-    ) -> Result<Control> {
+    pub(super) fn new(traffic: &scenario::Traffic, map: &Map<'_>, flow: &Flow, link: usize) -> Result<Control> {
+        let &Flow { sender, destination, .. } = flow;
         let name = &map.links[link].name;
         ensure!(!destination.is_multicast(), "traffic.control: iperf3 sends to no multicast group");
         // As if the sender had no other link.

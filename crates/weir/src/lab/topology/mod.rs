@@ -30,14 +30,8 @@ pub struct Topology {
     pub nodes: Vec<Node>,
     /// By name.
     pub links: Vec<Link>,
-    /// Index of the sending host.
-    pub sender: usize,
-    /// Indexes of the receiving hosts, in the order of `traffic.to`.
-    pub receivers: Vec<usize>,
-    /// Where the traffic goes to: an address of the receiver, or a multicast group.
-    pub destination: IpAddr,
-    /// By receiver.
-    pub paths: Vec<Path>,
+    /// Ends and paths of the measured traffic.
+    pub traffic: Flow,
     /// Ends and paths of the load, if there is one.
     pub load: Option<Flow>,
     /// The link that iperf3's control connection has for itself.
@@ -127,13 +121,12 @@ impl Topology {
             nodes[node].routes = routes;
         }
         let map = Map { nodes: &nodes, links: &links, aside };
-        let Flow { sender, receivers, destination, paths } = Flow::new("traffic", &scenario.traffic, &map)?;
+        let traffic = Flow::new("traffic", &scenario.traffic, &map)?;
         let load = scenario.load.as_ref().map(|load| Flow::new("load", load, &map)).transpose()?;
-        let control = aside.map(|link| Control::new(&scenario.traffic, &map, sender, link, destination)).transpose()?;
+        let control = aside.map(|link| Control::new(&scenario.traffic, &map, &traffic, link)).transpose()?;
         let tcp_buffer = scenario.tcp.buffer.map(|size| size.bytes);
         let window = scenario.run.duration.duration();
-        let mut topology =
-            Topology { nodes, links, sender, receivers, destination, paths, load, control, tcp_buffer, window };
+        let mut topology = Topology { nodes, links, traffic, load, control, tcp_buffer, window };
         topology.spread(&scenario.path)?;
         for link in &mut topology.links {
             for impairments in &mut link.impairments {
@@ -146,10 +139,9 @@ impl Topology {
         Ok(topology)
     }
 
-    /// The ends of the measured traffic, and its paths.
-    pub fn traffic(&self) -> Flow {
-        let Topology { sender, receivers, destination, paths, .. } = self;
-        Flow { sender: *sender, receivers: receivers.clone(), destination: *destination, paths: paths.clone() }
+    /// Whatever goes through the network: the measured traffic, and the load if there is one.
+    pub fn flows(&self) -> impl Iterator<Item = &Flow> {
+        std::iter::once(&self.traffic).chain(&self.load)
     }
 
     /// Index of the host, router or switch of this name.
@@ -235,7 +227,7 @@ impl Topology {
 
     /// Spreads the impairments of the whole path over its links, there and back.
     fn spread(&mut self, path: &scenario::PathImpairments) -> Result<()> {
-        let Path { there, back } = &self.paths[0];
+        let Path { there, back } = &self.traffic.paths[0];
         for hops in [there, back] {
             for &(index, way) in hops {
                 let link = &mut self.links[index];

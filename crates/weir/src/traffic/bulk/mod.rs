@@ -76,7 +76,8 @@ impl Receiver {
     }
 }
 
-/// Runs both ends, which are of one transport, until the window is over: the sender on this thread, the receiver on one of its own.
+/// Runs both ends, which are of one transport, until the window is over: the sender on this thread, the receiver on one
+/// of its own.
 ///
 /// All connections are made first, from the time `begin` on. When they are up, or [`Settings::connect_timeout`] is over,
 /// those that are up start to send: through the warm-up, then through the window. Bytes received in the window count.

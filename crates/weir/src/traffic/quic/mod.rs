@@ -40,6 +40,14 @@ impl QuicSettings {
     /// The choices of congestion control.
     pub const CONGESTION: [&str; 3] = ["cubic", "newreno", "bbr"];
 
+    /// Refuses what quinn does not have.
+    ///
+    /// # Errors
+    /// No such congestion control; the error names those that there are.
+    pub fn validate(&self) -> Result<(), TrafficError> {
+        self.controller().map(drop)
+    }
+
     fn controller(&self) -> Result<Arc<dyn ControllerFactory + Send + Sync>, TrafficError> {
         Ok(match self.congestion.as_str() {
             "cubic" => Arc::new(CubicConfig::default()),

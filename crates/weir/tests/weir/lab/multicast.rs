@@ -7,6 +7,7 @@ fn a_bad_leg_harms_nobody_else() {
     let lab = Lab::new();
     let set = ["run.duration=2s", "run.drain=1s", "links.lossy.forward.loss=10%"];
     let [run, again] = ["first", "second"].map(|out| lab.run("multicast", out, &set).good());
+    assert_eq!(run.manifest()["planned_cells"], 4, "one a receiver");
     let receiver = |name: &str| run.row(&format!("single@{name}"));
     for row in run.rows() {
         assert_eq!((row.count("sent"), row.count("unexplained")), (2000, 0), "{row:?}");

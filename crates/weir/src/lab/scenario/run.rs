@@ -1,0 +1,125 @@
+//! How a scenario is run: for how long, how often, how many cells at once, and when one is to run again.
+
+use serde::Deserialize;
+
+use crate::units::{Share, Span};
+
+/// How a scenario is run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Run {
+    /// The sending window of a cell.
+    pub duration: Span,
+    /// How long a receiver goes on after the window has ended.
+    pub drain: Span,
+    /// How often each cell is run.
+    pub repeat: u32,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// Cells at once.
+    pub jobs: Jobs,
+    /// The emulator, and senders and receivers of messages, run before every ordinary thread of the machine, and
+    /// processors stay awake, where the user may have that. Bulk transfers never do: whoever fills a processor this way
+    /// starves the kernel's own threads.
+    pub realtime: bool,
+    /// Emulator threads busy-wait the last 60 us before a release.
+    pub spin: bool,
+    /// How the emulator carries frames.
+    pub datapath: Datapath,
+    /// A cell during which the machine stood still for longer than this is disturbed and runs again.
+    pub max_stall: Span,
+    /// A cell during which other programs, and the host of this virtual machine, took more than this share of the
+    /// processors is disturbed and runs again.
+    pub max_foreign: Share,
+    /// Time between two looks at the state of connections, and length of a batch of received bytes.
+    pub sample: Span,
+    /// Whether links do what they are told to; if not, all of them only carry packets.
+    pub impaired: bool,
+    /// How long the lab measures, before the first cell, the delay that it adds itself; 0: not at all.
+    pub control: Span,
+}
+
+/// Cells at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "JobsValue")]
+pub enum Jobs {
+    /// Every cell of the sweep.
+    All,
+    /// As many as the processors carry, by what each is expected to need.
+    Auto,
+    /// This many.
+    Count(usize),
+}
+
+/// How the emulator carries frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Datapath {
+    /// Super-packets whole, decided segment by segment; the hosts' offloads stay on.
+    #[default]
+    Segments,
+    /// Packet by packet; the hosts' offloads are switched off.
+    Packets,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Run {
+            duration: Span::from_secs(60),
+            drain: Span::from_secs(10),
+            repeat: 1,
+            seed: 1,
+            jobs: Jobs::Count(1),
+            realtime: false,
+            spin: false,
+            datapath: Datapath::default(),
+            max_stall: Span::from_millis(5),
+            max_foreign: Share::ALL,
+            sample: Span::from_millis(100),
+            impaired: true,
+            control: Span::from_secs(1),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum JobsValue {
+    Count(usize),
+    Word(String),
+}
+
+impl TryFrom<JobsValue> for Jobs {
+    type Error = String;
+
+    fn try_from(value: JobsValue) -> Result<Jobs, String> {
+        match value {
+            JobsValue::Count(0) => Err("jobs: at least 1, \"all\" or \"auto\"".into()),
+            JobsValue::Count(count) => Ok(Jobs::Count(count)),
+            JobsValue::Word(word) => word.parse(),
+        }
+    }
+}
+
+impl std::fmt::Display for Jobs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Jobs::All => f.write_str("all"),
+            Jobs::Auto => f.write_str("auto"),
+            Jobs::Count(count) => count.fmt(f),
+        }
+    }
+}
+
+impl std::str::FromStr for Jobs {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Jobs, String> {
+        match (word, word.parse()) {
+            ("all", _) => Ok(Jobs::All),
+            ("auto", _) => Ok(Jobs::Auto),
+            (_, Ok(count)) if count > 0 => Ok(Jobs::Count(count)),
+            _ => Err(format!("`{word}`: a number of cells at once, `all` or `auto`")),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What is sent: messages or bulk, by which transport, and the settings of TCP and QUIC.
+
+use std::net::IpAddr;
+
+use serde::Deserialize;
+
+use crate::traffic::{Pacing, Transport};
+use crate::units::{BitRate, Size, Span};
+
+/// What goes from one host to another, or (multicast) to several.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Traffic {
+    /// Sending host.
+    pub from: String,
+    /// Receiving host, or a list of them.
+    pub to: Receivers,
+    /// Destination address; absent: the receiver's first. A multicast group is joined by every receiver.
+    pub address: Option<IpAddr>,
+    /// Destination port.
+    pub port: u16,
+    /// `udp`, `tcp`, `quic` (a stream) or `quic-datagram`.
+    pub transport: Transport,
+    /// `messages` (numbered and timestamped, one every `interval`) or `bulk` (as much as the path takes; UDP: `rate`).
+    #[serde(default)]
+    pub mode: Mode,
+    /// Who sends and receives in bulk: `weir` or `iperf3`.
+    #[serde(default)]
+    pub engine: Engine,
+    /// Bytes of a message; bulk: of a datagram, or of what is handed to a stream at once.
+    pub payload: Size,
+    /// Messages: from one to the next.
+    #[serde(default = "Traffic::default_interval")]
+    pub interval: Span,
+    /// Messages: `sleep` (send, then sleep the interval) or `schedule` (at fixed times).
+    #[serde(default)]
+    pub pacing: Pacing,
+    /// Bulk by datagrams: payload bits a second.
+    pub rate: Option<BitRate>,
+    /// Bulk: connections at once.
+    #[serde(default = "Traffic::default_streams")]
+    pub streams: u32,
+    /// Bulk: what is sent before the measured window begins.
+    #[serde(default)]
+    pub warmup: Span,
+    /// iperf3: the link that its control connection leaves the sender by; it carries nothing else.
+    pub control: Option<String>,
+}
+
+/// One receiving host, or several.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "expected the name of a host, or a list of them")]
+pub enum Receivers {
+    /// One.
+    One(String),
+    /// Several, all of the same multicast group.
+    Several(Vec<String>),
+}
+
+/// What kind of traffic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Numbered, timestamped messages at an interval.
+    #[default]
+    Messages,
+    /// As many bytes as the path takes.
+    Bulk,
+}
+
+/// Who makes bulk traffic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    /// Weir itself.
+    #[default]
+    Weir,
+    /// The program iperf3, started on the hosts.
+    Iperf3,
+}
+
+/// QUIC settings.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Quic {
+    /// Congestion control: `cubic`, `newreno` or `bbr`, as quinn has them.
+    pub congestion: String,
+}
+
+/// TCP settings.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tcp {
+    /// Congestion control, by the kernel's name, whatever the host's default is.
+    pub congestion: String,
+    /// Switch Nagle's algorithm off.
+    pub nodelay: bool,
+    /// How long a connection may take to come up.
+    pub connect_timeout: Span,
+    /// Most that a socket's receive and send buffer may grow to (net.ipv4.tcp_rmem, tcp_wmem of every host); absent: the
+    /// kernel's default.
+    pub buffer: Option<Size>,
+}
+
+impl Traffic {
+    fn default_interval() -> Span {
+        Span::from_millis(10)
+    }
+
+    fn default_streams() -> u32 {
+        1
+    }
+}
+
+impl Receivers {
+    /// The receiving hosts' names, in order.
+    pub fn names(&self) -> &[String] {
+        match self {
+            Receivers::One(name) => std::slice::from_ref(name),
+            Receivers::Several(names) => names,
+        }
+    }
+}
+
+impl Default for Tcp {
+    fn default() -> Self {
+        Tcp { congestion: "cubic".into(), nodelay: false, connect_timeout: Span::from_secs(30), buffer: None }
+    }
+}
+
+impl Default for Quic {
+    fn default() -> Self {
+        Quic { congestion: "cubic".into() }
+    }
+}
