@@ -206,3 +206,37 @@ fn a_full_standard_output_is_said_and_a_closed_one_is_not() {
     let closed = list(writer.into());
     assert_eq!((closed.status.code(), closed.stderr.as_slice()), (Some(0), &b""[..]));
 }
+
+#[test]
+fn traffic_that_nothing_could_send_is_a_line_and_status_2() {
+    let lab = Lab::new();
+    fs::write(lab.path("bad.trace"), "0\n4\nx\n").unwrap();
+    let trace = format!("links.core.forward.trace={}", lab.path("bad.trace").display());
+    let cases: [(&[&str], &str); 9] = [
+        (&[&trace], "line 3: \"x\""),
+        (&["traffic.engine=iperf3", "traffic.mode=messages"], "traffic.engine: iperf3 sends in bulk only"),
+        (&["traffic.engine=iperf3", "traffic.transport=quic"], "traffic.engine: iperf3 speaks tcp and udp, not quic"),
+        (&["traffic.engine=iperf3", "run.duration=1500ms"], "whole"),
+        (&["traffic.transport=udp"], "traffic.rate: bulk over udp needs a rate, e.g. \"500mbit\""),
+        (&["traffic.rate=1mbit"], "traffic.rate: only bulk over udp is paced"),
+        (&["traffic.transport=quic-datagram"], "traffic.transport: quic-datagram carries messages only"),
+        (&["traffic.streams=0"], "traffic.streams: at least 1"),
+        (&["links.access.forward.loss=[]"], "needs a value"),
+    ];
+    for (set, message) in cases {
+        let set: Vec<&str> = [&["links.core.forward.rate=1gbit"], set].concat();
+        let ended = ended(&mut lab.command("matrix", &lab.path("out"), &set));
+        let line = line(&ended, 2);
+        assert!(line.contains(message), "{line}");
+    }
+    assert!(!lab.path("out").exists(), "no result directory is begun");
+}
+
+#[test]
+fn a_missing_iperf3_is_told_with_its_package() {
+    let lab = Lab::new();
+    let mut command = lab.command("matrix", &lab.path("out"), &["traffic.engine=iperf3"]);
+    let ended = ended(command.env("PATH", lab.dir.path()));
+    assert!(line(&ended, 1).starts_with("iperf3: not found in PATH (install the package iperf3, "), "{ended:?}");
+    assert!(!lab.path("out").exists(), "no result directory is begun");
+}
