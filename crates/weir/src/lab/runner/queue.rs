@@ -171,10 +171,6 @@ impl Worker<'_, '_> {
         if self.bench.stop.is_set() {
             self.queue.gate.close();
         }
-        if self.queue.meets {
-            self.meet_before_traffic();
-            self.meeting.wait();
-        }
     }
 
     /// Runs a cell until it is undisturbed, three times at most.
@@ -213,6 +209,20 @@ impl Worker<'_, '_> {
 
     fn meet_before_traffic(&mut self) {
         if !std::mem::replace(&mut self.started, true) && self.queue.meets {
+            self.meeting.wait();
+        }
+    }
+}
+
+/// Whatever ends a worker, a panic too: the others must not wait for it for ever.
+impl Drop for Worker<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.bench.stop.set();
+            self.queue.gate.close();
+        }
+        if self.queue.meets {
+            self.meet_before_traffic();
             self.meeting.wait();
         }
     }
