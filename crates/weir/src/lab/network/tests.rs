@@ -74,6 +74,19 @@ fn socket(ns: &NetNs, address: impl Into<SocketAddr> + Send) -> UdpSocket {
     ns.run(|| UdpSocket::bind(address.into())).unwrap().unwrap()
 }
 
+/// A socket of a receiver that has joined a group. The route of the group says by which interface.
+fn join(network: &Network<'_>, receiver: usize, group: IpAddr) -> UdpSocket {
+    let any = if group.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0u16; 8]) };
+    let socket = socket(network.namespace(receiver), (any, 5000));
+    match group {
+        IpAddr::V4(group) => socket.join_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(group) => socket.join_multicast_v6(&group, 0),
+    }
+    .unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    socket
+}
+
 #[test]
 fn a_group_reaches_those_who_joined_and_nobody_else() {
     for group in ["239.1.1.1", "ff15::7"].map(|group| group.parse::<IpAddr>().unwrap()) {
@@ -81,22 +94,11 @@ fn a_group_reaches_those_who_joined_and_nobody_else() {
         let network = lab.network();
         let any = if group.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0u16; 8]) };
         let receivers = &lab.topology.traffic.receivers;
-        // The route of the group says by which interface.
-        let join = |&receiver: &usize| {
-            let socket = socket(network.namespace(receiver), (any, 5000));
-            match group {
-                IpAddr::V4(group) => socket.join_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED),
-                IpAddr::V6(group) => socket.join_multicast_v6(&group, 0),
-            }
-            .unwrap();
-            socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-            socket
-        };
-        let near = join(&receivers[1]);
+        let near = join(&network, receivers[1], group);
         let missing = network.members_within(Duration::from_millis(50), group, receivers).unwrap_err();
         let expected = format!("switch s1 has not heard that `far` has joined {group}: ");
         assert!(format!("{missing:#}").starts_with(&expected), "{missing:#}");
-        let far = join(&receivers[0]);
+        let far = join(&network, receivers[0], group);
         network.wait_for_members(group, receivers).unwrap();
 
         const COUNT: u64 = 200;
@@ -119,6 +121,19 @@ fn a_group_reaches_those_who_joined_and_nobody_else() {
         let received = std::iter::from_fn(|| near.recv_from(&mut [0; 600]).ok()).count() as u64;
         assert!(lost > 0 && received == COUNT - lost, "{group}: {received} and {lost}");
     }
+}
+
+#[test]
+fn switches_on_the_way_of_a_load_alone_need_not_know_the_group() {
+    let behind = "[\"r1\", \"s3\"] }\nlast = { ends = [\"s3\", \"beyond\"]";
+    let scenario = SCENARIO.replace("s2 = {}", "s2 = {}\ns3 = {}").replace("[\"r1\", \"beyond\"]", behind);
+    let load =
+        "from = \"beyond\"\nto = \"near\"\nport = 6000\ntransport = \"tcp\"\nmode = \"bulk\"\npayload = \"64kB\"";
+    let lab = Lab::new(&format!("{scenario}\n[load]\n{load}\n"));
+    let (network, group) = (lab.network(), IpAddr::from([239, 1, 1, 1]));
+    let receivers = &lab.topology.traffic.receivers;
+    let _joined: Vec<_> = receivers.iter().map(|&receiver| join(&network, receiver, group)).collect();
+    network.wait_for_members(group, receivers).unwrap();
 }
 
 #[test]
