@@ -20,7 +20,7 @@ use super::topology::{Flow, Topology};
 use crate::report::record::Chart;
 use crate::report::store;
 use crate::service::stop::Stop;
-use crate::traffic::clock;
+use crate::traffic::{Transport, clock};
 
 /// What all cells of a run share.
 pub struct Bench {
@@ -47,6 +47,8 @@ pub struct Prepared<'a> {
     /// Whether the traffic's threads run before ordinary ones: those of messages may, bulk would leave nothing to
     /// others.
     realtime: bool,
+    /// How long what waits in queues may take when the traffic has ended.
+    drain: Duration,
 }
 
 /// Everything a cell has measured.
@@ -116,8 +118,9 @@ impl<'a> Prepared<'a> {
         });
         let load = load.transpose()?;
         let traffic = open(&scenario.traffic, &topology.traffic)?;
+        let drain = scenario.run.drain.duration();
         let realtime = bench.realtime && scenario.traffic.mode == Mode::Messages;
-        Ok(Prepared { bench, network, topology, traffic, load, captures: Vec::new(), realtime })
+        Ok(Prepared { bench, network, topology, traffic, load, captures: Vec::new(), realtime, drain })
     }
 
     /// Captures what passes the interfaces of sender and receivers into `dir`, one file a host: `NAME-HOST.pcapng`.
@@ -156,7 +159,8 @@ impl<'a> Prepared<'a> {
         });
         let (traffic, load) = (traffic?, load.transpose()?);
         let foreign = Processors::read()?.foreign_share(&before);
-        let links = self.network.settled(patience(&self.topology))?;
+        let patience = patience(&self.topology);
+        let links = self.network.settled(patience, patience + self.drain)?;
         let receivers = self.topology.traffic.receivers.iter();
         let receiver_hosts = receivers.map(|&node| counters::snmp(self.network.namespace(node)));
         let receiver_hosts = receiver_hosts.collect::<Result<_, _>>()?;
@@ -171,12 +175,18 @@ pub fn check(cell: &Cell) -> Result<Topology> {
     let topology = cell.topology()?;
     let scenario = &cell.scenario;
     let check = || -> Result<()> {
+        ensure!(!scenario.run.duration.duration().is_zero(), "run.duration: longer than 0");
+        ensure!(scenario.run.repeat > 0, "run.repeat: at least 1");
         if let Some(problem) = scenario.charts.iter().find_map(Chart::problem) {
             bail!("{problem}");
         }
-        endpoints::check("traffic", scenario, &scenario.traffic)?;
-        if let Some(load) = &scenario.load {
-            endpoints::check(endpoints::LOAD, scenario, load)?;
+        endpoints::check("traffic", scenario, &scenario.traffic, &topology, &topology.traffic)?;
+        if let Some((load, flow)) = scenario.load.as_ref().zip(topology.load.as_ref()) {
+            endpoints::check(endpoints::LOAD, scenario, load, &topology, flow)?;
+            let datagrams = |transport| transport != Transport::Tcp;
+            let same = flow.destination == topology.traffic.destination && load.port == scenario.traffic.port;
+            let both = datagrams(load.transport) == datagrams(scenario.traffic.transport);
+            ensure!(!same || !both, "load.port: {} is the port of the measured traffic", load.port);
             ensure!(load.mode == Mode::Bulk, "load.mode: a load is sent in bulk: set load.mode = \"bulk\"");
             ensure!(load.to.names().len() == 1, "load.to: a load has one receiver");
             ensure!(

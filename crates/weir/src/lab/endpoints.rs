@@ -1,6 +1,6 @@
 //! Both ends of traffic between hosts of a network that is up: opened before it starts, run for its window, reported.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
@@ -13,13 +13,14 @@ use weir_kernel::scheduling;
 use super::iperf3;
 use super::network::{DATA_PORTS, Network};
 use super::scenario::{Engine, Mode, Scenario, Traffic};
-use super::topology::Flow;
+use super::topology::{Flow, Topology};
 use crate::service::stop::Stop;
 use crate::traffic::bulk::{self, BulkReport};
 use crate::traffic::clock::{self, Nanos};
+
 use crate::traffic::{
     Exchange, Pacing, QuicSettings, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, SenderSettings,
-    TcpSettings, Transport, Until,
+    TcpSettings, Transport, Until, check_congestion, longest_datagram,
 };
 
 /// Sockets and programs on the hosts, ready to start.
@@ -53,8 +54,8 @@ pub enum Outcome {
     Bulk(Box<BulkReport>),
 }
 
-/// Refuses traffic that nothing could send. `key` names it: `traffic` or `load`.
-pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic) -> Result<()> {
+/// Refuses traffic that nothing could send over its path. `key` names it: `traffic` or `load`.
+pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topology, flow: &Flow) -> Result<()> {
     let bulk = traffic.mode == Mode::Bulk;
     ensure!(traffic.streams > 0 || key == LOAD, "{key}.streams: at least 1");
     ensure!(traffic.port > 0, "{key}.port: at least 1");
@@ -76,7 +77,23 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic) -> Result<()> {
         (true, Transport::QuicDatagram) => bail!("{key}.transport: quic-datagram carries messages only, use quic"),
         _ => ensure!(traffic.rate.is_none(), "{key}.rate: only bulk over udp is paced"),
     }
-    let to = (Ipv4Addr::UNSPECIFIED, traffic.port).into();
+    ensure!(bulk || !traffic.interval.duration().is_zero(), "{key}.interval: longer than 0");
+    let to = SocketAddr::from((flow.destination, traffic.port));
+    if traffic.transport == Transport::Tcp {
+        check_congestion(&scenario.tcp.congestion).context("tcp.congestion")?;
+    }
+    if !bulk || traffic.transport == Transport::Udp && traffic.engine == Engine::Weir {
+        sender_settings(scenario, traffic, to, 0, "").validate().with_context(|| format!("{key}.payload"))?;
+    }
+    if traffic.transport == Transport::QuicDatagram {
+        let mtu = flow.paths.iter().map(|path| topology.mtu(&path.there)).min().unwrap_or(0) as usize;
+        let most = longest_datagram(to).saturating_sub(1500_usize.saturating_sub(mtu));
+        ensure!(
+            traffic.payload.bytes <= most as u64,
+            "{key}.payload: {} is more than a QUIC datagram holds on this path, {most}B",
+            traffic.payload
+        );
+    }
     match (traffic.engine, traffic.transport) {
         (Engine::Iperf3, _) => {
             iperf3_settings(scenario, traffic, to).validate().with_context(|| format!("{key}.engine"))?;

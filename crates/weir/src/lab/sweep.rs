@@ -242,7 +242,8 @@ fn extra_cell(origin: &str, document: &Table, axes: &[Axis], extra: ExtraCell) -
 fn scenario(origin: &str, cell: &str, document: Table) -> Result<Scenario> {
     serde_path_to_error::deserialize(document).map_err(|error| {
         let (key, error) = (error.path().to_string(), error.into_inner());
-        anyhow::anyhow!("{origin}, cell {cell}: {key}: {}", one_line(&error))
+        let at = if key == "." { String::new() } else { format!("{key}: ") };
+        anyhow::anyhow!("{origin}, cell {cell}: {at}{}", one_line(&error))
     })
 }
 

@@ -91,9 +91,10 @@ pub const COLUMNS: [Column; 25] = [
 ];
 
 /// The columns that the lab adds, in order, and what they say.
-pub const ADDED: [(&str, &str); 39] = [
+pub const ADDED: [(&str, &str); 40] = [
     ("delivered_share", "delivered of sent"),
     ("share_minus_expected", "that, less what the configured loss leaves"),
+    ("host_drops", "datagrams that reached the host and no program: buffer full, wrong checksum, or too late"),
     ("duplicates", "messages received again"),
     ("reordered", "messages received behind later ones"),
     ("longest_gap", "messages in a row that are missing, at most"),

@@ -8,6 +8,9 @@ use super::grid::{Grid, MATRIX};
 /// The joint confidence of all comparisons.
 const CONFIDENCE: f64 = 0.99;
 
+/// From so many repeats on, a cell's interval is that over them (see [`Cell::measured`]).
+const FEWEST_REPEATS: usize = 3;
+
 /// Neighbouring cells of a run over loss and latency, compared.
 #[derive(Clone, Debug)]
 pub struct Monotony {
@@ -17,6 +20,8 @@ pub struct Monotony {
     pub compared: usize,
     /// The level of each interval, at which all hold jointly with 99 % (Bonferroni).
     pub level: f64,
+    /// Whether the intervals are those over repeats: batches of one run say nothing of how runs differ.
+    pub repeated: bool,
     /// Where the surface rises.
     pub violations: Vec<Violation>,
 }
@@ -64,12 +69,14 @@ impl Monotony {
                 violations.push(Violation { cell, before, along, measured, earlier });
             }
         }
-        (compared > 0).then_some(Self { pairs: neighbours.len(), compared, level, violations })
+        let repeated = neighbours.iter().all(|(_, _, cell)| cell.records.len() >= FEWEST_REPEATS);
+        (compared > 0).then_some(Self { pairs: neighbours.len(), compared, level, repeated, violations })
     }
 
     /// The outcome in a sentence.
     pub fn sentence(&self) -> String {
-        let sure = format!("jointly at {} confidence", format::percent(CONFIDENCE));
+        let by = if self.repeated { "" } else { " by what varies within each run" };
+        let sure = format!("jointly at {} confidence{by}", format::percent(CONFIDENCE));
         let of = format!("{} pairs of neighbours", self.compared);
         let rest = match self.pairs - self.compared {
             0 => String::new(),

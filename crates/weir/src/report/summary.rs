@@ -112,6 +112,11 @@ pub fn warnings(manifest: &Manifest, records: &[Record]) -> Vec<String> {
             warnings.push(format!("Throughput rises where it should fall in {more} more pairs of cells."));
         }
     }
+    // Nothing may get through a path; but what a program refused must not pass for that.
+    let silent = |record: &&Record| record.row.valid && record.row.mbit_per_s == 0.0 && !record.remarks.is_empty();
+    warnings.extend(several(records.iter().filter(silent), "carried nothing", "carried nothing", &|record| {
+        (name(record), record.remarks.join("; ").trim_end_matches('.').to_owned())
+    }));
     let disturbed = records.iter().filter(|record| !record.row.valid);
     warnings.extend(several(disturbed, "is not valid", "are not valid", &|record| {
         let reruns = if record.reruns > 0 { format!("after {} reruns; ", record.reruns) } else { String::new() };

@@ -19,6 +19,18 @@ pub(super) fn set(socket: &socket2::Socket, name: &str) -> Result<(), TrafficErr
     })
 }
 
+/// Refuses a name that the kernel does not know. Whether it may be used shows where it is.
+///
+/// # Errors
+/// There is none of that name; the error names those that there are.
+pub fn check(name: &str) -> Result<(), TrafficError> {
+    let Ok(socket) = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None) else { return Ok(()) };
+    match set(&socket, name) {
+        Err(TrafficError::Option { source, .. }) if source.raw_os_error() == Some(EPERM) => Ok(()),
+        result => result,
+    }
+}
+
 /// The name that a socket's congestion control has.
 pub(super) fn of(socket: &socket2::Socket) -> io::Result<String> {
     let name = socket.tcp_congestion()?;

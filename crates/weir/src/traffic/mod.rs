@@ -22,9 +22,10 @@ mod sender;
 mod sequence;
 mod settings;
 
+pub use congestion::check as check_congestion;
 pub use error::{ErrorCount, ErrorLog, TrafficError};
 pub use exchange::{Exchange, Window};
-pub use quic::QuicSettings;
+pub use quic::{QuicSettings, longest_datagram};
 pub use receiver::Receiver;
 pub use report::{Ended, Machine, ReceiveReport, SendReport, SessionReport, in_words};
 pub use sender::Sender;

@@ -21,6 +21,7 @@ impl Account<'_> {
     ) -> Vec<(String, Option<f64>)> {
         let Measured { topology, .. } = self.measured;
         let sent = self.messages().map(|(sent, _)| sent);
+        let datagrams = self.cell.scenario.traffic.transport == Transport::Udp;
         let session = self.session();
         let back = self.passage(Direction::Back);
         let there = self.passage(Direction::There);
@@ -36,6 +37,7 @@ impl Account<'_> {
         let columns = [
             ("delivered_share", share),
             ("share_minus_expected", share.map(|share| share - (1.0 - row.loss_pct / 100.0))),
+            ("host_drops", self.host_drops().filter(|_| datagrams).map(|drops| drops as f64)),
             ("duplicates", of_session(|session| session.duplicates)),
             ("reordered", of_session(|session| session.reordered)),
             ("longest_gap", sent.zip(session).and_then(|(sent, session)| longest_gap(session, sent.sent))),

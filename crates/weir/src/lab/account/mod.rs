@@ -12,15 +12,16 @@ use weir_kernel::counters::Snmp;
 use self::own_flow::OwnFlow;
 use super::capture::CaptureReport;
 use super::cell::Measured;
-use super::endpoints::Outcome;
+use super::endpoints::{Outcome, interval};
 use super::network::LinkReading;
+use super::scenario::Mode;
 use super::sweep::Cell;
-use super::topology::{Kind, Path, Topology};
+use super::topology::{Flow, Kind, Path, Topology};
 use crate::report::columns::RECEIVER;
 use crate::report::record::{Record, Row};
 use crate::stats::Distribution;
 use crate::traffic::bulk::BulkReport;
-use crate::traffic::{ErrorCount, ReceiveReport, SendReport, SessionReport, Transport, in_words};
+use crate::traffic::{ErrorCount, Pacing, ReceiveReport, SendReport, SessionReport, Transport, in_words};
 
 /// The records of one cell: one a receiver. Of several, each has its name behind that of the cell: `5%@viewer`.
 pub fn records(cell: &Cell, repeat: u32, measured: &Measured<'_>) -> Vec<Record> {
@@ -42,7 +43,7 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
     let lateness = account.lateness();
     let heartbeat = measured.heartbeat.lateness();
     let disturbances = disturbances(cell, measured, &lateness, &heartbeat);
-    row.valid = disturbances.is_empty();
+    row.valid &= disturbances.is_empty();
     let remarks = [disturbances, account.remarks(&row)].concat();
     Record {
         extra: account.extra(&row, &lateness, &heartbeat),
@@ -79,6 +80,8 @@ struct Passage {
     queue: u64,
     /// Packets (frames, where only frames were counted) the emulator or an interface could not carry.
     emulator: u64,
+    /// Of these, frames that were counted unseen.
+    frames: u64,
     duplicated: u64,
     in_flight: u64,
     corrupted: u64,
@@ -101,9 +104,9 @@ impl Account<'_> {
             payload_bytes: payload,
             planned_drops: there.planned,
             queue_drops: there.queue,
-            socket_drops: self.received().and_then(|received| received.socket_drops),
+            socket_drops: self.socket_drops(),
             emulator_drops: there.emulator,
-            valid: true,
+            valid: !self.measured.traffic.stopped(),
             ..Row::default()
         };
         match (self.messages(), self.bulk()) {
@@ -142,13 +145,11 @@ impl Account<'_> {
         }
     }
 
-    /// Datagrams that no counter accounts for: everything that was sent or copied, less where it ended. `None` where a
-    /// message is more than one packet.
+    /// Datagrams that no counter accounts for: everything that was sent or copied, less where it ended. `None` where that
+    /// cannot be told, see [`Self::unknown`].
     fn unexplained_messages(&self, sent: &SendReport, there: &Passage) -> Option<i64> {
-        let Measured { topology, receiver_hosts, .. } = self.measured;
         let received = self.received()?;
-        let headers = if topology.traffic.destination.is_ipv4() { 28 } else { 48 };
-        if self.cell.scenario.traffic.payload.bytes + headers > u64::from(topology.mtu(&self.path.there)) {
+        if self.unknown(there).is_some() {
             return None;
         }
         let arrived: u64 = received.sessions.iter().map(|s| s.delivered + s.duplicates + s.stale).sum();
@@ -158,9 +159,44 @@ impl Account<'_> {
             + there.planned
             + there.queue
             + there.emulator
-            + there.in_flight
-            + udp_lost(&receiver_hosts[self.receiver]);
+            + self.host_drops().or(received.socket_drops)?;
         Some(inflow as i64 - outflow as i64)
+    }
+
+    /// Why nobody can tell what became of every datagram; `None`: the account can be closed.
+    fn unknown(&self, there: &Passage) -> Option<&'static str> {
+        let Measured { topology, .. } = self.measured;
+        let headers = if topology.traffic.destination.is_ipv4() { 28 } else { 48 };
+        let longest = u64::from(topology.mtu(&self.path.there));
+        let joined = self.cell.scenario.traffic.mode == Mode::Bulk && there.frames > 0;
+        if self.cell.scenario.traffic.payload.bytes + headers > longest {
+            Some("messages are larger than the path's MTU: fragments are not followed")
+        } else if there.in_flight > 0 {
+            Some("packets were still under way when the counters were read")
+        } else if self.own.is_some() && there.duplicated + there.emulator > 0 {
+            Some("copies and drops of the emulator are counted together with those of the load")
+        } else if joined {
+            Some("what the emulator could not take is counted in frames, and a frame may hold many datagrams")
+        } else {
+            None
+        }
+    }
+
+    /// Datagrams that reached the receiving host and no program; `None` where another's are among them.
+    fn host_drops(&self) -> Option<u64> {
+        let Measured { topology, receiver_hosts, load, .. } = self.measured;
+        let receiver = topology.traffic.receivers[self.receiver];
+        let ends_here = |load: &Flow| load.sender == receiver || load.receivers.contains(&receiver);
+        let datagrams = self.cell.scenario.load.as_ref().is_some_and(|load| load.transport != Transport::Tcp);
+        let shared = load.is_some() && datagrams && topology.load.as_ref().is_some_and(ends_here);
+        (!shared).then(|| udp_lost(&receiver_hosts[self.receiver]))
+    }
+
+    /// Datagrams dropped at the receiver's socket; those of iperf3's socket are those of its host.
+    fn socket_drops(&self) -> Option<u64> {
+        let iperf3 = self.bulk().is_some() && self.cell.scenario.traffic.transport == Transport::Udp;
+        let of_host = || self.host_drops().map(|_| buffer_overruns(&self.measured.receiver_hosts[self.receiver]));
+        if iperf3 { of_host() } else { self.received()?.socket_drops }
     }
 
     /// Frames that went missing between two counters of the same place, anywhere in the network, either way; and what
@@ -196,9 +232,10 @@ impl Account<'_> {
             } = report(link, way).ledger;
             passage.planned += own.map_or(lost, |own| own.lost);
             passage.queue += own.map_or(queue_dropped, |own| own.queue);
-            passage.emulator += buffer_dropped + send_failed + malformed + socket_dropped_frames;
             // A full backlog behind a veth (net.core.netdev_max_backlog): dropped on its way to the emulator.
-            passage.emulator += link.nodes[way as usize].send_dropped;
+            let frames = socket_dropped_frames + link.nodes[way as usize].send_dropped;
+            passage.emulator += buffer_dropped + send_failed + malformed + frames;
+            passage.frames += frames;
             passage.duplicated += duplicated;
             passage.in_flight += in_flight;
             passage.corrupted += corrupted;
@@ -259,11 +296,33 @@ impl Account<'_> {
             remarks.push("stopped before its window was over".into());
         }
         if row.unexplained.is_none() && self.messages().is_some() {
-            remarks.push(
-                "messages are larger than the path's MTU: fragments are not followed, unexplained is unknown".into(),
-            );
+            let why =
+                self.unknown(&self.passage(Direction::There)).unwrap_or("another's datagrams are counted with them");
+            remarks.push(format!("{why}: unexplained is unknown"));
+        }
+        if let Some((sent, _)) = self.messages() {
+            remarks.extend(self.behind_schedule(sent));
         }
         remarks
+    }
+
+    /// Whether a sender of datagrams could not do what it was told to.
+    fn behind_schedule(&self, sent: &SendReport) -> Option<String> {
+        let (last, window) = (sent.last_send?, sent.window?);
+        let late = last.saturating_sub(window.end);
+        let planned =
+            u128::from(window.end - window.start).div_ceil(interval(&self.cell.scenario.traffic).as_nanos().max(1));
+        let missing = planned.saturating_sub(u128::from(sent.sent));
+        let scheduled =
+            self.cell.scenario.traffic.pacing == Pacing::Schedule || self.cell.scenario.traffic.mode == Mode::Bulk;
+        let behind = scheduled && !sent.stopped && late > BEHIND;
+        behind.then(|| {
+            format!(
+                "the sender fell behind its schedule: its last message left {:.1} s after the window, {missing} of {planned} \
+                 never did",
+                late as f64 / 1e9
+            )
+        })
     }
 
     fn hops(&self, direction: Direction) -> &[(usize, Way)] {
@@ -295,6 +354,9 @@ impl Account<'_> {
         self.received()?.main_session()
     }
 }
+
+/// So much later than the window a schedule may end, ns.
+const BEHIND: u64 = 100_000_000;
 
 /// Why the cell cannot be trusted; empty: it can.
 fn disturbances(
@@ -361,6 +423,12 @@ fn unexplained_by_nodes(topology: &Topology, links: &[LinkReading]) -> i64 {
 fn udp_lost(host: &Snmp) -> u64 {
     let count = |protocol, name| host.get(protocol, name).unwrap_or(0).unsigned_abs();
     ["Udp", "Udp6"].into_iter().map(|protocol| count(protocol, "InErrors") + count(protocol, "NoPorts")).sum()
+}
+
+/// Of these, those that found a socket's buffer full.
+fn buffer_overruns(host: &Snmp) -> u64 {
+    let count = |protocol| host.get(protocol, "RcvbufErrors").unwrap_or(0).unsigned_abs();
+    ["Udp", "Udp6"].into_iter().map(count).sum()
 }
 
 /// Without the noise of 1 - sqrt(1 - p) multiplied back.

@@ -110,14 +110,17 @@ impl<'a> Network<'a> {
     }
 
     /// Reads every link once nothing moves any more: the counters have not changed from one look to the next, no packet
-    /// is in flight, and interfaces and emulator agree; or they have not changed for as long as `patience`. To be
-    /// called when the traffic has ended.
-    pub fn settled(&self, patience: Duration) -> Result<Vec<LinkReading>> {
-        let (mut last, mut since) = (Vec::new(), Instant::now());
+    /// is in flight, and interfaces and emulator agree; or they have not changed for as long as `patience`, or `at_most`
+    /// is over: then the emulator's ledgers tell what is still in flight. To be called when the traffic has ended.
+    pub fn settled(&self, patience: Duration, at_most: Duration) -> Result<Vec<LinkReading>> {
+        let (mut last, mut since, begin) = (Vec::new(), Instant::now(), Instant::now());
         loop {
             let readings = self.read()?;
             let joints: Vec<Joint> = readings.iter().flat_map(LinkReading::joints).collect();
             let agreed = readings.iter().all(LinkReading::is_settled);
+            if begin.elapsed() >= at_most {
+                return Ok(readings);
+            }
             if joints != last {
                 (last, since) = (joints, Instant::now());
             } else if agreed || since.elapsed() >= patience {

@@ -109,7 +109,7 @@ fn a_group_reaches_those_who_joined_and_nobody_else() {
         for _ in 0..COUNT {
             far.recv_from(&mut [0; 600]).unwrap();
         }
-        let readings = network.settled(Duration::from_secs(1)).unwrap();
+        let readings = network.settled(Duration::from_secs(1), Duration::from_secs(10)).unwrap();
         let [near_link, silent, r1, between] =
             ["at-near", "at-silent", "at-r1", "between"].map(|link| lab.passed(&readings, link));
         assert_eq!((near_link, between), ([COUNT, 0], [0, COUNT]), "{group}");
@@ -153,7 +153,7 @@ fn what_routers_and_switches_take_in_they_hand_out() {
             receiver.send_to(b"answer", from).unwrap();
             sender.recv_from(&mut [0; 600]).unwrap();
         }
-        let readings = network.settled(Duration::from_secs(1)).unwrap();
+        let readings = network.settled(Duration::from_secs(1), Duration::from_secs(10)).unwrap();
         for link in ["at-sender", "between", "at-r1", "at-beyond"] {
             assert_eq!(lab.passed(&readings, link), [COUNT, COUNT], "{link}");
         }

@@ -129,7 +129,7 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         manifest.own_cost = (!bench.stop.is_set()).then_some(own_cost);
         store.manifest(&manifest)?;
     }
-    let results = queue.run(&bench, store);
+    let mut results = queue.run(&bench, store);
     let interrupted = bench.stop.is_set();
     drop((bench, awake));
 
@@ -137,6 +137,11 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     manifest.interrupted = interrupted;
     let mut records: Vec<Record> = done.into_iter().chain(results.records).collect();
     store::put_in_order(&manifest, &mut records);
+    if records.is_empty()
+        && let Some(error) = results.error.take()
+    {
+        return Err(error);
+    }
     // What was measured is kept and shown, whatever else went wrong.
     let rendered =
         store::write_manifest(&plan.dir, &manifest).and_then(|()| report::write_all(&plan.dir, &manifest, &records));

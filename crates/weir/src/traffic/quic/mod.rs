@@ -66,7 +66,7 @@ impl Default for QuicSettings {
 }
 
 /// Payload bytes of the longest QUIC datagram to `to`, on a path that carries 1500-byte packets.
-pub(super) fn longest_datagram(to: SocketAddr) -> usize {
+pub fn longest_datagram(to: SocketAddr) -> usize {
     usize::from(packet_size(ETHERNET, to.ip())) - DATAGRAM_OVERHEAD
 }
 

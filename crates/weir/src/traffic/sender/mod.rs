@@ -114,7 +114,7 @@ impl Run<'_> {
                 self.channel.sleep(intended.min(window.end), self.stop);
                 continue;
             }
-            if (if all { intended } else { at }) >= window.end {
+            if (if all { intended } else { at }) >= window.end || at >= window.latest() {
                 break;
             }
             match self.send(intended, at, window.end) {
@@ -145,6 +145,9 @@ impl Run<'_> {
             if at < wake {
                 self.channel.sleep(wake, self.stop);
                 continue;
+            }
+            if at >= window.latest() {
+                break;
             }
             let due = ((at - window.start) / interval + 1).min(count);
             if !self.send_due(&mut next, due, window) {
