@@ -178,7 +178,7 @@ fn a_full_disk_keeps_what_was_measured() {
     let ended = ended(Command::new("unshare").args(["-Urm", "sh", "-c", &script]).current_dir(lab.dir.path()));
     let line = line(&ended, 1);
     assert!(line.contains("append to small/result/cells.jsonl: No space left on device"), "{line}");
-    assert!(line.contains("(what was measured before is kept; ") && line.contains("`weir lab report`"), "{line}");
+    assert!(line.contains("(what was measured before is kept; ") && line.contains("`weir lab resume`"), "{line}");
     assert_eq!(line.matches("No space").count(), 1, "{line}");
     // With room again it renders.
     let kept = lab.path("kept");
@@ -187,6 +187,10 @@ fn a_full_disk_keeps_what_was_measured() {
     let cells = fs::read_to_string(kept.join("cells.jsonl")).unwrap().lines().count();
     assert_eq!(fs::read_to_string(kept.join("results.csv")).unwrap().lines().count(), 1 + cells);
     assert!((1..8).contains(&cells), "{cells} cells");
+    // And goes on.
+    let resumed = super::ended(&mut weir(&["lab", "resume", kept.to_str().unwrap()]));
+    assert_eq!((resumed.status, &*resumed.stderr), (Some(0), ""));
+    assert_eq!(fs::read_to_string(kept.join("results.csv")).unwrap().lines().count(), 1 + 8);
 }
 
 #[test]
