@@ -164,6 +164,9 @@ impl Run<'_> {
         let patience = window.end.saturating_add(nanos(self.settings.drain));
         while *next < due {
             let (at, first) = (now(), self.report.sent);
+            if at >= window.latest() {
+                return false;
+            }
             let count = (due - *next).min(self.messages.room() as u64) as usize;
             for (place, number) in (0..count).zip(*next..) {
                 self.messages.stamp(place, first + place as u64, window.start + number * interval, at);
