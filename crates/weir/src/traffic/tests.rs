@@ -167,6 +167,26 @@ fn batches_send_all_of_a_schedule_at_few_times() {
 }
 
 #[test]
+fn a_schedule_that_cannot_be_kept_is_given_up_after_another_window() {
+    let nobody_reads = UdpSocket::bind(ANY).unwrap();
+    for quantum in [Duration::ZERO, Duration::from_millis(1)] {
+        let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
+        let settings = SenderSettings {
+            pacing: Pacing::Schedule,
+            // 5 million in 50 ms.
+            interval: Duration::from_nanos(10),
+            duration: Duration::from_millis(50),
+            quantum,
+            ..sender(Transport::Udp, nobody_reads.local_addr().unwrap())
+        };
+        let sent = Sender::open(&settings).unwrap().run(&exchange, &stop);
+        let (window, last) = (sent.window.unwrap(), sent.last_send.unwrap());
+        assert!((1..5_000_000).contains(&sent.sent), "{}", sent.sent);
+        assert!(last > window.end && last < window.start + 100_000_000, "{last} {window:?}");
+    }
+}
+
+#[test]
 fn batches_to_nobody_are_sent_all_the_same() {
     let closed = UdpSocket::bind(ANY).unwrap().local_addr().unwrap();
     let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());

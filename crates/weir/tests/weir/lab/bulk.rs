@@ -191,3 +191,14 @@ fn packets_are_captured_at_both_ends() {
     assert_eq!(packets("2ms-server.pcapng"), row.count("delivered"));
     assert!(!out.join("pcap/1ms-client.pcapng").exists());
 }
+
+#[test]
+fn datagrams_of_a_load_on_the_same_host_are_not_taken_for_lost() {
+    let lab = Lab::new();
+    let set = ["run.duration=2s", "load.warmup=1s", "load.transport=quic", "load.streams=1"];
+    let run = lab.cells_of("bufferbloat", &[&set[..], &["links.wire.forward.queue=250kB"]].concat());
+    let row = run.row("single");
+    assert_eq!((row.count("unexplained"), row.count("sent")), (0, 200), "{row:?}");
+    assert!(row.number("load_mbit_per_s") > 5.0, "{row:?}");
+    assert_eq!(row.text("host_drops"), "", "the host counts those of the load with them");
+}

@@ -71,3 +71,24 @@ fn a_trace_is_the_rate_of_its_link() {
     let again = lab.run("./again.toml", "again", &["run.duration=100ms"]).good();
     assert_eq!(again.row("single").text("rate_mbit"), "1.2");
 }
+
+#[test]
+fn a_queue_that_does_not_drain_ends_with_the_drain() {
+    let lab = Lab::new();
+    // 100 messages of a tenth of a second each: 10 s of queue.
+    let set = [
+        "path.loss=0%",
+        "traffic.transport=udp",
+        "traffic.interval=5ms",
+        "links.uplink.rate=80kbit",
+        "run.duration=500ms",
+        "run.drain=500ms",
+    ];
+    let run = lab.run("telemetry", "out", &set).good();
+    let row = run.row("single");
+    assert_eq!((row.text("unexplained"), row.text("valid")), ("", "true"), "{row:?}");
+    assert!(row.count("delivered") < row.count("sent") / 2, "{row:?}");
+    assert!(row.count("host_drops") > 0, "those behind the drain found no receiver: {row:?}");
+    let remarks = run.record("single")["remarks"].to_string();
+    assert!(remarks.contains("packets were still under way when the counters were read"), "{remarks}");
+}
