@@ -321,9 +321,16 @@ mod tests {
         lines.push(b"last\n");
         let text = read.join().unwrap();
         let lost = lost.load(Ordering::Relaxed);
-        assert_eq!(text.matches(&format!("weir: {lost} log lines were lost before this\n")).count(), 1);
+        // Once or twice: the writer may have found room between two losses.
+        let notes: Vec<u64> = text.lines().filter_map(lost_before).collect();
+        assert_eq!(notes.iter().sum::<u64>(), lost, "{notes:?}");
         // Every line was either written or counted.
-        assert_eq!(text.lines().count() as u64 + lost, said + 2);
+        assert_eq!((text.lines().count() - notes.len()) as u64 + lost, said + 1);
+    }
+
+    /// How many lines a note of the writer says were lost.
+    fn lost_before(line: &str) -> Option<u64> {
+        line.strip_prefix("weir: ")?.strip_suffix(" log lines were lost before this")?.parse().ok()
     }
 
     #[test]

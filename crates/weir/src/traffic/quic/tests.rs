@@ -34,18 +34,20 @@ fn run(settings: SenderSettings) -> (SendReport, ReceiveReport) {
 
 #[test]
 fn messages_of_a_stream_keep_their_order_whatever_their_size() {
-    // From a part of a packet to more than the send buffer holds.
-    for payload_bytes in [100, 50_000, 3_000_000] {
+    // From a part of a packet to more than the send buffer holds, which takes a busy machine a while.
+    for (payload_bytes, window_ms) in [(100, 200), (50_000, 200), (3_000_000, 3000)] {
+        let duration = Duration::from_millis(window_ms);
         let settings = SenderSettings {
             payload_bytes,
             interval: Duration::ZERO,
+            duration,
             send_buffer: Some(1 << 20),
             ..sending(Transport::Quic, ANY.parse().unwrap())
         };
         let (sent, received) = run(settings);
         assert_eq!((&sent.errors, &received.errors), (&vec![], &vec![]));
-        assert_eq!((sent.used, sent.send_buffer), (Duration::from_millis(200), Some(1 << 20)));
-        assert!(sent.blocked > Duration::ZERO || payload_bytes == 100, "nobody sends faster than quinn takes it");
+        assert_eq!((sent.used, sent.send_buffer), (duration, Some(1 << 20)));
+        assert!(sent.blocked > Duration::ZERO || payload_bytes < 1 << 20, "what does not fit into the buffer waits");
         assert!(sent.sent > 0, "{payload_bytes}");
         let session = received.main_session().unwrap();
         assert_eq!((received.ended, session.delivered, session.reordered), (Ended::Complete, sent.sent, 0));
