@@ -24,6 +24,7 @@ pub mod rendezvous;
 pub mod scheduling;
 pub mod sysctl;
 pub mod tcp;
+pub mod trace;
 pub mod usage;
 
 mod error;

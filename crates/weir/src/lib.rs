@@ -4,6 +4,7 @@
 
 pub mod cli;
 pub mod lab;
+pub mod loss;
 pub mod report;
 pub mod service;
 pub mod stats;

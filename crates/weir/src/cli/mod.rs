@@ -2,6 +2,7 @@
 
 mod compare;
 mod lab;
+mod loss;
 mod recv;
 mod send;
 mod tee;
@@ -30,6 +31,8 @@ enum Command {
     Recv(recv::Recv),
     /// Copy every datagram, whole, to every destination.
     Tee(tee::Tee),
+    /// Tell where datagrams are lost, and what to change.
+    Loss(loss::Loss),
 }
 
 /// How a command ended that could do its job.
@@ -57,6 +60,7 @@ pub fn main() -> ExitCode {
         Command::Send(send) => send.run(),
         Command::Recv(recv) => recv.run(),
         Command::Tee(tee) => tee.run(),
+        Command::Loss(loss) => loss.run(),
     };
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

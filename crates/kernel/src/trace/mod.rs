@@ -1,0 +1,151 @@
+//! What happens to UDP datagrams inside the kernel, counted by eBPF programs at tracepoints.
+//!
+//! The programs are C (`bpf/loss.bpf.c`), compiled beforehand (`make bpf`); offsets and the names of drop reasons come
+//! from the running kernel's own type information (BTF). A [`Tracer`] counts inside the kernel, in maps; nothing is sent
+//! to user space per datagram.
+
+/// How much is traced. Each level includes the ones before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Detail {
+    /// Drops alone (`kfree_skb`).
+    Drops,
+    /// And of each socket: what is put into its queue and read from it, the queue's level, its reader's stalls.
+    Queues,
+    /// And what arrives, departs and is sent, by port; the processors' time in softirq; who runs instead of a reader.
+    Everything,
+}
+
+/// What is followed. Empty lists follow everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// UDP ports a datagram goes to.
+    pub ports: Vec<u16>,
+    /// Inode numbers of network namespaces (`/proc/PID/ns/net`).
+    pub namespaces: Vec<u32>,
+}
+
+/// Running totals since the tracer started. They never go back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// Datagrams that were dropped.
+    pub drops: Vec<Drop>,
+    /// Datagrams handed to a namespace's protocols by an interface (`netif_receive_skb`), those of bridge ports and
+    /// other lower interfaces left out.
+    pub arrivals: Vec<Passage>,
+    /// Datagrams handed to an interface's queue (`net_dev_queue`), before its qdisc.
+    pub departures: Vec<Passage>,
+    /// Calls that send, by socket and result (`sock_send_length`).
+    pub sends: Vec<Sends>,
+    /// Sockets that took or gave datagrams.
+    pub sockets: Vec<SocketTrace>,
+    /// Time in the receive path's softirq (NET_RX), by processor, nanoseconds.
+    pub receive_softirq_ns: Vec<u64>,
+    /// Datagrams whose fragments wait to be joined now.
+    pub reassembling: u64,
+    /// Events that could not be counted: a map was full, or a program was interrupted by itself. Unless 0, the totals
+    /// are lower bounds.
+    pub missed: u64,
+}
+
+/// Datagrams dropped at one place in the kernel. A joined super-packet counts as its datagrams, a fragmented datagram
+/// once, where its first piece was lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Drop {
+    /// Name of the drop reason without `SKB_DROP_REASON_`: `SOCKET_RCVBUFF`. Kernels before 5.17 have none: empty.
+    pub reason: String,
+    /// The function that dropped it, `udp_queue_rcv_one_skb`; empty where /proc/kallsyms is hidden.
+    pub function: String,
+    /// The network namespace's inode number.
+    pub namespace: u32,
+    /// The interface it was received by or leaves by; 0: none yet.
+    pub interface: u32,
+    /// Cookie of the receiving socket; when `outgoing` of the sending socket; 0: none.
+    pub cookie: u64,
+    /// Destination port; 0: a fragment whose first piece was never seen.
+    pub port: u16,
+    /// Source port, 0 as above.
+    pub from_port: u16,
+    /// Whether it was being sent (not received by any interface of this namespace yet).
+    pub outgoing: bool,
+    /// Datagrams.
+    pub datagrams: u64,
+    /// Kernel buffers (skbs), of which one may hold many datagrams (GRO, GSO).
+    pub buffers: u64,
+}
+
+/// Datagrams that passed an interface. A fragmented datagram counts once, with its first fragment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passage {
+    /// The network namespace's inode number.
+    pub namespace: u32,
+    /// The interface.
+    pub interface: u32,
+    /// Destination port.
+    pub port: u16,
+    /// Cookie of the sending socket; 0 for arrivals.
+    pub cookie: u64,
+    /// Datagrams.
+    pub datagrams: u64,
+    /// Their bytes, headers of UDP not counted.
+    pub bytes: u64,
+}
+
+/// Calls of one socket that send.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sends {
+    /// The socket's cookie.
+    pub cookie: u64,
+    /// Its network namespace's inode number.
+    pub namespace: u32,
+    /// Its own port.
+    pub from_port: u16,
+    /// The port it is connected to; 0: not connected.
+    pub port: u16,
+    /// 0: sent; else the error number (EPERM: a firewall; ENETUNREACH: no route; EAGAIN: the send buffer is full).
+    pub errno: i32,
+    /// Calls.
+    pub calls: u64,
+    /// Datagrams they stood for: more than calls where the socket has UDP_SEGMENT set. One call with UDP_SEGMENT in its
+    /// control data counts as one here; `departures` tell the truth of those.
+    pub datagrams: u64,
+}
+
+/// What one UDP socket took and gave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SocketTrace {
+    /// The socket's cookie, as SO_COOKIE and sock_diag tell it.
+    pub cookie: u64,
+    /// Its network namespace's inode number.
+    pub namespace: u32,
+    /// Its own port.
+    pub port: u16,
+    /// Buffers put into the receive queue (`sk_data_ready`), each of which may hold many datagrams (GRO).
+    pub enqueued: u64,
+    /// Receive calls that returned data (`sock_recv_length`), those that only peek left out.
+    pub reads: u64,
+    /// Bytes they returned.
+    pub read_bytes: u64,
+    /// Datagrams they returned; without UDP_GRO equal to `reads`. `None`: the socket has UDP_GRO on, and its datagrams
+    /// were of different sizes.
+    pub read_datagrams: Option<u64>,
+    /// Memory in the queue when last seen, bytes of truesize.
+    pub level: u32,
+    /// The most it has been.
+    pub level_max: u32,
+    /// SO_RCVBUF as the kernel granted it, bytes of truesize.
+    pub receive_buffer: u32,
+    /// Time with the level below 50 %, from 50, from 75, from 90 and at 100 % of the buffer (no more fits), ns.
+    pub level_ns: [u64; 5],
+    /// The longest time that datagrams waited and nobody read, ns, one that goes on included.
+    pub longest_stall_ns: u64,
+    /// Time in which datagrams waited and nobody read, beyond 1 ms each, ns.
+    pub stalled_ns: u64,
+    /// The task that read last: its thread id; 0: none yet.
+    pub reader: u32,
+    /// Time that reader was ready to run and did not, ns.
+    pub reader_waited_ns: u64,
+    /// The longest such time, ns.
+    pub reader_longest_wait_ns: u64,
+    /// Name of the task that ran instead, the longest time; nul-terminated.
+    pub behind: [u8; 16],
+}
