@@ -10,3 +10,4 @@
 //! ```
 
 pub mod places;
+pub mod watch;
