@@ -9,5 +9,6 @@
 //!               check:   the machine against a stated load -> findings -> apply, journal, undo
 //! ```
 
+pub mod metrics;
 pub mod places;
 pub mod watch;

@@ -1,7 +1,7 @@
 //! The same live: sockets, their buffers, drops by place, processors, interfaces.
 
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 mod lost;
 pub mod snapshot;
 mod view;
