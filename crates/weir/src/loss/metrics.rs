@@ -201,9 +201,9 @@ const OF_SOCKETS: &[(&Family, Read)] = &[
         &gauge_of_sockets(
             "weir_loss_receive_buffer",
             BYTES,
-            "Receive buffer as the kernel accounts it, of several sockets the largest.",
+            "Receive buffer as the kernel accounts it, of several sockets the largest; absent: the kernel does not tell.",
         ),
-        |socket| Some(socket.buffer_bytes as f64),
+        |socket| Some(socket.buffer_bytes? as f64),
     ),
     (
         &gauge_of_sockets(

@@ -49,7 +49,7 @@ fn totals(second: u64) -> Snapshot {
         received_bytes: Some(Count::new(500 * rate * second)),
         queue_bytes: queue,
         queue_max_bytes: if drops > 0 { BUFFER } else { queue * 2 },
-        buffer_bytes: BUFFER,
+        buffer_bytes: Some(BUFFER),
         drops: Count::new(drops * second),
         places: if drops > 0 { vec![(Place::ReceiveBuffer, drops * second)] } else { Vec::new() },
         longest_stall_ms: Some(if drops > 0 { 41.2 } else { 0.0 }),

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::loss::places::Place;
 
@@ -25,7 +25,9 @@ pub struct Snapshot {
     pub sockets: Vec<Socket>,
     /// Drops as eBPF saw them, by place; empty without it.
     pub drops: Vec<Drops>,
-    /// Drops as the kernel's own counters have them, by place; those of sockets are with the sockets.
+    /// Drops as the kernel's own counters have them, by place; those of sockets are with the sockets. In JSON only what
+    /// has counted something.
+    #[serde(serialize_with = "those_that_counted")]
     pub counted: Vec<Counted>,
     /// Processors that are online.
     pub processors: Vec<Processor>,
@@ -82,8 +84,8 @@ pub struct Socket {
     pub queue_bytes: u64,
     /// The most that was seen since the watch began: of every datagram with eBPF, else of every snapshot.
     pub queue_max_bytes: u64,
-    /// What it may take (SO_RCVBUF as granted), bytes of truesize.
-    pub buffer_bytes: u64,
+    /// What it may take (SO_RCVBUF as granted), bytes of truesize; `None`: the kernel has no sock_diag.
+    pub buffer_bytes: Option<u64>,
     /// Datagrams dropped at the socket (SK_MEMINFO): buffer full, checksum wrong, filtered. With UDP_GRO the kernel counts
     /// joined datagrams as one; `places` do not.
     pub drops: Count,
@@ -270,9 +272,8 @@ pub enum Sort {
 pub fn by(sort: Sort, one: &Socket, other: &Socket) -> std::cmp::Ordering {
     let drops = || worst(one.drops, other.drops);
     let rate = || worst(one.received.unwrap_or_default(), other.received.unwrap_or_default());
-    let share = |bytes: u64, socket: &Socket| bytes as f64 / socket.buffer_bytes.max(1) as f64;
-    let buffer = || share(other.queue_bytes, other).total_cmp(&share(one.queue_bytes, one));
-    let most = || share(other.queue_max_bytes, other).total_cmp(&share(one.queue_max_bytes, one));
+    let buffer = || other.share(other.queue_bytes).total_cmp(&one.share(one.queue_bytes));
+    let most = || other.share(other.queue_max_bytes).total_cmp(&one.share(one.queue_max_bytes));
     let stall = || other.longest_stall_ms.unwrap_or(0.0).total_cmp(&one.longest_stall_ms.unwrap_or(0.0));
     let port = || {
         (one.port, one.namespace, &one.address, one.cookie).cmp(&(
@@ -324,6 +325,13 @@ fn pace(now: &mut Option<Count>, before: Option<Count>, span: f64) {
     }
 }
 
+impl Socket {
+    /// So much of its buffer, 1 for all of it; 0 where that is not known.
+    pub fn share(&self, bytes: u64) -> f64 {
+        self.buffer_bytes.map_or(0.0, |buffer| bytes as f64 / buffer.max(1) as f64)
+    }
+}
+
 impl Processor {
     /// How its time was spent, by name.
     pub fn modes(&self) -> [(&'static str, Time); 6] {
@@ -362,6 +370,10 @@ impl Counted {
     fn key(&self) -> (Option<u32>, Place, String) {
         (self.namespace, self.place, self.counter.clone())
     }
+}
+
+fn those_that_counted<S: Serializer>(all: &[Counted], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(all.iter().filter(|counted| counted.datagrams.total > 0))
 }
 
 fn index<'a, T, K: Eq + Hash>(all: &'a [T], key: impl Fn(&'a T) -> K) -> HashMap<K, &'a T> {

@@ -174,8 +174,10 @@ fn draw_sockets(frame: &mut Frame<'_>, now: &Snapshot, look: Look, area: Rect) {
 }
 
 fn level<'a>(socket: &Socket, cells: u16) -> Cell<'a> {
-    let share = |bytes: u64| bytes as f64 / socket.buffer_bytes.max(1) as f64;
-    let (now, most) = (share(socket.queue_bytes), share(socket.queue_max_bytes));
+    if socket.buffer_bytes.is_none() {
+        return Cell::new(format!("{} bytes", grouped(socket.queue_bytes)));
+    }
+    let (now, most) = (socket.share(socket.queue_bytes), socket.share(socket.queue_max_bytes));
     let mut parts = bar(now, most, cells).to_vec();
     let text = format!(" {:.0}/{:.0}%", (now * 100.0).min(999.0), (most * 100.0).min(999.0));
     parts.push(if most >= 1.0 { text.red() } else { text.into() });
