@@ -1,7 +1,6 @@
 //! `weir loss account --json`, run and read as anybody would.
 
 use std::io::{BufRead, BufReader, Read};
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
@@ -83,11 +82,6 @@ impl Following {
             panic!("it does not follow ({status}): {text}");
         }
         Following { child, said, stderr, ready_after: started.elapsed() }
-    }
-
-    /// Its process number.
-    pub(super) fn id(&self) -> u32 {
-        self.child.id()
     }
 
     /// Ends it as Ctrl-C does; its account, which must come within 10 s.
@@ -207,9 +201,9 @@ impl Ledger<'_> {
         self.0["unexplained"].as_i64()
     }
 
-    /// The receiver's address.
-    pub(super) fn address(&self) -> SocketAddr {
-        self.0["receiver"]["address"].as_str().unwrap().parse().unwrap()
+    /// The receiver's namespace.
+    pub(super) fn namespace(&self) -> u64 {
+        self.0["receiver"]["namespace"].as_u64().unwrap()
     }
 }
 

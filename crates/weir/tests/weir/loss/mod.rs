@@ -7,14 +7,18 @@
 mod account;
 mod fragments;
 mod frames;
+mod limits;
+mod million;
+mod mistakes;
 mod mix;
 mod multicast;
 mod receiving;
 mod scene;
 mod seed;
 mod sending;
+mod session;
 mod sockets;
 mod sys;
 
-use account::{Following, WEIR};
+use account::{Account, Following, Ledger, WEIR};
 use scene::{Reader, Scene, expect_errors};

@@ -210,7 +210,7 @@ fn ingress_filter() {
 
 #[test]
 fn backlog() {
-    let Some(mut scene) = Scene::set("backlog") else { return };
+    let Some(scene) = Scene::set("backlog") else { return };
     let processors = weir_kernel::counters::softnet().unwrap();
     let [first, second, ..] = processors[..] else {
         eprintln!("skipped: backlog needs two processors");
