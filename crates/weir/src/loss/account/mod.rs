@@ -1,0 +1,21 @@
+//! The account: one ledger a receiver, closed by place.
+//!
+//! ```text
+//! follow: readings of counters and trace, at the start, while it goes on, at the end
+//!    -> evidence: differences, sockets, sessions
+//!    -> ledger (a pure function; senders, tally, counted, level are its parts)
+//!    -> book: the account as JSON, as statement for people
+//! ```
+
+pub mod book;
+
+mod counted;
+mod evidence;
+mod ledger;
+mod level;
+mod receivers;
+mod senders;
+mod tally;
+
+#[cfg(test)]
+mod tests;
