@@ -11,3 +11,6 @@
 
 pub mod account;
 pub mod places;
+pub mod reading;
+pub mod statement;
+pub mod subject;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
 
+use super::session::{ReceivedSession, SentSession};
 use weir_kernel::trace::{Detail, Drop, Passage, Sends, SocketTrace, Trace};
 
 /// Everything a ledger is made of. All counts are of the time that is accounted for.
@@ -34,8 +35,6 @@ pub(super) struct Evidence {
 pub(super) struct NamespaceEvidence {
     /// Its inode number.
     pub(super) inode: u32,
-    /// Its name.
-    pub(super) name: Option<String>,
     /// By how much its counters rose: `Udp.NoPorts`. Those that did not are not here.
     pub(super) counters: BTreeMap<String, u64>,
     /// UDP sockets seen in it, followed or not.
@@ -91,32 +90,25 @@ pub(super) struct SocketSeen {
     pub(super) receive_buffer: Option<u32>,
     /// Whether it is gone.
     pub(super) gone: bool,
-    /// Whether it has UDP_GRO on, as far as the trace tells.
-    pub(super) joins: bool,
 }
 
-/// What `weir send --json` told.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct SentSession {
-    /// Messages, and announcements of the end, that the kernel took.
-    pub(super) sent: u64,
-    /// Calls that failed, by error.
-    pub(super) failed: u64,
-    /// The session's number.
-    pub(super) session: u16,
-}
-
-/// What `weir recv --json` told.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct ReceivedSession {
-    /// Messages, duplicates and announcements included.
-    pub(super) received: u64,
-    /// Messages that came twice.
-    pub(super) duplicated: u64,
-    /// What the sender announced it had sent; `None`: its end was not heard.
-    pub(super) announced: Option<u64>,
-    /// The port it listened on.
-    pub(super) port: u16,
+impl SocketSeen {
+    /// A socket of which the trace alone knows: nobody listed it while it was there.
+    pub(super) fn traced(cookie: u64, namespace: u32) -> SocketSeen {
+        SocketSeen {
+            cookie,
+            has_cookie: true,
+            namespace,
+            local: None,
+            peer: None,
+            process: None,
+            drops: 0,
+            queued_at_start: 0,
+            queued: 0,
+            receive_buffer: None,
+            gone: true,
+        }
+    }
 }
 
 /// What was counted between two readings of one tracer. A total that went back, which none does, counts 0.

@@ -20,6 +20,8 @@ pub(super) struct Subject<'a> {
     pub(super) receivers: &'a [&'a SocketSeen],
     /// All receivers of the port.
     pub(super) all: &'a [SocketSeen],
+    /// All UDP sockets seen, to name the senders.
+    pub(super) everybody: &'a [SocketSeen],
     /// Whether each receiver gets every datagram.
     pub(super) copies: bool,
 }
@@ -302,7 +304,7 @@ impl<'a> Closing<'a> {
     }
 
     fn tell_senders(&self) -> Vec<Sender> {
-        let seen = |cookie: u64| self.subject.all.iter().find(|socket| socket.cookie == cookie);
+        let seen = |cookie: u64| self.subject.everybody.iter().find(|socket| socket.cookie == cookie);
         let process = |cookie: u64| seen(cookie).and_then(|socket| socket.process.clone()).unzip();
         self.senders
             .iter()

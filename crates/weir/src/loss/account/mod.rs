@@ -11,11 +11,18 @@ pub mod book;
 
 mod counted;
 mod evidence;
+mod follow;
+pub mod join;
 mod ledger;
 mod level;
 mod receivers;
 mod senders;
+mod session;
 mod tally;
+mod tracing;
+
+pub use follow::{Following, Sessions, Settings};
+pub use session::{ReceivedSession, SentSession};
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,8 @@
 //! Which receivers a port has, and what each of them is accounted for.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
 
 use weir_kernel::trace::{Detail, Trace};
 
@@ -23,9 +25,9 @@ pub(super) struct Followed {
 #[derive(Clone, Debug)]
 pub(super) struct Between {
     /// The earlier one, and its number.
-    pub(super) before: std::sync::Arc<Trace>,
+    pub(super) before: Arc<Trace>,
     /// The later one.
-    pub(super) after: std::sync::Arc<Trace>,
+    pub(super) after: Arc<Trace>,
     /// Number of the later reading.
     pub(super) reading: u64,
 }
@@ -35,19 +37,20 @@ pub(super) fn ledgers(
     evidence: &Evidence,
     port: u16,
     followed: &[Followed],
+    everybody: &[SocketSeen],
     start: &Trace,
     end: &Trace,
 ) -> Vec<Ledger> {
     let all: Vec<SocketSeen> = followed.iter().map(|followed| followed.socket.clone()).collect();
-    let copies = copies(evidence, port, &all);
+    let copies = copies(evidence, port, everybody);
     if copies {
         let receivers: Vec<&Followed> = followed.iter().filter(|followed| takes_groups(&followed.socket)).collect();
         let mut ledgers: Vec<Ledger> = incarnations(&receivers)
             .into_iter()
-            .map(|receivers| of_copies(evidence, port, &receivers, &all, start, end))
+            .map(|receivers| of_copies(evidence, port, &receivers, (&all, everybody), start, end))
             .collect();
         if ledgers.is_empty() {
-            ledgers.push(ledger(evidence, &Subject { port, receivers: &[], all: &all, copies }));
+            ledgers.push(ledger(evidence, &Subject { port, receivers: &[], all: &all, everybody, copies }));
         }
         return ledgers;
     }
@@ -56,7 +59,7 @@ pub(super) fn ledgers(
         (true, [only]) => vec![only],
         _ => active,
     };
-    vec![ledger(evidence, &Subject { port, receivers: &receivers, all: &all, copies })]
+    vec![ledger(evidence, &Subject { port, receivers: &receivers, all: &all, everybody, copies })]
 }
 
 /// The ledger of one receiver of a group.
@@ -64,12 +67,12 @@ fn of_copies(
     evidence: &Evidence,
     port: u16,
     receivers: &[&Followed],
-    all: &[SocketSeen],
+    (all, everybody): (&[SocketSeen], &[SocketSeen]),
     start: &Trace,
     end: &Trace,
 ) -> Ledger {
     let sockets: Vec<&SocketSeen> = receivers.iter().map(|followed| &followed.socket).collect();
-    let subject = Subject { port, receivers: &sockets, all, copies: true };
+    let subject = Subject { port, receivers: &sockets, all, everybody, copies: true };
     let (first, last) = (receivers.first(), receivers.last());
     let came = first.and_then(|followed| followed.came.as_ref());
     let went = last.and_then(|followed| followed.went.as_ref());
@@ -124,12 +127,14 @@ fn is_active(trace: &Trace, socket: &SocketSeen) -> bool {
 }
 
 /// Whether each receiver of a port gets each datagram: it is sent to a group.
-fn copies(evidence: &Evidence, port: u16, all: &[SocketSeen]) -> bool {
+fn copies(evidence: &Evidence, port: u16, everybody: &[SocketSeen]) -> bool {
     if evidence.group.is_some() {
         return true;
     }
-    let to_group = |address: Option<std::net::SocketAddr>| address.is_some_and(|address| address.ip().is_multicast());
-    if all.iter().any(|socket| to_group(socket.local) || to_group(socket.peer)) {
+    let to_group = |address: Option<SocketAddr>| {
+        address.is_some_and(|address| address.port() == port && address.ip().is_multicast())
+    };
+    if everybody.iter().any(|socket| to_group(socket.local) || to_group(socket.peer)) {
         return true;
     }
     // Who neither binds nor connects to the group: the namespaces count what goes to groups.
