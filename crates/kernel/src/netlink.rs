@@ -1,6 +1,7 @@
 //! Requests to the kernel over netlink, and their answers.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::io;
 use std::iter;
 use std::os::fd::AsFd;
@@ -10,7 +11,6 @@ use netlink_packet_core::{
     NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage, NetlinkPayload,
     NetlinkSerializable,
 };
-use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -23,6 +23,12 @@ pub(crate) struct Requests {
     socket: Socket,
     sequence: u32,
     buffer: Vec<u8>,
+}
+
+impl fmt::Debug for Requests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Requests")
+    }
 }
 
 impl Requests {
@@ -38,9 +44,9 @@ impl Requests {
     }
 
     /// Changes something: `flags` says how (NLM_F_CREATE ...).
-    pub(crate) fn change<S: Into<String>>(
+    pub(crate) fn change<M: Message, S: Into<String>>(
         &mut self,
-        message: RouteNetlinkMessage,
+        message: M,
         flags: u16,
         operation: impl Fn() -> S,
     ) -> Result<(), Error> {
@@ -230,3 +236,24 @@ const ATTRIBUTE_HEADER: usize = 4;
 
 /// Without NLA_F_NESTED and NLA_F_NET_BYTEORDER.
 const NLA_TYPE_MASK: u16 = 0x3fff;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(written in prop::collection::vec((0..0x3fffu16, prop::collection::vec(any::<u8>(), 0..40)), 0..8)) {
+            let bytes: Vec<u8> = written.iter().flat_map(|(kind, value)| attribute(*kind, value)).collect();
+            let read: Vec<_> = attributes(&bytes).map(|(kind, value)| (kind, value.to_vec())).collect();
+            prop_assert_eq!(read, written);
+        }
+
+        #[test]
+        fn any_bytes_end(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(attributes(&bytes).count() <= bytes.len() / ATTRIBUTE_HEADER);
+        }
+    }
+}

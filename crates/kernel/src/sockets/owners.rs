@@ -84,3 +84,16 @@ pub fn owners() -> Result<Owners, Error> {
 fn parse_link(link: &str) -> Option<u32> {
     link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_are_told_from_other_files() {
+        assert_eq!(parse_link("socket:[70123]"), Some(70123));
+        for other in ["pipe:[70123]", "/tmp/socket:[1]", "socket:[x]", "socket:[1", ""] {
+            assert_eq!(parse_link(other), None);
+        }
+    }
+}
