@@ -179,12 +179,13 @@ impl Ethtool {
         if names[2] != values[1] {
             return Ok(None);
         }
+        let count = names[2] as usize;
         let names = names[3..].as_chunks::<{ sys::STRING_WORDS }>().0.iter().map(|words| text(words));
         let values = values[2..].as_chunks::<2>().0.iter().map(|&[a, b]| {
             let ([a, b, c, d], [e, f, g, h]) = (a.to_ne_bytes(), b.to_ne_bytes());
             u64::from_ne_bytes([a, b, c, d, e, f, g, h])
         });
-        Ok(Some(names.zip(values).take(count as usize).collect()))
+        Ok(Some(names.zip(values).take(count).collect()))
     }
 
     /// The lengths of its rings.

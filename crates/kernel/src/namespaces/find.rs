@@ -21,7 +21,8 @@ pub struct Listed {
     pub inode: u32,
     /// Its name in /run/netns; `None`: it has none.
     pub name: Option<String>,
-    /// A process inside, the one with the lowest number; `None`: none that we may look at.
+    /// A process inside, the one with the lowest number; `None`: none that we may look at, so that only its name or
+    /// somebody's descriptor keeps it.
     pub pid: Option<u32>,
     path: PathBuf,
 }
@@ -63,7 +64,8 @@ fn find_in(directories: &[&Path], text: &str) -> Result<NetNs, Error> {
     }
 }
 
-/// All network namespaces that have a name or hold a process we may look at, by inode number.
+/// All network namespaces that have a name, or in which a process is, or of which one holds a descriptor, as far as we
+/// may look at it; by inode number.
 ///
 /// # Errors
 /// Without /proc.
@@ -75,10 +77,20 @@ fn all_in(directories: &[&Path]) -> Result<Vec<Listed>, Error> {
     let mut found: BTreeMap<u32, Listed> = BTreeMap::new();
     let mut pids: Vec<u32> = numbers("/proc").during(|| "list /proc")?;
     pids.sort_unstable();
-    for pid in pids {
+    let inode_at = |path: &Path| fs::read_link(path).ok().and_then(|link| parse_link(link.to_str()?));
+    for &pid in &pids {
         let path = of_process(pid);
-        if let Some(inode) = fs::read_link(&path).ok().and_then(|link| parse_link(link.to_str()?)) {
+        if let Some(inode) = inode_at(&path) {
             found.entry(inode).or_insert(Listed { inode, name: None, pid: Some(pid), path });
+        }
+    }
+    for pid in pids {
+        let directory = PathBuf::from(format!("/proc/{pid}/fd"));
+        for fd in numbers(&directory).unwrap_or_default() {
+            let path = directory.join(fd.to_string());
+            if let Some(inode) = inode_at(&path) {
+                found.entry(inode).or_insert(Listed { inode, name: None, pid: None, path });
+            }
         }
     }
     for directory in directories {
@@ -202,9 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn our_own_is_among_all() {
+    fn our_own_and_those_we_hold_are_among_all() {
         let own = NetNs::current().unwrap().inode().unwrap();
-        assert!(all().unwrap().iter().any(|listed| listed.inode == own && listed.pid.is_some()));
+        let empty = NetNs::create().unwrap();
+        let listed = all().unwrap();
+        assert!(listed.iter().any(|listed| listed.inode == own && listed.pid.is_some()));
+        // Ours alone, and no process is inside.
+        let found = listed.iter().find(|listed| Ok(listed.inode) == empty.inode()).unwrap();
+        assert_eq!((found.pid, found.open().unwrap().inode()), (None, empty.inode()));
     }
 
     #[test]

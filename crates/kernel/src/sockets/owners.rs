@@ -32,12 +32,16 @@ impl Owners {
         self.sockets.get(&inode).map_or(&[], Vec::as_slice)
     }
 
+    /// All that was found, as (inode number of the socket, holder), in no order. Sockets of all kinds are among them.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Owner)> {
+        self.sockets.iter().flat_map(|(inode, owners)| owners.iter().map(|owner| (*inode, owner)))
+    }
+
     /// The sockets' inode numbers that a process holds.
     pub fn sockets_of(&self, pid: u32) -> Vec<u32> {
-        let holds = |owners: &Vec<Owner>| owners.iter().any(|owner| owner.pid == pid);
-        let mut inodes: Vec<u32> =
-            self.sockets.iter().filter(|(_, owners)| holds(owners)).map(|(inode, _)| *inode).collect();
+        let mut inodes: Vec<u32> = self.iter().filter(|(_, owner)| owner.pid == pid).map(|(inode, _)| inode).collect();
         inodes.sort_unstable();
+        inodes.dedup();
         inodes
     }
 
