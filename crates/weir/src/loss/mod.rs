@@ -9,4 +9,8 @@
 //!               check:   the machine against a stated load -> findings -> apply, journal, undo
 //! ```
 
+pub mod account;
 pub mod places;
+pub mod reading;
+pub mod statement;
+pub mod subject;
