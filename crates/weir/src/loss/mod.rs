@@ -10,7 +10,9 @@
 //! ```
 
 pub mod account;
+pub mod metrics;
 pub mod places;
 pub mod reading;
 pub mod statement;
 pub mod subject;
+pub mod watch;
