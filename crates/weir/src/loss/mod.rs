@@ -9,4 +9,5 @@
 //!               check:   the machine against a stated load -> findings -> apply, journal, undo
 //! ```
 
+pub mod check;
 pub mod places;
