@@ -14,6 +14,7 @@ pub mod activation;
 pub mod capabilities;
 pub mod capture;
 pub mod counters;
+pub mod ethtool;
 pub mod host;
 pub mod limits;
 pub mod links;
@@ -22,12 +23,15 @@ pub mod offloads;
 pub mod processors;
 pub mod rendezvous;
 pub mod scheduling;
+pub mod sockets;
 pub mod sysctl;
 pub mod tcp;
 pub mod trace;
 pub mod usage;
 
 mod error;
+mod netlink;
+mod proc;
 mod sys;
 
 pub use error::Error;

@@ -1,6 +1,8 @@
-//! Requests to rtnetlink and their answers.
+//! Requests to the kernel over netlink, and their answers.
 
+use std::convert::Infallible;
 use std::io;
+use std::iter;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -17,26 +19,26 @@ use crate::Error;
 use crate::error::During;
 
 /// A netlink socket with one request under way at a time.
-pub(super) struct RouteSocket {
+pub(crate) struct Requests {
     socket: Socket,
     sequence: u32,
     buffer: Vec<u8>,
 }
 
-impl RouteSocket {
-    /// Opens a socket in the calling thread's network namespace.
-    pub(super) fn open() -> Result<RouteSocket, Error> {
+impl Requests {
+    /// Opens a socket of a protocol (NETLINK_ROUTE ...) in the calling thread's network namespace.
+    pub(crate) fn open(protocol: isize) -> Result<Requests, Error> {
         let operation = || "open a netlink socket";
-        let mut socket = Socket::new(NETLINK_ROUTE).during(operation)?;
+        let mut socket = Socket::new(protocol).during(operation)?;
         socket.bind_auto().during(operation)?;
         socket.connect(&SocketAddr::new(0, 0)).during(operation)?;
         // An error answer need not repeat our request.
         socket.set_cap_ack(true).during(operation)?;
-        Ok(RouteSocket { socket, sequence: 0, buffer: Vec::with_capacity(ANSWER_SIZE) })
+        Ok(Requests { socket, sequence: 0, buffer: Vec::with_capacity(ANSWER_SIZE) })
     }
 
     /// Changes something: `flags` says how (NLM_F_CREATE ...).
-    pub(super) fn change<S: Into<String>>(
+    pub(crate) fn change<S: Into<String>>(
         &mut self,
         message: RouteNetlinkMessage,
         flags: u16,
@@ -46,17 +48,17 @@ impl RouteSocket {
     }
 
     /// Asks for one object.
-    pub(super) fn get<S: Into<String>>(
+    pub(crate) fn get<M: Message, S: Into<String>>(
         &mut self,
-        message: RouteNetlinkMessage,
+        message: M,
         operation: impl Fn() -> S,
-    ) -> Result<RouteNetlinkMessage, Error> {
+    ) -> Result<M, Error> {
         let answers = self.exchange(message, NLM_F_ACK, &operation)?;
         answers.into_iter().next().ok_or_else(|| Error::answer(operation(), "the kernel gave no answer"))
     }
 
     /// Asks for all objects of a kind.
-    pub(super) fn list<M: Message, S: Into<String>>(
+    pub(crate) fn list<M: Message, S: Into<String>>(
         &mut self,
         message: M,
         operation: impl Fn() -> S,
@@ -110,18 +112,74 @@ impl RouteSocket {
 }
 
 /// What a request and its answers are.
-pub(super) trait Message: NetlinkSerializable + NetlinkDeserializable + Into<NetlinkPayload<Self>> {}
+pub(crate) trait Message: NetlinkSerializable + NetlinkDeserializable + Into<NetlinkPayload<Self>> {}
 
 impl<M: NetlinkSerializable + NetlinkDeserializable + Into<NetlinkPayload<M>>> Message for M {}
 
+/// A message of any kind, without its netlink header.
+pub(crate) struct Raw {
+    /// Its type (`RTM_GETQDISC`).
+    pub(crate) kind: u16,
+    /// What follows the header.
+    pub(crate) payload: Vec<u8>,
+}
+
+impl NetlinkSerializable for Raw {
+    fn message_type(&self) -> u16 {
+        self.kind
+    }
+
+    fn buffer_len(&self) -> usize {
+        self.payload.len()
+    }
+
+    fn serialize(&self, buffer: &mut [u8]) {
+        buffer.copy_from_slice(&self.payload);
+    }
+}
+
+impl NetlinkDeserializable for Raw {
+    type Error = Infallible;
+
+    fn deserialize(header: &NetlinkHeader, payload: &[u8]) -> Result<Self, Infallible> {
+        Ok(Raw { kind: header.message_type, payload: payload.to_vec() })
+    }
+}
+
+impl From<Raw> for NetlinkPayload<Raw> {
+    fn from(message: Raw) -> Self {
+        NetlinkPayload::InnerMessage(message)
+    }
+}
+
+/// An attribute (`struct nlattr`: length with its 4 bytes, type; padded to 4 bytes).
+pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(value.len() + ATTRIBUTE_HEADER).unwrap_or(u16::MAX);
+    let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
+    bytes.extend(value);
+    bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
+    bytes
+}
+
+/// Kinds and values of attributes, up to one that does not look so.
+pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    iter::from_fn(move || {
+        let &[a, b, c, d] = bytes.first_chunk()?;
+        let (length, kind) = (usize::from(u16::from_ne_bytes([a, b])), u16::from_ne_bytes([c, d]) & NLA_TYPE_MASK);
+        let value = bytes.get(ATTRIBUTE_HEADER..length)?;
+        bytes = bytes.get(length.next_multiple_of(ALIGNMENT)..).unwrap_or_default();
+        Some((kind, value))
+    })
+}
+
 /// Tells when something about a namespace has changed.
-pub(super) struct Events {
+pub(crate) struct Events {
     socket: Socket,
 }
 
 impl Events {
     /// Listens in the calling thread's network namespace to these groups of changes.
-    pub(super) fn open(groups: u32) -> Result<Events, Error> {
+    pub(crate) fn open(groups: u32) -> Result<Events, Error> {
         let operation = || "listen to changes of the network";
         let mut socket = Socket::new(NETLINK_ROUTE).during(operation)?;
         socket.bind(&SocketAddr::new(0, groups)).during(operation)?;
@@ -130,7 +188,7 @@ impl Events {
     }
 
     /// Returns when something has changed since the last call, or after `timeout`.
-    pub(super) fn wait(&self, timeout: Duration) -> Result<(), Error> {
+    pub(crate) fn wait(&self, timeout: Duration) -> Result<(), Error> {
         let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
         match poll(&mut [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)], timeout) {
             Ok(_) | Err(Errno::EINTR) => {}
@@ -159,10 +217,16 @@ fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 const ANSWER_SIZE: usize = 64 * 1024;
 
 /// Changes to interfaces and to IPv6 routes (include/uapi/linux/rtnetlink.h, RTMGRP_LINK and RTMGRP_IPV6_ROUTE).
-pub(super) const LINK_CHANGES: u32 = 1 | 0x400;
+pub(crate) const LINK_CHANGES: u32 = 1 | 0x400;
 
 /// Changes to the multicast forwarding of bridges (RTNLGRP_MDB).
-pub(super) const MDB_CHANGES: u32 = 1 << (26 - 1);
+pub(crate) const MDB_CHANGES: u32 = 1 << (26 - 1);
 
 /// NLMSG_ALIGNTO.
 const ALIGNMENT: usize = 4;
+
+/// Length of `struct nlattr`.
+const ATTRIBUTE_HEADER: usize = 4;
+
+/// Without NLA_F_NESTED and NLA_F_NET_BYTEORDER.
+const NLA_TYPE_MASK: u16 = 0x3fff;
