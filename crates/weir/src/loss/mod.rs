@@ -10,6 +10,7 @@
 //! ```
 
 pub mod account;
+pub mod check;
 pub mod metrics;
 pub mod places;
 pub mod reading;
