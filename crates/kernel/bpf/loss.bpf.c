@@ -98,6 +98,15 @@ INLINE u64 cookie_of(struct sock *sk)
 	return cookie ? cookie : bpf_get_socket_cookie(sk);
 }
 
+/* Of skb->sk. The verifier lets no helper have that pointer, but the same one by way of its struct socket; that is gone
+ * once the program has closed it, and then it has a cookie, or nobody can ask for one any more. */
+INLINE u64 cookie_of_sender(struct sock *sk)
+{
+	u64 cookie = sk->__sk_common.skc_cookie.counter;
+
+	return cookie ? cookie : bpf_get_socket_cookie(sk->sk_socket->sk);
+}
+
 /* ---- headers ---- */
 
 struct packet {
@@ -392,7 +401,7 @@ static __attribute__((noinline)) int pass_fragment(struct packet *p, u64 point, 
 
 /* ---- sockets ---- */
 
-struct socket {
+struct socket_state {
 	/* written by those who put datagrams in */
 	u64 enqueued;
 	u64 waiting_since; /* when the queue stopped to be empty, or was read last; 0: nothing waits */
@@ -420,7 +429,7 @@ struct {
 	FIELD(type, HASH);
 	FIELD(max_entries, 16384);
 	TYPE(key, u64);
-	TYPE(value, struct socket);
+	TYPE(value, struct socket_state);
 } sockets SEC(".maps");
 
 INLINE bool is_udp(struct sock *sk)
@@ -428,13 +437,13 @@ INLINE bool is_udp(struct sock *sk)
 	return sk->sk_protocol == UDP && sk->sk_type == SOCK_DGRAM;
 }
 
-INLINE struct socket *follow_socket(u64 cookie, u16 port, u32 namespace)
+INLINE struct socket_state *follow_socket(u64 cookie, u16 port, u32 namespace)
 {
-	struct socket *s = bpf_map_lookup_elem(&sockets, &cookie);
+	struct socket_state *s = bpf_map_lookup_elem(&sockets, &cookie);
 
 	if (likely(s))
 		return s;
-	struct socket new = { .port = port, .namespace = namespace, .band = bpf_ktime_get_ns() << 3 };
+	struct socket_state new = { .port = port, .namespace = namespace, .band = bpf_ktime_get_ns() << 3 };
 
 	bpf_map_update_elem(&sockets, &cookie, &new, NOEXIST);
 	s = bpf_map_lookup_elem(&sockets, &cookie);
@@ -443,7 +452,7 @@ INLINE struct socket *follow_socket(u64 cookie, u16 port, u32 namespace)
 	return s;
 }
 
-INLINE void enter_band(struct socket *s, u64 band)
+INLINE void enter_band(struct socket_state *s, u64 band)
 {
 	if (likely((s->band & 7) == band))
 		return;
@@ -455,7 +464,7 @@ INLINE void enter_band(struct socket *s, u64 band)
 		__sync_fetch_and_add(&s->band_ns[index], now - (before >> 3));
 }
 
-INLINE void measure(struct socket *s, u32 level, u32 buffer)
+INLINE void measure(struct socket_state *s, u32 level, u32 buffer)
 {
 	u64 used = level, whole = buffer, band = 0;
 
@@ -473,7 +482,7 @@ INLINE void measure(struct socket *s, u32 level, u32 buffer)
 }
 
 /* The size of its datagrams, from the last buffer in the queue: (the kernel joins datagrams of one size). */
-INLINE void learn_segment(struct socket *s, struct sk_buff *last)
+INLINE void learn_segment(struct socket_state *s, struct sk_buff *last)
 {
 	unsigned char *head = last->head;
 	struct skb_shared_info *info = (void *)(head + last->end);
@@ -510,7 +519,7 @@ int enqueue(u64 *ctx)
 {
 	struct sock *sk = (void *)ctx[0];
 	struct filter *f;
-	struct socket *s;
+	struct socket_state *s;
 	struct sk_buff *last;
 	u32 namespace, level, buffer;
 	u16 port;
@@ -598,7 +607,7 @@ int dequeue(u64 *ctx)
 	int length = (int)ctx[1];
 	int flags = (int)ctx[2];
 	struct filter *f;
-	struct socket *s;
+	struct socket_state *s;
 	u32 namespace, level, task;
 	u64 now, since;
 	u16 port;
@@ -789,7 +798,7 @@ int drop(u64 *ctx)
 				key.namespace = sender->__sk_common.skc_net.net->ns.inum;
 		}
 		if (key.outgoing && sender)
-			key.cookie = sender->__sk_common.skc_cookie.counter;
+			key.cookie = cookie_of_sender(sender);
 	}
 	if (key.namespace && !follows_namespace(f, key.namespace))
 		return 0;
@@ -824,7 +833,7 @@ int drop(u64 *ctx)
 	count_drop(&key, datagrams);
 
 	if (follow_queue && reason == reason_receive_buffer && sk) {
-		struct socket *s = bpf_map_lookup_elem(&sockets, &key.cookie);
+		struct socket_state *s = bpf_map_lookup_elem(&sockets, &key.cookie);
 
 		if (s)
 			enter_band(s, 4);
@@ -908,7 +917,7 @@ INLINE int pass(struct sk_buff *skb, bool leaving)
 		struct sock *sk = skb->sk;
 
 		if (sk && !skb->skb_iif)
-			key.cookie = sk->__sk_common.skc_cookie.counter;
+			key.cookie = cookie_of_sender(sk);
 	}
 	if (leaving)
 		count_passage(&departures, &key, datagrams, bytes);
