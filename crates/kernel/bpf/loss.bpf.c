@@ -204,8 +204,10 @@ INLINE bool parse_at(const unsigned char *at, const unsigned char *end, struct p
 	if (h.bytes[0] >> 4 == 6)
 		return parse_ip6(at, end, &h, p);
 	length = (h.bytes[0] & 15) * 4;
-	if (h.bytes[0] >> 4 != 4 || length < 20 || h.bytes[9] != UDP)
+	if (h.bytes[0] >> 4 != 4 || h.bytes[9] != UDP)
 		return false;
+	if (length < 20) /* malformed, and about to be dropped */
+		length = 20;
 	p->version = 4;
 	p->from[0] = h.words[3];
 	p->to[0] = h.words[4];
@@ -908,17 +910,23 @@ INLINE int pass(struct sk_buff *skb, bool leaving)
 		if (p.offset)
 			return 0;
 	}
-	if (!follows_port(f, p.port))
-		return 0;
-	datagrams = datagrams_in(&p, head, end);
-	bytes = (u32)p.udp_length - 8; /* a joined buffer has one header, with the length of all */
 	key.port = p.port;
 	if (leaving) {
 		struct sock *sk = skb->sk;
 
 		if (sk && !skb->skb_iif)
 			key.cookie = cookie_of_sender(sk);
+		if (!follows_port(f, p.port)) {
+			/* What an unconnected socket sends elsewhere, as port 0: its calls do not tell where they go. */
+			if (!sk || !key.cookie || sk->__sk_common.skc_dport)
+				return 0;
+			key.port = 0;
+		}
+	} else if (!follows_port(f, p.port)) {
+		return 0;
 	}
+	datagrams = datagrams_in(&p, head, end);
+	bytes = (u32)p.udp_length - 8; /* a joined buffer has one header, with the length of all */
 	if (leaving)
 		count_passage(&departures, &key, datagrams, bytes);
 	else
