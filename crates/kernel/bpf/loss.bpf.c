@@ -631,7 +631,8 @@ int dequeue(u64 *ctx)
 	if (unlikely(joins(sk))) {
 		u32 segment = s->segment;
 
-		s->joined |= 1;
+		if (!s->joined)
+			s->joined = 1;
 		if (!segment || (s->joined != 2 && (u32)length > segment))
 			s->mixed |= length > 0;
 		__sync_fetch_and_add(&s->datagrams, segment && length ? (length + segment - 1) / segment : 1);
