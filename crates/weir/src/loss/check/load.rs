@@ -27,6 +27,11 @@ impl Load {
         u64::try_from(product.div_ceil(MICRO_HERTZ_NANOS)).unwrap_or(u64::MAX)
     }
 
+    /// Datagrams of a trial of some seconds, in which the receiver stalls many times.
+    pub fn usual(&self) -> u64 {
+        ((self.per_second() * USUAL_SECONDS) as u64).clamp(1, MOST_USUAL)
+    }
+
     /// Bits a second on an Ethernet with IPv4: headers, checksum, preamble and gap included.
     pub fn bits_on_wire(&self) -> f64 {
         self.per_second() * 8.0 * (self.payload.bytes + HEADERS).max(LEAST_FRAME).saturating_add(BETWEEN) as f64
@@ -77,6 +82,9 @@ const LEAST_FRAME: u64 = 64;
 const BETWEEN: u64 = 8 + 12;
 
 const PAGE: u64 = 4096;
+
+const USUAL_SECONDS: f64 = 3.0;
+const MOST_USUAL: u64 = 1_000_000;
 
 #[cfg(test)]
 mod tests {
