@@ -43,7 +43,7 @@ impl Load {
         let waiting = self.within(self.stall).max(1);
         let held = waiting.saturating_mul(truesize);
         // A third on top, so that the quarter that is released late leaves room enough; whole pages.
-        let buffer = held.saturating_mul(4).div_ceil(3).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
+        let buffer = held.saturating_add(held.div_ceil(3)).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
         Need { waiting, truesize, held, buffer }
     }
 }

@@ -1,6 +1,8 @@
 //! Settings of this machine, read and written.
 
+use std::cell::Cell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use weir_kernel::ethtool::{Coalescing, Ethtool};
@@ -16,6 +18,8 @@ use super::setting::Setting;
 #[derive(Debug, Default)]
 pub struct Linux {
     namespaces: HashMap<Namespace, NetNs>,
+    /// How often something was written.
+    writes: Rc<Cell<u64>>,
 }
 
 impl Machine for Linux {
@@ -42,6 +46,7 @@ impl Machine for Linux {
     }
 
     fn write(&mut self, netns: Option<&Namespace>, setting: &Setting, value: &str) -> Result<()> {
+        self.writes.set(self.writes.get() + 1);
         let gone = || anyhow!("{setting}: it is no more");
         let ns = self.namespace(netns)?.ok_or_else(gone)?;
         let number = || value.parse::<u32>().with_context(|| format!("{setting}: {value} is no number"));
@@ -66,6 +71,11 @@ impl Machine for Linux {
 }
 
 impl Linux {
+    /// How often something was written: what was measured holds until the next time.
+    pub fn writes(&self) -> Rc<Cell<u64>> {
+        Rc::clone(&self.writes)
+    }
+
     /// `None`: it is no more.
     fn namespace(&mut self, wanted: Option<&Namespace>) -> Result<Option<NetNs>> {
         let Some(wanted) = wanted else { return Ok(Some(NetNs::current()?)) };

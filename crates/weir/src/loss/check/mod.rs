@@ -18,6 +18,7 @@ pub mod report;
 pub mod setting;
 pub mod trial;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
@@ -79,18 +80,30 @@ impl Check {
             journal: None,
             facts,
         };
-        let measure = |asks: &Asks| self.measure(&link, &report.need, netns.as_ref(), asks);
+        let mut machine = Linux::default();
+        let writes = machine.writes();
+        // A trial holds until the next change.
+        let mut known: HashMap<Asks, (u64, Outcome)> = HashMap::new();
+        let mut measure = |asks: &Asks| -> Result<Outcome> {
+            match known.get(asks) {
+                Some((at, outcome)) if *at == writes.get() => Ok(outcome.clone()),
+                _ => {
+                    let outcome = self.measure(&link, &report.need, netns.as_ref(), asks)?;
+                    known.insert(asks.clone(), (writes.get(), outcome.clone()));
+                    Ok(outcome)
+                }
+            }
+        };
         if self.trial.is_some() || journal.is_some() && !report.findings.is_empty() {
-            for asks in self.receivers(&report.facts, &report.findings) {
+            for asks in receivers(&report.facts, &report.findings) {
                 let before = measure(&asks)?;
                 report.trials.push(Trial { receiver: asks.to_string(), asks, before, after: None });
             }
         }
         if let Some(mut journal) = journal {
-            let mut machine = Linux::default();
-            let applied = apply::apply(&report.findings, netns.as_ref(), &mut machine, &mut journal, &mut { measure })?;
+            let applied = apply::apply(&report.findings, netns.as_ref(), &mut machine, &mut journal, &mut measure)?;
             for trial in &mut report.trials {
-                trial.after = Some(self.measure(&link, &report.need, netns.as_ref(), &trial.asks)?);
+                trial.after = Some(measure(&trial.asks)?);
             }
             report.facts = look()?;
             report.remaining = Some(findings::audit(&report.facts, &self.load));
@@ -110,21 +123,6 @@ impl Check {
         Ok((ns, other))
     }
 
-    /// The receivers that a trial plays: those that show what was found; else those that were asked for.
-    fn receivers(&self, facts: &Facts, findings: &[Finding]) -> Vec<Asks> {
-        let mut all: Vec<Asks> = Vec::new();
-        let shown = findings.iter().flat_map(|finding| &finding.changes).filter_map(|change| change.shown_by.clone());
-        let like = facts.receivers.iter().map(|receiver| {
-            Asks::Like(Setting::SocketBuffer { cookie: receiver.cookie, address: receiver.address.to_string() })
-        });
-        for asks in like.chain(shown) {
-            if !all.contains(&asks) {
-                all.push(asks);
-            }
-        }
-        if all.is_empty() { vec![Asks::Nothing] } else { all }
-    }
-
     fn measure(&self, link: &Link, need: &load::Need, netns: Option<&Namespace>, asks: &Asks) -> Result<Outcome> {
         let buffer = match asks {
             Asks::Nothing => Buffer::Default,
@@ -136,6 +134,21 @@ impl Check {
         };
         trial::run(link, &self.load, buffer, self.trial.unwrap_or_else(|| self.load.usual()))
     }
+}
+
+/// The receivers that a trial plays: those that show what was found; else those that were asked for.
+fn receivers(facts: &Facts, findings: &[Finding]) -> Vec<Asks> {
+    let mut all: Vec<Asks> = Vec::new();
+    let shown = findings.iter().flat_map(|finding| &finding.changes).filter_map(|change| change.shown_by.clone());
+    let like = facts.receivers.iter().map(|receiver| {
+        Asks::Like(Setting::SocketBuffer { cookie: receiver.cookie, address: receiver.address.to_string() })
+    });
+    for asks in like.chain(shown) {
+        if !all.contains(&asks) {
+            all.push(asks);
+        }
+    }
+    if all.is_empty() { vec![Asks::Nothing] } else { all }
 }
 
 /// Takes back what the journal has open.

@@ -64,11 +64,15 @@ impl fmt::Display for Report {
         let Load { rate, payload, stall } = self.load;
         let (need, truesize) = (&self.need, &self.truesize);
         if self.findings.is_empty() {
-            writeln!(
+            let buffer = format::count(need.buffer.cast_signed());
+            write!(
                 f,
-                "nothing is wrong for {rate} of {payload} and stalls of up to {stall}: {} B of receive buffer are needed",
-                format::count(need.buffer.cast_signed())
+                "nothing is wrong for {rate} of {payload} and stalls of up to {stall}, which need {buffer} B of \
+                       receive buffer"
             )?;
+            // One line, where there is nothing else to say.
+            let unseen = self.facts.unseen.join("; ");
+            writeln!(f, "{}{unseen}", if unseen.is_empty() { "" } else { "; not seen: " })?;
         } else {
             writeln!(
                 f,
@@ -90,7 +94,7 @@ impl fmt::Display for Report {
         }
         if !self.trials.is_empty() {
             writeln!(f, "\ntrial")?;
-            self.trials.iter().try_for_each(|trial| trial_lines(trial, f))?;
+            self.trials.iter().try_for_each(|trial| trial_lines(trial, &self.load, f))?;
         }
         if let Some(remaining) = &self.remaining {
             let names: Vec<&str> = remaining.iter().map(|finding| finding.name).collect();
@@ -103,7 +107,7 @@ impl fmt::Display for Report {
                 "until the next boot (for good: /etc/sysctl.d/); `weir loss check --undo` puts everything back ({journal})"
             )?;
         }
-        if !self.facts.unseen.is_empty() {
+        if !self.facts.unseen.is_empty() && !self.findings.is_empty() {
             writeln!(f, "\nnot seen: {}", self.facts.unseen.join("; "))?;
         }
         Ok(())
@@ -141,19 +145,19 @@ fn change_line(change: &Applied, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     row(f, "", &line)
 }
 
-fn trial_lines(trial: &Trial, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn trial_lines(trial: &Trial, load: &Load, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     row(f, "", &trial.receiver)?;
     let outcomes = [("now", Some(&trial.before)), ("after", trial.after.as_ref())];
     let both = trial.after.is_some();
     for (label, outcome) in outcomes {
         let Some(outcome) = outcome else { continue };
         let label = if both && label == "now" { "before" } else { label };
-        row(f, "", &format!("  {label:<6} {}", outcome_words(outcome)))?;
+        row(f, "", &format!("  {label:<6} {}", outcome_words(outcome, load)))?;
     }
     Ok(())
 }
 
-fn outcome_words(outcome: &Outcome) -> String {
+fn outcome_words(outcome: &Outcome, load: &Load) -> String {
     let count = |value: u64| format::count(value.cast_signed());
     let mut text = format!(
         "{} of {} lost ({} %) at {}/s, buffer {} B, longest stall {} ms",
@@ -166,6 +170,9 @@ fn outcome_words(outcome: &Outcome) -> String {
     );
     for lost in &outcome.places {
         let _ = write!(text, "; {}: {}", lost.place.facts().title, count(lost.datagrams));
+    }
+    if outcome.rate < load.per_second() * 0.95 {
+        let _ = write!(text, "; the machine was too busy to send {}", load.rate);
     }
     if outcome.unexplained != 0 {
         let _ = write!(text, "; unexplained: {}", outcome.unexplained);
