@@ -4,11 +4,12 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{Winsize, openpty};
 
-use super::{LISTEN, Machine, SINK, Service, WEIR, address, pass, weir};
+use super::{LISTEN, Machine, PATIENCE, SINK, Service, WEIR, address, pass, weir};
 
 /// The far side of a terminal.
 struct Terminal {
@@ -23,10 +24,13 @@ impl Terminal {
 
     /// Only what changes is written: words come whole, what is between them may not come at all.
     fn await_that(&mut self, what: &str, is_there: impl Fn(&str) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
         let mut bytes = [0; 4096];
         while !is_there(&self.seen) {
+            // Something comes with each picture, whether it is what is waited for or not.
+            let left = deadline.saturating_duration_since(Instant::now());
             let mut events = [PollFd::new(self.master.as_fd(), PollFlags::POLLIN)];
-            let ready = poll(&mut events, PollTimeout::from(20_000_u16)).unwrap();
+            let ready = poll(&mut events, PollTimeout::try_from(left).unwrap()).unwrap();
             assert_eq!(ready, 1, "waiting for {what} after {:?}", self.seen);
             let length = self.master.read(&mut bytes).unwrap_or_else(|error| panic!("{error} after {:?}", self.seen));
             self.seen.push_str(&String::from_utf8_lossy(&bytes[..length]));
@@ -53,6 +57,8 @@ fn the_screen_shows_what_passes_until_somebody_presses_q() {
         terminal.await_text("\x1b[?1049h");
         terminal.await_text(LISTEN);
         terminal.await_text("ready:");
+        // The first picture is whole, its last line too: what passes now is new to the second.
+        terminal.await_text("end the tee");
         pass(&source, address(LISTEN), &sink, &[b"one"]);
         terminal.await_that("one in about half a second", |seen| {
             let numbers = seen.split(|character: char| !character.is_ascii_digit() && character != '.');
