@@ -4,7 +4,8 @@
 //! addresses and routes over netlink, [`sysctl`] sets its settings; [`offloads`] switches an interface's segmentation
 //! and checksum offloads; [`counters`] reads what the kernel counted, [`tcp`] asks about one connection, [`capture`]
 //! hears an interface; [`rendezvous`] hands descriptors to other processes of the same user; [`limits`] and [`host`]
-//! tell what the machine allows and what it is, [`usage`] what we take of it, [`scheduling`] who runs first;
+//! tell what the machine allows and what it is, [`usage`] what we take of it, [`work`] what its processors do,
+//! [`scheduling`] who runs first and where, [`steering`] where packets are received;
 //! [`capabilities`] gives privileges up, and [`activation`] takes over sockets that a service manager opened.
 //!
 //! Everything is synchronous. Nothing here outlives its owner: namespaces are held by descriptors alone, and child
@@ -22,10 +23,12 @@ pub mod offloads;
 pub mod processors;
 pub mod rendezvous;
 pub mod scheduling;
+pub mod steering;
 pub mod sysctl;
 pub mod tcp;
 pub mod trace;
 pub mod usage;
+pub mod work;
 
 mod error;
 mod sys;
