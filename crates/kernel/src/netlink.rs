@@ -1,16 +1,16 @@
 //! Requests to the kernel over netlink, and their answers.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::io;
 use std::iter;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage, NetlinkPayload,
-    NetlinkSerializable,
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload, NetlinkSerializable,
 };
-use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -23,6 +23,12 @@ pub(crate) struct Requests {
     socket: Socket,
     sequence: u32,
     buffer: Vec<u8>,
+}
+
+impl fmt::Debug for Requests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Requests")
+    }
 }
 
 impl Requests {
@@ -38,9 +44,9 @@ impl Requests {
     }
 
     /// Changes something: `flags` says how (NLM_F_CREATE ...).
-    pub(crate) fn change<S: Into<String>>(
+    pub(crate) fn change<M: Message, S: Into<String>>(
         &mut self,
-        message: RouteNetlinkMessage,
+        message: M,
         flags: u16,
         operation: impl Fn() -> S,
     ) -> Result<(), Error> {
@@ -66,25 +72,39 @@ impl Requests {
         self.exchange(message, NLM_F_DUMP, &operation)
     }
 
-    /// Sends a request and collects its answers up to the closing acknowledgement, error or end of list.
+    /// Sends a request and collects its answers. A list that changed while the kernel wrote it may miss something, and is
+    /// asked for again.
     fn exchange<M: Message, S: Into<String>>(
         &mut self,
         message: M,
         flags: u16,
         operation: &impl Fn() -> S,
     ) -> Result<Vec<M>, Error> {
-        self.sequence = self.sequence.wrapping_add(1);
         let mut header = NetlinkHeader::default();
         header.flags = NLM_F_REQUEST | flags;
-        header.sequence_number = self.sequence;
         let mut request = NetlinkMessage::new(header, message.into());
         request.finalize();
+        for _ in 1..MOST_ATTEMPTS {
+            if let (answers, false) = self.attempt(&mut request, operation)? {
+                return Ok(answers);
+            }
+        }
+        self.attempt(&mut request, operation).map(|(answers, _)| answers)
+    }
 
+    /// Answers up to the closing acknowledgement, error or end of list, and whether a list changed meanwhile.
+    fn attempt<M: Message, S: Into<String>>(
+        &mut self,
+        request: &mut NetlinkMessage<M>,
+        operation: &impl Fn() -> S,
+    ) -> Result<(Vec<M>, bool), Error> {
+        self.sequence = self.sequence.wrapping_add(1);
+        request.header.sequence_number = self.sequence;
         self.buffer.resize(request.buffer_len(), 0);
         request.serialize(&mut self.buffer);
         retry(|| self.socket.send(&self.buffer, 0)).during(operation)?;
 
-        let mut answers = Vec::new();
+        let (mut answers, mut changed) = (Vec::new(), false);
         loop {
             self.buffer.clear();
             retry(|| self.socket.recv(&mut self.buffer, 0)).during(operation)?;
@@ -97,13 +117,14 @@ impl Requests {
                 if answer.header.sequence_number != self.sequence {
                     continue; // What is left of an exchange that failed half-way.
                 }
+                changed |= answer.header.flags & NLM_F_DUMP_INTR != 0;
+                let failed = |code: i32| Err(Errno::from_raw(code.saturating_neg())).during(operation);
                 match answer.payload {
                     NetlinkPayload::InnerMessage(message) => answers.push(message),
-                    NetlinkPayload::Error(error) if error.code.is_none() => return Ok(answers),
-                    NetlinkPayload::Error(error) => {
-                        return Err(Errno::from_raw(error.raw_code().saturating_neg())).during(operation);
-                    }
-                    NetlinkPayload::Done(_) => return Ok(answers),
+                    NetlinkPayload::Error(error) if error.code.is_some() => return failed(error.raw_code()),
+                    // A list that could not be finished, or begun.
+                    NetlinkPayload::Done(done) if done.code < 0 => return failed(done.code),
+                    NetlinkPayload::Error(_) | NetlinkPayload::Done(_) => return Ok((answers, changed)),
                     _ => {}
                 }
             }
@@ -222,6 +243,9 @@ pub(crate) const LINK_CHANGES: u32 = 1 | 0x400;
 /// Changes to the multicast forwarding of bridges (RTNLGRP_MDB).
 pub(crate) const MDB_CHANGES: u32 = 1 << (26 - 1);
 
+/// A list that changes all the time is taken as it is in the end.
+const MOST_ATTEMPTS: usize = 4;
+
 /// NLMSG_ALIGNTO.
 const ALIGNMENT: usize = 4;
 
@@ -230,3 +254,39 @@ const ATTRIBUTE_HEADER: usize = 4;
 
 /// Without NLA_F_NESTED and NLA_F_NET_BYTEORDER.
 const NLA_TYPE_MASK: u16 = 0x3fff;
+
+#[cfg(test)]
+mod tests {
+    use netlink_sys::protocols::NETLINK_SOCK_DIAG;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_list_that_cannot_begin_is_an_error() {
+        // sock_diag of a protocol without such: struct inet_diag_req_v2 with IPPROTO_EGP.
+        let mut payload = vec![0; 56];
+        payload[..2].copy_from_slice(&[2, 8]);
+        let mut socket = Requests::open(NETLINK_SOCK_DIAG).unwrap();
+        let refused = socket.list(Raw { kind: 20, payload }, || "list");
+        assert_eq!(refused.map(|answers| answers.len()).unwrap_err().errno(), Some(Errno::ENOENT));
+        // The same conversation goes on.
+        let mut payload = vec![0; 56];
+        payload[..2].copy_from_slice(&[2, 17]);
+        assert!(socket.list(Raw { kind: 20, payload }, || "list").is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(written in prop::collection::vec((0..0x3fffu16, prop::collection::vec(any::<u8>(), 0..40)), 0..8)) {
+            let bytes: Vec<u8> = written.iter().flat_map(|(kind, value)| attribute(*kind, value)).collect();
+            let read: Vec<_> = attributes(&bytes).map(|(kind, value)| (kind, value.to_vec())).collect();
+            prop_assert_eq!(read, written);
+        }
+
+        #[test]
+        fn any_bytes_end(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(attributes(&bytes).count() <= bytes.len() / ATTRIBUTE_HEADER);
+        }
+    }
+}

@@ -66,6 +66,8 @@ mod tests {
         assert_eq!(get(&other, "ipv4/ip_default_ttl").unwrap(), "64");
         let refused = set(&ns, &[("ipv4/ip_default_ttl", "0")]).unwrap_err();
         assert_eq!(refused.to_string(), "set net/ipv4/ip_default_ttl to \"0\": invalid argument");
+        assert_eq!(find(&ns, "ipv4/no_such"), Ok(None));
+        assert_eq!(find(&ns, "ipv4/ip_default_ttl"), Ok(Some("7".into())));
         assert_eq!(get(&ns, "ipv4/no_such").unwrap_err().errno(), Some(Errno::ENOENT));
     }
 }

@@ -18,12 +18,40 @@ impl<'a> Columns<'a> {
     /// A column's sum over all CPUs; `None`: there is no such column.
     pub(super) fn sum(&self, name: &str) -> Option<u64> {
         let column = self.names.iter().position(|known| *known == name)?;
-        Some(self.rows.iter().filter_map(|row| row.get(column)).fold(0, |sum, value| sum.wrapping_add(*value)))
+        self.rows.iter().filter_map(|row| row.get(column).copied()).reduce(u64::wrapping_add)
     }
 
     /// A column that says the same for each CPU.
     pub(super) fn first(&self, name: &str) -> Option<u64> {
         let column = self.names.iter().position(|known| *known == name)?;
         self.rows.first()?.get(column).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn columns_are_found_by_name() {
+        let text = "entries  allocs unresolved_discards\n00000003 00005abd 004990b0\n00000003 000064a4 0005cd0c\nodd\n";
+        let columns = Columns::parse(text);
+        assert_eq!(columns.first("entries"), Some(3));
+        assert_eq!(columns.sum("unresolved_discards"), Some(0x4990b0 + 0x5cd0c));
+        assert_eq!((columns.sum("table_fulls"), columns.first("table_fulls")), (None, None));
+        assert_eq!(Columns::parse("").sum("entries"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_strange(text in "\\PC*", lines in "([0-9a-fg ]{0,24}\n){0,4}") {
+            for text in [text, format!("a b c\n{lines}")] {
+                let columns = Columns::parse(&text);
+                columns.first("b");
+                columns.sum("c");
+            }
+        }
     }
 }

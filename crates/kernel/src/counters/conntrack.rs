@@ -45,3 +45,27 @@ fn parse(text: &str, count: Option<u64>, max: Option<u64>) -> Option<Conntrack> 
         invalid: columns.sum("invalid")?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_kernels_write() {
+        let text = "entries  clashres found new invalid ignore delete chainlength insert insert_failed drop early_drop\n\
+                    00000009  0 0 0 0000000a 0 0 0 0 00000001 00000002 00000003\n\
+                    00000009  0 0 0 00000001 0 0 0 0 00000004 00000010 00000000\n";
+        let expected =
+            Conntrack { count: 9, max: Some(65_536), drop: 18, early_drop: 3, insert_failed: 5, invalid: 11 };
+        assert_eq!(parse(text, None, Some(65_536)), Some(expected));
+        assert_eq!(parse(text, Some(7), None), Some(Conntrack { count: 7, max: None, ..expected }));
+        assert_eq!(parse("entries found\n", Some(7), None), None);
+    }
+
+    #[test]
+    fn a_new_network_tracks_nothing() {
+        if let Some(conntrack) = conntrack(&NetNs::create().unwrap()).unwrap() {
+            assert_eq!((conntrack.count, conntrack.drop), (0, 0), "{conntrack:?}");
+        }
+    }
+}

@@ -44,6 +44,7 @@ pub struct LinkCounters {
 }
 
 /// Reads the interfaces of one namespace again and again.
+#[derive(Debug)]
 pub struct Links(Requests);
 
 impl Links {
@@ -127,4 +128,46 @@ impl LinkCounters {
 
 fn attached(xdp: &[LinkXdp]) -> bool {
     xdp.iter().any(|xdp| matches!(xdp, LinkXdp::Attached(how) if *how != XdpAttached::None))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+    use crate::links::{MacAddress, Netlink, VethEnd};
+    use crate::sys::tests::open_tun;
+
+    #[test]
+    fn interfaces_tell_what_they_are_and_count() {
+        let ns = NetNs::create().unwrap();
+        let mut netlink = Netlink::open(&ns).unwrap();
+        netlink.set_loopback_up().unwrap();
+        let end = |name, mtu| VethEnd { ns: &ns, name, mac: MacAddress::local(mtu), mtu, queue_length: 77 };
+        netlink.add_veth(&end("a", 1500), &end("b", 1400)).unwrap();
+        let _tun = ns.run(|| open_tun("t")).unwrap();
+
+        let mut links = Links::open(&ns).unwrap();
+        let before = links.read().unwrap();
+        let named = |name: &str| before.iter().find(|link| link.name == name).unwrap();
+        let (lo, a, b, t) = (named("lo"), named("a"), named("b"), named("t"));
+        assert!(lo.loopback && lo.up && lo.carrier && lo.kind.is_none());
+        assert_eq!((a.kind.as_deref(), a.mtu, a.tx_queue_length, a.lower), (Some("veth"), 1500, 77, Some(b.index)));
+        assert_eq!((b.mtu, b.lower, b.up, b.running), (1400, Some(a.index), false, Some(false)));
+        assert_eq!((t.kind.as_deref(), t.xdp, t.master), (Some("tun"), false, None));
+        assert_eq!(lo.qdisc, "noqueue");
+
+        ns.run(|| {
+            let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+            for _ in 0..7 {
+                receiver.send_to(&[0; 100], receiver.local_addr().unwrap()).unwrap();
+            }
+        })
+        .unwrap();
+        let after = links.read().unwrap();
+        let packets = after[0].statistics.rx_packets - lo.statistics.rx_packets;
+        let bytes = after[0].statistics.tx_bytes - lo.statistics.tx_bytes;
+        // The loopback interface counts without Ethernet's header.
+        assert_eq!((packets, bytes), (7, 7 * (20 + 8 + 100)));
+    }
 }

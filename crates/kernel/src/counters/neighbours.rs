@@ -97,3 +97,42 @@ fn table(name: &str) -> Option<NeighbourTable> {
         table_fulls: columns.sum("table_fulls").unwrap_or(0),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+    use crate::links::{MacAddress, Netlink, VethEnd};
+
+    #[test]
+    fn a_next_hop_that_is_not_there_is_unresolved() {
+        let (ns, other) = (NetNs::create().unwrap(), NetNs::create().unwrap());
+        let mut netlink = Netlink::open(&ns).unwrap();
+        let end = |ns, name, mac| VethEnd { ns, name, mac: MacAddress::local(mac), mtu: 1500, queue_length: 100 };
+        netlink.add_veth(&end(&ns, "a", 1), &end(&other, "b", 2)).unwrap();
+        let mut there = Netlink::open(&other).unwrap();
+        let (index, peer) = (netlink.link("a").unwrap().index, there.link("b").unwrap().index);
+        netlink.add_address(index, "10.0.0.1/24".parse().unwrap()).unwrap();
+        for (netlink, index) in [(&mut netlink, index), (&mut there, peer)] {
+            netlink.set_no_link_local(index).unwrap();
+            netlink.set_up(index).unwrap();
+        }
+        netlink.wait_until_running("a").unwrap();
+        assert_eq!(neighbours(&ns).unwrap().unresolved, []);
+        ns.run(|| UdpSocket::bind("10.0.0.1:0").unwrap().send_to(b"x", "10.0.0.99:9").unwrap()).unwrap();
+        // It may have failed already, on a machine that is slow.
+        let [found] = neighbours(&ns).unwrap().unresolved[..] else { panic!("{:?}", neighbours(&ns)) };
+        assert_eq!((found.interface, found.address), (index, "10.0.0.99".parse().unwrap()));
+    }
+
+    #[test]
+    fn the_tables_belong_to_the_machine() {
+        let ns = NetNs::create().unwrap();
+        let found = neighbours(&ns).unwrap();
+        // Hidden where process 1 is in a network of its own, as in a container.
+        if fs::exists("/proc/1/net/stat/arp_cache").unwrap_or(false) {
+            assert!(found.arp.is_some());
+        }
+    }
+}

@@ -42,6 +42,7 @@ impl Qdisc {
 }
 
 /// Reads the queueing disciplines of one namespace again and again.
+#[derive(Debug)]
 pub struct Qdiscs(Requests);
 
 impl Qdiscs {
@@ -122,3 +123,85 @@ const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
 /// Only there once the count does not fit into 32 bits (from 5.5).
 const TCA_STATS_PKT64: u16 = 8;
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::links::{MacAddress, Netlink, VethEnd};
+    use crate::netlink::attribute;
+
+    /// A token bucket that lets one frame of 1514 bytes pass, then 1000 bytes a second, and holds `limit` bytes.
+    fn add_tbf(ns: &NetNs, interface: Index, limit: u32) {
+        let rate = [[0, 1, 0, 0], [0; 4], 1000u32.to_ne_bytes()].concat(); // tc_ratespec, link layer Ethernet
+        let burst = 15_625 * 1514u32; // the time these bytes take, in ticks of 64 ns
+        let parameters = [&rate[..], &[0; 12], &limit.to_ne_bytes(), &burst.to_ne_bytes(), &[0; 4]].concat();
+        let options = [attribute(1, &parameters), attribute(6, &1514u32.to_ne_bytes())].concat();
+        let mut payload = [0, interface, 0x10000, Qdisc::ROOT, 0].map(u32::to_ne_bytes).concat();
+        payload.extend([attribute(TCA_KIND, b"tbf\0"), attribute(2, &options)].concat());
+        let mut socket = ns.run(|| Requests::open(NETLINK_ROUTE)).unwrap().unwrap();
+        let flags = NLM_F_CREATE | NLM_F_REPLACE;
+        socket.change(Raw { kind: libc::RTM_NEWQDISC, payload }, flags, || "add a tbf").unwrap();
+    }
+
+    #[test]
+    fn what_a_discipline_takes_it_sends_keeps_or_drops() {
+        const SENT: u64 = 40;
+        const FRAME: u64 = 14 + 20 + 8 + 1000;
+        let (ns, other) = (NetNs::create().unwrap(), NetNs::create().unwrap());
+        let mut netlink = Netlink::open(&ns).unwrap();
+        let end = |ns, name, mac| VethEnd { ns, name, mac: MacAddress::local(mac), mtu: 1500, queue_length: 100 };
+        netlink.add_veth(&end(&ns, "a", 1), &end(&other, "b", 2)).unwrap();
+        let index = netlink.link("a").unwrap().index;
+        netlink.add_address(index, "10.0.0.1/24".parse().unwrap()).unwrap();
+        netlink.add_neighbour(index, "10.0.0.2".parse().unwrap(), MacAddress::local(2)).unwrap();
+        let mut there = Netlink::open(&other).unwrap();
+        let peer = there.link("b").unwrap().index;
+        for (netlink, index) in [(&mut netlink, index), (&mut there, peer)] {
+            netlink.set_no_link_local(index).unwrap();
+            netlink.set_up(index).unwrap();
+        }
+        netlink.wait_until_running("a").unwrap();
+        add_tbf(&ns, index, 10_000);
+
+        let mut qdiscs = Qdiscs::open(&ns).unwrap();
+        let mut read = || qdiscs.read().unwrap().into_iter().find(|qdisc| qdisc.interface == index).unwrap();
+        let before = read();
+        assert_eq!((before.kind.as_str(), before.handle, before.parent), ("tbf", 0x10000, Qdisc::ROOT));
+        ns.run(|| {
+            let sender = UdpSocket::bind("10.0.0.1:0").unwrap();
+            for _ in 0..SENT {
+                sender.send_to(&[0; 1000], "10.0.0.2:9").unwrap();
+            }
+        })
+        .unwrap();
+        let after = read();
+        assert!(after.drops > 0 && after.backlog_packets > 0 && after.overlimits > 0, "{after:?}");
+        let taken = after.sent_packets - before.sent_packets + u64::from(after.backlog_packets + after.drops);
+        assert_eq!(taken, SENT, "{after:?}");
+        assert_eq!(after.sent_bytes - before.sent_bytes, FRAME * (after.sent_packets - before.sent_packets));
+        assert_eq!(u64::from(after.backlog_bytes), FRAME * u64::from(after.backlog_packets));
+    }
+
+    #[test]
+    fn more_packets_than_32_bits_hold() {
+        let stats = [
+            attribute(TCA_STATS_BASIC, &[&9u64.to_ne_bytes()[..], &7u32.to_ne_bytes(), &[0; 4]].concat()),
+            attribute(TCA_STATS_PKT64, &(7u64 + (1 << 32)).to_ne_bytes()),
+        ];
+        let message = [vec![0; TCMSG], attribute(TCA_STATS2, &stats.concat())].concat();
+        assert_eq!(parse(&message).unwrap().sent_packets, 7 + (1 << 32));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_end(bytes in proptest::collection::vec(any::<u8>(), 0..100), inner: Vec<u8>) {
+            parse(&bytes);
+            parse(&[vec![0; TCMSG], attribute(TCA_STATS2, &attribute(TCA_STATS_QUEUE, &inner))].concat());
+        }
+    }
+}

@@ -129,3 +129,51 @@ const QSTATS_TX_HW_DROPS: u16 = 24;
 const QSTATS_TX_HW_DROP_ERRORS: u16 = 25;
 const QSTATS_TX_HW_DROP_RATELIMITS: u16 = 32;
 const QSTATS_TX_STOP: u16 = 33;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn reads_what_kernels_write() {
+        let attributes = [
+            attribute(QSTATS_IFINDEX, &4u32.to_ne_bytes()),
+            attribute(QSTATS_QUEUE_TYPE, &0u32.to_ne_bytes()),
+            attribute(QSTATS_QUEUE_ID, &1u32.to_ne_bytes()),
+            attribute(QSTATS_RX_PACKETS, &500u32.to_ne_bytes()),
+            attribute(QSTATS_RX_BYTES, &(1u64 << 40).to_ne_bytes()),
+            attribute(QSTATS_RX_HW_DROP_OVERRUNS, &3u32.to_ne_bytes()),
+            attribute(99, &[1]),
+        ];
+        let expected = QueueStatistics {
+            interface: 4,
+            queue: 1,
+            receives: true,
+            packets: Some(500),
+            bytes: Some(1 << 40),
+            overruns: Some(3),
+            ..QueueStatistics::default()
+        };
+        assert_eq!(parse(&[vec![0; GENLMSG], attributes.concat()].concat()), Some(expected));
+        assert_eq!(parse(&[0; GENLMSG]), None);
+    }
+
+    #[test]
+    fn a_network_without_cards_has_no_queues() {
+        if let Some(queues) = queues(&NetNs::create().unwrap()).unwrap() {
+            assert_eq!(queues, []);
+        }
+        let mut socket = Requests::open(NETLINK_GENERIC).unwrap();
+        assert_eq!(family(&mut socket, "nlctrl").unwrap(), Some(GENL_ID_CTRL));
+        assert_eq!(family(&mut socket, "no_such").unwrap(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_end(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            parse(&bytes);
+        }
+    }
+}

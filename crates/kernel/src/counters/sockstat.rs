@@ -87,3 +87,65 @@ fn values<const N: usize>(text: &str, protocol: &str, names: [&str; N]) -> Optio
     let found: Vec<u64> = names.iter().map(|name| value(name)).collect::<Option<_>>()?;
     found.try_into().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+
+    use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, socket};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::links::Netlink;
+
+    #[test]
+    fn reads_what_kernels_write() {
+        let text = "sockets: used 18\nTCP: inuse 1 orphan 0 tw 0 alloc 1 mem 127\nUDP: inuse 2 mem 9\nFRAG: inuse 3 memory 4096\n";
+        assert_eq!(values(text, "FRAG", ["inuse", "memory"]), Some([3, 4096]));
+        assert_eq!(values(text, "UDP", ["mem"]), Some([9]));
+        assert_eq!(values(text, "UDP6", ["mem"]), None);
+        assert_eq!(values(text, "UDP", ["memory"]), None);
+    }
+
+    #[test]
+    fn a_first_fragment_waits() {
+        let ns = NetNs::create().unwrap();
+        Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
+        // More fragments follow: the flag of the third word. The kernel fills in length, identification and checksum.
+        let mut packet = [0u8; 20 + 64];
+        packet[..2].copy_from_slice(&[0x45, 0]);
+        packet[4..10].copy_from_slice(&[0x12, 0x34, 0x20, 0, 64, 17]);
+        packet[12..20].copy_from_slice(&[127, 0, 0, 1, 127, 0, 0, 1]);
+        let before = reassembly(&ns).unwrap();
+        assert_eq!(before.ipv4.datagrams, 0);
+        ns.run(|| {
+            let raw = socket(AddressFamily::Inet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::Raw).unwrap();
+            sendto(raw.as_raw_fd(), &packet, &SockaddrIn::new(127, 0, 0, 1, 0), MsgFlags::empty()).unwrap();
+        })
+        .unwrap();
+        let after = reassembly(&ns).unwrap();
+        assert_eq!(after.ipv4.datagrams, 1);
+        assert!(after.ipv4.memory >= 64, "{after:?}");
+        assert_eq!(after.ipv4.timeout_s, Some(30));
+        assert!(after.ipv4.high_threshold.is_some());
+    }
+
+    #[test]
+    fn memory_of_udp_has_limits() {
+        let ns = NetNs::create().unwrap();
+        let memory = udp_memory(&ns).unwrap();
+        assert!(memory.page_size >= 4096);
+        // Only where the tests run in the machine's first network.
+        if let Some([low, pressure, high]) = memory.limits {
+            assert!(0 < low && low <= pressure && pressure <= high && memory.pages <= high, "{memory:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_strange(text in "\\PC*", line in "[a-z0-9 ]{0,30}") {
+            values(&text, "UDP", ["mem"]);
+            values(&format!("UDP:{line}"), "UDP", ["mem"]);
+        }
+    }
+}

@@ -106,7 +106,7 @@ pub struct LinkMode {
     pub autonegotiation: bool,
 }
 
-/// By what a card spreads packets to its queues (RXH_*).
+/// By what a card spreads packets to its queues (RXH_*). By nothing: it has one queue, or ways of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowHash {
     /// Source address.
@@ -131,8 +131,7 @@ impl Ethtool {
     /// # Errors
     /// If the namespace cannot be entered, or out of file descriptors.
     pub fn open(ns: &NetNs) -> Result<Ethtool, Error> {
-        let open = || socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None);
-        Ok(Ethtool { socket: ns.run(open)?.during(|| "open a socket for ethtool requests")? })
+        Ok(Ethtool { socket: open_socket(ns)? })
     }
 
     /// All that the driver of an interface tells.
@@ -180,12 +179,13 @@ impl Ethtool {
         if names[2] != values[1] {
             return Ok(None);
         }
+        let count = names[2] as usize;
         let names = names[3..].as_chunks::<{ sys::STRING_WORDS }>().0.iter().map(|words| text(words));
         let values = values[2..].as_chunks::<2>().0.iter().map(|&[a, b]| {
             let ([a, b, c, d], [e, f, g, h]) = (a.to_ne_bytes(), b.to_ne_bytes());
             u64::from_ne_bytes([a, b, c, d, e, f, g, h])
         });
-        Ok(Some(names.zip(values).take(count as usize).collect()))
+        Ok(Some(names.zip(values).take(count).collect()))
     }
 
     /// The lengths of its rings.
@@ -311,6 +311,12 @@ impl Ethtool {
     }
 }
 
+/// A socket that stays inside `ns`.
+pub(crate) fn open_socket(ns: &NetNs) -> Result<OwnedFd, Error> {
+    let open = || socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None);
+    ns.run(open)?.during(|| "open a socket for ethtool requests")
+}
+
 /// `struct ethtool_cmd`: after three words speed (16 bits), duplex, port; phy, transceiver, autonegotiation, MDIO; two
 /// words; the speed's upper half.
 fn link_mode(words: &[u32; sys::GSET_WORDS]) -> LinkMode {
@@ -334,7 +340,84 @@ fn flow_hash(bits: u64) -> FlowHash {
 }
 
 /// Text up to the first zero.
-fn text(words: &[u32]) -> String {
+pub(crate) fn text(words: &[u32]) -> String {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::links::{MacAddress, Netlink, VethEnd};
+    use crate::sys::tests::open_tun;
+
+    #[test]
+    fn virtual_interfaces_tell_little() {
+        let ns = NetNs::create().unwrap();
+        let end = |name| VethEnd { ns: &ns, name, mac: MacAddress::local(1), mtu: 1500, queue_length: 100 };
+        let mut netlink = Netlink::open(&ns).unwrap();
+        netlink.add_veth(&end("a"), &end("b")).unwrap();
+        let ethtool = Ethtool::open(&ns).unwrap();
+
+        let veth = ethtool.device("a").unwrap();
+        assert_eq!(veth.driver.as_deref(), Some("veth"));
+        assert_eq!(veth.mode.and_then(|mode| mode.speed_mbit), Some(10_000));
+        assert_eq!(veth.mode.and_then(|mode| mode.full_duplex), Some(true));
+        let channels = veth.channels.unwrap();
+        assert_eq!((channels.receive, channels.transmit, channels.combined), (1, 1, 0));
+        // drivers/net/veth.c names the peer among its statistics.
+        let peer = netlink.link("b").unwrap().index.into();
+        assert!(veth.statistics.unwrap().contains(&("peer_ifindex".into(), peer)));
+        assert_eq!((veth.coalescing, veth.pause, veth.udp4_hash), (None, None, None));
+
+        let lo = ethtool.device("lo").unwrap();
+        assert_eq!((lo.statistics, lo.rings, lo.coalescing, lo.channels), (None, None, None, None));
+        let missing = ethtool.device("c").unwrap_err();
+        assert_eq!(missing.to_string(), "query driver of c: no such device");
+    }
+
+    #[test]
+    fn interrupt_moderation_is_set_where_there_is_some() {
+        let ns = NetNs::create().unwrap();
+        let _tun = ns.run(|| open_tun("t")).unwrap();
+        let ethtool = Ethtool::open(&ns).unwrap();
+        // A tun device has one such setting: how many packets it takes from its writer at once.
+        let before = ethtool.coalescing("t").unwrap().unwrap();
+        assert_eq!(before, Coalescing::default());
+        let wanted = Coalescing { receive_frames: 32, ..before };
+        ethtool.set_coalescing("t", &wanted).unwrap();
+        assert_eq!(ethtool.coalescing("t"), Ok(Some(wanted)));
+        let refused = ethtool.set_rings("t", Some(512), None).unwrap_err();
+        assert_eq!(refused.errno(), Some(Errno::EOPNOTSUPP));
+        assert!(refused.to_string().starts_with("set the rings of t: "), "{refused}");
+        let more = ethtool.set_coalescing("t", &Coalescing { receive_us: 9, ..wanted }).unwrap_err();
+        assert!(more.to_string().starts_with("set the interrupt moderation of t: "), "{more}");
+    }
+
+    #[test]
+    fn speeds_of_more_than_16_bits() {
+        let mut words = [0; sys::GSET_WORDS];
+        words[3] = u32::from_ne_bytes([0x10, 0x27, 1, 0]);
+        words[4] = u32::from_ne_bytes([0, 0, 1, 0]);
+        let expected = LinkMode { speed_mbit: Some(10_000), full_duplex: Some(true), autonegotiation: true };
+        if cfg!(target_endian = "little") {
+            assert_eq!(link_mode(&words), expected);
+            words[7] = 1;
+            assert_eq!(link_mode(&words).speed_mbit, Some(75_536));
+        }
+        // SPEED_UNKNOWN and DUPLEX_UNKNOWN
+        let unknown = link_mode(&[u32::MAX; sys::GSET_WORDS]);
+        assert_eq!((unknown.speed_mbit, unknown.full_duplex), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn hashes_and_names_of_any_bits(bits: u64, words: [u32; 8]) {
+            let hash = flow_hash(bits);
+            prop_assert_eq!(hash.source_port && hash.destination_port, bits & 0xc0 == 0xc0);
+            prop_assert!(!text(&words).contains('\0'));
+        }
+    }
 }

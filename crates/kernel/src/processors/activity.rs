@@ -180,3 +180,73 @@ fn lines(text: &str) -> Vec<Line> {
     };
     lines.filter_map(row).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const STAT: &str = "cpu  30 4 40 400 50 6 70 8 0 0\ncpu0 10 1 20 300 5 1 30 2 9 9\ncpu2 20 3 20 100 45 5 40 6 0 0\n\
+                        intr 47875551 0 1 2\nctxt 9\nsoftirq 352598014 0\n";
+
+    #[test]
+    fn reads_what_kernels_write() {
+        let (processors, interrupts) = processors(STAT, 100);
+        let ms = |ticks: u64| Duration::from_millis(10 * ticks);
+        let two = Times { user: ms(23), system: ms(20), irq: ms(5), softirq: ms(40), idle: ms(145), steal: ms(6) };
+        assert_eq!(processors.len(), 2);
+        assert_eq!(processors[1], Processor { cpu: 2, time: two });
+        assert_eq!(interrupts, 47_875_551);
+
+        let text = "           CPU0       CPU2       \n 41:      11517          0 PCI-MSIX-0000:00:04.0   1-edge      \
+                    virtio3-rx\nLOC:   22980713   12196384   Local timer interrupts\nERR:          0\n";
+        let expected = [
+            ("41", "PCI-MSIX-0000:00:04.0 1-edge virtio3-rx", [11_517, 0]),
+            ("LOC", "Local timer interrupts", [22_980_713, 12_196_384]),
+        ];
+        let expected = expected.map(|(name, description, [a, b])| Line {
+            name: name.into(),
+            description: description.into(),
+            counts: vec![(0, a), (2, b)],
+        });
+        assert_eq!(lines(text), expected);
+    }
+
+    #[test]
+    fn counts_wrap_and_lines_come_and_go() {
+        let line =
+            |name: &str, counts: &[(u32, u64)]| Line { name: name.into(), counts: counts.to_vec(), ..Line::default() };
+        let before = [line("NET_RX", &[(0, u64::from(u32::MAX)), (1, 5)]), line("7", &[(0, 1)])];
+        let after = [line("NET_RX", &[(0, 9), (1, 5), (2, 1000)]), line("8", &[(0, 3)])];
+        assert_eq!(lines_since(&after, &before), [line("NET_RX", &[(0, 10), (1, 0), (2, 0)]), line("8", &[(0, 3)])]);
+    }
+
+    #[test]
+    fn time_passes_and_work_is_counted() {
+        let before = Activity::read().unwrap();
+        assert!(!before.processors.is_empty() && before.interrupts > 0);
+        // Work until a tick has seen it.
+        let user = |activity: &Activity| activity.since(&before).time().user + activity.since(&before).time().system;
+        let mut after = Activity::read().unwrap();
+        while user(&after).is_zero() {
+            after = Activity::read().unwrap();
+        }
+        let since = after.since(&before);
+        assert!(since.interrupts > 0 && since.time().total() > Duration::ZERO);
+        assert_eq!(before.since(&before).time(), Times::default());
+        if let Some(softirqs) = since.softirq("TIMER") {
+            assert!(softirqs <= since.softirqs.iter().map(Line::total).sum());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_strange(text in "\\PC*", table in "(CPU[0-9] ?){0,3}\n([A-Z0-9]{1,4}:[ 0-9a-z]{0,20}\n){0,4}") {
+            for text in [text, table] {
+                lines(&text);
+                processors(&text, 100);
+            }
+        }
+    }
+}

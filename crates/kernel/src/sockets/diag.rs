@@ -1,6 +1,5 @@
 //! sock_diag(7): struct inet_diag_msg and its INET_DIAG_SKMEMINFO.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use netlink_packet_sock_diag::SockDiagMessage;
@@ -15,6 +14,7 @@ use crate::Error;
 use crate::netlink::Requests;
 
 /// A netlink socket of the namespace.
+#[derive(Debug)]
 pub(super) struct Diag(Requests);
 
 impl Diag {
@@ -51,17 +51,11 @@ impl Diag {
     }
 }
 
-impl fmt::Debug for Diag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Diag")
-    }
-}
-
 /// `None` where the kernel did not tell the memory (before 4.7).
 fn udp_socket(response: &InetResponse) -> Option<UdpSocket> {
     let (header, id) = (&response.header, &response.header.socket_id);
     let memory = response.nlas.iter().find_map(|nla| match nla {
-        Nla::MemInfo(info) => Some(memory(info)),
+        Nla::MemInfo(info) => Some(memory(info, header.recv_queue)),
         _ => None,
     })?;
     let peer = address(id.destination_address, id.destination_port, id.interface_id);
@@ -84,13 +78,14 @@ fn address(ip: IpAddr, port: u16, interface: u32) -> SocketAddr {
     }
 }
 
-fn memory(info: &MemInfo) -> Memory {
+fn memory(info: &MemInfo, queued: u32) -> Memory {
     Memory {
         rmem_alloc: info.receive_queue,
+        queued,
         receive_buffer: Some(info.receive_queue_max),
         wmem_alloc: info.bottom_send_queues,
         send_buffer: Some(info.send_queue_max),
-        forward_alloc: Some(info.cache),
+        forward_alloc: Some(info.cache.cast_signed()),
         wmem_queued: Some(info.send_queue),
         option_memory: Some(info.options),
         backlog: Some(info.backlog_queue_length),

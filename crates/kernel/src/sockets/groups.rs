@@ -1,13 +1,19 @@
 //! Multicast groups that a namespace's interfaces have joined.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsFd;
+
+use nix::errno::Errno;
 
 use crate::Error;
+use crate::error::During;
 use crate::links::Index;
 use crate::namespaces::NetNs;
 use crate::proc::read;
+use crate::sys;
 
-/// A group that an interface receives. Which sockets joined it the kernel does not tell.
+/// A group that an interface receives. Which sockets joined it the kernel does not
+/// tell, but see [`has_joined`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Membership {
     /// The interface's index.
@@ -31,6 +37,19 @@ pub fn groups(ns: &NetNs) -> Result<Vec<Membership>, Error> {
         groups.extend(parse_igmp6(&read("igmp6").unwrap_or_default()));
         Ok(groups)
     })?
+}
+
+/// Whether a socket has joined a group on an interface; the kernel tells it of a descriptor alone, so that of another
+/// program's must be borrowed ([`super::borrow`]).
+///
+/// # Errors
+/// If it is no socket of the group's kind.
+pub fn has_joined(socket: impl AsFd, group: IpAddr, interface: Index) -> Result<bool, Error> {
+    match sys::source_filter(socket.as_fd(), group, interface) {
+        Ok(()) => Ok(true),
+        Err(Errno::EADDRNOTAVAIL) => Ok(false),
+        Err(errno) => Err(errno).during(|| format!("ask whether a socket has joined {group}")),
+    }
 }
 
 /// `4  eth0  : 1  V3`, a line an interface, and under it `010000E0 1 0:00000000 0`, a line a group: its address as the
@@ -69,4 +88,41 @@ fn parse_igmp6(text: &str) -> Vec<Membership> {
         })
     };
     text.lines().filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn reads_what_kernels_write() {
+        let member = |interface, name: &str, group: &str, users| Membership {
+            interface,
+            name: name.into(),
+            group: group.parse().unwrap(),
+            users,
+        };
+        let word = |group: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(group));
+        let igmp = format!(
+            "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n1\tlo        :     1      V3\n\
+             \t\t\t\t{}     1 0:00000000\t\t0\n4\teth0      :     2      V3\n\t\t\t\t{}     3 0:00000000\t\t0\n",
+            word([224, 0, 0, 1]),
+            word([239, 1, 2, 3])
+        );
+        assert_eq!(parse_igmp(&igmp), [member(1, "lo", "224.0.0.1", 1), member(4, "eth0", "239.1.2.3", 3)]);
+        let igmp6 = "1    lo              ff020000000000000000000000000001     1 0000000C 0\n4 eth0 short 1 4 0\n";
+        assert_eq!(parse_igmp6(igmp6), [member(1, "lo", "ff02::1", 1)]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_strange(text in "(?s).*", lines in "x\n([ \t]?[0-9A-F]{1,33} ?[0-9a-z]{0,3} ?[0-9]?\n){0,6}") {
+            for text in [text, lines] {
+                parse_igmp(&text);
+                parse_igmp6(&text);
+            }
+        }
+    }
 }

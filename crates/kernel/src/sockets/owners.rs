@@ -32,12 +32,16 @@ impl Owners {
         self.sockets.get(&inode).map_or(&[], Vec::as_slice)
     }
 
+    /// All that was found, as (inode number of the socket, holder), in no order. Sockets of all kinds are among them.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Owner)> {
+        self.sockets.iter().flat_map(|(inode, owners)| owners.iter().map(|owner| (*inode, owner)))
+    }
+
     /// The sockets' inode numbers that a process holds.
     pub fn sockets_of(&self, pid: u32) -> Vec<u32> {
-        let holds = |owners: &Vec<Owner>| owners.iter().any(|owner| owner.pid == pid);
-        let mut inodes: Vec<u32> =
-            self.sockets.iter().filter(|(_, owners)| holds(owners)).map(|(inode, _)| *inode).collect();
+        let mut inodes: Vec<u32> = self.iter().filter(|(_, owner)| owner.pid == pid).map(|(inode, _)| inode).collect();
         inodes.sort_unstable();
+        inodes.dedup();
         inodes
     }
 
@@ -83,4 +87,17 @@ pub fn owners() -> Result<Owners, Error> {
 /// `socket:[12345]` (net/socket.c, sockfs_dname).
 fn parse_link(link: &str) -> Option<u32> {
     link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_are_told_from_other_files() {
+        assert_eq!(parse_link("socket:[70123]"), Some(70123));
+        for other in ["pipe:[70123]", "/tmp/socket:[1]", "socket:[x]", "socket:[1", ""] {
+            assert_eq!(parse_link(other), None);
+        }
+    }
 }

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -172,8 +173,58 @@ pub(crate) fn set_round_robin(priority: i32) -> Result<(), Errno> {
     Errno::result(result).map(drop)
 }
 
+/// Asks for a socket's source filter of a group on an interface (MCAST_MSFILTER, RFC 3678): EADDRNOTAVAIL if it has not
+/// joined the group there.
+pub(crate) fn source_filter(socket: BorrowedFd<'_>, group: IpAddr, interface: u32) -> Result<(), Errno> {
+    // struct group_filter without sources: interface, padding, a sockaddr_storage of 128 bytes, mode, number of sources.
+    let mut filter = [0u8; 144];
+    filter[..4].copy_from_slice(&interface.to_ne_bytes());
+    let level = match group {
+        IpAddr::V4(group) => {
+            filter[8..10].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+            filter[12..16].copy_from_slice(&group.octets());
+            libc::SOL_IP
+        }
+        IpAddr::V6(group) => {
+            filter[8..10].copy_from_slice(&(libc::AF_INET6 as u16).to_ne_bytes());
+            filter[16..32].copy_from_slice(&group.octets());
+            libc::SOL_IPV6
+        }
+    };
+    let mut length = filter.len() as libc::socklen_t;
+    // SAFETY: `socket` is open while it is borrowed. The kernel reads and writes at most `length` bytes of `filter`, all of
+    // which are ours and initialised; it copies them bytewise, so that their alignment does not matter. With room for no
+    // source (the last number is 0) it writes none.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), level, MCAST_MSFILTER, filter.as_mut_ptr().cast(), &raw mut length)
+    };
+    Errno::result(result).map(drop)
+}
+
+/// include/uapi/linux/in.h
+const MCAST_MSFILTER: libc::c_int = 48;
+
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
+
+    /// Makes a tun interface in the calling thread's network namespace; it goes with the file.
+    pub(crate) fn open_tun(name: &str) -> File {
+        let file = File::options().read(true).write(true).open("/dev/net/tun").unwrap();
+        // SAFETY: all fields of an ifreq are numbers, arrays of them, or pointers, for which zero is valid.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        assert!(name.len() < request.ifr_name.len());
+        for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
+        // SAFETY: the file is open; TUNSETIFF reads and writes one ifreq, which outlives the call.
+        let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as libc::Ioctl, &raw mut request) };
+        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+        file
+    }
+
     /// The C library's setuid moves all threads; the system call only its own.
     pub(crate) fn become_user_on_this_thread(user: libc::uid_t) {
         // SAFETY: setresuid takes three numbers and touches no memory of ours.

@@ -10,7 +10,10 @@
 //! ```
 
 pub mod account;
+pub mod check;
+pub mod metrics;
 pub mod places;
 pub mod reading;
 pub mod statement;
 pub mod subject;
+pub mod watch;
