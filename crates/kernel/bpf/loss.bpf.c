@@ -954,15 +954,16 @@ INLINE int pass(struct sk_buff *skb, bool leaving)
 	key.port = p.port;
 	if (leaving) {
 		struct sock *sk = skb->sk;
+		bool own = sk && !skb->skb_iif;
 
-		if (sk && !skb->skb_iif)
-			key.cookie = cookie_of_sender(sk);
 		if (!follows_port(f, p.port)) {
 			/* What an unconnected socket sends elsewhere, as port 0: its calls do not tell where they go. */
-			if (!sk || !key.cookie || sk->__sk_common.skc_dport)
+			if (!own || sk->__sk_common.skc_dport)
 				return 0;
 			key.port = 0;
 		}
+		if (own)
+			key.cookie = cookie_of_sender(sk);
 	} else if (!follows_port(f, p.port)) {
 		return 0;
 	}
