@@ -32,7 +32,10 @@ fn receiver_buffer(case: &Case<'_>, receiver: &Receiver) -> Option<Finding> {
     };
     let what = format!("the receive buffer of {}{who} is too small", receiver.address);
     let finding = Finding::mended("receive_buffer", Place::ReceiveBuffer, what, vec![change])
-        .with("sock_diag, SK_MEMINFO", format!("rcvbuf {} B, {} B taken", number(receiver.buffer), number(receiver.level)))
+        .with(
+            "sock_diag, SK_MEMINFO",
+            format!("rcvbuf {} B, {} B taken", number(receiver.buffer), number(receiver.level)),
+        )
         .counted("sock_diag, SK_MEMINFO", "drops", receiver.drops)
         .need(sum(case))
         .cost(format!(
@@ -101,7 +104,10 @@ fn all_sockets(case: &Case<'_>) -> Option<Finding> {
             .with("/proc/sys/net/ipv4/udp_mem", format!("{low} {pressure} {hard} pages"))
             .with("/proc/net/sockstat", format!("UDP mem {taken} pages"))
             .counted("/proc/net/snmp, Udp MemErrors", "datagrams dropped", errors)
-            .need(format!("{} pages of {PAGE} B for {receivers} receiver(s), beside those that are taken", number(pages)))
+            .need(format!(
+                "{} pages of {PAGE} B for {receivers} receiver(s), beside those that are taken",
+                number(pages)
+            ))
             .cost(format!("UDP may take up to {} of memory", bytes(wanted.saturating_mul(PAGE)))),
     )
 }

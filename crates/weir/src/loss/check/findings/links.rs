@@ -36,7 +36,10 @@ fn speed(case: &Case<'_>, interface: &Interface) -> Option<Finding> {
     let command = "a faster link, or larger payloads at a lower rate".to_owned();
     Some(
         Finding::advised("speed", Place::Network, what, command)
-            .with(format!("/sys/class/net/{}/speed", interface.name), format!("{} Mbit/s", number(bits as u64 / 1_000_000)))
+            .with(
+                format!("/sys/class/net/{}/speed", interface.name),
+                format!("{} Mbit/s", number(bits as u64 / 1_000_000)),
+            )
             .need(format!(
                 "{} Mbit/s: {} of {} with headers, preamble and gaps",
                 format::short(needed / 1e6),
@@ -61,7 +64,10 @@ fn ring(case: &Case<'_>, interface: &Interface) -> Option<Finding> {
     let what = format!("the receive ring of {} is short", interface.name);
     Some(
         Finding::mended("ring", Place::ReceiveRing, what, vec![change])
-            .with(format!("ethtool -g {}", interface.name), format!("{} frames of {}", number(ring.length), number(ring.most)))
+            .with(
+                format!("ethtool -g {}", interface.name),
+                format!("{} frames of {}", number(ring.length), number(ring.most)),
+            )
             .counted(format!("ip -s link show {}", interface.name), "frames missed", interface.ring_drops)
             .need(format!("{} frames arrive at {} while packet work waits {waits}", number(waiting), case.load.rate))
             .cost(format!(

@@ -22,7 +22,8 @@ fn reverse_path(case: &Case<'_>, interface: &Interface) -> Option<Finding> {
     let path = format!("net/ipv4/conf/{}/rp_filter", interface.name);
     // The kernel takes the larger of this and conf/all: loose is the largest.
     let change = unseen(Setting::sysctl(&*path), 2);
-    let what = format!("the reverse path filter of {} is strict, and the way back to senders leads elsewhere", interface.name);
+    let what =
+        format!("the reverse path filter of {} is strict, and the way back to senders leads elsewhere", interface.name);
     let way = match interface.default_route {
         Some(true) => "the default route leads through it",
         Some(false) => "the default route leads through another interface",
