@@ -44,7 +44,8 @@ impl Btf {
             return Err("no BTF of this machine's byte order");
         }
         let header = word(4)? as usize;
-        let [first, length, names, names_length] = [word(8)?, word(12)?, word(16)?, word(20)?].map(|word| word as usize);
+        let [first, length, names, names_length] =
+            [word(8)?, word(12)?, word(16)?, word(20)?].map(|word| word as usize);
         let (first, names) = (header + first, header + names);
         let end = first + length;
         if end > bytes.len() || names + names_length > bytes.len() {

@@ -72,7 +72,8 @@ impl Programs {
             .load(OBJECT)
             .map_err(|error| refusal("load eBPF maps", &error))?;
 
-        let mut programs = Programs { ebpf, detail, refused: Vec::new(), attached: Vec::new(), followed: Filter::default() };
+        let mut programs =
+            Programs { ebpf, detail, refused: Vec::new(), attached: Vec::new(), followed: Filter::default() };
         programs.follow(filter)?;
         for (name, tracepoint, level) in PROGRAMS {
             if level > detail {

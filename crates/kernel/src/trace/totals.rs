@@ -9,9 +9,7 @@ use nix::time::{ClockId, clock_gettime};
 use super::features::Types;
 use super::programs::{Programs, refusal};
 use super::symbols::Symbols;
-use super::sys::{
-    Counts, DropKey, FragmentKey, Fragmented, PassageKey, ReaderValue, SendKey, SocketValue, Waiting,
-};
+use super::sys::{Counts, DropKey, FragmentKey, Fragmented, PassageKey, ReaderValue, SendKey, SocketValue, Waiting};
 use super::{Drop, Passage, Sends, SocketTrace, Trace};
 use crate::Error;
 
@@ -221,5 +219,6 @@ fn unreadable(error: aya::maps::MapError) -> Error {
 
 /// The clock of bpf_ktime_get_ns, nanoseconds.
 fn now() -> u64 {
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+    clock_gettime(ClockId::CLOCK_MONOTONIC)
+        .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }

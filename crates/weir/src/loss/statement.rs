@@ -47,10 +47,13 @@ fn tell(text: &mut String, account: &Account, ledger: &Ledger) {
     if ledger.pending != Some(0) {
         rows.push(row("pending", count(ledger.pending), share(ledger.pending, base), places.join(", ")));
     }
-    let unexplained = ledger.unexplained.map_or_else(|| "unknown".to_owned(), |rest| {
-        let sign = if rest < 0 { "-" } else { "" };
-        format!("{sign}{}", with_commas(rest.unsigned_abs()))
-    });
+    let unexplained = ledger.unexplained.map_or_else(
+        || "unknown".to_owned(),
+        |rest| {
+            let sign = if rest < 0 { "-" } else { "" };
+            format!("{sign}{}", with_commas(rest.unsigned_abs()))
+        },
+    );
     rows.push(row("unexplained", unexplained, String::new(), String::new()));
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let (names, counts, shares) = (width(0), width(1), width(2));
@@ -66,8 +69,7 @@ fn tell(text: &mut String, account: &Account, ledger: &Ledger) {
     }
     for entry in &ledger.places {
         if let Some(believed) = &entry.believed {
-            let counts: Vec<String> =
-                entry.also.iter().map(|also| format!("{} {}", also.source, also.count)).collect();
+            let counts: Vec<String> = entry.also.iter().map(|also| format!("{} {}", also.source, also.count)).collect();
             let counts = if counts.is_empty() { String::new() } else { format!(" ({})", counts.join(", ")) };
             let _ = writeln!(text, "  {}: believed is {believed}{counts}", entry.place.facts().title);
         }

@@ -241,9 +241,10 @@ impl Following {
                 });
                 known.update(&socket);
             }
-            let gone = self.sockets.iter_mut().filter(|(key, known)| {
-                key.0 == namespace && !here.contains(key) && known.followed.went.is_none()
-            });
+            let gone = self
+                .sockets
+                .iter_mut()
+                .filter(|(key, known)| key.0 == namespace && !here.contains(key) && known.followed.went.is_none());
             for (_, known) in gone {
                 known.followed.went = Some(between());
                 known.followed.socket.gone = true;
@@ -272,9 +273,8 @@ impl Following {
         let bound: BTreeSet<u16> = self.locals().map(|local| local.port()).collect();
         for port in self.subject.known_ports() {
             if !bound.contains(&port) {
-                self.warnings.insert(format!(
-                    "port {port}: nobody has bound it in the namespaces followed when it began"
-                ));
+                self.warnings
+                    .insert(format!("port {port}: nobody has bound it in the namespaces followed when it began"));
             }
         }
         if let Some(process) = &self.subject.process {
@@ -282,7 +282,8 @@ impl Following {
                 known.followed.socket.process.as_ref().is_some_and(|(pid, name)| process.is(*pid, name))
             };
             if !self.sockets.values().any(|known| is(&known)) {
-                self.warnings.insert(format!("{}: no UDP socket of it was seen when it began", self.subject.in_words()));
+                self.warnings
+                    .insert(format!("{}: no UDP socket of it was seen when it began", self.subject.in_words()));
             }
         }
     }
@@ -328,7 +329,9 @@ impl Following {
             let departed = departed.filter(|passage| own.iter().any(|socket| socket.cookie == passage.cookie));
             ports.extend(departed.map(|passage| passage.port));
             ports.extend(own.iter().filter_map(|socket| socket.peer).map(|peer| peer.port()));
-            ports.extend(own.iter().filter(|socket| socket.peer.is_none()).filter_map(|socket| Some(socket.local?.port())));
+            ports.extend(
+                own.iter().filter(|socket| socket.peer.is_none()).filter_map(|socket| Some(socket.local?.port())),
+            );
             return ports;
         }
         if !self.subject.groups.is_empty() {
@@ -367,8 +370,7 @@ impl Following {
                 ..evidence.clone()
             };
             let followed = self.followed(&evidence.trace, port);
-            let everybody: Vec<SocketSeen> =
-                self.sockets.values().map(|known| known.followed.socket.clone()).collect();
+            let everybody: Vec<SocketSeen> = self.sockets.values().map(|known| known.followed.socket.clone()).collect();
             let mut ledgers = ledgers(&evidence, port, &followed, &everybody, &self.start, &self.last);
             ledgers.retain(|ledger| self.is_wanted(ledger));
             all.append(&mut ledgers);
@@ -386,9 +388,11 @@ impl Following {
         let Some(receiver) = &ledger.receiver else { return true };
         let process = receiver.pid.zip(receiver.process.as_deref());
         let sends_there = ledger.senders.iter().any(|sender| {
-            self.subject.process.as_ref().zip(sender.pid.zip(sender.process.as_deref())).is_some_and(
-                |(process, (pid, name))| process.is(pid, name),
-            )
+            self.subject
+                .process
+                .as_ref()
+                .zip(sender.pid.zip(sender.process.as_deref()))
+                .is_some_and(|(process, (pid, name))| process.is(pid, name))
         });
         sends_there || receiver.address.is_none_or(|local| self.subject.receives(local, process))
     }
@@ -400,12 +404,20 @@ impl Following {
             self.sockets.values().filter(of_port).map(|known| known.followed.clone()).collect();
         for socket in trace.sockets.iter().filter(|socket| socket.port == port && socket.enqueued + socket.reads > 0) {
             if !followed.iter().any(|followed| followed.socket.cookie == socket.cookie) {
-                followed.push(Followed { socket: SocketSeen::traced(socket.cookie, socket.namespace), came: None, went: None });
+                followed.push(Followed {
+                    socket: SocketSeen::traced(socket.cookie, socket.namespace),
+                    came: None,
+                    went: None,
+                });
             }
         }
         for drop in trace.drops.iter().filter(|drop| drop.port == port && !drop.outgoing && drop.datagrams > 0) {
             if drop.cookie != 0 && !followed.iter().any(|followed| followed.socket.cookie == drop.cookie) {
-                followed.push(Followed { socket: SocketSeen::traced(drop.cookie, drop.namespace), came: None, went: None });
+                followed.push(Followed {
+                    socket: SocketSeen::traced(drop.cookie, drop.namespace),
+                    came: None,
+                    went: None,
+                });
             }
         }
         followed.sort_by_key(|followed| followed.socket.cookie);
@@ -493,7 +505,8 @@ impl Known {
 fn open(named: &[String], warnings: &mut BTreeSet<String>) -> Result<Vec<NamespaceReader>> {
     let mut readers: Vec<NamespaceReader> = Vec::new();
     let listed = namespaces::all().unwrap_or_default();
-    let name_of = |inode: u32| listed.iter().find(|listed| listed.inode == inode).and_then(|listed| listed.name.clone());
+    let name_of =
+        |inode: u32| listed.iter().find(|listed| listed.inode == inode).and_then(|listed| listed.name.clone());
     let mut found: Vec<NetNs> = Vec::new();
     if named.is_empty() {
         found.push(NetNs::current()?);

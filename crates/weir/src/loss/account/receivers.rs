@@ -119,9 +119,7 @@ fn incarnations<'a>(receivers: &[&'a Followed]) -> Vec<Vec<&'a Followed>> {
 
 /// Whether a socket took datagrams, or dropped them.
 fn is_active(trace: &Trace, socket: &SocketSeen) -> bool {
-    let took = trace.sockets.iter().any(|traced| {
-        traced.cookie == socket.cookie && traced.enqueued + traced.reads > 0
-    });
+    let took = trace.sockets.iter().any(|traced| traced.cookie == socket.cookie && traced.enqueued + traced.reads > 0);
     let dropped = trace.drops.iter().any(|drop| !drop.outgoing && drop.cookie == socket.cookie && drop.datagrams > 0);
     took || dropped || socket.drops > 0
 }

@@ -60,9 +60,7 @@ pub(super) fn sending_sockets(trace: &Trace, port: u16, alone: bool) -> Vec<Send
             !trace.departures.iter().any(|passage| passage.cookie == cookie)
                 && sends_of(cookie).all(|sends| sends.errno != 0)
         };
-        cookies.extend(
-            lost.filter(|sends| nowhere(sends.cookie)).map(|sends| (sends.cookie, sends.namespace)),
-        );
+        cookies.extend(lost.filter(|sends| nowhere(sends.cookie)).map(|sends| (sends.cookie, sends.namespace)));
     }
     let own = |cookie: u64, namespace: u32| sends_of(cookie).next().is_none_or(|sends| sends.namespace == namespace);
     cookies
@@ -80,9 +78,10 @@ fn sending_socket(trace: &Trace, port: u16, cookie: u64, namespace: u32) -> Send
             *by_interface.entry(passage.interface).or_default() += passage.datagrams;
         }
     }
-    let drops = trace.drops.iter().filter(|drop| {
-        drop.outgoing && drop.cookie == cookie && drop.namespace == namespace && drop.port == port
-    });
+    let drops = trace
+        .drops
+        .iter()
+        .filter(|drop| drop.outgoing && drop.cookie == cookie && drop.namespace == namespace && drop.port == port);
     let mut dropped_before: BTreeMap<Place, u64> = BTreeMap::new();
     for drop in drops {
         let place = Place::of_drop(&drop.reason, &drop.function, true);
@@ -115,9 +114,8 @@ fn sending_socket(trace: &Trace, port: u16, cookie: u64, namespace: u32) -> Send
     let firewall = dropped_before.get(&Place::FirewallOut).copied().unwrap_or(0);
     let other: u64 = dropped_before.values().sum::<u64>() - firewall;
     // What the kernel took shows up again as departed, or as dropped on the way there.
-    let seen = |calls: &Calls| {
-        (departed + other + firewall.saturating_sub(refused(calls))).saturating_sub(reported(calls))
-    };
+    let seen =
+        |calls: &Calls| (departed + other + firewall.saturating_sub(refused(calls))).saturating_sub(reported(calls));
     let mut socket = SendingSocket { cookie, namespace, departed, ..SendingSocket::default() };
     if connected.any() {
         socket.taken = connected.taken;

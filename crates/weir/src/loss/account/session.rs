@@ -140,10 +140,7 @@ mod tests {
         let received = r#"{"transport":"udp","listen":"0.0.0.0:5000","foreign":1,"unlisted":0,"sessions":[
             {"sent":100,"received":90,"duplicated":2,"stale":0,"announcements":4}]}"#;
         let received: ReceivedSession = serde_json::from_str::<ReceivedReport>(received).unwrap().into();
-        assert_eq!(
-            received,
-            ReceivedSession { received: 97, duplicated: 2, announced: Some(104), port: 5000 }
-        );
+        assert_eq!(received, ReceivedSession { received: 97, duplicated: 2, announced: Some(104), port: 5000 });
     }
 
     #[test]
