@@ -98,6 +98,15 @@ INLINE u64 cookie_of(struct sock *sk)
 	return cookie ? cookie : bpf_get_socket_cookie(sk);
 }
 
+/* Of skb->sk. The verifier lets no helper have that pointer, but the same one by way of its struct socket; that is gone
+ * once the program has closed it, and then it has a cookie, or nobody can ask for one any more. */
+INLINE u64 cookie_of_sender(struct sock *sk)
+{
+	u64 cookie = sk->__sk_common.skc_cookie.counter;
+
+	return cookie ? cookie : bpf_get_socket_cookie(sk->sk_socket->sk);
+}
+
 /* ---- headers ---- */
 
 struct packet {
@@ -195,8 +204,10 @@ INLINE bool parse_at(const unsigned char *at, const unsigned char *end, struct p
 	if (h.bytes[0] >> 4 == 6)
 		return parse_ip6(at, end, &h, p);
 	length = (h.bytes[0] & 15) * 4;
-	if (h.bytes[0] >> 4 != 4 || length < 20 || h.bytes[9] != UDP)
+	if (h.bytes[0] >> 4 != 4 || h.bytes[9] != UDP)
 		return false;
+	if (length < 20) /* malformed, and about to be dropped */
+		length = 20;
 	p->version = 4;
 	p->from[0] = h.words[3];
 	p->to[0] = h.words[4];
@@ -392,7 +403,7 @@ static __attribute__((noinline)) int pass_fragment(struct packet *p, u64 point, 
 
 /* ---- sockets ---- */
 
-struct socket {
+struct socket_state {
 	/* written by those who put datagrams in */
 	u64 enqueued;
 	u64 waiting_since; /* when the queue stopped to be empty, or was read last; 0: nothing waits */
@@ -420,7 +431,7 @@ struct {
 	FIELD(type, HASH);
 	FIELD(max_entries, 16384);
 	TYPE(key, u64);
-	TYPE(value, struct socket);
+	TYPE(value, struct socket_state);
 } sockets SEC(".maps");
 
 INLINE bool is_udp(struct sock *sk)
@@ -428,13 +439,13 @@ INLINE bool is_udp(struct sock *sk)
 	return sk->sk_protocol == UDP && sk->sk_type == SOCK_DGRAM;
 }
 
-INLINE struct socket *follow_socket(u64 cookie, u16 port, u32 namespace)
+INLINE struct socket_state *follow_socket(u64 cookie, u16 port, u32 namespace)
 {
-	struct socket *s = bpf_map_lookup_elem(&sockets, &cookie);
+	struct socket_state *s = bpf_map_lookup_elem(&sockets, &cookie);
 
 	if (likely(s))
 		return s;
-	struct socket new = { .port = port, .namespace = namespace, .band = bpf_ktime_get_ns() << 3 };
+	struct socket_state new = { .port = port, .namespace = namespace, .band = bpf_ktime_get_ns() << 3 };
 
 	bpf_map_update_elem(&sockets, &cookie, &new, NOEXIST);
 	s = bpf_map_lookup_elem(&sockets, &cookie);
@@ -443,7 +454,7 @@ INLINE struct socket *follow_socket(u64 cookie, u16 port, u32 namespace)
 	return s;
 }
 
-INLINE void enter_band(struct socket *s, u64 band)
+INLINE void enter_band(struct socket_state *s, u64 band)
 {
 	if (likely((s->band & 7) == band))
 		return;
@@ -455,7 +466,7 @@ INLINE void enter_band(struct socket *s, u64 band)
 		__sync_fetch_and_add(&s->band_ns[index], now - (before >> 3));
 }
 
-INLINE void measure(struct socket *s, u32 level, u32 buffer)
+INLINE void measure(struct socket_state *s, u32 level, u32 buffer)
 {
 	u64 used = level, whole = buffer, band = 0;
 
@@ -473,7 +484,7 @@ INLINE void measure(struct socket *s, u32 level, u32 buffer)
 }
 
 /* The size of its datagrams, from the last buffer in the queue: (the kernel joins datagrams of one size). */
-INLINE void learn_segment(struct socket *s, struct sk_buff *last)
+INLINE void learn_segment(struct socket_state *s, struct sk_buff *last)
 {
 	unsigned char *head = last->head;
 	struct skb_shared_info *info = (void *)(head + last->end);
@@ -510,7 +521,7 @@ int enqueue(u64 *ctx)
 {
 	struct sock *sk = (void *)ctx[0];
 	struct filter *f;
-	struct socket *s;
+	struct socket_state *s;
 	struct sk_buff *last;
 	u32 namespace, level, buffer;
 	u16 port;
@@ -598,7 +609,7 @@ int dequeue(u64 *ctx)
 	int length = (int)ctx[1];
 	int flags = (int)ctx[2];
 	struct filter *f;
-	struct socket *s;
+	struct socket_state *s;
 	u32 namespace, level, task;
 	u64 now, since;
 	u16 port;
@@ -620,7 +631,8 @@ int dequeue(u64 *ctx)
 	if (unlikely(joins(sk))) {
 		u32 segment = s->segment;
 
-		s->joined |= 1;
+		if (!s->joined)
+			s->joined = 1;
 		if (!segment || (s->joined != 2 && (u32)length > segment))
 			s->mixed |= length > 0;
 		__sync_fetch_and_add(&s->datagrams, segment && length ? (length + segment - 1) / segment : 1);
@@ -789,7 +801,7 @@ int drop(u64 *ctx)
 				key.namespace = sender->__sk_common.skc_net.net->ns.inum;
 		}
 		if (key.outgoing && sender)
-			key.cookie = sender->__sk_common.skc_cookie.counter;
+			key.cookie = cookie_of_sender(sender);
 	}
 	if (key.namespace && !follows_namespace(f, key.namespace))
 		return 0;
@@ -824,7 +836,7 @@ int drop(u64 *ctx)
 	count_drop(&key, datagrams);
 
 	if (follow_queue && reason == reason_receive_buffer && sk) {
-		struct socket *s = bpf_map_lookup_elem(&sockets, &key.cookie);
+		struct socket_state *s = bpf_map_lookup_elem(&sockets, &key.cookie);
 
 		if (s)
 			enter_band(s, 4);
@@ -899,17 +911,23 @@ INLINE int pass(struct sk_buff *skb, bool leaving)
 		if (p.offset)
 			return 0;
 	}
-	if (!follows_port(f, p.port))
-		return 0;
-	datagrams = datagrams_in(&p, head, end);
-	bytes = (u32)p.udp_length - 8; /* a joined buffer has one header, with the length of all */
 	key.port = p.port;
 	if (leaving) {
 		struct sock *sk = skb->sk;
 
 		if (sk && !skb->skb_iif)
-			key.cookie = sk->__sk_common.skc_cookie.counter;
+			key.cookie = cookie_of_sender(sk);
+		if (!follows_port(f, p.port)) {
+			/* What an unconnected socket sends elsewhere, as port 0: its calls do not tell where they go. */
+			if (!sk || !key.cookie || sk->__sk_common.skc_dport)
+				return 0;
+			key.port = 0;
+		}
+	} else if (!follows_port(f, p.port)) {
+		return 0;
 	}
+	datagrams = datagrams_in(&p, head, end);
+	bytes = (u32)p.udp_length - 8; /* a joined buffer has one header, with the length of all */
 	if (leaving)
 		count_passage(&departures, &key, datagrams, bytes);
 	else

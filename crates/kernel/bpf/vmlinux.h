@@ -46,6 +46,7 @@ struct sock_common {
 };
 
 struct sk_buff;
+struct socket;
 
 struct sk_buff_head {
 	struct sk_buff *next;
@@ -61,6 +62,11 @@ struct sock {
 	int sk_rcvbuf;
 	u16 sk_protocol;
 	u16 sk_type;
+	struct socket *sk_socket;
+};
+
+struct socket {
+	struct sock *sk;
 };
 
 struct inet_sock {

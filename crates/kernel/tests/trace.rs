@@ -55,3 +55,26 @@ fn a_full_receive_buffer() {
     let trace: Trace = tracer.read().unwrap();
     println!("{trace:#?}");
 }
+#[test]
+fn timing() {
+    use std::time::Instant;
+    let t = Instant::now();
+    let f = weir_kernel::trace::features().unwrap();
+    println!("features {:?}", t.elapsed());
+    for f in f { println!("{f:?}"); }
+    let t = Instant::now();
+    let mut tr = Tracer::start(Detail::Drops, &Filter::default()).unwrap();
+    println!("start {:?}", t.elapsed());
+    let t = Instant::now();
+    tr.read().unwrap();
+    println!("read {:?}", t.elapsed());
+    let t = Instant::now();
+    let tr2 = Tracer::start(Detail::Everything, &Filter::default()).unwrap();
+    println!("start everything {:?}", t.elapsed());
+    let t = Instant::now();
+    drop(tr);
+    println!("drop {:?}", t.elapsed());
+    let t = Instant::now();
+    drop(tr2);
+    println!("drop {:?}", t.elapsed());
+}

@@ -44,7 +44,7 @@ pub fn receive_buffer(socket: impl AsFd) -> Result<u32, Error> {
 /// # Errors
 /// If it is no socket.
 pub fn set_receive_buffer(socket: impl AsFd, bytes: u32) -> Result<u32, Error> {
-    let half = (bytes / 2) as usize;
+    let half = bytes.div_ceil(2) as usize;
     if setsockopt(&socket, sockopt::RcvBufForce, &half).is_err() {
         setsockopt(&socket, sockopt::RcvBuf, &half).during(|| format!("set SO_RCVBUF to {half}"))?;
     }

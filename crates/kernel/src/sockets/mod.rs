@@ -133,6 +133,7 @@ mod tests {
 
     use nix::sys::socket::{setsockopt, sockopt};
     use nix::sys::stat::fstat;
+    use nix::unistd::geteuid;
 
     use super::*;
     use crate::links::Netlink;
@@ -186,7 +187,7 @@ mod tests {
         };
         let full = of(&diag, &receiver);
         assert_eq!(full.inode, inode(&receiver));
-        assert_eq!((full.peer, full.uid, full.interface), (None, 0, None));
+        assert_eq!((full.peer, full.uid, full.interface), (None, geteuid().as_raw(), None));
         assert_eq!(of(&diag, &sender).peer, Some(receiver.local_addr().unwrap()));
         assert_eq!(of(&diag, &six).peer, None);
         assert_eq!(full.memory.receive_buffer, Some(receive_buffer(&receiver).unwrap()));

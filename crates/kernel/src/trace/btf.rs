@@ -1,6 +1,6 @@
 //! Reading the kernel's type information (BTF, Documentation/bpf/btf.rst): what the loader does not tell.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Types of a kernel, by number.
 pub(super) struct Btf {
@@ -9,6 +9,8 @@ pub(super) struct Btf {
     names: usize,
     /// Where each type begins in `bytes`; number 0 is void.
     types: Vec<usize>,
+    /// Types by kind and name; of typedefs the tracepoints alone.
+    named: HashMap<(u32, String), usize>,
 }
 
 const MAGIC: u16 = 0xeb9f;
@@ -28,6 +30,9 @@ const DATASEC: u32 = 15;
 const DECL_TAG: u32 = 17;
 const TYPE_TAG: u32 = 18;
 const ENUM64: u32 = 19;
+
+/// What the typedef of a tracepoint's probe function begins with.
+const TRACEPOINT: &str = "btf_trace_";
 
 /// Deeper than any kernel nests anonymous structs or stacks qualifiers.
 const DEEPEST: u32 = 16;
@@ -69,7 +74,16 @@ impl Btf {
         if at != end {
             return Err("its last type is cut off");
         }
-        Ok(Btf { bytes, names, types })
+        let mut btf = Btf { bytes, names, types, named: HashMap::new() };
+        for number in 1..btf.types.len() {
+            let Some(kind @ (STRUCT | ENUM | TYPEDEF)) = btf.kind(number) else { continue };
+            let Some(name) = btf.word(btf.types[number]).filter(|&at| at != 0).and_then(|at| btf.name(at)) else { continue };
+            if kind != TYPEDEF || name.starts_with(TRACEPOINT) {
+                let name = name.to_owned();
+                btf.named.entry((kind, name)).or_insert(number);
+            }
+        }
+        Ok(btf)
     }
 
     /// The enumerators of a named enum with values of 32 bits: value and name.
@@ -78,15 +92,15 @@ impl Btf {
         Some(self.enumerators_of(number).map(|(name, value)| (value, name.to_owned())).collect())
     }
 
-    /// The value of an enumerator of any enum.
+    /// The value of an enumerator of an enum without a name.
     pub(super) fn enumerator(&self, name: &str) -> Option<u32> {
-        let enums = (1..self.types.len()).filter(|&number| self.kind(number) == Some(ENUM));
+        let enums = (1..self.types.len()).filter(|&number| self.kind(number) == Some(ENUM) && self.word(self.types[number]) == Some(0));
         enums.flat_map(|number| self.enumerators_of(number)).find(|(own, _)| *own == name).map(|(_, value)| value)
     }
 
     /// How many arguments a tracepoint has; `None`: the kernel has no such tracepoint.
     pub(super) fn arguments(&self, tracepoint: &str) -> Option<usize> {
-        let typedef = self.find(TYPEDEF, &format!("btf_trace_{tracepoint}"))?;
+        let typedef = self.find(TYPEDEF, &format!("{TRACEPOINT}{tracepoint}"))?;
         let pointer = self.resolve(self.target(typedef)?)?;
         let prototype = self.resolve(self.target(pointer)?)?;
         if self.kind(pointer)? != PTR || self.kind(prototype)? != FUNC_PROTO {
@@ -122,9 +136,7 @@ impl Btf {
     }
 
     fn find(&self, kind: u32, name: &str) -> Option<usize> {
-        (1..self.types.len()).find(|&number| {
-            self.kind(number) == Some(kind) && self.word(self.types[number]).and_then(|at| self.name(at)) == Some(name)
-        })
+        self.named.get(&(kind, name.to_owned())).copied()
     }
 
     fn kind(&self, number: usize) -> Option<u32> {
@@ -180,7 +192,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// BTF of: enum reason { NONE, FULL = 7 }, and typedef void (*btf_trace_drop)(void *, int, int), and
-    /// struct outer { int a; struct { int b; }; }.
+    /// struct outer { int a; struct { int b; }; }, and enum { JOINED = 3 }.
     fn sample() -> Vec<u8> {
         let mut names = vec![0];
         let mut name = |text: &str| {
@@ -202,6 +214,7 @@ mod tests {
             vec![name("b"), 1, 0],
             vec![name("outer"), STRUCT << 24 | 2, 8],
             vec![name("a"), 1, 0, 0, 6, 32],
+            vec![0, ENUM << 24 | 1, 4, name("JOINED"), 3],
         ]
         .concat();
         let types: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
@@ -219,8 +232,8 @@ mod tests {
     fn finds_enumerators_arguments_and_members() {
         let btf = Btf::parse(sample()).unwrap();
         assert_eq!(btf.enumerators("reason").unwrap(), BTreeMap::from([(0, "NONE".into()), (7, "FULL".into())]));
-        assert_eq!(btf.enumerator("FULL"), Some(7));
-        assert_eq!(btf.enumerator("EMPTY"), None);
+        assert_eq!(btf.enumerator("JOINED"), Some(3));
+        assert_eq!(btf.enumerator("FULL"), None, "it belongs to an enum with a name");
         assert_eq!(btf.arguments("drop"), Some(2));
         assert_eq!(btf.arguments("other"), None);
         assert!(btf.has_member("outer", "a") && btf.has_member("outer", "b"));
@@ -238,7 +251,7 @@ mod tests {
             bytes.truncate(keep.max(24));
             if let Ok(btf) = Btf::parse(bytes) {
                 btf.enumerators("reason");
-                btf.enumerator("FULL");
+                btf.enumerator("JOINED");
                 btf.arguments("drop");
                 btf.has_member("outer", "b");
             }

@@ -19,6 +19,7 @@ mod seed;
 mod sending;
 mod session;
 mod sockets;
+mod subjects;
 mod sys;
 
 use account::{Account, Following, Ledger, WEIR};

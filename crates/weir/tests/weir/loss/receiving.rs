@@ -7,8 +7,9 @@ use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::Pid;
 
 use super::frames::{FrameSender, IP, UDP, frame, mend_header};
+use super::million::inode;
 use super::scene::{grown, set};
-use super::{Following, Reader, Scene};
+use super::{Account, Following, Reader, Scene};
 use crate::network::{Host, await_that};
 
 #[test]
@@ -124,8 +125,18 @@ fn firewall_of_a_router_between() {
 
 #[test]
 fn malformed_header() {
-    // A header of 16 bytes, of which there is none.
-    frames("malformed_header", "ip_header", ("Ip", "InHdrErrors"), |frame| frame[IP] = 0x44);
+    let Some((scene, account)) = damaged("malformed_header", ("Ip", "InHdrErrors"), |frame| frame[IP] = 0x44) else {
+        return;
+    };
+    // A header of 16 bytes, of which there is none: nobody can tell its port, but that there were some.
+    let ledger = account.of(scene.port);
+    ledger.closes_from_arrival(scene.kept, scene.kept, &[]);
+    let inode = inode(&scene.receiver.ns);
+    let namespaces = account.0["namespaces"].as_array().unwrap();
+    let namespace = namespaces.iter().find(|ns| ns["inode"] == inode).unwrap();
+    assert_eq!(namespace["counters"]["Ip.InHdrErrors"], scene.lost, "{:#}", account.0);
+    let words = format!("{}{}", ledger.0["unknown"], ledger.0["explanation"]);
+    assert!(words.contains("InHdrErrors"), "{words}");
 }
 
 #[test]
@@ -150,7 +161,12 @@ fn udp_checksum() {
 /// Frames of which some are damaged, and the counter that must know.
 #[track_caller]
 fn frames(test: &str, place: &str, counter: (&str, &str), damage: impl Fn(&mut Vec<u8>)) {
-    let Some(mut scene) = Scene::set(test) else { return };
+    let Some((scene, account)) = damaged(test, counter, damage) else { return };
+    account.of(scene.port).closes_from_arrival(scene.kept + scene.lost, scene.kept, &[(place, scene.lost)]);
+}
+
+fn damaged(test: &str, counter: (&str, &str), damage: impl Fn(&mut Vec<u8>)) -> Option<(Scene, Account)> {
+    let mut scene = Scene::set(test)?;
     // Else the switch itself would look at headers (br_netfilter), where there is one.
     let _ = weir_kernel::sysctl::set(scene.sender.switch(), &[("bridge/bridge-nf-call-iptables", "0")]);
     let reader = Reader::start(scene.listen());
@@ -169,8 +185,7 @@ fn frames(test: &str, place: &str, counter: (&str, &str), damage: impl Fn(&mut V
     await_that("the damaged ones to be counted", || {
         grown(&scene.receiver, &before, counter.0, counter.1) == scene.lost
     });
-    let account = following.end().is_traced();
-    account.of(scene.port).closes_from_arrival(scene.kept + scene.lost, scene.kept, &[(place, scene.lost)]);
+    Some((scene, following.end().is_traced()))
 }
 
 #[test]
