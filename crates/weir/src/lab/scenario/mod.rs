@@ -20,7 +20,7 @@ pub use self::links::{
 };
 pub use self::nodes::{Addresses, Host, Router, Switch};
 pub use self::run::{Datapath, Jobs, Run};
-pub use self::traffic::{Engine, Mode, Quic, Receivers, Tcp, Traffic};
+pub use self::traffic::{Engine, Mode, Quic, ReaderStall, Receive, ReceiveBuffer, Receivers, Tcp, Traffic};
 use super::traces::Traces;
 use crate::report::record::{Assert, Chart, Claim, Published};
 
@@ -59,6 +59,9 @@ pub struct Scenario {
     /// A bulk transfer beside it.
     #[serde(default)]
     pub load: Option<Traffic>,
+    /// How datagrams are received.
+    #[serde(default)]
+    pub receive: Receive,
     /// TCP settings of the hosts and of all traffic by TCP.
     #[serde(default)]
     pub tcp: Tcp,

@@ -33,6 +33,8 @@ pub struct Run {
     pub max_foreign: Share,
     /// Time between two looks at the state of connections, and length of a batch of received bytes.
     pub sample: Span,
+    /// Time between two looks at receivers' buffers, and whether to look at what the processors do; 0: not at all.
+    pub watch: Span,
     /// Whether links do what they are told to; if not, all of them only carry packets.
     pub impaired: bool,
     /// How long the lab measures, before the first cell, the delay that it adds itself; 0: not at all.
@@ -76,6 +78,7 @@ impl Default for Run {
             max_stall: Span::from_millis(5),
             max_foreign: Share::ALL,
             sample: Span::from_millis(100),
+            watch: Span::from_millis(0),
             impaired: true,
             control: Span::from_secs(1),
         }

@@ -1,7 +1,10 @@
-//! Who used the processors: this process and its children, the kernel's packet work, or somebody else.
+//! Who used the processors: this process and its children, the kernel's packet work, or somebody else; and for what.
+
+mod activity;
 
 use std::collections::{HashMap, HashSet};
 
+pub use activity::{Activity, Line, Processor, Times};
 use procfs::process::{Stat, all_processes};
 use procfs::{CurrentSI, KernelStats, ProcResult};
 
