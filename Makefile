@@ -1,6 +1,7 @@
 # run: build and do the main job. test: everything CI does. bench: against peers. deps: the peers, from Debian.
+# bpf: compile the eBPF programs anew, to the same bytes.
 # dist: a static binary in dist/, which runs on any Linux and in an empty container.
-.PHONY: run build dist test lint deps bench fuzz clean
+.PHONY: run build dist test lint deps bench bpf fuzz clean
 
 CARGO ?= cargo
 SCENARIO ?= telemetry
@@ -57,6 +58,17 @@ bench: deps
 	$(CARGO) run --release --locked -p bench-dgram
 	$(CARGO) run --release --locked -p bench-tee
 	$(CARGO) build --release --locked -p weir && $(CARGO) run --release --locked -p bench-lab
+
+# Another major version of clang makes other bytes. Sources are named relative to the folder, so its place does not matter.
+CLANG_MAJOR = 14
+CLANG ?= $(shell command -v clang-$(CLANG_MAJOR) || echo clang)
+BPF_CFLAGS = -O2 -g -target bpf -mcpu=v3 -Wall -Wextra -Werror -fdebug-compilation-dir=. -ffile-prefix-map=$$PWD=.
+bpf:
+	@found=$$($(CLANG) -dumpversion 2>/dev/null) || { echo "bpf: needs clang $(CLANG_MAJOR)"; exit 1; }; \
+	[ "$${found%%.*}" = $(CLANG_MAJOR) ] || \
+	    echo "bpf: clang $$found found, $(CLANG_MAJOR) is what the committed object was made by: its bytes will differ"
+	cd crates/kernel/bpf && $(CLANG) $(BPF_CFLAGS) -c loss.bpf.c -o loss.bpf.o && \
+	    $$(command -v llvm-strip-$(CLANG_MAJOR) || echo llvm-strip) -g loss.bpf.o
 
 # Without cargo-fuzz the targets are only built.
 fuzz:

@@ -89,6 +89,7 @@ fn reason(errno: Errno) -> String {
 fn remedy(errno: Errno) -> &'static str {
     match errno {
         Errno::EPERM => " (needs CAP_NET_ADMIN: run as root, or where user namespaces are allowed)",
+        Errno::EACCES => " (run as root, or as its owner)",
         Errno::EMFILE => " (raise the limit with `ulimit -n`, or LimitNOFILE in a systemd unit)",
         Errno::ENFILE => " (raise the sysctl fs.file-max)",
         Errno::ENOSPC => " (a limit on namespaces? see the sysctls user.max_*_namespaces)",

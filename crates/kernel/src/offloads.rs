@@ -7,10 +7,10 @@ use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 
 use nix::errno::Errno;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 use crate::Error;
 use crate::error::During;
+use crate::ethtool::{open_socket, text};
 use crate::namespaces::NetNs;
 use crate::sys::{self, MOST_FEATURES, STRING_WORDS};
 
@@ -87,10 +87,7 @@ impl Offloads {
     /// # Errors
     /// If the namespace cannot be entered, or out of file descriptors.
     pub fn open(ns: &NetNs) -> Result<Offloads, Error> {
-        let operation = || "open a socket for ethtool requests";
-        let open = || socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None);
-        let socket = ns.run(open)?.during(operation)?;
-        Ok(Offloads { socket, names: Vec::new() })
+        Ok(Offloads { socket: open_socket(ns)?, names: Vec::new() })
     }
 
     /// Whether an offload is on: whether any of its features is.
@@ -164,12 +161,7 @@ impl Offloads {
         strings[..2].copy_from_slice(&[sys::ETHTOOL_GSTRINGS, sys::ETH_SS_FEATURES]);
         sys::ethtool(self.socket.as_fd(), interface, &mut strings)?;
         let count = strings[2] as usize;
-        let name = |words: &[u32; STRING_WORDS]| {
-            let bytes: Vec<u8> =
-                words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
-            String::from_utf8_lossy(&bytes).into_owned()
-        };
-        Ok(strings[3..].as_chunks().0.iter().take(count).map(name).collect())
+        Ok(strings[3..].as_chunks::<STRING_WORDS>().0.iter().take(count).map(|words| text(words)).collect())
     }
 }
 

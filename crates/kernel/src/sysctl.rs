@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use nix::errno::Errno;
+
 use crate::Error;
 use crate::error::During;
 use crate::namespaces::NetNs;
@@ -33,6 +35,19 @@ pub fn get(ns: &NetNs, setting: &str) -> Result<String, Error> {
     Ok(text.trim_end().to_owned())
 }
 
+/// As [`get`]; `None` where there is no such setting: many belong to the whole machine, and only its first network
+/// namespace shows them (`core/netdev_max_backlog`, `ipv4/udp_mem`).
+///
+/// # Errors
+/// If the namespace cannot be entered, or the setting may not be read.
+pub fn find(ns: &NetNs, setting: &str) -> Result<Option<String>, Error> {
+    match get(ns, setting) {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.errno() == Some(Errno::ENOENT) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// /proc/sys/net shows the settings of whoever looks.
 fn path(setting: &str) -> String {
     format!("/proc/sys/net/{setting}")
@@ -40,8 +55,6 @@ fn path(setting: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nix::errno::Errno;
-
     use super::*;
 
     #[test]
@@ -53,6 +66,8 @@ mod tests {
         assert_eq!(get(&other, "ipv4/ip_default_ttl").unwrap(), "64");
         let refused = set(&ns, &[("ipv4/ip_default_ttl", "0")]).unwrap_err();
         assert_eq!(refused.to_string(), "set net/ipv4/ip_default_ttl to \"0\": invalid argument");
+        assert_eq!(find(&ns, "ipv4/no_such"), Ok(None));
+        assert_eq!(find(&ns, "ipv4/ip_default_ttl"), Ok(Some("7".into())));
         assert_eq!(get(&ns, "ipv4/no_such").unwrap_err().errno(), Some(Errno::ENOENT));
     }
 }

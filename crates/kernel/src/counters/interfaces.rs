@@ -1,11 +1,8 @@
 //! Packet counters of a namespace's interfaces, as in /proc/net/dev.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-
 use crate::Error;
-use crate::error::During;
 use crate::namespaces::NetNs;
+use crate::proc::NetFile;
 
 /// Counters of one interface since it was made. A super-packet counts as one packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,7 +24,7 @@ pub struct InterfaceCounters {
 /// interfaces (RTNL), which others hold for long while they make or remove networks.
 #[derive(Debug)]
 pub struct Interfaces {
-    file: File,
+    file: NetFile,
 }
 
 impl Interfaces {
@@ -36,7 +33,7 @@ impl Interfaces {
     /// # Errors
     /// If the namespace cannot be entered, without /proc, or out of file descriptors.
     pub fn open(ns: &NetNs) -> Result<Interfaces, Error> {
-        let file = ns.run(|| File::open(PATH).during(|| format!("open {PATH}")))??;
+        let file = ns.run(|| NetFile::open("dev"))??;
         Ok(Interfaces { file })
     }
 
@@ -45,19 +42,9 @@ impl Interfaces {
     /// # Errors
     /// If the kernel does not give them.
     pub fn read(&self) -> Result<Vec<InterfaceCounters>, Error> {
-        let mut text = Vec::with_capacity(4096);
-        let mut chunk = [0; 4096];
-        loop {
-            let length = self.file.read_at(&mut chunk, text.len() as u64).during(|| format!("read {PATH}"))?;
-            if length == 0 {
-                return Ok(parse(&String::from_utf8_lossy(&text)));
-            }
-            text.extend_from_slice(&chunk[..length]);
-        }
+        self.file.read().map(|text| parse(&text))
     }
 }
-
-const PATH: &str = "/proc/thread-self/net/dev";
 
 /// Two lines of headings, then `name: bytes packets errs drop fifo frame compressed multicast`, the first four again
 /// for sending, and more (net/core/net-procfs.c). What does not look so is left out.

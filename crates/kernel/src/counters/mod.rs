@@ -1,19 +1,49 @@
 //! What the kernel counted: of a network namespace, of an interface, of a CPU's receive path.
 
+mod columns;
+mod conntrack;
 mod interfaces;
+mod links;
+mod neighbours;
+mod qdiscs;
+mod queues;
+mod running;
 mod snmp;
+mod sockstat;
 mod softnet;
 
-use std::fmt;
-use std::fs;
-
+pub use conntrack::{Conntrack, conntrack};
 pub use interfaces::{InterfaceCounters, Interfaces};
+pub use links::{LinkCounters, Links, links};
+pub use neighbours::{NeighbourTable, Neighbours, UnresolvedNeighbour, neighbours};
+pub use qdiscs::{Qdisc, Qdiscs, qdiscs};
+pub use queues::{QueueStatistics, queues};
+pub use running::{Running, Width};
 pub use snmp::Snmp;
+pub use sockstat::{FragmentQueues, Reassembly, UdpMemory, reassembly, udp_memory};
 pub use softnet::{Softnet, softnet};
 
 use crate::Error;
-use crate::error::During;
+use crate::ethtool::{Device, Ethtool};
 use crate::namespaces::NetNs;
+use crate::proc::read;
+use crate::sockets::{Sockets, UdpSocket};
+
+/// All bound UDP sockets of a namespace; [`crate::sockets::Sockets`] reads them again and again.
+///
+/// # Errors
+/// As [`crate::sockets::Sockets::open`] and [`crate::sockets::Sockets::read`].
+pub fn sockets(ns: &NetNs) -> Result<Vec<UdpSocket>, Error> {
+    Sockets::open(ns)?.read()
+}
+
+/// All that the driver of an interface tells; [`crate::ethtool::Ethtool`] asks again and again.
+///
+/// # Errors
+/// If the namespace cannot be entered, or there is no interface of that name.
+pub fn ethtool(ns: &NetNs, interface: &str) -> Result<Device, Error> {
+    Ethtool::open(ns)?.device(interface)
+}
 
 /// Reads the protocol counters of a network namespace.
 ///
@@ -30,12 +60,6 @@ pub fn snmp(ns: &NetNs) -> Result<Snmp, Error> {
         }
         Ok(counters)
     })?
-}
-
-/// A file of the calling thread's network namespace.
-fn read(name: impl fmt::Display) -> Result<String, Error> {
-    let path = format!("/proc/thread-self/net/{name}");
-    fs::read_to_string(&path).during(|| format!("read {path}"))
 }
 
 #[cfg(test)]

@@ -26,7 +26,37 @@ pub struct BridgeSettings {
     pub ageing: Duration,
 }
 
+/// How a bridge deals with groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snooping {
+    /// The bridge's name.
+    pub bridge: String,
+    /// Its index.
+    pub index: Index,
+    /// Whether groups go only to ports that lead to a listener.
+    pub snoops: bool,
+    /// Whether it asks itself who listens.
+    pub asks: bool,
+    /// Whether anybody is known to ask, this bridge included; `None`: the kernel does not tell (before 5.16, or while it
+    /// does not snoop).
+    pub asked: Option<bool>,
+}
+
 impl Netlink {
+    /// How the bridges of this namespace deal with groups.
+    ///
+    /// # Errors
+    /// If the kernel's answer cannot be read.
+    pub fn snooping(&mut self) -> Result<Vec<Snooping>, Error> {
+        let request = RouteNetlinkMessage::GetLink(LinkMessage::default());
+        let answers = self.socket.list(request, || "list bridges")?;
+        let bridge = |answer| match answer {
+            RouteNetlinkMessage::NewLink(message) => Snooping::from_message(message),
+            _ => None,
+        };
+        Ok(answers.into_iter().filter_map(bridge).collect())
+    }
+
     /// Makes an Ethernet bridge without spanning tree in this namespace, down, and returns its index.
     ///
     /// # Errors
@@ -117,6 +147,37 @@ impl Netlink {
         message.attributes = vec![NeighbourAttribute::LinkLayerAddress(mac.0.to_vec())];
         let operation = || format!("tell the bridge that {mac} is behind port {port}");
         self.socket.change(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE, operation)
+    }
+}
+
+impl Snooping {
+    /// `None`: no bridge.
+    fn from_message(message: LinkMessage) -> Option<Snooping> {
+        let mut found =
+            Snooping { bridge: String::new(), index: message.header.index, snoops: false, asks: false, asked: None };
+        let mut settings = None;
+        for attribute in message.attributes {
+            match attribute {
+                LinkAttribute::IfName(name) => found.bridge = name,
+                LinkAttribute::LinkInfo(infos) => {
+                    settings = infos.into_iter().find_map(|info| match info {
+                        LinkInfo::Data(InfoData::Bridge(settings)) => Some(settings),
+                        _ => None,
+                    });
+                }
+                _ => {}
+            }
+        }
+        for setting in settings? {
+            match setting {
+                InfoBridge::MulticastSnooping(on) => found.snoops = on,
+                InfoBridge::MulticastQuerier(on) => found.asks = on,
+                // Empty while no querier is known (net/bridge/br_multicast.c, br_multicast_dump_querier_state).
+                InfoBridge::MulticastQuerierState(state) => found.asked = Some(!state.is_empty()),
+                _ => {}
+            }
+        }
+        Some(found)
     }
 }
 

@@ -11,11 +11,11 @@ use netlink_packet_route::link::{
 };
 use nix::errno::Errno;
 
-use super::socket::{Events, LINK_CHANGES};
 use super::{Index, LinkStatistics, MacAddress, Netlink};
 use crate::Error;
 use crate::error::During;
 use crate::namespaces::NetNs;
+use crate::netlink::{Events, LINK_CHANGES};
 
 /// One end of a veth pair to be made.
 #[derive(Clone, Copy, Debug)]

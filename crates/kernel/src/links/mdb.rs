@@ -1,16 +1,14 @@
 //! Which groups a bridge forwards to which port: its multicast forwarding database (net/bridge/br_mdb.c).
 
-use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-use netlink_packet_core::{NetlinkDeserializable, NetlinkHeader, NetlinkPayload, NetlinkSerializable};
 use nix::errno::Errno;
 
-use super::socket::{Events, MDB_CHANGES};
 use super::{Index, Netlink};
 use crate::Error;
 use crate::error::During;
+use crate::netlink::{Events, MDB_CHANGES, Raw, attributes};
 
 /// A group that somebody behind a port listens to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,12 +25,10 @@ impl Netlink {
     /// # Errors
     /// If the kernel has no bridges.
     pub fn group_ports(&mut self) -> Result<Vec<GroupPort>, Error> {
-        let answers = self.socket.list(MdbMessage::Get, || "list the groups of bridges")?;
-        let payloads = answers.iter().filter_map(|answer| match answer {
-            MdbMessage::Other(payload) => Some(payload),
-            MdbMessage::Get => None,
-        });
-        Ok(payloads.flat_map(|payload| group_ports(payload)).collect())
+        let mut payload = vec![0; PORT_MESSAGE];
+        payload[0] = libc::AF_BRIDGE as u8;
+        let answers = self.socket.list(Raw { kind: RTM_GETMDB, payload }, || "list the groups of bridges")?;
+        Ok(answers.iter().flat_map(|answer| group_ports(&answer.payload)).collect())
     }
 
     /// Waits until a bridge knows that somebody behind a port listens to a group.
@@ -55,55 +51,12 @@ impl Netlink {
     }
 }
 
-/// The request for the whole database, and any message that comes back, without its netlink header.
-enum MdbMessage {
-    Get,
-    Other(Vec<u8>),
-}
-
-impl NetlinkSerializable for MdbMessage {
-    fn message_type(&self) -> u16 {
-        RTM_GETMDB
-    }
-
-    fn buffer_len(&self) -> usize {
-        match self {
-            MdbMessage::Get => PORT_MESSAGE,
-            MdbMessage::Other(payload) => payload.len(),
-        }
-    }
-
-    fn serialize(&self, buffer: &mut [u8]) {
-        match self {
-            MdbMessage::Get => {
-                buffer.fill(0);
-                buffer[0] = libc::AF_BRIDGE as u8;
-            }
-            MdbMessage::Other(payload) => buffer.copy_from_slice(payload),
-        }
-    }
-}
-
-impl NetlinkDeserializable for MdbMessage {
-    type Error = Infallible;
-
-    fn deserialize(_: &NetlinkHeader, payload: &[u8]) -> Result<Self, Infallible> {
-        Ok(MdbMessage::Other(payload.to_vec()))
-    }
-}
-
-impl From<MdbMessage> for NetlinkPayload<MdbMessage> {
-    fn from(message: MdbMessage) -> Self {
-        NetlinkPayload::InnerMessage(message)
-    }
-}
-
 /// MDBA_MDB holds one MDBA_MDB_ENTRY a group, and that one MDBA_MDB_ENTRY_INFO a port (include/uapi/linux/if_bridge.h).
 /// What does not look so is left out.
 fn group_ports(payload: &[u8]) -> Vec<GroupPort> {
-    let databases = attributes(payload.get(PORT_MESSAGE..).unwrap_or_default(), MDBA_MDB);
-    let entries = databases.into_iter().flat_map(|database| attributes(database, MDBA_MDB_ENTRY));
-    let infos = entries.flat_map(|entry| attributes(entry, MDBA_MDB_ENTRY_INFO));
+    let databases = of_kind(payload.get(PORT_MESSAGE..).unwrap_or_default(), MDBA_MDB);
+    let entries = databases.flat_map(|database| of_kind(database, MDBA_MDB_ENTRY));
+    let infos = entries.flat_map(|entry| of_kind(entry, MDBA_MDB_ENTRY_INFO));
     infos.filter_map(group_port).collect()
 }
 
@@ -119,18 +72,9 @@ fn group_port(entry: &[u8]) -> Option<GroupPort> {
     Some(GroupPort { port, group })
 }
 
-/// The values of all attributes of a kind (`struct nlattr`: length with its 4 bytes, type; padded to 4 bytes).
-fn attributes(mut bytes: &[u8], wanted: u16) -> Vec<&[u8]> {
-    let mut values = Vec::new();
-    while let Some(&[a, b, c, d]) = bytes.first_chunk() {
-        let (length, kind) = (usize::from(u16::from_ne_bytes([a, b])), u16::from_ne_bytes([c, d]) & NLA_TYPE_MASK);
-        let Some(value) = bytes.get(4..length) else { break };
-        if kind == wanted {
-            values.push(value);
-        }
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-    }
-    values
+/// The values of all attributes of a kind.
+fn of_kind(bytes: &[u8], wanted: u16) -> impl Iterator<Item = &[u8]> {
+    attributes(bytes).filter_map(move |(kind, value)| (kind == wanted).then_some(value))
 }
 
 const RTM_GETMDB: u16 = 86;
@@ -142,9 +86,6 @@ const MDBA_MDB: u16 = 1;
 const MDBA_MDB_ENTRY: u16 = 1;
 const MDBA_MDB_ENTRY_INFO: u16 = 1;
 
-/// Without NLA_F_NESTED and NLA_F_NET_BYTEORDER.
-const NLA_TYPE_MASK: u16 = 0x3fff;
-
 const ETH_P_IP: u16 = 0x0800;
 const ETH_P_IPV6: u16 = 0x86dd;
 
@@ -153,13 +94,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-        let mut bytes = [(value.len() as u16 + 4).to_ne_bytes(), kind.to_ne_bytes()].concat();
-        bytes.extend(value);
-        bytes.resize(bytes.len().next_multiple_of(4), 0);
-        bytes
-    }
+    use crate::netlink::attribute;
 
     fn entry(port: u32, address: [u8; 16], ethertype: u16) -> Vec<u8> {
         let mut info = [&port.to_ne_bytes()[..], &[0, 0, 0, 0], &address, &ethertype.to_be_bytes(), &[0, 0]].concat();

@@ -12,12 +12,11 @@ mod mac;
 mod mdb;
 mod route;
 mod rule;
-mod socket;
 
 use std::fmt;
 
 pub use address::Neighbour;
-pub use bridge::BridgeSettings;
+pub use bridge::{BridgeSettings, Snooping};
 pub use interface::{Link, VethEnd};
 pub use mac::MacAddress;
 pub use mdb::GroupPort;
@@ -25,12 +24,15 @@ pub use netlink_packet_route::link::Stats64 as LinkStatistics;
 pub use route::Route;
 pub use rule::{MAIN_TABLE, TcpRule};
 
+use netlink_sys::protocols::NETLINK_ROUTE;
+
 use crate::Error;
 use crate::namespaces::NetNs;
+use crate::netlink::Requests;
 
 /// A conversation with the kernel about one network namespace. It holds the namespace.
 pub struct Netlink {
-    socket: socket::RouteSocket,
+    socket: Requests,
     ns: NetNs,
 }
 
@@ -43,7 +45,7 @@ impl Netlink {
     /// # Errors
     /// If the namespace cannot be entered, or out of file descriptors.
     pub fn open(ns: &NetNs) -> Result<Netlink, Error> {
-        Ok(Netlink { socket: ns.run(socket::RouteSocket::open)??, ns: ns.try_clone()? })
+        Ok(Netlink { socket: ns.run(|| Requests::open(NETLINK_ROUTE))??, ns: ns.try_clone()? })
     }
 }
 

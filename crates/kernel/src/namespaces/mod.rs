@@ -2,8 +2,9 @@
 //!
 //! A [`NetNs`] has no name in the file system: descriptors, sockets and processes hold it, and it is gone with the last
 //! of them, however they end. [`user`] obtains the right to make one as an ordinary user; [`process`] runs programs in
-//! one.
+//! one. [`find`] and [`all`] are for namespaces that others made.
 
+mod find;
 mod init;
 pub mod process;
 pub mod user;
@@ -14,6 +15,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::resume_unwind;
 use std::thread;
 
+pub(crate) use find::numbers;
+pub use find::{Listed, all, find};
+use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns, unshare};
 
 use crate::Error;
@@ -54,6 +58,14 @@ impl NetNs {
         NetNs { descriptor }
     }
 
+    /// Its inode number, by which `lsns`, /proc/PID/ns/net and [`crate::trace`] name it.
+    ///
+    /// # Errors
+    /// If the descriptor refers to something else.
+    pub fn inode(&self) -> Result<u32, Error> {
+        find::inode_of(&self.descriptor).during(|| "identify a network namespace")
+    }
+
     /// A second hold on the same namespace.
     ///
     /// # Errors
@@ -77,7 +89,11 @@ impl NetNs {
 
     /// Moves the calling thread, for good.
     pub(crate) fn enter(&self) -> Result<(), Error> {
-        setns(&self.descriptor, CloneFlags::CLONE_NEWNET).during(|| "enter a network namespace")
+        match setns(&self.descriptor, CloneFlags::CLONE_NEWNET) {
+            // An ordinary user may not enter, but may be inside.
+            Err(Errno::EPERM) if NetNs::current()?.inode()? == self.inode()? => Ok(()),
+            result => result.during(|| "enter a network namespace"),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -69,9 +70,42 @@ pub(crate) fn received_descriptor(number: RawFd) -> OwnedFd {
 }
 
 // Commands of include/uapi/linux/ethtool.h.
+pub(crate) const ETHTOOL_GSET: u32 = 0x01;
+pub(crate) const ETHTOOL_GDRVINFO: u32 = 0x03;
+pub(crate) const ETHTOOL_GCOALESCE: u32 = 0x0e;
+pub(crate) const ETHTOOL_SCOALESCE: u32 = 0x0f;
+pub(crate) const ETHTOOL_GRINGPARAM: u32 = 0x10;
+pub(crate) const ETHTOOL_SRINGPARAM: u32 = 0x11;
+pub(crate) const ETHTOOL_GPAUSEPARAM: u32 = 0x12;
 pub(crate) const ETHTOOL_GSTRINGS: u32 = 0x1b;
+pub(crate) const ETHTOOL_GSTATS: u32 = 0x1d;
+pub(crate) const ETHTOOL_GRXFH: u32 = 0x29;
+pub(crate) const ETHTOOL_GSSET_INFO: u32 = 0x37;
 pub(crate) const ETHTOOL_GFEATURES: u32 = 0x3a;
 pub(crate) const ETHTOOL_SFEATURES: u32 = 0x3b;
+pub(crate) const ETHTOOL_GCHANNELS: u32 = 0x3c;
+
+/// 32-bit words of `struct ethtool_cmd`, `ethtool_drvinfo`, `ethtool_coalesce` and `ethtool_rxnfc` (without locations).
+pub(crate) const GSET_WORDS: usize = 11;
+pub(crate) const GDRVINFO_WORDS: usize = 49;
+pub(crate) const COALESCE_WORDS: usize = 23;
+pub(crate) const RXNFC_WORDS: usize = 48;
+
+/// Flows whose hash is asked for.
+pub(crate) const UDP_V4_FLOW: u32 = 0x02;
+pub(crate) const UDP_V6_FLOW: u32 = 0x06;
+
+/// The set of strings that names a driver's statistics.
+pub(crate) const ETH_SS_STATS: u32 = 1;
+
+/// A driver that claims to have more statistics is not asked for them.
+pub(crate) const MOST_STATISTICS: u32 = 1 << 16;
+
+/// Until 6.18 the kernel writes as many statistics and names as the driver has at that moment, whatever it is asked for:
+/// room for four times as many as it had just before, and some more.
+pub(crate) fn room_for_statistics(count: u32) -> usize {
+    4 * count as usize + 4096
+}
 
 /// The set of strings that names features.
 pub(crate) const ETH_SS_FEATURES: u32 = 4;
@@ -90,6 +124,16 @@ pub(crate) const STRING_WORDS: usize = 8;
 pub(crate) fn ethtool(socket: BorrowedFd<'_>, interface: &str, payload: &mut [u32]) -> Result<i32, Errno> {
     // As much as the kernel reads and writes at most (net/ethtool/ioctl.c).
     let promised = match *payload {
+        [ETHTOOL_GSET, ..] => GSET_WORDS,
+        [ETHTOOL_GDRVINFO, ..] => GDRVINFO_WORDS,
+        [ETHTOOL_GCOALESCE | ETHTOOL_SCOALESCE, ..] => COALESCE_WORDS,
+        [ETHTOOL_GRINGPARAM | ETHTOOL_SRINGPARAM | ETHTOOL_GCHANNELS, ..] => 9,
+        [ETHTOOL_GPAUSEPARAM, ..] => 4,
+        [ETHTOOL_GRXFH, ..] => RXNFC_WORDS,
+        // One number for each of the sets in its mask.
+        [ETHTOOL_GSSET_INFO, _, low, high, ..] => 4 + (low.count_ones() + high.count_ones()) as usize,
+        [ETHTOOL_GSTATS, count, ..] => 2 + 2 * room_for_statistics(count),
+        [ETHTOOL_GSTRINGS, ETH_SS_STATS, count, ..] => 3 + STRING_WORDS * room_for_statistics(count),
         [ETHTOOL_GSTRINGS, ETH_SS_FEATURES, ..] => 3 + STRING_WORDS * MOST_FEATURES,
         [ETHTOOL_GFEATURES, blocks, ..] => 2 + 4 * blocks as usize,
         [ETHTOOL_SFEATURES, blocks, ..] => 2 + 2 * blocks as usize,
@@ -107,10 +151,12 @@ pub(crate) fn ethtool(socket: BorrowedFd<'_>, interface: &str, payload: &mut [u3
     }
     request.ifr_ifru.ifru_data = payload.as_mut_ptr().cast();
     // SAFETY: the descriptor is open while it is borrowed; SIOCETHTOOL takes an ifreq with a zero-ended name (the length
-    // check leaves a zero) and a pointer to a command, here one of the three above. Asked for features the kernel stays
-    // within the blocks that `payload` names, and the names it writes are one a bit of netdev_features_t, which is far
-    // from MOST_FEATURES bits wide. `payload` has room for that, is exclusively ours and outlives the call; any bits are
-    // valid numbers.
+    // check leaves a zero) and a pointer to a command, here one of those matched above, of which all others panic. Those
+    // with a struct of fixed size read and write no more than it. Asked for features the kernel stays within the blocks
+    // that `payload` names, and the names it writes are one a bit of netdev_features_t, which is far from MOST_FEATURES
+    // bits wide. Statistics and their names are as many as the driver has: `payload` has room for four times what it had
+    // when it was asked a moment ago, which no change of its queues between two calls reaches. `payload` is exclusively
+    // ours and outlives the call; any bits are valid numbers.
     Errno::result(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &mut request) })
 }
 
@@ -127,8 +173,58 @@ pub(crate) fn set_round_robin(priority: i32) -> Result<(), Errno> {
     Errno::result(result).map(drop)
 }
 
+/// Asks for a socket's source filter of a group on an interface (MCAST_MSFILTER, RFC 3678): EADDRNOTAVAIL if it has not
+/// joined the group there.
+pub(crate) fn source_filter(socket: BorrowedFd<'_>, group: IpAddr, interface: u32) -> Result<(), Errno> {
+    // struct group_filter without sources: interface, padding, a sockaddr_storage of 128 bytes, mode, number of sources.
+    let mut filter = [0u8; 144];
+    filter[..4].copy_from_slice(&interface.to_ne_bytes());
+    let level = match group {
+        IpAddr::V4(group) => {
+            filter[8..10].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+            filter[12..16].copy_from_slice(&group.octets());
+            libc::SOL_IP
+        }
+        IpAddr::V6(group) => {
+            filter[8..10].copy_from_slice(&(libc::AF_INET6 as u16).to_ne_bytes());
+            filter[16..32].copy_from_slice(&group.octets());
+            libc::SOL_IPV6
+        }
+    };
+    let mut length = filter.len() as libc::socklen_t;
+    // SAFETY: `socket` is open while it is borrowed. The kernel reads and writes at most `length` bytes of `filter`, all of
+    // which are ours and initialised; it copies them bytewise, so that their alignment does not matter. With room for no
+    // source (the last number is 0) it writes none.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), level, MCAST_MSFILTER, filter.as_mut_ptr().cast(), &raw mut length)
+    };
+    Errno::result(result).map(drop)
+}
+
+/// include/uapi/linux/in.h
+const MCAST_MSFILTER: libc::c_int = 48;
+
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
+
+    /// Makes a tun interface in the calling thread's network namespace; it goes with the file.
+    pub(crate) fn open_tun(name: &str) -> File {
+        let file = File::options().read(true).write(true).open("/dev/net/tun").unwrap();
+        // SAFETY: all fields of an ifreq are numbers, arrays of them, or pointers, for which zero is valid.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        assert!(name.len() < request.ifr_name.len());
+        for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
+        // SAFETY: the file is open; TUNSETIFF reads and writes one ifreq, which outlives the call.
+        let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as libc::Ioctl, &raw mut request) };
+        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+        file
+    }
+
     /// The C library's setuid moves all threads; the system call only its own.
     pub(crate) fn become_user_on_this_thread(user: libc::uid_t) {
         // SAFETY: setresuid takes three numbers and touches no memory of ours.

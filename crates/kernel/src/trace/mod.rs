@@ -4,6 +4,76 @@
 //! from the running kernel's own type information (BTF). A [`Tracer`] counts inside the kernel, in maps; nothing is sent
 //! to user space per datagram.
 
+mod btf;
+mod features;
+mod programs;
+mod symbols;
+mod sys;
+mod totals;
+
+use std::path::Path;
+
+use crate::Error;
+
+pub use features::{Feature, features};
+
+/// Where a kernel keeps its type information.
+const BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// Counts for as long as it lives.
+pub struct Tracer {
+    programs: programs::Programs,
+    totals: totals::Totals,
+}
+
+impl Tracer {
+    /// Loads what the kernel permits of `detail` and begins to count what `filter` names.
+    ///
+    /// # Errors
+    /// In one line with the remedy: no privilege (CAP_BPF and CAP_PERFMON, or inside a user namespace), no type
+    /// information, or not even drops can be traced.
+    pub fn start(detail: Detail, filter: &Filter) -> Result<Tracer, Error> {
+        Tracer::start_with_types(Path::new(BTF), detail, filter)
+    }
+
+    /// As [`Tracer::start`], with the kernel's type information from another file: to show what happens on a kernel that
+    /// lacks a feature.
+    ///
+    /// # Errors
+    /// As [`Tracer::start`].
+    pub fn start_with_types(types: &Path, detail: Detail, filter: &Filter) -> Result<Tracer, Error> {
+        let types = features::Types::read(types)?;
+        let programs = programs::Programs::load(&types, detail, filter)?;
+        Ok(Tracer { programs, totals: totals::Totals::new(&types) })
+    }
+
+    /// How much is traced: less than was asked for where [`Tracer::refused`] names something.
+    pub fn detail(&self) -> Detail {
+        self.programs.detail
+    }
+
+    /// What this kernel does not have or permit, one line each with the reason.
+    pub fn refused(&self) -> &[String] {
+        &self.programs.refused
+    }
+
+    /// Follows something else from now on. What was counted stays.
+    ///
+    /// # Errors
+    /// If more namespaces are named than there is room for (4096).
+    pub fn follow(&mut self, filter: &Filter) -> Result<(), Error> {
+        self.programs.follow(filter)
+    }
+
+    /// Totals since the start.
+    ///
+    /// # Errors
+    /// If the kernel refuses to read a map.
+    pub fn read(&mut self) -> Result<Trace, Error> {
+        self.totals.read(&self.programs)
+    }
+}
+
 /// How much is traced. Each level includes the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
@@ -32,7 +102,8 @@ pub struct Trace {
     /// Datagrams handed to a namespace's protocols by an interface (`netif_receive_skb`), those of bridge ports and
     /// other lower interfaces left out.
     pub arrivals: Vec<Passage>,
-    /// Datagrams handed to an interface's queue (`net_dev_queue`), before its qdisc.
+    /// Datagrams handed to an interface's queue (`net_dev_queue`), before its qdisc. What sockets that are not connected
+    /// sent to ports that are not followed is there, too, as port 0: their calls do not tell where they go.
     pub departures: Vec<Passage>,
     /// Calls that send, by socket and result (`sock_send_length`).
     pub sends: Vec<Sends>,

@@ -204,6 +204,8 @@ struct Account {
     sent_at_least: u64,
     received: u64,
     received_bytes: u64,
+    /// Datagrams that announced the end, not in `received`.
+    announcements: u64,
     /// Without an announced count: those missing before the last one that came.
     lost: u64,
     duplicated: u64,
@@ -257,6 +259,7 @@ impl Account {
             sent_at_least: session.sent_at_least(),
             received: session.delivered,
             received_bytes: session.delivered_bytes,
+            announcements: session.announcements,
             lost: session.sent_at_least().saturating_sub(session.delivered),
             duplicated: session.duplicates,
             reordered: session.reordered,

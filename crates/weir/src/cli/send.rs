@@ -195,6 +195,8 @@ struct Summary<'a> {
     payload_bytes: usize,
     sent: u64,
     sent_bytes: u64,
+    /// Datagrams that announced the end, not in `sent`.
+    announcements: u64,
     duration_s: f64,
     msgs_per_s: Option<f64>,
     mbit_per_s: Option<f64>,
@@ -221,6 +223,7 @@ impl<'a> Summary<'a> {
             payload_bytes: settings.payload_bytes,
             sent: report.sent,
             sent_bytes: report.sent_bytes,
+            announcements: report.announcements,
             duration_s: seconds,
             msgs_per_s: per_second(report.sent as f64),
             mbit_per_s: per_second(report.sent_bytes as f64 * 8e-6),

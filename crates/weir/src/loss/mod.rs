@@ -9,4 +9,11 @@
 //!               check:   the machine against a stated load -> findings -> apply, journal, undo
 //! ```
 
+pub mod account;
+pub mod check;
+pub mod metrics;
 pub mod places;
+pub mod reading;
+pub mod statement;
+pub mod subject;
+pub mod watch;

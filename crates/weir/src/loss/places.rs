@@ -1,7 +1,7 @@
 //! Every place where Linux loses a UDP datagram: one table, from which accounts, metrics, remedies and `docs/loss.md`
 //! are made.
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A place, in the order in which a datagram passes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -97,6 +97,21 @@ impl Place {
         TABLE.iter().map(|facts| facts.place)
     }
 
+    /// What to change, for drops of this reason by this function.
+    pub fn remedy(self, reason: &str, function: &str) -> &'static str {
+        match (self, reason, function) {
+            (Place::IpHeader, _, "ip_forward" | "ip6_forward") => {
+                "the sender's TTL is too small for the hops on the way: IP_TTL, for a group IP_MULTICAST_TTL"
+            }
+            _ => self.facts().remedy,
+        }
+    }
+
+    /// The place of a name.
+    pub fn named(name: &str) -> Option<Place> {
+        Place::all().find(|place| place.name() == name)
+    }
+
     /// The place that a traced drop means. `outgoing`: the datagram was being sent.
     pub fn of_drop(reason: &str, function: &str, outgoing: bool) -> Place {
         if reason == "NETFILTER_DROP" {
@@ -113,6 +128,13 @@ impl Place {
 impl Serialize for Place {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Place {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Place::named(&name).ok_or_else(|| serde::de::Error::custom(format!("`{name}`: no such place")))
     }
 }
 

@@ -18,5 +18,6 @@ pub mod notify;
 pub mod output;
 pub mod process;
 pub mod pulse;
+pub mod screen;
 pub mod signals;
 pub mod stop;

@@ -42,6 +42,8 @@ pub struct SendReport {
     /// QUIC: packets that quinn declared lost (RFC 9002, section 6), from the handshake to the end of the drain. What
     /// stream data they held was sent again, datagrams were not. `None`: another transport, or never connected.
     pub lost_packets: Option<u64>,
+    /// UDP: announcements of the end, that the kernel took; not in `sent`.
+    pub announcements: u64,
     /// The sender's own address, as the kernel chose it.
     pub local: Option<SocketAddr>,
     /// SO_SNDBUF as the kernel granted it (twice what was asked for), bytes; QUIC: quinn's send window.
@@ -128,6 +130,8 @@ pub struct SessionReport {
     pub numbers: SequenceSet,
     /// The sender's count, as its end announced it.
     pub announced: Option<u64>,
+    /// Announcements of the end that came; not in `delivered`.
+    pub announcements: u64,
     /// Where the sender's clock runs.
     pub machine: Machine,
     /// Arrival of the first message.

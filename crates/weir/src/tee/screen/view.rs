@@ -4,16 +4,14 @@ use std::fmt::Write;
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style, Stylize};
-use ratatui::text::{Line, Span, Text};
+use ratatui::style::Stylize;
+use ratatui::text::{Line, Text};
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table};
 
 use super::super::ledger::{DestinationCount, Ledger, ListenerCount};
 use super::rates::{Rates, bits};
 use crate::service::losses::grouped;
-
-/// Lines of the log that fit below the tables.
-pub(super) const MOST_NOTES: usize = 5;
+use crate::service::screen::cells::{self, alarm, bit_rate, clock, level, number, right};
 
 /// Draws what changed from `before` to `now`, and the last lines of the log.
 pub(super) fn draw(frame: &mut Frame<'_>, before: &Ledger, now: &Ledger, notes: &[String]) {
@@ -94,7 +92,7 @@ fn listener_table<'a>(rates: &Rates<'_>, now: &Ledger) -> Table<'a> {
             right(bit_rate(rates.of_listener(count, |count| bits(count.received)))),
             right(number(rates.of_listener(count, |count| count.unmatched))),
             right(drops).style(alarm(kernel > 0.0)),
-            bar(share),
+            level(share, BAR),
         ])
     };
     let widths = [
@@ -125,7 +123,7 @@ fn destination_table<'a>(rates: &Rates<'_>, now: &Ledger) -> Table<'a> {
             right(number(rates.of_destination(count, |count| count.sent.datagrams))),
             right(bit_rate(rates.of_destination(count, |count| bits(count.sent)))),
             Cell::new(reasons.clone()).style(alarm(!reasons.is_empty())),
-            bar(share),
+            level(share, BAR),
         ])
     };
     let widths = [
@@ -170,39 +168,7 @@ fn table<'a, const COLUMNS: usize>(
     rows: impl Iterator<Item = Row<'a>>,
     widths: [Constraint; COLUMNS],
 ) -> Table<'a> {
-    // Numbers stand right, and so do their heads; texts stand left.
-    let titles = head.map(|title| {
-        let numeric = title.contains("/s") || title == "payload";
-        if numeric { right(title.to_owned()) } else { Cell::new(title) }
-    });
-    let head = Row::new(titles).style(Style::new().add_modifier(Modifier::BOLD));
-    Table::new(rows, widths).header(head).column_spacing(2).block(Block::new().borders(Borders::TOP))
-}
-
-fn right<'a>(text: String) -> Cell<'a> {
-    Cell::new(Text::from(text).right_aligned())
-}
-
-fn alarm(on: bool) -> Style {
-    if on { Style::new().fg(Color::Red) } else { Style::new() }
-}
-
-/// A bar and its share; nothing where the share is not known.
-fn bar<'a>(share: Option<f64>) -> Cell<'a> {
-    let Some(share) = share else { return Cell::new("") };
-    let share = share.clamp(0.0, 1.0);
-    // What is not empty shows.
-    let full = ((share * f64::from(BAR)).ceil() as usize).min(BAR.into());
-    let colour = match share {
-        share if share >= 0.8 => Color::Red,
-        share if share >= 0.5 => Color::Yellow,
-        _ => Color::Green,
-    };
-    Cell::new(Line::from(vec![
-        Span::styled("█".repeat(full), colour),
-        "░".repeat(usize::from(BAR) - full).dim(),
-        format!("{:>4.0}%", share * 100.0).into(),
-    ]))
+    cells::table(&head, |title| title.contains("/s") || title == "payload", rows, &widths).column_spacing(2)
 }
 
 /// A thing without a name in the file is called by its address: once is enough.
@@ -215,25 +181,6 @@ fn reasons(rates: &Rates<'_>, count: &DestinationCount) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// Whole from ten on; below that with a decimal, so that one in five seconds is not nothing.
-fn number(rate: f64) -> String {
-    if rate < 9.95 && rate > 0.0 { format!("{rate:.1}") } else { grouped(rate.round() as u64) }
-}
-
-fn bit_rate(bits: f64) -> String {
-    match bits {
-        bits if bits >= 999.5e6 => format!("{:.2} Gbit/s", bits / 1e9),
-        bits if bits >= 999.5e3 => format!("{:.1} Mbit/s", bits / 1e6),
-        bits => format!("{:.0} kbit/s", bits / 1e3),
-    }
-}
-
-/// `1:02:03`.
-fn clock(seconds: f64) -> String {
-    let seconds = seconds as u64;
-    format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
-}
-
 const BAR: u16 = 10;
 
 #[cfg(test)]
@@ -243,6 +190,7 @@ mod tests {
 
     use super::super::super::fixture;
     use super::*;
+    use crate::service::screen::MOST_NOTES;
 
     fn picture(width: u16, height: u16, before: &Ledger, now: &Ledger, notes: &[&str]) -> String {
         let notes: Vec<String> = notes.iter().map(|&note| note.to_owned()).collect();

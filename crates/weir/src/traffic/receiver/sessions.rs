@@ -133,6 +133,7 @@ impl Session {
             stale: 0,
             numbers: SequenceSet::new(),
             announced: None,
+            announcements: 0,
             machine: Machine::Unknown,
             first_arrival: at,
             last_arrival: at,
@@ -160,6 +161,7 @@ impl Session {
                     self.announced_at = at;
                 }
                 report.announced = Some(number);
+                report.announcements += 1;
                 return false;
             }
             Kind::Message => {}

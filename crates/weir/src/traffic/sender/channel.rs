@@ -200,18 +200,21 @@ impl Channel {
         (datagrams, outcome)
     }
 
-    /// Sends what tells the receiver that this was all: once where nothing is lost, else several times.
-    pub(super) fn announce(&mut self, end: &[u8], deadline: Nanos, stop: &Stop) {
+    /// Sends what tells the receiver that this was all: once where nothing is lost, else several times. Returns how many
+    /// datagrams the kernel took.
+    pub(super) fn announce(&mut self, end: &[u8], deadline: Nanos, stop: &Stop) -> u64 {
         let Outlet::Datagrams(socket) = &self.outlet else {
             self.send(end, deadline, stop);
-            return;
+            return 0;
         };
+        let mut announced = 0;
         for _ in 0..ANNOUNCEMENTS {
             let next = now() + nanos(ANNOUNCEMENT_INTERVAL);
             let taken = send_one(socket, end);
+            announced += taken.messages as u64;
             if taken.icmp > 0 {
                 // It has heard the announcement, or was never there, which the messages' errors tell.
-                return;
+                return announced;
             }
             if let Some(error) = taken.error.filter(|error| error.kind() != io::ErrorKind::WouldBlock) {
                 self.errors.count("announce", &error);
@@ -220,6 +223,7 @@ impl Channel {
                 clock::wait(&mut [], Some(next));
             }
         }
+        announced
     }
 
     /// TCP and QUIC: says that nothing follows, and waits until the peer has read it and closed, too.

@@ -240,7 +240,7 @@ impl Run<'_> {
         let deadline = now().saturating_add(nanos(self.settings.drain));
         if self.settings.announce && self.report.partial_bytes == 0 {
             let end = self.messages.end(self.report.sent);
-            self.channel.announce(&end, deadline, self.stop);
+            self.report.announcements = self.channel.announce(&end, deadline, self.stop);
         }
         self.channel.drain(self.exchange, deadline, self.stop);
         self.report.tcp_after_drain = self.channel.tcp_info();

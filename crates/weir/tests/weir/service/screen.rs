@@ -2,35 +2,55 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::AsFd;
+use std::num::NonZero;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{Winsize, openpty};
 
-use super::{LISTEN, Machine, SINK, Service, WEIR, address, pass, weir};
+use super::{LISTEN, Machine, PATIENCE, SINK, Service, WEIR, address, pass, weir};
 
-/// The far side of a terminal.
+/// The far side of a terminal, and what its user sees.
 struct Terminal {
     master: File,
-    seen: String,
+    emulator: vt100::Parser,
 }
 
 impl Terminal {
-    fn await_text(&mut self, text: &str) {
-        self.await_that(text, |seen| seen.contains(text));
+    fn new(master: OwnedFd, size: &Winsize) -> Terminal {
+        let [rows, columns] = [size.ws_row, size.ws_col].map(|length| NonZero::new(length).unwrap());
+        Terminal { master: File::from(master), emulator: vt100::Parser::new(rows, columns, 0) }
     }
 
-    /// Only what changes is written: words come whole, what is between them may not come at all.
-    fn await_that(&mut self, what: &str, is_there: impl Fn(&str) -> bool) {
-        let mut bytes = [0; 4096];
-        while !is_there(&self.seen) {
-            let mut events = [PollFd::new(self.master.as_fd(), PollFlags::POLLIN)];
-            let ready = poll(&mut events, PollTimeout::from(20_000_u16)).unwrap();
-            assert_eq!(ready, 1, "waiting for {what} after {:?}", self.seen);
-            let length = self.master.read(&mut bytes).unwrap_or_else(|error| panic!("{error} after {:?}", self.seen));
-            self.seen.push_str(&String::from_utf8_lossy(&bytes[..length]));
+    /// Until the screen is so. Draws come for ever: it ends after a while.
+    fn await_that(&mut self, what: &str, is_so: impl Fn(&vt100::Screen) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !is_so(self.emulator.screen()) {
+            assert!(self.draw() && Instant::now() < deadline, "waiting for {what}:\n{}", self.contents());
         }
+    }
+
+    fn await_text(&mut self, text: &str) {
+        self.await_that(text, |screen| screen.contents().contains(text));
+    }
+
+    /// Takes in what is written next; `false`: nothing for long.
+    fn draw(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        let mut events = [PollFd::new(self.master.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut events, PollTimeout::from(20_000_u16)).unwrap() == 0 {
+            return false;
+        }
+        // EIO: nobody has the terminal open any more.
+        let length = self.master.read(&mut bytes).unwrap_or(0);
+        self.emulator.process(&bytes[..length]);
+        length > 0
+    }
+
+    fn contents(&self) -> String {
+        self.emulator.screen().contents()
     }
 }
 
@@ -48,20 +68,19 @@ fn the_screen_shows_what_passes_until_somebody_presses_q() {
         command.env("TERM", "xterm").stdin(stdio()).stdout(stdio()).stderr(stdio());
         let mut tee = Service::start(&machine, command);
         drop(pty.slave);
-        let mut terminal = Terminal { master: File::from(pty.master), seen: String::new() };
-        // The alternate screen, and the log held back for it.
-        terminal.await_text("\x1b[?1049h");
+        let mut terminal = Terminal::new(pty.master, &size);
+        terminal.await_that("the alternate screen", vt100::Screen::alternate_screen);
         terminal.await_text(LISTEN);
-        terminal.await_text("ready:");
-        pass(&source, address(LISTEN), &sink, &[b"one"]);
-        terminal.await_that("one in about half a second", |seen| {
-            let numbers = seen.split(|character: char| !character.is_ascii_digit() && character != '.');
-            let rates = numbers.filter(|number| number.contains('.')).filter_map(|number| number.parse::<f64>().ok());
-            rates.into_iter().any(|rate| (0.1..=2.1).contains(&rate))
-        });
+        terminal.await_text("in 0/s");
+        // A rate is on the screen for one picture: there are as many datagrams as it takes to see one.
+        let deadline = Instant::now() + PATIENCE;
+        while terminal.contents().contains("in 0/s") {
+            pass(&source, address(LISTEN), &sink, &[b"one"]);
+            assert!(terminal.draw() && Instant::now() < deadline, "a rate:\n{}", terminal.contents());
+        }
+        assert!(terminal.contents().contains("ledger closes"));
         terminal.master.write_all(key).unwrap();
-        // The terminal as it was, then the account.
-        terminal.await_text("\x1b[?1049l");
+        terminal.await_that("the terminal as it was", |screen| !screen.alternate_screen());
         terminal.await_text("the ledger closes");
         assert!(tee.child.wait().unwrap().success());
     }

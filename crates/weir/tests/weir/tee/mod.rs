@@ -9,9 +9,7 @@ mod life;
 mod multicast;
 mod names;
 mod netflow;
-mod network;
 mod payloads;
-mod peers;
 mod privileges;
 mod sources;
 mod statsd;
@@ -23,7 +21,6 @@ use std::io::Read;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{ChildStderr, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -33,8 +30,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 use weir_kernel::namespaces::process::{Program, Running};
 
-use network::{Host, await_that};
-use peers::peer;
+use crate::network::{self, Host, await_that};
+use crate::peers::peer;
+use crate::turn;
 
 /// A tee that runs on a host. Killed when dropped.
 struct Tee {
@@ -189,12 +187,6 @@ fn read_in_background(mut stderr: ChildStderr) -> JoinHandle<String> {
         let _ = stderr.read_to_string(&mut text);
         text
     })
-}
-
-/// One test at a time: they keep real time.
-fn turn() -> MutexGuard<'static, ()> {
-    static MACHINE: Mutex<()> = Mutex::new(());
-    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");

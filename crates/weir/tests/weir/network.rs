@@ -95,6 +95,11 @@ impl Host {
         assert_eq!(status, 0, "{}", String::from_utf8_lossy(&stderr));
     }
 
+    /// The network of the switch that joins the hosts; its port to a host has the host's name.
+    pub(super) fn switch(&self) -> &NetNs {
+        &self.switch.ns
+    }
+
     /// Runs `f` on a thread inside this host.
     pub(super) fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
         self.ns.run(f).unwrap()

@@ -1,0 +1,173 @@
+//! Counters and facts of a namespace's interfaces, over netlink.
+
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkXdp, State, XdpAttached};
+use netlink_sys::protocols::NETLINK_ROUTE;
+
+use crate::Error;
+use crate::links::{Index, LinkStatistics};
+use crate::namespaces::NetNs;
+use crate::netlink::Requests;
+
+/// An interface and what it counted since it was made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkCounters {
+    /// Its number in its namespace.
+    pub index: Index,
+    /// Its name.
+    pub name: String,
+    /// What made it: `veth`, `bridge`, `tun`; `None`: a driver of hardware, or the loopback interface.
+    pub kind: Option<String>,
+    /// Whether it is set up (IFF_UP).
+    pub up: bool,
+    /// Whether the other end is up, too (IFF_LOWER_UP).
+    pub carrier: bool,
+    /// Whether it is in operation; `None`: the driver does not tell (loopback, tun).
+    pub running: Option<bool>,
+    /// Whether it is the loopback interface.
+    pub loopback: bool,
+    /// Largest IP packet, bytes.
+    pub mtu: u32,
+    /// The bridge or bond it belongs to.
+    pub master: Option<Index>,
+    /// The interface it lies upon (VLAN), or a veth's peer: a number in another namespace, if it is there.
+    pub lower: Option<Index>,
+    /// Packets that may wait in its queueing discipline, or a tun device's ring.
+    pub tx_queue_length: u32,
+    /// Name of its queueing discipline: `noqueue`, `fq_codel`, `mq`.
+    pub qdisc: String,
+    /// An XDP program is attached.
+    pub xdp: bool,
+    /// Its counters (IFLA_STATS64; Documentation/networking/statistics.rst says what each means). 64 bits wide; they
+    /// begin again when the interface is made anew.
+    pub statistics: LinkStatistics,
+}
+
+/// Reads the interfaces of one namespace again and again.
+#[derive(Debug)]
+pub struct Links(Requests);
+
+impl Links {
+    /// Opens a netlink socket in `ns`.
+    ///
+    /// # Errors
+    /// If the namespace cannot be entered, or out of file descriptors.
+    pub fn open(ns: &NetNs) -> Result<Links, Error> {
+        ns.run(|| Requests::open(NETLINK_ROUTE))?.map(Links)
+    }
+
+    /// All interfaces, by index. Waits for the kernel's lock on interfaces (RTNL), which others hold for long while they
+    /// make or remove networks.
+    ///
+    /// # Errors
+    /// If the kernel's answer cannot be read.
+    pub fn read(&mut self) -> Result<Vec<LinkCounters>, Error> {
+        let request = RouteNetlinkMessage::GetLink(LinkMessage::default());
+        let answers = self.0.list(request, || "list interfaces")?;
+        let link = |answer| match answer {
+            RouteNetlinkMessage::NewLink(message) => Some(LinkCounters::from_message(message)),
+            _ => None,
+        };
+        let mut links: Vec<LinkCounters> = answers.into_iter().filter_map(link).collect();
+        links.sort_by_key(|link| link.index);
+        Ok(links)
+    }
+}
+
+/// All interfaces of a namespace, by index.
+///
+/// # Errors
+/// As [`Links::open`] and [`Links::read`].
+pub fn links(ns: &NetNs) -> Result<Vec<LinkCounters>, Error> {
+    Links::open(ns)?.read()
+}
+
+impl LinkCounters {
+    fn from_message(message: LinkMessage) -> LinkCounters {
+        let flags = message.header.flags;
+        let mut link = LinkCounters {
+            index: message.header.index,
+            name: String::new(),
+            kind: None,
+            up: flags.contains(LinkFlags::Up),
+            carrier: flags.contains(LinkFlags::LowerUp),
+            running: None,
+            loopback: flags.contains(LinkFlags::Loopback),
+            mtu: 0,
+            master: None,
+            lower: None,
+            tx_queue_length: 0,
+            qdisc: String::new(),
+            xdp: false,
+            statistics: LinkStatistics::default(),
+        };
+        for attribute in message.attributes {
+            match attribute {
+                LinkAttribute::IfName(name) => link.name = name,
+                LinkAttribute::LinkInfo(infos) => {
+                    link.kind = infos.iter().find_map(|info| match info {
+                        LinkInfo::Kind(kind) => Some(kind.to_string()),
+                        _ => None,
+                    });
+                }
+                LinkAttribute::OperState(State::Unknown) => link.running = None,
+                LinkAttribute::OperState(state) => link.running = Some(state == State::Up),
+                LinkAttribute::Mtu(mtu) => link.mtu = mtu,
+                LinkAttribute::Controller(index) => link.master = Some(index),
+                LinkAttribute::Link(index) => link.lower = Some(index),
+                LinkAttribute::TxQueueLen(length) => link.tx_queue_length = length,
+                LinkAttribute::Qdisc(name) => link.qdisc = name,
+                LinkAttribute::Xdp(xdp) => link.xdp = attached(&xdp),
+                LinkAttribute::Stats64(statistics) => link.statistics = statistics,
+                _ => {}
+            }
+        }
+        link
+    }
+}
+
+fn attached(xdp: &[LinkXdp]) -> bool {
+    xdp.iter().any(|xdp| matches!(xdp, LinkXdp::Attached(how) if *how != XdpAttached::None))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+    use crate::links::{MacAddress, Netlink, VethEnd};
+    use crate::sys::tests::open_tun;
+
+    #[test]
+    fn interfaces_tell_what_they_are_and_count() {
+        let ns = NetNs::create().unwrap();
+        let mut netlink = Netlink::open(&ns).unwrap();
+        netlink.set_loopback_up().unwrap();
+        let end = |name, mtu| VethEnd { ns: &ns, name, mac: MacAddress::local(mtu), mtu, queue_length: 77 };
+        netlink.add_veth(&end("a", 1500), &end("b", 1400)).unwrap();
+        let _tun = ns.run(|| open_tun("t")).unwrap();
+
+        let mut links = Links::open(&ns).unwrap();
+        let before = links.read().unwrap();
+        let named = |name: &str| before.iter().find(|link| link.name == name).unwrap();
+        let (lo, a, b, t) = (named("lo"), named("a"), named("b"), named("t"));
+        assert!(lo.loopback && lo.up && lo.carrier && lo.kind.is_none());
+        assert_eq!((a.kind.as_deref(), a.mtu, a.tx_queue_length, a.lower), (Some("veth"), 1500, 77, Some(b.index)));
+        assert_eq!((b.mtu, b.lower, b.up, b.running), (1400, Some(a.index), false, Some(false)));
+        assert_eq!((t.kind.as_deref(), t.xdp, t.master), (Some("tun"), false, None));
+        assert_eq!(lo.qdisc, "noqueue");
+
+        ns.run(|| {
+            let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+            for _ in 0..7 {
+                receiver.send_to(&[0; 100], receiver.local_addr().unwrap()).unwrap();
+            }
+        })
+        .unwrap();
+        let after = links.read().unwrap();
+        let packets = after[0].statistics.rx_packets - lo.statistics.rx_packets;
+        let bytes = after[0].statistics.tx_bytes - lo.statistics.tx_bytes;
+        // The loopback interface counts without Ethernet's header.
+        assert_eq!((packets, bytes), (7, 7 * (20 + 8 + 100)));
+    }
+}

@@ -1,0 +1,224 @@
+//! Reads what the programs counted.
+
+use std::collections::{BTreeMap, HashMap};
+
+use aya::Pod;
+use aya::maps::{HashMap as KernelMap, Map, PerCpuArray, PerCpuHashMap};
+use nix::time::{ClockId, clock_gettime};
+
+use super::features::Types;
+use super::programs::{Programs, refusal};
+use super::symbols::Symbols;
+use super::sys::{Counts, DropKey, FragmentKey, Fragmented, PassageKey, ReaderValue, SendKey, SocketValue, Waiting};
+use super::{Drop, Passage, Sends, SocketTrace, Trace};
+use crate::Error;
+
+/// What is known from one reading to the next.
+pub(super) struct Totals {
+    reasons: BTreeMap<u32, String>,
+    symbols: Symbols,
+    /// Times of each socket when it was last read: they never go back.
+    times: HashMap<u64, SocketTrace>,
+}
+
+/// The kernel gives up fragments after this time (net.ipv4.ipfrag_time), nanoseconds.
+const REASSEMBLY_NS: u64 = 30_000_000_000;
+
+/// A stall counts from here on, nanoseconds.
+const STALL_NS: u64 = 1_000_000;
+
+impl Totals {
+    pub(super) fn new(types: &Types) -> Totals {
+        let mut reasons = types.own.enumerators("skb_drop_reason").unwrap_or_default();
+        for name in reasons.values_mut() {
+            if let Some(short) = name.strip_prefix("SKB_DROP_REASON_") {
+                *name = short.to_owned();
+            }
+        }
+        Totals { reasons, symbols: Symbols::default(), times: HashMap::new() }
+    }
+
+    pub(super) fn read(&mut self, programs: &Programs) -> Result<Trace, Error> {
+        let mut drops: Vec<(DropKey, Counts)> = counted(programs.map("drops")?)?;
+        drops.extend(counted::<DropKey>(programs.map("drops_by_port")?)?);
+        let sockets = self.sockets(programs)?;
+        Ok(Trace {
+            drops: self.drops(drops),
+            arrivals: passages(programs.map("arrivals")?)?,
+            departures: passages(programs.map("departures")?)?,
+            sends: sends(programs.map("sends")?)?,
+            sockets,
+            receive_softirq_ns: per_cpu::<Counts>(programs.map("softirq")?)?.iter().map(|time| time.second).collect(),
+            reassembling: reassembling(programs)?,
+            missed: per_cpu::<u64>(programs.map("missed")?)?.iter().sum::<u64>() + programs.recursions(),
+        })
+    }
+
+    fn drops(&mut self, counted: Vec<(DropKey, Counts)>) -> Vec<Drop> {
+        self.symbols.learn(counted.iter().map(|(key, _)| key.location));
+        let drop = |(key, counts): (DropKey, Counts)| Drop {
+            reason: match self.reasons.get(&key.reason) {
+                _ if self.reasons.is_empty() => String::new(),
+                Some(name) => name.clone(),
+                // Subsystems have reasons of their own, without names here (include/net/dropreason.h).
+                None => format!("{:#x}", key.reason),
+            },
+            function: self.symbols.name(key.location).to_owned(),
+            namespace: key.namespace,
+            interface: key.interface,
+            cookie: key.cookie,
+            port: key.port,
+            from_port: key.from_port,
+            outgoing: key.outgoing != 0,
+            datagrams: counts.first,
+            buffers: counts.second,
+        };
+        counted.into_iter().map(drop).collect()
+    }
+
+    fn sockets(&mut self, programs: &Programs) -> Result<Vec<SocketTrace>, Error> {
+        let map = KernelMap::<_, u64, SocketValue>::try_from(programs.map("sockets")?).map_err(unreadable)?;
+        let readers = KernelMap::<_, u32, ReaderValue>::try_from(programs.map("readers")?).map_err(unreadable)?;
+        let mut sockets = Vec::new();
+        for cookie in map.keys() {
+            let cookie = cookie.map_err(unreadable)?;
+            let Some(value) = steady(|| map.get(&cookie, 0).ok()) else { continue };
+            let reader = (value.reader != 0).then(|| readers.get(&value.reader, 0).ok()).flatten();
+            let mut socket = socket(cookie, &value, now());
+            if let Some(reader) = reader {
+                socket.reader_waited_ns = reader.waited;
+                socket.reader_longest_wait_ns = reader.longest;
+                socket.behind = reader.behind;
+            }
+            if let Some(before) = self.times.get(&cookie) {
+                for (time, before) in socket.level_ns.iter_mut().zip(before.level_ns) {
+                    *time = before.max(*time);
+                }
+                socket.stalled_ns = socket.stalled_ns.max(before.stalled_ns);
+                socket.longest_stall_ns = socket.longest_stall_ns.max(before.longest_stall_ns);
+                if before.reader != socket.reader {
+                    // Another task reads now, of which another time is known.
+                    socket.reader_waited_ns = socket.reader_waited_ns.max(before.reader_waited_ns);
+                }
+            }
+            self.times.insert(cookie, socket);
+            sockets.push(socket);
+        }
+        Ok(sockets)
+    }
+}
+
+/// A value that did not move to another band of the level while it was copied.
+fn steady(mut copy: impl FnMut() -> Option<SocketValue>) -> Option<SocketValue> {
+    let mut value = copy()?;
+    for _ in 0..8 {
+        let again = copy()?;
+        if again.band == value.band {
+            break;
+        }
+        value = again;
+    }
+    Some(value)
+}
+
+fn socket(cookie: u64, value: &SocketValue, now: u64) -> SocketTrace {
+    let mut level_ns = value.band_ns;
+    let (since, band) = (value.band >> 3, (value.band & 7) as usize);
+    if let Some(time) = level_ns.get_mut(band) {
+        *time += now.saturating_sub(since);
+    }
+    let stall = if value.waiting_since == 0 { 0 } else { now.saturating_sub(value.waiting_since) };
+    SocketTrace {
+        cookie,
+        namespace: value.namespace,
+        port: value.port,
+        enqueued: value.enqueued,
+        reads: value.reads,
+        read_bytes: value.bytes,
+        read_datagrams: (value.mixed == 0).then_some(value.datagrams),
+        level: value.level,
+        level_max: value.level_max,
+        receive_buffer: value.receive_buffer,
+        level_ns,
+        longest_stall_ns: value.longest_stall.max(stall),
+        stalled_ns: value.stalled + if stall > STALL_NS { stall } else { 0 },
+        reader: value.reader,
+        reader_waited_ns: 0,
+        reader_longest_wait_ns: 0,
+        behind: [0; 16],
+    }
+}
+
+fn passages(map: &Map) -> Result<Vec<Passage>, Error> {
+    let passage = |(key, counts): (PassageKey, Counts)| Passage {
+        namespace: key.namespace,
+        interface: key.interface,
+        port: key.port as u16,
+        cookie: key.cookie,
+        datagrams: counts.first,
+        bytes: counts.second,
+    };
+    Ok(counted(map)?.into_iter().map(passage).collect())
+}
+
+fn sends(map: &Map) -> Result<Vec<Sends>, Error> {
+    let sends = |(key, counts): (SendKey, Counts)| Sends {
+        cookie: key.cookie,
+        namespace: key.namespace,
+        from_port: key.from_port,
+        port: key.port,
+        errno: key.errno,
+        calls: counts.first,
+        datagrams: counts.second,
+    };
+    Ok(counted(map)?.into_iter().map(sends).collect())
+}
+
+/// Those that wait and of which no piece is known to be lost: the others are counted as drops already.
+fn reassembling(programs: &Programs) -> Result<u64, Error> {
+    let waiting = KernelMap::<_, FragmentKey, Waiting>::try_from(programs.map("waiting")?).map_err(unreadable)?;
+    let known = KernelMap::<_, FragmentKey, Fragmented>::try_from(programs.map("fragmented")?).map_err(unreadable)?;
+    let now = now();
+    let mut count = 0;
+    for entry in waiting.iter() {
+        let (key, value) = entry.map_err(unreadable)?;
+        let of = |namespace| known.get(&FragmentKey { namespace, ..key }, 0).ok();
+        let lost = [of(0), of(key.namespace)].iter().flatten().any(|known| known.lost != 0);
+        let port = if value.port != 0 { value.port } else { of(0).map_or(0, |known| known.port) };
+        let followed = port == 0 || programs.follows_port(port);
+        if !lost && followed && now.saturating_sub(value.since) < REASSEMBLY_NS {
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+/// Counts of all processors together.
+fn counted<K: Pod>(map: &Map) -> Result<Vec<(K, Counts)>, Error> {
+    let map = PerCpuHashMap::<_, K, Counts>::try_from(map).map_err(unreadable)?;
+    let mut all = Vec::new();
+    for entry in map.iter() {
+        let (key, values) = entry.map_err(unreadable)?;
+        let sum = |sum: Counts, one: &Counts| Counts { first: sum.first + one.first, second: sum.second + one.second };
+        let counts = values.iter().fold(Counts { first: 0, second: 0 }, sum);
+        if counts.first + counts.second > 0 {
+            all.push((key, counts));
+        }
+    }
+    Ok(all)
+}
+
+fn per_cpu<V: Pod>(map: &Map) -> Result<Vec<V>, Error> {
+    let map = PerCpuArray::<_, V>::try_from(map).map_err(unreadable)?;
+    Ok(map.get(&0, 0).map_err(unreadable)?.iter().copied().collect())
+}
+
+fn unreadable(error: aya::maps::MapError) -> Error {
+    refusal("read what was traced", &error)
+}
+
+/// The clock of bpf_ktime_get_ns, nanoseconds.
+fn now() -> u64 {
+    clock_gettime(ClockId::CLOCK_MONOTONIC)
+        .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+}

@@ -1,0 +1,28 @@
+//! The account: one ledger a receiver, closed by place.
+//!
+//! ```text
+//! follow: readings of counters and trace, at the start, while it goes on, at the end
+//!    -> evidence: differences, sockets, sessions
+//!    -> ledger (a pure function; senders, tally, counted, level are its parts)
+//!    -> book: the account as JSON, as statement for people
+//! ```
+
+pub mod book;
+
+mod counted;
+mod evidence;
+mod follow;
+pub mod join;
+mod ledger;
+mod level;
+mod receivers;
+mod senders;
+mod session;
+mod tally;
+mod tracing;
+
+pub use follow::{Following, Sessions, Settings};
+pub use session::{ReceivedSession, SentSession};
+
+#[cfg(test)]
+mod tests;

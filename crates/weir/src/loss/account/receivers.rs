@@ -1,0 +1,151 @@
+//! Which receivers a port has, and what each of them is accounted for.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use weir_kernel::trace::{Detail, Trace};
+
+use super::book::Ledger;
+use super::evidence::{Evidence, SocketSeen, difference, moved};
+use super::ledger::{Subject, ledger};
+
+/// One socket while the account went on.
+#[derive(Clone, Debug)]
+pub(super) struct Followed {
+    /// What was seen of it.
+    pub(super) socket: SocketSeen,
+    /// The totals just before and just after it was first seen; `None`: it was there at the start.
+    pub(super) came: Option<Between>,
+    /// The totals just before and just after it was missed first; `None`: it is still there.
+    pub(super) went: Option<Between>,
+}
+
+/// Two readings of the trace, between which something happened.
+#[derive(Clone, Debug)]
+pub(super) struct Between {
+    /// The earlier one, and its number.
+    pub(super) before: Arc<Trace>,
+    /// The later one.
+    pub(super) after: Arc<Trace>,
+    /// Number of the later reading.
+    pub(super) reading: u64,
+}
+
+/// The ledgers of one port. `evidence.trace` is what was traced from `start` to `end`.
+pub(super) fn ledgers(
+    evidence: &Evidence,
+    port: u16,
+    followed: &[Followed],
+    everybody: &[SocketSeen],
+    start: &Trace,
+    end: &Trace,
+) -> Vec<Ledger> {
+    let all: Vec<SocketSeen> = followed.iter().map(|followed| followed.socket.clone()).collect();
+    let copies = copies(evidence, port, everybody);
+    if copies {
+        let receivers: Vec<&Followed> = followed.iter().filter(|followed| takes_groups(&followed.socket)).collect();
+        let mut ledgers: Vec<Ledger> = incarnations(&receivers)
+            .into_iter()
+            .map(|receivers| of_copies(evidence, port, &receivers, (&all, everybody), start, end))
+            .collect();
+        if ledgers.is_empty() {
+            ledgers.push(ledger(evidence, &Subject { port, receivers: &[], all: &all, everybody, copies }));
+        }
+        return ledgers;
+    }
+    let active: Vec<&SocketSeen> = all.iter().filter(|socket| is_active(&evidence.trace, socket)).collect();
+    let receivers = match (active.is_empty(), &all[..]) {
+        (true, [only]) => vec![only],
+        _ => active,
+    };
+    vec![ledger(evidence, &Subject { port, receivers: &receivers, all: &all, everybody, copies })]
+}
+
+/// The ledger of one receiver of a group.
+fn of_copies(
+    evidence: &Evidence,
+    port: u16,
+    receivers: &[&Followed],
+    (all, everybody): (&[SocketSeen], &[SocketSeen]),
+    start: &Trace,
+    end: &Trace,
+) -> Ledger {
+    let sockets: Vec<&SocketSeen> = receivers.iter().map(|followed| &followed.socket).collect();
+    let subject = Subject { port, receivers: &sockets, all, everybody, copies: true };
+    let (first, last) = (receivers.first(), receivers.last());
+    let came = first.and_then(|followed| followed.came.as_ref());
+    let went = last.and_then(|followed| followed.went.as_ref());
+    // Alone, it is to be told what went past it before and after, too.
+    if evidence.detail != Some(Detail::Everything) || all.len() == receivers.len() || (came.is_none() && went.is_none())
+    {
+        return ledger(evidence, &subject);
+    }
+    let ports = std::iter::once(port).collect();
+    let moving = |between: &Between| moved(&between.after, &between.before, &ports);
+    let partial = came.map_or(0, moving) > 0 || went.map_or(0, moving) > 0;
+    let from = came.map_or(start, |between| &*between.before);
+    let to = went.map_or(end, |between| &*between.after);
+    let trace = if partial { evidence.trace.clone() } else { difference(to, from) };
+    ledger(&Evidence { trace, partial, ..evidence.clone() }, &subject)
+}
+
+/// Whether a socket may receive groups: it is bound to one, or to any address.
+fn takes_groups(socket: &SocketSeen) -> bool {
+    socket.local.is_none_or(|local| local.ip().is_multicast() || local.ip().is_unspecified())
+}
+
+/// Sockets that followed one another at one address: a program that was started again.
+fn incarnations<'a>(receivers: &[&'a Followed]) -> Vec<Vec<&'a Followed>> {
+    let mut chains: BTreeMap<usize, Vec<&Followed>> = BTreeMap::new();
+    for (index, receiver) in receivers.iter().enumerate() {
+        let before = chains.iter_mut().find(|(_, chain)| {
+            chain.last().is_some_and(|last| {
+                let apart = last.went.as_ref().zip(receiver.came.as_ref());
+                last.socket.namespace == receiver.socket.namespace
+                    && last.socket.local == receiver.socket.local
+                    && apart.is_some_and(|(went, came)| went.reading <= came.reading)
+            })
+        });
+        match before {
+            Some((_, chain)) => chain.push(receiver),
+            None => {
+                chains.insert(index, vec![receiver]);
+            }
+        }
+    }
+    chains.into_values().collect()
+}
+
+/// Whether a socket took datagrams, or dropped them.
+fn is_active(trace: &Trace, socket: &SocketSeen) -> bool {
+    let took = trace.sockets.iter().any(|traced| traced.cookie == socket.cookie && traced.enqueued + traced.reads > 0);
+    let dropped = trace.drops.iter().any(|drop| !drop.outgoing && drop.cookie == socket.cookie && drop.datagrams > 0);
+    took || dropped || socket.drops > 0
+}
+
+/// Whether each receiver of a port gets each datagram: it is sent to a group.
+fn copies(evidence: &Evidence, port: u16, everybody: &[SocketSeen]) -> bool {
+    if evidence.group.is_some() {
+        return true;
+    }
+    let to_group = |address: Option<SocketAddr>| {
+        address.is_some_and(|address| address.port() == port && address.ip().is_multicast())
+    };
+    if everybody.iter().any(|socket| to_group(socket.local) || to_group(socket.peer)) {
+        return true;
+    }
+    // Who neither binds nor connects to the group: the namespaces count what goes to groups.
+    let trace = &evidence.trace;
+    let sum = |names: [&str; 2]| -> u64 {
+        evidence.namespaces.iter().map(|ns| names.iter().map(|name| ns.counter(name)).sum::<u64>()).sum()
+    };
+    let departed: u64 = trace.departures.iter().filter(|p| p.port == port && p.cookie != 0).map(|p| p.datagrams).sum();
+    let arrived: u64 = trace.arrivals.iter().filter(|p| p.port == port).map(|p| p.datagrams).sum();
+    let out = sum(["IpExt.OutMcastPkts", "Ip6.OutMcastPkts"]);
+    let came = sum(["IpExt.InMcastPkts", "Ip6.InMcastPkts"]);
+    if departed > 0 {
+        return out * 2 >= departed;
+    }
+    arrived > 0 && came * 2 >= arrived
+}

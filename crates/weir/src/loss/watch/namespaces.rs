@@ -1,0 +1,126 @@
+//! The namespaces that are watched, and what is open in each.
+
+use weir_kernel::Error;
+use weir_kernel::counters::{Links, Qdiscs};
+use weir_kernel::namespaces::{self, Listed, NetNs};
+use weir_kernel::sockets::Sockets;
+
+use super::settings::Where;
+
+/// A namespace and its readers. As long as these are open it cannot end: see [`Namespaces::follow`].
+pub(super) struct Watched {
+    pub(super) inode: u32,
+    /// What it is called.
+    pub(super) name: String,
+    /// What was asked for.
+    asked: Option<String>,
+    pub(super) ns: NetNs,
+    pub(super) sockets: Sockets,
+    pub(super) links: Links,
+    /// `None`: the kernel does not tell.
+    pub(super) qdiscs: Option<Qdiscs>,
+    /// It came after the watch had begun: its counters began at 0.
+    pub(super) late: bool,
+}
+
+/// All of them.
+pub(super) struct Namespaces {
+    wanted: Where,
+    pub(super) watched: Vec<Watched>,
+}
+
+impl Namespaces {
+    /// Opens them.
+    ///
+    /// # Errors
+    /// If one that was asked for is not there or may not be entered.
+    pub(super) fn open(wanted: Where) -> Result<Self, Error> {
+        let names = Names::new();
+        let mut watched = Vec::new();
+        match &wanted {
+            Where::Own => watched.push(Watched::open(NetNs::current()?, &names, None)?),
+            Where::All => {
+                // What may not be entered or has just gone is not watched.
+                let open = |listed: &Listed| Watched::open(listed.open().ok()?, &names, None).ok();
+                watched.extend(names.0.iter().filter_map(open));
+                if watched.is_empty() {
+                    watched.push(Watched::open(NetNs::current()?, &names, None)?);
+                }
+            }
+            Where::Named(all) => {
+                for asked in all {
+                    let found = Watched::open(namespaces::find(asked)?, &names, Some(asked.clone()))?;
+                    if watched.iter().all(|known: &Watched| known.inode != found.inode) {
+                        watched.push(found);
+                    }
+                }
+            }
+        }
+        Ok(Self { wanted, watched })
+    }
+
+    /// Lets go of those that have gone, and takes those that came where all are wanted. Returns what went, by name.
+    pub(super) fn follow(&mut self) -> Vec<String> {
+        let mut gone = Vec::new();
+        match &self.wanted {
+            Where::Own => {}
+            Where::All => {
+                let names = Names::new();
+                let own = NetNs::current().and_then(|own| own.inode()).ok();
+                self.watched.retain(|known| Some(known.inode) == own || names.find(known.inode).is_some());
+                for listed in &names.0 {
+                    if self.watched.iter().all(|known| known.inode != listed.inode)
+                        && let Some(mut found) = listed.open().ok().and_then(|ns| Watched::open(ns, &names, None).ok())
+                    {
+                        found.late = true;
+                        self.watched.push(found);
+                    }
+                }
+            }
+            Where::Named(_) => {
+                let is_there = |known: &Watched| {
+                    let found = known.asked.as_ref().map(|asked| namespaces::find(asked).and_then(|ns| ns.inode()));
+                    found.is_none_or(|found| found.is_ok_and(|inode| inode == known.inode))
+                };
+                let (kept, lost) = std::mem::take(&mut self.watched).into_iter().partition(is_there);
+                self.watched = kept;
+                gone.extend(Vec::into_iter(lost).map(|lost: Watched| lost.name));
+            }
+        }
+        gone
+    }
+}
+
+impl Watched {
+    fn open(ns: NetNs, names: &Names, asked: Option<String>) -> Result<Self, Error> {
+        let inode = ns.inode()?;
+        let by_number = |text: &String| text.parse::<u32>().is_ok() || text.contains('/');
+        let name = names.find(inode).or_else(|| asked.clone().filter(|text| !by_number(text))).unwrap_or_default();
+        Ok(Self {
+            inode,
+            name,
+            asked,
+            sockets: Sockets::open(&ns)?,
+            links: Links::open(&ns)?,
+            qdiscs: Qdiscs::open(&ns).ok(),
+            ns,
+            late: false,
+        })
+    }
+}
+
+/// What namespaces are called.
+struct Names(Vec<Listed>);
+
+impl Names {
+    fn new() -> Self {
+        Self(namespaces::all().unwrap_or_default())
+    }
+
+    /// `None`: there is none such. Empty: it has no name.
+    fn find(&self, inode: u32) -> Option<String> {
+        let listed = self.0.iter().find(|listed| listed.inode == inode)?;
+        let host = || (listed.pid == Some(1)).then(|| "host".to_owned());
+        Some(listed.name.clone().or_else(host).unwrap_or_default())
+    }
+}

@@ -1,0 +1,105 @@
+//! With less than everything: an account says less, and nothing wrong.
+
+use std::process::Command;
+
+use nix::sys::socket::{setsockopt, sockopt};
+use serde_json::Value;
+
+use super::account::path;
+use super::scene::grown;
+use super::{Account, Following, Reader, Scene, WEIR};
+use crate::peers::peer;
+
+#[test]
+fn less_is_said_and_nothing_wrong() {
+    let test = "less_is_said_and_nothing_wrong";
+    let (Some(setpriv), Some(nsenter)) = (peer(test, "setpriv"), peer(test, "nsenter")) else { return };
+    let Some(scene) = Scene::set(test) else { return };
+    let socket = scene.listen();
+    setsockopt(&socket, sockopt::RcvBuf, &30_000).unwrap();
+    let source = scene.source();
+    let (port, receiver) = (scene.port.to_string(), path(&scene.receiver.ns));
+    let account = ["loss", "account", "--json", "--duration", "120s", "--port", &port];
+    let namespaces = [&scene.sender.ns, &scene.receiver.ns];
+    let traced = |trace: &str| Following::start(&["--port", &port, "--trace", trace], &namespaces);
+    let own = |flags: &[&str]| {
+        let mut command = Command::new(&nsenter);
+        command.arg(format!("--net={receiver}")).arg(&setpriv).args(flags).arg(WEIR).args(account);
+        Following::spawn(command)
+    };
+    let mut without_btf = Command::new("unshare");
+    let script = "mount --bind /dev/null /sys/kernel/btf/vmlinux && exec \"$@\"";
+    without_btf.args(["--mount", "sh", "-c", script, "sh", WEIR]).args(account).args(["--netns", &receiver]);
+    let before = scene.receiver.counters();
+    let all = [
+        ("everything", traced("everything"), Some("everything"), false),
+        ("queues", traced("queues"), Some("queues"), false),
+        ("drops", traced("drops"), Some("drops"), false),
+        ("off", traced("off"), None, false),
+        ("no privilege", own(&["--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]), None, true),
+        ("no BPF", own(&["--bounding-set=-bpf,-sys_admin,-perfmon", "--no-new-privs"]), None, true),
+        ("no BTF", Following::spawn(without_btf), None, true),
+    ];
+    let sent = 300 + scene.lost;
+    for _ in 0..sent {
+        source.send_to(&scene.payload(false), scene.to()).unwrap();
+    }
+    let dropped = grown(&scene.receiver, &before, "Udp", "RcvbufErrors");
+    assert!(dropped > 0);
+    let reader = Reader::start(socket);
+    reader.await_count(sent - dropped);
+    for (name, following, trace, refused) in all {
+        let Account(account) = following.end();
+        let [ledger] = &account["ledgers"].as_array().unwrap()[..] else { panic!("{name}: {account:#}") };
+        assert_eq!(account["sources"]["trace"].as_str(), trace, "{name}: {account:#}");
+        assert_eq!(account["sources"]["trace_refused"].is_string(), refused, "{name}: {account:#}");
+        let is = |field: &str, count: u64| assert_eq!(ledger[field], count, "{name}: {field} of {ledger:#}");
+        let may_be = |field: &str, count: u64| {
+            assert!(ledger[field] == Value::Null || ledger[field] == count, "{name}: {field} is {count}: {ledger:#}");
+        };
+        let places = ledger["places"].as_array().unwrap();
+        assert_eq!(places.len(), 1, "{name}: {ledger:#}");
+        assert_eq!(
+            (&places[0]["place"], &places[0]["datagrams"]),
+            (&"receive_buffer".into(), &dropped.into()),
+            "{name}"
+        );
+        let fields =
+            [("sent", sent), ("arrived", sent), ("received", sent - dropped), ("unexplained", 0), ("pending", 0)];
+        let known = match trace {
+            Some("everything") => 5,
+            _ => 0,
+        };
+        for (at, (field, count)) in fields.into_iter().enumerate() {
+            if at < known { is(field, count) } else { may_be(field, count) }
+        }
+        if trace != Some("everything") {
+            assert_eq!(ledger["sent"], Value::Null, "{name}: {ledger:#}");
+            assert!(!ledger["unknown"].as_array().unwrap().is_empty(), "{name}: {ledger:#}");
+        }
+    }
+}
+
+#[test]
+fn followed_from_the_receiver_alone() {
+    let Some(mut scene) = Scene::set("followed_from_the_receiver_alone") else { return };
+    let rule = format!(
+        "add table ip t; add chain ip t in {{ type filter hook input priority 0; }}; \
+         add rule ip t in udp dport {} udp length {} counter drop",
+        scene.port,
+        8 + scene.lost_size,
+    );
+    scene.nft(&scene.receiver, &rule);
+    let reader = Reader::start(scene.listen());
+    let socket = scene.source();
+    let following = Following::port(scene.port, &[&scene.receiver.ns]);
+    let to = scene.to();
+    scene.send_all(&socket, to);
+    reader.await_count(scene.kept);
+    let account = following.end().is_traced();
+    let ledger = account.of(scene.port);
+    ledger.closes_from_arrival(scene.kept + scene.lost, scene.kept, &[("firewall", scene.lost)]);
+    assert_eq!(ledger.0["sent"], Value::Null, "{:#}", ledger.0);
+    let unknown = ledger.0["unknown"].as_array().unwrap();
+    assert!(unknown.iter().any(|line| line.as_str().unwrap().contains("before this host")), "{unknown:?}");
+}

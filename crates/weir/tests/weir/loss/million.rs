@@ -1,0 +1,98 @@
+//! A million datagrams to three receivers of a group, of which one is slow.
+
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::socket::{setsockopt, sockopt};
+
+use weir_kernel::namespaces::NetNs;
+
+use super::scene::grown;
+use super::{Following, Ledger, Reader, Scene};
+use crate::network::Host;
+
+#[test]
+fn one_of_three_receivers_stalls() {
+    let test = "one_of_three_receivers_stalls";
+    let Some((mut scene, [second, slow])) = Scene::with(test, ["sender", "receiver", "second", "slow"]) else { return };
+    let (group, _) = scene.groups();
+    let member = |host: &Host| {
+        let socket = host.run(|| UdpSocket::bind((group, scene.port))).unwrap();
+        socket.join_multicast_v4(&group, &host.v4).unwrap();
+        socket
+    };
+    let fast = [&scene.receiver, &second].map(|host| {
+        let socket = member(host);
+        setsockopt(&socket, sockopt::RcvBufForce, &(16 << 20)).unwrap();
+        Reader::start(socket)
+    });
+    let stalling = member(&slow);
+    stalling.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    let speaker = scene.speaker();
+    let (ends, taken) = (AtomicBool::new(false), AtomicU64::new(0));
+    let before = slow.counters();
+    let port = scene.port.to_string();
+    let namespaces = [&scene.sender.ns, &scene.receiver.ns, &second.ns, &slow.ns];
+    let following = Following::start(&["--port", &port, "--group", &group.to_string()], &namespaces);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut buffer = [0; 2000];
+            loop {
+                match stalling.recv(&mut buffer) {
+                    Ok(_) if taken.fetch_add(1, Ordering::SeqCst) % 20_000 == 0 => thread::sleep(STALL),
+                    Ok(_) => {}
+                    // Silence, and nothing more to come.
+                    Err(_) if ends.load(Ordering::SeqCst) => return,
+                    Err(_) => {}
+                }
+            }
+        });
+        setsockopt(&speaker, sockopt::UdpGsoSegment, &100).unwrap();
+        for call in 0..DATAGRAMS / SEGMENTS {
+            let sent = call * SEGMENTS;
+            while fast.iter().any(|reader| sent > reader.count() + WINDOW) {
+                thread::sleep(Duration::from_micros(200));
+            }
+            speaker.send_to(&[0; 100 * SEGMENTS as usize], (group, scene.port)).unwrap();
+        }
+        fast.iter().for_each(|reader| reader.await_count(DATAGRAMS));
+        ends.store(true, Ordering::SeqCst);
+    });
+    let received = taken.load(Ordering::SeqCst);
+    let lost = grown(&slow, &before, "Udp", "RcvbufErrors");
+    assert_eq!(received + lost, DATAGRAMS);
+    assert!(lost > 0, "it was never too slow");
+    let account = following.end().is_traced();
+    let of = |host: &Host| account.all_of(scene.port).into_iter().find(|ledger| ledger.namespace() == inode(&host.ns));
+    let of = |host: &Host| of(host).unwrap_or_else(|| panic!("no ledger of {} in {:#}", host.name, account.0));
+    assert_eq!(account.ledgers().len(), 3, "{:#}", account.0);
+    of(&scene.receiver).closes(DATAGRAMS, DATAGRAMS, &[]);
+    of(&second).closes(DATAGRAMS, DATAGRAMS, &[]);
+    let ledger = of(&slow);
+    ledger.closes(DATAGRAMS, received, &[("receive_buffer", lost)]);
+    stalled(&ledger);
+}
+
+/// Its reader's stall is named as the reason, as long as it was at least.
+#[track_caller]
+fn stalled(ledger: &Ledger) {
+    let longest = ledger.0["level"]["longest_stall_ms"].as_f64().unwrap();
+    assert!(longest >= STALL.as_secs_f64() * 1000.0, "{longest} ms of {:#}", ledger.0);
+    let explanation = ledger.0["explanation"].as_array().unwrap();
+    assert!(explanation.iter().any(|line| line.as_str().unwrap().contains("did not read for")), "{explanation:?}");
+}
+
+/// A namespace's inode number.
+pub(super) fn inode(ns: &NetNs) -> u64 {
+    nix::sys::stat::fstat(ns.as_fd()).unwrap().st_ino
+}
+
+const DATAGRAMS: u64 = 1_000_000;
+/// In one call.
+const SEGMENTS: u64 = 8;
+/// So far the sender may be ahead of the fast receivers.
+const WINDOW: u64 = 4_000;
+const STALL: Duration = Duration::from_millis(40);

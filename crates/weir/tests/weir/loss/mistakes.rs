@@ -1,0 +1,147 @@
+//! What is not there, and what goes away.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use super::million::inode;
+use super::{Following, Reader, Scene, WEIR};
+
+#[test]
+fn a_port_that_nobody_uses() {
+    let Some(scene) = Scene::set("a_port_that_nobody_uses") else { return };
+    let account = scene.follow().end().is_traced();
+    for ledger in account.ledgers() {
+        assert_eq!((&ledger["receiver"], &ledger["places"]), (&Value::Null, &Value::Array(vec![])), "{ledger:#}");
+        for field in ["sent", "arrived", "received", "unexplained"] {
+            assert!(ledger[field] == Value::Null || ledger[field] == 0, "{ledger:#}");
+        }
+    }
+    let warnings = account.0["warnings"].to_string();
+    assert!(warnings.contains(&scene.port.to_string()), "{warnings}");
+}
+
+#[test]
+fn it_is_quick_and_ends_by_itself() {
+    let Some(scene) = Scene::set("it_is_quick_and_ends_by_itself") else { return };
+    let port = scene.port.to_string();
+    // The machine may have other things to do now and then.
+    let quickest = (0..5)
+        .map(|_| {
+            let mut command = Command::new(WEIR);
+            command.args(["loss", "account", "--json", "--duration", "200ms", "--port", &port]);
+            let following = Following::spawn(command);
+            let ready = following.ready_after;
+            let took = following.wait().0["took_s"].as_f64().unwrap();
+            assert!((0.2..8.0).contains(&took), "{took}");
+            ready
+        })
+        .min();
+    assert!(quickest < Some(Duration::from_secs(1)), "{quickest:?}");
+}
+
+#[test]
+fn a_process_that_is_killed() {
+    let Some(scene) = Scene::set("a_process_that_is_killed") else { return };
+    let at = scene.to().to_string();
+    let program = scene.receiver.program(WEIR).args(["recv", "--listen", &at, "--json"]);
+    let mut receiver = program.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    scene.receiver.await_port(scene.port, &mut receiver);
+    let init = receiver.init_id();
+    let children = fs::read_to_string(format!("/proc/{init}/task/{init}/children")).unwrap();
+    let process = children.trim().to_owned();
+    let socket = scene.source();
+    let namespaces = [&scene.sender.ns, &scene.receiver.ns];
+    let following = Following::start(&["--process", &process], &namespaces);
+    for _ in 0..scene.kept {
+        socket.send_to(&scene.payload(false), scene.to()).unwrap();
+    }
+    scene.receiver.await_read(scene.port);
+    receiver.signal(Signal::SIGKILL).unwrap();
+    receiver.wait().unwrap();
+    for _ in 0..scene.lost {
+        socket.send_to(&scene.payload(true), scene.to()).unwrap();
+    }
+    let account = following.end().is_traced();
+    let ledger = account.of(scene.port);
+    ledger.closes(scene.kept + scene.lost, scene.kept, &[("port_closed", scene.lost)]);
+    assert_eq!(ledger.0["receiver"]["pid"].to_string(), process);
+    assert_eq!(ledger.0["receiver"]["process"], "weir");
+}
+
+#[test]
+fn a_namespace_that_goes() {
+    let test = "a_namespace_that_goes";
+    let Some((mut scene, [gone])) = Scene::with(test, ["sender", "receiver", "gone"]) else { return };
+    let mut program = gone.program("sleep").args(["600"]).spawn().unwrap();
+    let reader = Reader::start(scene.listen());
+    let socket = scene.source();
+    let (id, port, inode) = (program.init_id().to_string(), scene.port.to_string(), inode(&gone.ns));
+    let following = Following::start(&["--port", &port, "--netns", &id], &[&scene.sender.ns, &scene.receiver.ns]);
+    program.signal(Signal::SIGKILL).unwrap();
+    program.wait().unwrap();
+    drop((program, gone));
+    let to = scene.to();
+    scene.send_all(&socket, to);
+    reader.await_count(scene.kept + scene.lost);
+    let account = following.end().is_traced();
+    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept + scene.lost, &[]);
+    let followed = account.0["namespaces"].as_array().unwrap();
+    assert!(followed.iter().any(|ns| ns["inode"] == inode), "{followed:?}");
+}
+
+#[test]
+fn names_of_nothing_are_refused_in_one_line() {
+    for (flags, status) in [
+        (&["--netns", "no-such-namespace"][..], 1),
+        (&["--netns", "/proc/self/status"], 1),
+        (&["--netns", "4194303"], 1),
+        (&["--port", "0"], 2),
+        (&["--port", "65536"], 2),
+        (&["--socket", "nowhere"], 2),
+        (&["--group", "10.0.0.1"], 2),
+        (&["--duration", "soon"], 2),
+        (&["--trace", "all"], 2),
+        (&["--join", "/nonexistent", "/nonexistent"], 2),
+    ] {
+        let command = ["loss", "account", "--json", "--duration", "100ms"];
+        let output = Command::new(WEIR).args(command).args(flags).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(status), 0), "{flags:?}: {stderr}");
+        assert!(stderr.lines().count() == 1 || status == 2 && stderr.starts_with("error: "), "{flags:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_process_that_has_no_socket() {
+    for process in ["no-such-process", "4194303", "1"] {
+        let command = ["loss", "account", "--json", "--duration", "100ms", "--process", process];
+        let output = Command::new(WEIR).args(command).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        // It may come yet: said, and followed.
+        assert_eq!(output.status.code(), Some(0), "{process}: {stderr}");
+        assert!(stderr.lines().any(|line| line.contains(process) && line.contains("no UDP socket")), "{stderr}");
+        let account: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(account["ledgers"], Value::Array(vec![]), "{account:#}");
+    }
+}
+
+#[test]
+fn a_session_file_that_is_not_there() {
+    let Some(mut scene) = Scene::set("a_session_file_that_is_not_there") else { return };
+    let reader = Reader::start(scene.listen());
+    let socket = scene.source();
+    let port = scene.port.to_string();
+    let flags = ["--port", &port, "--sent", "/nonexistent/sent", "--received", "/dev/null"];
+    let following = Following::start(&flags, &[&scene.sender.ns, &scene.receiver.ns]);
+    let to = scene.to();
+    scene.send_all(&socket, to);
+    reader.await_count(scene.kept + scene.lost);
+    let account = following.end().is_traced();
+    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept + scene.lost, &[]);
+    let warnings = account.0["warnings"].to_string();
+    assert!(warnings.contains("/nonexistent/sent") && warnings.contains("/dev/null"), "{warnings}");
+}

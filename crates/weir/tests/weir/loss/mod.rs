@@ -1,0 +1,25 @@
+//! `weir loss account` against faults injected in networks of the tests' own.
+//!
+//! What is expected comes from the injectors alone: rules' counters, queues' counters, errors that the tests' sockets
+//! got, arithmetic. Counts, sizes, ports and the order of lost and kept datagrams are drawn from a seed that is printed;
+//! WEIR_TEST_SEED repeats it.
+
+mod account;
+mod fragments;
+mod frames;
+mod limits;
+mod million;
+mod mistakes;
+mod mix;
+mod multicast;
+mod receiving;
+mod scene;
+mod seed;
+mod sending;
+mod session;
+mod sockets;
+mod subjects;
+mod sys;
+
+use account::{Account, Following, Ledger, WEIR};
+use scene::{Reader, Scene, expect_errors};

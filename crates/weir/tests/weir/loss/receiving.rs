@@ -1,0 +1,299 @@
+//! Lost on the way to the receiver's socket.
+
+use std::net::{Ipv4Addr, UdpSocket};
+
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::socket::{setsockopt, sockopt};
+use nix::unistd::Pid;
+
+use super::frames::{FrameSender, IP, UDP, frame, mend_header};
+use super::million::inode;
+use super::scene::{grown, set};
+use super::{Account, Following, Reader, Scene};
+use crate::network::{Host, await_that};
+
+#[test]
+fn reverse_path() {
+    let Some(mut scene) = Scene::set("reverse_path") else { return };
+    set(&scene.receiver.ns, &[("ipv4/conf/all/rp_filter", "1")]);
+    scene.ip(&scene.receiver, "route add 172.16.0.0/24 dev lo");
+    scene.ip(&scene.sender, "address add 172.16.0.9/32 dev eth0");
+    let reader = Reader::start(scene.listen());
+    let (socket, stranger) = (scene.source(), scene.sender.run(|| UdpSocket::bind("172.16.0.9:0")).unwrap());
+    let before = scene.receiver.counters();
+    let following = scene.follow();
+    for lost in scene.order() {
+        if lost { &stranger } else { &socket }.send_to(&scene.payload(lost), scene.to()).unwrap();
+    }
+    reader.await_count(scene.kept);
+    assert_eq!(grown(&scene.receiver, &before, "TcpExt", "IPReversePathFilter"), scene.lost);
+    let account = following.end().is_traced();
+    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("reverse_path", scene.lost)]);
+}
+
+#[test]
+fn firewall_in() {
+    let Some(mut scene) = Scene::set("firewall_in") else { return };
+    let rule = format!(
+        "add table ip t; add chain ip t in {{ type filter hook input priority 0; }}; \
+         add rule ip t in udp dport {} udp length {} counter drop",
+        scene.port,
+        8 + scene.lost_size,
+    );
+    scene.nft(&scene.receiver, &rule);
+    scene.firewall();
+}
+
+#[test]
+fn connection_tracking() {
+    let Some(mut scene) = Scene::set("connection_tracking") else { return };
+    let rule = format!(
+        "add table ip t; add chain ip t pre {{ type filter hook prerouting priority -100; }}; \
+         add rule ip t pre ct state new udp dport {} udp length {} counter drop",
+        scene.port,
+        8 + scene.lost_size,
+    );
+    scene.nft(&scene.receiver, &rule);
+    scene.firewall();
+}
+
+impl Scene {
+    /// A rule of the receiver drops what is to be lost.
+    fn firewall(&mut self) {
+        let reader = Reader::start(self.listen());
+        let socket = self.source();
+        let following = self.follow();
+        self.send_all(&socket, self.to());
+        reader.await_count(self.kept);
+        assert_eq!(self.matched(&self.receiver), self.lost);
+        let account = following.end().is_traced();
+        account.of(self.port).closes(self.kept + self.lost, self.kept, &[("firewall", self.lost)]);
+    }
+}
+
+#[test]
+fn firewall_in_for_ipv6() {
+    let Some(mut scene) = Scene::set("firewall_in_for_ipv6") else { return };
+    let rule = format!(
+        "add table inet t; add chain inet t in {{ type filter hook input priority 0; }}; \
+         add rule inet t in udp dport {} udp length {} counter drop",
+        scene.port,
+        8 + scene.lost_size,
+    );
+    scene.nft(&scene.receiver, &rule);
+    let reader = Reader::start(scene.receiver.run(|| UdpSocket::bind(scene.to6())).unwrap());
+    let socket = scene.sender.run(|| UdpSocket::bind(scene.sender.at6(0))).unwrap();
+    let following = scene.follow();
+    scene.send_all(&socket, scene.to6());
+    reader.await_count(scene.kept);
+    assert_eq!(scene.matched(&scene.receiver), scene.lost);
+    let account = following.end().is_traced();
+    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("firewall", scene.lost)]);
+}
+
+#[test]
+fn firewall_of_a_router_between() {
+    let test = "firewall_of_a_router_between";
+    let Some((mut scene, [router])) = Scene::with(test, ["sender", "receiver", "router"]) else { return };
+    // Both hosts are on the one switch, but their other addresses only on the way over the router.
+    scene.ip(&scene.sender, "address add 10.1.0.1/32 dev eth0");
+    scene.ip(&scene.receiver, "address add 10.2.0.1/32 dev eth0");
+    scene.ip(&scene.sender, "route add 10.2.0.1/32 via 10.0.0.3 src 10.1.0.1");
+    scene.ip(&scene.receiver, "route add 10.1.0.1/32 via 10.0.0.3");
+    scene.ip(&router, "route add 10.2.0.1/32 via 10.0.0.2");
+    scene.ip(&router, "route add 10.1.0.1/32 via 10.0.0.1");
+    let settings =
+        [("ipv4/ip_forward", "1"), ("ipv4/conf/all/send_redirects", "0"), ("ipv4/conf/eth0/send_redirects", "0")];
+    set(&router.ns, &settings);
+    let rule = format!(
+        "add table ip t; add chain ip t way {{ type filter hook forward priority 0; }}; \
+         add rule ip t way udp dport {} udp length {} counter drop",
+        scene.port,
+        8 + scene.lost_size,
+    );
+    scene.nft(&router, &rule);
+    let to = (Ipv4Addr::new(10, 2, 0, 1), scene.port).into();
+    let reader = Reader::start(scene.receiver.run(|| UdpSocket::bind(to)).unwrap());
+    let socket = scene.sender.run(|| UdpSocket::bind("10.1.0.1:0")).unwrap();
+    let following = Following::port(scene.port, &[&scene.sender.ns, &router.ns, &scene.receiver.ns]);
+    scene.send_all(&socket, to);
+    reader.await_count(scene.kept);
+    assert_eq!(scene.matched(&router), scene.lost);
+    let account = following.end().is_traced();
+    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("firewall", scene.lost)]);
+}
+
+#[test]
+fn malformed_header() {
+    let Some((scene, account)) = damaged("malformed_header", ("Ip", "InHdrErrors"), |frame| frame[IP] = 0x44) else {
+        return;
+    };
+    // A header of 16 bytes, of which there is none: nobody can tell its port, but that there were some.
+    let ledger = account.of(scene.port);
+    ledger.closes_from_arrival(scene.kept, scene.kept, &[]);
+    let inode = inode(&scene.receiver.ns);
+    let namespaces = account.0["namespaces"].as_array().unwrap();
+    let namespace = namespaces.iter().find(|ns| ns["inode"] == inode).unwrap();
+    assert_eq!(namespace["counters"]["Ip.InHdrErrors"], scene.lost, "{:#}", account.0);
+    let words = format!("{}{}", ledger.0["unknown"], ledger.0["explanation"]);
+    assert!(words.contains("InHdrErrors"), "{words}");
+}
+
+#[test]
+fn cut_off() {
+    // The length in the header is more than there is.
+    frames("cut_off", "ip_header", ("IpExt", "InTruncatedPkts"), |frame| {
+        frame[IP + 2..IP + 4].copy_from_slice(&1000u16.to_be_bytes());
+        mend_header(frame);
+    });
+}
+
+#[test]
+fn header_checksum() {
+    frames("header_checksum", "ip_header", ("IpExt", "InCsumErrors"), |frame| frame[IP + 10] ^= 0x55);
+}
+
+#[test]
+fn udp_checksum() {
+    frames("udp_checksum", "udp_checksum", ("Udp", "InCsumErrors"), |frame| frame[UDP + 6] ^= 0x55);
+}
+
+/// Frames of which some are damaged, and the counter that must know.
+#[track_caller]
+fn frames(test: &str, place: &str, counter: (&str, &str), damage: impl Fn(&mut Vec<u8>)) {
+    let Some((scene, account)) = damaged(test, counter, damage) else { return };
+    account.of(scene.port).closes_from_arrival(scene.kept + scene.lost, scene.kept, &[(place, scene.lost)]);
+}
+
+fn damaged(test: &str, counter: (&str, &str), damage: impl Fn(&mut Vec<u8>)) -> Option<(Scene, Account)> {
+    let mut scene = Scene::set(test)?;
+    // Else the switch itself would look at headers (br_netfilter), where there is one.
+    let _ = weir_kernel::sysctl::set(scene.sender.switch(), &[("bridge/bridge-nf-call-iptables", "0")]);
+    let reader = Reader::start(scene.listen());
+    let sender = FrameSender::open(&scene.sender);
+    let before = scene.receiver.counters();
+    let following = scene.follow();
+    for lost in scene.order() {
+        let mut frame = frame(&scene.sender, &scene.receiver, 4000, scene.port, &scene.payload(lost));
+        if lost {
+            damage(&mut frame);
+        }
+        sender.send(&frame);
+    }
+    reader.await_count(scene.kept);
+    // What is behind the last one kept is looked at when the reader comes back to it.
+    await_that("the damaged ones to be counted", || {
+        grown(&scene.receiver, &before, counter.0, counter.1) == scene.lost
+    });
+    Some((scene, following.end().is_traced()))
+}
+
+#[test]
+fn address_not_ours() {
+    let Some(mut scene) = Scene::set("address_not_ours") else { return };
+    let mac = scene.receiver.netlink().link("eth0").unwrap().mac.unwrap();
+    let eth0 = scene.sender.netlink().link("eth0").unwrap().index;
+    let other = Ipv4Addr::new(10, 0, 0, 99);
+    scene.sender.netlink().add_neighbour(eth0, other.into(), mac).unwrap();
+    let reader = Reader::start(scene.listen());
+    let socket = scene.source();
+    let before = scene.receiver.counters();
+    let following = scene.follow();
+    for lost in scene.order() {
+        let to = if lost { (other, scene.port).into() } else { scene.to() };
+        socket.send_to(&scene.payload(lost), to).unwrap();
+    }
+    reader.await_count(scene.kept);
+    assert_eq!(grown(&scene.receiver, &before, "Ip", "InAddrErrors"), scene.lost);
+    let account = following.end().is_traced();
+    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("ip_address", scene.lost)]);
+}
+
+#[test]
+fn ingress_filter() {
+    let Some(mut scene) = Scene::set("ingress_filter") else { return };
+    scene.tc(&scene.receiver, "qdisc add dev eth0 clsact");
+    scene.tc_by_length(&scene.receiver, "ingress", SHOT);
+    let reader = Reader::start(scene.listen());
+    let socket = scene.source();
+    let following = scene.follow();
+    scene.send_all(&socket, scene.to());
+    reader.await_count(scene.kept);
+    let account = following.end().is_traced();
+    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("ingress_filter", scene.lost)]);
+}
+
+#[test]
+fn backlog() {
+    let Some(scene) = Scene::set("backlog") else { return };
+    let processors = weir_kernel::counters::softnet().unwrap();
+    let [first, second, ..] = processors[..] else {
+        eprintln!("skipped: backlog needs two processors");
+        return;
+    };
+    // The one sends and the other receives, slowly: thousands of rules look at each.
+    let mask = format!("echo {:x} > /sys/class/net/eth0/queues/rx-0/rps_cpus", 1u64 << second.cpu);
+    scene.receiver.output("sh", &["-e", "-c", &mask]);
+    let rules = "add rule ip t in udp dport 1 drop; ".repeat(3000);
+    let rules = format!("add table ip t; add chain ip t in {{ type filter hook input priority 0; }}; {rules}");
+    scene.nft(&scene.receiver, &rules);
+    let socket = scene.listen();
+    setsockopt(&socket, sockopt::RcvBufForce, &(64 << 20)).unwrap();
+    let reader = Reader::start(socket);
+    let source = scene.source();
+    let payload = scene.payload(false);
+    let dropped = || -> u64 {
+        let now = weir_kernel::counters::softnet().unwrap();
+        now.iter().zip(&processors).map(|(now, before)| u64::from(now.dropped.wrapping_sub(before.dropped))).sum()
+    };
+    let following = scene.follow();
+    let to = scene.to();
+    let sent = std::thread::scope(|scope| {
+        let sending = scope.spawn(|| {
+            let mut only = CpuSet::new();
+            only.set(first.cpu as usize).unwrap();
+            sched_setaffinity(Pid::from_raw(0), &only).unwrap();
+            let mut sent = 0;
+            while dropped() < scene.lost {
+                for _ in 0..500 {
+                    source.send_to(&payload, to).unwrap();
+                }
+                sent += 500;
+                assert!(sent < 1_000_000, "the backlog was never full");
+            }
+            sent
+        });
+        sending.join().unwrap()
+    });
+    // The backlog is a queue: behind this one, all are decided.
+    let marker = scene.receiver.run(|| UdpSocket::bind(scene.receiver.at(scene.port + 1))).unwrap();
+    marker.set_nonblocking(true).unwrap();
+    await_that("a marker to come through", || {
+        source.send_to(b"marker", scene.receiver.at(scene.port + 1)).unwrap();
+        marker.recv(&mut [0; 10]).is_ok()
+    });
+    scene.receiver.await_read(scene.port);
+    await_that("the reader to count", || reader.count() + dropped() >= sent);
+    let lost = sent - reader.count();
+    assert!(lost > 0);
+    let account = following.end().is_traced();
+    account.of(scene.port).closes(sent, sent - lost, &[("backlog", lost)]);
+}
+
+impl Scene {
+    /// A filter of a host's `eth0` that does this with datagrams to be lost, told by their length.
+    pub(super) fn tc_by_length(&self, host: &Host, side: &str, action: u32) {
+        self.tc_of_length(host, side, self.lost_size, action);
+    }
+
+    /// With payloads of this length: `ldh [16]` is the IP header's total length behind the Ethernet header, then `jeq`,
+    /// `ret` (linux/filter.h).
+    pub(super) fn tc_of_length(&self, host: &Host, side: &str, size: usize, action: u32) {
+        let code = format!("4,40 0 0 16,21 0 1 {},6 0 0 {action},6 0 0 4294967295", 28 + size);
+        host.output(&self.tc, &["filter", "add", "dev", "eth0", side, "bpf", "da", "bytecode", &code]);
+    }
+}
+
+/// TC_ACT_SHOT, TC_ACT_STOLEN (linux/pkt_cls.h).
+pub(super) const SHOT: u32 = 2;
+pub(super) const STOLEN: u32 = 4;

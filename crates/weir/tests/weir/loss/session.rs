@@ -1,0 +1,58 @@
+//! A session of `weir send` and `weir recv`, whose reports close the ledger.
+
+use std::fs;
+use std::process::Stdio;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{Following, Scene, WEIR};
+
+#[test]
+fn a_session_closes_with_and_without_a_trace() {
+    let Some(scene) = Scene::set("a_session_closes_with_and_without_a_trace") else { return };
+    let rule = format!(
+        "add table ip t; add chain ip t in {{ type filter hook input priority 0; }}; \
+         add rule ip t in udp dport {} numgen inc mod 10 == 3 counter drop",
+        scene.port,
+    );
+    scene.nft(&scene.receiver, &rule);
+    let dir = TempDir::new().unwrap();
+    let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (sent, received, port) = (file("sent"), file("received"), scene.port.to_string());
+    let flags = ["--port", &port, "--sent", &sent, "--received", &received];
+    let namespaces = [&scene.sender.ns, &scene.receiver.ns];
+    let (traced, untraced) = (
+        Following::start(&flags, &namespaces),
+        Following::start(&[&flags[..], &["--trace", "off"]].concat(), &namespaces),
+    );
+    let at = scene.to().to_string();
+    let program = |host, flags: &[&str]| -> weir_kernel::namespaces::process::Running {
+        let host: &crate::network::Host = host;
+        host.program(WEIR).args(flags).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let mut receiver = program(&scene.receiver, &["recv", "--listen", &at, "--json"]);
+    scene.receiver.await_port(scene.port, &mut receiver);
+    let flags = ["send", "--to", &at, "--payload", "64B", "--rate", "2000/s", "--duration", "500ms", "--json"];
+    let (status, output, _) = program(&scene.sender, &flags).output().unwrap();
+    assert_eq!(status, 0);
+    fs::write(&sent, &output).unwrap();
+    let (status, output, _) = receiver.output().unwrap();
+    assert_eq!(status, 0);
+    fs::write(&received, &output).unwrap();
+    let received: Value = serde_json::from_slice(&output).unwrap();
+    let session = &received["sessions"][0];
+    // Some of what was lost may have been announcements of the end.
+    let dropped = scene.matched(&scene.receiver);
+    assert!(session["lost"].as_u64().unwrap() > 0, "{session:#}");
+    assert!(session["lost"].as_u64().unwrap() <= dropped, "{session:#}");
+    let account = traced.end().is_traced();
+    let ledger = account.of(scene.port);
+    let sent = ledger.0["sent"].as_u64().unwrap();
+    ledger.closes(sent, sent - dropped, &[("firewall", dropped)]);
+    assert!(sent >= session["sent"].as_u64().unwrap());
+    // No counter of the kernel tells what rules drop: it is left over, to the datagram.
+    let account = untraced.end();
+    let ledger = account.of(scene.port);
+    ledger.leaves(sent, sent - dropped, dropped);
+}

@@ -1,0 +1,172 @@
+//! Lost at the receiving socket, or for want of one.
+
+use std::net::UdpSocket;
+
+use nix::sys::socket::{setsockopt, sockopt};
+use socket2::{SockFilter, SockRef};
+
+use super::scene::grown;
+use super::{Reader, Scene};
+use crate::network::await_that;
+
+#[test]
+fn port_closed() {
+    let Some(mut scene) = Scene::set("port_closed") else { return };
+    closed(&mut scene, false);
+}
+
+#[test]
+fn port_closed_for_ipv6() {
+    let Some(mut scene) = Scene::set("port_closed_for_ipv6") else { return };
+    closed(&mut scene, true);
+}
+
+/// Nobody listens first, and then somebody does.
+fn closed(scene: &mut Scene, v6: bool) {
+    let (from, to) = if v6 { (scene.sender.at6(0), scene.to6()) } else { (scene.sender.at(0), scene.to()) };
+    let socket = scene.sender.run(|| UdpSocket::bind(from)).unwrap();
+    let before = scene.receiver.counters();
+    let following = scene.follow();
+    for _ in 0..scene.lost {
+        socket.send_to(&scene.payload(true), to).unwrap();
+    }
+    assert_eq!(grown(&scene.receiver, &before, if v6 { "Udp6" } else { "Udp" }, "NoPorts"), scene.lost);
+    let reader = Reader::start(scene.receiver.run(|| UdpSocket::bind(to)).unwrap());
+    for _ in 0..scene.kept {
+        socket.send_to(&scene.payload(false), to).unwrap();
+    }
+    reader.await_count(scene.kept);
+    let account = following.end().is_traced();
+    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("port_closed", scene.lost)]);
+}
+
+#[test]
+fn port_that_nobody_ever_uses() {
+    let Some(scene) = Scene::set("port_that_nobody_ever_uses") else { return };
+    let socket = scene.source();
+    let following = scene.follow();
+    for _ in 0..scene.lost {
+        socket.send_to(&scene.payload(true), scene.to()).unwrap();
+    }
+    let account = following.end().is_traced();
+    account.without_receiver().closes(scene.lost, 0, &[("port_closed", scene.lost)]);
+}
+
+#[test]
+fn socket_filter() {
+    let Some(mut scene) = Scene::set("socket_filter") else { return };
+    let socket = scene.listen();
+    refuse(&socket, scene.lost_size);
+    let reader = Reader::start(socket);
+    let source = scene.source();
+    let before = scene.receiver.counters();
+    let following = scene.follow();
+    scene.send_all(&source, scene.to());
+    reader.await_count(scene.kept);
+    assert_eq!(grown(&scene.receiver, &before, "Udp", "InErrors"), scene.lost);
+    let account = following.end().is_traced();
+    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("socket_filter", scene.lost)]);
+}
+
+/// Lets a socket filter out payloads of this size.
+pub(super) fn refuse(socket: &UdpSocket, size: usize) {
+    // `ld len` (the UDP header counts), `jeq`, `ret 0`, `ret all` (linux/filter.h).
+    let length = u32::try_from(8 + size).unwrap();
+    let filter = [(0x80, 0, 0, 0), (0x15, 0, 1, length), (0x06, 0, 0, 0), (0x06, 0, 0, u32::MAX)];
+    let filter = filter.map(|(code, jt, jf, k)| SockFilter::new(code, jt, jf, k));
+    SockRef::from(socket).attach_filter(&filter).unwrap();
+}
+
+#[test]
+fn receive_buffer() {
+    let Some(mut scene) = Scene::set("receive_buffer") else { return };
+    overflows(&mut scene, false);
+}
+
+#[test]
+fn receive_buffer_for_ipv6() {
+    let Some(mut scene) = Scene::set("receive_buffer_for_ipv6") else { return };
+    overflows(&mut scene, true);
+}
+
+/// Nobody reads while more is sent than fits.
+fn overflows(scene: &mut Scene, v6: bool) {
+    let (from, to) = if v6 { (scene.sender.at6(0), scene.to6()) } else { (scene.sender.at(0), scene.to()) };
+    let socket = scene.receiver.run(|| UdpSocket::bind(to)).unwrap();
+    setsockopt(&socket, sockopt::RcvBuf, &(scene.seed.size(20..100) * 1000)).unwrap();
+    let source = scene.sender.run(|| UdpSocket::bind(from)).unwrap();
+    let before = scene.receiver.counters();
+    let following = scene.follow();
+    let sent = 400 + scene.lost;
+    for _ in 0..sent {
+        source.send_to(&scene.payload(true), to).unwrap();
+    }
+    let dropped = grown(&scene.receiver, &before, if v6 { "Udp6" } else { "Udp" }, "RcvbufErrors");
+    assert!(dropped > 0, "the buffer was never full");
+    let reader = Reader::start(socket);
+    reader.await_count(sent - dropped);
+    let account = following.end().is_traced();
+    account.of(scene.port).closes(sent, sent - dropped, &[("receive_buffer", dropped)]);
+}
+
+#[test]
+fn receive_buffer_of_joined_datagrams() {
+    let Some(mut scene) = Scene::set("receive_buffer_of_joined_datagrams") else { return };
+    let socket = scene.listen();
+    setsockopt(&socket, sockopt::UdpGroSegment, &true).unwrap();
+    let source = scene.source();
+    let size = scene.seed.size(50..150);
+    setsockopt(&source, sockopt::UdpGsoSegment, &i32::try_from(size).unwrap()).unwrap();
+    let before = scene.receiver.counters();
+    let following = scene.follow();
+    let (calls, segments) = (scene.seed.number(60..100), scene.seed.size(40..64));
+    for _ in 0..calls {
+        source.send_to(&vec![0; size * segments], scene.to()).unwrap();
+    }
+    let sent = calls * segments as u64;
+    let buffers = grown(&scene.receiver, &before, "Udp", "RcvbufErrors");
+    let reader = Reader::joined(socket, size);
+    scene.receiver.await_read(scene.port);
+    await_that("the reader to be done", || reader.count() > 0 && reader.count() % segments as u64 == 0);
+    let received = reader.count();
+    // The kernel counts buffers, each of which holds as many datagrams as a call sent.
+    assert!(0 < buffers && buffers < sent - received, "{buffers} of {sent}, {received} received");
+    let account = following.end().is_traced();
+    account.of(scene.port).closes(sent, received, &[("receive_buffer", sent - received)]);
+}
+
+#[test]
+fn closed_with_data_unread() {
+    let Some(scene) = Scene::set("closed_with_data_unread") else { return };
+    let reader = Reader::start(scene.listen());
+    let source = scene.source();
+    let following = scene.follow();
+    for _ in 0..scene.kept {
+        source.send_to(&scene.payload(false), scene.to()).unwrap();
+    }
+    reader.await_count(scene.kept);
+    let socket = reader.stop();
+    for _ in 0..scene.lost {
+        source.send_to(&scene.payload(true), scene.to()).unwrap();
+    }
+    drop(socket);
+    let account = following.end().is_traced();
+    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("closed_unread", scene.lost)]);
+}
+
+#[test]
+fn left_in_the_queue() {
+    let Some(scene) = Scene::set("left_in_the_queue") else { return };
+    let socket = scene.listen();
+    let source = scene.source();
+    let following = scene.follow();
+    for _ in 0..scene.kept {
+        source.send_to(&scene.payload(false), scene.to()).unwrap();
+    }
+    let account = following.end().is_traced();
+    let ledger = account.of(scene.port);
+    let number = |name: &str| ledger.0[name].as_u64();
+    let found = (number("sent"), number("received"), number("pending"), ledger.places(), ledger.unexplained());
+    assert_eq!(found, (Some(scene.kept), Some(0), Some(scene.kept), vec![], Some(0)), "{:#}", ledger.0);
+    drop(socket);
+}
