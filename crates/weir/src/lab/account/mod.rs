@@ -6,6 +6,7 @@ mod columns;
 mod load;
 mod own_flow;
 mod signal;
+mod traced;
 
 use weir_emulator::ledger::{DirectionReport, Ledger};
 use weir_emulator::model::Way;
@@ -315,6 +316,7 @@ impl Account<'_> {
             remarks.extend(self.behind_schedule(sent));
         }
         remarks.extend_from_slice(network.refused());
+        remarks.extend(self.trace_remarks());
         remarks
     }
 
