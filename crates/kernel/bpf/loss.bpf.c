@@ -12,6 +12,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 const volatile u8 has_reason;   /* kfree_skb(skb, location, reason): 5.17 */
 const volatile u8 has_rx_sk;    /* kfree_skb(..., rx_sk): 6.11 */
 const volatile u8 has_state;    /* sched_switch(..., prev_state): 5.18 */
+const volatile u8 loads_directly; /* plain loads through untyped pointers, instead of a helper: 6.17 */
 const volatile u8 follow_queue; /* whether sockets are followed: a drop tells their level, too */
 const volatile u32 gro_flag;    /* number of UDP_FLAGS_GRO_ENABLED in udp_sock.udp_flags, 6.7 */
 const volatile u32 reason_backlog = ~0u;
@@ -90,6 +91,74 @@ INLINE void miss(u64 datagrams)
 
 	if (count)
 		*count += datagrams;
+}
+
+/* Counts by key. The first keys of each processor get slots, found without a call; the others go to a hash map. A slot
+ * never changes its key, and has it before it counts. User space adds both up. */
+enum { SLOTS = 64 };
+
+#define COUNTS(name, key_type, entries)                                                                \
+	struct name##_slot {                                                                           \
+		struct counts counts;                                                                  \
+		key_type key;                                                                          \
+	};                                                                                             \
+	struct {                                                                                       \
+		FIELD(type, PERCPU_ARRAY);                                                             \
+		FIELD(max_entries, SLOTS);                                                             \
+		TYPE(key, u32);                                                                        \
+		TYPE(value, struct name##_slot);                                                       \
+	} name##_slots SEC(".maps");                                                                   \
+	struct {                                                                                       \
+		FIELD(type, PERCPU_HASH);                                                              \
+		FIELD(max_entries, entries);                                                           \
+		TYPE(key, key_type);                                                                   \
+		TYPE(value, struct counts);                                                            \
+	} name SEC(".maps");                                                                           \
+	INLINE bool count_##name(key_type *key, u32 slot, u64 first, u64 second)                       \
+	{                                                                                              \
+		struct name##_slot *s;                                                                 \
+                                                                                                       \
+		slot &= SLOTS - 1;                                                                     \
+		s = bpf_map_lookup_elem(&name##_slots, &slot);                                         \
+		if (s && !s->counts.first)                                                             \
+			s->key = *key;                                                                 \
+		if (s && likely(same((u64 *)&s->key, (u64 *)key, sizeof(*key) / 8))) {                 \
+			s->counts.first += first;                                                      \
+			s->counts.second += second;                                                    \
+			return true;                                                                   \
+		}                                                                                      \
+		return count_hashed(&name, key, first, second);                                        \
+	}
+
+struct counts {
+	u64 first; /* datagrams, or calls: never 0 */
+	u64 second;
+};
+
+INLINE bool same(const u64 *one, const u64 *other, u32 words)
+{
+	u64 differ = 0;
+
+	for (u32 i = 0; i < words; i++)
+		differ |= one[i] ^ other[i];
+	return !differ;
+}
+
+INLINE bool count_hashed(void *map, void *key, u64 first, u64 second)
+{
+	struct counts *counts = bpf_map_lookup_elem(map, key);
+
+	if (unlikely(!counts)) {
+		struct counts none = {};
+
+		bpf_map_update_elem(map, key, &none, NOEXIST);
+		counts = bpf_map_lookup_elem(map, key);
+		if (!counts)
+			return false;
+	}
+	counts->first += first;
+	counts->second += second;
+	return true;
 }
 
 INLINE u64 cookie_of(struct sock *sk)
@@ -200,8 +269,15 @@ INLINE bool parse_at(const unsigned char *at, const unsigned char *end, struct p
 
 	p->id = p->offset = p->more = 0;
 	p->port = p->from_port = p->udp_length = 0;
-	if (at + 20 > end || bpf_probe_read_kernel(&h, 28, at))
+	if (at + 20 > end)
 		return false;
+	if (loads_directly) {
+		/* Faults read as 0. */
+		for (int i = 0; i < 7; i++)
+			h.words[i] = ((const volatile u32 *)at)[i];
+	} else if (bpf_probe_read_kernel(&h, 28, at)) {
+		return false;
+	}
 	if (h.bytes[0] >> 4 == 6)
 		return parse_ip6(at, end, &h, p);
 	length = (h.bytes[0] & 15) * 4;
@@ -239,7 +315,13 @@ INLINE u32 datagrams_in(const struct packet *p, unsigned char *head, u32 end)
 	} gso;
 	u32 type = 0;
 
-	if (bpf_probe_read_kernel(&gso, sizeof(gso), &info->gso_size) || likely(!gso.size))
+	if (loads_directly) {
+		gso.size = *(volatile u16 *)&info->gso_size;
+		gso.count = *(volatile u16 *)&info->gso_segs;
+	} else if (bpf_probe_read_kernel(&gso, sizeof(gso), &info->gso_size)) {
+		return 1;
+	}
+	if (likely(!gso.size))
 		return 1;
 	bpf_probe_read_kernel(&type, sizeof(type), &info->gso_type);
 	if (type & SKB_GSO_UDP)
@@ -439,6 +521,8 @@ enum {
 };
 
 struct socket_state {
+	u64 cookie;  /* 0: an unused slot */
+	u64 claimed; /* a slot that is taken, or about to be */
 	/* written by those who put datagrams in */
 	u64 enqueued;
 	u64 waiting_since; /* when the queue stopped to be empty, or was read last; 0: nothing waits */
@@ -462,6 +546,16 @@ struct socket_state {
 	u32 namespace;
 };
 
+/* The first sockets have slots by their cookies, found without a call; the others are in a hash map. */
+enum { SOCKET_SLOTS = 256 };
+
+struct {
+	FIELD(type, ARRAY);
+	FIELD(max_entries, SOCKET_SLOTS);
+	TYPE(key, u32);
+	TYPE(value, struct socket_state);
+} socket_slots SEC(".maps");
+
 struct {
 	FIELD(type, HASH);
 	FIELD(max_entries, 16384);
@@ -474,19 +568,47 @@ INLINE bool is_udp(struct sock *sk)
 	return sk->sk_protocol == UDP && sk->sk_type == SOCK_DGRAM;
 }
 
-INLINE struct socket_state *follow_socket(u64 cookie, u16 port, u32 namespace)
+static __attribute__((noinline)) struct socket_state *follow_hashed(u64 cookie, u16 port, u32 namespace)
 {
 	struct socket_state *s = bpf_map_lookup_elem(&sockets, &cookie);
 
 	if (likely(s))
 		return s;
-	struct socket_state new = { .port = port, .namespace = namespace, .band = bpf_ktime_get_ns() << 3 };
+	struct socket_state new = {
+		.cookie = cookie, .port = port, .namespace = namespace, .band = bpf_ktime_get_ns() << 3
+	};
 
 	bpf_map_update_elem(&sockets, &cookie, &new, NOEXIST);
 	s = bpf_map_lookup_elem(&sockets, &cookie);
 	if (!s)
 		miss(1);
 	return s;
+}
+
+INLINE struct socket_state *follow_socket(u64 cookie, u16 port, u32 namespace)
+{
+	u32 slot = cookie & (SOCKET_SLOTS - 1);
+	struct socket_state *s = bpf_map_lookup_elem(&socket_slots, &slot);
+
+	if (!s)
+		return NULL;
+	if (likely(*(volatile u64 *)&s->cookie == cookie))
+		return s;
+	if (s->cookie || __sync_lock_test_and_set(&s->claimed, 1))
+		return follow_hashed(cookie, port, namespace);
+	s->port = port;
+	s->namespace = namespace;
+	s->band = bpf_ktime_get_ns() << 3;
+	*(volatile u64 *)&s->cookie = cookie;
+	return s;
+}
+
+INLINE struct socket_state *find_socket(u64 cookie)
+{
+	u32 slot = cookie & (SOCKET_SLOTS - 1);
+	struct socket_state *s = bpf_map_lookup_elem(&socket_slots, &slot);
+
+	return s && likely(s->cookie == cookie) ? s : bpf_map_lookup_elem(&sockets, &cookie);
 }
 
 INLINE void enter_band(struct socket_state *s, u64 band)
@@ -545,7 +667,16 @@ INLINE bool joins(struct sock *sk)
 
 	if (!gro_flag || !exists(udp->udp_flags))
 		return false;
-	bpf_probe_read_kernel(&flags, sizeof(flags), &udp->udp_flags);
+	if (loads_directly) {
+		/* To the verifier this is a `struct sock`, which ends before; through another pointer any address will do. */
+		const unsigned char *any = sk->sk_user_data;
+		u64 away = (u64)&udp->udp_flags - (u64)any;
+
+		asm volatile("" : "+r"(away));
+		flags = *(volatile u64 *)(any + away);
+	} else {
+		bpf_probe_read_kernel(&flags, sizeof(flags), &udp->udp_flags);
+	}
 	return flags >> gro_flag & 1;
 }
 
@@ -686,7 +817,7 @@ int dequeue(u64 *ctx)
 			__sync_fetch_and_add(&s->stalled, stall);
 	}
 	measure(s, level, sk->sk_rcvbuf);
-	task = bpf_get_current_pid_tgid();
+	task = bpf_get_current_task_btf()->pid;
 	if (unlikely(s->reader != task)) {
 		s->reader = task;
 		follow_reader(task);
@@ -708,25 +839,10 @@ struct drop_key {
 	u32 unused;
 };
 
-struct drop_count {
-	u64 datagrams;
-	u64 buffers;
-};
+COUNTS(drops, struct drop_key, 16384)
 
-struct {
-	FIELD(type, PERCPU_HASH);
-	FIELD(max_entries, 16384);
-	TYPE(key, struct drop_key);
-	TYPE(value, struct drop_count);
-} drops SEC(".maps");
-
-/* Where `drops` is full: without the source ports, of which there may be any number. */
-struct {
-	FIELD(type, PERCPU_HASH);
-	FIELD(max_entries, 4096);
-	TYPE(key, struct drop_key);
-	TYPE(value, struct drop_count);
-} drops_by_port SEC(".maps");
+/* Where that is full: without the source ports, of which there may be any number. */
+COUNTS(drops_by_port, struct drop_key, 4096)
 
 /* The rest of a list of buffers that is freed with its head, which was counted for all. */
 struct {
@@ -738,33 +854,13 @@ struct {
 
 INLINE void count_drop(struct drop_key *key, u64 datagrams)
 {
-	struct drop_count *count = bpf_map_lookup_elem(&drops, key);
+	u32 slot = key->cookie ^ key->location >> 4 ^ key->reason ^ key->port ^ key->from_port ^ key->namespace;
 
-	if (likely(count)) {
-		count->datagrams += datagrams;
-		count->buffers++;
+	if (likely(count_drops(key, slot, datagrams, 1)))
 		return;
-	}
-	struct drop_count new = { datagrams, 1 };
-
-	if (!bpf_map_update_elem(&drops, key, &new, NOEXIST))
-		return;
-	/* Full; or another processor has made the entry meanwhile. */
-	count = bpf_map_lookup_elem(&drops, key);
-	if (!count) {
-		key->from_port = 0;
-		count = bpf_map_lookup_elem(&drops_by_port, key);
-		if (!count && !bpf_map_update_elem(&drops_by_port, key, &new, NOEXIST))
-			return;
-		if (!count)
-			count = bpf_map_lookup_elem(&drops_by_port, key);
-	}
-	if (count) {
-		count->datagrams += datagrams;
-		count->buffers++;
-	} else {
+	key->from_port = 0;
+	if (!count_drops_by_port(key, slot, datagrams, 1))
 		miss(datagrams);
-	}
 }
 
 SEC("tp_btf/kfree_skb")
@@ -874,7 +970,7 @@ int drop(u64 *ctx)
 	count_drop(&key, datagrams);
 
 	if (follow_queue && reason == reason_receive_buffer && sk) {
-		struct socket_state *s = bpf_map_lookup_elem(&sockets, &key.cookie);
+		struct socket_state *s = find_socket(key.cookie);
 
 		if (s)
 			enter_band(s, 4);
@@ -892,40 +988,8 @@ struct passage_key {
 	u32 unused;
 };
 
-struct passage_count {
-	u64 datagrams;
-	u64 bytes;
-};
-
-struct {
-	FIELD(type, PERCPU_HASH);
-	FIELD(max_entries, 16384);
-	TYPE(key, struct passage_key);
-	TYPE(value, struct passage_count);
-} arrivals SEC(".maps");
-
-struct {
-	FIELD(type, PERCPU_HASH);
-	FIELD(max_entries, 16384);
-	TYPE(key, struct passage_key);
-	TYPE(value, struct passage_count);
-} departures SEC(".maps");
-
-INLINE void count_passage(void *map, const struct passage_key *key, u64 datagrams, u64 bytes)
-{
-	struct passage_count *count = bpf_map_lookup_elem(map, key);
-
-	if (unlikely(!count)) {
-		struct passage_count new = {};
-
-		bpf_map_update_elem(map, key, &new, NOEXIST);
-		count = bpf_map_lookup_elem(map, key);
-		if (!count)
-			return miss(datagrams);
-	}
-	count->datagrams += datagrams;
-	count->bytes += bytes;
-}
+COUNTS(arrivals, struct passage_key, 16384)
+COUNTS(departures, struct passage_key, 16384)
 
 INLINE int pass(struct sk_buff *skb, bool leaving)
 {
@@ -934,7 +998,7 @@ INLINE int pass(struct sk_buff *skb, bool leaving)
 	unsigned char *head = skb->head;
 	struct passage_key key = {};
 	struct packet p;
-	u32 end = skb->end, datagrams, bytes;
+	u32 end = skb->end, datagrams, bytes, slot;
 
 	if (!f || !dev)
 		return 0;
@@ -960,10 +1024,9 @@ INLINE int pass(struct sk_buff *skb, bool leaving)
 		if (sk && !skb->skb_iif)
 			key.cookie = cookie_of_sender(sk);
 	}
-	if (leaving)
-		count_passage(&departures, &key, datagrams, bytes);
-	else
-		count_passage(&arrivals, &key, datagrams, bytes);
+	slot = key.cookie ^ key.namespace ^ key.interface ^ key.port;
+	if (!(leaving ? count_departures(&key, slot, datagrams, bytes) : count_arrivals(&key, slot, datagrams, bytes)))
+		miss(datagrams);
 	return 0;
 }
 
@@ -995,17 +1058,7 @@ struct send_key {
 	u32 unused;
 };
 
-struct send_count {
-	u64 calls;
-	u64 datagrams;
-};
-
-struct {
-	FIELD(type, PERCPU_HASH);
-	FIELD(max_entries, 16384);
-	TYPE(key, struct send_key);
-	TYPE(value, struct send_count);
-} sends SEC(".maps");
+COUNTS(sends, struct send_key, 16384)
 
 SEC("tp_btf/sock_send_length")
 int sent(u64 *ctx)
@@ -1015,7 +1068,6 @@ int sent(u64 *ctx)
 	struct udp_sock *udp = (void *)sk;
 	struct filter *f;
 	struct send_key key = {};
-	struct send_count *count;
 	u64 datagrams = 1;
 	u16 size = 0;
 
@@ -1034,19 +1086,8 @@ int sent(u64 *ctx)
 	bpf_probe_read_kernel(&size, sizeof(size), &udp->gso_size);
 	if (size && length > 0)
 		datagrams = ((u32)length + size - 1) / size;
-	count = bpf_map_lookup_elem(&sends, &key);
-	if (unlikely(!count)) {
-		struct send_count new = {};
-
-		bpf_map_update_elem(&sends, &key, &new, NOEXIST);
-		count = bpf_map_lookup_elem(&sends, &key);
-		if (!count) {
-			miss(1);
-			return 0;
-		}
-	}
-	count->calls++;
-	count->datagrams += datagrams;
+	if (!count_sends(&key, key.cookie ^ key.port ^ (u32)key.errno, 1, datagrams))
+		miss(1);
 	return 0;
 }
 

@@ -72,7 +72,8 @@ impl Host {
     /// A counter of /proc/net/snmp.
     fn counter(&self, protocol: &str, name: &str) -> u64 {
         let text = self.ns.run(|| fs::read_to_string("/proc/thread-self/net/snmp").unwrap()).unwrap();
-        let mut lines = text.lines().filter(|line| line.starts_with(&format!("{protocol}:"))).map(str::split_whitespace);
+        let mut lines =
+            text.lines().filter(|line| line.starts_with(&format!("{protocol}:"))).map(str::split_whitespace);
         let index = lines.next().unwrap().position(|own| own == name).unwrap();
         lines.next().unwrap().nth(index).unwrap().parse().unwrap()
     }
@@ -82,7 +83,13 @@ impl Host {
 fn cable() -> [(Host, Ipv4Addr); 2] {
     let hosts = [1, 2].map(|number| (Host::new(), Ipv4Addr::new(10, 0, 0, number)));
     let mut netlink = Netlink::open(&hosts[0].0.ns).unwrap();
-    let end = |number: usize| VethEnd { name: "eth0", ns: &hosts[number].0.ns, mac: MacAddress::local(number as u32 + 1), mtu: 1500, queue_length: 0 };
+    let end = |number: usize| VethEnd {
+        name: "eth0",
+        ns: &hosts[number].0.ns,
+        mac: MacAddress::local(number as u32 + 1),
+        mtu: 1500,
+        queue_length: 0,
+    };
     netlink.add_veth(&end(0), &end(1)).unwrap();
     for (host, address) in &hosts {
         let mut netlink = Netlink::open(&host.ns).unwrap();
@@ -160,7 +167,11 @@ fn a_full_receive_buffer() {
     );
     assert!(["", "udp_queue_rcv_one_skb"].contains(&trace.drops[0].function.as_str()), "{}", trace.drops[0].function);
     assert_eq!((own.namespace, own.port, own.reads), (host.inode, port(&receiver), 0));
-    assert_eq!((own.level, own.level_max), (own.receive_buffer, own.receive_buffer), "256 of 832 bytes fill it exactly");
+    assert_eq!(
+        (own.level, own.level_max),
+        (own.receive_buffer, own.receive_buffer),
+        "256 of 832 bytes fill it exactly"
+    );
 
     assert_eq!(drain(&receiver), own.enqueued);
     let trace = tracer.read().unwrap();
@@ -382,8 +393,9 @@ fn a_fragmented_datagram_is_lost_once_where_its_first_piece_was() {
     let namespaces = vec![sending.inode, receiving.inode];
     sysctl::set(&receiving.ns, &[("ipv4/ipfrag_time", "1")]).unwrap();
     // 1,480 bytes a fragment: the second begins at 185 * 8.
-    if !receiving.rules("table ip t { chain c { type filter hook prerouting priority -450; ip frag-off & 0x1fff == 185 drop; }; }")
-    {
+    if !receiving.rules(
+        "table ip t { chain c { type filter hook prerouting priority -450; ip frag-off & 0x1fff == 185 drop; }; }",
+    ) {
         return;
     }
     let mut tracer = start(&Filter { ports: ports.to_vec(), namespaces });
@@ -422,7 +434,14 @@ fn fragments_that_wait_are_neither_lost_nor_there() {
     sysctl::set(&receiving.ns, &[("ipv4/ipfrag_time", "2")]).unwrap();
     let raw = sending
         .ns
-        .run(|| socket::socket(socket::AddressFamily::Inet, socket::SockType::Raw, socket::SockFlag::empty(), socket::SockProtocol::Raw))
+        .run(|| {
+            socket::socket(
+                socket::AddressFamily::Inet,
+                socket::SockType::Raw,
+                socket::SockFlag::empty(),
+                socket::SockProtocol::Raw,
+            )
+        })
         .unwrap()
         .unwrap();
     let mut tracer = receiving.trace(&[own]);

@@ -38,7 +38,12 @@ const TABLE: [(&str, &str, &str, Probe); 15] = [
     ("tracepoint sk_data_ready", "6.3", "levels of receive queues", Tracepoint("sk_data_ready")),
     ("tracepoint sock_recv_length", "6.3", "reads, and stalls of readers", Tracepoint("sock_recv_length")),
     ("udp_sock.udp_flags", "6.7", "datagrams in a read of a socket with UDP_GRO", Member("udp_sock", "udp_flags")),
-    ("udp_prod_queue", "6.18", "nothing; queues are fed by processors of a NUMA node together", Member("udp_sock", "udp_prod_queue")),
+    (
+        "udp_prod_queue",
+        "6.18",
+        "nothing; queues are fed by processors of a NUMA node together",
+        Member("udp_sock", "udp_prod_queue"),
+    ),
     ("tracepoint netif_receive_skb", "5.5", "arrivals by interface", Tracepoint("netif_receive_skb")),
     ("tracepoint net_dev_queue", "5.5", "departures by interface", Tracepoint("net_dev_queue")),
     ("tracepoint sock_send_length", "6.3", "calls that send, and their errors", Tracepoint("sock_send_length")),
@@ -60,7 +65,10 @@ pub fn features() -> Result<Vec<Feature>, Error> {
         Arguments(name, least) => types.own.arguments(name).is_some_and(|count| count >= least),
         Member(name, member) => types.own.has_member(name, member),
     };
-    Ok(TABLE.iter().map(|(name, since, purpose, probe)| Feature { name, since, purpose, present: present(probe) }).collect())
+    Ok(TABLE
+        .iter()
+        .map(|(name, since, purpose, probe)| Feature { name, since, purpose, present: present(probe) })
+        .collect())
 }
 
 /// A kernel's type information, as the loader wants it and as we read it.
@@ -79,8 +87,8 @@ impl Types {
             }
             other => other.during(operation)?,
         };
-        let loader =
-            AyaBtf::parse(&bytes, Endianness::default()).map_err(|error| Error::answer(operation(), error.to_string()))?;
+        let loader = AyaBtf::parse(&bytes, Endianness::default())
+            .map_err(|error| Error::answer(operation(), error.to_string()))?;
         let own = Btf::parse(bytes).map_err(|detail| Error::answer(operation(), detail))?;
         Ok(Types { own, loader })
     }

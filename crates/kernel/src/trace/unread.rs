@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 
-use super::sys::{Counts, DropKey};
 use super::SocketTrace;
+use super::sys::{Counts, DropKey};
 
 /// What was found out so far; it stays with the socket that it was given to.
 #[derive(Default)]
