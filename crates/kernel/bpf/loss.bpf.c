@@ -199,17 +199,24 @@ INLINE int pass(struct sk_buff *skb, bool leaving)
 		if (p.offset)
 			return 0;
 	}
-	if (!follows_port(f, p.port))
-		return 0;
-	datagrams = datagrams_in(&p, head, end);
-	bytes = (u32)p.udp_length - 8; /* a joined buffer has one header, with the length of all */
 	key.port = p.port;
 	if (leaving) {
 		struct sock *sk = skb->sk;
+		bool own = sk && !skb->skb_iif;
 
-		if (sk && !skb->skb_iif)
+		if (!follows_port(f, p.port)) {
+			/* What an unconnected socket sends elsewhere, as port 0: its calls do not tell where they go. */
+			if (!own || sk->__sk_common.skc_dport)
+				return 0;
+			key.port = 0;
+		}
+		if (own)
 			key.cookie = cookie_of_sender(sk);
+	} else if (!follows_port(f, p.port)) {
+		return 0;
 	}
+	datagrams = datagrams_in(&p, head, end);
+	bytes = (u32)p.udp_length - 8; /* a joined buffer has one header, with the length of all */
 	slot = key.cookie ^ key.namespace ^ key.interface ^ key.port;
 	if (!(leaving ? count_departures(&key, slot, datagrams, bytes) : count_arrivals(&key, slot, datagrams, bytes)))
 		miss(datagrams);

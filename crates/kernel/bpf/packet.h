@@ -105,8 +105,10 @@ INLINE bool parse_at(const unsigned char *at, const unsigned char *end, struct p
 	if (h.bytes[0] >> 4 == 6)
 		return parse_ip6(at, end, &h, p);
 	length = (h.bytes[0] & 15) * 4;
-	if (h.bytes[0] >> 4 != 4 || length < 20 || h.bytes[9] != UDP)
+	if (h.bytes[0] >> 4 != 4 || h.bytes[9] != UDP)
 		return false;
+	if (length < 20) /* malformed, and about to be dropped */
+		length = 20;
 	p->version = 4;
 	p->from[0] = h.words[3];
 	p->to[0] = h.words[4];

@@ -103,7 +103,8 @@ pub struct Trace {
     /// Datagrams handed to a namespace's protocols by an interface (`netif_receive_skb`), those of bridge ports and
     /// other lower interfaces left out.
     pub arrivals: Vec<Passage>,
-    /// Datagrams handed to an interface's queue (`net_dev_queue`), before its qdisc.
+    /// Datagrams handed to an interface's queue (`net_dev_queue`), before its qdisc. What sockets that are not connected
+    /// sent to ports that are not followed is there, too, as port 0: their calls do not tell where they go.
     pub departures: Vec<Passage>,
     /// Calls that send, by socket and result (`sock_send_length`).
     pub sends: Vec<Sends>,

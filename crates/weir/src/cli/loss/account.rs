@@ -193,7 +193,9 @@ mod tests {
 
     #[test]
     fn mistakes_are_usage_errors() {
-        for arguments in ["--port 0", "--port 70000", "--group 10.0.0.1", "--trace all", "--join a", "--join a b --port 5"] {
+        for arguments in
+            ["--port 0", "--port 70000", "--group 10.0.0.1", "--trace all", "--join a", "--join a b --port 5"]
+        {
             assert!(account(arguments).is_err(), "{arguments}");
         }
         let settings = account("--port 5 --port 6 --process weir --netns all --trace off").unwrap().settings();

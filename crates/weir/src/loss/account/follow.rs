@@ -1,13 +1,13 @@
 //! Follows traffic: readings at the start, while it goes on, and at the end, until nothing is undecided.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use std::os::fd::AsFd;
 use weir_kernel::counters::{Running, Width};
 use weir_kernel::namespaces::{self, NetNs};
 use weir_kernel::sockets::{self, UdpSocket};
@@ -73,6 +73,9 @@ impl Following {
     /// If a namespace is not there or cannot be entered.
     pub fn start(settings: &Settings) -> Result<Following> {
         let mut warnings = BTreeSet::new();
+        if let Some(process) = &settings.subject.process {
+            ensure!(process.runs(), "follow {}: there is no such process", settings.subject.in_words());
+        }
         let readers = open(&settings.namespaces, &mut warnings)?;
         let ports = settings.subject.known_ports();
         let filter = Filter {
@@ -94,7 +97,7 @@ impl Following {
             warnings,
         };
         following.take_first_readings();
-        following.warn_about_unbound_ports();
+        following.warn_about_process();
         Ok(following)
     }
 
@@ -120,8 +123,8 @@ impl Following {
     }
 
     /// Warnings so far.
-    pub fn warnings(&self) -> impl Iterator<Item = &str> {
-        self.warnings.iter().map(String::as_str)
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings.iter().cloned().chain(self.unbound()).collect()
     }
 
     /// Looks for sockets that came or went until `end` or the stop.
@@ -241,9 +244,10 @@ impl Following {
                 });
                 known.update(&socket);
             }
-            let gone = self.sockets.iter_mut().filter(|(key, known)| {
-                key.0 == namespace && !here.contains(key) && known.followed.went.is_none()
-            });
+            let gone = self
+                .sockets
+                .iter_mut()
+                .filter(|(key, known)| key.0 == namespace && !here.contains(key) && known.followed.went.is_none());
             for (_, known) in gone {
                 known.followed.went = Some(between());
                 known.followed.socket.gone = true;
@@ -268,23 +272,21 @@ impl Following {
         }
     }
 
-    fn warn_about_unbound_ports(&mut self) {
+    fn warn_about_process(&mut self) {
+        let Some(process) = &self.subject.process else { return };
+        let is =
+            |known: &Known| known.followed.socket.process.as_ref().is_some_and(|(pid, name)| process.is(*pid, name));
+        if !self.sockets.values().any(is) {
+            self.warnings.insert(format!("{}: it had no UDP socket when it began", self.subject.in_words()));
+        }
+    }
+
+    /// Ports that were named and that nobody has bound so far.
+    fn unbound(&self) -> Vec<String> {
         let bound: BTreeSet<u16> = self.locals().map(|local| local.port()).collect();
-        for port in self.subject.known_ports() {
-            if !bound.contains(&port) {
-                self.warnings.insert(format!(
-                    "port {port}: nobody has bound it in the namespaces followed when it began"
-                ));
-            }
-        }
-        if let Some(process) = &self.subject.process {
-            let is = |known: &&Known| {
-                known.followed.socket.process.as_ref().is_some_and(|(pid, name)| process.is(*pid, name))
-            };
-            if !self.sockets.values().any(|known| is(&known)) {
-                self.warnings.insert(format!("{}: no UDP socket of it was seen when it began", self.subject.in_words()));
-            }
-        }
+        let ports = self.subject.known_ports();
+        let unbound = ports.iter().filter(|port| !bound.contains(port));
+        unbound.map(|port| format!("port {port}: nobody has bound it in the namespaces followed")).collect()
     }
 
     fn locals(&self) -> impl Iterator<Item = std::net::SocketAddr> {
@@ -328,7 +330,9 @@ impl Following {
             let departed = departed.filter(|passage| own.iter().any(|socket| socket.cookie == passage.cookie));
             ports.extend(departed.map(|passage| passage.port));
             ports.extend(own.iter().filter_map(|socket| socket.peer).map(|peer| peer.port()));
-            ports.extend(own.iter().filter(|socket| socket.peer.is_none()).filter_map(|socket| Some(socket.local?.port())));
+            ports.extend(
+                own.iter().filter(|socket| socket.peer.is_none()).filter_map(|socket| Some(socket.local?.port())),
+            );
             return ports;
         }
         if !self.subject.groups.is_empty() {
@@ -367,8 +371,7 @@ impl Following {
                 ..evidence.clone()
             };
             let followed = self.followed(&evidence.trace, port);
-            let everybody: Vec<SocketSeen> =
-                self.sockets.values().map(|known| known.followed.socket.clone()).collect();
+            let everybody: Vec<SocketSeen> = self.sockets.values().map(|known| known.followed.socket.clone()).collect();
             let mut ledgers = ledgers(&evidence, port, &followed, &everybody, &self.start, &self.last);
             ledgers.retain(|ledger| self.is_wanted(ledger));
             all.append(&mut ledgers);
@@ -386,9 +389,11 @@ impl Following {
         let Some(receiver) = &ledger.receiver else { return true };
         let process = receiver.pid.zip(receiver.process.as_deref());
         let sends_there = ledger.senders.iter().any(|sender| {
-            self.subject.process.as_ref().zip(sender.pid.zip(sender.process.as_deref())).is_some_and(
-                |(process, (pid, name))| process.is(pid, name),
-            )
+            self.subject
+                .process
+                .as_ref()
+                .zip(sender.pid.zip(sender.process.as_deref()))
+                .is_some_and(|(process, (pid, name))| process.is(pid, name))
         });
         sends_there || receiver.address.is_none_or(|local| self.subject.receives(local, process))
     }
@@ -400,12 +405,20 @@ impl Following {
             self.sockets.values().filter(of_port).map(|known| known.followed.clone()).collect();
         for socket in trace.sockets.iter().filter(|socket| socket.port == port && socket.enqueued + socket.reads > 0) {
             if !followed.iter().any(|followed| followed.socket.cookie == socket.cookie) {
-                followed.push(Followed { socket: SocketSeen::traced(socket.cookie, socket.namespace), came: None, went: None });
+                followed.push(Followed {
+                    socket: SocketSeen::traced(socket.cookie, socket.namespace),
+                    came: None,
+                    went: None,
+                });
             }
         }
         for drop in trace.drops.iter().filter(|drop| drop.port == port && !drop.outgoing && drop.datagrams > 0) {
             if drop.cookie != 0 && !followed.iter().any(|followed| followed.socket.cookie == drop.cookie) {
-                followed.push(Followed { socket: SocketSeen::traced(drop.cookie, drop.namespace), came: None, went: None });
+                followed.push(Followed {
+                    socket: SocketSeen::traced(drop.cookie, drop.namespace),
+                    came: None,
+                    went: None,
+                });
             }
         }
         followed.sort_by_key(|followed| followed.socket.cookie);
@@ -428,6 +441,7 @@ impl Following {
                 ));
             }
         }
+        self.warnings.extend(self.unbound());
         for ledger in &ledgers {
             let moved = ledger.sent.unwrap_or(0) + ledger.arrived.unwrap_or(0) + ledger.received.unwrap_or(0);
             if moved == 0 && ledger.places.is_empty() && self.tracing.detail() == Some(Detail::Everything) {
@@ -493,7 +507,8 @@ impl Known {
 fn open(named: &[String], warnings: &mut BTreeSet<String>) -> Result<Vec<NamespaceReader>> {
     let mut readers: Vec<NamespaceReader> = Vec::new();
     let listed = namespaces::all().unwrap_or_default();
-    let name_of = |inode: u32| listed.iter().find(|listed| listed.inode == inode).and_then(|listed| listed.name.clone());
+    let name_of =
+        |inode: u32| listed.iter().find(|listed| listed.inode == inode).and_then(|listed| listed.name.clone());
     let mut found: Vec<NetNs> = Vec::new();
     if named.is_empty() {
         found.push(NetNs::current()?);

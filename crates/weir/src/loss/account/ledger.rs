@@ -177,10 +177,15 @@ impl<'a> Closing<'a> {
                 "where {doubtful} failed calls would have gone: their socket sends to several ports and is not connected"
             ));
         }
+        let vanished: u64 = self.senders.iter().map(|sender| sender.vanished).sum();
+        if vanished > 0 {
+            self.unknown.push(format!(
+                "whether {vanished} datagrams that left nowhere were for this port: their socket sends to several"
+            ));
+        }
         if self.senders.iter().any(|sender| sender.guessed) {
             self.unknown.push(
-                "the port of calls that failed before they had a way: taken for this one, which is the only one followed"
-                    .to_owned(),
+                "the port of calls of which nothing departed: taken for this one, the only one followed".to_owned(),
             );
         }
         let announced = self.evidence.received.as_ref().and_then(|session| session.announced);
@@ -239,7 +244,8 @@ impl<'a> Closing<'a> {
     /// Calls that failed are losses of their own, except those that tell of a drop which the trace has already.
     fn add_failed_calls(&mut self) {
         let mut unreachable_reports = self.icmp_reports();
-        let mut buffers = self.places.at(Place::Qdisc) + self.places.at(Place::Backlog) + self.places.at(Place::Transmit);
+        let mut buffers =
+            self.places.at(Place::Qdisc) + self.places.at(Place::Backlog) + self.places.at(Place::Transmit);
         for sender in self.senders.clone() {
             for (&number, &calls) in &sender.failed {
                 let errno = Errno::from_raw(number);
@@ -266,9 +272,12 @@ impl<'a> Closing<'a> {
                     Errno::ENOBUFS => Place::Qdisc,
                     _ => Place::SendError,
                 };
-                let dropped = self.evidence.trace.drops.iter().filter(|drop| {
-                    drop.outgoing && drop.cookie == sender.cookie && drop.port == self.subject.port
-                });
+                let dropped = self
+                    .evidence
+                    .trace
+                    .drops
+                    .iter()
+                    .filter(|drop| drop.outgoing && drop.cookie == sender.cookie && drop.port == self.subject.port);
                 let known = match place {
                     Place::FirewallOut => dropped
                         .filter(|drop| Place::of_drop(&drop.reason, &drop.function, true) == Place::FirewallOut)
@@ -424,12 +433,14 @@ impl<'a> Closing<'a> {
         }
         let session = self.evidence.received.as_ref().filter(|session| session.port == self.subject.port);
         let session = session.map(|session| session.received);
+        // Of several receivers of a group nobody knows whose report it is, unless the trace does.
+        let several = self.subject.copies && self.subject.all.len() > self.subject.receivers.len();
+        let session = session.filter(|_| !several);
         if !self.evidence.detail.is_some_and(|detail| detail >= Detail::Queues) {
             let received = session.or_else(|| counted::received(self.evidence, self.subject));
             if received.is_none() {
-                self.unknown.push(
-                    "what the program read: only a trace or its own report tells (--received FILE)".to_owned(),
-                );
+                self.unknown
+                    .push("what the program read: only a trace or its own report tells (--received FILE)".to_owned());
             }
             let queued: u64 = self.subject.receivers.iter().map(|socket| u64::from(socket.queued)).sum();
             if queued > 0 {
@@ -455,9 +466,9 @@ impl<'a> Closing<'a> {
                 }
                 received = Some(session);
             }
-            (None, None) => self.unknown.push(
-                "how many datagrams the program read: joined ones (UDP_GRO) of different sizes".to_owned(),
-            ),
+            (None, None) => self
+                .unknown
+                .push("how many datagrams the program read: joined ones (UDP_GRO) of different sizes".to_owned()),
             _ => {}
         }
         (received, queue)
@@ -466,7 +477,10 @@ impl<'a> Closing<'a> {
     /// What was read of one socket, and what waits in its queue.
     fn read_by(&self, socket: &SocketSeen) -> (Option<u64>, Option<u64>) {
         let Some(traced) = self.evidence.trace.sockets.iter().find(|traced| traced.cookie == socket.cookie) else {
-            return (Some(0), if socket.queued == 0 || socket.queued == socket.queued_at_start { Some(0) } else { None });
+            return (
+                Some(0),
+                if socket.queued == 0 || socket.queued == socket.queued_at_start { Some(0) } else { None },
+            );
         };
         // Some are dropped after they were queued: a wrong checksum is found when they are read.
         let own = |drop: &&Drop| match is_anonymous(drop) {
@@ -539,7 +553,10 @@ impl<'a> Closing<'a> {
                 if count > 0 && count < hardware.count {
                     self.places.believe(
                         hardware.place,
-                        format!("{} tells {}, of all ports: no more than is missing here", hardware.counter, hardware.count),
+                        format!(
+                            "{} tells {}, of all ports: no more than is missing here",
+                            hardware.counter, hardware.count
+                        ),
                     );
                 }
                 left -= count;
@@ -596,8 +613,9 @@ impl<'a> Closing<'a> {
             ));
         }
         if behind > 0 {
-            self.explanation
-                .push(format!("{behind} came to the receiver's namespace, and neither its program nor a counter has them"));
+            self.explanation.push(format!(
+                "{behind} came to the receiver's namespace, and neither its program nor a counter has them"
+            ));
         }
     }
 

@@ -43,8 +43,9 @@ pub(super) fn ledgers(
 ) -> Vec<Ledger> {
     let all: Vec<SocketSeen> = followed.iter().map(|followed| followed.socket.clone()).collect();
     let copies = copies(evidence, port, everybody);
-    if copies {
-        let receivers: Vec<&Followed> = followed.iter().filter(|followed| takes_groups(&followed.socket)).collect();
+    let receivers: Vec<&Followed> = followed.iter().filter(|followed| takes_groups(&followed.socket)).collect();
+    // Sockets bound to an address of the host take no group, whatever else goes to their port.
+    if copies && (!receivers.is_empty() || followed.is_empty()) {
         let mut ledgers: Vec<Ledger> = incarnations(&receivers)
             .into_iter()
             .map(|receivers| of_copies(evidence, port, &receivers, (&all, everybody), start, end))
@@ -59,7 +60,7 @@ pub(super) fn ledgers(
         (true, [only]) => vec![only],
         _ => active,
     };
-    vec![ledger(evidence, &Subject { port, receivers: &receivers, all: &all, everybody, copies })]
+    vec![ledger(evidence, &Subject { port, receivers: &receivers, all: &all, everybody, copies: false })]
 }
 
 /// The ledger of one receiver of a group.
@@ -119,9 +120,7 @@ fn incarnations<'a>(receivers: &[&'a Followed]) -> Vec<Vec<&'a Followed>> {
 
 /// Whether a socket took datagrams, or dropped them.
 fn is_active(trace: &Trace, socket: &SocketSeen) -> bool {
-    let took = trace.sockets.iter().any(|traced| {
-        traced.cookie == socket.cookie && traced.enqueued + traced.reads > 0
-    });
+    let took = trace.sockets.iter().any(|traced| traced.cookie == socket.cookie && traced.enqueued + traced.reads > 0);
     let dropped = trace.drops.iter().any(|drop| !drop.outgoing && drop.cookie == socket.cookie && drop.datagrams > 0);
     took || dropped || socket.drops > 0
 }

@@ -35,6 +35,14 @@ pub struct ReceivedSession {
 }
 
 impl SentSession {
+    /// Takes what `weir send --json` prints.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn from_json(report: serde_json::Value) -> Result<SentSession> {
+        Ok(serde_json::from_value::<SentReport>(report)?.into())
+    }
+
     /// Reads the output of `weir send --json`.
     ///
     /// # Errors
@@ -47,6 +55,14 @@ impl SentSession {
 }
 
 impl ReceivedSession {
+    /// Takes what `weir recv --json` prints.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn from_json(report: serde_json::Value) -> Result<ReceivedSession> {
+        Ok(serde_json::from_value::<ReceivedReport>(report)?.into())
+    }
+
     /// Reads the output of `weir recv --json`.
     ///
     /// # Errors
@@ -140,10 +156,7 @@ mod tests {
         let received = r#"{"transport":"udp","listen":"0.0.0.0:5000","foreign":1,"unlisted":0,"sessions":[
             {"sent":100,"received":90,"duplicated":2,"stale":0,"announcements":4}]}"#;
         let received: ReceivedSession = serde_json::from_str::<ReceivedReport>(received).unwrap().into();
-        assert_eq!(
-            received,
-            ReceivedSession { received: 97, duplicated: 2, announced: Some(104), port: 5000 }
-        );
+        assert_eq!(received, ReceivedSession { received: 97, duplicated: 2, announced: Some(104), port: 5000 });
     }
 
     #[test]

@@ -41,3 +41,27 @@ fn lost_between(test: &str, which: &str) {
     let account = following.end().is_traced();
     account.of(scene.port).closes(kept + lost, kept, &[("reassembly", lost)]);
 }
+
+/// The receiver's own firewall drops a piece: lost there, and once.
+#[test]
+fn a_fragment_dropped_by_the_firewall() {
+    let Some(mut scene) = Scene::set("a_fragment_dropped_by_the_firewall") else { return };
+    set(&scene.receiver.ns, &[("ipv4/ipfrag_time", "1")]);
+    let reader = Reader::start(scene.listen());
+    let [plain, marked] = [scene.source(), scene.source()];
+    socket2::SockRef::from(&marked).set_tos_v4(0x20).unwrap();
+    let rule = "add table ip t; add chain ip t pre { type filter hook prerouting priority -450; }; \
+                add rule ip t pre ip dscp 8 ip frag-off & 0x3fff > 0x2000 counter drop";
+    scene.nft(&scene.receiver, rule);
+    let before = scene.receiver.counters();
+    let following = scene.follow();
+    (scene.kept, scene.lost) = (scene.kept.min(20), scene.lost.min(20));
+    for lost in scene.order() {
+        let size = scene.seed.size(3000..4400);
+        if lost { &marked } else { &plain }.send_to(&vec![0; size], scene.to()).unwrap();
+    }
+    reader.await_count(scene.kept);
+    await_that("the rest to be given up", || grown(&scene.receiver, &before, "Ip", "ReasmFails") >= scene.lost);
+    let account = following.end().is_traced();
+    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("firewall", scene.lost)]);
+}

@@ -31,6 +31,7 @@ fn one_of_three_receivers_stalls() {
     });
     let stalling = member(&slow);
     stalling.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    let speaker = scene.speaker();
     let (ends, taken) = (AtomicBool::new(false), AtomicU64::new(0));
     let before = slow.counters();
     let port = scene.port.to_string();
@@ -49,7 +50,6 @@ fn one_of_three_receivers_stalls() {
                 }
             }
         });
-        let speaker = scene.speaker();
         setsockopt(&speaker, sockopt::UdpGsoSegment, &100).unwrap();
         for call in 0..DATAGRAMS / SEGMENTS {
             let sent = call * SEGMENTS;

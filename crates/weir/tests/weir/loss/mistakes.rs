@@ -118,6 +118,22 @@ fn names_of_nothing_are_refused_in_one_line() {
 }
 
 #[test]
+fn a_process_that_has_no_socket() {
+    let mut idle = Command::new("sleep").arg("600").spawn().unwrap();
+    let process = idle.id().to_string();
+    let command = ["loss", "account", "--json", "--duration", "100ms", "--process", &process];
+    let output = Command::new(WEIR).args(command).output().unwrap();
+    idle.kill().unwrap();
+    idle.wait().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    // It may open one yet: said, and followed.
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(stderr.lines().any(|line| line.contains(&process) && line.contains("no UDP socket")), "{stderr}");
+    let account: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(account["ledgers"], Value::Array(vec![]), "{account:#}");
+}
+
+#[test]
 fn a_session_file_that_is_not_there() {
     let Some(mut scene) = Scene::set("a_session_file_that_is_not_there") else { return };
     let reader = Reader::start(scene.listen());

@@ -211,9 +211,12 @@ fn taken_before_the_wire() {
 fn stolen(scene: &mut Scene) {
     let reader = Reader::start(scene.listen());
     let socket = scene.source();
+    // Else nobody could know that what did not depart was to go there.
+    socket.connect(scene.to()).unwrap();
     let following = scene.follow();
-    let to = scene.to();
-    scene.send_all(&socket, to);
+    for lost in scene.order() {
+        socket.send(&scene.payload(lost)).unwrap();
+    }
     reader.await_count(scene.kept);
     following.end().is_traced().of(scene.port).leaves(scene.kept + scene.lost, scene.kept, scene.lost);
 }

@@ -5,6 +5,7 @@
 //! WEIR_TEST_SEED repeats it.
 
 mod account;
+mod check;
 mod fragments;
 mod frames;
 mod limits;
@@ -18,7 +19,9 @@ mod seed;
 mod sending;
 mod session;
 mod sockets;
+mod subjects;
 mod sys;
+mod xdp;
 
 use account::{Account, Following, Ledger, WEIR};
 use scene::{Reader, Scene, expect_errors};

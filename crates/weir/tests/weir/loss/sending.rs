@@ -209,3 +209,33 @@ fn tun_ring_full() {
     let account = following.end().is_traced();
     account.of(scene.port).closes(sent, kept, &[("transmit", scene.lost)]);
 }
+
+/// A call that stands for many datagrams loses all of them at once.
+#[test]
+fn firewall_out_of_joined_datagrams() {
+    let Some(mut scene) = Scene::set("firewall_out_of_joined_datagrams") else { return };
+    let reader = Reader::start(scene.listen());
+    let (kept, lost) = (scene.source(), scene.source());
+    for socket in [&kept, &lost] {
+        socket.connect(scene.to()).unwrap();
+        setsockopt(socket, sockopt::UdpGsoSegment, &100).unwrap();
+    }
+    let rule = format!(
+        "add table ip t; add chain ip t out {{ type filter hook output priority 0; }}; \
+         add rule ip t out udp dport {} udp sport {} counter drop",
+        scene.port,
+        lost.local_addr().unwrap().port(),
+    );
+    scene.nft(&scene.sender, &rule);
+    let (calls, segments) = (scene.seed.number(2..9), scene.seed.number(2..20));
+    let payload = vec![0; 100 * usize::try_from(segments).unwrap()];
+    let following = scene.follow();
+    for _ in 0..calls {
+        expect_errors(lost.send(&payload), Errno::EPERM);
+        assert_eq!(kept.send(&payload).unwrap(), payload.len());
+    }
+    reader.await_count(calls * segments);
+    assert_eq!(scene.matched(&scene.sender), calls);
+    let account = following.end().is_traced();
+    account.of(scene.port).closes(2 * calls * segments, calls * segments, &[("firewall_out", calls * segments)]);
+}

@@ -65,8 +65,7 @@ struct Case<'a> {
 impl Finding {
     /// A finding that one or several changes mend; the command is theirs.
     fn mended(name: &'static str, place: Place, what: String, changes: Vec<Change>) -> Finding {
-        let commands: Vec<String> =
-            changes.iter().map(|change| change.setting.command(&change.value)).collect();
+        let commands: Vec<String> = changes.iter().map(|change| change.setting.command(&change.value)).collect();
         Finding { changes, ..Finding::advised(name, place, what, commands.join(" && ")) }
     }
 

@@ -1,10 +1,9 @@
 //! Packet work: backlogs, its budget, and how it is shared out.
 
 use super::{Case, Change, Finding, number, unseen};
-use crate::loss::check::facts::{Counted, Softnet};
+use crate::loss::check::facts::{Counted, Interface, Softnet};
 use crate::loss::check::setting::{Asks, Setting};
 use crate::loss::places::Place;
-use crate::report::format;
 use crate::units::Span;
 
 pub(super) fn audit(case: &Case<'_>) -> Vec<Finding> {
@@ -15,12 +14,8 @@ pub(super) fn audit(case: &Case<'_>) -> Vec<Finding> {
 fn backlog(case: &Case<'_>) -> Option<Finding> {
     let most = case.facts.settings.netdev_max_backlog?;
     let dropped = total(&case.facts.softnet, |path| path.dropped);
-    let uses = |steered: bool, through: bool| steered || through;
-    let user = case
-        .facts
-        .interfaces
-        .iter()
-        .find(|interface| uses(interface.queues.iter().any(|queue| queue.steered_to > 0), interface.through_backlog));
+    let steers = |interface: &Interface| interface.queues.iter().any(|queue| queue.steered_to > 0);
+    let user = case.facts.interfaces.iter().find(|interface| interface.through_backlog || steers(interface));
     let waiting = case.load.within(PACKET_WORK_WAITS);
     let short = user.is_some() && most < waiting;
     if !short && dropped.recent == 0 {
@@ -95,11 +90,7 @@ fn one_of_many(case: &Case<'_>) -> Option<Finding> {
             (most as usize).min(facts.processors)
         ),
         // A change of the mask would move flows at once, in mid-stream.
-        None => format!(
-            "echo {:x} > /sys/class/net/{}/queues/rx-0/rps_cpus",
-            mask(facts.processors),
-            interface.name
-        ),
+        None => format!("echo {:x} > /sys/class/net/{}/queues/rx-0/rps_cpus", mask(facts.processors), interface.name),
     };
     let what = format!("one processor of {} does all packet work of {}", facts.processors, interface.name);
     let steered: usize = interface.queues.iter().map(|queue| queue.steered_to).max().unwrap_or(0);
@@ -107,22 +98,33 @@ fn one_of_many(case: &Case<'_>) -> Option<Finding> {
         Finding::advised("one_processor", Place::ReceiveRing, what, command)
             .with(
                 "/proc/net/softnet_stat, column 1",
-                format!("processor {}: {} packets/s of {}/s", busiest.cpu, format::short(per_second).replace('\u{2009}', " "), format::short(all as f64 / facts.watched_s.max(f64::MIN_POSITIVE))),
+                format!(
+                    "processor {}: {} packets/s of {}/s",
+                    busiest.cpu,
+                    number(per_second as u64),
+                    number((all as f64 / facts.watched_s.max(f64::MIN_POSITIVE)) as u64)
+                ),
             )
             .with(
                 format!("/sys/class/net/{}/queues", interface.name),
                 format!("{} receive queue(s), steered to {steered} processor(s)", interface.queues.len()),
             )
-            .need(format!("a processor takes about {}/s; the load is {}", number(PACKETS_OF_ONE as u64), case.load.rate))
-            .cost("flows spread by address and port: one flow alone stays on one processor; other programs share theirs"),
+            .need(format!(
+                "a processor takes about {}/s; the load is {}",
+                number(PACKETS_OF_ONE as u64),
+                case.load.rate
+            ))
+            .cost(
+                "flows spread by address and port: one flow alone stays on one processor; other programs share theirs",
+            ),
     )
 }
 
 fn total(paths: &[Softnet], of: impl Fn(&Softnet) -> Counted) -> Counted {
-    paths.iter().map(of).fold(Counted::default(), |sum, one| Counted {
-        total: sum.total + one.total,
-        recent: sum.recent + one.recent,
-    })
+    paths
+        .iter()
+        .map(of)
+        .fold(Counted::default(), |sum, one| Counted { total: sum.total + one.total, recent: sum.recent + one.recent })
 }
 
 /// Bits of so many processors.

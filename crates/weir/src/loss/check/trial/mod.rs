@@ -14,8 +14,8 @@ use std::thread;
 
 use anyhow::{Context, Result, anyhow};
 use serde::Serialize;
-use weir_dgram::{Memory, Options, Socket};
 use std::os::fd::AsFd;
+use weir_dgram::{Memory, Options, Socket};
 
 pub use link::Link;
 
