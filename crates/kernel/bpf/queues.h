@@ -198,7 +198,8 @@ int enqueue(u64 *ctx)
 	 * buffer once. */
 	level = sk->sk_backlog.rmem_alloc.counter;
 	buffer = sk->sk_rcvbuf;
-	joined = s->joined || (s->enqueued < 2 && joins(sk));
+	/* Where the setting cannot be read, each buffer is looked at. */
+	joined = s->joined || !gro_flag || (s->enqueued < 2 && joins(sk));
 	if (unlikely((u64)level * 2 >= buffer || joined)) {
 		last = sk->sk_receive_queue.prev;
 		if ((void *)last != (void *)&sk->sk_receive_queue) {
@@ -206,7 +207,7 @@ int enqueue(u64 *ctx)
 			if (joined)
 				learn_segment(s, last);
 		}
-		if (joined)
+		if (joined && gro_flag)
 			s->joined |= JOINS;
 	}
 	measure(s, level, buffer);
@@ -280,7 +281,7 @@ int dequeue(u64 *ctx)
 		return 0;
 	__sync_fetch_and_add(&s->reads, 1);
 	__sync_fetch_and_add(&s->bytes, length);
-	if (unlikely(joins(sk))) {
+	if (unlikely(joins(sk) || s->joined & JOINED)) {
 		u32 segment = s->segment;
 
 		s->joined |= JOINS;

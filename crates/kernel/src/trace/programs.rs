@@ -241,3 +241,22 @@ fn in_user_namespace() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     !map.is_empty() && map.split_whitespace().collect::<Vec<_>>() != ["0", "0", "4294967295"]
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn programs_load_without_plain_loads_too() {
+        let types = Types::read(Path::new(crate::trace::BTF)).unwrap();
+        match Programs::load_with(&types, Detail::Everything, &Filter::default(), false) {
+            Ok(programs) => assert_eq!(programs.refused, [] as [String; 0]),
+            Err(Refused { error, verified }) => {
+                assert!(!verified && std::env::var_os("CI").is_none(), "{error}");
+                println!("skipped: {error}");
+            }
+        }
+    }
+}

@@ -167,7 +167,7 @@ fn socket(cookie: u64, value: &SocketValue, now: u64) -> SocketTrace {
         enqueued: value.enqueued,
         reads: value.reads,
         read_bytes: value.bytes,
-        read_datagrams: (value.mixed == 0).then_some(value.datagrams),
+        read_datagrams: (value.joined == 0 || value.mixed == 0).then_some(value.datagrams),
         level: value.level,
         level_max: value.level_max,
         receive_buffer: value.receive_buffer,
