@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weir_kernel::counters::{Running, Width};
 use weir_kernel::namespaces::{self, NetNs};
@@ -75,6 +75,9 @@ impl Following {
     /// If a namespace is not there or cannot be entered.
     pub fn start(settings: &Settings) -> Result<Following> {
         let mut warnings = BTreeSet::new();
+        if let Some(process) = &settings.subject.process {
+            ensure!(process.runs(), "follow {}: there is no such process", settings.subject.in_words());
+        }
         let readers = open(&settings.namespaces, &mut warnings)?;
         let ports = settings.subject.known_ports();
         let filter = Filter {
@@ -280,8 +283,7 @@ impl Following {
         let is =
             |known: &Known| known.followed.socket.process.as_ref().is_some_and(|(pid, name)| process.is(*pid, name));
         if !self.sockets.values().any(is) {
-            let why = if process.runs() { "it has" } else { "there is none such, and hence" };
-            self.warnings.insert(format!("{}: {why} no UDP socket so far", self.subject.in_words()));
+            self.warnings.insert(format!("{}: it has no UDP socket so far", self.subject.in_words()));
         }
     }
 
