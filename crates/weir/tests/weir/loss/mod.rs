@@ -12,6 +12,7 @@ mod million;
 mod mistakes;
 mod mix;
 mod multicast;
+mod ongoing;
 mod receiving;
 mod scene;
 mod seed;
