@@ -122,6 +122,9 @@ impl<'a> Closing<'a> {
             unexplained = Some(rest);
             self.explain_rest(rest, sent, departed, arrived);
         }
+        if arrived == received {
+            self.explain_bytes();
+        }
         self.explain();
         let pending = pending_known.then(|| self.pending_total());
         let receiver_trace = self.receiver_traces();
@@ -632,6 +635,22 @@ impl<'a> Closing<'a> {
             self.explanation.push(format!(
                 "{behind} came to the receiver's namespace, and neither its program nor a counter has them"
             ));
+        }
+    }
+
+    /// Where every datagram that came was read, bytes are missing only where the program's buffer was too small.
+    fn explain_bytes(&mut self) {
+        let ([receiver], Some(home)) = (self.subject.receivers, self.home) else { return };
+        let traces = self.receiver_traces();
+        let [socket] = traces[..] else { return };
+        if receiver.queued_at_start > 0 || self.evidence.partial.is_some() || self.evidence.trace.missed > 0 {
+            return;
+        }
+        let passages = self.evidence.trace.arrivals.iter();
+        let came = passages.filter(|passage| passage.namespace == home && passage.port == self.subject.port);
+        let cut = came.map(|passage| passage.bytes).sum::<u64>().saturating_sub(socket.read_bytes);
+        if cut > 0 {
+            self.explanation.push(format!("{cut} bytes were cut off: {}", Place::Truncated.facts().remedy));
         }
     }
 
