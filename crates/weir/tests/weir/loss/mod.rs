@@ -22,6 +22,7 @@ mod session;
 mod sockets;
 mod subjects;
 mod sys;
+mod watch;
 mod xdp;
 
 use account::{Account, Following, Ledger, WEIR};
