@@ -210,11 +210,8 @@ impl Account<'_> {
     fn unexplained_frames(&self) -> i64 {
         let Measured { topology, links, .. } = self.measured;
         let joints: i64 = links.iter().flat_map(LinkReading::joints).map(|joint| joint.remainder().abs()).sum();
-        let ledgers: i64 = links
-            .iter()
-            .flat_map(directions)
-            .map(|direction| direction.ledger.unexplained().abs())
-            .sum();
+        let ledgers: i64 =
+            links.iter().flat_map(directions).map(|direction| direction.ledger.unexplained().abs()).sum();
         joints + ledgers + unexplained_by_nodes(topology, links)
     }
 
@@ -327,9 +324,12 @@ impl Account<'_> {
         let missing = planned.saturating_sub(u128::from(sent.sent));
         let scheduled =
             self.cell.scenario.traffic.pacing == Pacing::Schedule || self.cell.scenario.traffic.mode == Mode::Bulk;
-        let lacking = self.cell.scenario.traffic.batch.is_some() && !self.cell.scenario.traffic.interval.duration().is_zero();
+        let lacking =
+            self.cell.scenario.traffic.batch.is_some() && !self.cell.scenario.traffic.interval.duration().is_zero();
         if lacking && missing > 0 && !sent.stopped {
-            return Some(format!("the sender could not keep its rate: {missing} of {planned} messages were never sent"));
+            return Some(format!(
+                "the sender could not keep its rate: {missing} of {planned} messages were never sent"
+            ));
         }
         let behind = scheduled && !sent.stopped && late > BEHIND;
         behind.then(|| {

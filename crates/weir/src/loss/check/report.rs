@@ -88,7 +88,7 @@ impl fmt::Display for Report {
             write!(f, "\n{}. ", index + 1)?;
             describe(finding, f)?;
         }
-        if let Some(applied) = &self.applied {
+        if let Some(applied) = self.applied.as_ref().filter(|applied| !applied.is_empty()) {
             writeln!(f, "\nchanged")?;
             applied.iter().try_for_each(|change| change_line(change, f))?;
         }
@@ -96,7 +96,9 @@ impl fmt::Display for Report {
             writeln!(f, "\ntrial")?;
             self.trials.iter().try_for_each(|trial| trial_lines(trial, &self.load, f))?;
         }
-        if let Some(remaining) = &self.remaining {
+        if let Some(remaining) =
+            self.remaining.as_ref().filter(|remaining| !(self.findings.is_empty() && remaining.is_empty()))
+        {
             let names: Vec<&str> = remaining.iter().map(|finding| finding.name).collect();
             let left = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
             writeln!(f, "\nstill wrong: {left}")?;
