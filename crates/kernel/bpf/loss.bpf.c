@@ -15,6 +15,7 @@ const volatile u8 has_state;    /* sched_switch(..., prev_state): 5.18 */
 const volatile u8 follow_queue; /* whether sockets are followed: a drop tells their level, too */
 const volatile u32 gro_flag;    /* number of UDP_FLAGS_GRO_ENABLED in udp_sock.udp_flags, 6.7 */
 const volatile u32 reason_backlog = ~0u;
+const volatile u32 reason_reassembly = ~0u;
 const volatile u32 reason_receive_buffer = ~0u;
 
 enum {
@@ -267,6 +268,8 @@ struct fragmented {
 	u16 from_port;
 	bool seen; /* its first fragment, hence the ports */
 	bool first_lost;
+	u32 namespace; /* that received it last */
+	u32 unused;
 };
 
 struct {
@@ -351,20 +354,40 @@ static __attribute__((noinline)) int lose_fragment(struct packet *p, u32 namespa
 	return 1;
 }
 
+/* A fragment that waits to be joined does not tell where (its device's place is used otherwise): who received it last.
+ * Of copies for many this cannot be told; then the first fragment, which tells it, stands for all. */
+static __attribute__((noinline)) u32 waits_in(struct packet *p)
+{
+	struct fragment_key key;
+	struct fragmented *known;
+
+	fragment_key(&key, p, 0);
+	known = bpf_map_lookup_elem(&fragmented, &key);
+	if (!known || (p->multicast && known->seen))
+		return 0;
+	return known->namespace;
+}
+
 /* A fragment passes an interface. */
 static __attribute__((noinline)) int pass_fragment(struct packet *p, u64 point, u32 namespace)
 {
 	struct fragment_key key;
 	struct waiting *partial;
+	struct fragmented *known;
 	bool leaving = point >> 63;
 
 	fragment_key(&key, p, 0);
 	if (!p->offset) {
-		struct fragmented *known = bpf_map_lookup_elem(&fragmented, &key);
-
+		known = bpf_map_lookup_elem(&fragmented, &key);
 		if (!known || !known->seen || known->point == point || !known->point) {
 			/* The identification was used before, by a datagram that passed the same point: a new one. */
-			struct fragmented new = { .point = point, .port = p->port, .from_port = p->from_port, .seen = true };
+			struct fragmented new = {
+				.point = point,
+				.port = p->port,
+				.from_port = p->from_port,
+				.seen = true,
+				.namespace = namespace,
+			};
 
 			if (known && known->lost && !known->seen && bpf_ktime_get_ns() - known->lost < SECOND)
 				new.lost = known->lost; /* a later fragment overtook this one and was lost */
@@ -377,6 +400,15 @@ static __attribute__((noinline)) int pass_fragment(struct packet *p, u64 point, 
 	}
 	if (leaving)
 		return 0;
+	key.namespace = 0;
+	known = bpf_map_lookup_elem(&fragmented, &key);
+	if (known) {
+		known->namespace = namespace;
+	} else {
+		struct fragmented new = { .namespace = namespace };
+
+		bpf_map_update_elem(&fragmented, &key, &new, NOEXIST);
+	}
 	key.namespace = namespace;
 	partial = bpf_map_lookup_elem(&waiting, &key);
 	if (!partial || bpf_ktime_get_ns() - partial->since > 30 * SECOND) {
@@ -403,6 +435,11 @@ static __attribute__((noinline)) int pass_fragment(struct packet *p, u64 point, 
 
 /* ---- sockets ---- */
 
+enum {
+	JOINS = 1,  /* UDP_GRO is on: one read may return many datagrams */
+	JOINED = 2, /* and was seen to do so: `segment` is the size of each */
+};
+
 struct socket_state {
 	/* written by those who put datagrams in */
 	u64 enqueued;
@@ -414,7 +451,7 @@ struct socket_state {
 	u32 receive_buffer;
 	u32 truesize;      /* of the last buffer that was put in while at least half of the memory was used */
 	u32 segment;       /* bytes of its datagrams; 0: not seen yet */
-	u8 joined;         /* UDP_GRO is on: one read may return many datagrams */
+	u8 joined;         /* JOINS, JOINED */
 	u8 mixed;          /* and they were of different sizes */
 	u16 port;
 	/* written by those who read */
@@ -492,12 +529,10 @@ INLINE void learn_segment(struct socket_state *s, struct sk_buff *last)
 
 	bpf_probe_read_kernel(&size, sizeof(size), &info->gso_size);
 	if (size) {
-		if (s->segment && s->joined == 2 && s->segment != size)
-			s->mixed = 1;
-		if (s->segment > size)
+		if (s->segment > size || ((s->joined & JOINED) && s->segment != size))
 			s->mixed = 1;
 		s->segment = size;
-		s->joined = 2;
+		s->joined |= JOINED;
 	} else if (last->len > s->segment) {
 		if (s->segment)
 			s->mixed = 1;
@@ -554,8 +589,8 @@ int enqueue(u64 *ctx)
 			if (joined)
 				learn_segment(s, last);
 		}
-		if (joined && !s->joined)
-			s->joined = 1;
+		if (joined)
+			s->joined |= JOINS;
 	}
 	measure(s, level, buffer);
 	return 0;
@@ -631,10 +666,9 @@ int dequeue(u64 *ctx)
 	if (unlikely(joins(sk))) {
 		u32 segment = s->segment;
 
-		if (!s->joined)
-			s->joined = 1;
-		if (!segment || (s->joined != 2 && (u32)length > segment))
-			s->mixed |= length > 0;
+		s->joined |= JOINS;
+		if (length && (!segment || (!(s->joined & JOINED) && (u32)length > segment)))
+			s->mixed = 1;
 		__sync_fetch_and_add(&s->datagrams, segment && length ? (length + segment - 1) / segment : 1);
 	} else {
 		__sync_fetch_and_add(&s->datagrams, 1);
@@ -803,6 +837,12 @@ int drop(u64 *ctx)
 		if (key.outgoing && sender)
 			key.cookie = cookie_of_sender(sender);
 	}
+	if (unlikely(reason == reason_reassembly && p.offset)) {
+		key.namespace = waits_in(&p);
+		key.interface = skb->skb_iif;
+		if (!key.namespace && p.multicast)
+			return 0;
+	}
 	if (key.namespace && !follows_namespace(f, key.namespace))
 		return 0;
 
@@ -914,15 +954,16 @@ INLINE int pass(struct sk_buff *skb, bool leaving)
 	key.port = p.port;
 	if (leaving) {
 		struct sock *sk = skb->sk;
+		bool own = sk && !skb->skb_iif;
 
-		if (sk && !skb->skb_iif)
-			key.cookie = cookie_of_sender(sk);
 		if (!follows_port(f, p.port)) {
 			/* What an unconnected socket sends elsewhere, as port 0: its calls do not tell where they go. */
-			if (!sk || !key.cookie || sk->__sk_common.skc_dport)
+			if (!own || sk->__sk_common.skc_dport)
 				return 0;
 			key.port = 0;
 		}
+		if (own)
+			key.cookie = cookie_of_sender(sk);
 	} else if (!follows_port(f, p.port)) {
 		return 0;
 	}

@@ -59,6 +59,7 @@ impl Programs {
         let follow_queue = u8::from(detail >= Detail::Queues);
         let joining = own.enumerator("UDP_FLAGS_GRO_ENABLED").unwrap_or(0);
         let (backlog, receive_buffer) = (reason("CPU_BACKLOG"), reason("SOCKET_RCVBUFF"));
+        let reassembly = reason("FRAG_REASM_TIMEOUT");
 
         let ebpf = EbpfLoader::new()
             .btf(Some(&types.loader))
@@ -68,6 +69,7 @@ impl Programs {
             .override_global("follow_queue", &follow_queue, true)
             .override_global("gro_flag", &joining, true)
             .override_global("reason_backlog", &backlog, true)
+            .override_global("reason_reassembly", &reassembly, true)
             .override_global("reason_receive_buffer", &receive_buffer, true)
             .load(OBJECT)
             .map_err(|error| refusal("load eBPF maps", &error))?;
@@ -141,6 +143,10 @@ impl Programs {
 
     pub(super) fn follows_port(&self, port: u16) -> bool {
         self.followed.ports.is_empty() || self.followed.ports.contains(&port)
+    }
+
+    pub(super) fn follows_some_namespaces(&self) -> bool {
+        !self.followed.namespaces.is_empty()
     }
 
     pub(super) fn map(&self, name: &str) -> Result<&Map, Error> {

@@ -93,7 +93,7 @@ shared! {
         id: u32,
         namespace: u32,
     }
-    Fragmented: 24 {
+    Fragmented: 32 {
         lost: u64,
         point: u64,
         port: u16,
@@ -101,6 +101,8 @@ shared! {
         seen: u8,
         first_lost: u8,
         unused: u16,
+        namespace: u32,
+        unused_too: u32,
     }
     Waiting: 24 {
         since: u64,

@@ -10,13 +10,15 @@ use super::features::Types;
 use super::programs::{Programs, refusal};
 use super::symbols::Symbols;
 use super::sys::{Counts, DropKey, FragmentKey, Fragmented, PassageKey, ReaderValue, SendKey, SocketValue, Waiting};
-use super::{Drop, Passage, Sends, SocketTrace, Trace};
+use super::unread::Unread;
+use super::{Detail, Drop, Passage, Sends, SocketTrace, Trace};
 use crate::Error;
 
 /// What is known from one reading to the next.
 pub(super) struct Totals {
     reasons: BTreeMap<u32, String>,
     symbols: Symbols,
+    unread: Unread,
     /// Times of each socket when it was last read: they never go back.
     times: HashMap<u64, SocketTrace>,
 }
@@ -35,13 +37,18 @@ impl Totals {
                 *name = short.to_owned();
             }
         }
-        Totals { reasons, symbols: Symbols::default(), times: HashMap::new() }
+        Totals { reasons, symbols: Symbols::default(), unread: Unread::default(), times: HashMap::new() }
     }
 
     pub(super) fn read(&mut self, programs: &Programs) -> Result<Trace, Error> {
         let mut drops: Vec<(DropKey, Counts)> = counted(programs.map("drops")?)?;
         drops.extend(counted::<DropKey>(programs.map("drops_by_port")?)?);
         let sockets = self.sockets(programs)?;
+        let mut drops = self.unread.assign(drops, &sockets);
+        if programs.detail >= Detail::Queues && programs.follows_some_namespaces() {
+            // Followed sockets are known: these belong to others.
+            drops.retain(|(key, _)| key.namespace != 0);
+        }
         Ok(Trace {
             drops: self.drops(drops),
             arrivals: passages(programs.map("arrivals")?)?,

@@ -50,6 +50,11 @@ impl Account<'_> {
                 ledger.add("receiver", "received", "datagrams", datagrams.received, &report.engine);
             }
         }
+        for (place, drop) in self.traced_drops().into_iter().flatten() {
+            let name = if drop.reason.is_empty() { "dropped" } else { &drop.reason };
+            let source = format!("kfree_skb in {}", if drop.function.is_empty() { "?" } else { &drop.function });
+            ledger.add(&format!("traced: {}", place.name()), name, "datagrams", drop.datagrams, &source);
+        }
         for &(index, way) in &self.path.back {
             ledger.add_direction(topology, &links[index], index, way);
         }

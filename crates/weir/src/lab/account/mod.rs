@@ -6,6 +6,7 @@ mod columns;
 mod load;
 mod own_flow;
 mod signal;
+mod traced;
 
 use weir_emulator::ledger::{DirectionReport, Ledger};
 use weir_emulator::model::Way;
@@ -16,7 +17,7 @@ use super::capture::CaptureReport;
 use super::cell::Measured;
 use super::endpoints::{Outcome, interval};
 use super::network::LinkReading;
-use super::scenario::Mode;
+use super::scenario::{Mode, Receivers};
 use super::sweep::Cell;
 use super::topology::{Flow, Kind, Path, Topology};
 use crate::report::columns::RECEIVER;
@@ -25,7 +26,7 @@ use crate::stats::Distribution;
 use crate::traffic::bulk::BulkReport;
 use crate::traffic::{ErrorCount, Pacing, ReceiveReport, SendReport, SessionReport, Transport, in_words};
 
-/// The records of one cell: one a receiver. Of several, each has its name behind that of the cell: `5%@viewer`.
+/// The records of one cell: one a receiver. Of a list of them, each has its name behind that of the cell: `5%@viewer`.
 pub fn records(cell: &Cell, repeat: u32, measured: &Measured<'_>) -> Vec<Record> {
     (0..measured.topology.traffic.receivers.len()).map(|receiver| record(cell, repeat, measured, receiver)).collect()
 }
@@ -37,7 +38,7 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
     let account = Account { measured, cell, receiver, path, own };
     let mut row = account.row(repeat);
     let mut axes = cell.axes.clone();
-    if topology.traffic.receivers.len() > 1 {
+    if matches!(cell.scenario.traffic.to, Receivers::Several(_)) {
         let name = &topology.nodes[topology.traffic.receivers[receiver]].name;
         row.cell = format!("{}@{name}", row.cell);
         axes.push((RECEIVER.to_owned(), name.clone()));
@@ -312,6 +313,7 @@ impl Account<'_> {
             remarks.extend(self.behind_schedule(sent));
         }
         remarks.extend_from_slice(network.refused());
+        remarks.extend(self.trace_remarks());
         remarks
     }
 

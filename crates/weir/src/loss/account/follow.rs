@@ -1,13 +1,13 @@
 //! Follows traffic: readings at the start, while it goes on, and at the end, until nothing is undecided.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use std::os::fd::AsFd;
 use weir_kernel::counters::{Running, Width};
 use weir_kernel::namespaces::{self, NetNs};
 use weir_kernel::sockets::{self, UdpSocket};
@@ -73,6 +73,9 @@ impl Following {
     /// If a namespace is not there or cannot be entered.
     pub fn start(settings: &Settings) -> Result<Following> {
         let mut warnings = BTreeSet::new();
+        if let Some(process) = &settings.subject.process {
+            ensure!(process.runs(), "follow {}: there is no such process", settings.subject.in_words());
+        }
         let readers = open(&settings.namespaces, &mut warnings)?;
         let ports = settings.subject.known_ports();
         let filter = Filter {
@@ -94,7 +97,7 @@ impl Following {
             warnings,
         };
         following.take_first_readings();
-        following.warn_about_unbound_ports();
+        following.warn_about_process();
         Ok(following)
     }
 
@@ -120,8 +123,8 @@ impl Following {
     }
 
     /// Warnings so far.
-    pub fn warnings(&self) -> impl Iterator<Item = &str> {
-        self.warnings.iter().map(String::as_str)
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings.iter().cloned().chain(self.unbound()).collect()
     }
 
     /// Looks for sockets that came or went until `end` or the stop.
@@ -269,23 +272,21 @@ impl Following {
         }
     }
 
-    fn warn_about_unbound_ports(&mut self) {
+    fn warn_about_process(&mut self) {
+        let Some(process) = &self.subject.process else { return };
+        let is =
+            |known: &Known| known.followed.socket.process.as_ref().is_some_and(|(pid, name)| process.is(*pid, name));
+        if !self.sockets.values().any(is) {
+            self.warnings.insert(format!("{}: it had no UDP socket when it began", self.subject.in_words()));
+        }
+    }
+
+    /// Ports that were named and that nobody has bound so far.
+    fn unbound(&self) -> Vec<String> {
         let bound: BTreeSet<u16> = self.locals().map(|local| local.port()).collect();
-        for port in self.subject.known_ports() {
-            if !bound.contains(&port) {
-                self.warnings
-                    .insert(format!("port {port}: nobody has bound it in the namespaces followed when it began"));
-            }
-        }
-        if let Some(process) = &self.subject.process {
-            let is = |known: &&Known| {
-                known.followed.socket.process.as_ref().is_some_and(|(pid, name)| process.is(*pid, name))
-            };
-            if !self.sockets.values().any(|known| is(&known)) {
-                self.warnings
-                    .insert(format!("{}: no UDP socket of it was seen when it began", self.subject.in_words()));
-            }
-        }
+        let ports = self.subject.known_ports();
+        let unbound = ports.iter().filter(|port| !bound.contains(port));
+        unbound.map(|port| format!("port {port}: nobody has bound it in the namespaces followed")).collect()
     }
 
     fn locals(&self) -> impl Iterator<Item = std::net::SocketAddr> {
@@ -440,6 +441,7 @@ impl Following {
                 ));
             }
         }
+        self.warnings.extend(self.unbound());
         for ledger in &ledgers {
             let moved = ledger.sent.unwrap_or(0) + ledger.arrived.unwrap_or(0) + ledger.received.unwrap_or(0);
             if moved == 0 && ledger.places.is_empty() && self.tracing.detail() == Some(Detail::Everything) {

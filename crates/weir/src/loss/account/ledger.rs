@@ -177,10 +177,15 @@ impl<'a> Closing<'a> {
                 "where {doubtful} failed calls would have gone: their socket sends to several ports and is not connected"
             ));
         }
+        let vanished: u64 = self.senders.iter().map(|sender| sender.vanished).sum();
+        if vanished > 0 {
+            self.unknown.push(format!(
+                "whether {vanished} datagrams that left nowhere were for this port: their socket sends to several"
+            ));
+        }
         if self.senders.iter().any(|sender| sender.guessed) {
             self.unknown.push(
-                "the port of calls that failed before they had a way: taken for this one, which is the only one followed"
-                    .to_owned(),
+                "the port of calls of which nothing departed: taken for this one, the only one followed".to_owned(),
             );
         }
         let announced = self.evidence.received.as_ref().and_then(|session| session.announced);
@@ -428,6 +433,9 @@ impl<'a> Closing<'a> {
         }
         let session = self.evidence.received.as_ref().filter(|session| session.port == self.subject.port);
         let session = session.map(|session| session.received);
+        // Of several receivers of a group nobody knows whose report it is, unless the trace does.
+        let several = self.subject.copies && self.subject.all.len() > self.subject.receivers.len();
+        let session = session.filter(|_| !several);
         if !self.evidence.detail.is_some_and(|detail| detail >= Detail::Queues) {
             let received = session.or_else(|| counted::received(self.evidence, self.subject));
             if received.is_none() {

@@ -43,8 +43,9 @@ pub(super) fn ledgers(
 ) -> Vec<Ledger> {
     let all: Vec<SocketSeen> = followed.iter().map(|followed| followed.socket.clone()).collect();
     let copies = copies(evidence, port, everybody);
-    if copies {
-        let receivers: Vec<&Followed> = followed.iter().filter(|followed| takes_groups(&followed.socket)).collect();
+    let receivers: Vec<&Followed> = followed.iter().filter(|followed| takes_groups(&followed.socket)).collect();
+    // Sockets bound to an address of the host take no group, whatever else goes to their port.
+    if copies && (!receivers.is_empty() || followed.is_empty()) {
         let mut ledgers: Vec<Ledger> = incarnations(&receivers)
             .into_iter()
             .map(|receivers| of_copies(evidence, port, &receivers, (&all, everybody), start, end))
@@ -59,7 +60,7 @@ pub(super) fn ledgers(
         (true, [only]) => vec![only],
         _ => active,
     };
-    vec![ledger(evidence, &Subject { port, receivers: &receivers, all: &all, everybody, copies })]
+    vec![ledger(evidence, &Subject { port, receivers: &receivers, all: &all, everybody, copies: false })]
 }
 
 /// The ledger of one receiver of a group.

@@ -21,6 +21,7 @@ mod session;
 mod sockets;
 mod subjects;
 mod sys;
+mod xdp;
 
 use account::{Account, Following, Ledger, WEIR};
 use scene::{Reader, Scene, expect_errors};
