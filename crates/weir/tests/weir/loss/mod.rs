@@ -13,6 +13,7 @@ mod million;
 mod mistakes;
 mod mix;
 mod multicast;
+mod ongoing;
 mod receiving;
 mod scene;
 mod seed;
