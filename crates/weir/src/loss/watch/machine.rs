@@ -179,12 +179,12 @@ impl Machine {
             Err(error) => now.notes.push(error.to_string()),
         }
         match Activity::read() {
-            Ok(activity) => self.add_activity(now, activity),
+            Ok(activity) => self.add_activity(now, &activity),
             Err(error) => now.notes.push(error.to_string()),
         }
     }
 
-    fn add_activity(&mut self, now: &mut Snapshot, activity: Activity) {
+    fn add_activity(&mut self, now: &mut Snapshot, activity: &Activity) {
         now.interrupts =
             Some(Count::new(self.totals.add("interrupts".into(), activity.interrupts, Width::Bits64, false)));
         let first = self.first.get_or_insert_with(|| activity.clone());
