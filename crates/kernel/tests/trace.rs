@@ -488,7 +488,7 @@ fn fragments_that_wait_are_neither_lost_nor_there() {
     let piece = |id: u16, offset: u16, more: bool, port: u16| {
         let mut packet = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
         packet[4..6].copy_from_slice(&id.to_be_bytes());
-        packet[6..8].copy_from_slice(&(offset / 8 | if more { 0x2000 } else { 0 }).to_be_bytes());
+        packet[6..8].copy_from_slice(&((offset / 8) | if more { 0x2000 } else { 0 }).to_be_bytes());
         packet.extend([4, 210]);
         packet.extend(port.to_be_bytes());
         packet.extend([0, 40, 0, 0]);
