@@ -84,7 +84,7 @@ impl Subject {
         if let Some(chosen) = &self.process
             && !process.is_some_and(|(pid, name)| chosen.is(pid, name))
         {
-            return self.process.is_none() || self.known_ports().contains(&local.port());
+            return self.known_ports().contains(&local.port());
         }
         if !self.sockets.is_empty() {
             let is = |socket: &SocketAddr| socket.port() == local.port() && same_host(socket.ip(), local.ip());

@@ -101,8 +101,15 @@ fn sending_socket(trace: &Trace, port: u16, cookie: u64, namespace: u32) -> Send
         .iter()
         .filter(|drop| drop.outgoing && drop.cookie == cookie && drop.namespace == namespace && drop.port == port);
     let mut dropped_before: BTreeMap<Place, u64> = BTreeMap::new();
+    // Datagrams beyond the first of each joined buffer that was refused, or dropped by a queue.
+    let (mut joined_refused, mut joined_queued) = (0, 0);
     for drop in drops {
         let place = Place::of_drop(&drop.reason, &drop.function, true);
+        match place {
+            Place::FirewallOut => joined_refused += drop.datagrams.saturating_sub(drop.buffers),
+            Place::Qdisc => joined_queued += drop.datagrams.saturating_sub(drop.buffers),
+            _ => {}
+        }
         if before_departure(place) {
             *dropped_before.entry(place).or_default() += drop.datagrams;
         }
@@ -125,6 +132,14 @@ fn sending_socket(trace: &Trace, port: u16, cookie: u64, namespace: u32) -> Send
             }
             // EPERM is told of a datagram that netfilter dropped, ENOBUFS of one that a queue dropped.
             errno => *calls.failed.entry(errno).or_default() += sends.datagrams,
+        }
+    }
+    // A call that fails for a joined buffer fails for all its datagrams.
+    for calls in [&mut connected, &mut free] {
+        for (errno, joined) in [(Errno::EPERM, &mut joined_refused), (Errno::ENOBUFS, &mut joined_queued)] {
+            if let Some(failed) = calls.failed.get_mut(&(errno as i32)) {
+                *failed += std::mem::take(joined);
+            }
         }
     }
     let refused = |calls: &Calls| calls.failed.get(&(Errno::EPERM as i32)).copied().unwrap_or(0);

@@ -194,7 +194,7 @@ impl Model {
         };
         let followed = [Followed { socket, came: None, went: None }];
         let evidence = self.evidence();
-        let mut ledgers = ledgers(&evidence, PORT, &followed, &[], &Trace::default(), &evidence.trace);
+        let mut ledgers = ledgers(&evidence, PORT, &followed, &[], &|_| true, (&Trace::default(), &evidence.trace));
         assert_eq!(ledgers.len(), 1);
         ledgers.remove(0)
     }
@@ -289,7 +289,7 @@ proptest! {
         };
         let followed = [socket(1), socket(2)];
         let everybody: Vec<SocketSeen> = followed.iter().map(|followed| followed.socket.clone()).collect();
-        for ledger in ledgers(&evidence, PORT, &followed, &everybody, &Trace::default(), &evidence.trace) {
+        for ledger in ledgers(&evidence, PORT, &followed, &everybody, &|_| true, (&Trace::default(), &evidence.trace)) {
             prop_assert!(closes(&ledger), "{:#?}", ledger);
             prop_assert!(ledger.places.iter().all(|entry| entry.datagrams > 0));
             prop_assert!(ledger.places.is_sorted_by_key(|entry| entry.place));

@@ -24,6 +24,7 @@ struct Machine {
     before: Vec<(&'static str, String)>,
     /// For journals.
     dir: TempDir,
+    _lock: Flock<fs::File>,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -38,8 +39,11 @@ impl Machine {
             eprintln!("skipped: only root of the machine may change its settings");
             return None;
         }
+        // Other runs of these tests have the same machine.
+        let file = fs::File::open(path("net/core/rmem_default")).unwrap();
+        let lock = Flock::lock(file, FlockArg::LockExclusive).unwrap();
         let before = SETTINGS.map(|name| (name, read(name))).into();
-        let machine = Machine { before, dir: TempDir::new().unwrap(), _turn: turn };
+        let machine = Machine { before, dir: TempDir::new().unwrap(), _lock: lock, _turn: turn };
         // As a kernel begins.
         fs::write(path("net/core/rmem_default"), "212992").unwrap();
         fs::write(path("net/core/rmem_max"), "4194304").unwrap();

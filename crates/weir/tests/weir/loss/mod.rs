@@ -13,6 +13,7 @@ mod million;
 mod mistakes;
 mod mix;
 mod multicast;
+mod ongoing;
 mod receiving;
 mod scene;
 mod seed;
@@ -21,6 +22,7 @@ mod session;
 mod sockets;
 mod subjects;
 mod sys;
+mod watch;
 mod xdp;
 
 use account::{Account, Following, Ledger, WEIR};

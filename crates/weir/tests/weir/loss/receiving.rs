@@ -231,7 +231,7 @@ fn backlog() {
     let payload = scene.payload(false);
     let longest: u64 = fs::read_to_string("/proc/sys/net/core/netdev_max_backlog").unwrap().trim().parse().unwrap();
     let before = scene.receiver.counters();
-    let taken = || grown(&scene.receiver, &before, "Ip", "InReceives");
+    let taken = || grown(&scene.receiver, &before, "Ip", "InDelivers");
     let following = scene.follow();
     let to = scene.to();
     let sent = std::thread::scope(|scope| {

@@ -119,7 +119,7 @@ fn receive_buffer_of_joined_datagrams() {
     setsockopt(&source, sockopt::UdpGsoSegment, &i32::try_from(size).unwrap()).unwrap();
     let before = scene.receiver.counters();
     let following = scene.follow();
-    let (calls, segments) = (scene.seed.number(60..100), scene.seed.size(40..64));
+    let (calls, segments) = (scene.seed.number(150..250), scene.seed.size(40..64));
     for _ in 0..calls {
         source.send_to(&vec![0; size * segments], scene.to()).unwrap();
     }
