@@ -24,6 +24,8 @@ enum {
 	MSG_ERRQUEUE = 0x2000,
 	NET_RX = 3,
 	NO_HEADER = 0xffff,
+	IFF_BRIDGE_PORT = 1 << 9,
+	IFF_OVS_DATAPATH = 1 << 10,
 };
 
 #define SECOND 1000000000ull

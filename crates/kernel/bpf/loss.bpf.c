@@ -59,14 +59,14 @@ int drop(u64 *ctx)
 	struct packet p;
 	struct filter *f = the_filter();
 	unsigned char *head, *data, *network, *limit;
-	u32 end, datagrams, data_len, zero = 0;
+	u32 end, datagrams, zero = 0;
 	u16 mac;
 	u64 *list;
 
 	if (!f)
 		return 0;
 	/* Drops by other protocols' sockets; taps (AF_PACKET, raw sockets) lose copies, not datagrams. */
-	if (sk && (!is_udp(sk) || !follows_port(f, sk->__sk_common.skc_num)))
+	if (sk && (!is_udp(sk) || (!follows_port(f, sk->__sk_common.skc_num) && !skb->data_len)))
 		return 0;
 
 	list = bpf_map_lookup_elem(&freed_list, &zero);
@@ -87,6 +87,18 @@ int drop(u64 *ctx)
 		/* Fresh from a driver: the network header is marked later (__netif_receive_skb_core). */
 		if (network == data || !parse_at(data, limit, &p))
 			return 0;
+	}
+
+	end = skb->end;
+	if (unlikely(skb->data_len)) {
+		/* Followed or not: what hangs on it comes next. */
+		struct skb_shared_info *info = (void *)(head + end);
+		u64 rest = 0;
+		u32 references = 0;
+
+		bpf_probe_read_kernel(&rest, sizeof(rest), &info->frag_list);
+		bpf_probe_read_kernel(&references, sizeof(references), &info->dataref);
+		*list = (references & 0xffff) == 1 ? rest : 0;
 	}
 
 	mac = skb->mac_header;
@@ -136,18 +148,7 @@ int drop(u64 *ctx)
 	} else {
 		if (!follows_port(f, p.port))
 			return 0;
-		end = skb->end;
 		datagrams = datagrams_in(&p, head, end);
-		data_len = skb->data_len;
-		if (unlikely(data_len)) {
-			struct skb_shared_info *info = (void *)(head + end);
-			u64 rest = 0;
-			u32 references = 0;
-
-			bpf_probe_read_kernel(&rest, sizeof(rest), &info->frag_list);
-			bpf_probe_read_kernel(&references, sizeof(references), &info->dataref);
-			*list = (references & 0xffff) == 1 ? rest : 0;
-		}
 	}
 	key.location = ctx[1];
 	key.reason = reason;
@@ -223,13 +224,19 @@ INLINE int pass(struct sk_buff *skb, bool leaving)
 	return 0;
 }
 
+INLINE u32 device_flags(struct net_device *dev)
+{
+	/* A bit field in some kernels, of which the low half is read. */
+	return *(u32 *)((unsigned char *)dev + __builtin_preserve_field_info(dev->priv_flags, 0));
+}
+
 SEC("tp_btf/netif_receive_skb")
 int arrive(u64 *ctx)
 {
 	struct sk_buff *skb = (void *)ctx[0];
 
-	/* Ports of a bridge and the like: what is for this host comes again by the interface above. */
-	if (skb->dev->rx_handler)
+	/* What is for this host comes again by the bridge. Of other lower devices (bonds, macvlan) this is the only sight. */
+	if (skb->dev->rx_handler && device_flags(skb->dev) & (IFF_BRIDGE_PORT | IFF_OVS_DATAPATH))
 		return 0;
 	return pass(skb, false);
 }

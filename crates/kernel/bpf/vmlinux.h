@@ -83,6 +83,7 @@ struct udp_sock {
 struct net_device {
 	int ifindex;
 	void *rx_handler;
+	unsigned long priv_flags : 32;
 	possible_net_t nd_net;
 };
 

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{self, sockopt};
-use weir_kernel::links::{MacAddress, Netlink, VethEnd};
+use weir_kernel::links::{BridgeSettings, MacAddress, Netlink, VethEnd};
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::sysctl;
 use weir_kernel::trace::{Detail, Drop, Filter, SocketTrace, Trace, Tracer, features};
@@ -488,7 +488,7 @@ fn fragments_that_wait_are_neither_lost_nor_there() {
     let piece = |id: u16, offset: u16, more: bool, port: u16| {
         let mut packet = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
         packet[4..6].copy_from_slice(&id.to_be_bytes());
-        packet[6..8].copy_from_slice(&(offset / 8 | if more { 0x2000 } else { 0 }).to_be_bytes());
+        packet[6..8].copy_from_slice(&((offset / 8) | if more { 0x2000 } else { 0 }).to_be_bytes());
         packet.extend([4, 210]);
         packet.extend(port.to_be_bytes());
         packet.extend([0, 40, 0, 0]);
@@ -508,6 +508,63 @@ fn fragments_that_wait_are_neither_lost_nor_there() {
     lost.sort();
     assert_eq!(lost, [("FRAG_REASM_TIMEOUT", 0, 1), ("FRAG_REASM_TIMEOUT", own, 1)]);
     assert_eq!(trace.reassembling, 0);
+}
+
+/// Its pieces hang on its first: freed with it, they are no loss of their own.
+#[test]
+fn a_joined_datagram_that_is_dropped_counts_once() {
+    if !permitted() {
+        return;
+    }
+    let [(sending, _), (receiving, to)] = cable();
+    let sender = sending.socket_at(Ipv4Addr::UNSPECIFIED);
+    let (closed, other) = {
+        let sockets = [0; 2].map(|_| receiving.socket_at(Ipv4Addr::UNSPECIFIED));
+        (port(&sockets[0]), port(&sockets[1]))
+    };
+    let mut tracer = Tracer::start(Detail::Drops, &receiving.filter(&[closed])).unwrap();
+    for _ in 0..5 {
+        sender.send_to(&[7; 8000], (to, other)).unwrap();
+        sender.send_to(&[7; 8000], (to, closed)).unwrap();
+    }
+    until(|| receiving.counter("Udp", "NoPorts") == 10);
+    let trace = tracer.read().unwrap();
+    let lost = only(&trace);
+    assert_eq!((lost.reason.as_str(), lost.port, lost.datagrams), ("NO_SOCKET", closed, 5));
+    assert_eq!((trace.arrivals.len(), trace.sends.len(), trace.sockets.len()), (0, 0, 0));
+}
+
+#[test]
+fn what_comes_through_a_bridge_arrives_once() {
+    if !permitted() {
+        return;
+    }
+    let [(sending, _), (receiving, _)] = cable();
+    let mut netlink = Netlink::open(&receiving.ns).unwrap();
+    let settings =
+        BridgeSettings { mac: MacAddress::local(100), multicast_snooping: false, ageing: Duration::from_secs(300) };
+    let bridge = netlink.add_bridge("br0", &settings).unwrap();
+    let port_index = netlink.link("eth0").unwrap().index;
+    netlink.set_bridge(port_index, bridge).unwrap();
+    let to = Ipv4Addr::new(10, 0, 1, 2);
+    netlink.add_address(bridge, format!("{to}/24").parse().unwrap()).unwrap();
+    netlink.set_up(bridge).unwrap();
+    let mut netlink = Netlink::open(&sending.ns).unwrap();
+    let index = netlink.link("eth0").unwrap().index;
+    netlink.add_address(index, "10.0.1.1/24".parse().unwrap()).unwrap();
+    let (sender, receiver) = (sending.socket_at(Ipv4Addr::UNSPECIFIED), receiving.socket_at(to));
+    let mut tracer = receiving.trace(&[port(&receiver)]);
+    for _ in 0..9 {
+        sender.send_to(&[7; 100], (to, port(&receiver))).unwrap();
+    }
+    let mut read = 0;
+    until(|| {
+        read += drain(&receiver);
+        read == 9
+    });
+    let trace = tracer.read().unwrap();
+    let arrivals: Vec<_> = trace.arrivals.iter().map(|own| (own.interface, own.datagrams)).collect();
+    assert_eq!(arrivals, [(bridge, 9)]);
 }
 
 /// Capabilities belong to threads: this one gives them up.

@@ -100,8 +100,8 @@ pub struct Filter {
 pub struct Trace {
     /// Datagrams that were dropped.
     pub drops: Vec<Drop>,
-    /// Datagrams handed to a namespace's protocols by an interface (`netif_receive_skb`), those of bridge ports and
-    /// other lower interfaces left out.
+    /// Datagrams handed to a namespace's protocols by an interface (`netif_receive_skb`), those of bridge ports left
+    /// out; of bonds and macvlan the lower interface is told.
     pub arrivals: Vec<Passage>,
     /// Datagrams handed to an interface's queue (`net_dev_queue`), before its qdisc. What sockets that are not connected
     /// sent to ports that are not followed is there, too, as port 0: their calls do not tell where they go.

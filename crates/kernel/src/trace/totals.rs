@@ -212,7 +212,7 @@ fn reassembling(programs: &Programs) -> Result<u64, Error> {
     let known = KernelMap::<_, FragmentKey, Fragmented>::try_from(programs.map("fragmented")?).map_err(unreadable)?;
     let now = now();
     let mut count = 0;
-    for entry in waiting.iter() {
+    for entry in &waiting {
         let (key, value) = entry.map_err(unreadable)?;
         let of = |namespace| known.get(&FragmentKey { namespace, ..key }, 0).ok();
         let lost = [of(0), of(key.namespace)].iter().flatten().any(|known| known.lost != 0);
@@ -242,7 +242,7 @@ fn counted<K: Key>(programs: &Programs, name: &str) -> Result<Vec<(K, Counts)>, 
         }
     }
     let map = PerCpuHashMap::<_, K, Counts>::try_from(programs.map(name)?).map_err(unreadable)?;
-    for entry in map.iter() {
+    for entry in &map {
         let (key, values) = entry.map_err(unreadable)?;
         values.iter().for_each(|counts| add(key, counts));
     }
@@ -256,8 +256,8 @@ fn per_cpu<V: Pod>(map: &Map) -> Result<Vec<V>, Error> {
     Ok(map.get(&0, 0).map_err(unreadable)?.iter().copied().collect())
 }
 
-fn unreadable(error: aya::maps::MapError) -> Error {
-    refusal("read what was traced", &error)
+fn unreadable(error: impl Into<aya::maps::MapError>) -> Error {
+    refusal("read what was traced", &error.into())
 }
 
 /// The clock of bpf_ktime_get_ns, nanoseconds.

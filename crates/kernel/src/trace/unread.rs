@@ -93,7 +93,7 @@ mod tests {
         vec![(key, Counts { first: buffers, second: buffers })]
     }
 
-    fn owners(drops: Vec<(DropKey, Counts)>) -> Vec<(u64, u32, u64)> {
+    fn owners(drops: &[(DropKey, Counts)]) -> Vec<(u64, u32, u64)> {
         let mut owners: Vec<_> = drops.iter().map(|(key, counts)| (key.cookie, key.namespace, counts.first)).collect();
         owners.sort();
         owners
@@ -103,17 +103,17 @@ mod tests {
     fn the_one_who_had_them_unread_lost_them_and_keeps_the_loss() {
         let mut unread = Unread::default();
         let sockets = [socket(1, 10, 10), socket(2, 10, 1)];
-        assert_eq!(owners(unread.assign(lost(9), &sockets)), [(2, 20, 9)]);
+        assert_eq!(owners(&unread.assign(lost(9), &sockets)), [(2, 20, 9)]);
         // The next has the same port; the first keeps what it lost.
         let sockets = [socket(1, 10, 10), socket(2, 10, 1), socket(3, 7, 0), socket(4, 8, 0)];
-        assert_eq!(owners(unread.assign(lost(16), &sockets)), [(2, 20, 9), (3, 30, 7)]);
+        assert_eq!(owners(&unread.assign(lost(16), &sockets)), [(2, 20, 9), (3, 30, 7)]);
     }
 
     #[test]
     fn in_doubt_nobody_is_named() {
         let sockets = [socket(1, 10, 0), socket(2, 10, 0)];
-        assert_eq!(owners(Unread::default().assign(lost(9), &sockets)), [(0, 0, 9)]);
-        assert_eq!(owners(Unread::default().assign(lost(10), &sockets)), [(0, 0, 10)]);
-        assert_eq!(owners(Unread::default().assign(lost(11), &sockets)), [(0, 0, 11)]);
+        assert_eq!(owners(&Unread::default().assign(lost(9), &sockets)), [(0, 0, 9)]);
+        assert_eq!(owners(&Unread::default().assign(lost(10), &sockets)), [(0, 0, 10)]);
+        assert_eq!(owners(&Unread::default().assign(lost(11), &sockets)), [(0, 0, 11)]);
     }
 }
