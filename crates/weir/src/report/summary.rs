@@ -34,7 +34,7 @@ pub fn sentences(manifest: &Manifest, records: &[Record], cells: &[Cell<'_>], ju
     sentences.extend(manifest.charts.iter().filter_map(|chart| match chart.kind {
         ChartKind::Lines => course(chart, cells),
         ChartKind::Heatmap => span(chart, cells),
-        ChartKind::Time => None,
+        ChartKind::Time | ChartKind::Signal => None,
     }));
     sentences.extend(Monotony::check(&Grid::matrix(cells)).map(|monotony| monotony.sentence()));
     sentences.extend(oracle::sentence(&oracle::expectations(cells)));

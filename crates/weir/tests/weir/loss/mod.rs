@@ -5,6 +5,7 @@
 //! WEIR_TEST_SEED repeats it.
 
 mod account;
+mod check;
 mod fragments;
 mod frames;
 mod limits;

@@ -5,12 +5,12 @@ use std::io::{Read, Write};
 use std::num::NonZero;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{Winsize, openpty};
 
-use super::{LISTEN, Machine, SINK, Service, WEIR, address, pass, weir};
+use super::{LISTEN, Machine, PATIENCE, SINK, Service, WEIR, address, pass, weir};
 
 /// The far side of a terminal, and what its user sees.
 struct Terminal {
@@ -100,6 +100,3 @@ fn without_a_terminal_there_are_lines() {
     assert!(line.starts_with("0:00:0") && line.contains(" in 0/s 0 kbit/s, out 0/s 0 kbit/s, dropped 0/s"), "{line}");
     assert!(tee.end().success());
 }
-
-/// How long a screen may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
