@@ -1,7 +1,10 @@
-//! Who runs first, and how soon.
+//! Who runs first, how soon, and where.
 
 use std::fs::File;
 use std::io::Write;
+
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 
 use crate::error::During;
 use crate::{Error, sys};
@@ -14,6 +17,22 @@ use crate::{Error, sys};
 /// EPERM without CAP_SYS_NICE in the initial user namespace, unless RLIMIT_RTPRIO allows it.
 pub fn become_real_time() -> Result<(), Error> {
     sys::set_round_robin(PRIORITY).during(|| "schedule a thread as real-time (SCHED_RR)")
+}
+
+/// The processors that this process may run on, in order; empty where the kernel does not tell.
+pub fn processors() -> Vec<usize> {
+    let Ok(set) = sched_getaffinity(Pid::from_raw(0)) else { return Vec::new() };
+    (0..CpuSet::count()).filter(|&processor| set.is_set(processor).unwrap_or(false)).collect()
+}
+
+/// Keeps the calling thread, and threads that it starts from then on, to one processor.
+///
+/// # Errors
+/// EINVAL for one that it may not run on.
+pub fn run_on(processor: usize) -> Result<(), Error> {
+    let operation = || format!("run a thread on processor {processor}");
+    let mut set = CpuSet::new();
+    set.set(processor).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set)).during(operation)
 }
 
 /// Keeps every processor out of its sleep states while this lives: waking one up takes tens of microseconds, in a
@@ -41,3 +60,17 @@ const LATENCY: &str = "/dev/cpu_dma_latency";
 
 /// Above ordinary threads, below whatever a real-time system runs on purpose (1 to 99).
 const PRIORITY: i32 = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_keeps_to_its_processor() {
+        let all = processors();
+        let last = *all.last().unwrap();
+        let inside = std::thread::spawn(move || run_on(last).map(|()| processors())).join().unwrap().unwrap();
+        assert_eq!((inside, processors()), (vec![last], all));
+        assert!(run_on(CpuSet::count()).is_err());
+    }
+}

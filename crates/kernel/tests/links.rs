@@ -101,16 +101,20 @@ fn exchange(network: &Network, from: SocketAddr, to: SocketAddr) {
 
 #[test]
 fn two_hosts_and_a_bridge_carry_datagrams_at_once() {
-    let start = Instant::now();
-    let mut network = Network::build().unwrap();
-    let [a, b] = [&network.hosts[0], &network.hosts[1]];
-    let pairs: [(SocketAddr, SocketAddr); 2] =
-        [((a.v4, 0).into(), (b.v4, 0).into()), ((a.v6, 0).into(), (b.v6, 0).into())];
-    for (from, to) in pairs {
-        exchange(&network, from, to);
-    }
-    // Duplicate address detection alone would take over a second.
-    assert!(start.elapsed() < Duration::from_millis(900), "took {:?}", start.elapsed());
+    let at_once = || {
+        let start = Instant::now();
+        let network = Network::build().unwrap();
+        let [a, b] = [&network.hosts[0], &network.hosts[1]];
+        let pairs: [(SocketAddr, SocketAddr); 2] =
+            [((a.v4, 0).into(), (b.v4, 0).into()), ((a.v6, 0).into(), (b.v6, 0).into())];
+        for (from, to) in pairs {
+            exchange(&network, from, to);
+        }
+        (network, start.elapsed())
+    };
+    // Duplicate address detection alone would take over a second, each time; a busy machine does not.
+    let quick = (0..10).map(|_| at_once()).find(|(_, took)| *took < Duration::from_millis(900));
+    let (mut network, _) = quick.expect("more than 0.9 s ten times");
 
     // One datagram of each kind has come through, and nobody was asked for an Ethernet address: beside the datagrams there
     // are at most MLD reports, 90 bytes each.
@@ -250,6 +254,6 @@ fn a_hundred_namespaces_stand_at_once() {
     }
     let elapsed = start.elapsed();
     println!("{} namespaces, {} veth pairs, {} addresses up in {elapsed:?}", 3 * CELLS, 2 * CELLS, 4 * CELLS);
-    // Twenty times what it takes on an idle machine; one wait for address detection a host would take longer.
-    assert!(elapsed < Duration::from_secs(5), "took {elapsed:?}");
+    // Far more than even a busy machine takes; one wait for address detection a host would take longer.
+    assert!(elapsed < Duration::from_secs(60), "took {elapsed:?}");
 }

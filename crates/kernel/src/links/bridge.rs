@@ -10,6 +10,8 @@ use netlink_packet_route::link::{
 use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
+use nix::sys::utsname::uname;
+
 use super::interface::{about, check_name};
 use super::{Index, MacAddress, Netlink};
 use crate::Error;
@@ -26,7 +28,37 @@ pub struct BridgeSettings {
     pub ageing: Duration,
 }
 
+/// How a bridge deals with groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snooping {
+    /// The bridge's name.
+    pub bridge: String,
+    /// Its index.
+    pub index: Index,
+    /// Whether groups go only to ports that lead to a listener.
+    pub snoops: bool,
+    /// Whether it asks itself who listens.
+    pub asks: bool,
+    /// Whether anybody is known to ask, this bridge included; `None`: the kernel does not tell (before 5.16), or the bridge
+    /// does not snoop.
+    pub asked: Option<bool>,
+}
+
 impl Netlink {
+    /// How the bridges of this namespace deal with groups.
+    ///
+    /// # Errors
+    /// If the kernel's answer cannot be read.
+    pub fn snooping(&mut self) -> Result<Vec<Snooping>, Error> {
+        let request = RouteNetlinkMessage::GetLink(LinkMessage::default());
+        let answers = self.socket.list(request, || "list bridges")?;
+        let bridge = |answer| match answer {
+            RouteNetlinkMessage::NewLink(message) => Snooping::from_message(message),
+            _ => None,
+        };
+        Ok(answers.into_iter().filter_map(bridge).collect())
+    }
+
     /// Makes an Ethernet bridge without spanning tree in this namespace, down, and returns its index.
     ///
     /// # Errors
@@ -118,6 +150,46 @@ impl Netlink {
         let operation = || format!("tell the bridge that {mac} is behind port {port}");
         self.socket.change(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE, operation)
     }
+}
+
+impl Snooping {
+    /// `None`: no bridge.
+    fn from_message(message: LinkMessage) -> Option<Snooping> {
+        let mut found =
+            Snooping { bridge: String::new(), index: message.header.index, snoops: false, asks: false, asked: None };
+        let mut settings = None;
+        for attribute in message.attributes {
+            match attribute {
+                LinkAttribute::IfName(name) => found.bridge = name,
+                LinkAttribute::LinkInfo(infos) => {
+                    settings = infos.into_iter().find_map(|info| match info {
+                        LinkInfo::Data(InfoData::Bridge(settings)) => Some(settings),
+                        _ => None,
+                    });
+                }
+                _ => {}
+            }
+        }
+        let mut querier = false;
+        for setting in settings? {
+            match setting {
+                InfoBridge::MulticastSnooping(on) => found.snoops = on,
+                InfoBridge::MulticastQuerier(on) => found.asks = on,
+                // Left out while no querier is known (net/bridge/br_multicast.c, br_multicast_dump_querier_state).
+                InfoBridge::MulticastQuerierState(state) => querier = !state.is_empty(),
+                _ => {}
+            }
+        }
+        found.asked = (found.snoops && (querier || tells_queriers())).then_some(querier);
+        Some(found)
+    }
+}
+
+/// Whether the kernel tells of queriers (IFLA_BR_MCAST_QUERIER_STATE, from Linux 5.16).
+fn tells_queriers() -> bool {
+    let release = uname().map(|name| name.release().to_string_lossy().into_owned()).unwrap_or_default();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(5), Some(16))
 }
 
 /// Hundredths of a second (USER_HZ), as the bridge's times are given.

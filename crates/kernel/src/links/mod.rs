@@ -16,7 +16,7 @@ mod rule;
 use std::fmt;
 
 pub use address::Neighbour;
-pub use bridge::BridgeSettings;
+pub use bridge::{BridgeSettings, Snooping};
 pub use interface::{Link, VethEnd};
 pub use mac::MacAddress;
 pub use mdb::GroupPort;

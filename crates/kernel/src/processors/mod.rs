@@ -81,13 +81,18 @@ mod tests {
         let before = Processors::read().unwrap();
         let begin = Instant::now();
         let child = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
-        while begin.elapsed() < Duration::from_millis(300) {
+        // However small its share of a busy machine is.
+        let after = loop {
             assert!(Command::new("sh").args(["-c", child]).status().unwrap().success());
-        }
-        let after = Processors::read().unwrap();
+            let after = Processors::read().unwrap();
+            if after.own - before.own >= 20 {
+                break after;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(60), "the shell's work is not counted: {before:?} {after:?}");
+        };
+        // The one is measured, the other sampled by the tick.
         let own = after.own - before.own;
-        assert!(own >= 20, "{own} ticks of the shell's work");
-        assert!(after.programs - before.programs + 2 >= own, "{before:?} {after:?}");
+        assert!(after.programs - before.programs + 2 + own / 5 >= own, "{before:?} {after:?}");
     }
 
     #[test]

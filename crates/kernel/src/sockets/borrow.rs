@@ -37,14 +37,14 @@ pub fn receive_buffer(socket: impl AsFd) -> Result<u32, Error> {
     Ok(u32::try_from(size).unwrap_or(u32::MAX))
 }
 
-/// Gives a socket a receive buffer of `bytes` of truesize, as [`receive_buffer`] tells it: the kernel is asked for half of
-/// that and doubles it (socket(7)). Beyond `net.core.rmem_max` only with CAP_NET_ADMIN (SO_RCVBUFFORCE), else as much as
-/// that allows. Returns what it has now.
+/// Gives a socket a receive buffer of `bytes` of truesize, as [`receive_buffer`] tells it: the kernel is asked for half
+/// of that and doubles it (socket(7)). Beyond `net.core.rmem_max` only with CAP_NET_ADMIN (SO_RCVBUFFORCE), else as
+/// much as that allows. Returns what it has now.
 ///
 /// # Errors
 /// If it is no socket.
 pub fn set_receive_buffer(socket: impl AsFd, bytes: u32) -> Result<u32, Error> {
-    let half = (bytes / 2) as usize;
+    let half = bytes.div_ceil(2) as usize;
     if setsockopt(&socket, sockopt::RcvBufForce, &half).is_err() {
         setsockopt(&socket, sockopt::RcvBuf, &half).during(|| format!("set SO_RCVBUF to {half}"))?;
     }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -9,6 +10,7 @@ use weir_emulator::datapath::{self, Emulator};
 use weir_kernel::counters::{self, Snmp};
 use weir_kernel::processors::Processors;
 use weir_kernel::scheduling;
+use weir_kernel::trace::{Detail, Filter, Trace, Tracer};
 
 use super::capture::{Capture, CaptureReport};
 use super::endpoints::{self, Endpoints, Outcome, joined};
@@ -16,7 +18,8 @@ use super::heartbeat::{Heartbeat, Window};
 use super::network::{LinkReading, Network};
 use super::scenario::{Datapath, Mode, Scenario, Traffic};
 use super::sweep::Cell;
-use super::topology::{Flow, Topology};
+use super::topology::{Flow, Node, Topology};
+use super::watch::{self, Looks, Watched};
 use crate::report::record::Chart;
 use crate::report::store;
 use crate::service::stop::Stop;
@@ -47,6 +50,14 @@ pub struct Prepared<'a> {
     /// Whether the traffic's threads run before ordinary ones: those of messages may, bulk would leave nothing to
     /// others.
     realtime: bool,
+    /// Counts in the kernel what becomes of the datagrams, if that is wanted and permitted.
+    tracer: Option<Tracer>,
+    /// Why it does not.
+    untraced: Option<String>,
+    /// The processors of programs that only compute, one each; `None`: any.
+    burners: Vec<Option<usize>>,
+    /// Time between two looks at buffers and processors; zero: none.
+    watch: Duration,
     /// How long what waits in queues may take when the traffic has ended.
     drain: Duration,
 }
@@ -69,6 +80,12 @@ pub struct Measured<'a> {
     pub heartbeat: Arc<Window>,
     /// Share of the processors that others took meanwhile.
     pub foreign: f64,
+    /// What was seen of buffers and processors meanwhile; `None`: nobody looked.
+    pub watched: Option<Watched>,
+    /// What the kernel did with the datagrams; `None`: not traced.
+    pub trace: Option<Trace>,
+    /// Why not all that was wanted is traced.
+    pub untraced: Option<String>,
     /// What was captured.
     pub captures: Vec<CaptureReport>,
 }
@@ -108,10 +125,20 @@ impl<'a> Prepared<'a> {
         let scenario = &cell.scenario;
         let topology = Topology::new(scenario)?;
         let network = Network::build(&topology, bench.emulator(worker), &bench.settings, seed)?;
+        let (tracer, untraced) = match scenario.run.trace.detail().map(|detail| trace(&network, &topology, scenario, detail)) {
+            None => (None, None),
+            Some(Ok(tracer)) => {
+                let refused = tracer.refused().join("; ");
+                (Some(tracer), (!refused.is_empty()).then_some(refused))
+            }
+            Some(Err(error)) => (None, Some(error.to_string())),
+        };
         // Copies come behind the message that would end the cell.
         let duplicates = topology.traffic.paths.iter().any(|path| topology.duplicates(&path.there));
         let settle = if duplicates { patience(&topology) } else { Duration::ZERO };
-        let open = |traffic, flow: &Flow| Endpoints::prepare(&network, scenario, traffic, flow, session, settle);
+        let processors: Vec<Option<usize>> = topology.nodes.iter().map(|node| node.processor).collect();
+        let open =
+            |traffic, flow: &Flow| Endpoints::prepare(&network, scenario, traffic, flow, &processors, session, settle);
         let load = topology.load.as_ref().zip(load(scenario)).map(|(flow, load)| {
             let endpoints = open(load, flow).context("load")?;
             anyhow::Ok((endpoints, load.warmup.duration()))
@@ -120,7 +147,27 @@ impl<'a> Prepared<'a> {
         let traffic = open(&scenario.traffic, &topology.traffic)?;
         let drain = scenario.run.drain.duration();
         let realtime = bench.realtime && scenario.traffic.mode == Mode::Messages;
-        Ok(Prepared { bench, network, topology, traffic, load, captures: Vec::new(), realtime, drain })
+        let burning = |node: &Node| {
+            let burners = scenario.hosts.get(&node.name).map_or(0, |host| host.burners as usize);
+            std::iter::repeat_n(node.processor, burners)
+        };
+        let burners = topology.nodes.iter().flat_map(burning).collect();
+        let watch = scenario.run.watch.duration();
+        let captures = Vec::new();
+        Ok(Prepared {
+            bench,
+            network,
+            topology,
+            traffic,
+            load,
+            captures,
+            realtime,
+            tracer,
+            untraced,
+            burners,
+            watch,
+            drain,
+        })
     }
 
     /// Captures what passes the interfaces of sender and receivers into `dir`, one file a host: `NAME-HOST.pcapng`.
@@ -144,7 +191,7 @@ impl<'a> Prepared<'a> {
 
     /// Sends for the window, drains, and reads the counters. Traffic starts after `delay`, so that cells that run side
     /// by side do not send in step.
-    pub fn run(self, delay: Duration) -> Result<Measured<'a>> {
+    pub fn run(mut self, delay: Duration) -> Result<Measured<'a>> {
         let (stop, realtime) = (&self.bench.stop, self.realtime);
         let head_start = self.load.as_ref().map_or(Duration::ZERO, |&(_, head_start)| head_start);
         let load_begin = clock::now() + clock::nanos(LEAD_IN + delay);
@@ -152,22 +199,61 @@ impl<'a> Prepared<'a> {
         self.network.start_clocks(begin)?;
         let heartbeat = self.bench.heartbeat.observe();
         let before = Processors::read()?;
-        let (traffic, load) = std::thread::scope(|scope| {
+        let gauges = self.traffic.gauges();
+        let window = self.topology.window;
+        let burn = AtomicBool::new(true);
+        let (traffic, load, watched) = std::thread::scope(|scope| {
+            let watch = (!self.watch.is_zero()).then(|| {
+                let wanted = Looks { every: self.watch, begin, window };
+                endpoints::spawn(scope, true, None, move || watch::watch(&gauges, &wanted, stop))
+            });
+            for seat in self.burners {
+                endpoints::spawn(scope, false, seat, || watch::burn(begin, &burn));
+            }
+            let burning = watch::Burning(&burn);
             let load = self.load.map(|(load, _)| scope.spawn(move || load.run(load_begin, false, stop)));
             let traffic = self.traffic.run(begin, realtime, stop);
-            (traffic, load.map(joined))
+            drop(burning);
+            (traffic, load.map(joined), watch.map(joined))
         });
-        let (traffic, load) = (traffic?, load.transpose()?);
+        let (traffic, load, watched) = (traffic?, load.transpose()?, watched.transpose()?);
         let foreign = Processors::read()?.foreign_share(&before);
         let patience = patience(&self.topology);
         let links = self.network.settled(patience, patience + self.drain)?;
         let receivers = self.topology.traffic.receivers.iter();
         let receiver_hosts = receivers.map(|&node| counters::snmp(self.network.namespace(node)));
         let receiver_hosts = receiver_hosts.collect::<Result<_, _>>()?;
+        let trace = self.tracer.as_mut().map(Tracer::read).transpose()?;
+        let untraced = self.untraced;
         let captures = self.captures.into_iter().map(Capture::stop).collect::<Result<_>>()?;
         let (network, topology) = (self.network, self.topology);
-        Ok(Measured { network, topology, traffic, load, links, receiver_hosts, heartbeat, foreign, captures })
+        Ok(Measured {
+            network,
+            topology,
+            traffic,
+            load,
+            links,
+            receiver_hosts,
+            heartbeat,
+            foreign,
+            watched,
+            trace,
+            untraced,
+            captures,
+        })
     }
+}
+
+/// Begins to count what the kernel does with the datagrams of the traffic on all nodes.
+fn trace(
+    network: &Network<'_>,
+    topology: &Topology,
+    scenario: &Scenario,
+    detail: Detail,
+) -> Result<Tracer, weir_kernel::Error> {
+    let nodes = 0..topology.nodes.len();
+    let namespaces = nodes.map(|node| network.namespace(node).inode()).collect::<Result<_, _>>()?;
+    Tracer::start(detail, &Filter { ports: vec![scenario.traffic.port], namespaces })
 }
 
 /// Refuses a cell that cannot run.

@@ -19,8 +19,8 @@ use crate::traffic::bulk::{self, BulkReport};
 use crate::traffic::clock::{self, Nanos};
 
 use crate::traffic::{
-    Exchange, Pacing, QuicSettings, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, SenderSettings,
-    TcpSettings, Transport, Until, check_congestion, longest_datagram,
+    Exchange, Gauge, Pacing, QuicSettings, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender,
+    SenderSettings, Stall, TcpSettings, Transport, Until, check_congestion, longest_datagram,
 };
 
 /// Sockets and programs on the hosts, ready to start.
@@ -31,6 +31,8 @@ pub enum Endpoints {
         sender: Box<Sender>,
         /// Its receivers, in the order of the scenario.
         receivers: Vec<Receiver>,
+        /// The processors that they keep to, the sender's first; `None`: any.
+        seats: Vec<Option<usize>>,
         /// What they tell each other beside the network.
         exchange: Exchange,
     },
@@ -77,7 +79,23 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
         (true, Transport::QuicDatagram) => bail!("{key}.transport: quic-datagram carries messages only, use quic"),
         _ => ensure!(traffic.rate.is_none(), "{key}.rate: only bulk over udp is paced"),
     }
-    ensure!(bulk || !traffic.interval.duration().is_zero(), "{key}.interval: longer than 0");
+    let batched = traffic.batch.is_some();
+    ensure!(
+        bulk || batched || !traffic.interval.duration().is_zero(),
+        "{key}.interval: longer than 0, unless {key}.batch says how many leave at once"
+    );
+    let plain = !bulk && traffic.transport == Transport::Udp;
+    ensure!(!batched || plain, "{key}.batch: only messages over udp leave in batches");
+    ensure!(scenario.receive.stall.is_none() || plain, "receive.stall: only readers of messages over udp stall");
+    if let Some(stall) = scenario.receive.stall {
+        let (every, length) = (stall.every.duration(), stall.length.duration());
+        ensure!(length < every, "receive.stall: {} every {} leaves no time to read", stall.length, stall.every);
+    }
+    if let Some(link) = topology.links.iter().find(|link| link.direct) {
+        let counted = traffic.transport == Transport::Udp && traffic.engine == Engine::Weir;
+        let name = &link.name;
+        ensure!(counted, "links.{name}.direct: what is not udp by weir can be accounted for only behind an emulator");
+    }
     let to = SocketAddr::from((flow.destination, traffic.port));
     if traffic.transport == Transport::Tcp {
         check_congestion(&scenario.tcp.congestion).context("tcp.congestion")?;
@@ -113,13 +131,14 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
 }
 
 impl Endpoints {
-    /// Opens its sockets on the hosts. `session` tells the messages of cells apart; `patience`: how long copies may
+    /// Opens its sockets on the hosts, whose `processors` are by node. `session` tells the messages of cells apart; `patience`: how long copies may
     /// come behind the message that would end a receiver, if any can.
     pub fn prepare(
         network: &Network<'_>,
         scenario: &Scenario,
         traffic: &Traffic,
         flow: &Flow,
+        processors: &[Option<usize>],
         session: u16,
         patience: Duration,
     ) -> Result<Endpoints> {
@@ -142,7 +161,7 @@ impl Endpoints {
                 let receivers = flow.receivers.iter().zip(&flow.paths).map(|(&node, path)| {
                     let (link, _) = path.there.last().context("a path has a link")?;
                     let interface = network.interface(node, *link);
-                    let settings = receiver_settings(traffic, to, session, patience, interface);
+                    let settings = receiver_settings(scenario, traffic, to, session, patience, interface);
                     Ok(network.namespace(node).run(|| Receiver::bind(&settings))??)
                 });
                 let receivers = receivers.collect::<Result<Vec<_>>>()?;
@@ -153,22 +172,34 @@ impl Endpoints {
                 if to.ip().is_multicast() {
                     network.wait_for_members(to.ip(), &flow.receivers)?;
                 }
-                Ok(Endpoints::Messages { sender, receivers, exchange })
+                let ends = std::iter::once(&flow.sender).chain(&flow.receivers);
+                let seats = ends.map(|&node| processors[node]).collect();
+                Ok(Endpoints::Messages { sender, receivers, seats, exchange })
             }
+        }
+    }
+
+    /// Looks at the buffers of the receivers of messages, in their order.
+    pub fn gauges(&self) -> Vec<Option<Gauge>> {
+        match self {
+            Endpoints::Messages { receivers, .. } => receivers.iter().map(Receiver::gauge).collect(),
+            Endpoints::Bulk { .. } | Endpoints::Iperf3(_) => Vec::new(),
         }
     }
 
     /// Starts at `begin` and goes on to the end of the window and the drain.
     pub fn run(self, begin: Nanos, realtime: bool, stop: &Stop) -> Result<Outcome> {
         match self {
-            Endpoints::Messages { sender, receivers, exchange } => {
+            Endpoints::Messages { sender, receivers, seats, exchange } => {
                 let exchange = &exchange;
+                let seat = |end: usize| seats.get(end).copied().flatten();
                 std::thread::scope(|scope| {
                     let receiving: Vec<_> = receivers
                         .into_iter()
-                        .map(|receiver| spawn(scope, realtime, move || receiver.run(exchange, stop)))
+                        .zip(1..)
+                        .map(|(receiver, end)| spawn(scope, realtime, seat(end), move || receiver.run(exchange, stop)))
                         .collect();
-                    let sending = spawn(scope, realtime, move || {
+                    let sending = spawn(scope, realtime, seat(0), move || {
                         clock::wait(&mut [PollFd::new(stop.as_fd(), PollFlags::POLLIN)], Some(begin));
                         sender.run(exchange, stop)
                     });
@@ -194,16 +225,21 @@ impl Outcome {
     }
 }
 
-/// Starts a thread, a real-time one if so wanted.
-fn spawn<'scope, T: Send + 'scope>(
+/// Starts a thread, a real-time one if so wanted, on a processor of its own or on any.
+pub(super) fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     realtime: bool,
+    seat: Option<usize>,
     f: impl FnOnce() -> T + Send + 'scope,
 ) -> ScopedJoinHandle<'scope, T> {
     scope.spawn(move || {
         if realtime {
             // What the emulator got, the others get as well; one that does not is late, and says so.
             let _ = scheduling::become_real_time();
+        }
+        if let Some(processor) = seat {
+            // It was among those that may be used when the network was laid out.
+            let _ = scheduling::run_on(processor);
         }
         f()
     })
@@ -227,7 +263,12 @@ fn sender_settings(
         payload_bytes: traffic.payload.bytes as usize,
         interval: interval(traffic),
         pacing: if bulk { Pacing::Schedule } else { traffic.pacing },
-        quantum: if bulk { QUANTUM } else { Duration::ZERO },
+        quantum: match traffic.batch {
+            Some(batch) if !bulk => QUANTUM.min(traffic.interval.duration() * u32::try_from(batch.get()).unwrap_or(1)),
+            _ if bulk => QUANTUM,
+            _ => Duration::ZERO,
+        },
+        batch: traffic.batch,
         duration: scenario.run.duration.duration() + if bulk { traffic.warmup.duration() } else { Duration::ZERO },
         drain: scenario.run.drain.duration(),
         session,
@@ -253,6 +294,7 @@ pub(super) fn interval(traffic: &Traffic) -> Duration {
 }
 
 fn receiver_settings(
+    scenario: &Scenario,
     traffic: &Traffic,
     to: SocketAddr,
     session: u16,
@@ -267,7 +309,14 @@ fn receiver_settings(
             .map(|group| Membership { group, source: None, interface: Some(interface.to_owned()) })
             .into_iter()
             .collect(),
-        receive_buffer: (traffic.mode == Mode::Bulk).then_some(BULK_BUFFER),
+        receive_buffer: match scenario.receive.buffer.0 {
+            Some(size) => Some(usize::try_from(size.bytes).unwrap_or(usize::MAX)),
+            None => (traffic.mode == Mode::Bulk).then_some(BULK_BUFFER),
+        },
+        stall: scenario
+            .receive
+            .stall
+            .map(|stall| Stall { every: stall.every.duration(), length: stall.length.duration() }),
         until: Until { settle: patience, ..Until::default() },
         ..ReceiverSettings::new(to)
     }

@@ -4,7 +4,7 @@
 //! hosts, routers, switches and links are checked and routed in [`topology`], become namespaces and veth pairs in
 //! [`network`], and carry traffic between [`endpoints`] in a [`cell`]: our own, or that of [`iperf3`]. The [`account`]
 //! of what went where turns into a record for `report`. The [`runner`] drives cells side by side and may [`capture`]
-//! one of them; [`shell`] brings one network up to be entered by hand.
+//! one of them, [`watch`] looks at buffers and processors meanwhile; [`shell`] brings one network up to be entered by hand.
 
 pub mod account;
 pub mod capture;
@@ -20,3 +20,4 @@ pub mod shell;
 pub mod sweep;
 pub mod topology;
 pub mod traces;
+pub mod watch;

@@ -17,7 +17,7 @@ use crate::service::metrics::{Family, Kind, Samples};
 pub struct Books {
     ephemeral: RangeInclusive<u16>,
     asked: Vec<u16>,
-    drops: Counts<(u32, u16, Place, String, String)>,
+    drops: Counts<(Option<u32>, u16, Place, String, String)>,
     counted: Counts<(Option<u32>, Place, String)>,
     socket_drops: Counts<SocketKey>,
     received: Counts<SocketKey>,
@@ -50,7 +50,8 @@ impl Books {
         for drops in &now.drops {
             let key = (drops.namespace, drops.port, drops.place, drops.reason.clone(), drops.function.clone());
             let (place, reason) = (drops.place.name().to_owned(), drops.reason.clone());
-            let soft = [now.name_of(drops.namespace), self.port(drops.port)];
+            let namespace = drops.namespace.map_or_else(String::new, |inode| now.name_of(inode));
+            let soft = [namespace, self.port(drops.port)];
             self.drops.add(key, drops.datagrams.total, soft, [place, reason]);
         }
         for counted in &now.counted {

@@ -14,6 +14,7 @@ use plot::Drawing;
 pub(super) mod heatmap;
 mod lines;
 mod plot;
+mod signal;
 mod time;
 
 const WIDTH: f64 = 760.0;
@@ -38,6 +39,7 @@ pub fn render(chart: &Chart, cells: &[Cell<'_>], published: Option<&Published>) 
         ChartKind::Lines => Drawing::new(chart, &cells, published).render(),
         ChartKind::Heatmap => heatmap::render(chart, &cells),
         ChartKind::Time => time::render(chart, &cells),
+        ChartKind::Signal => signal::render(chart, &cells),
     }
 }
 

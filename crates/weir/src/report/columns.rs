@@ -91,7 +91,7 @@ pub const COLUMNS: [Column; 25] = [
 ];
 
 /// The columns that the lab adds, in order, and what they say.
-pub const ADDED: [(&str, &str); 40] = [
+pub const ADDED: [(&str, &str); 59] = [
     ("delivered_share", "delivered of sent"),
     ("share_minus_expected", "that, less what the configured loss leaves"),
     ("host_drops", "datagrams that reached the host and no program: buffer full, wrong checksum, or too late"),
@@ -132,6 +132,28 @@ pub const ADDED: [(&str, &str); 40] = [
     ("receive_window_limited_pct", "share of the time with data under way in which the receive buffer was the limit"),
     ("send_buffer_limited_pct", "share of the time with data under way in which the send buffer was the limit"),
     ("jitter_us", "mean variation of the delay from one datagram to the next (RFC 3550), as iperf3 tells it"),
+    ("lost_share", "sent and not delivered, of sent"),
+    ("sent_msgs_per_s", "messages handed to the kernel within the sending window, over that window"),
+    ("sent_mbit_per_s", "the same as payload"),
+    ("backlog_drops", "on direct links: packets that found a processor's backlog full (net.core.netdev_max_backlog)"),
+    ("receive_buffer_bytes", "the receiver's buffer as the kernel granted it (SO_RCVBUF), bookkeeping included"),
+    ("buffer_level_max_bytes", "the most that was seen in it"),
+    ("buffer_full_pct", "share of the looks that saw it at least 90 % full"),
+    (
+        "longest_stall_ms",
+        "longest time in which datagrams waited and nobody read: traced, or at least so long by looks",
+    ),
+    ("cpu_user_pct", "share of the receiver's processor (of all, if it has none) in programs, burners included"),
+    ("cpu_system_pct", "in the kernel on behalf of programs"),
+    ("cpu_irq_pct", "in interrupts; coarse, by whole ticks"),
+    ("cpu_softirq_pct", "in softirqs; coarse, by whole ticks"),
+    ("interrupts_per_s", "interrupts of that processor, those from others and the timer's included"),
+    ("net_rx_per_s", "its softirqs that receive packets (NET_RX)"),
+    ("net_rx_pct", "traced: share of its time in them"),
+    ("traced_drops", "traced: datagrams on their way to the receiver that the kernel dropped"),
+    ("traced_receive_buffer_drops", "of these, because the receive buffer was full"),
+    ("traced_backlog_drops", "of these, because a processor's backlog was full"),
+    ("traced_other_drops", "of these, elsewhere: the ledger says where"),
 ];
 
 /// The axis that tells the receivers of a cell apart.
@@ -189,7 +211,8 @@ pub enum Better {
 /// Which way a column, fixed or added, is good; `None`: nobody has said.
 pub fn better(name: &str) -> Option<Better> {
     const HIGHER: [&str; 5] = ["delivered", "delivered_share", "msgs_per_s", "mbit_per_s", "received_bytes"];
-    const LOWER: [&str; 6] = ["undelivered", "retransmits", "duplicates", "reordered", "connect_ms", "rtt_mean_us"];
+    const LOWER: [&str; 7] =
+        ["lost_share", "undelivered", "retransmits", "duplicates", "reordered", "connect_ms", "rtt_mean_us"];
     let is_delay = name.ends_with("_us") && (name.starts_with("delay_") || name.contains("_delay_"));
     if HIGHER.contains(&name) {
         Some(Better::Higher)

@@ -9,6 +9,7 @@ use askama::Template;
 
 use super::cells::{self, Cell, Measured};
 use super::columns::{self, Field, Kind};
+use super::critical::{self, Series};
 use super::grid::Grid;
 use super::monotony::Monotony;
 use super::record::{Manifest, Record};
@@ -48,6 +49,7 @@ struct Page<'a> {
     asserts: Vec<AssertView>,
     charts: Vec<ChartView<'a>>,
     model: Option<ModelView>,
+    critical: Vec<Series>,
     monotony: Option<MonotonyView>,
     cost: Option<CostView>,
     source: &'a str,
@@ -134,6 +136,7 @@ impl<'a> Page<'a> {
             charts: manifest.charts.iter().map(|c| ChartView { svg: chart(c), caption: &c.caption }).collect(),
             source: published.map(|p| p.source.as_str()).unwrap_or_default(),
             model: ModelView::new(cells),
+            critical: critical::series(cells),
             monotony: Monotony::check(&Grid::matrix(cells)).as_ref().map(MonotonyView::new),
             cost: manifest.own_cost.as_ref().map(CostView::new),
             compared_grids: grids.iter().map(GridView::new).collect(),

@@ -25,6 +25,7 @@ pub mod classic;
 pub mod columns;
 pub mod compare;
 pub mod comparison;
+pub mod critical;
 pub mod csv;
 pub mod format;
 pub mod grid;
@@ -129,7 +130,7 @@ pub enum TimelineError {
         hint: String,
     },
     /// Nothing was sampled in it.
-    #[error("draw cell {cell}: nothing was sampled in it (only bulk transfers are, and only those that connected)")]
+    #[error("draw cell {cell}: nothing was sampled in it (bulk transfers that connected are, and receivers of datagrams with `run.watch`)")]
     Empty {
         /// Its name.
         cell: String,

@@ -142,6 +142,9 @@ pub struct Record {
     /// What was sampled over time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timelines: Vec<Timeline>,
+    /// Messages as the samples of a signal: a stretch of it as it arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<Signal>,
     /// How much later than planned the emulator released packets, us.
     pub lateness: Quantiles,
     /// How late a thread that only sleeps woke up meanwhile, us: the machine's own disturbance.
@@ -163,6 +166,21 @@ pub struct Timeline {
     pub name: String,
     /// Seconds since the start of sending, and the value there.
     pub points: Vec<(f64, f64)>,
+}
+
+/// A stretch of a sine whose samples the messages are, as it arrived.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Signal {
+    /// Seconds from one sample to the next.
+    pub interval_s: f64,
+    /// Seconds of a period of the sine.
+    pub period_s: f64,
+    /// Number of the stretch's first sample, counted from the start of sending.
+    pub first: u64,
+    /// Samples of the stretch.
+    pub samples: u64,
+    /// What is missing of them, ascending: the first sample, counted from the stretch's, and how many in a row.
+    pub missing: Vec<(u64, u64)>,
 }
 
 /// One counter of a cell's account.
@@ -251,6 +269,7 @@ impl Chart {
             ChartKind::Lines => ("lines", &["x", "y", "series"], &["value", "quantities"]),
             ChartKind::Heatmap => ("heatmap", &["x", "y", "value"], &["series", "quantities"]),
             ChartKind::Time => ("time", &[], &["x", "y", "series", "value"]),
+            ChartKind::Signal => ("signal", &[], &["x", "y", "series", "value", "quantities"]),
         };
         let given = |key: &str| match key {
             "x" => !self.x.is_empty(),
@@ -276,6 +295,8 @@ pub enum ChartKind {
     Heatmap,
     /// What was sampled while the selected cells ran, one panel a quantity.
     Time,
+    /// Messages as the samples of a sine, as they arrived in the selected cells: one panel a cell.
+    Signal,
 }
 
 /// Scale of an axis or of colours.

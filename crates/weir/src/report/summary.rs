@@ -4,6 +4,7 @@ use super::asserts::{self, State};
 use super::cells::{self, Cell};
 use super::claims::{Judgement, Verdict};
 use super::columns;
+use super::critical;
 use super::format;
 use super::grid::Grid;
 use super::monotony::Monotony;
@@ -34,9 +35,10 @@ pub fn sentences(manifest: &Manifest, records: &[Record], cells: &[Cell<'_>], ju
     sentences.extend(manifest.charts.iter().filter_map(|chart| match chart.kind {
         ChartKind::Lines => course(chart, cells),
         ChartKind::Heatmap => span(chart, cells),
-        ChartKind::Time => None,
+        ChartKind::Time | ChartKind::Signal => None,
     }));
     sentences.extend(Monotony::check(&Grid::matrix(cells)).map(|monotony| monotony.sentence()));
+    sentences.extend(critical::sentence(&critical::series(cells)));
     sentences.extend(oracle::sentence(&oracle::expectations(cells)));
     sentences.extend(manifest.own_cost.as_ref().map(own_cost));
     let known = records.iter().filter(|record| record.row.unexplained.is_some()).count();

@@ -7,6 +7,7 @@ use super::cells::{self, Cell};
 use super::claims::{self, Verdict};
 use super::columns;
 use super::compare::{self, Comparison};
+use super::critical;
 use super::format;
 use super::grid::{Grid, MATRIX};
 use super::monotony::Monotony;
@@ -64,6 +65,7 @@ pub fn render(manifest: &Manifest, records: &[Record], styled: bool) -> String {
     for note in notes.into_iter().flatten() {
         text += &format!("{}\n", wrap(&printable(&note), 0));
     }
+    text += &critical_rates(&cells, styled);
     let warnings = summary::warnings(manifest, records);
     if !warnings.is_empty() {
         text.push('\n');
@@ -72,6 +74,21 @@ pub fn render(manifest: &Manifest, records: &[Record], styled: bool) -> String {
         text += &format!("warning: {}\n", wrap(&printable(&warning), 9));
     }
     text
+}
+
+/// The critical rate of each series, where a rate was swept.
+fn critical_rates(cells: &[Cell<'_>], styled: bool) -> String {
+    let series = critical::series(cells);
+    if series.is_empty() {
+        return String::new();
+    }
+    let mut lines = vec![["series", "most arrives", "of", "critical rate, messages a second"].map(str::to_owned).to_vec()];
+    for series in &series {
+        let number = |value: f64| format::count(value.round() as i64);
+        let (most, of) = (number(series.peak.received), number(series.peak.offered));
+        lines.push(vec![label(&series.name), most, of, series.critical()]);
+    }
+    format!("\nBeyond the critical rate fewer arrive:\n{}", aligned(&lines, if styled { "─" } else { "-" }))
 }
 
 /// The assertions, a paragraph each.

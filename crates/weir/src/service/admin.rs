@@ -318,6 +318,14 @@ mod tests {
         request(serving, &format!("GET {path} HTTP/1.1\r\nHost: weir\r\n{headers}\r\n"))
     }
 
+    /// Whether somebody who asks and listens gets an answer in time.
+    fn is_served(serving: &Serving) -> bool {
+        let mut answer = String::new();
+        let mut stream = TcpStream::connect(serving.local_addr()).unwrap();
+        let asked = stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n");
+        asked.and_then(|()| stream.read_to_string(&mut answer)).is_ok() && answer.ends_with("\r\n\r\nok\n")
+    }
+
     #[test]
     fn every_path_answers() {
         let (room, serving) = serve(Room::default(), LIMITS);
@@ -381,7 +389,8 @@ mod tests {
         // More than socket buffers hold, and nobody reads it until the connection has ended.
         let mut slow = TcpStream::connect(serving.local_addr()).unwrap();
         slow.write_all(b"GET /ledger HTTP/1.0\r\n\r\n").unwrap();
-        assert_eq!(get(&serving, "/healthz", "").1, "ok\n");
+        // Whoever is prompt is served; on a busy machine this thread may not be, the first time.
+        assert!((0..20).any(|_| is_served(&serving)));
         let mut after = TcpStream::connect(serving.local_addr()).unwrap();
         after.read_to_end(&mut Vec::new()).unwrap();
         let mut read = Vec::new();

@@ -61,31 +61,34 @@ mod tests {
     use std::io::{PipeWriter, Read, pipe};
     use std::thread;
 
+    use nix::fcntl::{FcntlArg, fcntl};
+
     use super::*;
 
-    fn tell_a_pipe(writer: &mut PipeWriter, bytes: usize) {
-        write_patiently(writer, &vec![b'x'; bytes], 50);
+    fn tell_a_pipe(writer: &mut PipeWriter, bytes: usize, patience_ms: u16) {
+        write_patiently(writer, &vec![b'x'; bytes], patience_ms);
     }
 
     #[test]
     fn nobody_waits_for_a_pipe_that_is_not_read() {
         let (mut reader, mut writer) = pipe().unwrap();
-        tell_a_pipe(&mut writer, 1 << 20);
-        tell_a_pipe(&mut writer, 1);
+        let holds = fcntl(&writer, FcntlArg::F_GETPIPE_SZ).unwrap();
+        tell_a_pipe(&mut writer, 1 << 20, 50);
+        tell_a_pipe(&mut writer, 1, 50);
         drop(writer);
         // As much as a pipe holds has come, and no more.
-        assert_eq!(reader.read_to_end(&mut Vec::new()).unwrap(), 65_536);
+        assert_eq!(reader.read_to_end(&mut Vec::new()).unwrap(), holds as usize);
     }
 
     #[test]
     fn all_of_it_comes_where_somebody_reads() {
         let (mut reader, mut writer) = pipe().unwrap();
         let read = thread::spawn(move || reader.read_to_end(&mut Vec::new()).unwrap());
-        tell_a_pipe(&mut writer, 1 << 20);
+        tell_a_pipe(&mut writer, 1 << 20, 20_000);
         drop(writer);
         assert_eq!(read.join().unwrap(), 1 << 20);
         let (reader, mut writer) = pipe().unwrap();
         drop(reader);
-        tell_a_pipe(&mut writer, 10);
+        tell_a_pipe(&mut writer, 10, 20_000);
     }
 }

@@ -26,11 +26,11 @@ pub use congestion::check as check_congestion;
 pub use error::{ErrorCount, ErrorLog, TrafficError};
 pub use exchange::{Exchange, Window};
 pub use quic::{QuicSettings, longest_datagram};
-pub use receiver::Receiver;
+pub use receiver::{Gauge, Level, Receiver};
 pub use report::{Ended, Machine, ReceiveReport, SendReport, SessionReport, in_words};
 pub use sender::Sender;
 pub use sequence::SequenceSet;
-pub use settings::{Pacing, ReceiverSettings, SenderSettings, TcpSettings, Transport, Until};
+pub use settings::{Pacing, ReceiverSettings, SenderSettings, Stall, TcpSettings, Transport, Until};
 
 #[cfg(test)]
 mod tests;

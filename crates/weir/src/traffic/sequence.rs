@@ -1,5 +1,7 @@
 //! Which numbers of a sequence have arrived.
 
+use std::ops::Range;
+
 /// A set of sequence numbers that remembers the last [`SequenceSet::SPAN`] of them one by one.
 #[derive(Clone, Debug)]
 pub struct SequenceSet {
@@ -73,6 +75,11 @@ impl SequenceSet {
     /// One more than the highest number; 0 for the empty set.
     pub fn end(&self) -> u64 {
         self.end
+    }
+
+    /// The numbers that it remembers one by one.
+    pub fn remembered(&self) -> Range<u64> {
+        self.start..self.end
     }
 
     /// The numbers below `sent` that were not seen, ascending; `None` if some of them are forgotten.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -80,6 +81,10 @@ pub struct SenderSettings {
     /// one batch, none early; each is late by up to this time, and says so. Zero: a wake-up and a call for each
     /// message.
     pub quantum: Duration,
+    /// UDP: most messages in one call (sendmmsg), each a datagram of its own, never joined (UDP_SEGMENT). They leave as
+    /// they are due, or, with an `interval` of zero, one call behind the other; what has not left by the end of the
+    /// window never does. `None`: as `quantum` says.
+    pub batch: Option<NonZeroUsize>,
     /// Length of the window.
     pub duration: Duration,
     /// Number that tells this sender's messages from others'.
@@ -120,6 +125,7 @@ impl SenderSettings {
             interval: Duration::from_millis(10),
             pacing: Pacing::Sleep,
             quantum: Duration::ZERO,
+            batch: None,
             duration: Duration::from_secs(60),
             session: 0,
             tcp: TcpSettings::default(),
@@ -136,8 +142,14 @@ impl SenderSettings {
 
     /// Whether messages leave in batches.
     pub(super) fn in_batches(&self) -> bool {
-        let scheduled = self.transport == Transport::Udp && self.pacing == Pacing::Schedule;
-        scheduled && self.quantum > Duration::ZERO && self.interval > Duration::ZERO
+        let scheduled = self.pacing == Pacing::Schedule && self.quantum > Duration::ZERO;
+        let spaced = scheduled && self.interval > Duration::ZERO;
+        self.transport == Transport::Udp && (self.batch.is_some() || spaced)
+    }
+
+    /// Whether the kernel may be handed runs to cut.
+    pub(super) fn in_runs(&self) -> bool {
+        self.in_batches() && self.batch.is_none()
     }
 
     /// Refuses what no socket could do.
@@ -181,6 +193,9 @@ pub struct ReceiverSettings {
     /// UDP: lets the kernel join datagrams on their way to the socket (UDP_GRO), which is cheaper at high rates. A
     /// joined run that finds no room then counts as one in [`socket_drops`](super::ReceiveReport::socket_drops).
     pub coalesce: bool,
+    /// UDP: a reader that stops reading again and again, as one does that another program keeps from running; `None`:
+    /// it does not.
+    pub stall: Option<Stall>,
     /// When to end, besides the [`Exchange`](super::Exchange) and the stop.
     pub until: Until,
 }
@@ -195,9 +210,22 @@ impl ReceiverSettings {
             groups: Vec::new(),
             receive_buffer: None,
             coalesce: false,
+            stall: None,
             until: Until::default(),
         }
     }
+}
+
+/// How a reader stops reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// From the beginning of one stall to that of the next. The first one begins so long after [`Receiver::run`] was
+    /// called.
+    ///
+    /// [`Receiver::run`]: super::Receiver::run
+    pub every: Duration,
+    /// How long it does not read.
+    pub length: Duration,
 }
 
 /// Events that end a receiver; the first one counts.

@@ -50,6 +50,11 @@ impl Account<'_> {
                 ledger.add("receiver", "received", "datagrams", datagrams.received, &report.engine);
             }
         }
+        for (place, drop) in self.traced_drops().into_iter().flatten() {
+            let name = if drop.reason.is_empty() { "dropped" } else { &drop.reason };
+            let source = format!("kfree_skb in {}", if drop.function.is_empty() { "?" } else { &drop.function });
+            ledger.add(&format!("traced: {}", place.name()), name, "datagrams", drop.datagrams, &source);
+        }
         for &(index, way) in &self.path.back {
             ledger.add_direction(topology, &links[index], index, way);
         }
@@ -61,7 +66,7 @@ impl Account<'_> {
         let mut lists = Vec::new();
         for (link, reading) in topology.links.iter().zip(links) {
             for way in [Way::Forward, Way::Backward] {
-                for flow in &report(reading, way).drops {
+                for flow in report(reading, way).into_iter().flat_map(|report| &report.drops) {
                     lists.push(DropList {
                         link: format!("{} {}", link.name, arrow(way)),
                         flow: in_flow_words(&flow.identity),
@@ -96,8 +101,15 @@ impl Book {
 
     fn add_direction(&mut self, topology: &Topology, reading: &LinkReading, index: usize, way: Way) {
         let place = format!("{} {}", topology.links[index].name, arrow(way));
-        let ledger = report(reading, way).ledger;
         let (near, far) = (way as usize, 1 - way as usize);
+        let Some(report) = report(reading, way) else {
+            let (near, far) = (&reading.nodes[near], &reading.nodes[far]);
+            self.add(&place, "sent into it", "frames", near.sent, "/proc/net/dev transmit packets");
+            self.add(&place, "backlog full", "frames", near.send_dropped, "/proc/net/dev transmit drop");
+            self.add(&place, "arrived behind it", "frames", far.received, "/proc/net/dev receive packets");
+            return;
+        };
+        let ledger = report.ledger;
         let [into, out] = match (way, reading.joints()) {
             (Way::Forward, [into, out, _, _]) | (Way::Backward, [_, _, into, out]) => [into, out],
         };

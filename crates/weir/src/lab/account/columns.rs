@@ -68,7 +68,7 @@ impl Account<'_> {
             ("model_low_mbit", model.map(|model| model.low / 1e6)),
             ("model_high_mbit", model.map(|model| model.high / 1e6)),
         ];
-        let all = columns.into_iter().chain(bulk::columns(self.bulk()));
+        let all = columns.into_iter().chain(bulk::columns(self.bulk())).chain(self.load_columns(row));
         let columns: Vec<_> = all.map(|(name, value)| (name.to_owned(), value)).collect();
         debug_assert!(columns.iter().map(|(name, _)| name).eq(columns::ADDED.map(|(name, _)| name)), "one order");
         columns
@@ -81,6 +81,7 @@ impl Account<'_> {
         heartbeat: &Distribution,
     ) -> BTreeMap<String, Estimate> {
         let mut estimates = BTreeMap::new();
+        let there = self.passage(Direction::There);
         let mut insert = |name: &str, estimate: Option<Estimate>| {
             if let Some(estimate) = estimate {
                 estimates.insert(name.to_owned(), estimate);
@@ -117,7 +118,9 @@ impl Account<'_> {
         }
         // Independent losses: only then is the share binomial. TCP loses nothing, it is late.
         if self.messages().is_some() && self.cell.scenario.traffic.transport == Transport::Udp {
-            let share = binomial::share(row.delivered, row.sent);
+            // A full buffer loses in rows.
+            let in_rows = self.host_drops() != Some(0) || there.queue + there.backlog > 0;
+            let share = binomial::share(row.delivered, row.sent).filter(|_| !in_rows);
             let expected = 1.0 - row.loss_pct / 100.0;
             insert("delivered_share", share);
             insert(

@@ -3,7 +3,10 @@
 mod book;
 mod bulk;
 mod columns;
+mod load;
 mod own_flow;
+mod signal;
+mod traced;
 
 use weir_emulator::ledger::{DirectionReport, Ledger};
 use weir_emulator::model::Way;
@@ -14,7 +17,7 @@ use super::capture::CaptureReport;
 use super::cell::Measured;
 use super::endpoints::{Outcome, interval};
 use super::network::LinkReading;
-use super::scenario::Mode;
+use super::scenario::{Mode, Receivers};
 use super::sweep::Cell;
 use super::topology::{Flow, Kind, Path, Topology};
 use crate::report::columns::RECEIVER;
@@ -23,7 +26,7 @@ use crate::stats::Distribution;
 use crate::traffic::bulk::BulkReport;
 use crate::traffic::{ErrorCount, Pacing, ReceiveReport, SendReport, SessionReport, Transport, in_words};
 
-/// The records of one cell: one a receiver. Of several, each has its name behind that of the cell: `5%@viewer`.
+/// The records of one cell: one a receiver. Of a list of them, each has its name behind that of the cell: `5%@viewer`.
 pub fn records(cell: &Cell, repeat: u32, measured: &Measured<'_>) -> Vec<Record> {
     (0..measured.topology.traffic.receivers.len()).map(|receiver| record(cell, repeat, measured, receiver)).collect()
 }
@@ -35,7 +38,7 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
     let account = Account { measured, cell, receiver, path, own };
     let mut row = account.row(repeat);
     let mut axes = cell.axes.clone();
-    if topology.traffic.receivers.len() > 1 {
+    if matches!(cell.scenario.traffic.to, Receivers::Several(_)) {
         let name = &topology.nodes[topology.traffic.receivers[receiver]].name;
         row.cell = format!("{}@{name}", row.cell);
         axes.push((RECEIVER.to_owned(), name.clone()));
@@ -52,7 +55,8 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
         ledger: account.ledger(),
         drops: account.drops(),
         delays: account.session().map(|session| session.delays.delays().quantiles_us()).unwrap_or_default(),
-        timelines: account.bulk().map(bulk::timelines).unwrap_or_default(),
+        timelines: account.bulk().map_or_else(|| account.buffer_level(), bulk::timelines),
+        signal: account.signal(),
         lateness: lateness.quantiles_us(),
         heartbeat: heartbeat.quantiles_us(),
         reruns: 0,
@@ -82,6 +86,8 @@ struct Passage {
     emulator: u64,
     /// Of these, frames that were counted unseen.
     frames: u64,
+    /// On direct links: frames that found the backlog of a processor full (net.core.netdev_max_backlog).
+    backlog: u64,
     duplicated: u64,
     in_flight: u64,
     corrupted: u64,
@@ -159,6 +165,7 @@ impl Account<'_> {
             + there.planned
             + there.queue
             + there.emulator
+            + there.backlog
             + self.host_drops().or(received.socket_drops)?;
         Some(inflow as i64 - outflow as i64)
     }
@@ -168,7 +175,7 @@ impl Account<'_> {
         let Measured { topology, .. } = self.measured;
         let headers = if topology.traffic.destination.is_ipv4() { 28 } else { 48 };
         let longest = u64::from(topology.mtu(&self.path.there));
-        let joined = self.cell.scenario.traffic.mode == Mode::Bulk && there.frames > 0;
+        let joined = self.cell.scenario.traffic.mode == Mode::Bulk && there.frames + there.backlog > 0;
         if self.cell.scenario.traffic.payload.bytes + headers > longest {
             Some("messages are larger than the path's MTU: fragments are not followed")
         } else if there.in_flight > 0 {
@@ -204,11 +211,8 @@ impl Account<'_> {
     fn unexplained_frames(&self) -> i64 {
         let Measured { topology, links, .. } = self.measured;
         let joints: i64 = links.iter().flat_map(LinkReading::joints).map(|joint| joint.remainder().abs()).sum();
-        let ledgers: i64 = links
-            .iter()
-            .flat_map(|link| [&link.emulator.forward, &link.emulator.backward])
-            .map(|direction| direction.ledger.unexplained().abs())
-            .sum();
+        let ledgers: i64 =
+            links.iter().flat_map(directions).map(|direction| direction.ledger.unexplained().abs()).sum();
         joints + ledgers + unexplained_by_nodes(topology, links)
     }
 
@@ -216,7 +220,13 @@ impl Account<'_> {
         let mut passage = Passage::default();
         for &(index, way) in self.hops(direction) {
             let link = &self.measured.links[index];
-            let own = self.own.as_ref().map(|own| own.drops(report(link, way)));
+            // A full backlog behind a veth (net.core.netdev_max_backlog): dropped on its way to what is behind it.
+            let dropped_before = link.nodes[way as usize].send_dropped;
+            let Some(report) = report(link, way) else {
+                passage.backlog += dropped_before;
+                continue;
+            };
+            let own = self.own.as_ref().map(|own| own.drops(report));
             let Ledger {
                 duplicated,
                 lost,
@@ -229,11 +239,10 @@ impl Account<'_> {
                 corrupted,
                 socket_dropped_frames,
                 ..
-            } = report(link, way).ledger;
+            } = report.ledger;
             passage.planned += own.map_or(lost, |own| own.lost);
             passage.queue += own.map_or(queue_dropped, |own| own.queue);
-            // A full backlog behind a veth (net.core.netdev_max_backlog): dropped on its way to the emulator.
-            let frames = socket_dropped_frames + link.nodes[way as usize].send_dropped;
+            let frames = socket_dropped_frames + dropped_before;
             passage.emulator += buffer_dropped + send_failed + malformed + frames;
             passage.frames += frames;
             passage.duplicated += duplicated;
@@ -248,7 +257,7 @@ impl Account<'_> {
     fn lateness(&self) -> Distribution {
         let mut all = Distribution::new();
         for link in &self.measured.links {
-            for direction in [&link.emulator.forward, &link.emulator.backward] {
+            for direction in directions(link) {
                 all.merge(&Distribution::from(&direction.lateness));
             }
         }
@@ -284,7 +293,7 @@ impl Account<'_> {
         if self.bulk().is_some_and(|report| report.connected == 0) {
             remarks.push("no connection came up: 0 Mbit/s".into());
         }
-        let reports = links.iter().flat_map(|link| [&link.emulator.forward, &link.emulator.backward]);
+        let reports = links.iter().flat_map(directions);
         let overrun: u64 = reports.map(|report| report.ledger.socket_dropped_frames).sum();
         if overrun > 0 {
             remarks.push(format!(
@@ -303,6 +312,8 @@ impl Account<'_> {
         if let Some((sent, _)) = self.messages() {
             remarks.extend(self.behind_schedule(sent));
         }
+        remarks.extend_from_slice(network.refused());
+        remarks.extend(self.trace_remarks());
         remarks
     }
 
@@ -315,6 +326,13 @@ impl Account<'_> {
         let missing = planned.saturating_sub(u128::from(sent.sent));
         let scheduled =
             self.cell.scenario.traffic.pacing == Pacing::Schedule || self.cell.scenario.traffic.mode == Mode::Bulk;
+        let lacking =
+            self.cell.scenario.traffic.batch.is_some() && !self.cell.scenario.traffic.interval.duration().is_zero();
+        if lacking && missing > 0 && !sent.stopped {
+            return Some(format!(
+                "the sender could not keep its rate: {missing} of {planned} messages were never sent"
+            ));
+        }
         let behind = scheduled && !sent.stopped && late > BEHIND;
         behind.then(|| {
             format!(
@@ -394,11 +412,18 @@ enum Direction {
     Back,
 }
 
-fn report(link: &LinkReading, way: Way) -> &DirectionReport {
-    match way {
-        Way::Forward => &link.emulator.forward,
-        Way::Backward => &link.emulator.backward,
-    }
+/// The emulator's account of one way; `None`: a direct link.
+fn report(link: &LinkReading, way: Way) -> Option<&DirectionReport> {
+    let emulated = link.emulated.as_ref()?;
+    Some(match way {
+        Way::Forward => &emulated.report.forward,
+        Way::Backward => &emulated.report.backward,
+    })
+}
+
+/// The emulator's accounts of a link, both ways; none of a direct link.
+fn directions(link: &LinkReading) -> impl Iterator<Item = &DirectionReport> {
+    [Way::Forward, Way::Backward].into_iter().filter_map(|way| report(link, way))
 }
 
 /// Frames that a router or a switch took in and did not hand out, or made up. Switches know where every host is; only

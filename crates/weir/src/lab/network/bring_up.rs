@@ -13,9 +13,9 @@ use weir_kernel::links::{BridgeSettings, Index, MacAddress, VethEnd};
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::namespaces::process::Program;
 use weir_kernel::offloads::{Offload, Offloads};
-use weir_kernel::sysctl;
+use weir_kernel::{steering, sysctl};
 
-use super::{LinkReading, Network, Site, Wire};
+use super::{Emulated, LinkReading, Network, Site, Wire};
 use crate::lab::topology::{Kind, Link, Node, Topology};
 
 /// A namespace a node, with its settings, which interfaces take over when they are made.
@@ -70,6 +70,7 @@ impl Network<'_> {
         for (index, node) in topology.nodes.iter().enumerate() {
             self.route(topology, index).with_context(|| format!("{} {}", node.kind, node.name))?;
         }
+        self.steer(topology);
         self.snooping_from = Instant::now() + QUERY_RESPONSE + longest_delay(topology);
         for (index, node) in topology.nodes.iter().enumerate() {
             for line in &node.setup {
@@ -135,6 +136,9 @@ impl Network<'_> {
         seed: u64,
     ) -> Result<Wire> {
         let link = &topology.links[index];
+        if link.direct {
+            return self.add_direct_link(topology, index);
+        }
         let air_names = [format!("l{index}a"), format!("l{index}b")];
         let mut nodes = Vec::with_capacity(2);
         let mut ports = Vec::with_capacity(2);
@@ -171,7 +175,42 @@ impl Network<'_> {
         let (forward, backward) = (direction(Way::Forward), direction(Way::Backward));
         let id = self.emulator.attach(LinkPorts { name: link.name.clone(), a, b, forward, backward })?;
         let nodes = nodes.try_into().map_err(|_| anyhow::anyhow!("a link has two ends"))?;
-        Ok(Wire { id, nodes, air: air_names })
+        Ok(Wire { nodes, emulated: Some(Emulated { id, air: air_names }) })
+    }
+
+    /// A veth pair from one node to the other.
+    fn add_direct_link(&mut self, topology: &Topology, index: usize) -> Result<Wire> {
+        let link = &topology.links[index];
+        let name = |end: usize| {
+            let interface = topology.nodes[link.ends[end]].interface(index).context("a link ends at an interface")?;
+            anyhow::Ok(interface.name.clone())
+        };
+        let nodes = [(link.ends[0], name(0)?), (link.ends[1], name(1)?)];
+        let far_ns = self.sites[nodes[1].0].ns.try_clone()?;
+        let near_ns = self.sites[nodes[0].0].ns.try_clone()?;
+        let (mtu, queue_length) = (link.mtu, QUEUE_LENGTH);
+        let near = VethEnd { ns: &near_ns, name: &nodes[0].1, mac: mac(index, 0), mtu, queue_length };
+        let far = VethEnd { ns: &far_ns, name: &nodes[1].1, mac: mac(index, 1), mtu, queue_length };
+        self.sites[nodes[0].0].netlink.add_veth(&near, &far)?;
+        for (node, name) in &nodes {
+            let netlink = &mut self.sites[*node].netlink;
+            let interface = netlink.link(name)?.index;
+            netlink.set_no_link_local(interface)?;
+            netlink.set_up(interface)?;
+        }
+        Ok(Wire { nodes, emulated: None })
+    }
+
+    /// Lets packets to hosts with a processor of their own be received there.
+    fn steer(&mut self, topology: &Topology) {
+        for (node, site) in topology.nodes.iter().zip(&self.sites) {
+            let Some(processor) = node.processor else { continue };
+            for interface in &node.interfaces {
+                if let Err(error) = steering::receive_on(&site.ns, &interface.name, processor) {
+                    self.refused.push(format!("{}: {error}: they are received wherever they come", node.name));
+                }
+            }
+        }
     }
 
     /// The kernel starts links in the background, and drops packets without a word until then.
@@ -180,7 +219,7 @@ impl Network<'_> {
             for (node, name) in &wire.nodes {
                 self.sites[*node].netlink.wait_until_running(name)?;
             }
-            for name in &wire.air {
+            for name in wire.emulated.iter().flat_map(|emulated| &emulated.air) {
                 self.air.netlink.wait_until_running(name)?;
             }
         }

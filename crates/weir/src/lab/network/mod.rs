@@ -4,6 +4,8 @@
 //!  host            the cell's air                switch
 //!  eth0 ==== l0a  (emulator, link 0)  l0b ==== p0  br0
 //! ```
+//! A direct link is one veth pair, `eth0 ==== p0`.
+//!
 //! Nothing has a name outside its namespace; all of it goes with the last descriptor, however the process ends.
 
 mod bring_up;
@@ -24,7 +26,7 @@ use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
 
 use self::members::Leg;
-pub use self::reading::{Joint, LinkReading, Throughput};
+pub use self::reading::{EmulatedReading, Joint, LinkReading, Throughput};
 pub use self::routing::DATA_PORTS;
 use super::topology::Topology;
 
@@ -38,6 +40,8 @@ pub struct Network<'a> {
     control_address: Option<IpAddr>,
     /// What switches must know before a group reaches its receivers.
     legs: Vec<Leg>,
+    /// What the kernel refused, and the network does without.
+    refused: Vec<String>,
     /// From when on switches hold groups back that nobody has joined.
     snooping_from: Instant,
 }
@@ -51,9 +55,15 @@ struct Site {
 
 /// A link's traces in the kernel.
 struct Wire {
-    id: LinkId,
     /// Per end: the node and its interface's name.
     nodes: [(usize, String); 2],
+    /// The emulator between them; `None`: the ends are one veth pair.
+    emulated: Option<Emulated>,
+}
+
+/// The emulator's side of a link.
+struct Emulated {
+    id: LinkId,
     /// Per end: the emulator's interface.
     air: [String; 2],
 }
@@ -74,6 +84,7 @@ impl<'a> Network<'a> {
             receive_buffer: usize::MAX,
             control_address: topology.control.as_ref().map(|control| control.address),
             legs: members::legs(topology),
+            refused: Vec::new(),
             snooping_from: Instant::now(),
         };
         network.bring_up(topology, settings, seed)?;
@@ -104,9 +115,17 @@ impl<'a> Network<'a> {
         self.receive_buffer
     }
 
+    /// What the kernel refused, and the network does without, a sentence each.
+    pub fn refused(&self) -> &[String] {
+        &self.refused
+    }
+
     /// Sets time 0 of what changes on links, steps and traces, on CLOCK_MONOTONIC.
     pub fn start_clocks(&self, at: Nanos) -> Result<()> {
-        self.links.iter().try_for_each(|wire| Ok(self.emulator.start_clock(wire.id, at)?))
+        self.links.iter().filter_map(|wire| wire.emulated.as_ref()).try_for_each(|emulated| {
+            self.emulator.start_clock(emulated.id, at)?;
+            Ok(())
+        })
     }
 
     /// Reads every link once nothing moves any more: the counters have not changed from one look to the next, no packet
@@ -139,10 +158,12 @@ impl<'a> Network<'a> {
         };
         let read = |wire: &Wire| {
             let [a, b] = &wire.nodes;
+            let nodes = [find(&sites[a.0], &a.1)?, find(&sites[b.0], &b.1)?];
+            let Some(emulated) = &wire.emulated else { return Ok(LinkReading { nodes, emulated: None }) };
+            let air = [find(&air, &emulated.air[0])?, find(&air, &emulated.air[1])?];
             Ok(LinkReading {
-                emulator: self.emulator.report(wire.id)?,
-                nodes: [find(&sites[a.0], &a.1)?, find(&sites[b.0], &b.1)?],
-                air: [find(&air, &wire.air[0])?, find(&air, &wire.air[1])?],
+                nodes,
+                emulated: Some(EmulatedReading { report: self.emulator.report(emulated.id)?, air }),
             })
         };
         self.links.iter().map(read).collect()
@@ -151,9 +172,9 @@ impl<'a> Network<'a> {
 
 impl Drop for Network<'_> {
     fn drop(&mut self) {
-        for wire in &self.links {
+        for emulated in self.links.iter().filter_map(|wire| wire.emulated.as_ref()) {
             // An emulator thread that has ended holds no link any more.
-            let _ = self.emulator.detach(wire.id);
+            let _ = self.emulator.detach(emulated.id);
         }
     }
 }

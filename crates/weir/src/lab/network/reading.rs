@@ -6,20 +6,33 @@ use weir_kernel::counters::InterfaceCounters;
 /// What the counters of one link say.
 #[derive(Clone, Debug)]
 pub struct LinkReading {
-    /// The emulator's account.
-    pub emulator: LinkReport,
     /// Per end: the node's interface.
     pub nodes: [InterfaceCounters; 2],
+    /// The emulator between them; `None`: a direct link.
+    pub emulated: Option<EmulatedReading>,
+}
+
+/// What the emulator's side of a link says.
+#[derive(Clone, Debug)]
+pub struct EmulatedReading {
+    /// The emulator's account.
+    pub report: LinkReport,
     /// Per end: the emulator's interface.
     pub air: [InterfaceCounters; 2],
 }
 
 impl LinkReading {
     /// Frames that went missing between a node and the emulator, or came from nowhere, by the interfaces' counters;
-    /// both ways, both ends.
+    /// both ways, both ends. Of a direct link between its ends, and the joint behind it is empty.
     pub fn joints(&self) -> [Joint; 4] {
-        let [forward, backward] = [&self.emulator.forward.ledger, &self.emulator.backward.ledger];
         let [a, b] = &self.nodes;
+        let Some(EmulatedReading { report, .. }) = &self.emulated else {
+            let across =
+                |from: &InterfaceCounters, to: &InterfaceCounters| Joint { before: from.sent, after: to.received };
+            let behind = |to: &InterfaceCounters| Joint { before: to.received, after: to.received };
+            return [across(a, b), behind(b), across(b, a), behind(a)];
+        };
+        let [forward, backward] = [&report.forward.ledger, &report.backward.ledger];
         let into = |node: &InterfaceCounters, ledger: &Ledger| Joint {
             before: node.sent,
             after: ledger.frames_received + ledger.socket_dropped_frames,
@@ -30,20 +43,26 @@ impl LinkReading {
     }
 
     /// What a node sent into this link and got out of it, by the end it is at (0 or 1). Over all ends of a switch both
-    /// add up to the same; over those of a router, too, less what it answered itself.
+    /// add up to the same; over those of a router, too, less what it answered itself. Of a direct link control is not
+    /// known and counts.
     pub fn throughput(&self, end: usize) -> Throughput {
-        let [forward, backward] = [&self.emulator.forward.ledger, &self.emulator.backward.ledger];
-        let (into, out) = if end == 0 { (forward, backward) } else { (backward, forward) };
+        let control = self.emulated.as_ref().map_or([0, 0], |emulated| {
+            [&emulated.report.forward, &emulated.report.backward].map(|direction| direction.ledger.control)
+        });
+        let (into, out) = if end == 0 { (control[0], control[1]) } else { (control[1], control[0]) };
         let node = &self.nodes[end];
         Throughput {
-            sent: (node.sent + node.send_dropped).saturating_sub(into.control),
-            received: node.received.saturating_sub(out.control),
+            sent: (node.sent + node.send_dropped).saturating_sub(into),
+            received: node.received.saturating_sub(out),
         }
     }
 
     /// Whether nothing is on its way.
     pub(super) fn is_settled(&self) -> bool {
-        let in_flight = self.emulator.forward.ledger.in_flight + self.emulator.backward.ledger.in_flight;
+        let in_flight = self
+            .emulated
+            .as_ref()
+            .map_or(0, |emulated| emulated.report.forward.ledger.in_flight + emulated.report.backward.ledger.in_flight);
         in_flight == 0 && self.joints().iter().all(|joint| joint.remainder() == 0)
     }
 }

@@ -59,7 +59,8 @@ impl Lab {
     /// What passed a link, control aside: packets that its ends sent into it.
     fn passed(&self, readings: &[LinkReading], link: &str) -> [u64; 2] {
         let reading = &readings[self.topology.links.iter().position(|other| other.name == link).unwrap()];
-        [&reading.emulator.forward, &reading.emulator.backward].map(|way| way.ledger.received - way.ledger.control)
+        let report = &reading.emulated.as_ref().unwrap().report;
+        [&report.forward, &report.backward].map(|way| way.ledger.received - way.ledger.control)
     }
 
     /// By how much what a node took in differs from what it handed out.
@@ -116,7 +117,7 @@ fn a_group_reaches_those_who_joined_and_nobody_else() {
         assert_eq!((near_link, between), ([COUNT, 0], [0, COUNT]), "{group}");
         assert_eq!((silent, r1), ([0, 0], [0, 0]), "{group}");
         // A fifth of it is lost on its way: it has a leg of its own.
-        let lost = readings[2].emulator.forward.ledger.lost;
+        let lost = readings[2].emulated.as_ref().unwrap().report.forward.ledger.lost;
         assert_eq!(lab.topology.links[2].name, "at-near");
         near.set_nonblocking(true).unwrap();
         let received = std::iter::from_fn(|| near.recv_from(&mut [0; 600]).ok()).count() as u64;

@@ -19,7 +19,7 @@ use self::queue::{Extras, Queue};
 use super::cell::{self, Bench};
 use super::environment;
 use super::iperf3;
-use super::scenario::{Engine, Jobs};
+use super::scenario::{Engine, Jobs, Receivers};
 use super::sweep::{Cell, Sweep};
 use super::topology::Topology;
 use crate::report::columns::RECEIVER;
@@ -203,7 +203,7 @@ fn manifest(plan: &Plan, environment: Vec<(String, String)>) -> Result<Manifest>
         elapsed_s: 0.0,
         planned_cells: records * scenario.run.repeat.max(1) as usize,
         interrupted: true,
-        axes: axes(&plan.sweep, &topology),
+        axes: axes(&plan.sweep),
         environment,
         network: topology.describe().into_iter().chain(topology.describe_paths()).collect(),
         charts: scenario.charts.clone(),
@@ -214,12 +214,18 @@ fn manifest(plan: &Plan, environment: Vec<(String, String)>) -> Result<Manifest>
     })
 }
 
-/// The axes of the records: those of the sweep, and the receivers where there are several.
-fn axes(sweep: &Sweep, topology: &Topology) -> Vec<(String, Vec<String>)> {
+/// The axes of the records: those of the sweep, and the receivers where there is a list of them, in any cell.
+fn axes(sweep: &Sweep) -> Vec<(String, Vec<String>)> {
     let mut axes: Vec<_> = sweep.axes.iter().map(|axis| (axis.key.clone(), axis.as_written())).collect();
-    if topology.traffic.receivers.len() > 1 {
-        let receivers = topology.traffic.receivers.iter().map(|&node| topology.nodes[node].name.clone());
-        axes.push((RECEIVER.to_owned(), receivers.collect()));
+    let mut receivers: Vec<String> = Vec::new();
+    for cell in &sweep.cells {
+        if let Receivers::Several(names) = &cell.scenario.traffic.to {
+            let new: Vec<&String> = names.iter().filter(|name| !receivers.contains(name)).collect();
+            receivers.extend(new.into_iter().cloned());
+        }
+    }
+    if !receivers.is_empty() {
+        axes.push((RECEIVER.to_owned(), receivers));
     }
     axes
 }

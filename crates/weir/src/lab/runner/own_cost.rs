@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use crate::lab::account;
 use crate::lab::cell::{Bench, Prepared};
-use crate::lab::scenario::{Engine, Mode, Scenario};
+use crate::lab::scenario::{Engine, Mode, Receive, Scenario, Tracing};
 use crate::lab::sweep::Cell;
 use crate::report::record::OwnCost;
 use crate::traffic::{Pacing, Transport};
@@ -22,6 +22,11 @@ pub(super) fn measure(bench: &Bench, scenario: &Scenario) -> Result<OwnCost> {
     scenario.traffic.engine = Engine::Weir;
     scenario.traffic.transport = Transport::Udp;
     scenario.traffic.rate = None;
+    scenario.traffic.batch = None;
+    scenario.receive = Receive::default();
+    scenario.run.watch = Span::from_millis(0);
+    scenario.run.trace = Tracing::Off;
+    scenario.hosts.values_mut().for_each(|host| host.burners = 0);
     scenario.traffic.pacing = Pacing::Schedule;
     scenario.traffic.payload = Size { bytes: 1000 };
     scenario.traffic.interval = Span::from_millis(1);

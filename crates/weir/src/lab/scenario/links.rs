@@ -16,6 +16,9 @@ pub struct Link {
     /// Largest IP packet, bytes.
     #[serde(default = "Link::default_mtu")]
     pub mtu: u32,
+    /// No emulator between its ends: a veth pair, which does nothing to packets and is not what fills the machine.
+    #[serde(default)]
+    pub direct: bool,
     /// As in [`Direction`], for both.
     pub loss: Option<Loss>,
     /// As in [`Direction`], for both.

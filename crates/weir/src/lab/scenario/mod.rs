@@ -19,8 +19,8 @@ pub use self::links::{
     Bursts, Direction, DropList, Link, Loss, MeanLoss, Order, PathImpairments, Queue, Reorder, Step, Variation,
 };
 pub use self::nodes::{Addresses, Host, Router, Switch};
-pub use self::run::{Datapath, Jobs, Run};
-pub use self::traffic::{Engine, Mode, Quic, Receivers, Tcp, Traffic};
+pub use self::run::{Datapath, Jobs, Run, Tracing};
+pub use self::traffic::{Engine, Mode, Quic, ReaderStall, Receive, ReceiveBuffer, Receivers, Tcp, Traffic};
 use super::traces::Traces;
 use crate::report::record::{Assert, Chart, Claim, Published};
 
@@ -59,6 +59,9 @@ pub struct Scenario {
     /// A bulk transfer beside it.
     #[serde(default)]
     pub load: Option<Traffic>,
+    /// How datagrams are received.
+    #[serde(default)]
+    pub receive: Receive,
     /// TCP settings of the hosts and of all traffic by TCP.
     #[serde(default)]
     pub tcp: Tcp,

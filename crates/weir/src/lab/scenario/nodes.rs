@@ -16,6 +16,12 @@ pub struct Host {
     /// sysctls.
     #[serde(default)]
     pub setup: Vec<String>,
+    /// The processor, counted from 0 among those there are and round again, on which its packets are received and its
+    /// ends of messages run; absent: any.
+    pub processor: Option<usize>,
+    /// Programs beside them, on the same processor, which only compute while messages are sent.
+    #[serde(default)]
+    pub burners: u32,
 }
 
 /// Addresses of a node's interfaces.

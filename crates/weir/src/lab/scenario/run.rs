@@ -1,6 +1,7 @@
 //! How a scenario is run: for how long, how often, how many cells at once, and when one is to run again.
 
 use serde::Deserialize;
+use weir_kernel::trace::Detail;
 
 use crate::units::{Share, Span};
 
@@ -33,6 +34,10 @@ pub struct Run {
     pub max_foreign: Share,
     /// Time between two looks at the state of connections, and length of a batch of received bytes.
     pub sample: Span,
+    /// Time between two looks at receivers' buffers, and whether to look at what the processors do; 0: not at all.
+    pub watch: Span,
+    /// How much of what the kernel does with the traffic's datagrams is traced, where the user may.
+    pub trace: Tracing,
     /// Whether links do what they are told to; if not, all of them only carry packets.
     pub impaired: bool,
     /// How long the lab measures, before the first cell, the delay that it adds itself; 0: not at all.
@@ -62,6 +67,33 @@ pub enum Datapath {
     Packets,
 }
 
+/// How much is traced; each includes the ones before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tracing {
+    /// Nothing.
+    #[default]
+    Off,
+    /// Drops.
+    Drops,
+    /// Receive queues and who reads them.
+    Queues,
+    /// What passes interfaces, and the processors' time in softirqs.
+    Everything,
+}
+
+impl Tracing {
+    /// As the kernel's tracer has it; `None`: off.
+    pub fn detail(self) -> Option<Detail> {
+        match self {
+            Tracing::Off => None,
+            Tracing::Drops => Some(Detail::Drops),
+            Tracing::Queues => Some(Detail::Queues),
+            Tracing::Everything => Some(Detail::Everything),
+        }
+    }
+}
+
 impl Default for Run {
     fn default() -> Self {
         Run {
@@ -76,6 +108,8 @@ impl Default for Run {
             max_stall: Span::from_millis(5),
             max_foreign: Share::ALL,
             sample: Span::from_millis(100),
+            watch: Span::from_millis(0),
+            trace: Tracing::default(),
             impaired: true,
             control: Span::from_secs(1),
         }

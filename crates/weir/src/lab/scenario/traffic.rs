@@ -1,6 +1,7 @@
 //! What is sent: messages or bulk, by which transport, and the settings of TCP and QUIC.
 
 use std::net::IpAddr;
+use std::num::NonZeroUsize;
 
 use serde::Deserialize;
 
@@ -32,6 +33,9 @@ pub struct Traffic {
     /// Messages: from one to the next.
     #[serde(default = "Traffic::default_interval")]
     pub interval: Span,
+    /// Messages over UDP: most in one call, each a datagram of its own. With it a sender that cannot keep its interval
+    /// ends with its window, and an interval of 0 sends as fast as the machine takes it.
+    pub batch: Option<NonZeroUsize>,
     /// Messages: `sleep` (send, then sleep the interval) or `schedule` (at fixed times).
     #[serde(default)]
     pub pacing: Pacing,
@@ -79,6 +83,31 @@ pub enum Engine {
     Iperf3,
 }
 
+/// How datagrams are received.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Receive {
+    /// Receive buffer to ask for (SO_RCVBUF), or `default`: that of the kernel, of bulk datagrams 32 MiB.
+    pub buffer: ReceiveBuffer,
+    /// Messages over UDP: a reader that stops reading again and again.
+    pub stall: Option<ReaderStall>,
+}
+
+/// `default`, or bytes: `16MiB`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct ReceiveBuffer(pub Option<Size>);
+
+/// `{ every = "200ms", length = "40ms" }`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReaderStall {
+    /// From the beginning of one to that of the next.
+    pub every: Span,
+    /// How long each is.
+    pub length: Span,
+}
+
 /// QUIC settings.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -118,6 +147,19 @@ impl Receivers {
         match self {
             Receivers::One(name) => std::slice::from_ref(name),
             Receivers::Several(names) => names,
+        }
+    }
+}
+
+impl TryFrom<String> for ReceiveBuffer {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<ReceiveBuffer, String> {
+        match text.as_str() {
+            "default" => Ok(ReceiveBuffer(None)),
+            size => {
+                size.parse().map(|size| ReceiveBuffer(Some(size))).map_err(|error| format!("{error}, or `default`"))
+            }
         }
     }
 }

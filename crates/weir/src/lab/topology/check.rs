@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use anyhow::{Context, Result, bail, ensure};
 use ipnet::IpNet;
+use weir_kernel::scheduling;
 
 use super::{Interface, Kind, Link, Node};
 use crate::lab::scenario::{Addresses, Scenario};
@@ -17,6 +18,7 @@ pub(super) fn nodes(scenario: &Scenario) -> Result<Vec<Node>> {
         interfaces: Vec::new(),
         routes: Vec::new(),
         setup: setup.to_vec(),
+        processor: scenario.hosts.get(name).and_then(|host| host.processor).and_then(resolved),
     };
     let hosts = scenario.hosts.iter().map(|(name, host)| node(name, Kind::Host, &host.setup));
     let routers = scenario.routers.iter().map(|(name, router)| node(name, Kind::Router, &router.setup));
@@ -28,6 +30,12 @@ pub(super) fn nodes(scenario: &Scenario) -> Result<Vec<Node>> {
         }
     }
     Ok(nodes)
+}
+
+/// The number of a processor that is counted among those that this process may use, and round again.
+fn resolved(processor: usize) -> Option<usize> {
+    let all = scheduling::processors();
+    all.get(processor.checked_rem(all.len())?).copied()
 }
 
 /// Gives every node an interface a link, in the order of the links, with its addresses.

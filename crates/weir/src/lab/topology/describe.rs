@@ -8,10 +8,14 @@ use super::{Kind, Node, Path, Topology};
 impl Topology {
     /// One line a node or link, for people.
     pub fn describe(&self) -> Vec<String> {
-        let nodes = self.nodes.iter().map(|node| format!("{} {}{}", node.kind, node.name, self.addresses_of(node)));
+        let nodes = self.nodes.iter().map(|node| {
+            let on = node.processor.map(|processor| format!(", processor {processor}")).unwrap_or_default();
+            format!("{} {}{}{on}", node.kind, node.name, self.addresses_of(node))
+        });
         let links = self.links.iter().map(|link| {
             let [a, b] = link.ends.map(|end| self.nodes[end].name.as_str());
-            format!("link {}: {a} - {b}, MTU {}", link.name, link.mtu)
+            let direct = if link.direct { ", direct" } else { "" };
+            format!("link {}: {a} - {b}, MTU {}{direct}", link.name, link.mtu)
         });
         nodes.chain(links).collect()
     }

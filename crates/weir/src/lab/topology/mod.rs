@@ -55,6 +55,8 @@ pub struct Node {
     pub routes: Vec<Route>,
     /// Lines for the shell, run on the node when the network is up.
     pub setup: Vec<String>,
+    /// The processor (its number in the kernel) that receives its packets and runs its ends of messages; `None`: any.
+    pub processor: Option<usize>,
 }
 
 /// What a node is.
@@ -91,6 +93,8 @@ pub struct Link {
     pub ends: [usize; 2],
     /// Largest IP packet, bytes.
     pub mtu: u32,
+    /// A veth pair without emulator.
+    pub direct: bool,
     /// From the first end to the second, and back.
     pub impairments: [Plan; 2],
 }
@@ -131,6 +135,11 @@ impl Topology {
         for link in &mut topology.links {
             for impairments in &mut link.impairments {
                 impairments.validate().with_context(|| format!("links.{}", link.name))?;
+                ensure!(
+                    !link.direct || *impairments == Plan::default(),
+                    "links.{}: a direct link does nothing to packets: remove `direct` or what it is to do to them",
+                    link.name
+                );
                 if !scenario.run.impaired {
                     *impairments = Plan::default();
                 }
@@ -318,6 +327,7 @@ fn check_link(nodes: &[Node], traces: &Traces, name: &str, link: &scenario::Link
         name: name.to_owned(),
         ends,
         mtu: link.mtu,
+        direct: link.direct,
         impairments: [
             impairments::plan(&forward, traces).context("forward")?,
             impairments::plan(&backward, traces).context("backward")?,

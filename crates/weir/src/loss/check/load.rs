@@ -27,6 +27,11 @@ impl Load {
         u64::try_from(product.div_ceil(MICRO_HERTZ_NANOS)).unwrap_or(u64::MAX)
     }
 
+    /// Datagrams of a trial of some seconds, in which the receiver stalls many times.
+    pub fn usual(&self) -> u64 {
+        ((self.per_second() * USUAL_SECONDS) as u64).clamp(1, MOST_USUAL)
+    }
+
     /// Bits a second on an Ethernet with IPv4: headers, checksum, preamble and gap included.
     pub fn bits_on_wire(&self) -> f64 {
         self.per_second() * 8.0 * (self.payload.bytes + HEADERS).max(LEAST_FRAME).saturating_add(BETWEEN) as f64
@@ -38,7 +43,7 @@ impl Load {
         let waiting = self.within(self.stall).max(1);
         let held = waiting.saturating_mul(truesize);
         // A third on top, so that the quarter that is released late leaves room enough; whole pages.
-        let buffer = held.saturating_mul(4).div_ceil(3).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
+        let buffer = held.saturating_add(held.div_ceil(3)).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
         Need { waiting, truesize, held, buffer }
     }
 }
@@ -77,6 +82,9 @@ const LEAST_FRAME: u64 = 64;
 const BETWEEN: u64 = 8 + 12;
 
 const PAGE: u64 = 4096;
+
+const USUAL_SECONDS: f64 = 3.0;
+const MOST_USUAL: u64 = 1_000_000;
 
 #[cfg(test)]
 mod tests {

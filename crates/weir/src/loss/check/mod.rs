@@ -13,5 +13,167 @@ pub mod facts;
 pub mod findings;
 pub mod journal;
 pub mod load;
+pub mod machine;
+pub mod report;
 pub mod setting;
 pub mod trial;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use weir_kernel::namespaces::{self, NetNs};
+
+use apply::Machine;
+use facts::{Facts, Subject};
+use findings::Finding;
+use journal::{Journal, Namespace};
+use load::Load;
+use machine::Linux;
+use report::{Report, Trial, UndoReport};
+use setting::{Asks, Setting};
+use trial::{Buffer, Link, Outcome};
+
+/// What to check, and what to do about it.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// The stated load.
+    pub load: Load,
+    /// What is looked at.
+    pub subject: Subject,
+    /// The network namespace; `None`: ours.
+    pub netns: Option<String>,
+    /// Datagrams of a trial; `None`: no trial, unless something is changed.
+    pub trial: Option<u64>,
+    /// Where to record changes; `None`: nothing is changed.
+    pub journal: Option<PathBuf>,
+}
+
+impl Check {
+    /// Looks, tries, changes, and looks again.
+    ///
+    /// # Errors
+    /// If what was asked for is not there, the kernel does not answer, or the journal cannot be written.
+    pub fn run(&self) -> Result<Report> {
+        if self.journal.is_some() && !machine::is_root() {
+            bail!(
+                "--apply: only root of the machine may change its settings (in a user namespace nobody may): use sudo"
+            );
+        }
+        let (ns, netns) = self.namespace()?;
+        // Locked before anything is measured: another that changes things would disturb it.
+        let journal = self.journal.as_deref().map(Journal::open).transpose()?;
+        let link = Link::make(MTU)?;
+        let truesize = trial::truesize(&link, self.load.payload.bytes)?;
+        let look = || facts::collect(&ns, netns.is_none(), &self.subject, truesize.clone());
+        let facts = look()?;
+        let findings = findings::audit(&facts, &self.load);
+        let mut report = Report {
+            version: 1,
+            load: self.load,
+            need: self.load.need(facts.truesize.bytes),
+            truesize: facts.truesize.clone(),
+            findings,
+            trials: Vec::new(),
+            applied: None,
+            remaining: None,
+            journal: None,
+            facts,
+        };
+        let mut machine = Linux::default();
+        let writes = machine.writes();
+        // A trial holds until the next change.
+        let mut known: HashMap<Asks, (u64, Outcome)> = HashMap::new();
+        let mut measure = |asks: &Asks| -> Result<Outcome> {
+            match known.get(asks) {
+                Some((at, outcome)) if *at == writes.get() => Ok(outcome.clone()),
+                _ => {
+                    let outcome = self.measure(&link, &report.need, netns.as_ref(), asks)?;
+                    known.insert(asks.clone(), (writes.get(), outcome.clone()));
+                    Ok(outcome)
+                }
+            }
+        };
+        let shown = if journal.is_some() { shown(&report.findings) } else { Vec::new() };
+        let played = if self.trial.is_some() { played(&report.facts, &report.findings) } else { shown };
+        for asks in played {
+            let before = measure(&asks)?;
+            report.trials.push(Trial { receiver: asks.to_string(), asks, before, after: None });
+        }
+        if let Some(mut journal) = journal {
+            let applied = apply::apply(&report.findings, netns.as_ref(), &mut machine, &mut journal, &mut measure)?;
+            for trial in &mut report.trials {
+                trial.after = Some(measure(&trial.asks)?);
+            }
+            report.facts = look()?;
+            report.remaining = Some(findings::audit(&report.facts, &self.load));
+            report.journal = (!journal.open_changes().is_empty()).then(|| journal.path().display().to_string());
+            report.applied = Some(applied);
+            journal.clear_if_settled()?;
+        }
+        Ok(report)
+    }
+
+    fn namespace(&self) -> Result<(NetNs, Option<Namespace>)> {
+        let here = NetNs::current()?;
+        let Some(name) = &self.netns else { return Ok((here, None)) };
+        let ns = namespaces::find(name)?;
+        let inode = ns.inode()?;
+        let other = (inode != here.inode()?).then(|| Namespace { name: name.clone(), inode: inode.into() });
+        Ok((ns, other))
+    }
+
+    fn measure(&self, link: &Link, need: &load::Need, netns: Option<&Namespace>, asks: &Asks) -> Result<Outcome> {
+        let buffer = match asks {
+            Asks::Nothing => Buffer::Default,
+            Asks::Enough => Buffer::Asked(need.asked()),
+            Asks::Like(setting) => match Linux::default().read(netns, setting)?.and_then(|bytes| bytes.parse().ok()) {
+                Some(bytes) => Buffer::Exactly(bytes),
+                None => bail!("{setting}: the socket has been closed meanwhile"),
+            },
+        };
+        trial::run(link, &self.load, buffer, self.trial.unwrap_or_else(|| self.load.usual()))
+    }
+}
+
+/// The receivers that show whether changes help.
+fn shown(findings: &[Finding]) -> Vec<Asks> {
+    let mut all: Vec<Asks> = Vec::new();
+    for asks in findings.iter().flat_map(|finding| &finding.changes).filter_map(|change| change.shown_by.as_ref()) {
+        if !all.contains(asks) {
+            all.push(asks.clone());
+        }
+    }
+    all
+}
+
+/// The receivers that a trial plays: those that are followed, and those that show what was found.
+fn played(facts: &Facts, findings: &[Finding]) -> Vec<Asks> {
+    let like = facts.receivers.iter().map(|receiver| {
+        Asks::Like(Setting::SocketBuffer { cookie: receiver.cookie, address: receiver.address.to_string() })
+    });
+    let mut all: Vec<Asks> = like.collect();
+    all.extend(shown(findings).into_iter().filter(|asks| !matches!(asks, Asks::Like(_))));
+    if all.is_empty() { vec![Asks::Nothing] } else { all }
+}
+
+/// Takes back what the journal has open.
+///
+/// # Errors
+/// If the journal cannot be read or written.
+pub fn undo(path: &std::path::Path) -> Result<UndoReport> {
+    if !machine::is_root() {
+        bail!("--undo: only root of the machine may change its settings (in a user namespace nobody may): use sudo");
+    }
+    let journal = path.display().to_string();
+    if !path.exists() {
+        return Ok(UndoReport { version: 1, journal, undone: Vec::new() });
+    }
+    let mut opened = Journal::open(path)?;
+    let undone = apply::undo(&mut Linux::default(), &mut opened, &journal::boot())?;
+    opened.clear_if_settled()?;
+    Ok(UndoReport { version: 1, journal, undone })
+}
+
+/// An Ethernet's.
+const MTU: u32 = 1500;

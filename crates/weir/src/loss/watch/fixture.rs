@@ -51,12 +51,15 @@ fn totals(second: u64) -> Snapshot {
         queue_max_bytes: if drops > 0 { BUFFER } else { queue * 2 },
         buffer_bytes: Some(BUFFER),
         drops: Count::new(drops * second),
-        places: if drops > 0 { vec![(Place::ReceiveBuffer, drops * second)] } else { Vec::new() },
+        places: (drops > 0)
+            .then(|| SocketDrops { place: Place::ReceiveBuffer, datagrams: drops * second })
+            .into_iter()
+            .collect(),
         longest_stall_ms: Some(if drops > 0 { 41.2 } else { 0.0 }),
         behind: (drops > 0).then(|| "stress".into()),
     };
     let drops = |port, place, reason: &str, function: &str, rate: u64| Drops {
-        namespace: HOST,
+        namespace: Some(HOST),
         port,
         place,
         reason: reason.into(),

@@ -1,6 +1,8 @@
 //! Drops by place, of whatever source tells them best.
 
-use super::snapshot::{Count, Snapshot};
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::snapshot::{Count, Counted, Snapshot};
 use crate::loss::places::Place;
 
 /// What is lost at one place.
@@ -9,8 +11,8 @@ pub(super) struct Lost {
     pub(super) place: Place,
     /// Destination port; `None`: the counter does not tell.
     pub(super) port: Option<u16>,
-    /// Inode number of the network namespace; `None`: the counter is the machine's.
-    pub(super) namespace: Option<u32>,
+    /// What the network namespace is called; `machine`: the counter is that of all of them.
+    pub(super) namespace: String,
     /// Drop reason or counter.
     pub(super) why: String,
     pub(super) datagrams: Count,
@@ -19,39 +21,31 @@ pub(super) struct Lost {
 /// What has been lost, the worst first. Of a place that eBPF sees drops at, the counters say the same again without a
 /// port, and are left out.
 pub(super) fn lost(now: &Snapshot) -> Vec<Lost> {
-    let mut all: Vec<Lost> = Vec::new();
+    let mut traced: BTreeMap<(Option<u32>, Place, u16, &str), Count> = BTreeMap::new();
+    let mut places: BTreeSet<(Option<u32>, Place)> = BTreeSet::new();
     for drops in &now.drops {
-        let same = |lost: &&mut Lost| {
-            (lost.place, lost.port, lost.namespace, lost.why.as_str())
-                == (drops.place, Some(drops.port), Some(drops.namespace), drops.reason.as_str())
-        };
-        match all.iter_mut().find(same) {
-            // The same reason in another function.
-            Some(lost) => lost.datagrams = lost.datagrams.plus(drops.datagrams),
-            None => all.push(Lost {
-                place: drops.place,
-                port: Some(drops.port),
-                namespace: Some(drops.namespace),
-                why: drops.reason.clone(),
-                datagrams: drops.datagrams,
-            }),
-        }
+        // The same reason in several functions is one.
+        let known = traced.entry((drops.namespace, drops.place, drops.port, &drops.reason)).or_insert(NOTHING);
+        *known = known.plus(drops.datagrams);
+        places.extend([(drops.namespace, drops.place), (None, drops.place)]);
     }
-    let traced = all.len();
-    for counted in now.counted.iter().filter(|counted| counted.datagrams.total > 0) {
-        let seen = |lost: &Lost| {
-            lost.place == counted.place && (counted.namespace.is_none() || lost.namespace == counted.namespace)
-        };
-        if !all[..traced].iter().any(seen) {
-            all.push(Lost {
-                place: counted.place,
-                port: None,
-                namespace: counted.namespace,
-                why: counted.counter.clone(),
-                datagrams: counted.datagrams,
-            });
-        }
-    }
+    let traced = traced.into_iter().map(|((namespace, place, port, reason), datagrams)| Lost {
+        place,
+        port: Some(port),
+        namespace: namespace.map_or_else(|| "unknown".to_owned(), |inode| now.name_of(inode)),
+        why: reason.to_owned(),
+        datagrams,
+    });
+    let untold =
+        |counted: &&Counted| counted.datagrams.total > 0 && !places.contains(&(counted.namespace, counted.place));
+    let counted = now.counted.iter().filter(untold).map(|counted| Lost {
+        place: counted.place,
+        port: None,
+        namespace: counted.namespace.map_or_else(|| "machine".to_owned(), |inode| now.name_of(inode)),
+        why: counted.counter.clone(),
+        datagrams: counted.datagrams,
+    });
+    let mut all: Vec<Lost> = traced.chain(counted).collect();
     let rate = |lost: &Lost| lost.datagrams.per_s.unwrap_or(0.0);
     all.sort_by(|one, other| {
         rate(other).total_cmp(&rate(one)).then_with(|| other.datagrams.total.cmp(&one.datagrams.total))
@@ -61,11 +55,13 @@ pub(super) fn lost(now: &Snapshot) -> Vec<Lost> {
 
 /// All of them together.
 pub(super) fn total(lost: &[Lost]) -> Count {
-    lost.iter().fold(Count { total: 0, per_s: Some(0.0) }, |sum, lost| {
+    lost.iter().fold(NOTHING, |sum, lost| {
         let per_s = sum.per_s.map(|sum| sum + lost.datagrams.per_s.unwrap_or(0.0));
         Count { total: sum.total + lost.datagrams.total, per_s }
     })
 }
+
+const NOTHING: Count = Count { total: 0, per_s: Some(0.0) };
 
 /// What cannot be known now, in one line; empty: nothing of note.
 pub(super) fn unknown(now: &Snapshot) -> String {

@@ -10,10 +10,10 @@ use super::attach::Attached;
 use super::counted;
 use super::holders::Holders;
 use super::namespaces::Namespaces;
-use super::settings::Settings;
+use super::settings::{Settings, Where};
 use super::snapshot::{Count, Counted, Processor, Snapshot, Socket, Sources, Time};
 use super::totals::Totals;
-use super::traced;
+use super::traced::{self, Ports};
 use crate::loss::places::Place;
 
 /// Everything that is read, and how far it had come.
@@ -26,6 +26,7 @@ pub(super) struct Machine {
     gone: Vec<String>,
     totals: Totals,
     holders: Holders,
+    ports: Ports,
     /// The processors at the first reading.
     first: Option<Activity>,
     before: Option<Snapshot>,
@@ -47,6 +48,7 @@ impl Machine {
             gone: Vec::new(),
             totals: Totals::default(),
             holders: Holders::default(),
+            ports: Ports::default(),
             first: None,
             before: None,
         })
@@ -94,6 +96,7 @@ impl Machine {
         for (namespace, found) in sockets {
             let holders = self.holders.of(found.inode);
             let port = found.local.port();
+            self.ports.saw(port, namespace);
             let wanted = self.settings.ports.is_empty() || self.settings.ports.contains(&port);
             if wanted && self.settings.process.as_ref().is_none_or(|process| holders.iter().any(|one| one.is(process)))
             {
@@ -102,7 +105,8 @@ impl Machine {
         }
         self.read_machine(&mut now);
         if let Some(trace) = &trace {
-            traced::add(&mut now, trace, attached.has_queues());
+            let strangers = self.settings.namespaces == Where::All;
+            traced::add(&mut now, trace, &self.ports, attached.has_queues(), strangers);
         }
         self.choose(&mut now);
         if let Some(before) = &self.before {

@@ -90,18 +90,28 @@ pub struct Socket {
     /// joined datagrams as one; `places` do not.
     pub drops: Count,
     /// Its drops by place, as eBPF saw them; empty without it.
-    pub places: Vec<(Place, u64)>,
+    pub places: Vec<SocketDrops>,
     /// The longest time that datagrams waited and nobody read, ms; `None` without eBPF.
     pub longest_stall_ms: Option<f64>,
     /// Who ran meanwhile instead of the reader, the longest time; `None`: nobody did, or it is not known.
     pub behind: Option<String>,
 }
 
+/// A socket's drops at one place, since the watch began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SocketDrops {
+    /// Where.
+    pub place: Place,
+    /// How many.
+    pub datagrams: u64,
+}
+
 /// Datagrams dropped at one place, as eBPF saw them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Drops {
-    /// Inode number of the network namespace.
-    pub namespace: u32,
+    /// Inode number of the network namespace; `None`: nothing tells it any more (a queue that was thrown away with its
+    /// socket), and no socket of that port is known.
+    pub namespace: Option<u32>,
     /// Destination port; 0: a fragment whose first piece was never seen.
     pub port: u16,
     /// Where.
@@ -361,7 +371,7 @@ impl Processor {
 }
 
 impl Drops {
-    fn key(&self) -> (u32, u16, Place, String, String) {
+    fn key(&self) -> (Option<u32>, u16, Place, String, String) {
         (self.namespace, self.port, self.place, self.reason.clone(), self.function.clone())
     }
 }

@@ -1,19 +1,39 @@
 //! What eBPF counted, by place.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weir_kernel::trace::{SocketTrace, Trace};
 
-use super::snapshot::{Count, Drops, Snapshot};
+use super::snapshot::{Count, Drops, Snapshot, SocketDrops};
 use crate::loss::places::Place;
 
-/// Adds drops by place, and to each socket what was traced of it. `has_queues`: more than drops is traced.
-pub(super) fn add(now: &mut Snapshot, trace: &Trace, has_queues: bool) {
-    let mut drops: BTreeMap<(u32, u16, Place, &str, &str), u64> = BTreeMap::new();
+/// Where sockets of a port have been seen. A queue that is thrown away with its socket tells its namespace no more.
+#[derive(Debug, Default)]
+pub(super) struct Ports(HashMap<u16, BTreeSet<u32>>);
+
+impl Ports {
+    pub(super) fn saw(&mut self, port: u16, namespace: u32) {
+        self.0.entry(port).or_default().insert(namespace);
+    }
+
+    /// The one namespace that has had sockets of the port.
+    fn only(&self, port: u16) -> Option<u32> {
+        self.0.get(&port).filter(|namespaces| namespaces.len() == 1)?.first().copied()
+    }
+}
+
+/// Adds drops by place, and to each socket what was traced of it. `has_queues`: more than drops is traced. `strangers`:
+/// also drops of which nobody knows the namespace, to ports that no socket was seen to have.
+pub(super) fn add(now: &mut Snapshot, trace: &Trace, ports: &Ports, has_queues: bool, strangers: bool) {
+    let mut drops: BTreeMap<(Option<u32>, u16, Place, &str, &str), u64> = BTreeMap::new();
     let mut of_sockets: HashMap<u64, BTreeMap<Place, u64>> = HashMap::new();
     for drop in &trace.drops {
         let place = Place::of_drop(&drop.reason, &drop.function, drop.outgoing);
-        *drops.entry((drop.namespace, drop.port, place, &drop.reason, &drop.function)).or_default() += drop.datagrams;
+        let namespace = if drop.namespace == 0 { ports.only(drop.port) } else { Some(drop.namespace) };
+        if namespace.is_none() && !strangers && !ports.0.contains_key(&drop.port) {
+            continue;
+        }
+        *drops.entry((namespace, drop.port, place, &drop.reason, &drop.function)).or_default() += drop.datagrams;
         if drop.cookie != 0 && !drop.outgoing {
             *of_sockets.entry(drop.cookie).or_default().entry(place).or_default() += drop.datagrams;
         }
@@ -30,7 +50,7 @@ pub(super) fn add(now: &mut Snapshot, trace: &Trace, has_queues: bool) {
     for socket in &mut now.sockets {
         let Some(cookie) = socket.cookie else { continue };
         if let Some(places) = of_sockets.remove(&cookie) {
-            socket.places = places.into_iter().collect();
+            socket.places = places.into_iter().map(|(place, datagrams)| SocketDrops { place, datagrams }).collect();
         }
         if !has_queues {
             continue;
@@ -88,11 +108,11 @@ mod tests {
             }],
             ..Trace::default()
         };
-        add(&mut now, &trace, true);
+        add(&mut now, &trace, &Ports::default(), true, false);
         let told: Vec<_> = now.drops.iter().map(|drops| (drops.place, drops.datagrams.total)).collect();
         assert_eq!(told, [(Place::FirewallOut, 5), (Place::ReceiveBuffer, 23)]);
         let of = |port: u16| now.sockets.iter().find(|socket| socket.port == port).unwrap();
-        assert_eq!(of(5000).places, [(Place::ReceiveBuffer, 23)]);
+        assert_eq!(of(5000).places, [SocketDrops { place: Place::ReceiveBuffer, datagrams: 23 }]);
         assert_eq!((of(5000).received, of(5000).received_bytes), (None, Some(Count::new(100))));
         assert_eq!((of(5000).queue_max_bytes, of(5000).longest_stall_ms), (300_000, Some(41.2)));
         assert_eq!(of(5000).behind.as_deref(), Some("stress"));
@@ -100,7 +120,24 @@ mod tests {
         assert_eq!((of(514).places.len(), of(514).received), (0, Some(Count::new(0))));
 
         let mut now = fixture::first();
-        add(&mut now, &trace, false);
+        add(&mut now, &trace, &Ports::default(), false, false);
         assert!(now.sockets.iter().all(|socket| socket.received.is_none() && socket.longest_stall_ms.is_none()));
+    }
+
+    #[test]
+    fn what_was_thrown_away_with_its_socket_belongs_to_who_had_the_port() {
+        let drop = |port| Drop { reason: "QUEUE_PURGE".into(), port, datagrams: 1, ..Drop::default() };
+        let trace = Trace { drops: [1, 2, 3].map(drop).to_vec(), ..Trace::default() };
+        let mut ports = Ports::default();
+        ports.saw(1, 7);
+        ports.saw(2, 7);
+        ports.saw(2, 8);
+        let told = |strangers| {
+            let mut now = Snapshot::default();
+            add(&mut now, &trace, &ports, true, strangers);
+            now.drops.iter().map(|drops| (drops.port, drops.namespace)).collect::<Vec<_>>()
+        };
+        assert_eq!(told(false), [(2, None), (1, Some(7))]);
+        assert_eq!(told(true), [(2, None), (3, None), (1, Some(7))]);
     }
 }

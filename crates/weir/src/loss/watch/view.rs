@@ -141,6 +141,10 @@ fn draw_sockets(frame: &mut Frame<'_>, now: &Snapshot, look: Look, area: Rect) {
         if several {
             cells.insert(1, Cell::new(now.name_of(socket.namespace)));
         }
+        // There is no room for both.
+        if several && !wide {
+            cells.remove(2);
+        }
         Row::new(cells)
     };
     let mut head = vec!["socket", "process", "read/s", "buffer, max", "drops/s", "drops", "stall"];
@@ -161,7 +165,11 @@ fn draw_sockets(frame: &mut Frame<'_>, now: &Snapshot, look: Look, area: Rect) {
     }
     if several {
         head.insert(1, "namespace");
-        widths.insert(1, Constraint::Fill(3));
+        widths.insert(1, Constraint::Length(10));
+    }
+    if several && !wide {
+        head.remove(2);
+        widths.remove(2);
     }
     let numeric = |title: &str| matches!(title, "read/s" | "payload" | "drops/s" | "drops" | "stall");
     let shown = sockets.iter().skip(skipped).take(fit).map(row);
@@ -200,7 +208,7 @@ fn place_table<'a>(now: &Snapshot, lost: &[Lost], wide: bool) -> Table<'a> {
     }
     if several {
         head.insert(1, "namespace");
-        widths.insert(1, Constraint::Fill(1));
+        widths.insert(1, Constraint::Length(10));
     }
     let row = |lost: &Lost| {
         let now_lost = lost.datagrams.per_s.is_some_and(|rate| rate > 0.0);
@@ -216,8 +224,7 @@ fn place_table<'a>(now: &Snapshot, lost: &[Lost], wide: bool) -> Table<'a> {
             cells.push(Cell::new(facts.remedy.replace('`', "")));
         }
         if several {
-            let name = lost.namespace.map_or_else(|| "machine".into(), |inode| now.name_of(inode));
-            cells.insert(1, Cell::new(name));
+            cells.insert(1, Cell::new(lost.namespace.clone()));
         }
         Row::new(cells)
     };
@@ -264,7 +271,7 @@ fn interface_table<'a>(now: &Snapshot) -> Table<'a> {
         };
         let name = &interface.name;
         Row::new([
-            Cell::new(if several { format!("{} {name}", now.name_of(interface.namespace)) } else { name.clone() }),
+            Cell::new(if several { format!("{name} {}", now.name_of(interface.namespace)) } else { name.clone() }),
             right(rate(Some(interface.received))),
             drops(interface.receive_drops),
             drops(interface.send_drops),
@@ -361,6 +368,7 @@ mod tests {
         now.sockets.extend((0..20).map(|port| Socket { port, address: format!("[::]:{port}"), ..socket.clone() }));
         let look = Look { sort: Sort::Port, skipped: 18 };
         insta::assert_snapshot!("scrolled", picture(120, 24, &now, look, &["a note of the log"]));
+        insta::assert_snapshot!("several", picture(80, 24, &now, Look::default(), &[]));
     }
 
     #[test]

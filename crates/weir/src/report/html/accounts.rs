@@ -92,6 +92,7 @@ fn equation(record: &Record) -> String {
             ("queue", row.queue_drops),
             ("socket", row.socket_drops.unwrap_or(0)),
             ("emulator", row.emulator_drops),
+            ("backlog", columns::number(record, "backlog_drops").map_or(0, |drops| drops as u64)),
         ],
     };
     let mut sum = count(row.delivered);

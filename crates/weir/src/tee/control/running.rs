@@ -69,6 +69,8 @@ impl Control<'_> {
         notify::reloading();
         let before = self.settings.clone();
         let outcome = self.load();
+        // Whoever reads the line finds it counted.
+        self.state.reloaded(outcome.is_ok());
         match &outcome {
             Ok(()) => {
                 self.tell_listeners(Some(&before));
@@ -76,7 +78,6 @@ impl Control<'_> {
             }
             Err(error) => tracing::error!("reload of {}: {error:#} (nothing has changed)", file.display()),
         }
-        self.state.reloaded(outcome.is_ok());
         notify::ready(&self.status());
     }
 

@@ -45,7 +45,7 @@ pub enum Evidence {
 pub struct Health {
     /// A [`State`] in one word.
     state: AtomicU64,
-    /// Times it was found dead.
+    /// Times it was found dead. It follows the state a moment later, whose low digits of it are exact.
     downs: AtomicU64,
 }
 
@@ -116,13 +116,14 @@ impl Health {
         // Never fails: there is always a next state.
         let Ok(before) = self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) else { return };
         let before = State::from_word(before);
-        if before.down(now).is_none() && before.note(evidence, now).down(now).is_some() {
+        if before.downs() != before.note(evidence, now).downs() {
             self.downs.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     fn verdict_at(&self, now: u64) -> Verdict {
-        Verdict { down: self.state().down(now), downs: self.downs.load(Ordering::Relaxed) }
+        let state = self.state();
+        Verdict { down: state.down(now), downs: state.all_downs(self.downs.load(Ordering::Relaxed)) }
     }
 
     fn state(&self) -> State {

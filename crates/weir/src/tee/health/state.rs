@@ -14,12 +14,15 @@ pub(super) struct State {
     errors: u8,
     /// Probes in a row that failed, at most [`FAILURES`].
     failures: u8,
+    /// Times that it was found dead, modulo [`DOWNS`].
+    downs: u16,
 }
 
 impl State {
     /// The state after `evidence`.
     pub(super) fn note(mut self, evidence: Evidence, now: u64) -> Self {
         let held = self.until > now;
+        let (was_up, downs) = (self.down(now).is_none(), self.downs);
         match evidence {
             Evidence::PortUnreachable => {
                 self.until = now + HOLD_DOWN.as_millis() as u64;
@@ -40,6 +43,8 @@ impl State {
             Evidence::HostAnswered if held && self.unreachable => self.failures = 0,
             Evidence::HostAnswered => self = Self::default(),
         }
+        let found_dead = was_up && self.down(now).is_some();
+        self.downs = (downs + u16::from(found_dead)) % DOWNS;
         self
     }
 
@@ -64,16 +69,32 @@ impl State {
         self.errors == 0
     }
 
+    /// Times that it was found dead, modulo [`DOWNS`].
+    pub(super) fn downs(self) -> u16 {
+        self.downs
+    }
+
+    /// All times that it was found dead: the number next to `about` that ends like this state's.
+    pub(super) fn all_downs(self, about: u64) -> u64 {
+        let ahead = (u64::from(self.downs) + DOWNS_U64 - about % DOWNS_U64) % DOWNS_U64;
+        if ahead < DOWNS_U64 / 2 { about + ahead } else { (about + ahead).saturating_sub(DOWNS_U64) }
+    }
+
     pub(super) fn word(self) -> u64 {
-        self.until << 16 | u64::from(self.failures) << 9 | u64::from(self.unreachable) << 8 | u64::from(self.errors)
+        self.until << 16
+            | u64::from(self.downs) << 5
+            | u64::from(self.failures) << 3
+            | u64::from(self.unreachable) << 2
+            | u64::from(self.errors)
     }
 
     pub(super) fn from_word(word: u64) -> Self {
         Self {
             until: word >> 16,
-            failures: (word >> 9 & 0x7f) as u8,
-            unreachable: word >> 8 & 1 == 1,
-            errors: word as u8,
+            downs: (word >> 5) as u16 % DOWNS,
+            failures: (word >> 3 & 3) as u8,
+            unreachable: word >> 2 & 1 == 1,
+            errors: (word & 3) as u8,
         }
     }
 }
@@ -83,6 +104,10 @@ const ERRORS: u8 = 3;
 
 /// Probes in a row whose failure makes a verdict.
 const FAILURES: u8 = 2;
+
+/// What a word has room for. Far more than threads that note at once, so that the whole count is known from it.
+const DOWNS: u16 = 1 << 11;
+const DOWNS_U64: u64 = DOWNS as u64;
 
 #[cfg(test)]
 mod tests {
@@ -135,10 +160,25 @@ mod tests {
     fn an_answer_of_the_service_clears_everything_and_one_of_the_host_not_what_icmp_said() {
         use Evidence::{HostAnswered, PortUnreachable, ProbeAnswered, ProbeFailed, SendError};
         let unreachable = [(1, PortUnreachable), (1, ProbeFailed), (1, ProbeFailed)];
-        assert_eq!(after(&unreachable).note(ProbeAnswered, 2), State::default());
+        let cleared = State { downs: 1, ..State::default() };
+        assert_eq!(after(&unreachable).note(ProbeAnswered, 2), cleared);
         assert_eq!(after(&unreachable).note(HostAnswered, 2).down(2), Some(Cause::PortUnreachable));
-        assert_eq!(after(&unreachable).note(HostAnswered, HOLD + 2), State::default());
-        assert_eq!(after(&[(1, SendError); 3]).note(HostAnswered, 2), State::default());
+        assert_eq!(after(&unreachable).note(HostAnswered, HOLD + 2), cleared);
+        assert_eq!(after(&[(1, SendError); 3]).note(HostAnswered, 2), cleared);
+    }
+
+    #[test]
+    fn a_state_knows_how_often_it_was_down_from_a_number_near_it() {
+        let mut state = State::default();
+        for downs in 1..=3 * DOWNS_U64 {
+            state = state.note(Evidence::PortUnreachable, 1).note(Evidence::PortUnreachable, 1);
+            for about in downs.saturating_sub(DOWNS_U64 / 2 - 1)..=downs + DOWNS_U64 / 2 {
+                if about.abs_diff(downs) < 3 || about.abs_diff(downs) > DOWNS_U64 / 2 - 3 {
+                    assert_eq!(state.all_downs(about), downs, "{about}");
+                }
+            }
+            state = state.note(Evidence::ProbeAnswered, 1);
+        }
     }
 
     /// What is thought at `now`, told from the whole history by the rules as they are written for users.

@@ -48,6 +48,21 @@ fn threads_that_find_it_dead_at_once_count_it_once() {
     }
 }
 
+/// Whoever reads between the two steps of a note sees both or none.
+#[test]
+fn a_verdict_counts_itself() {
+    let health = Health::default();
+    for downs in 1..=3 {
+        health.note(Evidence::PortUnreachable);
+        // As if the thread that noted it had not got any further.
+        health.downs.fetch_sub(1, Ordering::Relaxed);
+        assert_eq!(health.verdict(), Verdict { down: Some(Cause::PortUnreachable), downs });
+        health.downs.fetch_add(1, Ordering::Relaxed);
+        health.note(Evidence::ProbeAnswered);
+        assert_eq!(health.verdict(), Verdict { down: None, downs });
+    }
+}
+
 /// A network of its own with a thread in it that runs probes, for as long as the fixture lives.
 struct Network {
     namespace: NetNs,

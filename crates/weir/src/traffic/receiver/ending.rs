@@ -62,6 +62,10 @@ impl<'a> Ending<'a> {
         (self.until.announced || !self.awaits_exchange()).then_some(Ended::Closed)
     }
 
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.is_set()
+    }
+
     pub(super) fn stop_fd(&self) -> BorrowedFd<'_> {
         self.stop.as_fd()
     }

@@ -3,17 +3,23 @@
 mod datagrams;
 mod ending;
 mod frames;
+mod gauge;
 mod quic;
 mod sessions;
+mod stalls;
 mod streams;
 
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use socket2::{Domain, Type};
 use weir_dgram::{Options, Socket};
 
 use self::ending::Ending;
+pub use self::gauge::{Gauge, Level};
 use self::sessions::Sessions;
+use self::stalls::Stalls;
 use super::clock::now;
 use super::quic::Listener;
 use super::{Exchange, ReceiveReport, ReceiverSettings, TrafficError, Transport};
@@ -28,8 +34,13 @@ pub struct Receiver {
 
 #[derive(Debug)]
 enum Intake {
-    Datagrams(Socket),
-    Streams { listener: TcpListener, address: SocketAddr, receive_buffer: Option<usize> },
+    /// The socket, and how often it was read: also for a [`Gauge`].
+    Datagrams(Arc<Socket>, Arc<AtomicU64>),
+    Streams {
+        listener: TcpListener,
+        address: SocketAddr,
+        receive_buffer: Option<usize>,
+    },
     Quic(Box<Listener>),
 }
 
@@ -37,7 +48,7 @@ impl Receiver {
     /// Makes, binds and (TCP) listens on the socket in the calling thread's network namespace. UDP joins its groups.
     pub fn bind(settings: &ReceiverSettings) -> Result<Self, TrafficError> {
         let intake = match settings.transport {
-            Transport::Udp => Intake::Datagrams(datagram_socket(settings)?),
+            Transport::Udp => Intake::Datagrams(Arc::new(datagram_socket(settings)?), Arc::default()),
             Transport::Tcp => listen(settings)?,
             Transport::Quic | Transport::QuicDatagram => Intake::Quic(Box::new(Listener::bind(settings)?)),
         };
@@ -47,9 +58,19 @@ impl Receiver {
     /// The address it listens on, with the port the kernel chose.
     pub fn local_addr(&self) -> SocketAddr {
         match &self.intake {
-            Intake::Datagrams(socket) => socket.local_addr(),
+            Intake::Datagrams(socket, _) => socket.local_addr(),
             Intake::Streams { address, .. } => *address,
             Intake::Quic(listener) => listener.local_addr(),
+        }
+    }
+
+    /// Lets others look at its buffer while it receives; `None`: it is not of datagrams.
+    pub fn gauge(&self) -> Option<Gauge> {
+        match &self.intake {
+            Intake::Datagrams(socket, reads) => {
+                Some(Gauge { socket: Arc::downgrade(socket), reads: Arc::clone(reads) })
+            }
+            _ => None,
         }
     }
 
@@ -59,7 +80,10 @@ impl Receiver {
         let sessions = Sessions::new(&self.settings, exchange);
         let ending = Ending::new(&self.settings.until, exchange, stop, started);
         let report = match self.intake {
-            Intake::Datagrams(socket) => datagrams::receive(&socket, sessions, ending),
+            Intake::Datagrams(socket, reads) => {
+                let stalls = self.settings.stall.map(|stall| Stalls::new(stall, started));
+                datagrams::receive(&socket, &reads, stalls, sessions, ending)
+            }
             Intake::Streams { listener, receive_buffer, .. } => {
                 ReceiveReport { receive_buffer, ..streams::receive(&listener, sessions, ending) }
             }

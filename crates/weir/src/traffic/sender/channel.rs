@@ -24,6 +24,8 @@ pub(super) struct Channel {
     outlet: Outlet,
     errors: ErrorLog,
     blocked: Nanos,
+    /// Whether batches leave in runs.
+    runs: bool,
 }
 
 #[derive(Debug)]
@@ -59,7 +61,7 @@ impl Channel {
                 Outlet::Quic { client: Box::new(Client::open(settings)?), longest: settings.payload_bytes }
             }
         };
-        Ok(Self { outlet, errors: ErrorLog::default(), blocked: 0 })
+        Ok(Self { outlet, errors: ErrorLog::default(), blocked: 0, runs: settings.in_runs() })
     }
 
     pub(super) fn local_addr(&self) -> Option<SocketAddr> {
@@ -175,7 +177,7 @@ impl Channel {
     /// are to be stamped anew. Waits for room if the send buffer is full. UDP only: streams have no batches.
     pub(super) fn send_batch(&mut self, batch: Batch<'_>, deadline: Nanos, stop: &Stop) -> (usize, Outcome) {
         let Outlet::Datagrams(socket) = &self.outlet else { return (0, Outcome::Broken) };
-        let (datagrams, taken) = send_runs(socket, batch);
+        let (datagrams, taken) = send_runs(socket, batch, self.runs);
         if let Some(errno) = taken.reported {
             self.errors.count("send", &io::Error::from_raw_os_error(errno));
         }
@@ -265,10 +267,11 @@ fn send_one(socket: &weir_dgram::Socket, message: &[u8]) -> Taken {
     socket.send(&[Outgoing { pieces: &[IoSlice::new(message)], segment: None, to: None }])
 }
 
-/// Sends a batch in runs that the kernel cuts into datagrams, where it can. Returns the datagrams taken.
-fn send_runs(socket: &weir_dgram::Socket, batch: Batch<'_>) -> (usize, Taken) {
+/// Sends a batch, in `runs` that the kernel cuts into datagrams, where it can, or one by one. Returns the datagrams
+/// taken.
+fn send_runs(socket: &weir_dgram::Socket, batch: Batch<'_>, runs: bool) -> (usize, Taken) {
     let length = batch.length;
-    let in_run = (MAX_RUN_BYTES / length).clamp(1, MAX_SEGMENTS);
+    let in_run = if runs { (MAX_RUN_BYTES / length).clamp(1, MAX_SEGMENTS) } else { 1 };
     let segment = if in_run > 1 { u16::try_from(length).ok().and_then(NonZeroU16::new) } else { None };
     let mut pieces = [IoSlice::new(&[]); RUNS];
     let mut used = 0;
@@ -318,8 +321,8 @@ fn wait(socket: BorrowedFd<'_>, events: PollFlags, deadline: Nanos, stop: &Stop)
     fds[0].revents().is_some_and(|revents| !revents.is_empty())
 }
 
-/// Runs that a batch has at most.
-const RUNS: usize = 16;
+/// Runs, or datagrams, that a call has at most.
+const RUNS: usize = 64;
 
 const ANNOUNCEMENTS: u32 = 5;
 const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_millis(20);
@@ -333,7 +336,7 @@ fn datagram_socket(settings: &SenderSettings) -> Result<weir_dgram::Socket, Traf
         multicast_ttl: settings.ttl,
         multicast_interface: interface.clone().filter(|_| multicast),
         interface: interface.filter(|_| !multicast),
-        segment: settings.in_batches(),
+        segment: settings.in_runs(),
         ..Options::default()
     };
     Ok(weir_dgram::Socket::connect(settings.from, settings.to, &options)?)

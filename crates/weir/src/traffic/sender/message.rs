@@ -36,7 +36,8 @@ impl Messages {
             sent: 0,
             extension: (length >= EXTENDED_LEN).then_some(extension),
         };
-        let room = if settings.in_batches() { (BATCH_BYTES / length).clamp(1, MOST) } else { 1 };
+        let most = settings.batch.map_or(MOST, |batch| batch.get().min(MOST));
+        let room = if settings.in_batches() { (BATCH_BYTES / length).clamp(1, most) } else { 1 };
         Self { probe, bytes: vec![0; room * length], length }
     }
 

@@ -92,7 +92,9 @@ impl Run<'_> {
         self.exchange.open(window);
         self.report.window = Some(window);
         self.reserve();
-        if self.settings.in_batches() {
+        if self.settings.in_batches() && self.settings.interval.is_zero() {
+            self.flood(window);
+        } else if self.settings.in_batches() {
             self.batches(window);
         } else {
             self.one_by_one(window);
@@ -146,7 +148,7 @@ impl Run<'_> {
                 self.channel.sleep(wake, self.stop);
                 continue;
             }
-            if at >= window.latest() {
+            if at >= self.latest(window) {
                 break;
             }
             let due = ((at - window.start) / interval + 1).min(count);
@@ -161,10 +163,11 @@ impl Run<'_> {
     /// Sends the messages from number `next` of the schedule up to before `due`. `false`: no more can be sent.
     fn send_due(&mut self, next: &mut u64, due: u64, window: Window) -> bool {
         let interval = nanos(self.settings.interval);
-        let patience = window.end.saturating_add(nanos(self.settings.drain));
+        let drained = window.end.saturating_add(nanos(self.settings.drain));
+        let patience = if self.settings.batch.is_some() { window.end } else { drained };
         while *next < due {
             let (at, first) = (now(), self.report.sent);
-            if at >= window.latest() {
+            if at >= self.latest(window) {
                 return false;
             }
             let count = (due - *next).min(self.messages.room() as u64) as usize;
@@ -184,6 +187,29 @@ impl Run<'_> {
             }
         }
         true
+    }
+
+    /// Sends batch behind batch to the end of the window: as much as the machine takes.
+    fn flood(&mut self, window: Window) {
+        while !self.stop.is_set() {
+            let (at, first) = (now(), self.report.sent);
+            if at >= window.end {
+                break;
+            }
+            let room = self.messages.room();
+            (0..room).for_each(|place| self.messages.stamp(place, first + place as u64, at, at));
+            let (taken, outcome) = self.channel.send_batch(self.messages.batch(room), window.end, self.stop);
+            (0..taken).for_each(|_| self.count(at, at));
+            self.exchange.set_sent(self.report.sent);
+            if matches!(outcome, Outcome::Late { .. } | Outcome::Broken) {
+                break;
+            }
+        }
+    }
+
+    /// When a sender that is behind its schedule gives the rest up.
+    fn latest(&self, window: Window) -> Nanos {
+        if self.settings.batch.is_some() { window.end } else { window.latest() }
     }
 
     fn send(&mut self, intended: Nanos, at: Nanos, end: Nanos) -> Outcome {

@@ -1,7 +1,7 @@
 //! However a run ends, it leaves a result and nothing else.
 
-use std::collections::BTreeSet;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use weir_kernel::counters::snmp;
+use weir_kernel::namespaces::NetNs;
 
 use super::{Ended, Lab, Run, weir};
 
@@ -45,6 +47,23 @@ impl Family {
             .flat_map(|dir| networks(dir))
             .filter(|network| Some(network) != own.as_ref())
             .collect()
+    }
+
+    /// The largest value of a protocol counter in the networks that members hold.
+    fn counted(&self, protocol: &str, name: &str) -> u64 {
+        let own = link(Path::new("/proc/self/ns/net"));
+        let descriptors = |dir: PathBuf| fs::read_dir(dir.join("fd")).into_iter().flatten();
+        let held = self.processes("").into_iter().flat_map(descriptors).filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let target = link(&path).filter(|target| target.starts_with("net:[") && Some(target) != own.as_ref())?;
+            Some((target, path))
+        });
+        let held: BTreeMap<String, PathBuf> = held.collect();
+        let value = |path: &PathBuf| {
+            let network = NetNs::from_fd(File::open(path).ok()?.into());
+            snmp(&network).ok()?.get(protocol, name)?.try_into().ok()
+        };
+        held.values().filter_map(value).max().unwrap_or(0)
     }
 
     /// Waits until the last member has ended. There is no event for the end of somebody else's process.
@@ -104,20 +123,19 @@ fn ctrl_c_leaves_a_valid_partial_result() {
     let set = ["path.loss=0%,10%", "run.duration=60s", "run.jobs=2"];
     let mut command = lab.command("telemetry", &dir, &set);
     let child = family.mark(&mut command).spawn().unwrap();
-    await_traffic(&family, 2);
     // In the middle of the window.
-    sleep(Duration::from_secs(1));
+    await_that(|| family.counted("Udp", "InDatagrams") > 100 && family.counted("Tcp", "InSegs") > 100);
     let begin = Instant::now();
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
     let Ended { status, stdout, stderr } = child.wait_with_output().unwrap().into();
-    assert!(begin.elapsed() < Duration::from_secs(3), "took {:?} to end", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(10), "took {:?} to end", begin.elapsed());
     let run = Run { dir, status, stdout, stderr }.good();
     assert_eq!(run.manifest()["interrupted"], true);
     assert!(run.stdout.contains("The run was interrupted: 2 of 4 cells are here."), "{}", run.stdout);
     let rows = run.rows();
     assert_eq!(rows.iter().map(|row| row.text("cell")).collect::<Vec<_>>(), ["0%/udp", "0%/tcp"]);
     for row in &rows {
-        assert!(row.count("sent") > 20 && row.number("duration_s") < 10.0, "{:?}", row.0);
+        assert!(row.count("sent") > 20 && row.number("duration_s") < 50.0, "{:?}", row.0);
         assert_eq!((row.count("delivered"), row.count("unexplained")), (row.count("sent"), 0));
     }
     assert!(fs::read_to_string(run.dir.join("report.html")).unwrap().contains("interrupted"));

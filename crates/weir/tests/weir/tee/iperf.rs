@@ -13,6 +13,7 @@ fn two_iperf_servers_miss_nothing() {
     let Some(iperf) = peer("two_iperf_servers_miss_nothing", "iperf") else { return };
     let _turn = turn();
     let Some([client, host, a, b]) = network(["client", "tee", "a", "b"]) else { return };
+    let before = [&a, &b].map(Host::counters);
     let servers = [&a, &b].map(|host| serve(host, &iperf));
     let tee = Tee::start(&host, &["0.0.0.0:5001"], &[a.at(5001), b.at(5001)]);
     // A pace that a server sustains with its buffer. They answer the tee, which hands no answers on: the client repeats
@@ -27,9 +28,12 @@ fn two_iperf_servers_miss_nothing() {
     let sent = said.lines().find_map(|line| line.split_once("] Sent ")?.1.strip_suffix(" datagrams")?.parse().ok());
     let sent: u64 = sent.unwrap_or_else(|| panic!("{said}"));
     assert!(sent > 5000 && received >= sent, "{received}: {said}");
-    for [lost, total, out_of_order] in reports {
+    for (([lost, total, out_of_order], host), before) in reports.into_iter().zip([&a, &b]).zip(&before) {
         // The last one is the end, and not counted by the server.
-        assert_eq!((lost, total, out_of_order), (0, sent - 1, 0));
+        assert_eq!((total, out_of_order), (sent - 1, 0));
+        // A server to which a busy machine gives no processor for long misses some: its kernel has counted those.
+        let unread = host.counters().since(before).get("Udp", "RcvbufErrors").unwrap();
+        assert!(lost <= unread.cast_unsigned(), "{lost} lost, {unread} not read");
     }
 }
 

@@ -174,7 +174,8 @@ fn a_slow_link_delays_nobody() {
     let start = Instant::now();
     send_paced(&source(&client, client.at(0)), host.at(5000), &payloads, 2500);
     assert_same(&live.payloads(2500), &payloads);
-    assert!(start.elapsed().as_secs_f64() < 1.5, "the live one had to wait");
+    // Over the slow link they take more than 10 s.
+    assert!(start.elapsed().as_secs_f64() < 6.0, "the live one had to wait");
     let account = tee.end();
     assert_eq!((account.sent("live"), account.drops("live")), (2500, vec![]));
     let [("queue_full", dropped)] = account.drops("slow")[..] else { panic!("{account:?}") };

@@ -1,9 +1,13 @@
 //! What is known of the machine: everything that findings are made of, and nothing else, so that findings are a function
 //! of it. `None` is unknown, and nothing is found wrong with it.
 
+mod collect;
+
 use std::net::SocketAddr;
 
 use serde::Serialize;
+
+pub use collect::{Subject, collect};
 
 /// All facts, as they were during one short look.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -18,6 +22,8 @@ pub struct Facts {
     pub truesize: Truesize,
     /// Settings that hold for the whole machine, and for the namespace.
     pub settings: Settings,
+    /// Bytes of a page.
+    pub page: Option<u64>,
     /// Pages that all UDP sockets hold (/proc/net/sockstat).
     pub udp_pages: Option<u64>,
     /// The receive path of each processor.
@@ -109,6 +115,8 @@ pub struct Receiver {
     pub level: u64,
     /// Drops of the socket.
     pub drops: Counted,
+    /// Whether it takes datagrams joined (UDP_GRO); `None`: not to be seen.
+    pub joins: Option<bool>,
 }
 
 /// A network interface.
@@ -120,6 +128,8 @@ pub struct Interface {
     pub mtu: u64,
     /// Mbit/s; `None`: it has none, as virtual ones.
     pub speed_mbit: Option<u64>,
+    /// Whether a card is behind it.
+    pub hardware: bool,
     /// Whether packets reach the stack through the processors' backlog: loopback and veth.
     pub through_backlog: bool,
     /// The bridge it is a port of.
@@ -193,8 +203,8 @@ pub struct Bridge {
     pub snoops: bool,
     /// Whether it asks who listens.
     pub asks: bool,
-    /// Whether another was heard asking; `None`: it does not tell.
-    pub hears_asking: Option<bool>,
+    /// Whether anybody is known to ask; `None`: it does not tell.
+    pub asked: Option<bool>,
     /// Ports with a known speed: name and Mbit/s.
     pub ports: Vec<(String, u64)>,
 }
@@ -204,8 +214,8 @@ pub struct Bridge {
 pub struct Tracking {
     /// Entries in the namespace.
     pub entries: u64,
-    /// Most entries.
-    pub most: u64,
+    /// Most entries; `None`: not to be seen.
+    pub most: Option<u64>,
     /// Packets dropped because an entry could not be made.
     pub drops: Counted,
 }

@@ -15,6 +15,7 @@ pub(super) fn audit(case: &Case<'_>) -> Vec<Finding> {
         findings.extend(interrupts(case, interface));
         findings.extend(pause(interface));
         findings.extend(damaged(interface));
+        findings.extend(joining(case, interface));
         findings.extend(fragments(case, interface));
     }
     for bridge in &case.facts.bridges {
@@ -81,7 +82,7 @@ fn ring(case: &Case<'_>, interface: &Interface) -> Option<Finding> {
 fn interrupts(case: &Case<'_>, interface: &Interface) -> Option<Finding> {
     let moderation = interface.moderation?;
     let per_second = case.load.per_second();
-    if interface.is_virtual() || moderation.adaptive || per_second < INTERRUPTS_PER_SECOND {
+    if !interface.hardware || moderation.adaptive || per_second < INTERRUPTS_PER_SECOND {
         return None;
     }
     // Held back by time, by frames, or not at all.
@@ -144,6 +145,22 @@ fn damaged(interface: &Interface) -> Option<Finding> {
     )
 }
 
+/// A program that takes joined datagrams gets none.
+fn joining(case: &Case<'_>, interface: &Interface) -> Option<Finding> {
+    let receiver = case.facts.receivers.iter().find(|receiver| receiver.joins == Some(true))?;
+    if interface.joins != Some(false) || case.load.per_second() < JOINING_PAYS {
+        return None;
+    }
+    let what = format!("{} takes joined datagrams (UDP_GRO), and {} joins none", receiver.address, interface.name);
+    Some(
+        Finding::advised("joining", Place::ReceiveBuffer, what, format!("ethtool -K {} gro on", interface.name))
+            .with(format!("ethtool -k {}", interface.name), "generic-receive-offload: off")
+            .with("getsockopt UDP_GRO", "1")
+            .need("joined, 64 datagrams cost little more memory and work than one")
+            .cost("a datagram may wait for others until the end of a round of packet work; what is forwarded is joined, too"),
+    )
+}
+
 /// A datagram of several packets is lost with any of them.
 fn fragments(case: &Case<'_>, interface: &Interface) -> Option<Finding> {
     let room = interface.mtu.saturating_sub(IP_AND_UDP);
@@ -185,7 +202,7 @@ fn mixed_speeds(case: &Case<'_>, bridge: &Bridge) -> Option<Finding> {
 
 /// A switch that snoops forgets listeners whom nobody asks.
 fn querier(case: &Case<'_>, bridge: &Bridge) -> Option<Finding> {
-    if !case.facts.group || !bridge.snoops || bridge.asks || bridge.hears_asking != Some(false) {
+    if !case.facts.group || !bridge.snoops || bridge.asks || bridge.asked != Some(false) {
         return None;
     }
     let what = format!("bridge {} snoops, but nobody asks who listens to groups", bridge.name);
@@ -199,13 +216,6 @@ fn querier(case: &Case<'_>, bridge: &Bridge) -> Option<Finding> {
     )
 }
 
-impl Interface {
-    /// Whether no hardware is behind it.
-    fn is_virtual(&self) -> bool {
-        self.through_backlog
-    }
-}
-
 /// How long a card's ring may wait for packet work.
 const RING_WAITS: Span = Span::from_millis(2);
 
@@ -214,5 +224,8 @@ const FRAME_BUFFER: f64 = 2048.0;
 
 /// As many as a processor bears beside its other work.
 const INTERRUPTS_PER_SECOND: f64 = 8000.0;
+
+/// Datagrams a second from which it is worth a word.
+const JOINING_PAYS: f64 = 10_000.0;
 
 const IP_AND_UDP: u64 = 28;

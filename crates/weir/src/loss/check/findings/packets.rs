@@ -42,28 +42,29 @@ fn reverse_path(case: &Case<'_>, interface: &Interface) -> Option<Finding> {
 /// The table of connections is nearly full, or was.
 fn table(case: &Case<'_>) -> Option<Finding> {
     let tracking = case.facts.tracking?;
-    let full = tracking.entries.saturating_mul(10) >= tracking.most.saturating_mul(8) && tracking.most > 0;
+    let most = tracking.most.filter(|most| *most > 0)?;
+    let full = tracking.entries.saturating_mul(10) >= most.saturating_mul(8);
     if !full && tracking.drops.recent == 0 {
         return None;
     }
-    let wanted = tracking.most.saturating_mul(2);
+    let wanted = most.saturating_mul(2);
     let change = unseen(Setting::sysctl("net/netfilter/nf_conntrack_max"), wanted);
     let what = "the table of tracked connections is nearly full: datagrams of new flows are dropped".to_owned();
-    let mut finding = Finding::mended("conntrack", Place::Firewall, what, vec![change])
-        .with(
-            "/proc/sys/net/netfilter/nf_conntrack_count, _max",
-            format!("{} of {}", number(tracking.entries), number(tracking.most)),
-        )
-        .counted("/proc/net/stat/nf_conntrack, drop and insert_failed", "packets", tracking.drops)
-        .need("room for every flow that was seen in the last half minute; none at all for ports that are not tracked")
-        .cost(format!(
-            "some {} MB of memory; better: spare the port (nft: udp dport PORT notrack, in a raw prerouting chain)",
-            number(wanted.saturating_sub(tracking.most).saturating_mul(ENTRY) / 1_000_000)
-        ));
-    if tracking.most == 0 {
-        finding.changes.clear();
-    }
-    Some(finding)
+    Some(
+        Finding::mended("conntrack", Place::Firewall, what, vec![change])
+            .with(
+                "/proc/sys/net/netfilter/nf_conntrack_count, _max",
+                format!("{} of {}", number(tracking.entries), number(most)),
+            )
+            .counted("/proc/net/stat/nf_conntrack, drop and insert_failed", "packets", tracking.drops)
+            .need(
+                "room for every flow that was seen in the last half minute; none at all for ports that are not tracked",
+            )
+            .cost(format!(
+                "some {} MB of memory; better: spare the port (nft: udp dport PORT notrack, in a raw prerouting chain)",
+                number(wanted.saturating_sub(most).saturating_mul(ENTRY) / 1_000_000)
+            )),
+    )
 }
 
 /// Fragments that wait for their others need memory.

@@ -85,6 +85,13 @@ pub(super) fn sink(address: &str) -> UdpSocket {
     socket
 }
 
+/// A port at which nobody listens for as long as the socket lives: it takes only what it sends itself.
+pub(super) fn closed_port() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(socket.local_addr().unwrap()).unwrap();
+    socket
+}
+
 /// A socket that sends to the listener.
 pub(super) fn source(to: SocketAddr) -> UdpSocket {
     let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };

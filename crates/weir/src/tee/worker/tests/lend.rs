@@ -87,17 +87,20 @@ fn until_lent(workers: &Workers) {
 fn two_workers_share_the_load_of_one_sender() {
     under_load(false, |workers, _| {
         until_lent(workers);
-        let before = workers.cpu_times();
-        let used = loop {
-            let used: Vec<_> = workers.cpu_times().iter().zip(&before).map(|(now, then)| *now - *then).collect();
-            if used.iter().sum::<Duration>() > Duration::from_secs(1) {
-                break used;
+        let share = || {
+            let before = workers.cpu_times();
+            loop {
+                let used: Vec<_> = workers.cpu_times().iter().zip(&before).map(|(now, then)| *now - *then).collect();
+                if used.iter().sum::<Duration>() > Duration::from_secs(1) {
+                    break used;
+                }
+                let ledger = workers.ledger();
+                assert!(ledger.closed, "{ledger:#?}");
             }
-            let ledger = workers.ledger();
-            assert!(ledger.closed, "{ledger:#?}");
         };
-        let (least, most) = (used.iter().min().unwrap(), used.iter().max().unwrap());
-        assert!(*most < 2 * *least, "{used:?} {:?}", workers.cpu_times());
+        // A busy machine may give one of them more than the other, but not each time.
+        let is_fair = |used: Vec<Duration>| *used.iter().max().unwrap() < 2 * *used.iter().min().unwrap();
+        assert!((0..10).any(|_| is_fair(share())), "{:?}", workers.cpu_times());
     });
 }
 

@@ -173,7 +173,8 @@ fn a_name_without_address_and_an_address_without_route_are_no_reason_not_to_star
 
 #[test]
 fn a_closed_port_makes_the_next_one_take_over() {
-    let closed = sink("127.0.0.1:0").local_addr().unwrap();
+    let held = closed_port();
+    let closed = held.local_addr().unwrap();
     let sinks = [sink("127.0.0.1:0"), sink("127.0.0.1:0")];
     let mut settings = settings(&[closed, sinks[0].local_addr().unwrap(), sinks[1].local_addr().unwrap()]);
     settings.groups = vec![Group { name: "pair".into(), policy: Policy::Failover, members: vec![0, 1] }];

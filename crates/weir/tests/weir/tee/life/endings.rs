@@ -1,5 +1,7 @@
 //! However a tee is asked to end, what it has received is sent, and the ledger says so.
 
+use std::net::UdpSocket;
+
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -82,7 +84,10 @@ fn without_a_file_sighup_ends_it_in_order() {
 #[test]
 fn a_destination_that_is_gone_ends_nothing() {
     let sink = Sink::new();
-    let gone = Sink::new().address;
+    // Nobody else gets the port, and it takes only what it sends itself.
+    let held = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let gone = held.local_addr().unwrap();
+    held.connect(gone).unwrap();
     let text = format!(
         "drain = \"200ms\"\n[[listener]]\nname = \"in\"\naddress = \"127.0.0.1:0\"\n\
          [[destination]]\nname = \"live\"\nto = \"{}\"\n[[destination]]\nname = \"gone\"\nto = \"{gone}\"\n",
