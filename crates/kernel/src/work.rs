@@ -43,7 +43,10 @@ pub fn read() -> Result<BTreeMap<usize, Work>, Error> {
         let (user, system) = (time.user + time.nice, time.system);
         let others = time.idle + time.iowait.unwrap_or(0) + time.steal.unwrap_or(0);
         let net_rx = net_rx.get(&processor).copied().unwrap_or(0);
-        (processor, Work { user, system, irq, softirq, all: user + system + irq + softirq + others, interrupts, net_rx })
+        (
+            processor,
+            Work { user, system, irq, softirq, all: user + system + irq + softirq + others, interrupts, net_rx },
+        )
     });
     Ok(work.collect())
 }

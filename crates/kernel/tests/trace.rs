@@ -61,7 +61,9 @@ fn timing() {
     let t = Instant::now();
     let f = weir_kernel::trace::features().unwrap();
     println!("features {:?}", t.elapsed());
-    for f in f { println!("{f:?}"); }
+    for f in f {
+        println!("{f:?}");
+    }
     let t = Instant::now();
     let mut tr = Tracer::start(Detail::Drops, &Filter::default()).unwrap();
     println!("start {:?}", t.elapsed());

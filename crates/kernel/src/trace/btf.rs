@@ -77,7 +77,9 @@ impl Btf {
         let mut btf = Btf { bytes, names, types, named: HashMap::new() };
         for number in 1..btf.types.len() {
             let Some(kind @ (STRUCT | ENUM | TYPEDEF)) = btf.kind(number) else { continue };
-            let Some(name) = btf.word(btf.types[number]).filter(|&at| at != 0).and_then(|at| btf.name(at)) else { continue };
+            let Some(name) = btf.word(btf.types[number]).filter(|&at| at != 0).and_then(|at| btf.name(at)) else {
+                continue;
+            };
             if kind != TYPEDEF || name.starts_with(TRACEPOINT) {
                 let name = name.to_owned();
                 btf.named.entry((kind, name)).or_insert(number);
@@ -94,7 +96,8 @@ impl Btf {
 
     /// The value of an enumerator of an enum without a name.
     pub(super) fn enumerator(&self, name: &str) -> Option<u32> {
-        let enums = (1..self.types.len()).filter(|&number| self.kind(number) == Some(ENUM) && self.word(self.types[number]) == Some(0));
+        let enums = (1..self.types.len())
+            .filter(|&number| self.kind(number) == Some(ENUM) && self.word(self.types[number]) == Some(0));
         enums.flat_map(|number| self.enumerators_of(number)).find(|(own, _)| *own == name).map(|(_, value)| value)
     }
 

@@ -139,7 +139,10 @@ pub const ADDED: [(&str, &str); 59] = [
     ("receive_buffer_bytes", "the receiver's buffer as the kernel granted it (SO_RCVBUF), bookkeeping included"),
     ("buffer_level_max_bytes", "the most that was seen in it"),
     ("buffer_full_pct", "share of the looks that saw it at least 90 % full"),
-    ("longest_stall_ms", "longest time in which datagrams waited and nobody read: traced, or at least so long by looks"),
+    (
+        "longest_stall_ms",
+        "longest time in which datagrams waited and nobody read: traced, or at least so long by looks",
+    ),
     ("cpu_user_pct", "share of the receiver's processor (of all, if it has none) in programs, burners included"),
     ("cpu_system_pct", "in the kernel on behalf of programs"),
     ("cpu_irq_pct", "in interrupts; coarse, by whole ticks"),
@@ -208,7 +211,8 @@ pub enum Better {
 /// Which way a column, fixed or added, is good; `None`: nobody has said.
 pub fn better(name: &str) -> Option<Better> {
     const HIGHER: [&str; 5] = ["delivered", "delivered_share", "msgs_per_s", "mbit_per_s", "received_bytes"];
-    const LOWER: [&str; 7] = ["lost_share", "undelivered", "retransmits", "duplicates", "reordered", "connect_ms", "rtt_mean_us"];
+    const LOWER: [&str; 7] =
+        ["lost_share", "undelivered", "retransmits", "duplicates", "reordered", "connect_ms", "rtt_mean_us"];
     let is_delay = name.ends_with("_us") && (name.starts_with("delay_") || name.contains("_delay_"));
     if HIGHER.contains(&name) {
         Some(Better::Higher)

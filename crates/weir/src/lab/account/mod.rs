@@ -20,7 +20,7 @@ use super::network::LinkReading;
 use super::scenario::{Mode, Receivers};
 use super::sweep::Cell;
 use super::topology::{Flow, Kind, Path, Topology};
-use crate::report::columns::RECEIVER;
+use crate::report::columns::{RECEIVER, words as columns_words};
 use crate::report::record::{Record, Row};
 use crate::stats::Distribution;
 use crate::traffic::bulk::BulkReport;
@@ -211,11 +211,8 @@ impl Account<'_> {
     fn unexplained_frames(&self) -> i64 {
         let Measured { topology, links, .. } = self.measured;
         let joints: i64 = links.iter().flat_map(LinkReading::joints).map(|joint| joint.remainder().abs()).sum();
-        let ledgers: i64 = links
-            .iter()
-            .flat_map(directions)
-            .map(|direction| direction.ledger.unexplained().abs())
-            .sum();
+        let ledgers: i64 =
+            links.iter().flat_map(directions).map(|direction| direction.ledger.unexplained().abs()).sum();
         joints + ledgers + unexplained_by_nodes(topology, links)
     }
 
@@ -315,9 +312,22 @@ impl Account<'_> {
         if let Some((sent, _)) = self.messages() {
             remarks.extend(self.behind_schedule(sent));
         }
+        remarks.extend(self.full_queues());
         remarks.extend_from_slice(network.refused());
         remarks.extend(self.trace_remarks());
         remarks
+    }
+
+    /// The queues on the way that dropped something, by their links.
+    fn full_queues(&self) -> Vec<String> {
+        let dropped = |&(index, way): &(usize, Way)| {
+            let dropped = report(&self.measured.links[index], way)?.ledger.queue_dropped;
+            let rate = self.measured.topology.rate_mbit(&[(index, way)]);
+            let rate = rate.map(|rate| format!(" ({})", columns_words("rate_mbit", rate))).unwrap_or_default();
+            let name = &self.measured.topology.links[index].name;
+            (dropped > 0).then(|| format!("{dropped} packets were lost in the queue of link `{name}`{rate}"))
+        };
+        self.path.there.iter().filter_map(dropped).collect()
     }
 
     /// Whether a sender of datagrams could not do what it was told to.
@@ -329,9 +339,12 @@ impl Account<'_> {
         let missing = planned.saturating_sub(u128::from(sent.sent));
         let scheduled =
             self.cell.scenario.traffic.pacing == Pacing::Schedule || self.cell.scenario.traffic.mode == Mode::Bulk;
-        let lacking = self.cell.scenario.traffic.batch.is_some() && !self.cell.scenario.traffic.interval.duration().is_zero();
+        let lacking =
+            self.cell.scenario.traffic.batch.is_some() && !self.cell.scenario.traffic.interval.duration().is_zero();
         if lacking && missing > 0 && !sent.stopped {
-            return Some(format!("the sender could not keep its rate: {missing} of {planned} messages were never sent"));
+            return Some(format!(
+                "the sender could not keep its rate: {missing} of {planned} messages were never sent"
+            ));
         }
         let behind = scheduled && !sent.stopped && late > BEHIND;
         behind.then(|| {

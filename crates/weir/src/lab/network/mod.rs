@@ -161,7 +161,10 @@ impl<'a> Network<'a> {
             let nodes = [find(&sites[a.0], &a.1)?, find(&sites[b.0], &b.1)?];
             let Some(emulated) = &wire.emulated else { return Ok(LinkReading { nodes, emulated: None }) };
             let air = [find(&air, &emulated.air[0])?, find(&air, &emulated.air[1])?];
-            Ok(LinkReading { nodes, emulated: Some(EmulatedReading { report: self.emulator.report(emulated.id)?, air }) })
+            Ok(LinkReading {
+                nodes,
+                emulated: Some(EmulatedReading { report: self.emulator.report(emulated.id)?, air }),
+            })
         };
         self.links.iter().map(read).collect()
     }

@@ -27,7 +27,8 @@ impl LinkReading {
     pub fn joints(&self) -> [Joint; 4] {
         let [a, b] = &self.nodes;
         let Some(EmulatedReading { report, .. }) = &self.emulated else {
-            let across = |from: &InterfaceCounters, to: &InterfaceCounters| Joint { before: from.sent, after: to.received };
+            let across =
+                |from: &InterfaceCounters, to: &InterfaceCounters| Joint { before: from.sent, after: to.received };
             let behind = |to: &InterfaceCounters| Joint { before: to.received, after: to.received };
             return [across(a, b), behind(b), across(b, a), behind(a)];
         };
@@ -58,9 +59,10 @@ impl LinkReading {
 
     /// Whether nothing is on its way.
     pub(super) fn is_settled(&self) -> bool {
-        let in_flight = self.emulated.as_ref().map_or(0, |emulated| {
-            emulated.report.forward.ledger.in_flight + emulated.report.backward.ledger.in_flight
-        });
+        let in_flight = self
+            .emulated
+            .as_ref()
+            .map_or(0, |emulated| emulated.report.forward.ledger.in_flight + emulated.report.backward.ledger.in_flight);
         in_flight == 0 && self.joints().iter().all(|joint| joint.remainder() == 0)
     }
 }

@@ -157,7 +157,9 @@ impl TryFrom<String> for ReceiveBuffer {
     fn try_from(text: String) -> Result<ReceiveBuffer, String> {
         match text.as_str() {
             "default" => Ok(ReceiveBuffer(None)),
-            size => size.parse().map(|size| ReceiveBuffer(Some(size))).map_err(|error| format!("{error}, or `default`")),
+            size => {
+                size.parse().map(|size| ReceiveBuffer(Some(size))).map_err(|error| format!("{error}, or `default`"))
+            }
         }
     }
 }

@@ -43,12 +43,9 @@ fn draw(svg: &mut Svg, record: &Record, signal: &Signal, top: f64) {
     let count = |n: u64| format::count(i64::try_from(n).unwrap_or(i64::MAX));
     let said = match lost {
         0 => format!("{} samples, none lost", count(signal.samples)),
-        _ => format!(
-            "{} of {} samples lost, the longest stretch {}",
-            count(lost),
-            count(signal.samples),
-            span(longest)
-        ),
+        _ => {
+            format!("{} of {} samples lost, the longest stretch {}", count(lost), count(signal.samples), span(longest))
+        }
     };
     svg.text((WIDTH - RIGHT, top - 12.0), 11.0, Anchor::End, FAINT, &said);
     let across = |sample: f64| LEFT + sample / signal.samples.max(1) as f64 * (WIDTH - RIGHT - LEFT);

@@ -36,7 +36,11 @@ pub struct Receiver {
 enum Intake {
     /// The socket, and how often it was read: also for a [`Gauge`].
     Datagrams(Arc<Socket>, Arc<AtomicU64>),
-    Streams { listener: TcpListener, address: SocketAddr, receive_buffer: Option<usize> },
+    Streams {
+        listener: TcpListener,
+        address: SocketAddr,
+        receive_buffer: Option<usize>,
+    },
     Quic(Box<Listener>),
 }
 
