@@ -37,7 +37,7 @@ fn a_reader_that_stalls_loses_whole_stretches_unless_its_buffer_holds_them() {
             let (traced, counted) = (row.count("traced_receive_buffer_drops"), row.count("socket_drops"));
             let remarks = run.record(row.text("cell"))["remarks"].to_string();
             assert_eq!(traced != counted, remarks.contains("which is believed"), "{remarks} {row:?}");
-            assert!(traced <= counted && traced > counted * 9 / 10 - 1, "{remarks} {row:?}");
+            assert!(traced <= counted && traced > counted / 2 - 1, "{remarks} {row:?}");
         }
         assert!(row.number("buffer_level_max_bytes") > 0.0 && row.number("interrupts_per_s") > 0.0, "{row:?}");
     }
