@@ -57,16 +57,21 @@ bench: deps
 	$(CARGO) run --release --locked -p bench-emulator
 	$(CARGO) run --release --locked -p bench-dgram
 	$(CARGO) run --release --locked -p bench-tee
+	$(CARGO) run --release --locked -p bench-loss
 	$(CARGO) build --release --locked -p weir && $(CARGO) run --release --locked -p bench-lab
 
 # Another major version of clang makes other bytes. Sources are named relative to the folder, so its place does not matter.
 CLANG_MAJOR = 14
-CLANG ?= $(shell command -v clang-$(CLANG_MAJOR) || echo clang)
+CLANG = $$(command -v clang-$(CLANG_MAJOR) || echo clang)
 BPF_CFLAGS = -O2 -g -target bpf -mcpu=v3 -Wall -Wextra -Werror -fdebug-compilation-dir=. -ffile-prefix-map=$$PWD=.
 bpf:
-	@found=$$($(CLANG) -dumpversion 2>/dev/null) || { echo "bpf: needs clang $(CLANG_MAJOR)"; exit 1; }; \
+	@if ! $(CLANG) -dumpversion 2>/dev/null | grep -q '^$(CLANG_MAJOR)\.'; then \
+	    if [ "$$(id -u)" = 0 ]; then sudo=""; else sudo="sudo -n"; fi; \
+	    $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	        $$sudo apt-get install -y -qq --no-install-recommends clang-$(CLANG_MAJOR) llvm-$(CLANG_MAJOR) >/dev/null; fi; \
+	found=$$($(CLANG) -dumpversion) || { echo "bpf: needs clang $(CLANG_MAJOR)"; exit 1; }; \
 	[ "$${found%%.*}" = $(CLANG_MAJOR) ] || \
-	    echo "bpf: clang $$found found, $(CLANG_MAJOR) is what the committed object was made by: its bytes will differ"
+	    echo "bpf: found clang $$found; the committed object was made by $(CLANG_MAJOR), its bytes will differ"
 	cd crates/kernel/bpf && $(CLANG) $(BPF_CFLAGS) -c loss.bpf.c -o loss.bpf.o && \
 	    $$(command -v llvm-strip-$(CLANG_MAJOR) || echo llvm-strip) -g loss.bpf.o
 

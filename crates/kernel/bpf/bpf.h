@@ -26,9 +26,9 @@ static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static long (*bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static long (*bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
 static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
-static u64 (*bpf_get_current_pid_tgid)(void) = (void *)14;
 static u64 (*bpf_get_socket_cookie)(void *socket) = (void *)46;
 static long (*bpf_probe_read_kernel)(void *to, u32 bytes, const void *from) = (void *)113;
+static struct task_struct *(*bpf_get_current_task_btf)(void) = (void *)158;
 static long (*bpf_probe_read_kernel_str)(void *to, u32 bytes, const void *from) = (void *)115;
 
 /* Whether the running kernel's type has this member (BPF_FIELD_EXISTS). */

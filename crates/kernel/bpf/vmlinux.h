@@ -63,6 +63,7 @@ struct sock {
 	u16 sk_protocol;
 	u16 sk_type;
 	struct socket *sk_socket;
+	void *sk_user_data;
 };
 
 struct socket {

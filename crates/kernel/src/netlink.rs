@@ -72,8 +72,8 @@ impl Requests {
         self.exchange(message, NLM_F_DUMP, &operation)
     }
 
-    /// Sends a request and collects its answers. A list that changed while the kernel wrote it may miss something, and is
-    /// asked for again.
+    /// Sends a request and collects its answers. A list that changed while the kernel wrote it may miss something, and
+    /// is asked for again.
     fn exchange<M: Message, S: Into<String>>(
         &mut self,
         message: M,
@@ -278,7 +278,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(written in prop::collection::vec((0..0x3fffu16, prop::collection::vec(any::<u8>(), 0..40)), 0..8)) {
+        fn what_is_written_is_read(written in prop::collection::vec(
+            (0..0x3fffu16, prop::collection::vec(any::<u8>(), 0..40)), 0..8)) {
             let bytes: Vec<u8> = written.iter().flat_map(|(kind, value)| attribute(*kind, value)).collect();
             let read: Vec<_> = attributes(&bytes).map(|(kind, value)| (kind, value.to_vec())).collect();
             prop_assert_eq!(read, written);

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt};
@@ -213,13 +214,42 @@ fn a_shaped_link_carries_its_rate() {
     in_a_quiet_moment("times the nominal duration", ratio, |ratio| (0.98..1.02).contains(ratio));
 }
 
-/// Measures until it is as it should be: a busy machine may delay whoever looks at the clock, but not every time.
+/// Measures until it is as it should be. A busy machine keeps whoever looks at the clock waiting: what is wrong counts in
+/// quiet moments alone, and some of those may be wrong, too.
 fn in_a_quiet_moment<T: std::fmt::Debug>(what: &str, mut measure: impl FnMut() -> T, is_good: impl Fn(&T) -> bool) {
-    let mut measured = Vec::new();
-    while !measured.last().is_some_and(&is_good) {
-        assert!(measured.len() < 20, "{what}: {measured:?}");
-        measured.push(measure());
+    let start = Instant::now();
+    let mut wrong = Vec::new();
+    while start.elapsed() < Duration::from_secs(30) {
+        let (measured, is_quiet) = beside_a_clock(&mut measure);
+        if is_good(&measured) {
+            return;
+        }
+        if is_quiet {
+            wrong.push(measured);
+            assert!(wrong.len() < 5, "{what}: {wrong:?}");
+        }
     }
+    eprintln!("skipped: {what}: the machine was never quiet");
+}
+
+/// Does the work beside a thread that wakes every millisecond; whether that one was always in time.
+fn beside_a_clock<T>(work: impl FnOnce() -> T) -> (T, bool) {
+    const APART: Duration = Duration::from_millis(1);
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let clock = scope.spawn(|| {
+            let mut longest = Duration::ZERO;
+            while !ends.load(Ordering::Relaxed) {
+                let before = Instant::now();
+                std::thread::sleep(APART);
+                longest = longest.max(before.elapsed());
+            }
+            longest
+        });
+        let done = work();
+        ends.store(true, Ordering::Relaxed);
+        (done, clock.join().unwrap() < 2 * APART)
+    })
 }
 
 #[test]

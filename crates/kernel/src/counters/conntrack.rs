@@ -52,7 +52,8 @@ mod tests {
 
     #[test]
     fn reads_what_kernels_write() {
-        let text = "entries  clashres found new invalid ignore delete chainlength insert insert_failed drop early_drop\n\
+        let text = "entries  clashres found new invalid ignore delete chainlength insert insert_failed drop \
+                    early_drop\n\
                     00000009  0 0 0 0000000a 0 0 0 0 00000001 00000002 00000003\n\
                     00000009  0 0 0 00000001 0 0 0 0 00000004 00000010 00000000\n";
         let expected =

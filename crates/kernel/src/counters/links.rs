@@ -56,8 +56,8 @@ impl Links {
         ns.run(|| Requests::open(NETLINK_ROUTE))?.map(Links)
     }
 
-    /// All interfaces, by index. Waits for the kernel's lock on interfaces (RTNL), which others hold for long while they
-    /// make or remove networks.
+    /// All interfaces, by index. Waits for the kernel's lock on interfaces (RTNL), which others hold for long while
+    /// they make or remove networks.
     ///
     /// # Errors
     /// If the kernel's answer cannot be read.

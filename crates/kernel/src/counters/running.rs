@@ -11,9 +11,9 @@ pub enum Width {
 
 /// What a counter has counted since it was first read.
 ///
-/// A counter of 32 bits that goes from near its top to near 0 has wrapped. One that goes back otherwise has begun again:
-/// its interface was made anew, its module was loaded again. Then what it counted between the last reading and its end
-/// is not known, and the total is a lower bound: [`Running::resets`] says so.
+/// A counter of 32 bits that goes from near its top to near 0 has wrapped. One that goes back otherwise has begun
+/// again: its interface was made anew, its module was loaded again. Then what it counted between the last reading and
+/// its end is not known, and the total is a lower bound: [`Running::resets`] says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Running {
     last: Option<u64>,
@@ -106,7 +106,7 @@ mod tests {
         }
 
         #[test]
-        fn no_sequence_panics_or_goes_back(values in prop::collection::vec(any::<u64>(), 0..20), narrow in any::<bool>()) {
+        fn no_sequence_panics_or_goes_back(values in prop::collection::vec(any::<u64>(), 0..20), narrow: bool) {
             let (mut running, mut last) = (Running::new(), 0);
             for value in values {
                 // Not all together may be beyond 64 bits.

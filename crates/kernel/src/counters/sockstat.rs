@@ -51,10 +51,11 @@ pub fn reassembly(ns: &NetNs) -> Result<Reassembly, Error> {
 /// Memory of all UDP sockets of the machine, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UdpMemory {
-    /// In use: queues of all namespaces, rounded up by each CPU's reserve.
+    /// In use, over all namespaces. Each processor may hold 1 MiB of it that is not counted yet (include/net/sock.h,
+    /// SK_MEMORY_PCPU_RESERVE).
     pub pages: u64,
-    /// `net.ipv4.udp_mem`: below the first nothing is limited, beyond the third datagrams are dropped. `None`: only shown
-    /// in the first namespace.
+    /// `net.ipv4.udp_mem`: below the first nothing is limited, beyond the third datagrams are dropped. `None`: only
+    /// shown in the first namespace.
     pub limits: Option<[u64; 3]>,
     /// Bytes of a page.
     pub page_size: u64,
@@ -100,7 +101,8 @@ mod tests {
 
     #[test]
     fn reads_what_kernels_write() {
-        let text = "sockets: used 18\nTCP: inuse 1 orphan 0 tw 0 alloc 1 mem 127\nUDP: inuse 2 mem 9\nFRAG: inuse 3 memory 4096\n";
+        let text = "sockets: used 18\nTCP: inuse 1 orphan 0 tw 0 alloc 1 mem 127\nUDP: inuse 2 mem 9\n\
+                    FRAG: inuse 3 memory 4096\n";
         assert_eq!(values(text, "FRAG", ["inuse", "memory"]), Some([3, 4096]));
         assert_eq!(values(text, "UDP", ["mem"]), Some([9]));
         assert_eq!(values(text, "UDP6", ["mem"]), None);

@@ -15,8 +15,8 @@ pub struct Softnet {
     pub dropped: u32,
     /// How often the CPU had to stop with packets still waiting (`net.core.netdev_budget`).
     pub squeezed: u32,
-    /// Packets dropped because their flow took more than its share of a filling backlog (`net.core.flow_limit_cpu_bitmap`);
-    /// `None`: the kernel does not tell (before 3.11).
+    /// Packets dropped because their flow took more than its share of a filling backlog
+    /// (`net.core.flow_limit_cpu_bitmap`); `None`: the kernel does not tell (before 3.11).
     pub flow_limited: Option<u32>,
     /// Packets that wait in its backlog now; `None`: the kernel does not tell (before 5.10).
     pub backlog: Option<u32>,

@@ -18,8 +18,8 @@ use crate::sys;
 pub struct Device {
     /// Name of the driver: `virtio_net`, `ixgbe`.
     pub driver: Option<String>,
-    /// Its own counters by name (`ethtool -S`), as it calls them: `rx_missed_errors`, `rx_queue_0_drops`. They may begin
-    /// again when the interface is set up anew.
+    /// Its own counters by name (`ethtool -S`), as it calls them: `rx_missed_errors`, `rx_queue_0_drops`. They may
+    /// begin again when the interface is set up anew.
     pub statistics: Option<Vec<(String, u64)>>,
     /// Lengths of its rings (-g).
     pub rings: Option<Rings>,

@@ -10,6 +10,8 @@ use netlink_packet_route::link::{
 use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
+use nix::sys::utsname::uname;
+
 use super::interface::{about, check_name};
 use super::{Index, MacAddress, Netlink};
 use crate::Error;
@@ -37,8 +39,8 @@ pub struct Snooping {
     pub snoops: bool,
     /// Whether it asks itself who listens.
     pub asks: bool,
-    /// Whether anybody is known to ask, this bridge included; `None`: the kernel does not tell (before 5.16, or while it
-    /// does not snoop).
+    /// Whether anybody is known to ask, this bridge included; `None`: the kernel does not tell (before 5.16), or the bridge
+    /// does not snoop.
     pub asked: Option<bool>,
 }
 
@@ -168,17 +170,26 @@ impl Snooping {
                 _ => {}
             }
         }
+        let mut querier = false;
         for setting in settings? {
             match setting {
                 InfoBridge::MulticastSnooping(on) => found.snoops = on,
                 InfoBridge::MulticastQuerier(on) => found.asks = on,
-                // Empty while no querier is known (net/bridge/br_multicast.c, br_multicast_dump_querier_state).
-                InfoBridge::MulticastQuerierState(state) => found.asked = Some(!state.is_empty()),
+                // Left out while no querier is known (net/bridge/br_multicast.c, br_multicast_dump_querier_state).
+                InfoBridge::MulticastQuerierState(state) => querier = !state.is_empty(),
                 _ => {}
             }
         }
+        found.asked = (found.snoops && (querier || tells_queriers())).then_some(querier);
         Some(found)
     }
+}
+
+/// Whether the kernel tells of queriers (IFLA_BR_MCAST_QUERIER_STATE, from Linux 5.16).
+fn tells_queriers() -> bool {
+    let release = uname().map(|name| name.release().to_string_lossy().into_owned()).unwrap_or_default();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(5), Some(16))
 }
 
 /// Hundredths of a second (USER_HZ), as the bridge's times are given.

@@ -28,8 +28,8 @@ pub struct Processor {
     pub time: Times,
 }
 
-/// Processor time by kind (proc_stat(5)), in steps of a tick (mostly 10 ms). Without CONFIG_IRQ_TIME_ACCOUNTING the kernel
-/// only samples irq and softirq at ticks: over short times they are coarse, and short interrupts may be missed.
+/// Processor time by kind (proc_stat(5)), in steps of a tick (mostly 10 ms). Without CONFIG_IRQ_TIME_ACCOUNTING the
+/// kernel only samples irq and softirq at ticks: over short times they are coarse, and short interrupts may be missed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     /// Programs, niced ones included.
@@ -83,8 +83,8 @@ impl Line {
 }
 
 impl Activity {
-    /// Reads /proc/stat, /proc/interrupts and /proc/softirqs. Where the last two are hidden, as in some containers, they
-    /// are empty.
+    /// Reads /proc/stat, /proc/interrupts and /proc/softirqs. Where the last two are hidden, as in some containers,
+    /// they are empty.
     ///
     /// # Errors
     /// Without /proc.
@@ -135,8 +135,8 @@ fn lines_since(now: &[Line], earlier: &[Line]) -> Vec<Line> {
     now.iter().map(since).collect()
 }
 
-/// `cpu3 user nice system idle iowait irq softirq steal guest guest_nice`, in ticks, and `intr total ...`. Guests are part
-/// of user and nice.
+/// `cpu3 user nice system idle iowait irq softirq steal guest guest_nice`, in ticks, and `intr total ...`. Guests are
+/// part of user and nice.
 fn processors(stat: &str, ticks_per_second: u64) -> (Vec<Processor>, u64) {
     let (mut processors, mut interrupts) = (Vec::new(), 0);
     let time = |ticks: u64| Duration::from_nanos(ticks.saturating_mul(1_000_000_000 / ticks_per_second.max(1)));
@@ -163,8 +163,8 @@ fn processors(stat: &str, ticks_per_second: u64) -> (Vec<Processor>, u64) {
     (processors, interrupts)
 }
 
-/// A heading `CPU0 CPU3`, then `41: 11517 0 PCI-MSIX ... virtio3-rx`, a line each. Lines with fewer numbers (`ERR`) belong to
-/// no processor and are left out.
+/// A heading `CPU0 CPU3`, then `41: 11517 0 PCI-MSIX ... virtio3-rx`, a line each. Lines with fewer numbers (`ERR`)
+/// belong to no processor and are left out.
 fn lines(text: &str) -> Vec<Line> {
     let mut lines = text.lines();
     let heading = lines.next().unwrap_or_default().split_whitespace();
@@ -241,7 +241,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_is_too_strange(text in "\\PC*", table in "(CPU[0-9] ?){0,3}\n([A-Z0-9]{1,4}:[ 0-9a-z]{0,20}\n){0,4}") {
+        fn no_text_is_too_strange(text in "\\PC*",
+            table in "(CPU[0-9] ?){0,3}\n([A-Z0-9]{1,4}:[ 0-9a-z]{0,20}\n){0,4}") {
             for text in [text, table] {
                 lines(&text);
                 processors(&text, 100);

@@ -37,9 +37,9 @@ pub fn receive_buffer(socket: impl AsFd) -> Result<u32, Error> {
     Ok(u32::try_from(size).unwrap_or(u32::MAX))
 }
 
-/// Gives a socket a receive buffer of `bytes` of truesize, as [`receive_buffer`] tells it: the kernel is asked for half of
-/// that and doubles it (socket(7)). Beyond `net.core.rmem_max` only with CAP_NET_ADMIN (SO_RCVBUFFORCE), else as much as
-/// that allows. Returns what it has now.
+/// Gives a socket a receive buffer of `bytes` of truesize, as [`receive_buffer`] tells it: the kernel is asked for half
+/// of that and doubles it (socket(7)). Beyond `net.core.rmem_max` only with CAP_NET_ADMIN (SO_RCVBUFFORCE), else as
+/// much as that allows. Returns what it has now.
 ///
 /// # Errors
 /// If it is no socket.

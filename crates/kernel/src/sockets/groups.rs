@@ -40,7 +40,7 @@ pub fn groups(ns: &NetNs) -> Result<Vec<Membership>, Error> {
 }
 
 /// Whether a socket has joined a group on an interface; the kernel tells it of a descriptor alone, so that of another
-/// program's must be borrowed ([`super::borrow`]).
+/// program's must be borrowed ([`super::borrow()`]).
 ///
 /// # Errors
 /// If it is no socket of the group's kind.
@@ -118,7 +118,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_is_too_strange(text in "(?s).*", lines in "x\n([ \t]?[0-9A-F]{1,33} ?[0-9a-z]{0,3} ?[0-9]?\n){0,6}") {
+        fn no_text_is_too_strange(text in "(?s).*",
+            lines in "x\n([ \t]?[0-9A-F]{1,33} ?[0-9a-z]{0,3} ?[0-9]?\n){0,6}") {
             for text in [text, lines] {
                 parse_igmp(&text);
                 parse_igmp6(&text);

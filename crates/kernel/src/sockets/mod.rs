@@ -1,7 +1,8 @@
 //! The UDP sockets of a network namespace: addresses, memory, drops, owners, groups.
 //!
-//! [`Sockets`] asks the kernel by sock_diag(7), which needs no privilege; [`owners`] finds the processes, as far as we may
-//! look at them, [`borrow`] takes a copy of a descriptor from one, and [`groups`] lists what the interfaces have joined.
+//! [`Sockets`] asks the kernel by sock_diag(7), which needs no privilege; [`owners()`] finds the processes, as far as
+//! we may look at them, [`borrow()`] takes a copy of a descriptor from one, and [`groups()`] lists what the interfaces
+//! have joined.
 
 mod borrow;
 mod diag;
@@ -42,9 +43,9 @@ pub struct UdpSocket {
 /// /proc does not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// What the receive queue is accounted for, by which the kernel decides whether another datagram fits. While its reader
-    /// drains it, up to a quarter of the buffer more than [`Memory::queued`]: releases are accounted in batches. Read from
-    /// /proc: the same as that.
+    /// What the receive queue is accounted for, by which the kernel decides whether another datagram fits. While its
+    /// reader drains it, up to a quarter of the buffer more than [`Memory::queued`]: releases are accounted in batches.
+    /// Read from /proc: the same as that.
     pub rmem_alloc: u32,
     /// What really waits in the receive queue.
     pub queued: u32,
@@ -62,8 +63,8 @@ pub struct Memory {
     pub option_memory: Option<u32>,
     /// In the backlog of a socket that is locked.
     pub backlog: Option<u32>,
-    /// Buffers it did not take: its receive queue was full, their checksum was wrong, its filter said no, or UDP's memory
-    /// was used up. A joined super-packet (UDP_GRO) counts once. Wraps at 2^32.
+    /// Buffers it did not take: its receive queue was full, their checksum was wrong, its filter said no, or UDP's
+    /// memory was used up. A joined super-packet (UDP_GRO) counts once. Wraps at 2^32.
     pub drops: u32,
 }
 
@@ -89,8 +90,8 @@ enum Reader {
 }
 
 impl Sockets {
-    /// Opens a netlink socket in `ns`; /proc/net/udp, where the kernel has no sock_diag for UDP (CONFIG_INET_UDP_DIAG) or
-    /// refuses it.
+    /// Opens a netlink socket in `ns`; /proc/net/udp, where the kernel has no sock_diag for UDP (CONFIG_INET_UDP_DIAG)
+    /// or refuses it.
     ///
     /// # Errors
     /// If the namespace cannot be entered, without /proc as well, or out of file descriptors.
@@ -283,7 +284,8 @@ mod tests {
         });
         assert_eq!(
             refused.join().unwrap(),
-            "borrow descriptor 0 of process 1: not permitted (needs CAP_SYS_PTRACE: run as root, or as the program's user)"
+            "borrow descriptor 0 of process 1: not permitted \
+             (needs CAP_SYS_PTRACE: run as root, or as the program's user)"
         );
     }
 

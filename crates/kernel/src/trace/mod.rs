@@ -10,6 +10,7 @@ mod programs;
 mod symbols;
 mod sys;
 mod totals;
+mod unread;
 
 use std::path::Path;
 
@@ -126,7 +127,7 @@ pub struct Drop {
     pub reason: String,
     /// The function that dropped it, `udp_queue_rcv_one_skb`; empty where /proc/kallsyms is hidden.
     pub function: String,
-    /// The network namespace's inode number.
+    /// The network namespace's inode number; 0: not known (read from a queue, whose socket nobody could tell).
     pub namespace: u32,
     /// The interface it was received by or leaves by; 0: none yet.
     pub interface: u32,

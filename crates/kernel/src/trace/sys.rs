@@ -18,6 +18,33 @@ macro_rules! shared {
     )*};
 }
 
+/// A key with a processor's own counts.
+pub(super) trait Key: Pod + Eq + std::hash::Hash {
+    /// As the program has it.
+    type Slot: Pod;
+
+    fn take(slot: &Self::Slot) -> (Self, Counts);
+}
+
+macro_rules! slots {
+    ($($name:ident of $key:ident: $bytes:literal)*) => {
+        shared! {$($name: $bytes { counts: Counts, key: $key, })*}
+        $(impl Key for $key {
+            type Slot = $name;
+
+            fn take(slot: &$name) -> (Self, Counts) {
+                (slot.key, slot.counts)
+            }
+        })*
+    };
+}
+
+slots! {
+    DropSlot of DropKey: 56
+    PassageSlot of PassageKey: 40
+    SendSlot of SendKey: 40
+}
+
 shared! {
     /// What is followed.
     FilterValue: 8208 {
@@ -38,7 +65,7 @@ shared! {
         outgoing: u32,
         unused: u32,
     }
-    /// Datagrams and buffers, datagrams and bytes, or calls and datagrams.
+    /// Datagrams and buffers, datagrams and bytes, or calls and datagrams. All zero: an unused slot.
     Counts: 16 {
         first: u64,
         second: u64,
@@ -59,6 +86,8 @@ shared! {
         unused: u32,
     }
     SocketValue: 192 {
+        cookie: u64,
+        claimed: u64,
         enqueued: u64,
         waiting_since: u64,
         band: u64,
@@ -71,7 +100,7 @@ shared! {
         joined: u8,
         mixed: u8,
         port: u16,
-        unused: [u64; 5],
+        unused: [u64; 3],
         reads: u64,
         bytes: u64,
         datagrams: u64,
@@ -93,7 +122,7 @@ shared! {
         id: u32,
         namespace: u32,
     }
-    Fragmented: 24 {
+    Fragmented: 32 {
         lost: u64,
         point: u64,
         port: u16,
@@ -101,6 +130,8 @@ shared! {
         seen: u8,
         first_lost: u8,
         unused: u16,
+        namespace: u32,
+        unused_too: u32,
     }
     Waiting: 24 {
         since: u64,

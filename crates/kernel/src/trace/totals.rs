@@ -3,20 +3,24 @@
 use std::collections::{BTreeMap, HashMap};
 
 use aya::Pod;
-use aya::maps::{HashMap as KernelMap, Map, PerCpuArray, PerCpuHashMap};
+use aya::maps::{Array, HashMap as KernelMap, Map, PerCpuArray, PerCpuHashMap};
 use nix::time::{ClockId, clock_gettime};
 
 use super::features::Types;
 use super::programs::{Programs, refusal};
 use super::symbols::Symbols;
-use super::sys::{Counts, DropKey, FragmentKey, Fragmented, PassageKey, ReaderValue, SendKey, SocketValue, Waiting};
-use super::{Drop, Passage, Sends, SocketTrace, Trace};
+use super::sys::{
+    Counts, DropKey, FragmentKey, Fragmented, Key, PassageKey, ReaderValue, SendKey, SocketValue, Waiting,
+};
+use super::unread::Unread;
+use super::{Detail, Drop, Passage, Sends, SocketTrace, Trace};
 use crate::Error;
 
 /// What is known from one reading to the next.
 pub(super) struct Totals {
     reasons: BTreeMap<u32, String>,
     symbols: Symbols,
+    unread: Unread,
     /// Times of each socket when it was last read: they never go back.
     times: HashMap<u64, SocketTrace>,
 }
@@ -35,18 +39,23 @@ impl Totals {
                 *name = short.to_owned();
             }
         }
-        Totals { reasons, symbols: Symbols::default(), times: HashMap::new() }
+        Totals { reasons, symbols: Symbols::default(), unread: Unread::default(), times: HashMap::new() }
     }
 
     pub(super) fn read(&mut self, programs: &Programs) -> Result<Trace, Error> {
-        let mut drops: Vec<(DropKey, Counts)> = counted(programs.map("drops")?)?;
-        drops.extend(counted::<DropKey>(programs.map("drops_by_port")?)?);
+        let mut drops: Vec<(DropKey, Counts)> = counted(programs, "drops")?;
+        drops.extend(counted::<DropKey>(programs, "drops_by_port")?);
         let sockets = self.sockets(programs)?;
+        let mut drops = self.unread.assign(drops, &sockets);
+        if programs.detail >= Detail::Queues && programs.follows_some_namespaces() {
+            // Followed sockets are known: these belong to others.
+            drops.retain(|(key, _)| key.namespace != 0);
+        }
         Ok(Trace {
             drops: self.drops(drops),
-            arrivals: passages(programs.map("arrivals")?)?,
-            departures: passages(programs.map("departures")?)?,
-            sends: sends(programs.map("sends")?)?,
+            arrivals: passages(programs, "arrivals")?,
+            departures: passages(programs, "departures")?,
+            sends: sends(programs)?,
             sockets,
             receive_softirq_ns: per_cpu::<Counts>(programs.map("softirq")?)?.iter().map(|time| time.second).collect(),
             reassembling: reassembling(programs)?,
@@ -77,12 +86,10 @@ impl Totals {
     }
 
     fn sockets(&mut self, programs: &Programs) -> Result<Vec<SocketTrace>, Error> {
-        let map = KernelMap::<_, u64, SocketValue>::try_from(programs.map("sockets")?).map_err(unreadable)?;
         let readers = KernelMap::<_, u32, ReaderValue>::try_from(programs.map("readers")?).map_err(unreadable)?;
         let mut sockets = Vec::new();
-        for cookie in map.keys() {
-            let cookie = cookie.map_err(unreadable)?;
-            let Some(value) = steady(|| map.get(&cookie, 0).ok()) else { continue };
+        for value in states(programs)? {
+            let cookie = value.cookie;
             let reader = (value.reader != 0).then(|| readers.get(&value.reader, 0).ok()).flatten();
             let mut socket = socket(cookie, &value, now());
             if let Some(reader) = reader {
@@ -106,6 +113,31 @@ impl Totals {
         }
         Ok(sockets)
     }
+}
+
+/// The state of each socket.
+fn states(programs: &Programs) -> Result<Vec<SocketValue>, Error> {
+    let slots = Array::<_, SocketValue>::try_from(programs.map("socket_slots")?).map_err(unreadable)?;
+    let map = KernelMap::<_, u64, SocketValue>::try_from(programs.map("sockets")?).map_err(unreadable)?;
+    let mut states: Vec<SocketValue> = (0..slots.len())
+        .filter_map(|slot| steady(|| slots.get(&slot, 0).ok().filter(|state| state.cookie != 0)))
+        .collect();
+    for cookie in map.keys() {
+        let cookie = cookie.map_err(unreadable)?;
+        let Some(value) = steady(|| map.get(&cookie, 0).ok()) else { continue };
+        // Whoever met a slot while it was being taken has counted here; the rest of the state is in the slot.
+        match states.iter_mut().find(|state| state.cookie == cookie) {
+            Some(state) => {
+                state.enqueued += value.enqueued;
+                state.reads += value.reads;
+                state.bytes += value.bytes;
+                state.datagrams += value.datagrams;
+                state.mixed |= value.mixed;
+            }
+            None => states.push(value),
+        }
+    }
+    Ok(states)
 }
 
 /// A value that did not move to another band of the level while it was copied.
@@ -135,7 +167,7 @@ fn socket(cookie: u64, value: &SocketValue, now: u64) -> SocketTrace {
         enqueued: value.enqueued,
         reads: value.reads,
         read_bytes: value.bytes,
-        read_datagrams: (value.mixed == 0).then_some(value.datagrams),
+        read_datagrams: (value.joined == 0 || value.mixed == 0).then_some(value.datagrams),
         level: value.level,
         level_max: value.level_max,
         receive_buffer: value.receive_buffer,
@@ -149,7 +181,7 @@ fn socket(cookie: u64, value: &SocketValue, now: u64) -> SocketTrace {
     }
 }
 
-fn passages(map: &Map) -> Result<Vec<Passage>, Error> {
+fn passages(programs: &Programs, map: &str) -> Result<Vec<Passage>, Error> {
     let passage = |(key, counts): (PassageKey, Counts)| Passage {
         namespace: key.namespace,
         interface: key.interface,
@@ -158,10 +190,10 @@ fn passages(map: &Map) -> Result<Vec<Passage>, Error> {
         datagrams: counts.first,
         bytes: counts.second,
     };
-    Ok(counted(map)?.into_iter().map(passage).collect())
+    Ok(counted(programs, map)?.into_iter().map(passage).collect())
 }
 
-fn sends(map: &Map) -> Result<Vec<Sends>, Error> {
+fn sends(programs: &Programs) -> Result<Vec<Sends>, Error> {
     let sends = |(key, counts): (SendKey, Counts)| Sends {
         cookie: key.cookie,
         namespace: key.namespace,
@@ -171,7 +203,7 @@ fn sends(map: &Map) -> Result<Vec<Sends>, Error> {
         calls: counts.first,
         datagrams: counts.second,
     };
-    Ok(counted(map)?.into_iter().map(sends).collect())
+    Ok(counted(programs, "sends")?.into_iter().map(sends).collect())
 }
 
 /// Those that wait and of which no piece is known to be lost: the others are counted as drops already.
@@ -193,20 +225,31 @@ fn reassembling(programs: &Programs) -> Result<u64, Error> {
     Ok(count)
 }
 
-/// Counts of all processors together.
-fn counted<K: Pod>(map: &Map) -> Result<Vec<(K, Counts)>, Error> {
-    let map = PerCpuHashMap::<_, K, Counts>::try_from(map).map_err(unreadable)?;
-    let mut all = Vec::new();
-    for entry in map.iter() {
-        let (key, values) = entry.map_err(unreadable)?;
-        let sum = |sum: Counts, one: &Counts| Counts { first: sum.first + one.first, second: sum.second + one.second };
-        let counts = values.iter().fold(Counts { first: 0, second: 0 }, sum);
-        if counts.first + counts.second > 0 {
-            all.push((key, counts));
+/// Counts of all processors together, those in slots and those in the hash map.
+fn counted<K: Key>(programs: &Programs, name: &str) -> Result<Vec<(K, Counts)>, Error> {
+    let mut all: HashMap<K, Counts> = HashMap::new();
+    let mut add = |key: K, counts: &Counts| {
+        if *counts != NONE {
+            let sum = all.entry(key).or_insert(NONE);
+            *sum = Counts { first: sum.first + counts.first, second: sum.second + counts.second };
+        }
+    };
+    let slots = PerCpuArray::<_, K::Slot>::try_from(programs.map(&format!("{name}_slots"))?).map_err(unreadable)?;
+    for slot in 0..slots.len() {
+        for one in slots.get(&slot, 0).map_err(unreadable)?.iter() {
+            let (key, counts) = K::take(one);
+            add(key, &counts);
         }
     }
-    Ok(all)
+    let map = PerCpuHashMap::<_, K, Counts>::try_from(programs.map(name)?).map_err(unreadable)?;
+    for entry in map.iter() {
+        let (key, values) = entry.map_err(unreadable)?;
+        values.iter().for_each(|counts| add(key, counts));
+    }
+    Ok(all.into_iter().collect())
 }
+
+const NONE: Counts = Counts { first: 0, second: 0 };
 
 fn per_cpu<V: Pod>(map: &Map) -> Result<Vec<V>, Error> {
     let map = PerCpuArray::<_, V>::try_from(map).map_err(unreadable)?;

@@ -10,6 +10,8 @@ use weir_dgram::Membership;
 
 use super::send::endpoint;
 use super::{Outcome, usage};
+use crate::loss::account::{Beside, ReceivedSession, Sessions, with_account};
+use crate::loss::statement;
 use crate::report::format;
 use crate::service::output::{complain, say};
 use crate::service::stop::Stop;
@@ -56,6 +58,9 @@ pub(super) struct Recv {
     /// Receive buffer to ask for (SO_RCVBUF) [default: the kernel's].
     #[arg(long, value_name = "SIZE")]
     receive_buffer: Option<Size>,
+    /// Print the account of every datagram, too, as `weir loss account` tells it from this host (UDP).
+    #[arg(long)]
+    account: bool,
     /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
@@ -68,14 +73,33 @@ impl Recv {
         let stop = Stop::on_signals().context("watch for Ctrl-C")?;
         // No sender in this process will ever open or close it.
         let exchange = Exchange::new(Span::default().duration()).context("open an event descriptor")?;
+        // Before the first datagram can come, unless the kernel is to choose the port.
+        let asked = Some(settings.listen.port()).filter(|&port| self.account && port != 0);
+        let early = asked.map(Beside::start).transpose()?;
         let receiver = Receiver::bind(&settings)?;
+        let port = receiver.local_addr().port();
+        let following = match early {
+            None if self.account => Some(Beside::start(port)?),
+            early => early,
+        };
         complain!("listening on {} {}", settings.transport, receiver.local_addr());
         let report = receiver.run(&exchange, &stop);
         self.warn_about_buffer(&report);
+        let summary = Summary::new(&settings, &report);
+        let account = following
+            .map(|following| -> Result<_> {
+                let told = ReceivedSession::from_json(serde_json::to_value(&summary)?)?;
+                // Port 0 was chosen by the kernel.
+                following.end(&Sessions { sent: None, received: Some(ReceivedSession { port, ..told }) })
+            })
+            .transpose()?;
         if self.json {
-            say!("{}", serde_json::to_string(&Summary::new(&settings, &report))?);
+            say!("{}", with_account(&summary, account.as_ref())?);
         } else {
             print(&settings, &report);
+            if let Some(account) = &account {
+                say!("\n{}", statement::of(account).trim_end());
+            }
         }
         if report.ended == Ended::Failed {
             bail!("receive on {} {}: {}", settings.transport, settings.listen, in_words(&report.errors));
@@ -95,6 +119,7 @@ impl Recv {
     }
 
     fn check(&self, settings: &ReceiverSettings) -> Result<()> {
+        ensure!(!self.account || self.transport == Transport::Udp, "--account: only over udp");
         ensure!(
             self.transport == Transport::Udp || settings.groups.is_empty(),
             "--join {}: there is no multicast over tcp",

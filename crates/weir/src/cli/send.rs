@@ -4,11 +4,13 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use serde::Serialize;
 
 use super::{Outcome, usage};
+use crate::loss::account::{Beside, SentSession, Sessions, with_account};
+use crate::loss::statement;
 use crate::report::format;
 use crate::service::output::say;
 use crate::service::stop::Stop;
@@ -76,6 +78,9 @@ pub(super) struct Send {
     /// Send buffer to ask for (SO_SNDBUF) [default: the kernel's].
     #[arg(long, value_name = "SIZE")]
     send_buffer: Option<Size>,
+    /// Print the account of every datagram, too, as `weir loss account` tells it from this host (UDP).
+    #[arg(long)]
+    account: bool,
     /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
@@ -85,13 +90,25 @@ impl Send {
     pub(super) fn run(self) -> Result<Outcome> {
         let settings = self.settings();
         usage(settings.validate().map_err(Into::into))?;
+        let of_udp = !self.account || settings.transport == Transport::Udp;
+        usage(if of_udp { Ok(()) } else { Err(anyhow!("--account: only over udp")) })?;
         let stop = Stop::on_signals().context("watch for Ctrl-C")?;
         let exchange = Exchange::new(settings.drain).context("open an event descriptor")?;
+        let following = if self.account { Some(Beside::start(settings.to.port())?) } else { None };
         let report = Sender::open(&settings)?.run(&exchange, &stop);
+        let summary = Summary::new(&settings, &report);
+        let sessions = || -> Result<Sessions> {
+            let told = serde_json::to_value(&summary)?;
+            Ok(Sessions { sent: Some(SentSession::from_json(told)?), received: None })
+        };
+        let account = following.map(|following| following.end(&sessions()?)).transpose()?;
         if self.json {
-            say!("{}", serde_json::to_string(&Summary::new(&settings, &report))?);
+            say!("{}", with_account(&summary, account.as_ref())?);
         } else {
             print(&settings, &report);
+            if let Some(account) = &account {
+                say!("\n{}", statement::of(account).trim_end());
+            }
         }
         let broken = settings.transport == Transport::Tcp && !report.errors.is_empty();
         if broken || report.sent == 0 && !report.stopped {

@@ -249,7 +249,13 @@ static TABLE: [Facts; 28] = [
         name: "xdp",
         title: "XDP program",
         counters: &[],
-        reasons: &[("XDP", "")],
+        // XDP_DROP itself has no reason (net/core/dev.c, netif_receive_generic_xdp, inlined).
+        reasons: &[
+            ("XDP", ""),
+            ("NOT_SPECIFIED", "do_xdp_generic"),
+            ("NOT_SPECIFIED", "netif_receive_generic_xdp"),
+            ("NOT_SPECIFIED", "bpf_prog_run_generic_xdp"),
+        ],
         remedy: "see who loaded it: `ip link show IF`, `bpftool net`",
     },
     Facts {

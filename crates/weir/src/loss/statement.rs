@@ -164,3 +164,97 @@ fn with_commas(count: u64) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::account::book::{Count, Namespace, Pending, Sender, Sources};
+
+    fn entry(place: Place, datagrams: u64) -> Entry {
+        Entry {
+            place,
+            datagrams,
+            namespace: Some(2),
+            source: "trace".into(),
+            reason: None,
+            function: None,
+            also: Vec::new(),
+            believed: None,
+            remedy: place.facts().remedy.into(),
+            parts: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn an_account_for_people() {
+        let full = Entry {
+            reason: Some("SOCKET_RCVBUFF".into()),
+            function: Some("udp_queue_rcv_one_skb".into()),
+            also: vec![Count { source: "Udp.RcvbufErrors".into(), count: 71 }],
+            believed: Some(
+                "the trace: the counter counts the 71 buffers in which the kernel had joined them (GRO)".into(),
+            ),
+            ..entry(Place::ReceiveBuffer, 4544)
+        };
+        let refused = Entry {
+            namespace: Some(1),
+            source: "send calls".into(),
+            reason: Some("ENETUNREACH".into()),
+            ..entry(Place::NoRoute, 3)
+        };
+        let ledger = Ledger {
+            port: 5000,
+            receiver: Some(Receiver {
+                address: Some("0.0.0.0:5000".parse().unwrap()),
+                cookie: Some(7),
+                namespace: 2,
+                pid: Some(4711),
+                process: Some("rsyslogd".into()),
+                group: None,
+                with: Vec::new(),
+            }),
+            sent: Some(1_006_400),
+            departed: Some(1_006_397),
+            arrived: Some(1_006_397),
+            received: Some(1_001_851),
+            pending: Some(2),
+            pending_where: vec![Pending { place: "receive queue".into(), datagrams: 2 }],
+            places: vec![refused, full],
+            unexplained: Some(0),
+            explanation: vec!["its reader did not read for 41.2 ms at the longest, while datagrams waited".into()],
+            senders: vec![Sender { cookie: 3, namespace: 1, pid: Some(12), process: Some("weir".into()), sent: 1 }],
+            ..Ledger::default()
+        };
+        let nobody = Ledger {
+            port: 5001,
+            arrived: Some(10),
+            received: Some(0),
+            pending: Some(0),
+            places: vec![entry(Place::PortClosed, 8)],
+            unexplained: Some(2),
+            unknown: vec!["before this host: nobody was seen sending here".into()],
+            ..Ledger::default()
+        };
+        let namespace = |inode, name: &str| Namespace { inode, name: Some(name.into()), ..Namespace::default() };
+        let account = Account {
+            took_s: 10.31,
+            sources: Sources {
+                trace: Some("everything".into()),
+                trace_refused: None,
+                counters: vec!["sock_diag".into(), "snmp".into()],
+            },
+            namespaces: vec![namespace(1, "left"), namespace(2, "right")],
+            ledgers: vec![ledger, nobody],
+            warnings: vec!["port 5001: nobody has bound it in the namespaces followed".into()],
+            ..Account::default()
+        };
+        insta::assert_snapshot!(of(&account));
+    }
+
+    #[test]
+    fn what_is_unknown_is_no_number() {
+        let ledger = Ledger { port: 5000, unknown: vec!["what was sent".into()], ..Ledger::default() };
+        let sources = Sources { trace_refused: Some("trace: not permitted".into()), ..Sources::default() };
+        insta::assert_snapshot!(of(&Account { ledgers: vec![ledger], sources, ..Account::default() }));
+    }
+}

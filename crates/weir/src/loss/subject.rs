@@ -1,6 +1,7 @@
 //! What is followed: ports, groups, sockets, processes.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
@@ -39,6 +40,19 @@ impl FromStr for Process {
 }
 
 impl Process {
+    /// Whether there is one such.
+    pub fn runs(&self) -> bool {
+        let name = |pid: u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        match self {
+            Self::Pid(pid) => fs::exists(format!("/proc/{pid}")).unwrap_or(false),
+            Self::Name(own) => {
+                let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+                let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+                pids.into_iter().any(|pid| name(pid).trim_end() == own)
+            }
+        }
+    }
+
     /// Whether it is this one.
     pub fn is(&self, pid: u32, name: &str) -> bool {
         match self {
@@ -70,7 +84,7 @@ impl Subject {
         if let Some(chosen) = &self.process
             && !process.is_some_and(|(pid, name)| chosen.is(pid, name))
         {
-            return self.process.is_none() || self.known_ports().contains(&local.port());
+            return self.known_ports().contains(&local.port());
         }
         if !self.sockets.is_empty() {
             let is = |socket: &SocketAddr| socket.port() == local.port() && same_host(socket.ip(), local.ip());

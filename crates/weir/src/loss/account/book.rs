@@ -84,6 +84,14 @@ pub struct Ledger {
     pub senders: Vec<Sender>,
 }
 
+impl Ledger {
+    /// Its numbers: what changes while an account is not settled yet.
+    pub(super) fn counts(&self) -> ([Option<u64>; 4], Option<i64>, u64) {
+        let lost = self.places.iter().map(|entry| entry.datagrams).sum();
+        ([self.sent, self.arrived, self.received, self.pending], self.unexplained, lost)
+    }
+}
+
 /// A receiving socket, or several that share what comes (SO_REUSEPORT, a restarted program).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Receiver {

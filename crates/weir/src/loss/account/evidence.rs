@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use super::session::{ReceivedSession, SentSession};
 use weir_kernel::trace::{Detail, Drop, Passage, Sends, SocketTrace, Trace};
@@ -16,6 +17,8 @@ pub(super) struct Evidence {
     pub(super) trace: Trace,
     /// By how much totals may be apart, for they moved while they were read, datagrams.
     pub(super) moving: u64,
+    /// How long was followed.
+    pub(super) took: Duration,
     /// The namespaces followed.
     pub(super) namespaces: Vec<NamespaceEvidence>,
     /// The group followed, if one was asked for.
@@ -26,8 +29,8 @@ pub(super) struct Evidence {
     pub(super) received: Option<ReceivedSession>,
     /// Whether several ports are followed, so that what has no port cannot be attributed.
     pub(super) several_ports: bool,
-    /// Whether the receiver was there for a part of the traffic only, and nobody knows for which.
-    pub(super) partial: bool,
+    /// Why what was sent to the port is not what was sent to the receiver, if it is not.
+    pub(super) partial: Option<&'static str>,
 }
 
 /// One namespace.
@@ -86,6 +89,9 @@ pub(super) struct SocketSeen {
     pub(super) queued_at_start: u32,
     /// Memory in its receive queue now; 0 if it is gone.
     pub(super) queued: u32,
+    /// The most that was seen in its queue, and what a buffer of it took then, bytes of truesize; `None`: never enough.
+    pub(super) queued_most: u32,
+    pub(super) truesize: Option<u32>,
     /// SO_RCVBUF as granted.
     pub(super) receive_buffer: Option<u32>,
     /// Whether it is gone.
@@ -105,6 +111,8 @@ impl SocketSeen {
             drops: 0,
             queued_at_start: 0,
             queued: 0,
+            queued_most: 0,
+            truesize: None,
             receive_buffer: None,
             gone: true,
         }

@@ -1,13 +1,13 @@
 //! Follows traffic: readings at the start, while it goes on, and at the end, until nothing is undecided.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use std::os::fd::AsFd;
 use weir_kernel::counters::{Running, Width};
 use weir_kernel::namespaces::{self, NetNs};
 use weir_kernel::sockets::{self, UdpSocket};
@@ -52,10 +52,12 @@ pub struct Following {
     reading: u64,
     started: SystemTime,
     begun: Instant,
+    /// How long the traffic was followed, before the account settled.
+    took: Duration,
     start: Arc<Trace>,
-    /// By how much the totals moved while the first readings were taken.
-    moving: u64,
     last: Arc<Trace>,
+    /// Read just after `start` and `last`: what moved meanwhile may be in the one total and not yet in the other.
+    after: [Arc<Trace>; 2],
     warnings: BTreeSet<String>,
 }
 
@@ -73,6 +75,9 @@ impl Following {
     /// If a namespace is not there or cannot be entered.
     pub fn start(settings: &Settings) -> Result<Following> {
         let mut warnings = BTreeSet::new();
+        if let Some(process) = &settings.subject.process {
+            ensure!(process.runs(), "follow {}: there is no such process", settings.subject.in_words());
+        }
         let readers = open(&settings.namespaces, &mut warnings)?;
         let ports = settings.subject.known_ports();
         let filter = Filter {
@@ -88,13 +93,14 @@ impl Following {
             reading: 0,
             started: SystemTime::now(),
             begun: Instant::now(),
+            took: Duration::ZERO,
             start: Arc::default(),
-            moving: 0,
             last: Arc::default(),
+            after: <[Arc<Trace>; 2]>::default(),
             warnings,
         };
         following.take_first_readings();
-        following.warn_about_unbound_ports();
+        following.warn_about_process();
         Ok(following)
     }
 
@@ -120,8 +126,8 @@ impl Following {
     }
 
     /// Warnings so far.
-    pub fn warnings(&self) -> impl Iterator<Item = &str> {
-        self.warnings.iter().map(String::as_str)
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings.iter().cloned().chain(self.unbound()).collect()
     }
 
     /// Looks for sockets that came or went until `end` or the stop.
@@ -143,14 +149,16 @@ impl Following {
     pub fn close(mut self, sessions: &Sessions) -> Account {
         let ended = Instant::now();
         let mut same_since = Instant::now();
-        let mut before: Option<Vec<Ledger>> = None;
+        let mut before = Vec::new();
+        self.took = self.begun.elapsed();
         loop {
             let moving = self.look_quietly();
-            let ledgers = self.ledgers(sessions, moving);
+            let ledgers = self.ledgers(sessions);
             let closed = |ledger: &Ledger| ledger.unexplained.is_none_or(|rest| rest == 0) && ledger.pending == Some(0);
             let undecided = self.readers.iter().any(|reader| reader.incomplete() > 0 || reader.queued() > 0)
                 || self.last.reassembling > 0;
-            if before.as_ref() != Some(&ledgers) {
+            let counts: Vec<_> = ledgers.iter().map(Ledger::counts).collect();
+            if before != counts {
                 same_since = Instant::now();
             }
             let same = same_since.elapsed();
@@ -159,7 +167,7 @@ impl Following {
             if settled || moving > 0 && !undecided && waited >= RUNNING || waited >= PATIENCE {
                 return self.account(ledgers);
             }
-            before = Some(ledgers);
+            before = counts;
             thread::sleep(BETWEEN);
         }
     }
@@ -174,9 +182,9 @@ impl Following {
             self.reading = 0;
             self.look_at_sockets(&first);
             let second = self.tracing.read();
-            self.moving = moved(&second, &first, &self.subject.known_ports());
-            (self.start, self.last) = (first, second);
-            if self.moving == 0 {
+            let moving = moved(&second, &first, &self.subject.known_ports());
+            (self.start, self.last, self.after[0]) = (first, second.clone(), second);
+            if moving == 0 {
                 break;
             }
         }
@@ -201,7 +209,7 @@ impl Following {
             self.look_at_sockets(&first);
             let second = self.tracing.read();
             moving = moved(&second, &first, &ports);
-            self.last = first;
+            (self.last, self.after[1]) = (first, second);
             if moving == 0 {
                 break;
             }
@@ -240,6 +248,7 @@ impl Following {
                     Known::new(&socket, key, if first { None } else { Some(between()) })
                 });
                 known.update(&socket);
+                known.measure(trace);
             }
             let gone = self
                 .sockets
@@ -269,23 +278,21 @@ impl Following {
         }
     }
 
-    fn warn_about_unbound_ports(&mut self) {
+    fn warn_about_process(&mut self) {
+        let Some(process) = &self.subject.process else { return };
+        let is =
+            |known: &Known| known.followed.socket.process.as_ref().is_some_and(|(pid, name)| process.is(*pid, name));
+        if !self.sockets.values().any(is) {
+            self.warnings.insert(format!("{}: it has no UDP socket so far", self.subject.in_words()));
+        }
+    }
+
+    /// Ports that were named and that nobody has bound so far.
+    fn unbound(&self) -> Vec<String> {
         let bound: BTreeSet<u16> = self.locals().map(|local| local.port()).collect();
-        for port in self.subject.known_ports() {
-            if !bound.contains(&port) {
-                self.warnings
-                    .insert(format!("port {port}: nobody has bound it in the namespaces followed when it began"));
-            }
-        }
-        if let Some(process) = &self.subject.process {
-            let is = |known: &&Known| {
-                known.followed.socket.process.as_ref().is_some_and(|(pid, name)| process.is(*pid, name))
-            };
-            if !self.sockets.values().any(|known| is(&known)) {
-                self.warnings
-                    .insert(format!("{}: no UDP socket of it was seen when it began", self.subject.in_words()));
-            }
-        }
+        let ports = self.subject.known_ports();
+        let unbound = ports.iter().filter(|port| !bound.contains(port));
+        unbound.map(|port| format!("port {port}: nobody has bound it in the namespaces followed")).collect()
     }
 
     fn locals(&self) -> impl Iterator<Item = std::net::SocketAddr> {
@@ -348,16 +355,23 @@ impl Following {
         ports
     }
 
-    fn ledgers(&self, sessions: &Sessions, moving: u64) -> Vec<Ledger> {
+    /// By how much the totals of a port moved while the first and the last readings were taken.
+    fn moving(&self, port: u16) -> u64 {
+        let ports = [port].into();
+        moved(&self.after[0], &self.start, &ports) + moved(&self.after[1], &self.last, &ports)
+    }
+
+    fn ledgers(&self, sessions: &Sessions) -> Vec<Ledger> {
         let trace = difference(&self.last, &self.start);
         let ports = self.ports(&trace);
         let evidence = Evidence {
             detail: self.tracing.detail(),
-            moving: self.moving + moving,
+            moving: 0,
             namespaces: self.namespace_evidence(),
             group: self.subject.groups.first().copied(),
             several_ports: ports.len() > 1 || self.subject.is_everything(),
-            partial: false,
+            partial: None,
+            took: self.took,
             sent: None,
             received: None,
             trace,
@@ -365,13 +379,21 @@ impl Following {
         let mut all = Vec::new();
         for port in ports {
             let evidence = Evidence {
+                moving: self.moving(port),
                 sent: sessions.sent.clone().filter(|session| session.port == port),
                 received: sessions.received.clone().filter(|session| session.port == port),
                 ..evidence.clone()
             };
             let followed = self.followed(&evidence.trace, port);
             let everybody: Vec<SocketSeen> = self.sockets.values().map(|known| known.followed.socket.clone()).collect();
-            let mut ledgers = ledgers(&evidence, port, &followed, &everybody, &self.start, &self.last);
+            let mut ledgers = ledgers(
+                &evidence,
+                port,
+                &followed,
+                &everybody,
+                &|socket| self.is_chosen(socket),
+                (&self.start, &self.last),
+            );
             ledgers.retain(|ledger| self.is_wanted(ledger));
             all.append(&mut ledgers);
         }
@@ -395,6 +417,17 @@ impl Following {
                 .is_some_and(|(process, (pid, name))| process.is(pid, name))
         });
         sends_there || receiver.address.is_none_or(|local| self.subject.receives(local, process))
+    }
+
+    /// Whether a socket is one that was asked for, as far as it is known; of a port whose process only sends, all are.
+    fn is_chosen(&self, socket: &SocketSeen) -> bool {
+        let Some(local) = socket.local else { return true };
+        let is_own = |socket: &SocketSeen| {
+            let process = socket.process.as_ref().map(|(pid, name)| (*pid, name.as_str()));
+            socket.local.is_none_or(|local| self.subject.receives(local, process))
+        };
+        let of_port = |known: &&Known| known.followed.socket.local.is_some_and(|other| other.port() == local.port());
+        is_own(socket) || !self.sockets.values().filter(of_port).any(|known| is_own(&known.followed.socket))
     }
 
     /// The receiving sockets of a port: those that were listed, and those that the trace alone saw.
@@ -440,6 +473,7 @@ impl Following {
                 ));
             }
         }
+        self.warnings.extend(self.unbound());
         for ledger in &ledgers {
             let moved = ledger.sent.unwrap_or(0) + ledger.arrived.unwrap_or(0) + ledger.received.unwrap_or(0);
             if moved == 0 && ledger.places.is_empty() && self.tracing.detail() == Some(Detail::Everything) {
@@ -489,6 +523,17 @@ impl Known {
                 came,
                 went: None,
             },
+        }
+    }
+
+    /// Measures what a buffer in its queue takes: the kernel charges more than its bytes.
+    fn measure(&mut self, trace: &Trace) {
+        let seen = &mut self.followed.socket;
+        let traced = trace.sockets.iter().find(|traced| traced.cookie == seen.cookie);
+        let waiting = traced.map_or(0, |traced| traced.enqueued.saturating_sub(traced.reads));
+        if waiting >= ENOUGH && seen.queued_at_start == 0 && seen.queued > seen.queued_most {
+            seen.queued_most = seen.queued;
+            seen.truesize = Some((f64::from(seen.queued) / waiting as f64).round() as u32);
         }
     }
 
@@ -542,6 +587,8 @@ fn open(named: &[String], warnings: &mut BTreeSet<String>) -> Result<Vec<Namespa
     Ok(readers)
 }
 
+/// Buffers in a queue from which the memory of one is told.
+const ENOUGH: u64 = 8;
 /// Time between two looks at the sockets.
 const EACH: Duration = Duration::from_millis(100);
 /// Time between two readings while the account settles.

@@ -96,6 +96,8 @@ impl<'a> Closing<'a> {
         let departed = (sent.is_some() && !self.senders.is_empty())
             .then(|| self.senders.iter().map(|sender| sender.departed).sum());
 
+        let received =
+            if self.subject.receivers.is_empty() && self.left_for_elsewhere(departed) { None } else { received };
         let mut pending_known = true;
         match queue {
             Some(queue) => self.pend("receive queue", queue),
@@ -119,6 +121,9 @@ impl<'a> Closing<'a> {
             }
             unexplained = Some(rest);
             self.explain_rest(rest, sent, departed, arrived);
+        }
+        if arrived == received {
+            self.explain_bytes();
         }
         self.explain();
         let pending = pending_known.then(|| self.pending_total());
@@ -165,8 +170,8 @@ impl<'a> Closing<'a> {
 
     /// Datagrams that were tried to be sent; `None`: nobody was seen sending.
     fn sent(&mut self) -> Option<u64> {
-        if self.evidence.partial {
-            self.unknown.push("what was sent before it was there: it came, or went, while others received".to_owned());
+        if let Some(why) = self.evidence.partial {
+            self.unknown.push(format!("what was sent to it: {why}"));
             return None;
         }
         let tried: u64 = self.senders.iter().map(SendingSocket::tried).sum();
@@ -177,10 +182,15 @@ impl<'a> Closing<'a> {
                 "where {doubtful} failed calls would have gone: their socket sends to several ports and is not connected"
             ));
         }
+        let vanished: u64 = self.senders.iter().map(|sender| sender.vanished).sum();
+        if vanished > 0 {
+            self.unknown.push(format!(
+                "whether {vanished} datagrams that left nowhere were for this port: their socket sends to several"
+            ));
+        }
         if self.senders.iter().any(|sender| sender.guessed) {
             self.unknown.push(
-                "the port of calls that failed before they had a way: taken for this one, which is the only one followed"
-                    .to_owned(),
+                "the port of calls of which nothing departed: taken for this one, the only one followed".to_owned(),
             );
         }
         let announced = self.evidence.received.as_ref().and_then(|session| session.announced);
@@ -380,7 +390,7 @@ impl<'a> Closing<'a> {
 
     /// Whether a drop happened to a datagram that counts as arrived.
     fn is_after_arrival(&self, drop: &Drop) -> bool {
-        if self.evidence.partial {
+        if self.evidence.partial.is_some() {
             return !drop.outgoing && drop.cookie != 0;
         }
         !drop.outgoing && self.home == Some(drop.namespace)
@@ -400,7 +410,7 @@ impl<'a> Closing<'a> {
         if self.evidence.detail != Some(Detail::Everything) {
             return None;
         }
-        if self.evidence.partial {
+        if self.evidence.partial.is_some() {
             let drops = self.evidence.trace.drops.iter().filter(|drop| !after_enqueue(drop));
             let drops: u64 = drops.filter(|drop| self.is_receiver(drop.cookie)).map(|drop| drop.datagrams).sum();
             let enqueued: u64 = self.receiver_traces().iter().map(|socket| socket.enqueued).sum();
@@ -428,6 +438,9 @@ impl<'a> Closing<'a> {
         }
         let session = self.evidence.received.as_ref().filter(|session| session.port == self.subject.port);
         let session = session.map(|session| session.received);
+        // Of several receivers of a group nobody knows whose report it is, unless the trace does.
+        let several = self.subject.copies && self.subject.all.len() > self.subject.receivers.len();
+        let session = session.filter(|_| !several);
         if !self.evidence.detail.is_some_and(|detail| detail >= Detail::Queues) {
             let received = session.or_else(|| counted::received(self.evidence, self.subject));
             if received.is_none() {
@@ -587,6 +600,20 @@ impl<'a> Closing<'a> {
         taken.saturating_sub(departed).saturating_sub(self.places.at(Place::Neighbour))
     }
 
+    /// Whether datagrams left for where nobody follows them; then it says so.
+    fn left_for_elsewhere(&mut self, departed: Option<u64>) -> bool {
+        let lost = self.places.at(Place::Qdisc) + self.places.at(Place::Transmit);
+        let came: u64 = self.evidence.namespaces.iter().map(|ns| self.arrivals(ns.inode)).sum();
+        let came = came + self.places.at(Place::Backlog);
+        let left = departed.unwrap_or(0).saturating_sub(lost).saturating_sub(came);
+        if left > 0 {
+            self.unknown.push(format!(
+                "what became of {left} that left the namespaces followed: follow the receiver's, too (on another host: --join)"
+            ));
+        }
+        left > 0
+    }
+
     /// Between which two points the unexplained ones vanished.
     fn explain_rest(&mut self, rest: i64, sent: Option<u64>, departed: Option<u64>, arrived: Option<u64>) {
         let (Ok(rest), Some(_), Some(departed), Some(arrived)) = (u64::try_from(rest), sent, departed, arrived) else {
@@ -611,6 +638,22 @@ impl<'a> Closing<'a> {
         }
     }
 
+    /// Where every datagram that came was read, bytes are missing only where the program's buffer was too small.
+    fn explain_bytes(&mut self) {
+        let ([receiver], Some(home)) = (self.subject.receivers, self.home) else { return };
+        let traces = self.receiver_traces();
+        let [socket] = traces[..] else { return };
+        if receiver.queued_at_start > 0 || self.evidence.partial.is_some() || self.evidence.trace.missed > 0 {
+            return;
+        }
+        let passages = self.evidence.trace.arrivals.iter();
+        let came = passages.filter(|passage| passage.namespace == home && passage.port == self.subject.port);
+        let cut = came.map(|passage| passage.bytes).sum::<u64>().saturating_sub(socket.read_bytes);
+        if cut > 0 {
+            self.explanation.push(format!("{cut} bytes were cut off: {}", Place::Truncated.facts().remedy));
+        }
+    }
+
     fn explain(&mut self) {
         if self.evidence.trace.missed > 0 {
             self.unknown.push(format!(
@@ -626,7 +669,7 @@ impl<'a> Closing<'a> {
             ));
         }
         let lost = |place: Place| self.places.at(place);
-        level::explain(&self.receiver_traces(), &lost, self.evidence, &mut self.explanation);
+        level::explain(self.subject.receivers, &self.receiver_traces(), &lost, self.evidence, &mut self.explanation);
     }
 }
 

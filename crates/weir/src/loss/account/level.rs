@@ -3,7 +3,7 @@
 use weir_kernel::trace::SocketTrace;
 
 use super::book::Level;
-use super::evidence::Evidence;
+use super::evidence::{Evidence, SocketSeen};
 use crate::loss::places::Place;
 use crate::report::format;
 
@@ -39,6 +39,7 @@ fn behind(socket: &SocketTrace) -> Option<String> {
 
 /// Says why a receive buffer was full.
 pub(super) fn explain(
+    receivers: &[&SocketSeen],
     sockets: &[SocketTrace],
     lost: &dyn Fn(Place) -> u64,
     evidence: &Evidence,
@@ -64,7 +65,8 @@ pub(super) fn explain(
     } else if socket.reader != 0 && stall > MILLISECOND {
         explanation.push("its reader was not kept from running: it waited for something else, or worked".to_owned());
     }
-    if let Some(sentence) = too_small(socket, dropped, took) {
+    let seen = receivers.iter().find(|seen| seen.cookie == socket.cookie);
+    if let Some(sentence) = seen.and_then(|seen| holds(socket, seen, dropped, evidence)) {
         explanation.push(sentence);
     }
     let softirq: u64 = evidence.trace.receive_softirq_ns.iter().copied().max().unwrap_or(0);
@@ -76,19 +78,31 @@ pub(super) fn explain(
     }
 }
 
-/// What the buffer can hold, and what came while nobody read.
-fn too_small(socket: &SocketTrace, dropped: u64, took: u64) -> Option<String> {
-    let came = socket.enqueued + dropped;
-    let share_full = socket.level_ns[4] as f64 / took.max(1) as f64;
-    if took == 0 || socket.enqueued == 0 {
+/// What the buffer can hold, and for how long that lasts.
+fn holds(socket: &SocketTrace, seen: &SocketSeen, dropped: u64, evidence: &Evidence) -> Option<String> {
+    let truesize = seen.truesize.filter(|size| *size > 0)?;
+    let rate = (socket.enqueued + dropped) as f64 / evidence.took.as_secs_f64();
+    let fit = f64::from(socket.receive_buffer) / f64::from(truesize);
+    if rate <= 0.0 {
         return None;
     }
-    let bytes = format::short(f64::from(socket.receive_buffer));
+    let need = rate * socket.longest_stall_ns as f64 / 1e9 * f64::from(truesize) * MARGIN;
+    let need = if need > f64::from(socket.receive_buffer) {
+        format!("; such a stall at that rate needs {}", format::bytes(need))
+    } else {
+        String::new()
+    };
     Some(format!(
-        "{came} came to a buffer of {bytes} bytes, which was full for {} % of the time",
-        format::short(share_full * 100.0)
+        "its buffer of {} holds {} of these ({truesize} bytes each, measured): at the mean {}/s that bridges {}{need}",
+        format::bytes(f64::from(socket.receive_buffer)),
+        format::short(fit.floor()),
+        format::short(rate),
+        format::duration(fit / rate * 1e6)
     ))
 }
+
+/// The kernel releases what was read in steps of a quarter of the buffer (net/ipv4/udp.c, udp_rmem_release).
+const MARGIN: f64 = 4.0 / 3.0;
 
 fn duration(ns: u64) -> String {
     format::duration(ns as f64 / 1e3)

@@ -9,6 +9,7 @@
 
 pub mod book;
 
+mod beside;
 mod counted;
 mod evidence;
 mod follow;
@@ -21,6 +22,7 @@ mod session;
 mod tally;
 mod tracing;
 
+pub use beside::{Beside, with_account};
 pub use follow::{Following, Sessions, Settings};
 pub use session::{ReceivedSession, SentSession};
 

@@ -32,19 +32,21 @@ pub(super) struct Between {
     pub(super) reading: u64,
 }
 
-/// The ledgers of one port. `evidence.trace` is what was traced from `start` to `end`.
+/// The ledgers of one port. `evidence.trace` is what was traced from `start` to `end`; `chosen` are the sockets that were
+/// asked for.
 pub(super) fn ledgers(
     evidence: &Evidence,
     port: u16,
     followed: &[Followed],
     everybody: &[SocketSeen],
-    start: &Trace,
-    end: &Trace,
+    chosen: &dyn Fn(&SocketSeen) -> bool,
+    (start, end): (&Trace, &Trace),
 ) -> Vec<Ledger> {
     let all: Vec<SocketSeen> = followed.iter().map(|followed| followed.socket.clone()).collect();
     let copies = copies(evidence, port, everybody);
-    if copies {
-        let receivers: Vec<&Followed> = followed.iter().filter(|followed| takes_groups(&followed.socket)).collect();
+    let receivers: Vec<&Followed> = followed.iter().filter(|followed| takes_groups(&followed.socket)).collect();
+    // Sockets bound to an address of the host take no group, whatever else goes to their port.
+    if copies && (!receivers.is_empty() || followed.is_empty()) {
         let mut ledgers: Vec<Ledger> = incarnations(&receivers)
             .into_iter()
             .map(|receivers| of_copies(evidence, port, &receivers, (&all, everybody), start, end))
@@ -55,11 +57,16 @@ pub(super) fn ledgers(
         return ledgers;
     }
     let active: Vec<&SocketSeen> = all.iter().filter(|socket| is_active(&evidence.trace, socket)).collect();
-    let receivers = match (active.is_empty(), &all[..]) {
-        (true, [only]) => vec![only],
-        _ => active,
+    let (receivers, others): (Vec<&SocketSeen>, Vec<&SocketSeen>) = match (active.is_empty(), &all[..]) {
+        (true, [only]) => (vec![only], vec![]),
+        _ => active.into_iter().partition(|socket| chosen(socket)),
     };
-    vec![ledger(evidence, &Subject { port, receivers: &receivers, all: &all, everybody, copies })]
+    let subject = Subject { port, receivers: &receivers, all: &all, everybody, copies: false };
+    if others.is_empty() || receivers.is_empty() {
+        return vec![ledger(evidence, &subject)];
+    }
+    let partial = Some("other sockets, which are not followed, receive at the same port");
+    vec![ledger(&Evidence { partial, ..evidence.clone() }, &subject)]
 }
 
 /// The ledger of one receiver of a group.
@@ -83,10 +90,11 @@ fn of_copies(
     }
     let ports = std::iter::once(port).collect();
     let moving = |between: &Between| moved(&between.after, &between.before, &ports);
-    let partial = came.map_or(0, moving) > 0 || went.map_or(0, moving) > 0;
+    let partial = (came.map_or(0, moving) > 0 || went.map_or(0, moving) > 0)
+        .then_some("it came, or went, while others of its group received");
     let from = came.map_or(start, |between| &*between.before);
     let to = went.map_or(end, |between| &*between.after);
-    let trace = if partial { evidence.trace.clone() } else { difference(to, from) };
+    let trace = if partial.is_some() { evidence.trace.clone() } else { difference(to, from) };
     ledger(&Evidence { trace, partial, ..evidence.clone() }, &subject)
 }
 

@@ -20,6 +20,8 @@ pub(super) struct SendingSocket {
     pub(super) doubtful: u64,
     /// Datagrams handed to an interface's queue.
     pub(super) departed: u64,
+    /// Datagrams that the kernel took and that departed nowhere, of a socket that sends to several ports. Not in `taken`.
+    pub(super) vanished: u64,
     /// Whether nothing but failed calls was seen, so that its port is a guess.
     pub(super) guessed: bool,
 }
@@ -39,6 +41,31 @@ fn before_departure(place: Place) -> bool {
 /// The sockets that send to `port`. A socket belongs to the port when it is connected to it, or when what it sent went
 /// there; of one that sends to several ports only what is known to have gone there.
 pub(super) fn sending_sockets(trace: &Trace, port: u16, alone: bool) -> Vec<SendingSocket> {
+    let certain = certain_sockets(trace, port);
+    if alone && certain.is_empty() { guessed_sockets(trace) } else { certain }
+}
+
+/// Sockets of which nothing departed: their calls failed, or what they sent waits. They may have meant any port.
+fn guessed_sockets(trace: &Trace) -> Vec<SendingSocket> {
+    let departed =
+        |cookie: u64| trace.departures.iter().any(|passage| passage.cookie == cookie && passage.datagrams > 0);
+    let mut sockets: BTreeMap<u64, SendingSocket> = BTreeMap::new();
+    for sends in trace.sends.iter().filter(|sends| sends.port == 0 && sends.datagrams > 0 && !departed(sends.cookie)) {
+        let socket = sockets.entry(sends.cookie).or_insert_with(|| SendingSocket {
+            cookie: sends.cookie,
+            namespace: sends.namespace,
+            guessed: true,
+            ..SendingSocket::default()
+        });
+        match sends.errno {
+            0 => socket.taken += sends.datagrams,
+            errno => *socket.failed.entry(errno).or_default() += sends.datagrams,
+        }
+    }
+    sockets.into_values().collect()
+}
+
+fn certain_sockets(trace: &Trace, port: u16) -> Vec<SendingSocket> {
     let mut cookies: BTreeSet<(u64, u32)> = BTreeSet::new();
     let sends_of = |cookie: u64| trace.sends.iter().filter(move |sends| sends.cookie == cookie);
     cookies.extend(trace.sends.iter().filter(|sends| sends.port == port).map(|sends| (sends.cookie, sends.namespace)));
@@ -53,15 +80,6 @@ pub(super) fn sending_sockets(trace: &Trace, port: u16, alone: bool) -> Vec<Send
     );
     let outgoing = trace.drops.iter().filter(|drop| drop.outgoing && drop.cookie != 0 && drop.port == port);
     cookies.extend(outgoing.map(|drop| (drop.cookie, drop.namespace)));
-    if alone {
-        // Calls that failed before the kernel knew a way tell no port.
-        let lost = trace.sends.iter().filter(|sends| sends.port == 0 && sends.errno != 0);
-        let nowhere = |cookie: u64| {
-            !trace.departures.iter().any(|passage| passage.cookie == cookie)
-                && sends_of(cookie).all(|sends| sends.errno != 0)
-        };
-        cookies.extend(lost.filter(|sends| nowhere(sends.cookie)).map(|sends| (sends.cookie, sends.namespace)));
-    }
     let own = |cookie: u64, namespace: u32| sends_of(cookie).next().is_none_or(|sends| sends.namespace == namespace);
     cookies
         .into_iter()
@@ -83,8 +101,15 @@ fn sending_socket(trace: &Trace, port: u16, cookie: u64, namespace: u32) -> Send
         .iter()
         .filter(|drop| drop.outgoing && drop.cookie == cookie && drop.namespace == namespace && drop.port == port);
     let mut dropped_before: BTreeMap<Place, u64> = BTreeMap::new();
+    // Datagrams beyond the first of each joined buffer that was refused, or dropped by a queue.
+    let (mut joined_refused, mut joined_queued) = (0, 0);
     for drop in drops {
         let place = Place::of_drop(&drop.reason, &drop.function, true);
+        match place {
+            Place::FirewallOut => joined_refused += drop.datagrams.saturating_sub(drop.buffers),
+            Place::Qdisc => joined_queued += drop.datagrams.saturating_sub(drop.buffers),
+            _ => {}
+        }
         if before_departure(place) {
             *dropped_before.entry(place).or_default() += drop.datagrams;
         }
@@ -107,6 +132,14 @@ fn sending_socket(trace: &Trace, port: u16, cookie: u64, namespace: u32) -> Send
             }
             // EPERM is told of a datagram that netfilter dropped, ENOBUFS of one that a queue dropped.
             errno => *calls.failed.entry(errno).or_default() += sends.datagrams,
+        }
+    }
+    // A call that fails for a joined buffer fails for all its datagrams.
+    for calls in [&mut connected, &mut free] {
+        for (errno, joined) in [(Errno::EPERM, &mut joined_refused), (Errno::ENOBUFS, &mut joined_queued)] {
+            if let Some(failed) = calls.failed.get_mut(&(errno as i32)) {
+                *failed += std::mem::take(joined);
+            }
         }
     }
     let refused = |calls: &Calls| calls.failed.get(&(Errno::EPERM as i32)).copied().unwrap_or(0);
@@ -133,19 +166,27 @@ fn sending_socket(trace: &Trace, port: u16, cookie: u64, namespace: u32) -> Send
         return socket;
     }
     let seen = seen(&free);
-    if seen >= free.taken {
-        // All of it went here.
-        socket.taken = if by_interface.len() == 1 || seen == free.taken { seen } else { free.taken };
-        socket.guessed = seen == 0 && free.taken == 0 && firewall == 0;
+    let elsewhere: u64 = trace
+        .departures
+        .iter()
+        .filter(|passage| passage.cookie == cookie && passage.namespace == namespace && passage.port != port)
+        .map(|passage| passage.datagrams)
+        .sum();
+    if elsewhere == 0 {
+        // All of it came here. Through a bridge of this host it departs twice.
+        let twice = by_interface.len() > 1 && free.taken > 0;
+        socket.taken = if twice { free.taken } else { seen.max(free.taken) };
         socket.failed = free.failed;
-    } else {
-        socket.taken = seen;
-        let known = refused(&free).min(firewall);
-        if known > 0 {
-            socket.failed.insert(Errno::EPERM as i32, known);
-        }
-        socket.doubtful = free.failed.values().sum::<u64>() - known;
+        return socket;
     }
+    socket.taken = seen;
+    let known = refused(&free).min(firewall);
+    if known > 0 {
+        socket.failed.insert(Errno::EPERM as i32, known);
+    }
+    socket.doubtful = free.failed.values().sum::<u64>() - known;
+    // UDP_SEGMENT in control data makes more datagrams than calls.
+    socket.vanished = if free.single { free.taken.saturating_sub(seen + elsewhere) } else { 0 };
     socket
 }
 

@@ -35,6 +35,14 @@ pub struct ReceivedSession {
 }
 
 impl SentSession {
+    /// Takes what `weir send --json` prints.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn from_json(report: serde_json::Value) -> Result<SentSession> {
+        Ok(serde_json::from_value::<SentReport>(report)?.into())
+    }
+
     /// Reads the output of `weir send --json`.
     ///
     /// # Errors
@@ -47,6 +55,14 @@ impl SentSession {
 }
 
 impl ReceivedSession {
+    /// Takes what `weir recv --json` prints.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn from_json(report: serde_json::Value) -> Result<ReceivedSession> {
+        Ok(serde_json::from_value::<ReceivedReport>(report)?.into())
+    }
+
     /// Reads the output of `weir recv --json`.
     ///
     /// # Errors

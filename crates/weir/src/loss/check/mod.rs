@@ -94,11 +94,11 @@ impl Check {
                 }
             }
         };
-        if self.trial.is_some() || journal.is_some() && !report.findings.is_empty() {
-            for asks in receivers(&report.facts, &report.findings) {
-                let before = measure(&asks)?;
-                report.trials.push(Trial { receiver: asks.to_string(), asks, before, after: None });
-            }
+        let shown = if journal.is_some() { shown(&report.findings) } else { Vec::new() };
+        let played = if self.trial.is_some() { played(&report.facts, &report.findings) } else { shown };
+        for asks in played {
+            let before = measure(&asks)?;
+            report.trials.push(Trial { receiver: asks.to_string(), asks, before, after: None });
         }
         if let Some(mut journal) = journal {
             let applied = apply::apply(&report.findings, netns.as_ref(), &mut machine, &mut journal, &mut measure)?;
@@ -136,18 +136,24 @@ impl Check {
     }
 }
 
-/// The receivers that a trial plays: those that show what was found; else those that were asked for.
-fn receivers(facts: &Facts, findings: &[Finding]) -> Vec<Asks> {
+/// The receivers that show whether changes help.
+fn shown(findings: &[Finding]) -> Vec<Asks> {
     let mut all: Vec<Asks> = Vec::new();
-    let shown = findings.iter().flat_map(|finding| &finding.changes).filter_map(|change| change.shown_by.clone());
+    for asks in findings.iter().flat_map(|finding| &finding.changes).filter_map(|change| change.shown_by.as_ref()) {
+        if !all.contains(asks) {
+            all.push(asks.clone());
+        }
+    }
+    all
+}
+
+/// The receivers that a trial plays: those that are followed, and those that show what was found.
+fn played(facts: &Facts, findings: &[Finding]) -> Vec<Asks> {
     let like = facts.receivers.iter().map(|receiver| {
         Asks::Like(Setting::SocketBuffer { cookie: receiver.cookie, address: receiver.address.to_string() })
     });
-    for asks in like.chain(shown) {
-        if !all.contains(&asks) {
-            all.push(asks);
-        }
-    }
+    let mut all: Vec<Asks> = like.collect();
+    all.extend(shown(findings).into_iter().filter(|asks| !matches!(asks, Asks::Like(_))));
     if all.is_empty() { vec![Asks::Nothing] } else { all }
 }
 

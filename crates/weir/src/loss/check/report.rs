@@ -88,7 +88,7 @@ impl fmt::Display for Report {
             write!(f, "\n{}. ", index + 1)?;
             describe(finding, f)?;
         }
-        if let Some(applied) = &self.applied {
+        if let Some(applied) = self.applied.as_ref().filter(|applied| !applied.is_empty()) {
             writeln!(f, "\nchanged")?;
             applied.iter().try_for_each(|change| change_line(change, f))?;
         }
@@ -96,7 +96,9 @@ impl fmt::Display for Report {
             writeln!(f, "\ntrial")?;
             self.trials.iter().try_for_each(|trial| trial_lines(trial, &self.load, f))?;
         }
-        if let Some(remaining) = &self.remaining {
+        if let Some(remaining) =
+            self.remaining.as_ref().filter(|remaining| !(self.findings.is_empty() && remaining.is_empty()))
+        {
             let names: Vec<&str> = remaining.iter().map(|finding| finding.name).collect();
             let left = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
             writeln!(f, "\nstill wrong: {left}")?;
@@ -225,5 +227,91 @@ impl fmt::Display for UndoReport {
             writeln!(f, "{setting}{inside}: {what}")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::check::setting::Setting;
+    use crate::loss::check::trial::Lost;
+    use crate::loss::places::Place;
+
+    fn report() -> Report {
+        let load =
+            Load { rate: "50k/s".parse().unwrap(), payload: "200B".parse().unwrap(), stall: "40ms".parse().unwrap() };
+        Report {
+            version: 1,
+            load,
+            need: load.need(1280),
+            truesize: Truesize { bytes: 1280, source: "measured over veth".into() },
+            findings: Vec::new(),
+            trials: Vec::new(),
+            applied: None,
+            remaining: None,
+            journal: None,
+            facts: Facts::default(),
+        }
+    }
+
+    #[test]
+    fn nothing_wrong_is_one_line() {
+        let mut report = report();
+        report.facts.unseen = vec!["the ring of eth0".into()];
+        let line = "nothing is wrong for 50k/s of 200B and stalls of up to 40ms, which need 3_416_064 B of receive \
+                    buffer; not seen: the ring of eth0\n";
+        assert_eq!((&*report.to_string().replace('\u{2009}', "_"), report.is_unmet()), (line, false));
+        // What came up while changes were made is told all the same.
+        report.remaining = Some(vec![]);
+        assert_eq!(report.to_string().lines().count(), 1);
+    }
+
+    #[test]
+    fn a_trial_tells_where_and_how_fast() {
+        let outcome = Outcome {
+            sent: 1000,
+            received: 900,
+            places: vec![Lost { place: Place::ReceiveBuffer, datagrams: 99 }],
+            unexplained: 1,
+            rate: 40_000.0,
+            buffer: 212_992,
+            longest_stall_ms: 40.04,
+        };
+        assert_eq!(
+            outcome_words(&outcome, &report().load).replace('\u{2009}', "_"),
+            "100 of 1000 lost (10 %) at 40_000/s, buffer 212_992 B, longest stall 40 ms; receive buffer full: 99; the \
+             machine was too busy to send 50k/s; unexplained: 1"
+        );
+    }
+
+    #[test]
+    fn an_undo_in_words() {
+        let undone = |how, found: Option<&str>, error: Option<&str>| Undone {
+            setting: Setting::sysctl("net/a"),
+            netns: None,
+            old: "1".into(),
+            new: "2".into(),
+            found: found.map(str::to_owned),
+            how,
+            error: error.map(str::to_owned),
+        };
+        let report = UndoReport {
+            version: 1,
+            journal: "j".into(),
+            undone: vec![
+                undone(Some(Closed::Undone), Some("2"), None),
+                undone(Some(Closed::Left), Some("3"), None),
+                undone(Some(Closed::Gone), None, None),
+                undone(None, None, Some("read-only file system")),
+            ],
+        };
+        assert_eq!((report.is_unmet(), report.failed()), (true, 1));
+        assert_eq!(
+            report.to_string(),
+            "net.a: 2 -> 1\n\
+             net.a: left at 3: somebody has changed it since we set 2 (it was 1)\n\
+             net.a: is no more\n\
+             net.a: not put back to 1: read-only file system\n"
+        );
     }
 }

@@ -68,14 +68,15 @@ fn messages_of_a_stream_keep_their_order_whatever_their_size() {
 
 #[test]
 fn datagrams_faster_than_the_path_wait_for_quinn() {
-    let settings = SenderSettings {
-        interval: Duration::ZERO,
-        send_buffer: Some(65_536),
-        drain: Duration::ZERO,
-        ..sending(Transport::QuicDatagram, ANY.parse().unwrap())
-    };
-    let delivered = || {
-        let (sent, received) = run(settings.clone());
+    let delivered = |window_ms| {
+        let settings = SenderSettings {
+            interval: Duration::ZERO,
+            duration: Duration::from_millis(window_ms),
+            send_buffer: Some(65_536),
+            drain: Duration::ZERO,
+            ..sending(Transport::QuicDatagram, ANY.parse().unwrap())
+        };
+        let (sent, received) = run(settings);
         assert_eq!((&sent.errors, sent.partial_bytes), (&vec![], 0));
         let Some(session) = received.main_session() else { return 0 };
         assert!(session.delivered <= sent.sent);
@@ -86,8 +87,8 @@ fn datagrams_faster_than_the_path_wait_for_quinn() {
         assert!(missing <= 100 + 64 * received.socket_drops.unwrap(), "{missing}: {:?}", received.socket_drops);
         session.delivered
     };
-    // Far more than are under way at once, unless the machine is busy with something else each time.
-    assert!((0..20).any(|_| delivered() > 100));
+    // More than are under way at once, for which a busy machine needs longer.
+    assert!([200, 200, 1_000, 5_000, 30_000].into_iter().any(|window_ms| delivered(window_ms) > 100));
 }
 
 #[test]

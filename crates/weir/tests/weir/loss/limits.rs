@@ -1,12 +1,14 @@
 //! With less than everything: an account says less, and nothing wrong.
 
+use std::net::Ipv4Addr;
 use std::process::Command;
 
 use nix::sys::socket::{setsockopt, sockopt};
 use serde_json::Value;
+use socket2::SockRef;
 
 use super::account::path;
-use super::scene::grown;
+use super::scene::{grown, set};
 use super::{Account, Following, Reader, Scene, WEIR};
 use crate::peers::peer;
 
@@ -102,4 +104,49 @@ fn followed_from_the_receiver_alone() {
     assert_eq!(ledger.0["sent"], Value::Null, "{:#}", ledger.0);
     let unknown = ledger.0["unknown"].as_array().unwrap();
     assert!(unknown.iter().any(|line| line.as_str().unwrap().contains("before this host")), "{unknown:?}");
+}
+
+/// Fragments, a next hop, a queue and a reader that all keep the account waiting: it answers in time, and nothing is lost.
+#[test]
+fn not_decided_yet() {
+    let Some(mut scene) = Scene::set("not_decided_yet") else { return };
+    // One question, and minutes for the answer; nothing else in the queue.
+    let settings = [("ipv4/neigh/eth0/retrans_time_ms", "600000"), ("ipv6/conf/all/disable_ipv6", "1")];
+    set(&scene.sender.ns, &settings);
+    scene.nft_on_switch(
+        "add table netdev t; add chain netdev t in { type filter hook ingress device sender priority 0; }; \
+         add rule netdev t in ip dscp 8 ip frag-off & 0x3fff > 0x2000 counter drop",
+    );
+    let listener = scene.listen();
+    let [plain, marked, lone] = [scene.source(), scene.source(), scene.source()];
+    SockRef::from(&marked).set_tos_v4(0x20).unwrap();
+    // Else nobody could know where its calls go to.
+    lone.connect((Ipv4Addr::new(10, 0, 0, 200), scene.port)).unwrap();
+    let following = scene.follow();
+    let [fragmented, unresolved, queued] = [3..9, 3..9, 30..60].map(|range| scene.seed.number(range));
+    for _ in 0..fragmented {
+        marked.send_to(&[0; 3000], scene.to()).unwrap();
+    }
+    for _ in 0..unresolved {
+        lone.send(&[0; 100]).unwrap();
+    }
+    // A byte a second; what it has saved lets a few pass.
+    scene.tc(&scene.sender, "qdisc add dev eth0 root tbf rate 8bit burst 1540 limit 100000");
+    for _ in 0..queued {
+        plain.send_to(&[0; 100], scene.to()).unwrap();
+    }
+    let account = following.end().is_traced();
+    let ledger = account.of(scene.port);
+    listener.set_nonblocking(true).unwrap();
+    let passed = std::iter::from_fn(|| listener.recv(&mut [0; 200]).ok()).count() as u64;
+    assert!(0 < passed && passed < queued, "{passed} of {queued}");
+    let sent = fragmented + unresolved + queued;
+    let number = |name: &str| ledger.0[name].as_u64();
+    let found = (number("sent"), number("received"), number("pending"), ledger.places(), ledger.unexplained());
+    assert_eq!(found, (Some(sent), Some(0), Some(sent), vec![], Some(0)), "{:#}", ledger.0);
+    let pending = ledger.0["pending_where"].as_array().unwrap();
+    let mut pending: Vec<u64> = pending.iter().map(|entry| entry["datagrams"].as_u64().unwrap()).collect();
+    let mut expected = [fragmented, unresolved, queued - passed, passed];
+    (pending.sort_unstable(), expected.sort_unstable());
+    assert_eq!(pending, expected, "{:#}", ledger.0);
 }

@@ -5,6 +5,7 @@
 //! WEIR_TEST_SEED repeats it.
 
 mod account;
+mod check;
 mod fragments;
 mod frames;
 mod limits;
@@ -12,6 +13,7 @@ mod million;
 mod mistakes;
 mod mix;
 mod multicast;
+mod ongoing;
 mod receiving;
 mod scene;
 mod seed;
@@ -20,6 +22,8 @@ mod session;
 mod sockets;
 mod subjects;
 mod sys;
+mod watch;
+mod xdp;
 
 use account::{Account, Following, Ledger, WEIR};
 use scene::{Reader, Scene, expect_errors};

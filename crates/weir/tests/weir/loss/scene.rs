@@ -222,6 +222,12 @@ impl Reader {
         assert_eq!(self.count(), count);
     }
 
+    /// Waits until it has read at least as many.
+    #[track_caller]
+    pub(super) fn await_some(&self, count: u64) {
+        await_that(&format!("{count} datagrams to be read"), || self.count() >= count);
+    }
+
     /// Gives the socket back.
     pub(super) fn stop(mut self) -> UdpSocket {
         self.state.ends.store(true, Ordering::SeqCst);

@@ -119,7 +119,7 @@ fn receive_buffer_of_joined_datagrams() {
     setsockopt(&source, sockopt::UdpGsoSegment, &i32::try_from(size).unwrap()).unwrap();
     let before = scene.receiver.counters();
     let following = scene.follow();
-    let (calls, segments) = (scene.seed.number(60..100), scene.seed.size(40..64));
+    let (calls, segments) = (scene.seed.number(150..250), scene.seed.size(40..64));
     for _ in 0..calls {
         source.send_to(&vec![0; size * segments], scene.to()).unwrap();
     }
@@ -169,4 +169,25 @@ fn left_in_the_queue() {
     let found = (number("sent"), number("received"), number("pending"), ledger.places(), ledger.unexplained());
     assert_eq!(found, (Some(scene.kept), Some(0), Some(scene.kept), vec![], Some(0)), "{:#}", ledger.0);
     drop(socket);
+}
+
+#[test]
+fn cut_off_by_a_small_buffer() {
+    let Some(mut scene) = Scene::set("cut_off_by_a_small_buffer") else { return };
+    let socket = scene.listen();
+    let source = scene.source();
+    let following = scene.follow();
+    let to = scene.to();
+    scene.send_all(&source, to);
+    let mut buffer = vec![0; scene.kept_size];
+    for _ in 0..scene.kept + scene.lost {
+        socket.recv(&mut buffer).unwrap();
+    }
+    let bytes = scene.lost * (scene.lost_size - scene.kept_size) as u64;
+    let account = following.end().is_traced();
+    let ledger = account.of(scene.port);
+    // Received, if in part.
+    ledger.closes(scene.kept + scene.lost, scene.kept + scene.lost, &[]);
+    let explanation = ledger.0["explanation"].to_string();
+    assert!(explanation.contains("cut off") && explanation.contains(&bytes.to_string()), "{bytes}: {explanation}");
 }

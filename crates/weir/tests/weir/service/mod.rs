@@ -2,7 +2,7 @@
 
 mod manager;
 mod observers;
-mod screen;
+pub(super) mod screen;
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -40,11 +40,11 @@ fn nobody_panics_when_standard_error_is_full() {
 }
 
 /// A machine of its own, on which fixed ports are free.
-struct Machine(NetNs);
+pub(super) struct Machine(NetNs);
 
 impl Machine {
     /// `None`, with a word about it, without the privilege to make one (a failure under `CI`).
-    fn new() -> Option<Self> {
+    pub(super) fn new() -> Option<Self> {
         match NetNs::create() {
             Ok(ns) => {
                 Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
@@ -58,17 +58,17 @@ impl Machine {
         }
     }
 
-    fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+    pub(super) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.0.run(work).unwrap()
     }
 
-    fn udp(&self, address: &str) -> UdpSocket {
+    pub(super) fn udp(&self, address: &str) -> UdpSocket {
         let socket = self.run(|| UdpSocket::bind(address).unwrap());
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket
     }
 
-    fn get(&self, path: &str) -> (String, String) {
+    pub(super) fn get(&self, path: &str) -> (String, String) {
         self.run(|| {
             let mut stream = TcpStream::connect(ADMIN).unwrap();
             stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).unwrap();
@@ -80,7 +80,7 @@ impl Machine {
     }
 
     /// The value of the one sample that begins with this.
-    fn metric(&self, begins: &str) -> f64 {
+    pub(super) fn metric(&self, begins: &str) -> f64 {
         let (_, text) = self.get("/metrics");
         let samples: Vec<&str> = text.lines().filter(|line| line.starts_with(begins)).collect();
         assert_eq!(samples.len(), 1, "{begins}: {samples:?}");
@@ -89,15 +89,15 @@ impl Machine {
 }
 
 /// A service and its manager: this test. Killed when dropped.
-struct Service {
-    child: Child,
+pub(super) struct Service {
+    pub(super) child: Child,
     manager: UnixDatagram,
     _directory: TempDir,
 }
 
 impl Service {
     /// Starts it; returns when it has said that it is ready.
-    fn start(machine: &Machine, mut command: Command) -> Self {
+    pub(super) fn start(machine: &Machine, mut command: Command) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("notify");
         let manager = UnixDatagram::bind(&socket).unwrap();
@@ -111,17 +111,17 @@ impl Service {
     }
 
     /// What it tells its manager next.
-    fn hear(&self) -> String {
+    pub(super) fn hear(&self) -> String {
         let mut bytes = [0; 4096];
         let length = self.manager.recv(&mut bytes).unwrap();
         String::from_utf8(bytes[..length].to_vec()).unwrap()
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(super) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
     }
 
-    fn end(&mut self) -> ExitStatus {
+    pub(super) fn end(&mut self) -> ExitStatus {
         self.signal(Signal::SIGTERM);
         self.child.wait().unwrap()
     }
@@ -148,10 +148,10 @@ fn address(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
-const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-const ADMIN: &str = "127.0.0.1:9514";
+pub(super) const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+pub(super) const ADMIN: &str = "127.0.0.1:9514";
 const LISTEN: &str = "127.0.0.1:5514";
 const SINK: &str = "127.0.0.1:5515";
 
 /// Longer than anything takes that works.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);

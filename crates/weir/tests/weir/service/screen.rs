@@ -13,31 +13,31 @@ use nix::pty::{Winsize, openpty};
 use super::{LISTEN, Machine, PATIENCE, SINK, Service, WEIR, address, pass, weir};
 
 /// The far side of a terminal, and what its user sees.
-struct Terminal {
-    master: File,
+pub(crate) struct Terminal {
+    pub(crate) master: File,
     emulator: vt100::Parser,
 }
 
 impl Terminal {
-    fn new(master: OwnedFd, size: &Winsize) -> Terminal {
+    pub(crate) fn new(master: OwnedFd, size: &Winsize) -> Terminal {
         let [rows, columns] = [size.ws_row, size.ws_col].map(|length| NonZero::new(length).unwrap());
         Terminal { master: File::from(master), emulator: vt100::Parser::new(rows, columns, 0) }
     }
 
     /// Until the screen is so. Draws come for ever: it ends after a while.
-    fn await_that(&mut self, what: &str, is_so: impl Fn(&vt100::Screen) -> bool) {
+    pub(crate) fn await_that(&mut self, what: &str, is_so: impl Fn(&vt100::Screen) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !is_so(self.emulator.screen()) {
             assert!(self.draw() && Instant::now() < deadline, "waiting for {what}:\n{}", self.contents());
         }
     }
 
-    fn await_text(&mut self, text: &str) {
+    pub(crate) fn await_text(&mut self, text: &str) {
         self.await_that(text, |screen| screen.contents().contains(text));
     }
 
     /// Takes in what is written next; `false`: nothing for long.
-    fn draw(&mut self) -> bool {
+    pub(crate) fn draw(&mut self) -> bool {
         let mut bytes = [0; 4096];
         let mut events = [PollFd::new(self.master.as_fd(), PollFlags::POLLIN)];
         if poll(&mut events, PollTimeout::from(20_000_u16)).unwrap() == 0 {
@@ -49,7 +49,7 @@ impl Terminal {
         length > 0
     }
 
-    fn contents(&self) -> String {
+    pub(crate) fn contents(&self) -> String {
         self.emulator.screen().contents()
     }
 }

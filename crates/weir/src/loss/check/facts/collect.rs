@@ -75,6 +75,7 @@ pub fn collect(ns: &NetNs, own: bool, subject: &Subject, truesize: Truesize) -> 
         memory: total_memory(),
         truesize,
         settings,
+        page: Some(memory.page_size),
         udp_pages: Some(memory.pages),
         softnet: softnet_facts(&before, &after),
         receivers: receivers.into_iter().map(|watched| watched.fact).collect(),

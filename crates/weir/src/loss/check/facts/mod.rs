@@ -22,6 +22,8 @@ pub struct Facts {
     pub truesize: Truesize,
     /// Settings that hold for the whole machine, and for the namespace.
     pub settings: Settings,
+    /// Bytes of a page.
+    pub page: Option<u64>,
     /// Pages that all UDP sockets hold (/proc/net/sockstat).
     pub udp_pages: Option<u64>,
     /// The receive path of each processor.

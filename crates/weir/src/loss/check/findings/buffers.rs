@@ -82,9 +82,10 @@ fn default_buffer(case: &Case<'_>) -> Option<Finding> {
 /// What all sockets may hold together.
 fn all_sockets(case: &Case<'_>) -> Option<Finding> {
     let [low, pressure, hard] = case.facts.settings.udp_mem?;
+    let page = case.facts.page.filter(|page| *page > 0)?;
     let taken = case.facts.udp_pages.unwrap_or(0);
     let receivers = case.facts.receivers.len().max(1) as u64;
-    let pages = case.need.buffer.div_ceil(PAGE).saturating_mul(receivers);
+    let pages = case.need.buffer.div_ceil(page).saturating_mul(receivers);
     let needed = taken.saturating_add(pages);
     let errors = case.facts.memory_errors.unwrap_or_default();
     if needed <= hard && errors.recent == 0 {
@@ -105,10 +106,10 @@ fn all_sockets(case: &Case<'_>) -> Option<Finding> {
             .with("/proc/net/sockstat", format!("UDP mem {taken} pages"))
             .counted("/proc/net/snmp, Udp MemErrors", "datagrams dropped", errors)
             .need(format!(
-                "{} pages of {PAGE} B for {receivers} receiver(s), beside those that are taken",
+                "{} pages of {page} B for {receivers} receiver(s), beside those that are taken",
                 number(pages)
             ))
-            .cost(format!("UDP may take up to {} of memory", bytes(wanted.saturating_mul(PAGE)))),
+            .cost(format!("UDP may take up to {} of memory", bytes(wanted.saturating_mul(page)))),
     )
 }
 
@@ -130,5 +131,3 @@ fn sum(case: &Case<'_>) -> String {
 fn bytes(value: u64) -> String {
     format::bytes(value as f64)
 }
-
-const PAGE: u64 = 4096;

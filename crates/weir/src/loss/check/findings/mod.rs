@@ -110,7 +110,7 @@ impl Finding {
 }
 
 /// A change that a trial cannot show.
-fn unseen(setting: Setting, value: impl ToString) -> Change {
+fn unseen(setting: Setting, value: u64) -> Change {
     Change { setting, value: value.to_string(), shown_by: None }
 }
 

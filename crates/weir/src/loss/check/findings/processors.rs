@@ -1,10 +1,9 @@
 //! Packet work: backlogs, its budget, and how it is shared out.
 
 use super::{Case, Change, Finding, number, unseen};
-use crate::loss::check::facts::{Counted, Softnet};
+use crate::loss::check::facts::{Counted, Interface, Softnet};
 use crate::loss::check::setting::{Asks, Setting};
 use crate::loss::places::Place;
-use crate::report::format;
 use crate::units::Span;
 
 pub(super) fn audit(case: &Case<'_>) -> Vec<Finding> {
@@ -15,11 +14,8 @@ pub(super) fn audit(case: &Case<'_>) -> Vec<Finding> {
 fn backlog(case: &Case<'_>) -> Option<Finding> {
     let most = case.facts.settings.netdev_max_backlog?;
     let dropped = total(&case.facts.softnet, |path| path.dropped);
-    let uses = |steered: bool, through: bool| steered || through;
-    let user =
-        case.facts.interfaces.iter().find(|interface| {
-            uses(interface.queues.iter().any(|queue| queue.steered_to > 0), interface.through_backlog)
-        });
+    let steers = |interface: &Interface| interface.queues.iter().any(|queue| queue.steered_to > 0);
+    let user = case.facts.interfaces.iter().find(|interface| interface.through_backlog || steers(interface));
     let waiting = case.load.within(PACKET_WORK_WAITS);
     let short = user.is_some() && most < waiting;
     if !short && dropped.recent == 0 {
@@ -105,8 +101,8 @@ fn one_of_many(case: &Case<'_>) -> Option<Finding> {
                 format!(
                     "processor {}: {} packets/s of {}/s",
                     busiest.cpu,
-                    format::short(per_second).replace('\u{2009}', " "),
-                    format::short(all as f64 / facts.watched_s.max(f64::MIN_POSITIVE))
+                    number(per_second as u64),
+                    number((all as f64 / facts.watched_s.max(f64::MIN_POSITIVE)) as u64)
                 ),
             )
             .with(

@@ -26,6 +26,7 @@ fn healthy() -> Facts {
             udp_mem: Some([100_000, 150_000, 200_000]),
             ipfrag_high_thresh: Some(4_194_304),
         },
+        page: Some(4096),
         udp_pages: Some(10),
         softnet: vec![cpu(0), cpu(1)],
         interfaces: vec![Interface {

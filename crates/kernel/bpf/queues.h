@@ -1,0 +1,315 @@
+/* Receive queues of sockets: their levels, and how long nobody read. */
+#pragma once
+
+#include "follow.h"
+
+enum {
+	JOINS = 1,  /* UDP_GRO is on: one read may return many datagrams */
+	JOINED = 2, /* and was seen to do so: `segment` is the size of each */
+};
+
+struct socket_state {
+	u64 cookie;  /* 0: an unused slot */
+	u64 claimed; /* a slot that is taken, or about to be */
+	/* written by those who put datagrams in */
+	u64 enqueued;
+	u64 waiting_since; /* when the queue stopped to be empty, or was read last; 0: nothing waits */
+	u64 band;          /* since when it is in which band of the level: nanoseconds << 3 | band */
+	u64 band_ns[5];
+	u32 level;
+	u32 level_max;
+	u32 receive_buffer;
+	u32 truesize;      /* of the last buffer that was put in while at least half of the memory was used */
+	u32 segment;       /* bytes of its datagrams; 0: not seen yet */
+	u8 joined;         /* JOINS, JOINED */
+	u8 mixed;          /* and they were of different sizes */
+	u16 port;
+	/* written by those who read */
+	u64 reads __attribute__((aligned(64)));
+	u64 bytes;
+	u64 datagrams;
+	u64 longest_stall;
+	u64 stalled;
+	u32 reader;
+	u32 namespace;
+};
+
+/* The first sockets have slots by their cookies, found without a call; the others are in a hash map. */
+enum { SOCKET_SLOTS = 256 };
+
+struct {
+	FIELD(type, ARRAY);
+	FIELD(max_entries, SOCKET_SLOTS);
+	TYPE(key, u32);
+	TYPE(value, struct socket_state);
+} socket_slots SEC(".maps");
+
+struct {
+	FIELD(type, HASH);
+	FIELD(max_entries, 16384);
+	TYPE(key, u64);
+	TYPE(value, struct socket_state);
+} sockets SEC(".maps");
+
+INLINE bool is_udp(struct sock *sk)
+{
+	return sk->sk_protocol == UDP && sk->sk_type == SOCK_DGRAM;
+}
+
+static __attribute__((noinline)) struct socket_state *follow_hashed(u64 cookie, u16 port, u32 namespace)
+{
+	struct socket_state *s = bpf_map_lookup_elem(&sockets, &cookie);
+
+	if (likely(s))
+		return s;
+	struct socket_state new = {
+		.cookie = cookie, .port = port, .namespace = namespace, .band = bpf_ktime_get_ns() << 3
+	};
+
+	bpf_map_update_elem(&sockets, &cookie, &new, NOEXIST);
+	s = bpf_map_lookup_elem(&sockets, &cookie);
+	if (!s)
+		miss(1);
+	return s;
+}
+
+INLINE struct socket_state *follow_socket(u64 cookie, u16 port, u32 namespace)
+{
+	u32 slot = cookie & (SOCKET_SLOTS - 1);
+	struct socket_state *s = bpf_map_lookup_elem(&socket_slots, &slot);
+
+	if (!s)
+		return NULL;
+	if (likely(*(volatile u64 *)&s->cookie == cookie))
+		return s;
+	if (s->cookie || __sync_lock_test_and_set(&s->claimed, 1))
+		return follow_hashed(cookie, port, namespace);
+	s->port = port;
+	s->namespace = namespace;
+	s->band = bpf_ktime_get_ns() << 3;
+	*(volatile u64 *)&s->cookie = cookie;
+	return s;
+}
+
+INLINE struct socket_state *find_socket(u64 cookie)
+{
+	u32 slot = cookie & (SOCKET_SLOTS - 1);
+	struct socket_state *s = bpf_map_lookup_elem(&socket_slots, &slot);
+
+	return s && likely(s->cookie == cookie) ? s : bpf_map_lookup_elem(&sockets, &cookie);
+}
+
+INLINE void enter_band(struct socket_state *s, u64 band)
+{
+	if (likely((s->band & 7) == band))
+		return;
+	u64 now = bpf_ktime_get_ns();
+	u64 before = __sync_lock_test_and_set(&s->band, now << 3 | band);
+	u64 index = before & 7;
+
+	if (index < 5 && now > before >> 3)
+		__sync_fetch_and_add(&s->band_ns[index], now - (before >> 3));
+}
+
+INLINE void measure(struct socket_state *s, u32 level, u32 buffer)
+{
+	u64 used = level, whole = buffer, band = 0;
+
+	s->level = level;
+	s->receive_buffer = buffer;
+	if (level > s->level_max)
+		s->level_max = level;
+	if (used * 2 >= whole) {
+		band = used * 10 >= whole * 9 ? 3 : used * 4 >= whole * 3 ? 2 : 1;
+		/* As the kernel decides (__udp_enqueue_schedule_skb): the next must fit. */
+		if (used && used + s->truesize > whole)
+			band = 4;
+	}
+	enter_band(s, band);
+}
+
+/* The size of its datagrams, from the last buffer in the queue: (the kernel joins datagrams of one size). */
+INLINE void learn_segment(struct socket_state *s, struct sk_buff *last)
+{
+	unsigned char *head = last->head;
+	struct skb_shared_info *info = (void *)(head + last->end);
+	u16 size = 0;
+
+	bpf_probe_read_kernel(&size, sizeof(size), &info->gso_size);
+	if (size) {
+		if (s->segment > size || ((s->joined & JOINED) && s->segment != size))
+			s->mixed = 1;
+		s->segment = size;
+		s->joined |= JOINED;
+	} else if (last->len > s->segment) {
+		if (s->segment)
+			s->mixed = 1;
+		s->segment = last->len;
+	}
+}
+
+INLINE bool joins(struct sock *sk)
+{
+	struct udp_sock *udp = (void *)sk;
+	u64 flags = 0;
+
+	if (!gro_flag || !exists(udp->udp_flags))
+		return false;
+	if (loads_directly) {
+		/* To the verifier this is a `struct sock`, which ends before; through another pointer any address will do. */
+		const unsigned char *any = sk->sk_user_data;
+		u64 away = (u64)&udp->udp_flags - (u64)any;
+
+		asm volatile("" : "+r"(away));
+		flags = *(volatile u64 *)(any + away);
+	} else {
+		bpf_probe_read_kernel(&flags, sizeof(flags), &udp->udp_flags);
+	}
+	return flags >> gro_flag & 1;
+}
+
+SEC("tp_btf/sk_data_ready")
+int enqueue(u64 *ctx)
+{
+	struct sock *sk = (void *)ctx[0];
+	struct filter *f;
+	struct socket_state *s;
+	struct sk_buff *last;
+	u32 namespace, level, buffer;
+	u16 port;
+	bool joined;
+
+	if (!is_udp(sk))
+		return 0;
+	f = the_filter();
+	port = sk->__sk_common.skc_num;
+	if (!f || !follows_port(f, port))
+		return 0;
+	namespace = sk->__sk_common.skc_net.net->ns.inum;
+	if (!follows_namespace(f, namespace))
+		return 0;
+	s = follow_socket(cookie_of(sk), port, namespace);
+	if (!s)
+		return 0;
+	__sync_fetch_and_add(&s->enqueued, 1);
+	if (!s->waiting_since)
+		s->waiting_since = bpf_ktime_get_ns();
+	/* Since 6.18 a buffer is first counted in udp_prod_queue, and still is when this is called: only this sum has each
+	 * buffer once. */
+	level = sk->sk_backlog.rmem_alloc.counter;
+	buffer = sk->sk_rcvbuf;
+	/* Where the setting cannot be read, each buffer is looked at. */
+	joined = s->joined || !gro_flag || (s->enqueued < 2 && joins(sk));
+	if (unlikely((u64)level * 2 >= buffer || joined)) {
+		last = sk->sk_receive_queue.prev;
+		if ((void *)last != (void *)&sk->sk_receive_queue) {
+			s->truesize = last->truesize;
+			if (joined)
+				learn_segment(s, last);
+		}
+		if (joined && gro_flag)
+			s->joined |= JOINS;
+	}
+	measure(s, level, buffer);
+	return 0;
+}
+
+/* Tasks that read, of which it is to be known when they wait for a processor. */
+struct reader {
+	u64 ready_since; /* 0: it runs or sleeps */
+	u64 waited;
+	u64 longest;
+	char behind[16];
+};
+
+struct {
+	FIELD(type, HASH);
+	FIELD(max_entries, 4096);
+	TYPE(key, u32);
+	TYPE(value, struct reader);
+} readers SEC(".maps");
+
+/* A bit a possible reader, by the low bits of its number: most tasks are none. */
+struct reader_bits {
+	u64 bits[256];
+};
+
+struct {
+	FIELD(type, ARRAY);
+	FIELD(max_entries, 1);
+	TYPE(key, u32);
+	TYPE(value, struct reader_bits);
+} reader_bits SEC(".maps");
+
+static __attribute__((noinline)) int follow_reader(u32 task)
+{
+	struct reader new = {};
+	struct reader_bits *bits;
+	u32 zero = 0;
+
+	bits = bpf_map_lookup_elem(&reader_bits, &zero);
+	if (!bits)
+		return 0;
+	bpf_map_update_elem(&readers, &task, &new, NOEXIST);
+	__sync_fetch_and_or(&bits->bits[task >> 6 & 255], 1ull << (task & 63));
+	return 0;
+}
+
+SEC("tp_btf/sock_recv_length")
+int dequeue(u64 *ctx)
+{
+	struct sock *sk = (void *)ctx[0];
+	int length = (int)ctx[1];
+	int flags = (int)ctx[2];
+	struct filter *f;
+	struct socket_state *s;
+	u32 namespace, level, task;
+	u64 now, since;
+	u16 port;
+
+	if (length < 0 || flags & (MSG_PEEK | MSG_ERRQUEUE) || !is_udp(sk))
+		return 0;
+	f = the_filter();
+	port = sk->__sk_common.skc_num;
+	if (!f || !follows_port(f, port))
+		return 0;
+	namespace = sk->__sk_common.skc_net.net->ns.inum;
+	if (!follows_namespace(f, namespace))
+		return 0;
+	s = follow_socket(cookie_of(sk), port, namespace);
+	if (!s)
+		return 0;
+	__sync_fetch_and_add(&s->reads, 1);
+	__sync_fetch_and_add(&s->bytes, length);
+	if (unlikely(joins(sk) || s->joined & JOINED)) {
+		u32 segment = s->segment;
+
+		s->joined |= JOINS;
+		if (length && (!segment || (!(s->joined & JOINED) && (u32)length > segment)))
+			s->mixed = 1;
+		__sync_fetch_and_add(&s->datagrams, segment && length ? (length + segment - 1) / segment : 1);
+	} else {
+		__sync_fetch_and_add(&s->datagrams, 1);
+	}
+	now = bpf_ktime_get_ns();
+	since = s->waiting_since;
+	level = sk->sk_backlog.rmem_alloc.counter;
+	s->waiting_since = level ? now : 0;
+	if (!level && *(volatile int *)&sk->sk_backlog.rmem_alloc.counter)
+		s->waiting_since = now; /* came between the two */
+	if (since && now > since) {
+		u64 stall = now - since;
+
+		if (stall > s->longest_stall)
+			s->longest_stall = stall;
+		if (stall > MILLISECOND)
+			__sync_fetch_and_add(&s->stalled, stall);
+	}
+	measure(s, level, sk->sk_rcvbuf);
+	task = bpf_get_current_task_btf()->pid;
+	if (unlikely(s->reader != task)) {
+		s->reader = task;
+		follow_reader(task);
+	}
+	return 0;
+}

@@ -1,0 +1,119 @@
+//! Whose were datagrams that were lost out of a receive queue?
+//!
+//! While a datagram is in a queue the kernel keeps other things in the place of its device, and when the queue is emptied
+//! at the end of its socket, or a checksum is found wrong by a reader, it does not name the socket. The ports are known,
+//! and how many each socket with that port has not read.
+
+use std::collections::HashMap;
+
+use super::SocketTrace;
+use super::sys::{Counts, DropKey};
+
+/// What was found out so far; it stays with the socket that it was given to.
+#[derive(Default)]
+pub(super) struct Unread {
+    given: HashMap<DropKey, HashMap<u64, Counts>>,
+    /// Buffers given by socket.
+    taken: HashMap<u64, u64>,
+}
+
+const NONE: Counts = Counts { first: 0, second: 0 };
+
+impl Unread {
+    /// Names the sockets of `drops` that have none, where there is no doubt.
+    pub(super) fn assign(&mut self, drops: Vec<(DropKey, Counts)>, sockets: &[SocketTrace]) -> Vec<(DropKey, Counts)> {
+        let (unnamed, mut all): (Vec<_>, Vec<_>) = drops.into_iter().partition(|(key, _)| key.namespace == 0);
+        let mut ports: HashMap<u16, Vec<(DropKey, Counts)>> = HashMap::new();
+        for (key, counts) in unnamed {
+            let given = self.given.entry(key).or_default();
+            let of_all = given.values().fold(NONE, |sum, one| plus(sum, *one));
+            let rest = Counts { first: counts.first - of_all.first, second: counts.second - of_all.second };
+            ports.entry(key.port).or_default().push((key, rest));
+        }
+        for (port, mut rests) in ports {
+            let buffers = rests.iter().map(|(_, rest)| rest.second).sum();
+            if let Some(socket) = self.owner(port, buffers, sockets) {
+                for (key, rest) in &mut rests {
+                    let given = self.given.entry(*key).or_default().entry(socket.cookie).or_insert(NONE);
+                    *given = plus(*given, *rest);
+                    *self.taken.entry(socket.cookie).or_default() += rest.second;
+                    *rest = NONE;
+                }
+            }
+            for (key, rest) in rests {
+                for (&cookie, &counts) in &self.given[&key] {
+                    let namespace = sockets.iter().find(|own| own.cookie == cookie).map_or(0, |own| own.namespace);
+                    all.push((DropKey { cookie, namespace, ..key }, counts));
+                }
+                all.push((key, rest));
+            }
+        }
+        all.retain(|(_, counts)| *counts != NONE);
+        all
+    }
+
+    /// The only socket with this port that had any unread, or the only one that had just as many.
+    fn owner<'a>(&self, port: u16, buffers: u64, sockets: &'a [SocketTrace]) -> Option<&'a SocketTrace> {
+        let unread = |socket: &SocketTrace| {
+            let taken = self.taken.get(&socket.cookie).copied().unwrap_or(0);
+            socket.enqueued.saturating_sub(socket.reads + taken)
+        };
+        let candidates = || sockets.iter().filter(move |own| own.port == port && unread(own) >= buffers && buffers > 0);
+        let alone = |mut candidates: Box<dyn Iterator<Item = &'a SocketTrace> + '_>| {
+            candidates.next().filter(|_| candidates.next().is_none())
+        };
+        alone(Box::new(candidates())).or_else(|| alone(Box::new(candidates().filter(|own| unread(own) == buffers))))
+    }
+}
+
+fn plus(sum: Counts, one: Counts) -> Counts {
+    Counts { first: sum.first + one.first, second: sum.second + one.second }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn socket(cookie: u64, enqueued: u64, reads: u64) -> SocketTrace {
+        SocketTrace { cookie, namespace: cookie as u32 * 10, port: 5000, enqueued, reads, ..SocketTrace::default() }
+    }
+
+    fn lost(buffers: u64) -> Vec<(DropKey, Counts)> {
+        let key = DropKey {
+            location: 1,
+            cookie: 0,
+            namespace: 0,
+            interface: 1,
+            reason: 2,
+            port: 5000,
+            from_port: 6,
+            outgoing: 0,
+            unused: 0,
+        };
+        vec![(key, Counts { first: buffers, second: buffers })]
+    }
+
+    fn owners(drops: Vec<(DropKey, Counts)>) -> Vec<(u64, u32, u64)> {
+        let mut owners: Vec<_> = drops.iter().map(|(key, counts)| (key.cookie, key.namespace, counts.first)).collect();
+        owners.sort();
+        owners
+    }
+
+    #[test]
+    fn the_one_who_had_them_unread_lost_them_and_keeps_the_loss() {
+        let mut unread = Unread::default();
+        let sockets = [socket(1, 10, 10), socket(2, 10, 1)];
+        assert_eq!(owners(unread.assign(lost(9), &sockets)), [(2, 20, 9)]);
+        // The next has the same port; the first keeps what it lost.
+        let sockets = [socket(1, 10, 10), socket(2, 10, 1), socket(3, 7, 0), socket(4, 8, 0)];
+        assert_eq!(owners(unread.assign(lost(16), &sockets)), [(2, 20, 9), (3, 30, 7)]);
+    }
+
+    #[test]
+    fn in_doubt_nobody_is_named() {
+        let sockets = [socket(1, 10, 0), socket(2, 10, 0)];
+        assert_eq!(owners(Unread::default().assign(lost(9), &sockets)), [(0, 0, 9)]);
+        assert_eq!(owners(Unread::default().assign(lost(10), &sockets)), [(0, 0, 10)]);
+        assert_eq!(owners(Unread::default().assign(lost(11), &sockets)), [(0, 0, 11)]);
+    }
+}

@@ -1,0 +1,352 @@
+//! `weir loss check` on this machine: what it finds, changes and puts back.
+
+use std::fs;
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{Flock, FlockArg};
+use nix::sys::socket::{getsockopt, sockopt};
+use serde_json::Value;
+use tempfile::TempDir;
+use weir_kernel::links::{BridgeSettings, MacAddress, Netlink, VethEnd};
+use weir_kernel::namespaces::NetNs;
+use weir_kernel::sysctl;
+
+use super::WEIR;
+
+/// One test at a time, and the machine's settings as they were behind it, however it ends.
+struct Machine {
+    before: Vec<(&'static str, String)>,
+    /// For journals.
+    dir: TempDir,
+    _lock: Flock<fs::File>,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Machine {
+    /// `None`, with a word about it, where we are not root of the machine (a failure under `CI`, unless in a user
+    /// namespace).
+    fn take() -> Option<Machine> {
+        static TURN: Mutex<()> = Mutex::new(());
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let whole = fs::read_to_string("/proc/self/uid_map").unwrap().split_whitespace().eq(["0", "0", "4294967295"]);
+        if !whole || !nix::unistd::geteuid().is_root() {
+            eprintln!("skipped: only root of the machine may change its settings");
+            return None;
+        }
+        // Other runs of these tests have the same machine.
+        let file = fs::File::open(path("net/core/rmem_default")).unwrap();
+        let lock = Flock::lock(file, FlockArg::LockExclusive).unwrap();
+        let before = SETTINGS.map(|name| (name, read(name))).into();
+        let machine = Machine { before, dir: TempDir::new().unwrap(), _lock: lock, _turn: turn };
+        // As a kernel begins.
+        fs::write(path("net/core/rmem_default"), "212992").unwrap();
+        fs::write(path("net/core/rmem_max"), "4194304").unwrap();
+        fs::write(path("net/core/netdev_max_backlog"), "1000").unwrap();
+        Some(machine)
+    }
+
+    fn journal(&self) -> String {
+        self.dir.path().join("journal").display().to_string()
+    }
+
+    /// `weir loss check LOAD --apply FLAGS`: status and report.
+    #[track_caller]
+    fn apply(&self, load: &str, flags: &[&str]) -> (Option<i32>, Value) {
+        let journal = self.journal();
+        json(&mut check(load, &[&["--apply", "--json", "--journal", &journal], flags].concat()))
+    }
+
+    /// `weir loss check --undo`: status and words.
+    fn undo(&self) -> (Option<i32>, String) {
+        let (status, stdout, stderr) = run(&mut check("", &["--undo", "--journal", &self.journal()]));
+        assert_eq!(stderr, "");
+        (status, stdout)
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        for (name, value) in &self.before {
+            let _ = fs::write(path(name), value);
+        }
+    }
+}
+
+/// What tests change, and with what it is bound up.
+const SETTINGS: [&str; 4] =
+    ["net/core/rmem_default", "net/core/rmem_max", "net/core/netdev_max_backlog", "net/ipv4/udp_mem"];
+
+fn path(name: &str) -> String {
+    format!("/proc/sys/{name}")
+}
+
+fn read(name: &str) -> String {
+    fs::read_to_string(path(name)).unwrap().trim().to_owned()
+}
+
+fn settings() -> Vec<String> {
+    SETTINGS.iter().map(|name| read(name)).collect()
+}
+
+fn check(load: &str, flags: &[&str]) -> Command {
+    let mut command = Command::new(WEIR);
+    command.args(["loss", "check"]).args(load.split_whitespace()).args(flags);
+    command
+}
+
+fn run(command: &mut Command) -> (Option<i32>, String, String) {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[track_caller]
+fn json(command: &mut Command) -> (Option<i32>, Value) {
+    let (status, stdout, stderr) = run(command);
+    assert_eq!(stderr, "");
+    (status, serde_json::from_str(&stdout).unwrap())
+}
+
+fn names(findings: &Value) -> Vec<&str> {
+    findings.as_array().unwrap().iter().map(|finding| finding["name"].as_str().unwrap()).collect()
+}
+
+/// A path to a namespace that this process holds.
+fn held(ns: &NetNs) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), ns.as_fd().as_raw_fd())
+}
+
+/// A line of 100 Mbit/s that is full of 64 B payloads; the loopback interface has no card that could be in the way.
+const STUDY: &str = "--rate 96154/s --payload 64B --stall 40ms --interface lo";
+
+#[test]
+fn a_load_that_is_no_matter_needs_nothing() {
+    let light = "--rate 10/s --payload 64B --stall 1ms --interface lo";
+    let (status, report) = json(&mut check(light, &["--json"]));
+    // What this machine counts meanwhile may be anybody's.
+    let found = names(&report["findings"]);
+    assert!(found.iter().all(|name| ["netdev_max_backlog", "netdev_budget", "udp_mem"].contains(name)), "{report}");
+    assert_eq!(status, Some(if found.is_empty() { 0 } else { 3 }));
+    assert_eq!((&report["need"]["waiting"], &report["applied"]), (&1.into(), &Value::Null));
+    assert!(report["truesize"]["bytes"].as_u64() > Some(64 + 28), "{report}");
+    assert_eq!(report["facts"]["interfaces"][0]["name"], "lo");
+}
+
+#[test]
+fn the_studys_loss_goes_and_comes_back_with_undo() {
+    let Some(machine) = Machine::take() else { return };
+    let before = settings();
+    let (_, report) = machine.apply(STUDY, &["--trial", "100000"]);
+    assert!(names(&report["findings"]).contains(&"rmem_default"), "{report}");
+    let need = report["need"]["buffer"].as_u64().unwrap();
+    assert_eq!(read("net/core/rmem_default"), need.to_string());
+
+    let trials = report["trials"].as_array().unwrap();
+    let trial = trials.iter().find(|trial| trial["receiver"] == "a receiver that asks for no buffer").unwrap();
+    let (lossy, mended) = (&trial["before"], &trial["after"]);
+    let lost = |outcome: &Value| outcome["sent"].as_u64().unwrap() - outcome["received"].as_u64().unwrap();
+    assert_eq!((&lossy["sent"], &mended["sent"]), (&100_000.into(), &100_000.into()));
+    assert_eq!((&lossy["unexplained"], &mended["unexplained"]), (&0.into(), &0.into()), "{trial}");
+    assert!(lost(lossy) > 1000, "more than a percent: {trial}");
+    assert_eq!(lossy["places"][0]["place"], "receive_buffer");
+    assert_eq!((&lossy["buffer"], mended["buffer"].as_u64()), (&212_992.into(), Some(need)));
+    // A busy machine may hold the receiver up for longer than was stated: then it may lose what that costs.
+    let longest = mended["longest_stall_ms"].as_f64().unwrap();
+    assert!(longest >= 40.0, "{trial}");
+    let excess = (longest / 40.0 * 3.0 / 4.0 - 1.0).max(0.0);
+    assert!(lost(mended) == 0 || excess > 0.0, "{trial}");
+    let change = report["applied"].as_array().unwrap().iter().find(|change| change["finding"] == "rmem_default");
+    assert_eq!(change.unwrap()["verdict"], "helped", "{report}");
+    assert!(!names(&report["remaining"]).contains(&"rmem_default"), "{report}");
+
+    let (status, words) = machine.undo();
+    assert!(words.contains(&format!("net.core.rmem_default: {need} -> 212992\n")), "{words}");
+    assert_eq!((status, settings()), (Some(0), before));
+    assert_eq!(machine.undo(), (Some(0), format!("nothing to undo in {}\n", machine.journal())));
+}
+
+/// Needs more of everything: three settings change.
+const HEAVY: &str = "--rate 400k/s --payload 64B --stall 40ms --interface lo --trial 2000";
+
+#[test]
+fn killed_at_any_line_of_its_journal_everything_is_put_back() {
+    let Some(machine) = Machine::take() else { return };
+    let before = settings();
+    let mut killed = 0;
+    for lines in 1..=6 {
+        let journal = machine.journal();
+        let mut applying =
+            Kill(check(HEAVY, &["--apply", "--journal", &journal]).stdout(Stdio::null()).spawn().unwrap());
+        let written = || fs::read(&journal).is_ok_and(|text| text.split(|byte| *byte == b'\n').count() > lines);
+        let ended = await_either(written, || applying.0.try_wait().unwrap().is_some());
+        applying.0.kill().unwrap();
+        applying.0.wait().unwrap();
+        killed += usize::from(!ended);
+        let (status, words) = machine.undo();
+        assert_eq!((status, settings()), (Some(0), before.clone()), "killed behind line {lines}: {words}");
+    }
+    // Others may have been quicker than we looked.
+    assert!(killed >= 3, "{killed}");
+}
+
+/// Killed when dropped.
+struct Kill(Child);
+
+impl Drop for Kill {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether the second came to be true before the first.
+#[track_caller]
+fn await_either(first: impl Fn() -> bool, mut second: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !first() {
+        if second() {
+            return true;
+        }
+        assert!(Instant::now() < deadline, "neither came to be true");
+        thread::sleep(Duration::from_micros(200));
+    }
+    false
+}
+
+#[test]
+fn what_somebody_else_has_set_meanwhile_stays() {
+    let Some(machine) = Machine::take() else { return };
+    machine.apply(STUDY, &["--trial", "20000"]);
+    fs::write(path("net/core/rmem_default"), "300000").unwrap();
+    let (status, words) = machine.undo();
+    assert_eq!(status, Some(3), "{words}");
+    assert!(words.contains("net.core.rmem_default: left at 300000: somebody has changed it since we set "), "{words}");
+    assert_eq!(read("net/core/rmem_default"), "300000");
+    assert!(machine.undo().1.starts_with("nothing to undo"));
+}
+
+#[test]
+fn two_at_once_do_not_mix() {
+    let Some(machine) = Machine::take() else { return };
+    let before = settings();
+    let file = fs::File::create(machine.journal()).unwrap();
+    let _held = Flock::lock(file, FlockArg::LockExclusive).unwrap();
+    for flags in [&["--apply"][..], &["--undo"]] {
+        let load = if flags == ["--undo"] { "" } else { STUDY };
+        let (status, stdout, stderr) = run(&mut check(load, &[flags, &["--journal", &machine.journal()]].concat()));
+        assert_eq!((status, &*stdout), (Some(1), ""));
+        assert!(stderr.contains("another `weir loss check` is at work with it"), "{stderr}");
+    }
+    assert_eq!(settings(), before);
+}
+
+#[test]
+fn a_running_receiver_gets_a_larger_buffer_without_a_restart() {
+    let Some(machine) = Machine::take() else { return };
+    let ns = NetNs::create().unwrap();
+    Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
+    let socket = ns.run(|| UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
+    let port = socket.local_addr().unwrap().port().to_string();
+    let buffer = || getsockopt(&socket, sockopt::RcvBuf).unwrap() as u64;
+    assert_eq!(buffer(), 212_992);
+    let (_, report) = machine.apply(STUDY, &["--trial", "20000", "--netns", &held(&ns), "--port", &port]);
+    assert_eq!(names(&report["findings"]), ["receive_buffer"], "{report}");
+    assert_eq!(report["facts"]["receivers"][0]["pid"], std::process::id());
+    assert_eq!(report["applied"][0]["verdict"], "helped", "{report}");
+    assert_eq!(Some(buffer()), report["need"]["buffer"].as_u64());
+    assert_eq!(read("net/core/rmem_default"), "212992");
+    let (status, words) = machine.undo();
+    assert_eq!((status, buffer()), (Some(0), 212_992), "{words}");
+
+    machine.apply(STUDY, &["--trial", "20000", "--netns", &held(&ns), "--port", &port]);
+    drop(socket);
+    let (status, words) = machine.undo();
+    assert_eq!(status, Some(0));
+    assert!(words.contains("is no more"), "{words}");
+}
+
+#[test]
+fn a_namespaces_own_settings_are_changed_there() {
+    let Some(machine) = Machine::take() else { return };
+    let (ns, other) = (NetNs::create().unwrap(), NetNs::create().unwrap());
+    let end = |ns, number| VethEnd { ns, name: "eth0", mac: MacAddress::local(number), mtu: 1500, queue_length: 0 };
+    let mut netlink = Netlink::open(&ns).unwrap();
+    netlink.add_veth(&end(&ns, 1), &end(&other, 2)).unwrap();
+    sysctl::set(&ns, &[("ipv4/conf/eth0/rp_filter", "1")]).unwrap();
+    let settings =
+        BridgeSettings { mac: MacAddress::local(3), multicast_snooping: true, ageing: Duration::from_secs(300) };
+    let bridge = netlink.add_bridge("br0", &settings).unwrap();
+    netlink.set_up(bridge).unwrap();
+
+    let load = "--rate 10/s --payload 64B --stall 1ms --group 239.1.1.1 --interface eth0";
+    let (status, report) = machine.apply(load, &["--netns", &held(&ns)]);
+    let found = names(&report["findings"]);
+    assert!(found.contains(&"rp_filter") && found.contains(&"querier"), "{report}");
+    assert_eq!((status, sysctl::get(&ns, "ipv4/conf/eth0/rp_filter").unwrap()), (Some(3), "2".into()));
+    let remaining = names(&report["remaining"]);
+    assert!(!remaining.contains(&"rp_filter") && remaining.contains(&"querier"), "{report}");
+    assert_eq!(machine.undo().0, Some(0));
+    assert_eq!(sysctl::get(&ns, "ipv4/conf/eth0/rp_filter").unwrap(), "1");
+
+    netlink.enable_querier(bridge, Duration::from_millis(20)).unwrap();
+    let (_, report) = json(&mut check(load, &["--json", "--netns", &held(&ns)]));
+    assert!(!names(&report["findings"]).contains(&"querier"), "{report}");
+
+    machine.apply(load, &["--netns", &held(&ns)]);
+    drop((ns, netlink));
+    let (status, words) = machine.undo();
+    assert_eq!(status, Some(0));
+    assert!(words.contains("is no more"), "{words}");
+}
+
+#[test]
+fn mistakes_are_one_line() {
+    let load = "--rate 50k/s --payload 200B --stall 40ms";
+    let cases: [(&str, &[&str], i32, &str); 8] = [
+        (load, &["--port", "1"], 1, "port 1: no UDP socket of that kind is open"),
+        (load, &["--process", "no-such-program"], 1, "process no-such-program: no UDP socket of that kind is open"),
+        (load, &["--interface", "nowhere"], 1, "interface nowhere: no such interface in this namespace"),
+        (load, &["--netns", "no-such-namespace"], 1, "namespace no-such-namespace: no such file in /run/netns"),
+        ("--rate 0/s --payload 1B --stall 1ms", &[], 2, "--rate 0: nothing arrives, nothing can be lost"),
+        ("--rate 1/s --payload 65508B --stall 1ms", &[], 2, "a datagram holds at most 65507B"),
+        (load, &["--group", "10.0.0.1"], 2, "`10.0.0.1`: no multicast address"),
+        ("--rate 50000 --payload 1B --stall 1ms", &[], 2, "a frequency needs a unit"),
+    ];
+    for (load, flags, expected, message) in cases {
+        let (status, stdout, stderr) = run(&mut check(load, flags));
+        assert_eq!((status, &*stdout), (Some(expected), ""), "{flags:?}: {stderr}");
+        assert!(stderr.contains(message), "{flags:?}: {stderr}");
+        assert!(expected == 2 || stderr.lines().count() == 1, "{stderr}");
+    }
+    let (status, _, stderr) = run(&mut check("", &[]));
+    assert_eq!(status, Some(2), "{stderr}");
+}
+
+#[test]
+fn in_a_user_namespace_nothing_is_changed() {
+    if !Path::new("/usr/bin/unshare").exists() {
+        eprintln!("skipped: no unshare");
+        return;
+    }
+    let unshared = |flags: &[&str]| {
+        let mut command = Command::new("/usr/bin/unshare");
+        run(command.args(["--user", "--map-root-user", WEIR, "loss", "check"]).args(flags))
+    };
+    let (status, _, stderr) = unshared(&["--undo"]);
+    if stderr.starts_with("unshare:") {
+        eprintln!("skipped: {stderr}");
+        return;
+    }
+    assert_eq!(status, Some(1));
+    assert!(stderr.starts_with("weir: --undo: only root of the machine may change its settings"), "{stderr}");
+    let load: Vec<&str> = STUDY.split_whitespace().chain(["--apply"]).collect();
+    let (status, stdout, stderr) = unshared(&load);
+    assert_eq!((status, &*stdout, stderr.lines().count()), (Some(1), "", 1));
+    assert!(stderr.starts_with("weir: --apply: only root of the machine may change its settings"), "{stderr}");
+}

@@ -1,0 +1,73 @@
+//! The account of traffic that goes on, and beside a session's own report.
+
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::account::Account;
+use super::{Following, Reader, Scene, WEIR};
+
+#[test]
+fn traffic_that_goes_on_is_accounted_for() {
+    let Some(scene) = Scene::set("traffic_that_goes_on_is_accounted_for") else { return };
+    let reader = Reader::start(scene.listen());
+    let socket = scene.source();
+    let ends = AtomicBool::new(false);
+    let account = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ends.load(Ordering::SeqCst) {
+                socket.send_to(&scene.payload(false), scene.to()).unwrap();
+                thread::sleep(Duration::from_micros(300));
+            }
+        });
+        reader.await_some(50);
+        let following = scene.follow();
+        let count = reader.count();
+        reader.await_some(count + 500);
+        let account = following.end().is_traced();
+        ends.store(true, Ordering::SeqCst);
+        account
+    });
+    let ledger = account.of(scene.port);
+    let number = |name: &str| ledger.0[name].as_u64().unwrap();
+    assert_eq!((ledger.places(), ledger.unexplained()), (vec![], Some(0)), "{:#}", ledger.0);
+    assert!(number("received") >= 500, "{:#}", ledger.0);
+    assert_eq!(number("sent"), number("received") + number("pending"), "{:#}", ledger.0);
+}
+
+#[test]
+fn a_session_prints_its_account() {
+    let Some(scene) = Scene::set("a_session_prints_its_account") else { return };
+    let at = scene.to().to_string();
+    let program = |host: &crate::network::Host, flags: &[&str]| {
+        let flags = [flags, &["--json", "--account"]].concat();
+        host.program(WEIR).args(flags).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let mut receiver = program(&scene.receiver, &["recv", "--listen", &at]);
+    scene.receiver.await_port(scene.port, &mut receiver);
+    let flags = ["send", "--to", &at, "--payload", "64B", "--rate", "2000/s", "--duration", "200ms"];
+    let report = |running: weir_kernel::namespaces::process::Running| -> Value {
+        let (status, output, _) = running.output().unwrap();
+        assert_eq!(status, 0);
+        serde_json::from_slice(&output).unwrap()
+    };
+    let (sent, received) = (report(program(&scene.sender, &flags)), report(receiver));
+    let count = |report: &Value, name: &str| report[name].as_u64().unwrap();
+    let account = Account(sent["account"].clone());
+    let ledger = account.without_receiver();
+    // The receiver may be gone before the last announcement, which then fails.
+    let failed: u64 = ledger.places().iter().map(|(_, count)| count).sum();
+    let tried = count(&sent, "sent") + count(&sent, "announcements") + failed;
+    assert_eq!(ledger.0["sent"], tried, "{:#}", ledger.0);
+    // It left for the other host, which is not followed from here.
+    assert_eq!((&ledger.0["received"], &ledger.0["unexplained"]), (&Value::Null, &Value::Null), "{:#}", ledger.0);
+    let session = &received["sessions"][0];
+    assert_eq!(count(session, "received"), count(&sent, "sent"), "{session:#}");
+    let account = Account(received["account"].clone());
+    let ledger = account.of(scene.port);
+    let read = count(session, "received") + count(session, "announcements");
+    assert_eq!((ledger.0["received"].as_u64(), ledger.unexplained()), (Some(read), Some(0)), "{:#}", ledger.0);
+}
