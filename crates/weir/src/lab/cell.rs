@@ -125,14 +125,15 @@ impl<'a> Prepared<'a> {
         let scenario = &cell.scenario;
         let topology = Topology::new(scenario)?;
         let network = Network::build(&topology, bench.emulator(worker), &bench.settings, seed)?;
-        let (tracer, untraced) = match scenario.run.trace.detail().map(|detail| trace(&network, &topology, scenario, detail)) {
-            None => (None, None),
-            Some(Ok(tracer)) => {
-                let refused = tracer.refused().join("; ");
-                (Some(tracer), (!refused.is_empty()).then_some(refused))
-            }
-            Some(Err(error)) => (None, Some(error.to_string())),
-        };
+        let (tracer, untraced) =
+            match scenario.run.trace.detail().map(|detail| trace(&network, &topology, scenario, detail)) {
+                None => (None, None),
+                Some(Ok(tracer)) => {
+                    let refused = tracer.refused().join("; ");
+                    (Some(tracer), (!refused.is_empty()).then_some(refused))
+                }
+                Some(Err(error)) => (None, Some(error.to_string())),
+            };
         // Copies come behind the message that would end the cell.
         let duplicates = topology.traffic.paths.iter().any(|path| topology.duplicates(&path.there));
         let settle = if duplicates { patience(&topology) } else { Duration::ZERO };
@@ -299,4 +300,56 @@ const LEAD_IN: Duration = Duration::from_millis(300);
 fn patience(topology: &Topology) -> Duration {
     let slowest = topology.traffic.paths.iter().map(|path| topology.latency_ms(&path.there)).fold(0.0, f64::max);
     Duration::from_secs(1) + Duration::from_secs_f64(4.0 * slowest / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::sweep::Sweep;
+
+    /// What is wrong with the first cell of the payload scenario with some keys set; empty: nothing.
+    fn wrong(overrides: &[(&str, &str)]) -> String {
+        let (_, text) = Scenario::find("payload").unwrap();
+        let overrides: Vec<_> = overrides.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        let sweep = Sweep::new("payload.toml", &text, &overrides);
+        let checked = sweep.and_then(|sweep| check(&sweep.cells[0]).map(|_| ()));
+        checked.err().map(|error| format!("{error:#}")).unwrap_or_default()
+    }
+
+    #[test]
+    fn what_burdens_a_receiver_is_read_and_checked() {
+        assert_eq!(wrong(&[]), "");
+        let (_, text) = Scenario::find("payload").unwrap();
+        let sweep = Sweep::new("payload.toml", &text, &[]).unwrap();
+        assert_eq!(sweep.cells.len(), 4 * 2 * 2 * 4 + 7);
+        let find = |name: &str| &sweep.cells.iter().find(|cell| cell.name == name).unwrap().scenario;
+        let tuned = find("16B/16MiB/2/0s");
+        assert_eq!(tuned.receive.buffer.0.map(|size| size.bytes), Some(16 << 20));
+        assert_eq!((tuned.hosts["one"].burners, tuned.traffic.batch.map(|batch| batch.get())), (2, Some(64)));
+        assert_eq!(find("20 % of 100 Mbit/s, default").receive.stall.unwrap().length.duration().as_millis(), 40);
+        let topology = find("1 Gbit/s into 100 Mbit/s");
+        let topology = Topology::new(topology).unwrap();
+        let direct: Vec<bool> = topology.links.iter().map(|link| link.direct).collect();
+        assert_eq!(direct, [false, true, false, false], "the leg to the third receiver is not of this cell");
+
+        let mistakes = [
+            wrong(&[("links.up.rate", "1gbit")]),
+            wrong(&[("traffic.batch", "0")]),
+            wrong(&[("traffic.transport", "tcp")]),
+            wrong(&[("receive.buffer", "large")]),
+            wrong(&[("receive.stall", "{ every = \"40ms\", length = \"40ms\" }")]),
+            wrong(&[("run.trace", "all")]),
+        ];
+        let expected = [
+            "links.up: a direct link does nothing to packets",
+            "traffic.batch: ",
+            "traffic.batch: only messages over udp leave in batches",
+            "receive.buffer: ",
+            "receive.stall: 40ms every 40ms leaves no time to read",
+            "run.trace: ",
+        ];
+        for (mistake, expected) in mistakes.iter().zip(expected) {
+            assert!(mistake.contains(expected) && !mistake.contains('\n'), "{mistake:?} lacks {expected:?}");
+        }
+    }
 }

@@ -125,6 +125,42 @@ impl Place {
     }
 }
 
+/// Counters outside the SNMP tables that tell a place, as `weir loss` names them; `IF` is an interface.
+fn other_counters(place: Place) -> &'static [&'static str] {
+    match place {
+        Place::SendBuffer => &["EAGAIN of the call"],
+        Place::SendError => &["errno of the call"],
+        Place::Qdisc => &["IF fq_codel (or another qdisc)"],
+        Place::Transmit => &["IF tx_dropped", "IF tx_carrier"],
+        Place::Network => &["sent - arrived, of two hosts"],
+        Place::ReceiveRing => &["IF rx_missed", "IF rx_over"],
+        Place::Frame => &["IF rx_crc", "IF rx_frame", "IF rx_length"],
+        Place::Backlog => &["softnet.dropped", "softnet.flow_limited"],
+        Place::Firewall => &["conntrack.drop"],
+        Place::Truncated => &["MSG_TRUNC of the call"],
+        _ => &[],
+    }
+}
+
+/// All places as a table for `docs/loss.md`.
+pub fn table() -> String {
+    let mut table = "| place | counter | drop reason | what to change |\n|---|---|---|---|\n".to_owned();
+    for facts in &TABLE {
+        let of_namespace = facts.counters.iter().map(|(protocol, name)| format!("{protocol}.{name}"));
+        let others = other_counters(facts.place).iter().map(|&name| name.to_owned());
+        let counters: Vec<String> = of_namespace.chain(others).collect();
+        let reason = |(reason, function): &(&str, &str)| match *function {
+            "" => format!("`{reason}`"),
+            function => format!("`{reason}` in `{function}`"),
+        };
+        let reasons: Vec<String> = facts.reasons.iter().map(reason).collect();
+        let (name, title, remedy) = (facts.name, facts.title, facts.remedy.replace('|', "\\|"));
+        let row = format!("| `{name}`: {title} | {} | {} | {remedy} |\n", counters.join(", "), reasons.join(", "));
+        table.push_str(&row);
+    }
+    table
+}
+
 impl Serialize for Place {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())

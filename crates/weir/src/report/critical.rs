@@ -110,7 +110,9 @@ pub fn sentence(series: &[Series]) -> Option<String> {
     let all = series.len();
     match reached.as_slice() {
         _ if all == 0 => None,
-        [] => Some(format!("A critical rate, beyond which fewer datagrams arrive, was reached in none of {all} series.")),
+        [] => {
+            Some(format!("A critical rate, beyond which fewer datagrams arrive, was reached in none of {all} series."))
+        }
         [first, ..] => Some(format!(
             "Beyond a critical rate fewer datagrams arrive in {} of {all} series; {}: {} a second.",
             reached.len(),

@@ -130,7 +130,9 @@ pub enum TimelineError {
         hint: String,
     },
     /// Nothing was sampled in it.
-    #[error("draw cell {cell}: nothing was sampled in it (bulk transfers that connected are, and receivers of datagrams with `run.watch`)")]
+    #[error(
+        "draw cell {cell}: nothing was sampled in it (bulk transfers that connected are, and receivers of datagrams with `run.watch`)"
+    )]
     Empty {
         /// Its name.
         cell: String,

@@ -82,7 +82,8 @@ fn critical_rates(cells: &[Cell<'_>], styled: bool) -> String {
     if series.is_empty() {
         return String::new();
     }
-    let mut lines = vec![["series", "most arrives", "of", "critical rate, messages a second"].map(str::to_owned).to_vec()];
+    let mut lines =
+        vec![["series", "most arrives", "of", "critical rate, messages a second"].map(str::to_owned).to_vec()];
     for series in &series {
         let number = |value: f64| format::count(value.round() as i64);
         let (most, of) = (number(series.peak.received), number(series.peak.offered));

@@ -20,7 +20,7 @@ use super::network::LinkReading;
 use super::scenario::{Mode, Receivers};
 use super::sweep::Cell;
 use super::topology::{Flow, Kind, Path, Topology};
-use crate::report::columns::RECEIVER;
+use crate::report::columns::{RECEIVER, words as columns_words};
 use crate::report::record::{Record, Row};
 use crate::stats::Distribution;
 use crate::traffic::bulk::BulkReport;
@@ -312,9 +312,22 @@ impl Account<'_> {
         if let Some((sent, _)) = self.messages() {
             remarks.extend(self.behind_schedule(sent));
         }
+        remarks.extend(self.full_queues());
         remarks.extend_from_slice(network.refused());
         remarks.extend(self.trace_remarks());
         remarks
+    }
+
+    /// The queues on the way that dropped something, by their links.
+    fn full_queues(&self) -> Vec<String> {
+        let dropped = |&(index, way): &(usize, Way)| {
+            let dropped = report(&self.measured.links[index], way)?.ledger.queue_dropped;
+            let rate = self.measured.topology.rate_mbit(&[(index, way)]);
+            let rate = rate.map(|rate| format!(" ({})", columns_words("rate_mbit", rate))).unwrap_or_default();
+            let name = &self.measured.topology.links[index].name;
+            (dropped > 0).then(|| format!("{dropped} packets were lost in the queue of link `{name}`{rate}"))
+        };
+        self.path.there.iter().filter_map(dropped).collect()
     }
 
     /// Whether a sender of datagrams could not do what it was told to.

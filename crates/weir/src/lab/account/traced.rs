@@ -30,7 +30,17 @@ impl Account<'_> {
         let missed = self.measured.trace.as_ref().map_or(0, |trace| trace.missed);
         let missed = (missed > 0).then(|| format!("traced: {missed} events could not be counted: at least so many"));
         let untraced = self.measured.untraced.as_ref().map(|why| format!("not traced: {why}"));
-        missed.into_iter().chain(untraced).collect()
+        let traced = self.traced_drops().map(|drops| {
+            let full = drops.iter().filter(|(place, _)| *place == Place::ReceiveBuffer);
+            full.map(|(_, drop)| drop.datagrams).sum::<u64>()
+        });
+        let differ = traced.zip(self.socket_drops()).filter(|(traced, counted)| traced != counted);
+        let differ = differ.map(|(traced, counted)| {
+            format!(
+                "traced: {traced} drops at the full receive buffer; the socket counted {counted}, which is believed"
+            )
+        });
+        missed.into_iter().chain(differ).chain(untraced).collect()
     }
 
     fn namespace(&self, node: usize) -> Option<u32> {

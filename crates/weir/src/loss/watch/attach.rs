@@ -27,7 +27,11 @@ impl Attached {
         let (sender, receiver) = channel();
         let attach = move || {
             // Nobody may wait for it any more.
-            let _ = sender.send(Tracer::start(detail, &filter));
+            let _ = sender.send(Tracer::start(detail, &filter).map(|mut tracer| {
+                // The first reading looks up names, which takes long: not in the middle of others.
+                let _ = tracer.read();
+                tracer
+            }));
         };
         thread::Builder::new().name("attach".into()).spawn(attach)?;
         Ok(Self::Starting(receiver))

@@ -63,7 +63,13 @@ fn interface(
     let mut counted = |place, counter: &str, value| {
         let total = add(counter, value, Width::Bits64);
         let counter = format!("{name} {counter}");
-        now.counted.push(Counted { namespace: Some(namespace), place, counter, datagrams: Count::new(total) });
+        now.counted.push(Counted {
+            namespace: Some(namespace),
+            place,
+            counter,
+            datagrams: Count::new(total),
+            before_trace: 0,
+        });
         total
     };
     let ring = counted(Place::ReceiveRing, "rx_missed", statistics.rx_missed_errors)
@@ -79,7 +85,13 @@ fn interface(
         let total = add("tx_dropped", statistics.tx_dropped, Width::Bits64);
         let counter = format!("{name} tx_dropped");
         let datagrams = Count::new(total);
-        now.counted.push(Counted { namespace: Some(namespace), place: Place::Transmit, counter, datagrams });
+        now.counted.push(Counted {
+            namespace: Some(namespace),
+            place: Place::Transmit,
+            counter,
+            datagrams,
+            before_trace: 0,
+        });
         total
     };
     // Those of a classful parent count what its children drop, too: only the outermost counts.
@@ -89,7 +101,13 @@ fn interface(
         let total = add(&format!("{} {:x}", qdisc.kind, qdisc.handle), qdisc.drops.into(), Width::Bits32);
         let counter = format!("{name} {}", qdisc.kind);
         let datagrams = Count::new(total);
-        now.counted.push(Counted { namespace: Some(namespace), place: Place::Qdisc, counter, datagrams });
+        now.counted.push(Counted {
+            namespace: Some(namespace),
+            place: Place::Qdisc,
+            counter,
+            datagrams,
+            before_trace: 0,
+        });
         queue += total;
     }
     let received = Count::new(add("rx", statistics.rx_packets, Width::Bits64));
@@ -121,7 +139,7 @@ pub(super) fn protocols(watched: &Watched, totals: &mut Totals, now: &mut Snapsh
             if let Some(total) = total(table, name) {
                 let counter = format!("{table}.{name}");
                 let datagrams = Count::new(total);
-                now.counted.push(Counted { namespace: Some(namespace), place, counter, datagrams });
+                now.counted.push(Counted { namespace: Some(namespace), place, counter, datagrams, before_trace: 0 });
             }
         }
     }
@@ -131,6 +149,12 @@ pub(super) fn protocols(watched: &Watched, totals: &mut Totals, now: &mut Snapsh
         let name = format!("{namespace} conntrack.drop");
         let datagrams = Count::new(totals.add(name, tracking.drop, Width::Bits32, watched.late));
         let counter = "conntrack.drop".to_owned();
-        now.counted.push(Counted { namespace: Some(namespace), place: Place::Firewall, counter, datagrams });
+        now.counted.push(Counted {
+            namespace: Some(namespace),
+            place: Place::Firewall,
+            counter,
+            datagrams,
+            before_trace: 0,
+        });
     }
 }

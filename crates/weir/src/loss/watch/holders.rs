@@ -12,6 +12,8 @@ pub(super) struct Holders {
     known: HashMap<u32, Vec<Holder>>,
     /// When it was looked last, and how long that took.
     looked: Option<(Instant, Duration)>,
+    /// Some processes may not be looked at.
+    pub(super) some_hidden: bool,
 }
 
 /// A process that has a socket open.
@@ -45,6 +47,7 @@ impl Holders {
             holders.dedup();
             holders
         };
+        self.some_hidden = owners.hidden() > 0;
         self.known = inodes.into_iter().map(|inode| (inode, holders(inode))).collect();
         self.looked = Some((Instant::now(), start.elapsed()));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::snapshot::{Count, Counted, Snapshot};
+use super::snapshot::{Count, Snapshot};
 use crate::loss::places::Place;
 
 /// What is lost at one place.
@@ -18,8 +18,8 @@ pub(super) struct Lost {
     pub(super) datagrams: Count,
 }
 
-/// What has been lost, the worst first. Of a place that eBPF sees drops at, the counters say the same again without a
-/// port, and are left out.
+/// What has been lost, the worst first. Of what eBPF sees, the counters say the same again, without ports and of other
+/// protocols, too: then they tell only what came before it was attached.
 pub(super) fn lost(now: &Snapshot) -> Vec<Lost> {
     let mut traced: BTreeMap<(Option<u32>, Place, u16, &str), Count> = BTreeMap::new();
     let mut places: BTreeSet<(Option<u32>, Place)> = BTreeSet::new();
@@ -36,14 +36,17 @@ pub(super) fn lost(now: &Snapshot) -> Vec<Lost> {
         why: reason.to_owned(),
         datagrams,
     });
-    let untold =
-        |counted: &&Counted| counted.datagrams.total > 0 && !places.contains(&(counted.namespace, counted.place));
-    let counted = now.counted.iter().filter(untold).map(|counted| Lost {
-        place: counted.place,
-        port: None,
-        namespace: counted.namespace.map_or_else(|| "machine".to_owned(), |inode| now.name_of(inode)),
-        why: counted.counter.clone(),
-        datagrams: counted.datagrams,
+    let is_traced = !matches!(now.sources.trace, "off" | "starting") && now.sources.trace_missed == 0;
+    let counted = now.counted.iter().filter_map(|counted| {
+        let told =
+            (is_traced && !NO_BUFFER.contains(&counted.place)) || places.contains(&(counted.namespace, counted.place));
+        let (datagrams, why) = if told {
+            (Count { total: counted.before_trace, per_s: Some(0.0) }, format!("before eBPF ({})", counted.counter))
+        } else {
+            (counted.datagrams, counted.counter.clone())
+        };
+        let namespace = counted.namespace.map_or_else(|| "machine".to_owned(), |inode| now.name_of(inode));
+        (datagrams.total > 0).then_some(Lost { place: counted.place, port: None, namespace, why, datagrams })
     });
     let mut all: Vec<Lost> = traced.chain(counted).collect();
     let rate = |lost: &Lost| lost.datagrams.per_s.unwrap_or(0.0);
@@ -61,6 +64,9 @@ pub(super) fn total(lost: &[Lost]) -> Count {
     })
 }
 
+/// Places where no buffer of the kernel is dropped: no tracepoint sees them.
+const NO_BUFFER: [Place; 3] = [Place::NoRoute, Place::ReceiveRing, Place::Frame];
+
 const NOTHING: Count = Count { total: 0, per_s: Some(0.0) };
 
 /// What cannot be known now, in one line; empty: nothing of note.
@@ -77,6 +83,9 @@ pub(super) fn unknown(now: &Snapshot) -> String {
     }
     if sources.trace_missed > 0 {
         words.push(format!("{} events were not counted: what is traced are lower bounds", sources.trace_missed));
+    }
+    if now.drops.iter().any(|drops| drops.function.is_empty() && drops.reason == "NOT_SPECIFIED") {
+        words.push("functions that drop are hidden (needs CAP_SYSLOG)".to_owned());
     }
     words.extend(now.notes.iter().cloned());
     words.join("; ")
@@ -111,6 +120,14 @@ mod tests {
         for now in [fixture::at(60), fixture::unprivileged(60)] {
             assert_eq!(total(&lost(&now)), Count { total: 60 * 1_015, per_s: Some(1_015.0) });
         }
+    }
+
+    #[test]
+    fn what_was_lost_before_ebpf_is_not_forgotten() {
+        let mut now = fixture::at(60);
+        now.counted[0].before_trace = 3_000;
+        let before = lost(&now).into_iter().find(|lost| lost.why.starts_with("before eBPF")).unwrap();
+        assert_eq!((before.port, before.datagrams), (None, Count { total: 3_000, per_s: Some(0.0) }));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Reads the machine: counters of the kernel, and what eBPF counted, into snapshots.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use weir_kernel::Error;
@@ -11,7 +12,7 @@ use super::counted;
 use super::holders::Holders;
 use super::namespaces::Namespaces;
 use super::settings::{Settings, Where};
-use super::snapshot::{Count, Counted, Processor, Snapshot, Socket, Sources, Time};
+use super::snapshot::{Count, Counted, CountedKey, Processor, Snapshot, Socket, Sources, Time};
 use super::totals::Totals;
 use super::traced::{self, Ports};
 use crate::loss::places::Place;
@@ -27,6 +28,8 @@ pub(super) struct Machine {
     totals: Totals,
     holders: Holders,
     ports: Ports,
+    /// What counters had counted before eBPF was attached.
+    untraced: HashMap<CountedKey, u64>,
     /// The processors at the first reading.
     first: Option<Activity>,
     before: Option<Snapshot>,
@@ -49,6 +52,7 @@ impl Machine {
             totals: Totals::default(),
             holders: Holders::default(),
             ports: Ports::default(),
+            untraced: HashMap::new(),
             first: None,
             before: None,
         })
@@ -103,10 +107,21 @@ impl Machine {
                 now.sockets.push(counted::socket(namespace, &found, holders.first(), &mut self.totals, !is_first));
             }
         }
+        if self.holders.some_hidden && now.sockets.iter().any(|socket| socket.pid.is_none()) {
+            now.notes.push("processes of others are hidden (needs CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH)".into());
+        }
         self.read_machine(&mut now);
         if let Some(trace) = &trace {
             let strangers = self.settings.namespaces == Where::All;
             traced::add(&mut now, trace, &self.ports, attached.has_queues(), strangers);
+            // The trace is read before the counters: what is lost between the two looks as if it had come before eBPF, until
+            // a reading in which nothing is.
+            let beyond = traced::untraced(&now.drops, &now.counted);
+            for (counted, beyond) in now.counted.iter_mut().zip(beyond) {
+                let least = self.untraced.entry(counted.key()).or_insert(beyond);
+                *least = beyond.min(*least);
+                counted.before_trace = *least;
+            }
         }
         self.choose(&mut now);
         if let Some(before) = &self.before {
@@ -150,24 +165,26 @@ impl Machine {
                         let name = format!("{counter} {}", softnet.cpu);
                         Some(totals.add(name, read(softnet)?.into(), Width::Bits32, false))
                     };
+                    let before_trace = 0;
                     let datagrams = Count::new(processors.iter().filter_map(&mut total).sum());
                     now.counted.push(Counted {
                         namespace: None,
                         place: Place::Backlog,
                         counter: counter.into(),
                         datagrams,
+                        before_trace,
                     });
                 }
             }
             Err(error) => now.notes.push(error.to_string()),
         }
         match Activity::read() {
-            Ok(activity) => self.add_activity(now, activity),
+            Ok(activity) => self.add_activity(now, &activity),
             Err(error) => now.notes.push(error.to_string()),
         }
     }
 
-    fn add_activity(&mut self, now: &mut Snapshot, activity: Activity) {
+    fn add_activity(&mut self, now: &mut Snapshot, activity: &Activity) {
         now.interrupts =
             Some(Count::new(self.totals.add("interrupts".into(), activity.interrupts, Width::Bits64, false)));
         let first = self.first.get_or_insert_with(|| activity.clone());

@@ -135,6 +135,8 @@ pub struct Counted {
     pub counter: String,
     /// How many; packets, where the counter does not know datagrams.
     pub datagrams: Count,
+    /// Of these, how many before eBPF was attached; 0 without eBPF.
+    pub before_trace: u64,
 }
 
 /// How a processor spent its time.
@@ -376,8 +378,12 @@ impl Drops {
     }
 }
 
+/// Namespace, place and counter.
+pub type CountedKey = (Option<u32>, Place, String);
+
 impl Counted {
-    fn key(&self) -> (Option<u32>, Place, String) {
+    /// What tells it from others.
+    pub fn key(&self) -> CountedKey {
         (self.namespace, self.place, self.counter.clone())
     }
 }

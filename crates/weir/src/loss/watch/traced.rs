@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weir_kernel::trace::{SocketTrace, Trace};
 
-use super::snapshot::{Count, Drops, Snapshot, SocketDrops};
+use super::snapshot::{Count, Counted, Drops, Snapshot, SocketDrops};
 use crate::loss::places::Place;
 
 /// Where sockets of a port have been seen. A queue that is thrown away with its socket tells its namespace no more.
@@ -67,6 +67,24 @@ pub(super) fn add(now: &mut Snapshot, trace: &Trace, ports: &Ports, has_queues: 
     }
 }
 
+/// What each counter has counted beyond what was traced.
+pub(super) fn untraced(drops: &[Drops], counted: &[Counted]) -> Vec<u64> {
+    let mut traced: HashMap<(Option<u32>, Place), u64> = HashMap::new();
+    for drops in drops {
+        let whole = drops.namespace.map(|_| (None, drops.place));
+        for key in [Some((drops.namespace, drops.place)), whole].into_iter().flatten() {
+            *traced.entry(key).or_default() += drops.datagrams.total;
+        }
+    }
+    let beyond = |counted: &Counted| {
+        let traced = traced.entry((counted.namespace, counted.place)).or_default();
+        let both = counted.datagrams.total.min(*traced);
+        *traced -= both;
+        counted.datagrams.total - both
+    };
+    counted.iter().map(beyond).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use weir_kernel::trace::Drop;
@@ -122,6 +140,20 @@ mod tests {
         let mut now = fixture::first();
         add(&mut now, &trace, &Ports::default(), false, false);
         assert!(now.sockets.iter().all(|socket| socket.received.is_none() && socket.longest_stall_ms.is_none()));
+    }
+
+    #[test]
+    fn what_was_counted_before_is_told_apart() {
+        let mut now = fixture::at(60);
+        now.drops[0].datagrams = Count::new(59_000);
+        let told: Vec<(&str, u64)> = now
+            .counted
+            .iter()
+            .map(|counted| counted.counter.as_str())
+            .zip(untraced(&now.drops, &now.counted))
+            .filter(|(_, beyond)| *beyond > 0)
+            .collect();
+        assert_eq!(told, [("Udp.RcvbufErrors", 1_000), ("eth0 rx_missed", 720)]);
     }
 
     #[test]

@@ -115,7 +115,7 @@ fn received(now: &Snapshot) -> (f64, Option<f64>) {
 
 fn draw_sockets(frame: &mut Frame<'_>, now: &Snapshot, look: Look, area: Rect) {
     let wide = usize::from(area.width) >= WIDE;
-    let cells = if wide { 12 } else { 5 };
+    let cells = if wide { 12 } else { 4 };
     let several = now.namespaces.len() > 1;
     let mut sockets: Vec<&Socket> = now.sockets.iter().collect();
     sockets.sort_by(|one, other| by(look.sort, one, other));
@@ -152,7 +152,7 @@ fn draw_sockets(frame: &mut Frame<'_>, now: &Snapshot, look: Look, area: Rect) {
         Constraint::Fill(7),
         Constraint::Fill(3),
         Constraint::Length(8),
-        Constraint::Length(cells + 8),
+        Constraint::Length(cells + 9),
         Constraint::Length(7),
         Constraint::Length(9),
         Constraint::Length(7),

@@ -131,7 +131,8 @@ mod tests {
         let cell = |record| Cell { name: "cell", records: vec![record], beside: false };
         let chart = Chart { title: "A sine".into(), ..Chart::default() };
         let drawn = render(&chart, &[cell(&lossy)]);
-        assert!(drawn.contains("401 of 2,000 samples lost, the longest stretch 40"), "{drawn}");
+        let said = format!("401 of {} samples lost, the longest stretch 40 ms", format::count(2000));
+        assert!(drawn.contains(&said), "{drawn}");
         assert_eq!((drawn.matches("fill-opacity").count(), drawn.matches("<path ").count()), (2, 4));
         let drawn = render(&chart, &[cell(&whole)]);
         assert!(drawn.contains("none lost") && !drawn.contains("fill-opacity"));

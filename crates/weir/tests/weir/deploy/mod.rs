@@ -2,6 +2,7 @@
 
 mod container;
 mod kubernetes;
+mod prometheus;
 mod systemd;
 
 use std::collections::BTreeSet;
@@ -41,10 +42,11 @@ fn ports(config: &str) -> (u16, u16) {
     (port(&listener["address"]), port(&table["admin"]))
 }
 
-/// Whether every flag of these arguments is one of `weir tee`.
+/// Whether the command that these arguments begin with has every flag among them.
 fn assert_flags_exist(arguments: &[&str]) {
-    assert_eq!(arguments.first(), Some(&"tee"), "{arguments:?}");
-    let help = weir(&["tee", "--help"]).env("COLUMNS", "100").output().unwrap();
+    let command: Vec<&str> = arguments.iter().copied().take_while(|argument| !argument.starts_with('-')).collect();
+    let help = weir(&command).arg("--help").env("COLUMNS", "100").output().unwrap();
+    assert!(help.status.success() && !command.is_empty(), "{arguments:?}");
     let help = String::from_utf8(help.stdout).unwrap();
     let known: BTreeSet<&str> = help.split([' ', ',', '\n']).filter(|word| word.starts_with('-')).collect();
     for flag in arguments.iter().filter(|argument| argument.starts_with('-')) {

@@ -7,6 +7,7 @@ mod endings;
 mod iperf3;
 mod mistakes;
 mod multicast;
+mod payload;
 mod resume;
 mod run;
 mod seeds;

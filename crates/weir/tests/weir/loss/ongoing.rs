@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::account::Account;
-use super::{Following, Reader, Scene, WEIR};
+use super::{Reader, Scene, WEIR};
 
 #[test]
 fn traffic_that_goes_on_is_accounted_for() {
