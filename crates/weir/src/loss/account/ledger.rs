@@ -441,7 +441,7 @@ impl<'a> Closing<'a> {
         // Of several receivers of a group nobody knows whose report it is, unless the trace does.
         let several = self.subject.copies && self.subject.all.len() > self.subject.receivers.len();
         let session = session.filter(|_| !several);
-        if !self.evidence.detail.is_some_and(|detail| detail >= Detail::Queues) {
+        if self.evidence.detail.is_none_or(|detail| detail < Detail::Queues) {
             let received = session.or_else(|| counted::received(self.evidence, self.subject));
             if received.is_none() {
                 self.unknown
@@ -506,7 +506,7 @@ impl<'a> Closing<'a> {
             Some(read) if read == traced.reads => (Some(read.saturating_sub(carried)), Some(waiting)),
             // Joined: about as many in each buffer that waits as in those that were read.
             Some(read) => {
-                let each = |buffers: u64| if traced.reads == 0 { buffers } else { buffers * read / traced.reads };
+                let each = |buffers: u64| (buffers * read).checked_div(traced.reads).unwrap_or(buffers);
                 (Some(read.saturating_sub(each(carried))), (waiting == 0).then_some(0))
             }
             None => (None, (waiting == 0).then_some(0)),

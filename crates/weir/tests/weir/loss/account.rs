@@ -156,7 +156,7 @@ impl Account {
 
     /// All was traced that can be.
     #[track_caller]
-    pub(super) fn is_traced(self) -> Account {
+    pub(super) fn traced(self) -> Account {
         assert_eq!(self.0["sources"]["trace"], "everything", "{:#}", self.0["sources"]);
         self
     }

@@ -38,7 +38,7 @@ fn lost_between(test: &str, which: &str) {
     }
     reader.await_count(kept);
     await_that("the rest to be given up", || grown(&scene.receiver, &before, "Ip", "ReasmFails") >= lost);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(kept + lost, kept, &[("reassembly", lost)]);
 }
 
@@ -62,6 +62,6 @@ fn a_fragment_dropped_by_the_firewall() {
     }
     reader.await_count(scene.kept);
     await_that("the rest to be given up", || grown(&scene.receiver, &before, "Ip", "ReasmFails") >= scene.lost);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("firewall", scene.lost)]);
 }

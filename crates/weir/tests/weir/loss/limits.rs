@@ -98,7 +98,7 @@ fn followed_from_the_receiver_alone() {
     let to = scene.to();
     scene.send_all(&socket, to);
     reader.await_count(scene.kept);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     let ledger = account.of(scene.port);
     ledger.closes_from_arrival(scene.kept + scene.lost, scene.kept, &[("firewall", scene.lost)]);
     assert_eq!(ledger.0["sent"], Value::Null, "{:#}", ledger.0);
@@ -135,7 +135,7 @@ fn not_decided_yet() {
     for _ in 0..queued {
         plain.send_to(&[0; 100], scene.to()).unwrap();
     }
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     let ledger = account.of(scene.port);
     listener.set_nonblocking(true).unwrap();
     let passed = std::iter::from_fn(|| listener.recv(&mut [0; 200]).ok()).count() as u64;
@@ -147,6 +147,7 @@ fn not_decided_yet() {
     let pending = ledger.0["pending_where"].as_array().unwrap();
     let mut pending: Vec<u64> = pending.iter().map(|entry| entry["datagrams"].as_u64().unwrap()).collect();
     let mut expected = [fragmented, unresolved, queued - passed, passed];
-    (pending.sort_unstable(), expected.sort_unstable());
+    pending.sort_unstable();
+    expected.sort_unstable();
     assert_eq!(pending, expected, "{:#}", ledger.0);
 }

@@ -67,7 +67,7 @@ fn one_of_three_receivers_stalls() {
     let lost = grown(&slow, &before, "Udp", "RcvbufErrors");
     assert_eq!(received + lost, DATAGRAMS);
     assert!(lost > 0, "it was never too slow");
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     let of = |host: &Host| account.all_of(scene.port).into_iter().find(|ledger| ledger.namespace() == inode(&host.ns));
     let of = |host: &Host| of(host).unwrap_or_else(|| panic!("no ledger of {} in {:#}", host.name, account.0));
     assert_eq!(account.ledgers().len(), 3, "{:#}", account.0);

@@ -13,7 +13,7 @@ use super::{Following, Reader, Scene, WEIR};
 #[test]
 fn a_port_that_nobody_uses() {
     let Some(scene) = Scene::set("a_port_that_nobody_uses") else { return };
-    let account = scene.follow().end().is_traced();
+    let account = scene.follow().end().traced();
     for ledger in account.ledgers() {
         assert_eq!((&ledger["receiver"], &ledger["places"]), (&Value::Null, &Value::Array(vec![])), "{ledger:#}");
         for field in ["sent", "arrived", "received", "unexplained"] {
@@ -65,7 +65,7 @@ fn a_process_that_is_killed() {
     for _ in 0..scene.lost {
         socket.send_to(&scene.payload(true), scene.to()).unwrap();
     }
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     let ledger = account.of(scene.port);
     ledger.closes(scene.kept + scene.lost, scene.kept, &[("port_closed", scene.lost)]);
     assert_eq!(ledger.0["receiver"]["pid"].to_string(), process);
@@ -87,7 +87,7 @@ fn a_namespace_that_goes() {
     let to = scene.to();
     scene.send_all(&socket, to);
     reader.await_count(scene.kept + scene.lost);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept + scene.lost, &[]);
     let followed = account.0["namespaces"].as_array().unwrap();
     assert!(followed.iter().any(|ns| ns["inode"] == inode), "{followed:?}");
@@ -144,7 +144,7 @@ fn a_session_file_that_is_not_there() {
     let to = scene.to();
     scene.send_all(&socket, to);
     reader.await_count(scene.kept + scene.lost);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept + scene.lost, &[]);
     let warnings = account.0["warnings"].to_string();
     assert!(warnings.contains("/nonexistent/sent") && warnings.contains("/dev/null"), "{warnings}");

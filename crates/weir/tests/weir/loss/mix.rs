@@ -97,7 +97,7 @@ fn five_at_once() {
         _open = Some(reader);
     }
     mix.await_decisions(&before, &expected);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(mix.scene.port).closes(sent, received, &expected);
 }
 
@@ -218,7 +218,7 @@ fn stolen(scene: &mut Scene) {
         socket.send(&scene.payload(lost)).unwrap();
     }
     reader.await_count(scene.kept);
-    following.end().is_traced().of(scene.port).leaves(scene.kept + scene.lost, scene.kept, scene.lost);
+    following.end().traced().of(scene.port).leaves(scene.kept + scene.lost, scene.kept, scene.lost);
 }
 
 /// Sender and receiver are joined by tun devices; the program between them keeps some.
@@ -239,7 +239,7 @@ fn taken_on_the_way() {
         }
     }
     reader.await_count(scene.kept);
-    following.end().is_traced().of(scene.port).leaves(scene.kept + scene.lost, scene.kept, scene.lost);
+    following.end().traced().of(scene.port).leaves(scene.kept + scene.lost, scene.kept, scene.lost);
 }
 
 impl Scene {

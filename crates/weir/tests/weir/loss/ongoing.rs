@@ -27,7 +27,7 @@ fn traffic_that_goes_on_is_accounted_for() {
         let following = scene.follow();
         let count = reader.count();
         reader.await_some(count + 500);
-        let account = following.end().is_traced();
+        let account = following.end().traced();
         ends.store(true, Ordering::SeqCst);
         account
     });

@@ -28,7 +28,7 @@ fn reverse_path() {
     }
     reader.await_count(scene.kept);
     assert_eq!(grown(&scene.receiver, &before, "TcpExt", "IPReversePathFilter"), scene.lost);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("reverse_path", scene.lost)]);
 }
 
@@ -67,7 +67,7 @@ impl Scene {
         self.send_all(&socket, self.to());
         reader.await_count(self.kept);
         assert_eq!(self.matched(&self.receiver), self.lost);
-        let account = following.end().is_traced();
+        let account = following.end().traced();
         account.of(self.port).closes(self.kept + self.lost, self.kept, &[("firewall", self.lost)]);
     }
 }
@@ -88,7 +88,7 @@ fn firewall_in_for_ipv6() {
     scene.send_all(&socket, scene.to6());
     reader.await_count(scene.kept);
     assert_eq!(scene.matched(&scene.receiver), scene.lost);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("firewall", scene.lost)]);
 }
 
@@ -120,7 +120,7 @@ fn firewall_of_a_router_between() {
     scene.send_all(&socket, to);
     reader.await_count(scene.kept);
     assert_eq!(scene.matched(&router), scene.lost);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("firewall", scene.lost)]);
 }
 
@@ -171,7 +171,7 @@ fn frames(test: &str, place: &str, counter: (&str, &str), damage: impl Fn(&mut V
     await_that("the damaged ones to be counted", || {
         grown(&scene.receiver, &before, counter.0, counter.1) == scene.lost
     });
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes_from_arrival(scene.kept + scene.lost, scene.kept, &[(place, scene.lost)]);
 }
 
@@ -192,7 +192,7 @@ fn address_not_ours() {
     }
     reader.await_count(scene.kept);
     assert_eq!(grown(&scene.receiver, &before, "Ip", "InAddrErrors"), scene.lost);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("ip_address", scene.lost)]);
 }
 
@@ -206,7 +206,7 @@ fn ingress_filter() {
     let following = scene.follow();
     scene.send_all(&socket, scene.to());
     reader.await_count(scene.kept);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("ingress_filter", scene.lost)]);
 }
 
@@ -276,7 +276,7 @@ fn backlog() {
     let dropped = now.iter().zip(&processors).map(|(now, before)| u64::from(now.dropped.wrapping_sub(before.dropped)));
     // Those of other namespaces count there, too.
     assert!(0 < lost && lost <= dropped.sum(), "{lost}");
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(sent, sent - lost, &[("backlog", lost)]);
 }
 
@@ -293,7 +293,7 @@ fn xdp_program() {
     let to = scene.to();
     scene.send_all(&socket, to);
     reader.await_count(scene.kept);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("xdp", scene.lost)]);
 }
 

@@ -251,7 +251,7 @@ impl State {
             match socket.recv(&mut buffer) {
                 Ok(length) => _ = self.count.fetch_add(length.div_ceil(size).max(1) as u64, Ordering::SeqCst),
                 Err(error) => {
-                    assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted), "{error}")
+                    assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted), "{error}");
                 }
             }
         }

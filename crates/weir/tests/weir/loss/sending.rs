@@ -32,7 +32,7 @@ fn no_route() {
     }
     reader.await_count(scene.kept);
     assert_eq!(grown(&scene.sender, &before, "Ip", "OutNoRoutes"), scene.lost);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("no_route", scene.lost)]);
 }
 
@@ -51,7 +51,7 @@ fn no_route_for_ipv6() {
         }
     }
     reader.await_count(scene.kept);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("no_route", scene.lost)]);
 }
 
@@ -75,7 +75,7 @@ fn firewall_out() {
     }
     reader.await_count(scene.kept);
     assert_eq!(scene.matched(&scene.sender), scene.lost);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("firewall_out", scene.lost)]);
 }
 
@@ -102,7 +102,7 @@ fn send_buffer() {
     }
     assert!(sent > 0);
     reader.await_count(sent);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(sent + failed, sent, &[("send_buffer", failed)]);
 }
 
@@ -125,7 +125,7 @@ fn queue_full() {
     let dropped = queue()[0]["drops"].as_u64().unwrap();
     assert!(dropped > 0, "the queue was never full");
     reader.await_count(sent - dropped);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(sent, sent - dropped, &[("qdisc", dropped)]);
 }
 
@@ -151,7 +151,7 @@ fn neighbour_dead() {
     await_that("the neighbour to be given up", || {
         scene.ip(&scene.sender, "neigh show 10.0.0.200 dev eth0").contains("FAILED")
     });
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("neighbour", scene.lost)]);
 }
 
@@ -177,7 +177,7 @@ fn cable_out() {
         socket.send_to(&scene.payload(false), scene.to()).unwrap();
     }
     reader.await_count(scene.kept);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     let place = account.of(scene.port).places()[0].0.to_owned();
     assert!(["qdisc", "transmit"].contains(&&*place), "{place}");
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[(&place, scene.lost)]);
@@ -206,7 +206,7 @@ fn tun_ring_full() {
     let dropped = scene.ip(&scene.sender, "-s -j link show tun0");
     let dropped: Value = serde_json::from_str(&dropped).unwrap();
     assert_eq!(dropped[0]["stats64"]["tx"]["dropped"], scene.lost, "{dropped}");
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(sent, kept, &[("transmit", scene.lost)]);
 }
 
@@ -236,6 +236,6 @@ fn firewall_out_of_joined_datagrams() {
     }
     reader.await_count(calls * segments);
     assert_eq!(scene.matched(&scene.sender), calls);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(2 * calls * segments, calls * segments, &[("firewall_out", calls * segments)]);
 }

@@ -46,7 +46,7 @@ fn a_session_closes_with_and_without_a_trace() {
     let dropped = scene.matched(&scene.receiver);
     assert!(session["lost"].as_u64().unwrap() > 0, "{session:#}");
     assert!(session["lost"].as_u64().unwrap() <= dropped, "{session:#}");
-    let account = traced.end().is_traced();
+    let account = traced.end().traced();
     let ledger = account.of(scene.port);
     let sent = ledger.0["sent"].as_u64().unwrap();
     ledger.closes(sent, sent - dropped, &[("firewall", dropped)]);

@@ -36,7 +36,7 @@ fn closed(scene: &mut Scene, v6: bool) {
         socket.send_to(&scene.payload(false), to).unwrap();
     }
     reader.await_count(scene.kept);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("port_closed", scene.lost)]);
 }
 
@@ -48,7 +48,7 @@ fn port_that_nobody_ever_uses() {
     for _ in 0..scene.lost {
         socket.send_to(&scene.payload(true), scene.to()).unwrap();
     }
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.without_receiver().closes(scene.lost, 0, &[("port_closed", scene.lost)]);
 }
 
@@ -64,7 +64,7 @@ fn socket_filter() {
     scene.send_all(&source, scene.to());
     reader.await_count(scene.kept);
     assert_eq!(grown(&scene.receiver, &before, "Udp", "InErrors"), scene.lost);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("socket_filter", scene.lost)]);
 }
 
@@ -105,7 +105,7 @@ fn overflows(scene: &mut Scene, v6: bool) {
     assert!(dropped > 0, "the buffer was never full");
     let reader = Reader::start(socket);
     reader.await_count(sent - dropped);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(sent, sent - dropped, &[("receive_buffer", dropped)]);
 }
 
@@ -127,11 +127,11 @@ fn receive_buffer_of_joined_datagrams() {
     let buffers = grown(&scene.receiver, &before, "Udp", "RcvbufErrors");
     let reader = Reader::joined(socket, size);
     scene.receiver.await_read(scene.port);
-    await_that("the reader to be done", || reader.count() > 0 && reader.count() % segments as u64 == 0);
+    await_that("the reader to be done", || reader.count() > 0 && reader.count().is_multiple_of(segments as u64));
     let received = reader.count();
     // The kernel counts buffers, each of which holds as many datagrams as a call sent.
     assert!(0 < buffers && buffers < sent - received, "{buffers} of {sent}, {received} received");
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(sent, received, &[("receive_buffer", sent - received)]);
 }
 
@@ -150,7 +150,7 @@ fn closed_with_data_unread() {
         source.send_to(&scene.payload(true), scene.to()).unwrap();
     }
     drop(socket);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("closed_unread", scene.lost)]);
 }
 
@@ -163,7 +163,7 @@ fn left_in_the_queue() {
     for _ in 0..scene.kept {
         source.send_to(&scene.payload(false), scene.to()).unwrap();
     }
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     let ledger = account.of(scene.port);
     let number = |name: &str| ledger.0[name].as_u64();
     let found = (number("sent"), number("received"), number("pending"), ledger.places(), ledger.unexplained());
@@ -184,7 +184,7 @@ fn cut_off_by_a_small_buffer() {
         socket.recv(&mut buffer).unwrap();
     }
     let bytes = scene.lost * (scene.lost_size - scene.kept_size) as u64;
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     let ledger = account.of(scene.port);
     // Received, if in part.
     ledger.closes(scene.kept + scene.lost, scene.kept + scene.lost, &[]);

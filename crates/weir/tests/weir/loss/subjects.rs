@@ -44,7 +44,7 @@ fn others_are_left_out() {
     reader.await_count(scene.kept);
     assert_eq!(scene.matched(&scene.receiver), dropped);
     assert!(grown(&scene.receiver, &before, "Udp", "RcvbufErrors") > 0, "the other's buffer was never full");
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     assert_eq!(account.ledgers().len(), 1, "{:#}", account.0);
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("firewall", scene.lost)]);
 }
@@ -69,7 +69,7 @@ fn who_comes_later_is_followed() {
         if lost { expect_errors(result, Errno::EPERM) } else { assert_eq!(result.unwrap(), payload.len()) }
     }
     reader.await_count(scene.kept);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("firewall_out", scene.lost)]);
 }
 
@@ -89,7 +89,7 @@ fn one_socket_of_two_on_a_port() {
         socket.send_to(&scene.payload(lost), to).unwrap();
     }
     reader.await_count(scene.kept);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     let ledger = account.of(scene.port);
     assert_eq!(ledger.0["receiver"]["address"], to, "{:#}", ledger.0);
     assert_eq!((ledger.0["received"].as_u64(), ledger.places()), (Some(scene.kept), vec![]), "{:#}", ledger.0);
@@ -116,7 +116,7 @@ fn all_namespaces() {
     scene.send_all(&socket, to);
     reader.await_count(scene.kept);
     for following in [three, all] {
-        let account = following.end().is_traced();
+        let account = following.end().traced();
         account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("firewall", scene.lost)]);
     }
 }
@@ -146,7 +146,7 @@ fn two_hosts_are_joined() {
     let dir = TempDir::new().unwrap();
     let files = [("sender", at_sender), ("receiver", at_receiver)].map(|(name, following)| {
         let file = dir.path().join(name);
-        fs::write(&file, following.end().is_traced().0.to_string()).unwrap();
+        fs::write(&file, following.end().traced().0.to_string()).unwrap();
         file
     });
     let output = Command::new(WEIR).args(["loss", "account", "--json", "--join"]).args(files).output().unwrap();
@@ -176,7 +176,7 @@ fn on_the_loopback() {
     let dropped = grown(&scene.receiver, &before, "Udp", "RcvbufErrors");
     let reader = Reader::start(listener);
     reader.await_count(sent - dropped);
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     account.of(scene.port).closes(sent, sent - dropped, &[("receive_buffer", dropped)]);
 }
 
@@ -209,7 +209,7 @@ fn two_members_on_one_host() {
     for (reader, received) in readers.iter().zip([sent, sent - dropped]) {
         reader.await_count(received);
     }
-    let account = following.end().is_traced();
+    let account = following.end().traced();
     let mut ledgers = account.all_of(scene.port);
     ledgers.sort_by_key(|ledger| ledger.places().len());
     let [whole, short] = &ledgers[..] else { panic!("not two ledgers: {:#}", account.0) };
