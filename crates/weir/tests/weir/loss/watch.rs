@@ -83,7 +83,7 @@ fn watch(machine: &Machine, command: Command) -> (Service, Lines) {
     (service, lines)
 }
 
-fn only<'a>(rows: &'a Value, is_it: impl Fn(&Value) -> bool) -> &'a Value {
+fn only(rows: &Value, is_it: impl Fn(&Value) -> bool) -> &Value {
     let found: Vec<&Value> = rows.as_array().unwrap().iter().filter(|row| is_it(row)).collect();
     assert_eq!(found.len(), 1, "{rows:#}");
     found[0]
