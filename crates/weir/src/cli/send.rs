@@ -12,10 +12,11 @@ use super::{Outcome, usage};
 use crate::loss::account::{Beside, SentSession, Sessions, with_account};
 use crate::loss::statement;
 use crate::report::format;
+use crate::service::clock;
 use crate::service::output::say;
 use crate::service::stop::Stop;
 use crate::traffic::{
-    ErrorCount, Exchange, Pacing, SendReport, Sender, SenderSettings, TcpSettings, Transport, clock, in_words,
+    ErrorCount, Exchange, Pacing, SendReport, Sender, SenderSettings, TcpSettings, Transport, in_words,
 };
 use crate::units::{BitRate, Frequency, Size, Span};
 

@@ -22,8 +22,9 @@ use super::topology::{Flow, Node, Topology};
 use super::watch::{self, Looks, Watched};
 use crate::report::record::Chart;
 use crate::report::store;
+use crate::service::clock;
 use crate::service::stop::Stop;
-use crate::traffic::{Transport, clock};
+use crate::traffic::Transport;
 
 /// What all cells of a run share.
 pub struct Bench {

@@ -14,9 +14,9 @@ use super::iperf3;
 use super::network::{DATA_PORTS, Network};
 use super::scenario::{Engine, Mode, Scenario, Traffic};
 use super::topology::{Flow, Topology};
+use crate::service::clock::{self, Nanos};
 use crate::service::stop::Stop;
 use crate::traffic::bulk::{self, BulkReport};
-use crate::traffic::clock::{self, Nanos};
 
 use crate::traffic::{
     Exchange, Gauge, Pacing, QuicSettings, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender,

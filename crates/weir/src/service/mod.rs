@@ -10,6 +10,7 @@
 
 pub mod activation;
 pub mod admin;
+pub mod clock;
 pub mod config;
 pub mod log;
 pub mod losses;

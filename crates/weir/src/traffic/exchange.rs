@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use super::clock::{Nanos, nanos};
+use crate::service::clock::{Nanos, nanos};
 
 /// Shared by one [`Sender`](super::Sender), one [`Receiver`](super::Receiver) and whoever watches them.
 ///

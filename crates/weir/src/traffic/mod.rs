@@ -11,7 +11,6 @@
 //! per message. QUIC alone works otherwise, see [`quic`].
 
 pub mod bulk;
-pub mod clock;
 mod congestion;
 mod error;
 mod exchange;

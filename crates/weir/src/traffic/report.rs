@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use weir_kernel::tcp::TcpInfo;
 
-use super::clock::Nanos;
 use super::{ErrorCount, SequenceSet, Window};
+use crate::service::clock::Nanos;
 use crate::stats::{DelayRecorder, Distribution};
 
 /// What a [`Sender`](super::Sender) has done.

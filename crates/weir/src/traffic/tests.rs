@@ -8,8 +8,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use weir_wire::probe::{Extension, Kind, Probe};
 
-use super::clock::{boot_id, now};
 use super::*;
+use crate::service::clock::{boot_id, now};
 use crate::service::stop::Stop;
 
 const ANY: &str = "127.0.0.1:0";

@@ -20,9 +20,9 @@ use super::connections::Connections;
 use super::json::Output;
 use super::report::report;
 use super::{MISSING, PROGRAM, Settings};
+use crate::service::clock::{self, Nanos, nanos, now};
 use crate::service::stop::Stop;
 use crate::traffic::bulk::BulkReport;
-use crate::traffic::clock::{self, Nanos, nanos, now};
 use crate::traffic::{ErrorCount, Transport, Window};
 
 /// A server that listens, and a client that is ready to start. Both end with this.

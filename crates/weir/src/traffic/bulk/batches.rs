@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::service::clock::{Nanos, nanos};
 use crate::traffic::Window;
-use crate::traffic::clock::{Nanos, nanos};
 
 /// Bytes received in each batch of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]

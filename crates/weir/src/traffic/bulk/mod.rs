@@ -14,8 +14,8 @@ use std::net::SocketAddr;
 pub(super) use self::batches::Batches;
 pub use self::report::{BulkReport, Datagrams, Sample};
 pub use self::settings::Settings;
-use super::clock::Nanos;
 use super::{TrafficError, Transport, quic};
+use crate::service::clock::Nanos;
 use crate::service::stop::Stop;
 
 /// The sending end, before it runs.

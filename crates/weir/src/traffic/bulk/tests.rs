@@ -9,9 +9,9 @@ use weir_kernel::counters::{self, Interfaces};
 use weir_kernel::links::{MacAddress, Netlink, VethEnd};
 use weir_kernel::namespaces::NetNs;
 
-use super::super::clock::now;
 use super::super::in_words;
 use super::*;
+use crate::service::clock::now;
 
 const ANY: &str = "127.0.0.1:0";
 

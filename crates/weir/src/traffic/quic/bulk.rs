@@ -17,9 +17,9 @@ use super::client::Origin;
 use super::reactor::{Reactor, Waited};
 use super::server::{Arrivals, Event, Listener};
 use super::{DONE, QuicSettings, RECEIVE_WINDOW, ended_by, tls};
+use crate::service::clock::{self, Nanos, nanos, now};
 use crate::service::stop::Stop;
 use crate::traffic::bulk::{Batches, BulkReport, Sample, Settings};
-use crate::traffic::clock::{self, Nanos, nanos, now};
 use crate::traffic::{ErrorCount, ErrorLog, Exchange, ReceiverSettings, SenderSettings, TrafficError, Window};
 
 /// A socket that is ready to connect from.

@@ -13,8 +13,8 @@ use quinn::{Connection, ConnectionStats, Endpoint, EndpointConfig, SendDatagramE
 
 use super::reactor::{Reactor, Waited};
 use super::{DONE, Route, SenderSettings, any_like, ended_by, tls, transport_config, udp_socket};
+use crate::service::clock::{Nanos, nanos, now};
 use crate::service::stop::Stop;
-use crate::traffic::clock::{Nanos, nanos, now};
 use crate::traffic::{Exchange, TrafficError, Transport};
 
 /// A socket that connections can be made from.

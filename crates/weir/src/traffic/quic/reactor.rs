@@ -12,8 +12,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::{select, task};
 
 use super::sys;
+use crate::service::clock::{Nanos, now};
 use crate::service::stop::Stop;
-use crate::traffic::clock::{Nanos, now};
 
 /// A current-thread runtime that advances only within the calls of [`Self::until`].
 #[derive(Debug)]

@@ -15,8 +15,8 @@ use weir_dgram::Memory;
 
 use super::reactor::{Flag, Reactor};
 use super::{DONE, ended_by, tls, transport_config, udp_socket};
+use crate::service::clock::{Nanos, now};
 use crate::service::stop::Stop;
-use crate::traffic::clock::{Nanos, now};
 use crate::traffic::{ReceiverSettings, TrafficError, Transport};
 
 /// A bound socket. What comes before [`Self::start`] waits in it.

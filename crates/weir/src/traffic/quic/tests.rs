@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::tls::Identity;
 use super::*;
+use crate::service::clock::{nanos, now};
 use crate::service::stop::Stop;
-use crate::traffic::clock::{nanos, now};
 use crate::traffic::{
     Ended, Exchange, Pacing, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, in_words,
 };

@@ -11,7 +11,7 @@ use weir_wire::probe::Probe;
 use super::ending::Ending;
 use super::sessions::Sessions;
 use super::stalls::Stalls;
-use crate::traffic::clock::{self, Nanos, now};
+use crate::service::clock::{self, Nanos, now};
 use crate::traffic::{Ended, ErrorLog, ReceiveReport};
 
 /// Receives until the ending says so.

@@ -3,8 +3,8 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::sessions::Sessions;
+use crate::service::clock::{Nanos, nanos};
 use crate::service::stop::Stop;
-use crate::traffic::clock::{Nanos, nanos};
 use crate::traffic::{Ended, Exchange, Until};
 
 /// The events that end a receiver.

@@ -20,9 +20,9 @@ use self::ending::Ending;
 pub use self::gauge::{Gauge, Level};
 use self::sessions::Sessions;
 use self::stalls::Stalls;
-use super::clock::now;
 use super::quic::Listener;
 use super::{Exchange, ReceiveReport, ReceiverSettings, TrafficError, Transport};
+use crate::service::clock::now;
 use crate::service::stop::Stop;
 
 /// A socket that is bound, and receives already.

@@ -9,8 +9,8 @@ use weir_wire::probe::Probe;
 use super::ending::Ending;
 use super::frames::Frames;
 use super::sessions::Sessions;
+use crate::service::clock::{Nanos, now};
 use crate::service::stop::Stop;
-use crate::traffic::clock::{Nanos, now};
 use crate::traffic::quic::{Event, Listener};
 use crate::traffic::{Ended, ErrorLog, ReceiveReport};
 

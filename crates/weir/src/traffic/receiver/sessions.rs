@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use weir_wire::probe::{Kind, Probe};
 
+use crate::service::clock::{self, Nanos};
 use crate::stats::DelayRecorder;
-use crate::traffic::clock::{self, Nanos};
 use crate::traffic::sequence::Arrival;
 use crate::traffic::{Exchange, Machine, ReceiveReport, ReceiverSettings, SequenceSet, SessionReport, Window};
 

@@ -3,8 +3,8 @@
 use nix::poll::{PollFd, PollFlags};
 
 use super::ending::Ending;
+use crate::service::clock::{self, Nanos, nanos, now};
 use crate::traffic::Stall;
-use crate::traffic::clock::{self, Nanos, nanos, now};
 
 /// The stalls of a receiver.
 pub(super) struct Stalls {

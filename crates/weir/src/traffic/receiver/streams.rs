@@ -8,7 +8,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use super::ending::Ending;
 use super::frames::Frames;
 use super::sessions::Sessions;
-use crate::traffic::clock::{self, now};
+use crate::service::clock::{self, now};
 use crate::traffic::{Ended, ErrorLog, ReceiveReport};
 
 /// Receives until the ending says so.

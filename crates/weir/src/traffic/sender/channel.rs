@@ -13,8 +13,8 @@ use weir_dgram::{MAX_RUN_BYTES, MAX_SEGMENTS, Options, Outgoing, Taken};
 use weir_kernel::tcp::TcpInfo;
 
 use super::message::Batch;
+use crate::service::clock::{self, Nanos, nanos, now};
 use crate::service::stop::Stop;
-use crate::traffic::clock::{self, Nanos, nanos, now};
 use crate::traffic::quic::{Client, Written};
 use crate::traffic::{ErrorCount, ErrorLog, Exchange, SenderSettings, TrafficError, Transport, congestion};
 

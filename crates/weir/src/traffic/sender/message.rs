@@ -2,8 +2,8 @@
 
 use weir_wire::probe::{BASE_LEN, EXTENDED_LEN, Extension, Kind, Probe};
 
+use crate::service::clock::{self, Nanos, now};
 use crate::traffic::SenderSettings;
-use crate::traffic::clock::{self, Nanos, now};
 
 /// The bytes of as many messages as leave in one batch, stamped anew for each.
 pub(super) struct Messages {

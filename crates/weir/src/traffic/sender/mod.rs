@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 
 use self::channel::{Channel, Outcome};
 use self::message::Messages;
-use super::clock::{self, Nanos, nanos, now};
 use super::{Exchange, Pacing, SendReport, SenderSettings, TrafficError, Transport, Window};
+use crate::service::clock::{self, Nanos, nanos, now};
 use crate::service::stop::Stop;
 
 /// A socket that is ready to send.

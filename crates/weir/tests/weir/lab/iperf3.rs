@@ -6,10 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use weir::lab::iperf3::{self, Settings, Transfer};
+use weir::service::clock::now;
 use weir::service::stop::Stop;
 use weir::traffic::Transport;
 use weir::traffic::bulk::BulkReport;
-use weir::traffic::clock::now;
 use weir_kernel::counters;
 use weir_kernel::links::{MAIN_TABLE, MacAddress, Netlink, Route, TcpRule, VethEnd};
 use weir_kernel::namespaces::NetNs;

@@ -22,7 +22,7 @@ pub use link::Link;
 use super::facts::Truesize;
 use super::load::Load;
 use crate::loss::places::Place;
-use crate::traffic::clock;
+use crate::service::clock;
 
 /// What came of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -10,7 +10,7 @@ use weir_dgram::{Inbox, Socket};
 use weir_kernel::scheduling;
 
 use super::Load;
-use crate::traffic::clock::{self, Nanos};
+use crate::service::clock::{self, Nanos};
 
 /// What was received.
 pub(super) struct Received {

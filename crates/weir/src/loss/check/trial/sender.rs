@@ -8,7 +8,7 @@ use nix::poll::{PollFd, PollFlags};
 use weir_dgram::{Outgoing, Socket};
 
 use super::Load;
-use crate::traffic::clock::{self, Nanos};
+use crate::service::clock::{self, Nanos};
 
 /// What was sent.
 pub(super) struct Sent {

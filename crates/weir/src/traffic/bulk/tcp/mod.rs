@@ -12,8 +12,8 @@ use socket2::Type;
 pub(super) use self::receiver::Receiver;
 pub(super) use self::sender::Sender;
 use super::BulkReport;
+use crate::service::clock::Nanos;
 use crate::service::stop::Stop;
-use crate::traffic::clock::Nanos;
 use crate::traffic::{TrafficError, Transport};
 
 /// See [`super::run`].

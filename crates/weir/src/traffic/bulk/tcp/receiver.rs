@@ -9,10 +9,10 @@ use nix::libc::{MSG_DONTWAIT, MSG_TRUNC};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
 use super::WAKE;
+use crate::service::clock::{self, now};
 use crate::service::stop::Stop;
 use crate::traffic::bulk::Settings;
 use crate::traffic::bulk::batches::Batches;
-use crate::traffic::clock::{self, now};
 use crate::traffic::{ErrorCount, ErrorLog, Exchange, TrafficError, Transport};
 
 /// A socket that listens, and what both ends share.

@@ -10,9 +10,9 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use weir_kernel::tcp::TcpInfo;
 
 use super::WAKE;
+use crate::service::clock::{self, Nanos, nanos, now};
 use crate::service::stop::Stop;
 use crate::traffic::bulk::{BulkReport, Sample, Settings};
-use crate::traffic::clock::{self, Nanos, nanos, now};
 use crate::traffic::{ErrorLog, Exchange, TrafficError, Transport, Window, congestion};
 
 /// Sockets that are ready to connect.
