@@ -3,12 +3,11 @@
 //! [`namespaces`] makes users, networks and process trees of our own; [`links`] fills a network with interfaces,
 //! addresses and routes over netlink, [`sysctl`] sets its settings; [`offloads`] switches an interface's segmentation
 //! and checksum offloads, [`ethtool`] asks and sets its driver; [`counters`] reads what the kernel counted, [`sockets`]
-//! finds UDP sockets, their memory and their owners, [`processors`] where time went, [`work`] what the processors do;
-//! [`tcp`] asks about one connection, [`capture`] hears an interface, [`trace`] counts what happens to datagrams;
-//! [`rendezvous`] hands descriptors to other processes of the same user; [`limits`] and [`host`] tell what the machine
-//! allows and what it is, [`usage`] what we take of it; [`scheduling`] who runs first and where, [`steering`] where
-//! packets are received; [`capabilities`] gives privileges up, and [`activation`] takes over sockets that a service
-//! manager opened.
+//! finds UDP sockets, their memory and their owners, [`processors`] where time went and what the processors do; [`tcp`]
+//! asks about one connection, [`capture`] hears an interface, [`trace`] counts what happens to datagrams; [`rendezvous`]
+//! hands descriptors to other processes of the same user; [`limits`] and [`host`] tell what the machine allows and what
+//! it is, [`usage`] what we take of it; [`scheduling`] says who runs first and where, [`steering`] where packets are
+//! received; [`capabilities`] gives privileges up, and [`activation`] takes over sockets that a service manager opened.
 //!
 //! Everything is synchronous. Nothing here outlives its owner: namespaces are held by descriptors alone, and child
 //! programs live in process trees that the kernel ends with their owner.
@@ -32,7 +31,6 @@ pub mod sysctl;
 pub mod tcp;
 pub mod trace;
 pub mod usage;
-pub mod work;
 
 mod error;
 mod netlink;

@@ -115,6 +115,22 @@ impl Activity {
         self.processors.iter().fold(Times::default(), sum)
     }
 
+    /// The part of one processor, by its number; `None`: it is not online. Of the interrupts those that have a line.
+    pub fn of(&self, cpu: u32) -> Option<Activity> {
+        let processor = *self.processors.iter().find(|processor| processor.cpu == cpu)?;
+        let line = |line: &Line| {
+            let counts = line.counts.iter().filter(|(other, _)| *other == cpu).copied().collect();
+            Line { counts, ..line.clone() }
+        };
+        let lines: Vec<Line> = self.lines.iter().map(line).collect();
+        Some(Activity {
+            processors: vec![processor],
+            interrupts: lines.iter().map(Line::total).sum(),
+            lines,
+            softirqs: self.softirqs.iter().map(line).collect(),
+        })
+    }
+
     /// How often a softirq ran, by its name: `NET_RX`; `None`: hidden.
     pub fn softirq(&self, name: &str) -> Option<u64> {
         self.softirqs.iter().find(|line| line.name == name).map(Line::total)
@@ -211,6 +227,18 @@ mod tests {
             counts: vec![(0, a), (2, b)],
         });
         assert_eq!(lines(text), expected);
+    }
+
+    #[test]
+    fn a_processor_has_its_part() {
+        let line =
+            |name: &str, counts: &[(u32, u64)]| Line { name: name.into(), counts: counts.to_vec(), ..Line::default() };
+        let (processors, interrupts) = processors(STAT, 100);
+        let lines = vec![line("41", &[(0, 7), (2, 5)]), line("LOC", &[(0, 1), (2, 3)])];
+        let all = Activity { processors, interrupts, lines, softirqs: vec![line("NET_RX", &[(0, 9), (2, 4)])] };
+        let two = all.of(2).unwrap();
+        assert_eq!((two.time(), two.interrupts, two.softirq("NET_RX")), (all.processors[1].time, 8, Some(4)));
+        assert_eq!(all.of(1), None);
     }
 
     #[test]

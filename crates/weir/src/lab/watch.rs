@@ -1,6 +1,5 @@
 //! Looks at receivers' buffers and at what processors do, while a cell runs.
 
-use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nix::poll::{PollFd, PollFlags};
-use weir_kernel::work::{self, Work};
+use weir_kernel::processors::Activity;
 
+use crate::service::clock::{self, Nanos, nanos, now};
 use crate::service::stop::Stop;
-use crate::traffic::clock::{self, Nanos, nanos, now};
 use crate::traffic::{Gauge, Level};
 
 /// When to look.
@@ -29,8 +28,8 @@ pub struct Looks {
 pub struct Watched {
     /// By receiver, in the order of the scenario: every look at its buffer, until it had ended.
     pub buffers: Vec<Vec<Look>>,
-    /// What each processor did in the sending window, by its number.
-    pub work: BTreeMap<usize, Work>,
+    /// What the processors did in the sending window.
+    pub activity: Option<Activity>,
     /// How long that was.
     pub seconds: f64,
 }
@@ -48,7 +47,7 @@ pub struct Look {
 pub fn watch(gauges: &[Option<Gauge>], looks: &Looks, stop: &Stop) -> Result<Watched> {
     clock::precise_timers();
     sleep(looks.begin, stop);
-    let before = work::read()?;
+    let before = Activity::read()?;
     let started = now();
     let end = looks.begin.saturating_add(nanos(looks.window));
     let mut watched = Watched { buffers: vec![Vec::new(); gauges.len()], ..Watched::default() };
@@ -62,9 +61,9 @@ pub fn watch(gauges: &[Option<Gauge>], looks: &Looks, stop: &Stop) -> Result<Wat
                 seen.push(Look { at: Duration::from_nanos(at - looks.begin), level });
             }
         }
-        if watched.work.is_empty() && (at >= end || stop.is_set()) {
+        if watched.activity.is_none() && (at >= end || stop.is_set()) {
             watched.seconds = Duration::from_nanos(at - started).as_secs_f64();
-            watched.work = differences(&before, &work::read()?);
+            watched.activity = Some(Activity::read()?.since(&before));
         }
         if stop.is_set() || !open && at >= end {
             return Ok(watched);
@@ -72,7 +71,7 @@ pub fn watch(gauges: &[Option<Gauge>], looks: &Looks, stop: &Stop) -> Result<Wat
         // Looks that were missed are not made up for.
         let every = nanos(looks.every).max(1);
         next = (next + every).max(at);
-        sleep(if watched.work.is_empty() { next.min(end) } else { next }, stop);
+        sleep(if watched.activity.is_none() { next.min(end) } else { next }, stop);
     }
 }
 
@@ -103,17 +102,13 @@ fn sleep(until: Nanos, stop: &Stop) {
     }
 }
 
-fn differences(before: &BTreeMap<usize, Work>, after: &BTreeMap<usize, Work>) -> BTreeMap<usize, Work> {
-    let since = |(processor, work): (&usize, &Work)| Some((*processor, work.since(before.get(processor)?)));
-    after.iter().filter_map(since).collect()
-}
-
 impl Watched {
     /// What a processor did, or all of them together; `None`: that is not known.
-    pub fn work_of(&self, processor: Option<usize>) -> Option<Work> {
+    pub fn activity_of(&self, processor: Option<usize>) -> Option<Activity> {
+        let all = self.activity.as_ref()?;
         match processor {
-            Some(processor) => self.work.get(&processor).copied(),
-            None => self.work.values().copied().reduce(|a, b| a + b),
+            Some(processor) => all.of(u32::try_from(processor).ok()?),
+            None => Some(all.clone()),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! What a receiver was burdened with: offered rate, its buffer, its processor.
 
-use weir_kernel::work::Work;
+use std::time::Duration;
+
+use weir_kernel::processors::{Activity, Line, Times};
 
 use super::{Account, Direction};
 use crate::lab::watch::{self, Look};
@@ -26,12 +28,13 @@ impl Account<'_> {
         let direct = self.measured.topology.links.iter().any(|link| link.direct);
         let looks = self.looks();
         let most = looks.iter().map(|look| look.level.bytes).max();
-        let work = self.work();
+        let activity = self.activity();
         let seconds = self.measured.watched.as_ref().map_or(0.0, |watched| watched.seconds);
-        let part = |of: fn(&Work) -> u64| {
-            work.as_ref().filter(|work| work.all > 0).map(|work| of(work) as f64 / work.all as f64 * 100.0)
-        };
-        let rate = |of: fn(&Work) -> u64| work.as_ref().filter(|_| seconds > 0.0).map(|work| of(work) as f64 / seconds);
+        let time = activity.as_ref().map(Activity::time).filter(|time| !time.total().is_zero());
+        let part =
+            |of: fn(&Times) -> Duration| time.as_ref().map(|time| of(time).div_duration_f64(time.total()) * 100.0);
+        let rate = |count: Option<u64>| count.filter(|_| seconds > 0.0).map(|count| count as f64 / seconds);
+        let lines = activity.as_ref().map(|activity| &activity.lines).filter(|lines| !lines.is_empty());
         let drops = self.traced_drops();
         let traced = |wanted: &dyn Fn(Place) -> bool| {
             let those = drops.as_ref()?.iter().filter(|(place, _)| wanted(*place));
@@ -49,12 +52,12 @@ impl Account<'_> {
             ("buffer_level_max_bytes", most.map(f64::from)),
             ("buffer_full_pct", watch::share_above(looks, NEARLY_FULL).map(|share| share * 100.0)),
             ("longest_stall_ms", stall.or_else(seen)),
-            ("cpu_user_pct", part(|work| work.user)),
-            ("cpu_system_pct", part(|work| work.system)),
-            ("cpu_irq_pct", part(|work| work.irq)),
-            ("cpu_softirq_pct", part(|work| work.softirq)),
-            ("interrupts_per_s", rate(|work| work.interrupts)),
-            ("net_rx_per_s", rate(|work| work.net_rx)),
+            ("cpu_user_pct", part(|time| time.user)),
+            ("cpu_system_pct", part(|time| time.system)),
+            ("cpu_irq_pct", part(|time| time.irq)),
+            ("cpu_softirq_pct", part(|time| time.softirq)),
+            ("interrupts_per_s", rate(lines.map(|lines| lines.iter().map(Line::total).sum()))),
+            ("net_rx_per_s", rate(activity.as_ref().and_then(|activity| activity.softirq("NET_RX")))),
             ("net_rx_pct", self.net_rx_pct()),
             ("traced_drops", traced(&|_| true)),
             ("traced_receive_buffer_drops", traced(&|place| place == Place::ReceiveBuffer)),
@@ -92,10 +95,10 @@ impl Account<'_> {
     }
 
     /// What the receiver's processor did in the window, or all of them.
-    fn work(&self) -> Option<Work> {
+    fn activity(&self) -> Option<Activity> {
         let topology = &self.measured.topology;
         let processor = topology.nodes[topology.traffic.receivers[self.receiver]].processor;
-        self.measured.watched.as_ref()?.work_of(processor)
+        self.measured.watched.as_ref()?.activity_of(processor)
     }
 }
 
