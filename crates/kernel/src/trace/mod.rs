@@ -86,6 +86,17 @@ pub enum Detail {
     Everything,
 }
 
+impl Detail {
+    /// In a word, as flags and JSON have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Detail::Drops => "drops",
+            Detail::Queues => "queues",
+            Detail::Everything => "everything",
+        }
+    }
+}
+
 /// What is followed. Empty lists follow everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {

@@ -1,7 +1,7 @@
 //! What an account tells: the shape of `weir loss account --json`.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
@@ -106,7 +106,7 @@ pub struct Receiver {
     /// That process's name.
     pub process: Option<String>,
     /// The multicast group followed.
-    pub group: Option<std::net::IpAddr>,
+    pub group: Option<IpAddr>,
     /// Cookies of other sockets that took part of the same datagrams; they are in this ledger.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub with: Vec<u64>,

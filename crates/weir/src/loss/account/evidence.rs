@@ -5,8 +5,10 @@ use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use super::session::{ReceivedSession, SentSession};
 use weir_kernel::trace::{Detail, Drop, Passage, Sends, SocketTrace, Trace};
+
+use super::session::{ReceivedSession, SentSession};
+use crate::loss::places::Place;
 
 /// Everything a ledger is made of. All counts are of the time that is accounted for.
 #[derive(Clone, Debug, Default)]
@@ -54,7 +56,7 @@ pub(super) struct NamespaceEvidence {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hardware {
     /// The place it means.
-    pub(super) place: crate::loss::places::Place,
+    pub(super) place: Place,
     /// The counter: `eth0 rx_missed`.
     pub(super) counter: String,
     /// By how much it rose.

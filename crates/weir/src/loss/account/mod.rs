@@ -3,6 +3,7 @@
 //! ```text
 //! follow: readings of counters and trace, at the start, while it goes on, at the end
 //!    -> evidence: differences, sockets, sessions
+//!    -> receivers: who has a ledger
 //!    -> ledger (a pure function; senders, tally, counted, level are its parts)
 //!    -> book: the account as JSON, as statement for people
 //! ```

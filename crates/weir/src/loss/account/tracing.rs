@@ -43,12 +43,3 @@ impl Tracing {
         }
     }
 }
-
-/// As it is written on the command line and in JSON.
-pub(super) fn name(detail: Detail) -> &'static str {
-    match detail {
-        Detail::Drops => "drops",
-        Detail::Queues => "queues",
-        Detail::Everything => "everything",
-    }
-}

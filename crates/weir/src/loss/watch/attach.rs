@@ -58,11 +58,7 @@ impl Attached {
         match self {
             Self::Off { .. } => "off",
             Self::Starting(_) => "starting",
-            Self::On(tracer) => match tracer.detail() {
-                Detail::Drops => "drops",
-                Detail::Queues => "queues",
-                Detail::Everything => "everything",
-            },
+            Self::On(tracer) => tracer.detail().name(),
         }
     }
 

@@ -1,0 +1,155 @@
+//! Closes the ledger of one receiver: a pure function of what was counted. What was `sent`, which `drops` are its own, what
+//! was `received`; then the `rest`.
+
+mod drops;
+mod received;
+mod rest;
+mod sent;
+
+use weir_kernel::trace::Detail;
+
+use super::book::{Ledger, Pending};
+use super::evidence::{Evidence, SocketSeen};
+use super::senders::{SendingSocket, sending_sockets};
+use super::tally::Tally;
+use super::{counted, level};
+
+/// One ledger is made of this.
+pub(super) struct Subject<'a> {
+    /// The port that datagrams go to.
+    pub(super) port: u16,
+    /// The receiving socket, or those that share what comes; empty: nobody received.
+    pub(super) receivers: &'a [&'a SocketSeen],
+    /// All receivers of the port.
+    pub(super) all: &'a [SocketSeen],
+    /// All UDP sockets seen, to name the senders.
+    pub(super) everybody: &'a [SocketSeen],
+    /// Whether each receiver gets every datagram.
+    pub(super) copies: bool,
+}
+
+/// Closes one ledger.
+pub(super) fn ledger(evidence: &Evidence, subject: &Subject<'_>) -> Ledger {
+    Closing::new(evidence, subject).close()
+}
+
+struct Closing<'a> {
+    evidence: &'a Evidence,
+    subject: &'a Subject<'a>,
+    /// The receiver's namespace; `None`: nothing came anywhere.
+    home: Option<u32>,
+    senders: Vec<SendingSocket>,
+    places: Tally,
+    /// Losses before the receiver's namespace, where nobody knows what was sent: beside the ledger.
+    upstream: Tally,
+    pending: Vec<Pending>,
+    unknown: Vec<String>,
+    explanation: Vec<String>,
+}
+
+impl<'a> Closing<'a> {
+    fn new(evidence: &'a Evidence, subject: &'a Subject<'a>) -> Self {
+        let senders = if evidence.detail == Some(Detail::Everything) {
+            sending_sockets(&evidence.trace, subject.port, !evidence.several_ports)
+        } else {
+            Vec::new()
+        };
+        let mut closing = Closing {
+            evidence,
+            subject,
+            home: None,
+            senders,
+            places: Tally::default(),
+            upstream: Tally::default(),
+            pending: Vec::new(),
+            unknown: Vec::new(),
+            explanation: Vec::new(),
+        };
+        closing.home = subject.receivers.first().map(|socket| socket.namespace).or_else(|| closing.guess_home());
+        closing
+    }
+
+    /// Where datagrams ended that nobody received: where most of them were dropped, or came.
+    fn guess_home(&self) -> Option<u32> {
+        let trace = &self.evidence.trace;
+        let of = |namespace: u32| {
+            let dropped = trace.drops.iter().filter(|drop| drop.namespace == namespace && self.is_of_port(drop));
+            let dropped: u64 = dropped.filter(|drop| !drop.outgoing).map(|drop| drop.datagrams).sum();
+            (dropped, self.arrivals(namespace))
+        };
+        let namespaces = self.evidence.namespaces.iter().map(|ns| ns.inode);
+        namespaces.max_by_key(|inode| of(*inode)).filter(|inode| of(*inode) != (0, 0))
+    }
+
+    fn close(mut self) -> Ledger {
+        let traced = self.evidence.detail.is_some();
+        let sent = self.sent();
+        self.add_drops(sent.is_some());
+        if sent.is_some() {
+            self.add_failed_calls();
+        }
+        self.correct_by_socket();
+        let arrived = self.arrived();
+        let (received, queue) = self.received();
+        if !traced {
+            counted::places(self.evidence, self.subject, sent, received, &mut self.places, &mut self.unknown);
+        }
+        let (sent, base) = self.choose_base(sent, arrived);
+        let departed = (sent.is_some() && !self.senders.is_empty())
+            .then(|| self.senders.iter().map(|sender| sender.departed).sum());
+
+        let received =
+            if self.subject.receivers.is_empty() && self.left_for_elsewhere(departed) { None } else { received };
+        let mut pending_known = true;
+        match queue {
+            Some(queue) => self.pend("receive queue", queue),
+            None => pending_known = false,
+        }
+        let mut unexplained = None;
+        let mut sent = sent;
+        if let (Some(base), Some(received), true) = (base, received, pending_known) {
+            let mut rest = signed(base) - signed(received) - signed(self.places.total()) - signed(self.pending_total());
+            rest -= self.add_hardware(rest, departed, arrived);
+            rest -= self.add_undecided(rest, sent.is_some());
+            if rest != 0 && rest.unsigned_abs() <= self.evidence.moving {
+                // The totals were not read at one instant.
+                if rest > 0 {
+                    self.pend("in flight", rest.unsigned_abs());
+                    rest = 0;
+                } else if let Some(sent) = &mut sent {
+                    *sent += rest.unsigned_abs();
+                    rest = 0;
+                }
+            }
+            unexplained = Some(rest);
+            self.explain_rest(rest, sent, departed, arrived);
+        }
+        if arrived == received {
+            self.explain_bytes();
+        }
+        self.explain();
+        let pending = pending_known.then(|| self.pending_total());
+        let receiver_trace = self.receiver_traces();
+        let first = self.subject.receivers.first();
+        Ledger {
+            port: self.subject.port,
+            receiver: first.map(|_| counted::receiver(self.subject.receivers, self.evidence.group)),
+            sent,
+            departed,
+            arrived,
+            received,
+            pending,
+            unexplained,
+            level: level::of(&receiver_trace),
+            senders: self.tell_senders(),
+            places: self.places.into_entries(&self.evidence.namespaces),
+            pending_where: self.pending,
+            unknown: self.unknown,
+            explanation: self.explanation,
+        }
+    }
+}
+
+fn signed(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
