@@ -1,9 +1,9 @@
 //! What is followed: ports, groups, sockets, processes.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
+use std::{fmt, fs};
 
 /// What is followed; everything, if nothing is chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +35,15 @@ impl FromStr for Process {
             Ok(pid) => Ok(Self::Pid(pid)),
             Err(_) if text.is_empty() => Err("write a process's number or name".to_owned()),
             Err(_) => Ok(Self::Name(text.chars().take(15).collect())),
+        }
+    }
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pid(pid) => pid.fmt(f),
+            Self::Name(name) => name.fmt(f),
         }
     }
 }

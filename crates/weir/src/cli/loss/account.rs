@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
-use weir_kernel::trace::{Detail, Trace};
+use clap::Args;
+use weir_kernel::trace::Trace;
 
 use super::super::{Outcome, usage};
+use super::{Tracing, group};
 use crate::loss::account::book::Account as Book;
 use crate::loss::account::{Following, ReceivedSession, SentSession, Sessions, Settings, join};
 use crate::loss::statement;
@@ -52,7 +53,7 @@ pub(super) struct Account {
     duration: Span,
     /// How much to trace by eBPF [default: everything that is permitted].
     #[arg(long, value_enum, default_value = "everything", hide_default_value = true)]
-    trace: Wanted,
+    trace: Tracing,
     /// What `weir send --json` printed: closes the ledger with its sequence numbers. Read at the end.
     #[arg(long, value_name = "FILE")]
     sent: Option<PathBuf>,
@@ -66,37 +67,6 @@ pub(super) struct Account {
     /// Print the account as one JSON object.
     #[arg(long)]
     json: bool,
-}
-
-/// How much to trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Wanted {
-    /// Sent, departed, arrived, queued, read and dropped datagrams.
-    Everything,
-    /// Queued, read and dropped datagrams.
-    Queues,
-    /// Dropped datagrams.
-    Drops,
-    /// Nothing: counters alone.
-    Off,
-}
-
-impl Wanted {
-    fn detail(self) -> Option<Detail> {
-        match self {
-            Wanted::Everything => Some(Detail::Everything),
-            Wanted::Queues => Some(Detail::Queues),
-            Wanted::Drops => Some(Detail::Drops),
-            Wanted::Off => None,
-        }
-    }
-}
-
-fn group(text: &str) -> Result<IpAddr, String> {
-    match text.parse::<IpAddr>() {
-        Ok(group) if group.is_multicast() => Ok(group),
-        _ => Err(format!("`{text}`: no multicast address (224.0.0.0/4 or ff00::/8)")),
-    }
 }
 
 impl Account {

@@ -9,9 +9,11 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use super::super::{Outcome, usage};
+use super::group;
+use crate::loss::check;
 use crate::loss::check::facts::Subject;
 use crate::loss::check::load::Load;
-use crate::loss::check::{self};
+use crate::loss::subject::Process;
 use crate::service::output::{print, say};
 use crate::units::{Frequency, Size, Span};
 
@@ -41,7 +43,7 @@ pub(super) struct Check {
     port: Vec<u16>,
     /// A running program that receives.
     #[arg(long, value_name = "PID|NAME")]
-    process: Option<String>,
+    process: Option<Process>,
     /// The interface that datagrams come in by [default: all that are up].
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
@@ -114,15 +116,6 @@ impl Check {
             bail!("--payload {payload}: a datagram holds at most {MOST_PAYLOAD}B");
         }
         Ok(Load { rate, payload, stall })
-    }
-}
-
-fn group(text: &str) -> Result<IpAddr, String> {
-    let address: IpAddr = text.parse().map_err(|_| format!("`{text}`: write an address, e.g. 239.1.1.1"))?;
-    if address.is_multicast() {
-        Ok(address)
-    } else {
-        Err(format!("`{text}`: no multicast address (224.0.0.0/4 or ff00::/8)"))
     }
 }
 

@@ -4,8 +4,11 @@ mod account;
 mod check;
 mod watch;
 
+use std::net::IpAddr;
+
 use anyhow::Result;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use weir_kernel::trace::Detail;
 
 use super::Outcome;
 
@@ -33,5 +36,40 @@ impl Loss {
             Command::Watch(watch) => watch.run(),
             Command::Check(check) => check.run(),
         }
+    }
+}
+
+/// How much to trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Tracing {
+    /// Sent, departed, arrived, queued, read and dropped datagrams.
+    Everything,
+    /// Queued, read and dropped datagrams.
+    Queues,
+    /// Dropped datagrams.
+    Drops,
+    /// Nothing: counters alone.
+    Off,
+}
+
+impl Tracing {
+    /// As the kernel's tracer has it; `None`: off.
+    fn detail(self) -> Option<Detail> {
+        match self {
+            Tracing::Everything => Some(Detail::Everything),
+            Tracing::Queues => Some(Detail::Queues),
+            Tracing::Drops => Some(Detail::Drops),
+            Tracing::Off => None,
+        }
+    }
+}
+
+/// A multicast group.
+fn group(text: &str) -> Result<IpAddr, String> {
+    let address: IpAddr = text.parse().map_err(|_| format!("`{text}`: write an address, e.g. 239.1.1.1"))?;
+    if address.is_multicast() {
+        Ok(address)
+    } else {
+        Err(format!("`{text}`: no multicast address (224.0.0.0/4 or ff00::/8)"))
     }
 }

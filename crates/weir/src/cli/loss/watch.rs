@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use clap::{Args, ValueEnum};
-use weir_kernel::trace::Detail;
+use clap::Args;
 
 use super::super::{Outcome, usage};
+use super::Tracing;
+use crate::loss::subject::Process;
 use crate::loss::watch::settings::{Settings, Where};
 use crate::loss::watch::{self, Manner};
 use crate::units::Span;
@@ -34,14 +35,13 @@ pub(super) struct Watch {
     netns: Vec<String>,
     /// Only sockets of this process, and drops on their way to its ports.
     #[arg(long, value_name = "PID|NAME")]
-    process: Option<String>,
+    process: Option<Process>,
     /// From one reading to the next.
     #[arg(long, value_name = "SPAN", default_value = "1s")]
     interval: Span,
-    /// What eBPF follows: each datagram dropped (`drops`), and each put into and read from a queue (`queues`), and who
-    /// runs instead of the reader (`everything`).
+    /// How much to trace by eBPF; `everything` tells who runs instead of the reader, too.
     #[arg(long, value_enum, default_value = "queues")]
-    trace: Trace,
+    trace: Tracing,
     /// End after this time [default: never].
     #[arg(long, value_name = "SPAN")]
     duration: Option<Span>,
@@ -56,15 +56,6 @@ pub(super) struct Watch {
     verbose: u8,
 }
 
-/// How much eBPF follows.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Trace {
-    Everything,
-    Queues,
-    Drops,
-    Off,
-}
-
 impl Watch {
     pub(super) fn run(self) -> Result<Outcome> {
         usage(self.check())?;
@@ -76,12 +67,7 @@ impl Watch {
                 named => Where::Named(named.to_vec()),
             },
             process: self.process.clone(),
-            trace: match self.trace {
-                Trace::Everything => Some(Detail::Everything),
-                Trace::Queues => Some(Detail::Queues),
-                Trace::Drops => Some(Detail::Drops),
-                Trace::Off => None,
-            },
+            trace: self.trace.detail(),
             interval: self.interval.duration(),
         };
         let duration = self.duration.map(Duration::from);

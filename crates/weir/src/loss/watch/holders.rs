@@ -23,13 +23,6 @@ pub(super) struct Holder {
     pub(super) name: String,
 }
 
-impl Holder {
-    /// Whether somebody means it by this id or name.
-    pub(super) fn is(&self, process: &str) -> bool {
-        self.name == process || process.parse() == Ok(self.pid)
-    }
-}
-
 impl Holders {
     /// Looks who holds these, unless that is known or was looked for just before.
     pub(super) fn learn(&mut self, inodes: impl Iterator<Item = u32>) {

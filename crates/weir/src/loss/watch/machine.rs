@@ -16,6 +16,7 @@ use super::snapshot::{Count, Counted, CountedKey, Processor, Snapshot, Socket, S
 use super::totals::Totals;
 use super::traced::{self, Ports};
 use crate::loss::places::Place;
+use crate::loss::subject::Process;
 
 /// Everything that is read, and how far it had come.
 pub(super) struct Machine {
@@ -102,8 +103,8 @@ impl Machine {
             let port = found.local.port();
             self.ports.saw(port, namespace);
             let wanted = self.settings.ports.is_empty() || self.settings.ports.contains(&port);
-            if wanted && self.settings.process.as_ref().is_none_or(|process| holders.iter().any(|one| one.is(process)))
-            {
+            let meant = |process: &Process| holders.iter().any(|one| process.is(one.pid, &one.name));
+            if wanted && self.settings.process.as_ref().is_none_or(meant) {
                 now.sockets.push(counted::socket(namespace, &found, holders.first(), &mut self.totals, !is_first));
             }
         }

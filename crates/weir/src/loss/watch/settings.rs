@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use weir_kernel::trace::Detail;
 
+use crate::loss::subject::Process;
+
 /// What whoever started it wants to see.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -11,8 +13,8 @@ pub struct Settings {
     pub ports: Vec<u16>,
     /// Where.
     pub namespaces: Where,
-    /// Sockets of this process alone: its id, or the name of any number of them.
-    pub process: Option<String>,
+    /// Sockets of this program alone.
+    pub process: Option<Process>,
     /// How much is traced; `None`: nothing.
     pub trace: Option<Detail>,
     /// From one reading to the next.

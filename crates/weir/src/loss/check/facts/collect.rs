@@ -20,14 +20,15 @@ use weir_kernel::{counters, sysctl};
 use super::{
     Bridge, Counted, Facts, Interface, Moderation, Pause, Queue, Receiver, Ring, Settings, Softnet, Tracking, Truesize,
 };
+use crate::loss::subject::Process;
 
 /// What is looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subject {
     /// Ports of running receivers.
     pub ports: Vec<u16>,
-    /// A running receiver's name or number.
-    pub process: Option<String>,
+    /// A running receiver.
+    pub process: Option<Process>,
     /// The interface that datagrams come in by; `None`: all that are up.
     pub interface: Option<String>,
     /// The group that is received.
@@ -36,7 +37,7 @@ pub struct Subject {
 
 impl Subject {
     /// Whether running receivers were asked for.
-    pub fn is_followed(&self) -> bool {
+    fn is_followed(&self) -> bool {
         !self.ports.is_empty() || self.process.is_some()
     }
 
@@ -117,9 +118,7 @@ fn find_receivers(sockets: &mut Sockets, subject: &Subject, unseen: &mut Vec<Str
         return Ok(Vec::new());
     }
     let owners = owners()?;
-    let holds = |owner: &Owner| {
-        subject.process.as_ref().is_none_or(|process| owner.name == *process || owner.pid.to_string() == *process)
-    };
+    let holds = |owner: &Owner| subject.process.as_ref().is_none_or(|process| process.is(owner.pid, &owner.name));
     let wanted = |socket: &UdpSocket| {
         let port = subject.ports.is_empty() || subject.ports.contains(&socket.local.port());
         let group = subject.group.is_none_or(|group| socket.local.ip().is_unspecified() || socket.local.ip() == group);
