@@ -85,12 +85,7 @@ fn less_is_said_and_nothing_wrong() {
 #[test]
 fn followed_from_the_receiver_alone() {
     let Some(mut scene) = Scene::set("followed_from_the_receiver_alone") else { return };
-    let rule = format!(
-        "add table ip t; add chain ip t in {{ type filter hook input priority 0; }}; \
-         add rule ip t in udp dport {} udp length {} counter drop",
-        scene.port,
-        8 + scene.lost_size,
-    );
+    let rule = scene.dropping("ip", "input");
     scene.nft(&scene.receiver, &rule);
     let reader = Reader::start(scene.listen());
     let socket = scene.source();

@@ -35,12 +35,7 @@ fn reverse_path() {
 #[test]
 fn firewall_in() {
     let Some(mut scene) = Scene::set("firewall_in") else { return };
-    let rule = format!(
-        "add table ip t; add chain ip t in {{ type filter hook input priority 0; }}; \
-         add rule ip t in udp dport {} udp length {} counter drop",
-        scene.port,
-        8 + scene.lost_size,
-    );
+    let rule = scene.dropping("ip", "input");
     scene.nft(&scene.receiver, &rule);
     scene.firewall();
 }
@@ -75,12 +70,7 @@ impl Scene {
 #[test]
 fn firewall_in_for_ipv6() {
     let Some(mut scene) = Scene::set("firewall_in_for_ipv6") else { return };
-    let rule = format!(
-        "add table inet t; add chain inet t in {{ type filter hook input priority 0; }}; \
-         add rule inet t in udp dport {} udp length {} counter drop",
-        scene.port,
-        8 + scene.lost_size,
-    );
+    let rule = scene.dropping("inet", "input");
     scene.nft(&scene.receiver, &rule);
     let reader = Reader::start(scene.receiver.run(|| UdpSocket::bind(scene.to6())).unwrap());
     let socket = scene.sender.run(|| UdpSocket::bind(scene.sender.at6(0))).unwrap();
@@ -106,12 +96,7 @@ fn firewall_of_a_router_between() {
     let settings =
         [("ipv4/ip_forward", "1"), ("ipv4/conf/all/send_redirects", "0"), ("ipv4/conf/eth0/send_redirects", "0")];
     set(&router.ns, &settings);
-    let rule = format!(
-        "add table ip t; add chain ip t way {{ type filter hook forward priority 0; }}; \
-         add rule ip t way udp dport {} udp length {} counter drop",
-        scene.port,
-        8 + scene.lost_size,
-    );
+    let rule = scene.dropping("ip", "forward");
     scene.nft(&router, &rule);
     let to = (Ipv4Addr::new(10, 2, 0, 1), scene.port).into();
     let reader = Reader::start(scene.receiver.run(|| UdpSocket::bind(to)).unwrap());

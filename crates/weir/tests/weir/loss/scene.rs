@@ -120,6 +120,16 @@ impl Scene {
         }
     }
 
+    /// A rule that drops what is to be lost, and counts it, in a chain of its own at a hook.
+    pub(super) fn dropping(&self, family: &str, hook: &str) -> String {
+        format!(
+            "add table {family} t; add chain {family} t c {{ type filter hook {hook} priority 0; }}; \
+             add rule {family} t c udp dport {} udp length {} counter drop",
+            self.port,
+            8 + self.lost_size,
+        )
+    }
+
     /// nft on a host.
     #[track_caller]
     pub(super) fn nft(&self, host: &Host, commands: &str) {

@@ -60,12 +60,7 @@ fn firewall_out() {
     let Some(mut scene) = Scene::set("firewall_out") else { return };
     let reader = Reader::start(scene.listen());
     let socket = scene.source();
-    let rule = format!(
-        "add table ip t; add chain ip t out {{ type filter hook output priority 0; }}; \
-         add rule ip t out udp dport {} udp length {} counter drop",
-        scene.port,
-        8 + scene.lost_size,
-    );
+    let rule = scene.dropping("ip", "output");
     scene.nft(&scene.sender, &rule);
     let following = scene.follow();
     for lost in scene.order() {

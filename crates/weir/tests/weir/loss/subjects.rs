@@ -53,12 +53,7 @@ fn others_are_left_out() {
 #[test]
 fn who_comes_later_is_followed() {
     let Some(mut scene) = Scene::set("who_comes_later_is_followed") else { return };
-    let rule = format!(
-        "add table ip t; add chain ip t out {{ type filter hook output priority 0; }}; \
-         add rule ip t out udp dport {} udp length {} counter drop",
-        scene.port,
-        8 + scene.lost_size,
-    );
+    let rule = scene.dropping("ip", "output");
     scene.nft(&scene.sender, &rule);
     let following = scene.follow();
     let reader = Reader::start(scene.listen());
@@ -99,12 +94,7 @@ fn one_socket_of_two_on_a_port() {
 #[test]
 fn all_namespaces() {
     let Some(mut scene) = Scene::set("all_namespaces") else { return };
-    let rule = format!(
-        "add table netdev t; add chain netdev t in {{ type filter hook ingress device sender priority 0; }}; \
-         add rule netdev t in udp dport {} udp length {} counter drop",
-        scene.port,
-        8 + scene.lost_size,
-    );
+    let rule = scene.dropping("netdev", "ingress device sender");
     scene.nft_on_switch(&rule);
     let reader = Reader::start(scene.listen());
     let socket = scene.source();
@@ -125,12 +115,7 @@ fn all_namespaces() {
 #[test]
 fn two_hosts_are_joined() {
     let Some(mut scene) = Scene::set("two_hosts_are_joined") else { return };
-    let rule = format!(
-        "add table netdev t; add chain netdev t in {{ type filter hook ingress device sender priority 0; }}; \
-         add rule netdev t in udp dport {} udp length {} counter drop",
-        scene.port,
-        8 + scene.lost_size,
-    );
+    let rule = scene.dropping("netdev", "ingress device sender");
     scene.nft_on_switch(&rule);
     let socket = scene.source();
     let listener = scene.listen();
