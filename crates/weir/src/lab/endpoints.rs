@@ -131,8 +131,8 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
 }
 
 impl Endpoints {
-    /// Opens its sockets on the hosts, whose `processors` are by node. `session` tells the messages of cells apart; `patience`: how long copies may
-    /// come behind the message that would end a receiver, if any can.
+    /// Opens its sockets on the hosts, whose `processors` are by node. `session` tells the messages of cells apart;
+    /// `patience`: how long copies may come behind the message that would end a receiver, if any can.
     pub fn prepare(
         network: &Network<'_>,
         scenario: &Scenario,
