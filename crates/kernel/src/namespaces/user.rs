@@ -151,6 +151,13 @@ const USER: &str = "/proc/self/ns/user";
 /// CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_ADMIN (include/uapi/linux/capability.h).
 const NEEDED_CAPABILITIES: [u32; 3] = [12, 13, 21];
 
+/// Whether the process is in the machine's first user namespace, which has all users: only there do some capabilities
+/// count. `None`: /proc does not tell.
+pub fn is_first() -> Option<bool> {
+    let users = fs::read_to_string("/proc/self/uid_map").ok()?;
+    Some(users.split_whitespace().eq(["0", "0", "4294967295"]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,6 +13,7 @@ use super::features::Types;
 use super::sys::FilterValue;
 use super::{Detail, Filter};
 use crate::Error;
+use crate::namespaces::user;
 
 /// Compiled by `make bpf`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/loss.bpf.o");
@@ -200,7 +201,8 @@ impl From<Error> for Refused {
 pub(super) fn refusal(operation: &str, error: &(dyn std::error::Error + 'static)) -> Error {
     let code = errno(error);
     let detail = match code {
-        Some(Errno::EPERM) if in_user_namespace() => {
+        // Capabilities count for eBPF in the first user namespace alone.
+        Some(Errno::EPERM) if user::is_first() == Some(false) => {
             "not permitted inside a user namespace or container (run it as root of the host itself)".to_owned()
         }
         Some(Errno::EPERM | Errno::EACCES) if !verified(error) => {
@@ -234,12 +236,6 @@ fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
 
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
-}
-
-/// Capabilities count for eBPF in the first user namespace alone.
-fn in_user_namespace() -> bool {
-    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    !map.is_empty() && map.split_whitespace().collect::<Vec<_>>() != ["0", "0", "4294967295"]
 }
 
 #[cfg(test)]

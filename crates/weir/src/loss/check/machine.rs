@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use anyhow::{Context, Result, anyhow, bail};
+use nix::errno::Errno;
+use nix::unistd::geteuid;
 use weir_kernel::ethtool::{Coalescing, Ethtool};
-use weir_kernel::namespaces::{self, NetNs};
+use weir_kernel::namespaces::{self, NetNs, user};
 use weir_kernel::sockets::{Sockets, borrow, owners, set_receive_buffer};
 use weir_kernel::sysctl;
 
@@ -93,9 +95,7 @@ impl Linux {
 
 /// Whether the process is root of the machine, not of a user namespace.
 pub fn is_root() -> bool {
-    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let whole = map.split_whitespace().eq(["0", "0", "4294967295"]);
-    whole && nix::unistd::geteuid().is_root()
+    user::is_first() == Some(true) && geteuid().is_root()
 }
 
 /// Where a sysctl is: those of the whole machine are shown to no other namespace, or may not be written there.
@@ -115,7 +115,7 @@ fn below_net(path: &str) -> Result<&str> {
 /// An interface that is no more has no settings.
 fn present<T>(answer: Result<Option<T>, weir_kernel::Error>) -> Result<Option<T>> {
     match answer {
-        Err(error) if error.errno() == Some(nix::errno::Errno::ENODEV) => Ok(None),
+        Err(error) if error.errno() == Some(Errno::ENODEV) => Ok(None),
         answer => Ok(answer?),
     }
 }

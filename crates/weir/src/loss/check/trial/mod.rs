@@ -9,12 +9,14 @@ mod link;
 mod receiver;
 mod sender;
 
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
+use nix::poll::{PollFd, PollFlags};
+use nix::sys::socket::{setsockopt, sockopt};
 use serde::Serialize;
-use std::os::fd::AsFd;
 use weir_dgram::{Memory, Options, Socket};
 
 pub use link::Link;
@@ -90,7 +92,7 @@ pub fn run(link: &Link, load: &Load, buffer: Buffer, datagrams: u64) -> Result<O
     let socket = link.receiving(&options)?;
     if let Buffer::Asked(bytes) = buffer {
         let bytes = usize::try_from(bytes)?.min(i32::MAX as usize / 2);
-        nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::RcvBuf, &bytes)
+        setsockopt(&socket, sockopt::RcvBuf, &bytes)
             .with_context(|| format!("ask for a receive buffer of {bytes} B"))?;
     }
     let to = socket.local_addr();
@@ -139,7 +141,7 @@ pub fn truesize(link: &Link, payload: u64) -> Result<Truesize> {
     let sending = link.sending(socket.local_addr())?;
     let sent = sender::send_at_once(&sending, payload, SAMPLES)?;
     let deadline = clock::now() + PATIENCE;
-    let mut waiting = [nix::poll::PollFd::new(socket.as_fd(), nix::poll::PollFlags::POLLIN)];
+    let mut waiting = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
     clock::wait(&mut waiting, Some(deadline));
     // They come one behind the other: what is there is counted with a look at how many are.
     let (mut held, mut before) = (memory(&socket)?.receive_queue, 0);
@@ -149,7 +151,7 @@ pub fn truesize(link: &Link, payload: u64) -> Result<Truesize> {
         held = memory(&socket)?.receive_queue;
     }
     let datagrams = receiver::drain(&socket, payload)?;
-    anyhow::ensure!(
+    ensure!(
         datagrams > 0 && datagrams <= sent,
         "measure what a datagram of {payload} B takes: {datagrams} of {sent} arrived"
     );
