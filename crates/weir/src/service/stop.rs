@@ -5,7 +5,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::Signal;
 
@@ -56,6 +58,20 @@ impl Stop {
     pub fn is_set(&self) -> bool {
         self.0.set.load(Ordering::Acquire)
     }
+
+    /// Waits until then, or until it is set; returns whether it is.
+    pub fn wait(&self, until: Instant) -> bool {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if self.is_set() || left.is_zero() {
+                return self.is_set();
+            }
+            // Rounded up, so that no time is left when it runs out.
+            let timeout = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+            // Whatever wakes it, the clock and the stop decide.
+            let _ = poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], timeout);
+        }
+    }
 }
 
 impl AsFd for Stop {
@@ -67,8 +83,6 @@ impl AsFd for Stop {
 #[cfg(test)]
 mod tests {
     use std::thread;
-
-    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
     use super::*;
 

@@ -24,14 +24,12 @@ mod view;
 
 use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use crossterm::event::KeyCode;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ratatui::Frame;
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::sysctl;
@@ -215,7 +213,7 @@ impl Sampler {
         loop {
             self.pulse.wait();
             let over = self.pace.until.is_some_and(|until| until <= due);
-            let stopped = self.rest(self.pace.until.map_or(due, |until| until.min(due)));
+            let stopped = self.stop.wait(self.pace.until.map_or(due, |until| until.min(due)));
             self.pulse.work();
             self.state.set(self.machine.read(&mut self.attached));
             if stopped || over {
@@ -226,20 +224,6 @@ impl Sampler {
         }
         self.state.end();
         self.stop.set();
-    }
-
-    /// Waits until then; returns whether the stop is set.
-    fn rest(&self, until: Instant) -> bool {
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            if self.stop.is_set() || left.is_zero() {
-                return self.stop.is_set();
-            }
-            // Rounded up, so that no time is left when it runs out.
-            let timeout = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
-            // Whatever wakes it, the clock and the stop decide.
-            let _ = poll(&mut [PollFd::new(self.stop.as_fd(), PollFlags::POLLIN)], timeout);
-        }
     }
 }
 

@@ -5,13 +5,11 @@ mod namespaces;
 mod sockets;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, ensure};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weir_kernel::trace::{Detail, Filter, Trace};
 
 use self::namespaces::open;
@@ -128,13 +126,11 @@ impl Following {
     /// Looks for sockets that came or went until `end` or the stop.
     pub fn watch(&mut self, end: Instant, stop: &Stop, mut each: impl FnMut(&Trace, Duration)) {
         loop {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() || stop.is_set() {
+            let now = Instant::now();
+            if now >= end || stop.is_set() {
                 return;
             }
-            let wait = left.min(EACH).as_millis().max(1);
-            let timeout = PollTimeout::try_from(wait).unwrap_or(PollTimeout::ZERO);
-            let _ = poll(&mut [PollFd::new(stop.as_fd(), PollFlags::POLLIN)], timeout);
+            stop.wait(end.min(now + EACH));
             self.look();
             each(&self.last, self.begun.elapsed());
         }
