@@ -31,19 +31,13 @@ enum Probe {
 use Probe::{Arguments, Member, Tracepoint};
 
 /// Sources: include/trace/events/{skb,sock,net,irq,sched}.h and their history.
-const TABLE: [(&str, &str, &str, Probe); 15] = [
+const TABLE: [(&str, &str, &str, Probe); 14] = [
     ("tracepoint kfree_skb with types (tp_btf)", "5.5", "drops", Tracepoint("kfree_skb")),
     ("kfree_skb: reason", "5.17", "why a datagram was dropped", Arguments("kfree_skb", 3)),
     ("kfree_skb: rx_sk", "6.11", "which socket lost it", Arguments("kfree_skb", 4)),
     ("tracepoint sk_data_ready", "6.3", "levels of receive queues", Tracepoint("sk_data_ready")),
     ("tracepoint sock_recv_length", "6.3", "reads, and stalls of readers", Tracepoint("sock_recv_length")),
     ("udp_sock.udp_flags", "6.7", "datagrams in a read of a socket with UDP_GRO", Member("udp_sock", "udp_flags")),
-    (
-        "udp_prod_queue",
-        "6.18",
-        "nothing; queues are fed by processors of a NUMA node together",
-        Member("udp_sock", "udp_prod_queue"),
-    ),
     ("tracepoint netif_receive_skb", "5.5", "arrivals by interface", Tracepoint("netif_receive_skb")),
     ("tracepoint net_dev_queue", "5.5", "departures by interface", Tracepoint("net_dev_queue")),
     ("tracepoint sock_send_length", "6.3", "calls that send, and their errors", Tracepoint("sock_send_length")),

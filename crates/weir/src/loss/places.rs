@@ -132,7 +132,7 @@ fn other_counters(place: Place) -> &'static [&'static str] {
         Place::SendError => &["errno of the call"],
         Place::Qdisc => &["IF fq_codel (or another qdisc)"],
         Place::Transmit => &["IF tx_dropped", "IF tx_carrier"],
-        Place::Network => &["sent - arrived, of two hosts"],
+        Place::Network => &["departed - arrived, of two hosts"],
         Place::ReceiveRing => &["IF rx_missed", "IF rx_over"],
         Place::Frame => &["IF rx_crc", "IF rx_frame", "IF rx_length"],
         Place::Backlog => &["softnet.dropped", "softnet.flow_limited"],

@@ -1,5 +1,5 @@
-//! What every long-running room needs: a configuration, an orderly way to stop and to speak, an account of itself for
-//! people, scrapers and the service manager.
+//! What every long-running room needs: a clock, a configuration, an orderly way to stop and to speak, an account of
+//! itself for people, scrapers and the service manager.
 //!
 //! ```text
 //! with one thread: kernel::activation::inherited -> config -> sockets, admin::Admin::bind
