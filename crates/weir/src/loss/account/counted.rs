@@ -1,28 +1,9 @@
 //! What counters alone can tell, where nothing is traced.
 
-use std::net::IpAddr;
-
-use super::book::Receiver;
-use super::evidence::{Evidence, NamespaceEvidence, SocketSeen};
+use super::evidence::{Evidence, NamespaceEvidence};
 use super::ledger::Subject;
 use super::tally::Tally;
 use crate::loss::places::Place;
-
-/// The receiver of a ledger.
-pub(super) fn receiver(sockets: &[&SocketSeen], group: Option<IpAddr>) -> Receiver {
-    let Some(first) = sockets.first() else { return Receiver::default() };
-    let (pid, process) = first.process.clone().unzip();
-    let bound = first.local.map(|local| local.ip()).filter(IpAddr::is_multicast);
-    Receiver {
-        address: first.local,
-        cookie: first.has_cookie.then_some(first.cookie),
-        namespace: first.namespace,
-        pid,
-        process,
-        group: group.or(bound),
-        with: sockets.iter().skip(1).filter(|socket| socket.has_cookie).map(|socket| socket.cookie).collect(),
-    }
-}
 
 /// What the program read, where its socket is the only one of UDP in its namespace: `Udp.InDatagrams`.
 pub(super) fn received(evidence: &Evidence, subject: &Subject<'_>) -> Option<u64> {

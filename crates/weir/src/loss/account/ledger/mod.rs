@@ -130,10 +130,9 @@ impl<'a> Closing<'a> {
         self.explain();
         let pending = pending_known.then(|| self.pending_total());
         let receiver_trace = self.receiver_traces();
-        let first = self.subject.receivers.first();
         Ledger {
             port: self.subject.port,
-            receiver: first.map(|_| counted::receiver(self.subject.receivers, self.evidence.group)),
+            receiver: self.receiver(),
             sent,
             departed,
             arrived,

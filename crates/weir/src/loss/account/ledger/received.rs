@@ -1,14 +1,33 @@
 //! What arrived, what the program read, and what waits in its queue.
 
+use std::net::IpAddr;
+
 use weir_kernel::trace::{Detail, Drop, SocketTrace};
 
 use super::drops::{after_enqueue, is_anonymous};
 use super::{Closing, signed};
+use crate::loss::account::book::Receiver;
 use crate::loss::account::counted;
 use crate::loss::account::evidence::SocketSeen;
 use crate::loss::places::Place;
 
 impl Closing<'_> {
+    /// Its receiving socket, and those that share what comes; `None`: nobody received.
+    pub(super) fn receiver(&self) -> Option<Receiver> {
+        let (first, others) = self.subject.receivers.split_first()?;
+        let (pid, process) = first.process.clone().unzip();
+        let bound = first.local.map(|local| local.ip()).filter(IpAddr::is_multicast);
+        Some(Receiver {
+            address: first.local,
+            cookie: first.has_cookie.then_some(first.cookie),
+            namespace: first.namespace,
+            pid,
+            process,
+            group: self.evidence.group.or(bound),
+            with: others.iter().filter(|socket| socket.has_cookie).map(|socket| socket.cookie).collect(),
+        })
+    }
+
     pub(super) fn arrivals(&self, namespace: u32) -> u64 {
         let passages = self.evidence.trace.arrivals.iter();
         let of = passages.filter(|passage| passage.namespace == namespace && passage.port == self.subject.port);
