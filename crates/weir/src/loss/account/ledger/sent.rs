@@ -86,6 +86,7 @@ impl Closing<'_> {
                 ));
                 self.places = Tally::default();
                 self.add_drops(false);
+                self.correct_by_socket();
                 (None, Some(arrived))
             }
             _ => (sent, sent),
@@ -107,15 +108,9 @@ impl Closing<'_> {
                         // With an entry `unreachable` in the routes, or told by a router of an earlier datagram.
                         let reports = calls.min(unreachable_reports);
                         unreachable_reports -= reports;
-                        self.places.add(Place::SendError, reports, "send calls", &name, "", Some(sender.namespace));
-                        self.places.add(
-                            Place::NoRoute,
-                            calls - reports,
-                            "send calls",
-                            &name,
-                            "",
-                            Some(sender.namespace),
-                        );
+                        for (place, calls) in [(Place::SendError, reports), (Place::NoRoute, calls - reports)] {
+                            self.places.add(place, calls, "send calls", &name, "", Some(sender.namespace));
+                        }
                         continue;
                     }
                     Errno::EAGAIN => Place::SendBuffer,
