@@ -231,6 +231,27 @@ fn fates() -> impl Strategy<Value = Vec<Fate>> {
     prop::collection::vec(prop::sample::select(&FATES[..]), 1..60)
 }
 
+#[test]
+fn what_the_trace_missed_is_the_sockets_own_count_with_another_sender_too() {
+    let passage =
+        |namespace, cookie, datagrams| Passage { namespace, interface: 2, port: PORT, cookie, datagrams, bytes: 0 };
+    let mut model = Model { connected: true, ..Model::default() };
+    model.call(0, 1);
+    model.socket(6, 6);
+    model.drop("SOCKET_RCVBUFF", "udp_queue_rcv_one_skb", RECEIVER, TO, false);
+    // One was sent here, ten came.
+    (model.trace.departures, model.trace.arrivals) = (vec![passage(SENDER, FROM, 1)], vec![passage(RECEIVER, 0, 10)]);
+    model.trace.missed = 3;
+    let local = Some("10.0.0.2:5000".parse().unwrap());
+    let socket = SocketSeen { local, drops: 4, ..SocketSeen::traced(TO, RECEIVER) };
+    let followed = [Followed { socket, came: None, went: None }];
+    let evidence = model.evidence();
+    let ledgers = ledgers(&evidence, PORT, &followed, &[], &|_| true, (&Trace::default(), &evidence.trace));
+    let ledger = &ledgers[0];
+    assert_eq!((ledger.sent, ledger.arrived, ledger.received), (None, Some(10), Some(6)), "{ledger:#?}");
+    assert_eq!((ledger.places[0].datagrams, ledger.unexplained), (4, Some(0)), "{ledger:#?}");
+}
+
 proptest! {
     #[test]
     fn every_fate_is_found_at_its_place(fates in fates(), connected: bool) {
