@@ -232,6 +232,24 @@ fn fates() -> impl Strategy<Value = Vec<Fate>> {
 }
 
 #[test]
+fn what_no_tracepoint_told_is_the_sockets_own_count_as_far_as_it_is_missing() {
+    for (counted, lost) in [(4, 4), (3, 3), (9, 4)] {
+        let mut model = Model { connected: true, ..Model::default() };
+        model.call(0, 10);
+        model.socket(6, 6);
+        model.drop("SOCKET_RCVBUFF", "udp_queue_rcv_one_skb", RECEIVER, TO, false);
+        let local = Some("10.0.0.2:5000".parse().unwrap());
+        let socket = SocketSeen { local, drops: counted, ..SocketSeen::traced(TO, RECEIVER) };
+        let followed = [Followed { socket, came: None, went: None }];
+        let evidence = model.evidence();
+        let ledgers = ledgers(&evidence, PORT, &followed, &[], &|_| true, (&Trace::default(), &evidence.trace));
+        let ledger = &ledgers[0];
+        assert_eq!((ledger.sent, ledger.received), (Some(10), Some(6)), "{ledger:#?}");
+        assert_eq!((ledger.places[0].datagrams, ledger.unexplained), (lost, Some(4 - lost as i64)), "{ledger:#?}");
+    }
+}
+
+#[test]
 fn what_the_trace_missed_is_the_sockets_own_count_with_another_sender_too() {
     let passage =
         |namespace, cookie, datagrams| Passage { namespace, interface: 2, port: PORT, cookie, datagrams, bytes: 0 };

@@ -156,11 +156,15 @@ fn the_studys_loss_goes_and_comes_back_with_undo() {
     assert!(lost(lossy) > 1000, "more than a percent: {trial}");
     assert_eq!(lossy["places"][0]["place"], "receive_buffer");
     assert_eq!((&lossy["buffer"], mended["buffer"].as_u64()), (&212_992.into(), Some(need)));
-    // A busy machine may hold the receiver up for longer than was stated: then it may lose what that costs.
+    // A busy machine may hold the receiver up for longer than was stated: then it may lose what that costs. Or it holds up
+    // the softirq, which costs at the backlog.
     let longest = mended["longest_stall_ms"].as_f64().unwrap();
     assert!(longest >= 40.0, "{trial}");
     let excess = (longest / 40.0 * 3.0 / 4.0 - 1.0).max(0.0);
-    assert!(lost(mended) == 0 || excess > 0.0, "{trial}");
+    let places = mended["places"].as_array().unwrap();
+    let full = places.iter().any(|place| place["place"] == "receive_buffer");
+    assert!(!full || excess > 0.0, "{trial}");
+    assert!(lost(mended) < lost(lossy) / 10, "{trial}");
     let change = report["applied"].as_array().unwrap().iter().find(|change| change["finding"] == "rmem_default");
     assert_eq!(change.unwrap()["verdict"], "helped", "{report}");
     assert!(!names(&report["remaining"]).contains(&"rmem_default"), "{report}");

@@ -111,6 +111,7 @@ impl<'a> Closing<'a> {
             let mut rest = signed(base) - signed(received) - signed(self.places.total()) - signed(self.pending_total());
             rest -= self.add_hardware(rest, departed, arrived);
             rest -= self.add_undecided(rest, sent.is_some());
+            rest -= self.add_untold(rest);
             if rest != 0 && rest.unsigned_abs() <= self.evidence.moving {
                 // The totals were not read at one instant.
                 if rest > 0 {

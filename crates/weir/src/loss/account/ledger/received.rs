@@ -145,21 +145,39 @@ impl Closing<'_> {
 
     /// Where the trace missed events, the socket's own counter knows better.
     pub(super) fn correct_by_socket(&mut self) {
-        if self.evidence.trace.missed == 0 || self.evidence.detail.is_none() {
-            return;
-        }
-        let drops: u64 = self.subject.receivers.iter().map(|socket| socket.drops).sum();
-        let classes = [Place::ReceiveBuffer, Place::UdpChecksum, Place::SocketFilter, Place::UdpMemory];
-        let traced: u64 = classes.iter().map(|place| self.places.buffers_at(*place)).sum();
-        let most = classes.iter().copied().max_by_key(|place| self.places.buffers_at(*place));
-        if drops > traced
-            && let Some(place) = most
-        {
-            self.places.add(place, drops - traced, "socket drops", "", "", self.home);
-            self.places.believe(
-                place,
-                format!("the socket's own counter: the trace missed {} events", self.evidence.trace.missed),
-            );
+        let missed = self.evidence.trace.missed;
+        if missed > 0 && self.evidence.detail.is_some() {
+            let told = format!("the socket's own counter: the trace missed {missed} events");
+            self.add_untraced(self.untraced(), told);
         }
     }
+
+    /// Of what is missing, what the socket counted as dropped and no tracepoint told; returns how many.
+    pub(super) fn add_untold(&mut self, missing: i64) -> i64 {
+        if self.evidence.detail.is_none() || self.evidence.trace.missed > 0 {
+            return 0;
+        }
+        let untold = u64::try_from(missing).unwrap_or(0).min(self.untraced());
+        self.add_untraced(untold, "the socket's own counter: no tracepoint told of the others".to_owned());
+        signed(untold)
+    }
+
+    fn add_untraced(&mut self, drops: u64, believed: String) {
+        if drops > 0 {
+            let place = CLASSES.into_iter().rev().max_by_key(|place| self.places.buffers_at(*place));
+            let place = place.unwrap_or(Place::ReceiveBuffer);
+            self.places.add(place, drops, "socket drops", "", "", self.home);
+            self.places.believe(place, believed);
+        }
+    }
+
+    /// Drops that the sockets counted (`sk_drops`) and the trace did not, buffers.
+    fn untraced(&self) -> u64 {
+        let drops: u64 = self.subject.receivers.iter().map(|socket| socket.drops).sum();
+        let traced: u64 = CLASSES.iter().map(|place| self.places.buffers_at(*place)).sum();
+        drops.saturating_sub(traced)
+    }
 }
+
+/// What a socket counts as its drops.
+const CLASSES: [Place; 4] = [Place::ReceiveBuffer, Place::UdpChecksum, Place::SocketFilter, Place::UdpMemory];
