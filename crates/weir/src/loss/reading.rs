@@ -1,6 +1,7 @@
 //! The counters of one namespace, read again and again, as running balances.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use weir_kernel::Error;
 use weir_kernel::counters::{self, Links, Qdisc, Qdiscs, Running, Width};
@@ -59,6 +60,12 @@ impl NamespaceReader {
     /// Its name in /run/netns, if it has one.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    /// The groups that its interfaces have joined; none where that cannot be read.
+    pub fn groups(&self) -> Vec<IpAddr> {
+        let memberships = weir_kernel::sockets::groups(&self.ns).unwrap_or_default();
+        memberships.into_iter().map(|membership| membership.group).collect()
     }
 
     /// Its UDP sockets now.

@@ -100,7 +100,8 @@ impl Subject {
             return self.sockets.iter().any(is) || self.ports.contains(&local.port());
         }
         if !self.groups.is_empty() {
-            let of_group = !local.ip().is_multicast() || self.groups.contains(&local.ip());
+            // What is bound to an address of the host receives no group.
+            let of_group = local.ip().is_unspecified() || self.groups.contains(&local.ip());
             return of_group && (self.ports.is_empty() || self.ports.contains(&local.port()));
         }
         self.ports.is_empty() || self.ports.contains(&local.port())
@@ -154,6 +155,7 @@ mod tests {
         assert!(group.receives("239.1.1.1:5000".parse().unwrap(), None));
         assert!(!group.receives("239.1.1.2:5000".parse().unwrap(), None));
         assert!(group.receives("0.0.0.0:5000".parse().unwrap(), None));
+        assert!(!group.receives("10.0.0.2:5000".parse().unwrap(), None));
     }
 
     #[test]

@@ -37,6 +37,9 @@ pub(super) fn places(
     let namespace = home(evidence, subject);
     if drops > 0 {
         by_socket(drops, namespace, places, unknown);
+        unknown.push(
+            "how many datagrams were lost at a socket that takes them joined (UDP_GRO): it counts buffers".to_owned(),
+        );
     }
     if subject.receivers.iter().any(|socket| socket.gone) {
         unknown.push("what its socket dropped and left unread when it was closed".to_owned());

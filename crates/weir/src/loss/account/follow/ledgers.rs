@@ -62,7 +62,14 @@ impl Following {
         ports.extend(trace.drops.iter().filter(|drop| drop.datagrams > 0 && drop.port != 0).map(|drop| drop.port));
         ports.extend(trace.sockets.iter().filter(|s| s.enqueued + s.reads > 0).map(|socket| socket.port));
         ports.extend(trace.arrivals.iter().filter(|passage| passage.datagrams > 0).map(|passage| passage.port));
-        ports.extend(all.filter(|socket| socket.drops > 0).filter_map(|socket| Some(socket.local?.port())));
+        let dropping = all.clone().filter(|socket| socket.drops > 0);
+        ports.extend(dropping.filter_map(|socket| Some(socket.local?.port())));
+        if !self.subject.groups.is_empty() {
+            // Only a socket that is bound to no address of the host takes a group.
+            let open: BTreeSet<u16> =
+                all.filter_map(|s| s.local).filter(|l| self.subject.receives(*l, None)).map(|l| l.port()).collect();
+            ports.retain(|port| open.contains(port));
+        }
         ports
     }
 

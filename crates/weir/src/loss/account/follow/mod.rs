@@ -5,6 +5,7 @@ mod namespaces;
 mod sockets;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -94,6 +95,8 @@ impl Following {
         };
         following.take_first_readings();
         following.warn_about_process();
+        let not_joined = following.not_joined();
+        following.warnings.extend(not_joined);
         Ok(following)
     }
 
@@ -231,6 +234,16 @@ impl Following {
         let ports = self.subject.known_ports();
         let unbound = ports.iter().filter(|port| !bound.contains(port));
         unbound.map(|port| format!("port {port}: nobody has bound it in the namespaces followed")).collect()
+    }
+
+    /// Groups that nobody has joined so far, in words.
+    fn not_joined(&self) -> Vec<String> {
+        if self.subject.groups.is_empty() {
+            return Vec::new();
+        }
+        let joined: BTreeSet<IpAddr> = self.readers.iter().flat_map(NamespaceReader::groups).collect();
+        let groups = self.subject.groups.iter().filter(|group| !joined.contains(group));
+        groups.map(|group| format!("group {group}: nobody has joined it in the namespaces followed")).collect()
     }
 
     fn locals(&self) -> impl Iterator<Item = std::net::SocketAddr> {

@@ -87,6 +87,13 @@ impl Closing<'_> {
         let (mut received, mut queue) = (Some(0), Some(0));
         for socket in self.subject.receivers {
             let (read, queued) = self.read_by(socket);
+            if read.is_none() {
+                self.unknown
+                    .push("how many datagrams the program read: joined ones (UDP_GRO) of different sizes".to_owned());
+            }
+            if queued.is_none() {
+                self.unknown.push("how many datagrams wait in the receive queue: some are joined (UDP_GRO)".to_owned());
+            }
             received = received.zip(read).map(|(sum, read)| sum + read);
             queue = queue.zip(queued).map(|(sum, queued)| sum + queued);
         }

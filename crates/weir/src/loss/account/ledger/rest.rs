@@ -126,6 +126,9 @@ impl Closing<'_> {
     }
 
     pub(super) fn explain(&mut self) {
+        if self.evidence.group.is_some() {
+            self.unknown.push("which of them went to the group: all that goes to its port is counted".to_owned());
+        }
         if self.evidence.trace.missed > 0 {
             self.unknown.push(format!(
                 "{} events that the trace missed: its totals are lower bounds",
