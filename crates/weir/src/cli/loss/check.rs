@@ -3,9 +3,11 @@
 use std::env;
 use std::ffi::OsString;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{process, thread};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::super::{Outcome, usage};
@@ -14,7 +16,8 @@ use crate::loss::check;
 use crate::loss::check::facts::Subject;
 use crate::loss::check::load::Load;
 use crate::loss::subject::Process;
-use crate::service::output::{print, say};
+use crate::service::output::{complain, print, say};
+use crate::service::stop::Stop;
 use crate::units::{Frequency, Size, Span};
 
 /// `weir loss check`.
@@ -97,6 +100,9 @@ impl Check {
             trial: self.trial.map(|count| count.unwrap_or_else(|| load.usual())),
             journal: self.apply.then_some(journal),
         };
+        if let Some(journal) = &check.journal {
+            tell_when_interrupted(journal).context("watch for Ctrl-C")?;
+        }
         let report = check.run()?;
         if self.json {
             say!("{}", serde_json::to_string(&report)?);
@@ -117,6 +123,21 @@ impl Check {
         }
         Ok(Load { rate, payload, stall })
     }
+}
+
+/// What is changed is in the journal before, so the program may end at any moment; but it says what to do then.
+fn tell_when_interrupted(journal: &Path) -> Result<()> {
+    let stop = Stop::on_signals()?;
+    let journal = journal.to_owned();
+    thread::Builder::new().name("interrupted".into()).spawn(move || {
+        while !stop.wait(Instant::now() + Duration::from_secs(3600)) {}
+        complain!(
+            "weir: interrupted: what was changed stays until `weir loss check --undo --journal {}`",
+            journal.display()
+        );
+        process::exit(1);
+    })?;
+    Ok(())
 }
 
 /// systemd names several directories with colons in between.

@@ -32,7 +32,9 @@ fn read(path: &Path) -> Result<Account> {
 /// One account of both: the sender's losses before departure, the receiver's after arrival, and `network` between.
 pub(super) fn join(sender: Account, receiver: Account) -> Account {
     let mut ledgers = Vec::new();
-    let mut warnings: Vec<String> = sender.warnings;
+    // The sender's host has no receiver.
+    let unbound = |warning: &String| warning.ends_with("nobody has bound it in the namespaces followed");
+    let mut warnings: Vec<String> = sender.warnings.into_iter().filter(|warning| !unbound(warning)).collect();
     for warning in receiver.warnings {
         if !warnings.contains(&warning) {
             warnings.push(warning);
@@ -72,7 +74,8 @@ fn join_ledgers(here: &Ledger, there: Ledger) -> Ledger {
         let left = departed.saturating_sub(lost_after_departure);
         (left, arrived, left.saturating_sub(arrived))
     });
-    let mut unknown: Vec<String> = here.unknown.clone();
+    let left_for_the_other = |line: &&String| line.starts_with("what became of ");
+    let mut unknown: Vec<String> = here.unknown.iter().filter(|line| !left_for_the_other(line)).cloned().collect();
     unknown.extend(there.unknown.into_iter().filter(|line| !line.starts_with("before this host")));
     let mut explanation = there.explanation;
     match network {

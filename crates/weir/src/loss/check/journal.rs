@@ -130,6 +130,9 @@ impl Journal {
         }
         let new = !path.exists();
         let file = OpenOptions::new().read(true).append(true).create(true).open(path).with_context(describe)?;
+        if !file.metadata().with_context(describe)?.is_file() {
+            bail!("{}: not a file that keeps what is written (--journal FILE)", path.display());
+        }
         let mut file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(file) => file,
             Err((_, Errno::EAGAIN)) => {

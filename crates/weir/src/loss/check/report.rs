@@ -159,6 +159,9 @@ fn trial_lines(trial: &Trial, load: &Load, f: &mut fmt::Formatter<'_>) -> fmt::R
     Ok(())
 }
 
+/// A stall is longer than stated from here on: what the buffer has to spare bridges less.
+const HELD_UP: f64 = 1.2;
+
 fn outcome_words(outcome: &Outcome, load: &Load) -> String {
     let count = |value: u64| format::count(value.cast_signed());
     let mut text = format!(
@@ -175,6 +178,10 @@ fn outcome_words(outcome: &Outcome, load: &Load) -> String {
     }
     if outcome.rate < load.per_second() * 0.95 {
         let _ = write!(text, "; the machine was too busy to send {}", load.rate);
+    }
+    let stated = load.stall.duration().as_secs_f64() * 1000.0;
+    if outcome.lost() > 0 && outcome.longest_stall_ms > stated * HELD_UP {
+        let _ = write!(text, "; the machine held the reader up for longer than stated: try a longer --stall");
     }
     if outcome.unexplained != 0 {
         let _ = write!(text, "; unexplained: {}", outcome.unexplained);

@@ -1,6 +1,7 @@
 //! The account of what was followed: which ports and receivers were asked for, and their ledgers.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_kernel::trace::{Detail, Trace};
 
@@ -73,6 +74,25 @@ impl Following {
         ports
     }
 
+    /// The ports that get a ledger, and how many do not: where ports were not named, those with the most datagrams.
+    fn chosen_ports(&self, trace: &Trace) -> (BTreeSet<u16>, usize) {
+        let ports = self.ports(trace);
+        let left_out = ports.len().saturating_sub(MOST_PORTS);
+        if left_out == 0 || self.subject.ports_are_known() {
+            return (ports, 0);
+        }
+        let mut datagrams: BTreeMap<u16, u64> = ports.into_iter().map(|port| (port, 0)).collect();
+        let drops = trace.drops.iter().map(|drop| (drop.port, drop.datagrams));
+        let passages = trace.arrivals.iter().chain(&trace.departures).map(|passage| (passage.port, passage.datagrams));
+        let sockets = trace.sockets.iter().map(|socket| (socket.port, socket.enqueued + socket.reads));
+        for (port, count) in drops.chain(passages).chain(sockets) {
+            datagrams.entry(port).and_modify(|sum| *sum += count);
+        }
+        let mut ports: Vec<(u16, u64)> = datagrams.into_iter().collect();
+        ports.sort_by_key(|&(_, count)| Reverse(count));
+        (ports.into_iter().take(MOST_PORTS).map(|(port, _)| port).collect(), left_out)
+    }
+
     /// By how much the totals of a port moved while the first and the last readings were taken.
     fn moving(&self, port: u16) -> u64 {
         let ports = [port].into();
@@ -81,13 +101,13 @@ impl Following {
 
     pub(super) fn ledgers(&self, sessions: &Sessions) -> Vec<Ledger> {
         let trace = difference(&self.last, &self.start);
-        let ports = self.ports(&trace);
+        let (ports, left_out) = self.chosen_ports(&trace);
         let evidence = Evidence {
             detail: self.tracing.detail(),
             moving: 0,
             namespaces: self.namespace_evidence(),
             group: self.subject.groups.first().copied(),
-            several_ports: ports.len() > 1 || self.subject.is_everything(),
+            several_ports: ports.len() + left_out > 1 || self.subject.is_everything(),
             partial: None,
             took: self.took,
             sent: None,
@@ -192,6 +212,12 @@ impl Following {
             }
         }
         self.warnings.extend(self.unbound());
+        let (_, left_out) = self.chosen_ports(&difference(&self.last, &self.start));
+        if left_out > 0 {
+            self.warnings.insert(format!(
+                "{left_out} ports with fewer datagrams have no ledger: name those that matter (--port P)"
+            ));
+        }
         for ledger in &ledgers {
             let moved = ledger.sent.unwrap_or(0) + ledger.arrived.unwrap_or(0) + ledger.received.unwrap_or(0);
             if moved == 0 && ledger.places.is_empty() && self.tracing.detail() == Some(Detail::Everything) {
@@ -221,3 +247,6 @@ impl Following {
         }
     }
 }
+
+/// Ports that get a ledger where none were named: more than anybody reads.
+const MOST_PORTS: usize = 100;

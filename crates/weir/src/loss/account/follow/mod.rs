@@ -224,7 +224,8 @@ impl Following {
         let is =
             |known: &Known| known.followed.socket.process.as_ref().is_some_and(|(pid, name)| process.is(*pid, name));
         if !self.sockets.values().any(is) {
-            self.warnings.insert(format!("{}: it has no UDP socket so far", self.subject.in_words()));
+            let seen = if nix::unistd::geteuid().is_root() { "" } else { " that you may see (root sees all)" };
+            self.warnings.insert(format!("{}: it has no UDP socket{seen} so far", self.subject.in_words()));
         }
     }
 
