@@ -96,6 +96,7 @@ fn a_group_reaches_those_who_joined_and_nobody_else() {
         let any = if group.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0u16; 8]) };
         let receivers = &lab.topology.traffic.receivers;
         let near = join(&network, receivers[1], group);
+        network.wait_for_members(group, &receivers[1..]).unwrap();
         let missing = network.members_within(Duration::from_millis(50), group, receivers).unwrap_err();
         let expected = format!("switch s1 has not heard that `far` has joined {group}: ");
         assert!(format!("{missing:#}").starts_with(&expected), "{missing:#}");
