@@ -13,6 +13,8 @@ pub(super) struct Ending<'a> {
     exchange: &'a Exchange,
     stop: &'a Stop,
     deadline: Option<Nanos>,
+    /// Whether the last look found sending not ended.
+    awaits_exchange: bool,
     /// When everything sent had arrived.
     complete_since: Option<Nanos>,
 }
@@ -20,7 +22,7 @@ pub(super) struct Ending<'a> {
 impl<'a> Ending<'a> {
     pub(super) fn new(until: &'a Until, exchange: &'a Exchange, stop: &'a Stop, started: Nanos) -> Self {
         let deadline = until.duration.map(|duration| started.saturating_add(nanos(duration)));
-        Self { until, exchange, stop, deadline, complete_since: None }
+        Self { until, exchange, stop, deadline, awaits_exchange: true, complete_since: None }
     }
 
     /// Whether to end now, and otherwise when to ask again at the latest, if nothing happens before.
@@ -29,7 +31,9 @@ impl<'a> Ending<'a> {
             return Err(Ended::Stopped);
         }
         let mut next = self.deadline;
-        if let Some(closed) = self.exchange.ending() {
+        let closed = self.exchange.ending();
+        self.awaits_exchange = closed.is_none();
+        if let Some(closed) = closed {
             next = earlier(next, closed.drained);
             if sessions.delivered() >= closed.sent {
                 let since = *self.complete_since.get_or_insert(at);
@@ -75,9 +79,10 @@ impl<'a> Ending<'a> {
         self.exchange.as_fd()
     }
 
-    /// Whether sending has not ended yet, so that it makes sense to wait for that.
+    /// Whether sending had not ended when [`Self::check`] looked, so that its end is to be waited for. It may have ended
+    /// since: then the exchange is readable, and nobody waits in vain.
     pub(super) fn awaits_exchange(&self) -> bool {
-        self.exchange.ending().is_none()
+        self.awaits_exchange
     }
 }
 
