@@ -92,3 +92,23 @@ const GRACE: Nanos = 1_000_000_000;
 fn earlier(a: Option<Nanos>, b: Nanos) -> Option<Nanos> {
     Some(a.map_or(b, |a| a.min(b)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::traffic::ReceiverSettings;
+
+    #[test]
+    fn an_end_between_look_and_wait_is_waited_for() {
+        let settings = ReceiverSettings::new("127.0.0.1:0".parse().unwrap());
+        let (exchange, stop) = (Exchange::new(std::time::Duration::ZERO).unwrap(), Stop::new().unwrap());
+        let sessions = Sessions::new(&settings, &exchange);
+        let mut ending = Ending::new(&settings.until, &exchange, &stop, 0);
+        assert_eq!(ending.check(&sessions, 1), Ok(None));
+        // Whoever waits now without end must watch the exchange, which is readable.
+        exchange.close(7, 2);
+        assert!(ending.awaits_exchange());
+        assert_eq!(ending.check(&sessions, 3), Err(Ended::Deadline));
+        assert!(!ending.awaits_exchange());
+    }
+}
