@@ -4,7 +4,7 @@
 
 use hdrhistogram::Histogram;
 
-use crate::model::FlowDrops;
+use crate::model::{FlowDrops, Nanos};
 
 /// Counters of one direction of one link since it was attached. Packets are IP packets as they would be on the wire: a
 /// super-packet of n segments counts n.
@@ -72,6 +72,24 @@ pub struct DirectionReport {
     pub drops: Vec<FlowDrops>,
     /// By how many nanoseconds packets left later than the model said; one sample a send.
     pub lateness: Histogram<u64>,
+    /// When the emulator did not get to run in time, in order of time.
+    pub late: Vec<Late>,
+    /// Such times beyond those that are listed.
+    pub unlisted_late: u64,
+}
+
+/// A time in which a packet was due for [`Late::LEAST`] or longer and had not left. What waits at the same time is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Late {
+    /// When the first packet was due, ns of CLOCK_MONOTONIC.
+    pub due: Nanos,
+    /// When the last of them left.
+    pub left: Nanos,
+}
+
+impl Late {
+    /// The least lateness that is listed, ns.
+    pub const LEAST: Nanos = 1_000_000;
 }
 
 /// Both directions of a link.

@@ -5,11 +5,10 @@ use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
-use hdrhistogram::Histogram;
-
 use super::clock::Clock;
 use super::cut::{self, Run};
 use super::frame::{self, Content, Layout, MAX_HEADERS, VNET};
+use super::lateness::Lateness;
 use super::pool::{Pool, Slot};
 use super::queue::{Entry, ReleaseQueue};
 use super::sys::batch::{self, MAX_BATCH, ReceiveBatch};
@@ -19,8 +18,6 @@ use crate::model::{self, Cause, Decision, Nanos};
 /// How often a frame that the kernel has no room for is offered again, and after which time.
 const ATTEMPTS: u32 = 20;
 const RETRY: Nanos = 50_000;
-/// Lateness is recorded up to this, with two significant digits.
-const MAX_LATENESS: Nanos = 60_000_000_000;
 
 /// One direction of a link.
 pub(super) struct Direction {
@@ -33,7 +30,7 @@ pub(super) struct Direction {
     retry_at: Nanos,
     last_arrival: Nanos,
     ledger: Ledger,
-    lateness: Histogram<u64>,
+    lateness: Lateness,
 }
 
 /// What an emulator thread lends to its directions.
@@ -60,7 +57,7 @@ impl Direction {
             retry_at: 0,
             last_arrival: 0,
             ledger: Ledger::default(),
-            lateness: new_histogram(),
+            lateness: Lateness::new(),
         }
     }
 
@@ -169,7 +166,9 @@ impl Direction {
             socket_dropped_frames,
             ..self.ledger
         };
-        DirectionReport { ledger, drops: self.model.drops(), lateness: self.lateness.clone() }
+        let (late, unlisted_late) = self.lateness.late();
+        let lateness = self.lateness.histogram();
+        DirectionReport { ledger, drops: self.model.drops(), lateness, late, unlisted_late }
     }
 
     /// Gives back every slot.
@@ -300,7 +299,7 @@ impl Direction {
             self.ledger.delivered += packets;
             self.ledger.delivered_bytes += u64::from(entry.bytes);
             self.ledger.corrupted += u64::from(entry.corrupted);
-            self.lateness.saturating_record(left.saturating_sub(entry.due));
+            self.lateness.record(entry.due, left);
         } else {
             self.ledger.send_failed += packets;
         }
@@ -340,15 +339,4 @@ impl Incoming<'_> {
 
 fn is_want_of_room(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN | libc::ENOMEM | libc::EINTR))
-}
-
-fn new_histogram() -> Histogram<u64> {
-    let mut histogram = Histogram::new_with_bounds(1, MAX_LATENESS, 2).unwrap_or_else(|_| unreachable_bounds());
-    histogram.auto(false);
-    histogram
-}
-
-/// The bounds above are constants that the constructor accepts.
-fn unreachable_bounds() -> Histogram<u64> {
-    unreachable!("1 to 60 s with two digits is a valid histogram")
 }

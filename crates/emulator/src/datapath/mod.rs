@@ -23,6 +23,7 @@ mod cut;
 mod direction;
 mod emulator;
 mod frame;
+mod lateness;
 mod links;
 mod pool;
 mod port;
