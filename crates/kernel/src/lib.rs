@@ -3,8 +3,8 @@
 //! [`namespaces`] makes users, networks and process trees of our own; [`links`] fills a network with interfaces,
 //! addresses and routes over netlink, [`sysctl`] sets its settings; [`offloads`] switches an interface's segmentation
 //! and checksum offloads, [`ethtool`] asks and sets its driver; [`counters`] reads what the kernel counted, [`sockets`]
-//! finds UDP sockets, their memory and their owners, [`processors`] where time went and what the processors do; [`tcp`]
-//! asks about one connection, [`capture`] hears an interface, [`trace`] counts what happens to datagrams; [`rendezvous`]
+//! finds UDP sockets, their memory and their owners, [`processors`] where time went and what the processors do,
+//! [`contention`] who else wants them; [`tcp`] asks about one connection, [`capture`] hears an interface, [`trace`] counts what happens to datagrams; [`rendezvous`]
 //! hands descriptors to other processes of the same user; [`limits`] and [`host`] tell what the machine allows and what
 //! it is, [`usage`] what we take of it; [`scheduling`] says who runs first and where, [`steering`] where packets are
 //! received; [`capabilities`] gives privileges up, and [`activation`] takes over sockets that a service manager opened.
@@ -15,6 +15,7 @@
 pub mod activation;
 pub mod capabilities;
 pub mod capture;
+pub mod contention;
 pub mod counters;
 pub mod ethtool;
 pub mod host;

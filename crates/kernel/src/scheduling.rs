@@ -52,7 +52,12 @@ impl Awake {
         let operation = || format!("ask {LATENCY} to keep processors awake");
         let mut request = File::options().write(true).open(LATENCY).during(operation)?;
         request.write_all(&0_i32.to_ne_bytes()).during(operation)?;
-        Ok(Awake { _request: request })
+        Ok(Awake::of(request))
+    }
+
+    /// By a request that was made: processors stay awake until `request` is closed.
+    pub fn of(request: File) -> Awake {
+        Awake { _request: request }
     }
 }
 

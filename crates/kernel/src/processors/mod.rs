@@ -15,6 +15,8 @@ use crate::Error;
 pub struct Processors {
     /// Everything, idle time included, over all processors.
     all: u64,
+    /// Nothing to do.
+    idle: u64,
     /// Programs, in user space and in the kernel. Interrupts and packet work (softirq) are not in it.
     programs: u64,
     /// Of these, this process and its descendants.
@@ -30,6 +32,12 @@ impl Processors {
     /// Without /proc.
     pub fn read() -> Result<Self, Error> {
         read().map_err(|error| Error::answer("read /proc/stat", error.to_string()))
+    }
+
+    /// The share of all processors that nobody wanted since `earlier`, 0 to 1.
+    pub fn idle_share(&self, earlier: &Processors) -> f64 {
+        let since = |now: u64, before: u64| now.saturating_sub(before) as f64;
+        since(self.idle, earlier.idle) / since(self.all, earlier.all).max(1.0)
     }
 
     /// The share of all processors that others took since `earlier`: other programs and the host, 0 to 1. Over less
@@ -48,7 +56,7 @@ fn read() -> ProcResult<Processors> {
     let programs = total.user + total.nice + total.system;
     let waiting = total.idle + total.iowait.unwrap_or(0);
     let interrupts = total.irq.unwrap_or(0) + total.softirq.unwrap_or(0);
-    Ok(Processors { all: programs + waiting + interrupts + stolen, programs, own: own()?, stolen })
+    Ok(Processors { all: programs + waiting + interrupts + stolen, idle: waiting, programs, own: own()?, stolen })
 }
 
 /// Ticks of this process and all below it, those that have ended and were waited for included.
@@ -97,10 +105,10 @@ mod tests {
 
     #[test]
     fn others_are_programs_that_are_not_ours_and_the_host() {
-        let before = Processors { all: 1000, programs: 500, own: 200, stolen: 10 };
-        let after = Processors { all: 2000, programs: 900, own: 500, stolen: 60 };
+        let before = Processors { all: 1000, idle: 400, programs: 500, own: 200, stolen: 10 };
+        let after = Processors { all: 2000, idle: 900, programs: 900, own: 500, stolen: 60 };
         assert!((after.foreign_share(&before) - 0.15).abs() < 1e-12);
-        assert_eq!(before.foreign_share(&before), 0.0);
+        assert_eq!((before.foreign_share(&before), after.idle_share(&before)), (0.0, 0.5));
         let rounded = Processors { own: 601, ..after };
         assert!((rounded.foreign_share(&before) - 0.05).abs() < 1e-12, "ticks do not make it negative");
     }

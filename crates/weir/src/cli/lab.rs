@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use super::compare::Compare;
 use super::{Outcome, usage};
 use crate::lab::runner::{self, Plan};
-use crate::lab::scenario::{Jobs, Scenario};
+use crate::lab::scenario::{Jobs, Repeat, Scenario};
 use crate::lab::{shell, sweep::Sweep};
 use crate::report::{self, asserts, store};
 use crate::service::output::say;
@@ -75,9 +75,9 @@ struct Run {
     /// Length of each cell's sending window, e.g. 60s or 20m.
     #[arg(long)]
     duration: Option<Span>,
-    /// Run each cell this often.
+    /// Run each cell this often, or `auto`: as often as the machine carries side by side.
     #[arg(long)]
-    repeat: Option<u32>,
+    repeat: Option<Repeat>,
     /// Seed of every random choice.
     #[arg(long)]
     seed: Option<u64>,

@@ -1,7 +1,6 @@
 //! One cell: its network, traffic through it, and what the counters said.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use weir_kernel::trace::{Detail, Filter, Trace, Tracer};
 
 use super::capture::{Capture, CaptureReport};
 use super::endpoints::{self, Endpoints, Outcome, joined};
-use super::heartbeat::{Heartbeat, Window};
+use super::machine::{Machine, Observed};
 use super::network::{LinkReading, Network};
 use super::scenario::{Datapath, Mode, Scenario, Traffic};
 use super::sweep::Cell;
@@ -22,7 +21,7 @@ use super::topology::{Flow, Node, Topology};
 use super::watch::{self, Looks, Watched};
 use crate::report::record::Chart;
 use crate::report::store;
-use crate::service::clock;
+use crate::service::clock::{self, Nanos};
 use crate::service::stop::Stop;
 use crate::traffic::Transport;
 
@@ -32,11 +31,9 @@ pub struct Bench {
     emulators: Vec<Emulator>,
     /// How their ports are opened.
     pub settings: datapath::Settings,
-    /// Tells when the machine stood still.
-    pub heartbeat: Heartbeat,
     /// Ends the run early.
     pub stop: Stop,
-    /// Whether emulators, heartbeat and messages run as real-time threads.
+    /// Whether emulators and messages run as real-time threads.
     pub realtime: bool,
 }
 
@@ -77,10 +74,14 @@ pub struct Measured<'a> {
     pub links: Vec<LinkReading>,
     /// The receiving hosts' protocol counters, in the order of the scenario.
     pub receiver_hosts: Vec<Snmp>,
-    /// The machine's own disturbance meanwhile.
-    pub heartbeat: Arc<Window>,
+    /// The machine meanwhile.
+    pub machine: Observed,
+    /// The start of sending, ns of CLOCK_MONOTONIC.
+    pub begin: Nanos,
     /// Share of the processors that others took meanwhile.
     pub foreign: f64,
+    /// Share of them that nobody wanted.
+    pub idle: f64,
     /// What was seen of buffers and processors meanwhile; `None`: nobody looked.
     pub watched: Option<Watched>,
     /// What the kernel did with the datagrams; `None`: not traced.
@@ -108,7 +109,7 @@ impl Bench {
                 let realtime = scenario.run.realtime && scheduling::become_real_time().is_ok();
                 let emulators = (0..emulators.max(1)).map(|_| Emulator::spawn(settings.clone()));
                 let emulators = emulators.collect::<Result<_, _>>()?;
-                Ok(Bench { emulators, settings, heartbeat: Heartbeat::start(), stop, realtime })
+                Ok(Bench { emulators, settings, stop, realtime })
             }))
         })
     }
@@ -193,13 +194,13 @@ impl<'a> Prepared<'a> {
 
     /// Sends for the window, drains, and reads the counters. Traffic starts after `delay`, so that cells that run side
     /// by side do not send in step.
-    pub fn run(mut self, delay: Duration) -> Result<Measured<'a>> {
+    pub fn run(mut self, delay: Duration, machine: &Machine) -> Result<Measured<'a>> {
         let (stop, realtime) = (&self.bench.stop, self.realtime);
         let head_start = self.load.as_ref().map_or(Duration::ZERO, |&(_, head_start)| head_start);
         let load_begin = clock::now() + clock::nanos(LEAD_IN + delay);
         let begin = load_begin + clock::nanos(head_start);
         self.network.start_clocks(begin)?;
-        let heartbeat = self.bench.heartbeat.observe();
+        let mark = machine.mark();
         let before = Processors::read()?;
         let gauges = self.traffic.gauges();
         let window = self.topology.window;
@@ -219,7 +220,8 @@ impl<'a> Prepared<'a> {
             (traffic, load.map(joined), watch.map(joined))
         });
         let (traffic, load, watched) = (traffic?, load.transpose()?, watched.transpose()?);
-        let foreign = Processors::read()?.foreign_share(&before);
+        let after = Processors::read()?;
+        let (foreign, idle) = (after.foreign_share(&before), after.idle_share(&before));
         let patience = patience(&self.topology);
         let links = self.network.settled(patience, patience + self.drain)?;
         let receivers = self.topology.traffic.receivers.iter();
@@ -229,6 +231,7 @@ impl<'a> Prepared<'a> {
         let untraced = self.untraced;
         let captures = self.captures.into_iter().map(Capture::stop).collect::<Result<_>>()?;
         let (network, topology) = (self.network, self.topology);
+        let machine = machine.since(&mark);
         Ok(Measured {
             network,
             topology,
@@ -236,8 +239,10 @@ impl<'a> Prepared<'a> {
             load,
             links,
             receiver_hosts,
-            heartbeat,
+            machine,
+            begin,
             foreign,
+            idle,
             watched,
             trace,
             untraced,
@@ -264,7 +269,6 @@ pub fn check(cell: &Cell) -> Result<Topology> {
     let scenario = &cell.scenario;
     let check = || -> Result<()> {
         ensure!(!scenario.run.duration.duration().is_zero(), "run.duration: longer than 0");
-        ensure!(scenario.run.repeat > 0, "run.repeat: at least 1");
         if let Some(problem) = scenario.charts.iter().find_map(Chart::problem) {
             bail!("{problem}");
         }

@@ -317,9 +317,20 @@ fn receiver_settings(
             .receive
             .stall
             .map(|stall| Stall { every: stall.every.duration(), length: stall.length.duration() }),
+        keep_flights: flights(scenario, traffic),
         until: Until { settle: patience, ..Until::default() },
         ..ReceiverSettings::new(to)
     }
+}
+
+/// How many messages are looked at one by one: all that will be sent, as far as memory allows.
+fn flights(scenario: &Scenario, traffic: &Traffic) -> usize {
+    if traffic.mode == Mode::Bulk {
+        return 0;
+    }
+    let window = scenario.run.duration.duration().as_nanos();
+    let sent = window / interval(traffic).as_nanos().max(1);
+    usize::try_from(sent).unwrap_or(MOST_FLIGHTS).saturating_add(1).min(MOST_FLIGHTS)
 }
 
 fn bulk_settings(scenario: &Scenario, traffic: &Traffic, to: SocketAddr) -> bulk::Settings {
@@ -361,6 +372,9 @@ pub const LOAD: &str = "load";
 
 /// Bulk datagrams that are due within this time leave together.
 const QUANTUM: Duration = Duration::from_micros(200);
+
+/// Messages of a receiver whose times are kept: 96 MiB.
+const MOST_FLIGHTS: usize = 1 << 22;
 
 /// Receive buffer of bulk datagrams, bytes: 60 ms at 1 Gbit/s of small ones.
 const BULK_BUFFER: usize = 32 << 20;

@@ -4,17 +4,16 @@ use weir_kernel::host;
 use weir_kernel::namespaces::user::Privilege;
 
 use super::cell::Bench;
+use super::machine::Machine;
 use super::scenario::Run;
 
-/// Name and value, in the order to print them: how the lab ran, then what it ran on. `awake`: processors are kept from
-/// sleeping.
-pub fn facts(run: &Run, bench: &Bench, awake: bool, privilege: Privilege) -> Vec<(String, String)> {
+/// Name and value, in the order to print them: how the lab ran, then what it ran on.
+pub fn facts(run: &Run, bench: &Bench, machine: &Machine, privilege: Privilege) -> Vec<(String, String)> {
     let scheduling = match (run.realtime, bench.realtime) {
         (_, true) => "real-time (SCHED_RR)",
         (true, false) => "ordinary: real-time was refused (needs CAP_SYS_NICE or RLIMIT_RTPRIO)",
         (false, false) => "ordinary",
     };
-    let processors = if awake { "kept awake (/dev/cpu_dma_latency)" } else { "may sleep between packets" };
     let privilege = match privilege {
         Privilege::Root => "root",
         Privilege::UserNamespace => "ordinary user, in a user namespace",
@@ -23,8 +22,26 @@ pub fn facts(run: &Run, bench: &Bench, awake: bool, privilege: Privilege) -> Vec
         ("weir", env!("CARGO_PKG_VERSION").to_owned()),
         ("privilege", privilege.to_owned()),
         ("scheduling", scheduling.to_owned()),
-        ("processors", processors.to_owned()),
+        (PROCESSORS, machine.choice().words()),
         ("data path", format!("{:?}, spin {}", run.datapath, run.spin).to_lowercase()),
     ];
-    how.map(|(name, value)| (name.to_owned(), value)).into_iter().chain(host::facts()).collect()
+    let how = how.map(|(name, value)| (name.to_owned(), value));
+    how.into_iter().chain(machine.facts().iter().cloned()).chain(host::facts()).collect()
 }
+
+/// Adds what is only known at the end: whether processors stayed awake, and when they stood still.
+pub fn conclude(facts: &mut Vec<(String, String)>, machine: &Machine) {
+    let known = [(PROCESSORS, machine.choice().words()), (STANDSTILLS, machine.since_start().words())];
+    for (name, value) in known {
+        match facts.iter_mut().find(|(known, _)| known == name) {
+            Some((_, before)) => *before = value,
+            None => facts.push((name.to_owned(), value)),
+        }
+    }
+}
+
+/// Whether processors are kept from sleeping.
+const PROCESSORS: &str = "processors";
+
+/// When the machine stood still.
+const STANDSTILLS: &str = "standstills of 1 ms or more";

@@ -77,7 +77,7 @@ pub const COLUMNS: [Column; 25] = [
     column("undelivered", "messages", Kind::Observed, "TCP: sent, and neither delivered nor known lost"),
     column("msgs_per_s", "1/s", Kind::Estimated, "messages received within the sending window, over that window"),
     column("mbit_per_s", "Mbit/s", Kind::Estimated, "the same as payload"),
-    column("delay_mean_us", "us", Kind::Estimated, "mean one-way delay of delivered messages, from the send call"),
+    column("delay_mean_us", "us", Kind::Estimated, "mean one-way delay of delivered, undisturbed messages, from the send call"),
     column("delay_p50_us", "us", Kind::Estimated, "median delay; empty where the sample cannot support it"),
     column("delay_p99_us", "us", Kind::Estimated, "99th percentile of the delay; empty as above"),
     column("delay_max_us", "us", Kind::Maximum, "largest delay"),
@@ -87,18 +87,23 @@ pub const COLUMNS: [Column; 25] = [
     column("socket_drops", "datagrams", Kind::Observed, "dropped at the receiver's socket"),
     column("emulator_drops", "packets", Kind::Observed, "what the emulator could not carry, data direction"),
     column("unexplained", "messages", Kind::Observed, "what no counter accounts for; 0, or there is a fault"),
-    column("valid", "", Kind::Observed, "whether nothing from outside disturbed the cell"),
+    column("valid", "", Kind::Observed, "whether throughput and delay can be believed"),
 ];
 
 /// The columns that the lab adds, in order, and what they say.
-pub const ADDED: [(&str, &str); 59] = [
+pub const ADDED: [(&str, &str); 65] = [
     ("delivered_share", "delivered of sent"),
     ("share_minus_expected", "that, less what the configured loss leaves"),
     ("host_drops", "datagrams that reached the host and no program: buffer full, wrong checksum, or too late"),
     ("duplicates", "messages received again"),
     ("reordered", "messages received behind later ones"),
     ("longest_gap", "messages in a row that are missing, at most"),
-    ("delay_n", "delays measured: delivered messages"),
+    ("delay_n", "delays measured: delivered messages that no standstill of the machine disturbed"),
+    ("disturbed_share", "of the messages delivered, those that a standstill disturbed: they are not in delay_*"),
+    ("raw_delay_mean_us", "mean delay of all messages delivered, the disturbed ones too"),
+    ("raw_delay_p50_us", "median of that"),
+    ("raw_delay_p99_us", "99th percentile of that"),
+    ("raw_delay_max_us", "largest of that"),
     ("delay_p999_us", "99.9th percentile of the delay; empty where the sample cannot support it"),
     ("delay_max_at_s", "when the most delayed message arrived, after the start of sending"),
     ("intended_delay_mean_us", "mean delay from the time at which the message was due"),
@@ -119,6 +124,7 @@ pub const ADDED: [(&str, &str); 59] = [
     ("lateness_p99_us", "99th percentile of how late the emulator released packets"),
     ("lateness_max_us", "the latest that the emulator released a packet"),
     ("stall_max_us", "longest that a thread which only sleeps was kept from running"),
+    ("standstill_pct", "share of the sending window in which a processor stood still or the emulator was late, of 1 ms or more each"),
     ("foreign_share", "share of the processors that others took"),
     ("load_mbit_per_s", "throughput of the bulk traffic beside the measured one"),
     ("model_mbit", "what a model of TCP expects: Mathis below 2 % loss, PFTK above; empty without loss"),

@@ -117,7 +117,7 @@ pub struct Row {
     pub emulator_drops: u64,
     /// What no counter accounts for; 0, or there is a fault.
     pub unexplained: Option<i64>,
-    /// Whether nothing from outside disturbed the cell.
+    /// Whether the headline statistics of the row, throughput and delay, can be believed.
     pub valid: bool,
 }
 
@@ -149,6 +149,13 @@ pub struct Record {
     pub lateness: Quantiles,
     /// How late a thread that only sleeps woke up meanwhile, us: the machine's own disturbance.
     pub heartbeat: Quantiles,
+    /// When the machine stood still meanwhile.
+    #[serde(default)]
+    pub standstills: Standstills,
+    /// Which statistics of the row the machine's disturbance may have changed, and why. A row that is not valid and names
+    /// none can be believed in nothing: it was stopped, or is of an earlier version.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub disturbed: BTreeMap<Statistic, String>,
     /// How often the cell ran again because it was disturbed.
     pub reruns: u32,
     /// Whether it was stopped before its window was over.
@@ -156,6 +163,65 @@ pub struct Record {
     pub stopped: bool,
     /// Why the cell is not valid, or what else a reader must know.
     pub remarks: Vec<String>,
+}
+
+impl Record {
+    /// Whether the machine left a statistic alone, so that it can be believed.
+    pub fn believes(&self, statistic: Statistic) -> bool {
+        match statistic {
+            Statistic::Counter => true,
+            _ if self.disturbed.is_empty() => self.row.valid,
+            _ => !self.disturbed.contains_key(&statistic),
+        }
+    }
+
+    /// Why the row is not valid, in words; empty if it is.
+    pub fn doubts(&self) -> Vec<&str> {
+        self.disturbed.values().map(String::as_str).collect()
+    }
+}
+
+/// What a value rests on, and so what can spoil it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Statistic {
+    /// How much got through: whoever stands still sends and receives less.
+    Throughput,
+    /// How long it took: of messages during whose flight nothing stood still.
+    Delay,
+    /// What was counted or set, which is so whatever happened.
+    Counter,
+}
+
+/// When the machine stood still while a cell ran.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Standstills {
+    /// The start of sending, ns of CLOCK_MONOTONIC.
+    pub origin_ns: u64,
+    /// A standstill may have begun so much earlier than it says, ms; shorter ones are not seen.
+    pub resolution_ms: f64,
+    /// In order of time; of many the longest ones.
+    pub list: Vec<Standstill>,
+    /// How many more there were.
+    pub more: u64,
+    /// What the host of this virtual machine took of all processors (steal): seconds since the start of sending, and how
+    /// many ms in the tenth of a second before. Times without are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stolen: Vec<(f64, f64)>,
+    /// The same of the quota of the lab's control group (throttling).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub throttled: Vec<(f64, f64)>,
+}
+
+/// A time in which something that had to run did not.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Standstill {
+    /// When it had to run, seconds since the start of sending.
+    pub at_s: f64,
+    /// How long it did not, ms.
+    pub ms: f64,
+    /// What: `cpu 0`, or of the emulator `uplink ->`.
+    pub place: String,
 }
 
 /// A quantity of a cell over time.

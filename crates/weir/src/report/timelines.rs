@@ -32,6 +32,7 @@ pub fn heading(quantity: &str) -> String {
         "cwnd_bytes" => "congestion window".to_owned(),
         "rtt_us" => "smoothed round-trip time".to_owned(),
         "retransmits" => "segments sent again".to_owned(),
+        "largest_delay_us" => "largest delay of the messages that arrived".to_owned(),
         "buffer_level_bytes" => "level of the receive buffer".to_owned(),
         // Without the unit, which follows.
         other if columns::unit(other).is_empty() => other.replace('_', " "),

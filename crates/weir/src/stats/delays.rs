@@ -74,6 +74,20 @@ impl Distribution {
         self.max = self.max.max(other.max);
     }
 
+    /// What was added since `earlier`, a clone of this sample. Minimum and maximum are exact to three digits.
+    pub fn since(&self, earlier: &Distribution) -> Distribution {
+        let mut added = self.clone();
+        // Cannot fail: the same bounds, and no count was larger then.
+        let _ = added.histogram.subtract(&earlier.histogram);
+        added.n -= earlier.n;
+        added.sum -= earlier.sum;
+        let empty = added.n == 0;
+        // A new extreme was added since; an older one only as exactly as the histogram has it.
+        added.min = if empty { u64::MAX } else if self.min < earlier.min { self.min } else { added.histogram.min() };
+        added.max = if empty { 0 } else if self.max > earlier.max { self.max } else { added.histogram.max() };
+        added
+    }
+
     /// Sample size.
     pub fn n(&self) -> u64 {
         self.n
@@ -301,6 +315,25 @@ mod tests {
                 let e = recorder.quantile_us(q).unwrap();
                 prop_assert!((e.value / exact - 1.0).abs() < 2e-3, "{} {}", e.value, exact);
                 prop_assert!(e.low <= e.value && e.value <= e.high);
+            }
+        }
+
+        #[test]
+        fn what_was_added_is_told_from_what_was_there(
+            before in proptest::collection::vec(1u64..10_000_000_000, 0..50),
+            after in proptest::collection::vec(1u64..10_000_000_000, 0..50),
+        ) {
+            let mut all = Distribution::new();
+            before.iter().for_each(|&ns| all.record(ns));
+            let earlier = all.clone();
+            after.iter().for_each(|&ns| all.record(ns));
+            let added = all.since(&earlier);
+            let mut alone = Distribution::new();
+            after.iter().for_each(|&ns| alone.record(ns));
+            prop_assert_eq!((added.n(), added.sum_ns()), (alone.n(), alone.sum_ns()));
+            for (found, exact) in [(added.min_us(), alone.min_us()), (added.max_us(), alone.max_us())] {
+                prop_assert!(found.zip(exact).is_none_or(|(found, exact)| (found / exact - 1.0).abs() < 2e-3));
+                prop_assert_eq!(found.is_some(), exact.is_some());
             }
         }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_kernel::tcp::TcpInfo;
 
-use super::{ErrorCount, SequenceSet, Window};
+use super::{ErrorCount, Flights, SequenceSet, Window};
 use crate::service::clock::Nanos;
 use crate::stats::{DelayRecorder, Distribution};
 
@@ -143,6 +143,8 @@ pub struct SessionReport {
     pub delays: DelayRecorder,
     /// The same from the intended send time; empty for messages without extension, too.
     pub intended_delays: DelayRecorder,
+    /// The single messages behind these, as many as were to be kept.
+    pub flights: Flights,
 }
 
 impl SessionReport {

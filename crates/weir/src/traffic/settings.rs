@@ -196,6 +196,8 @@ pub struct ReceiverSettings {
     /// UDP: a reader that stops reading again and again, as one does that another program keeps from running; `None`:
     /// it does not.
     pub stall: Option<Stall>,
+    /// The times of so many messages of each session are kept one by one.
+    pub keep_flights: usize,
     /// When to end, besides the [`Exchange`](super::Exchange) and the stop.
     pub until: Until,
 }
@@ -211,6 +213,7 @@ impl ReceiverSettings {
             receive_buffer: None,
             coalesce: false,
             stall: None,
+            keep_flights: 0,
             until: Until::default(),
         }
     }

@@ -141,7 +141,7 @@ impl Book {
     }
 }
 
-fn arrow(way: Way) -> &'static str {
+pub(super) fn arrow(way: Way) -> &'static str {
     match way {
         Way::Forward => "->",
         Way::Backward => "<-",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Account, Direction, bulk, rounded};
+use super::{Account, Delays, Direction, bulk, rounded};
 use crate::lab::cell::Measured;
 use crate::lab::endpoints::Outcome;
 use crate::report::columns;
@@ -17,7 +17,6 @@ impl Account<'_> {
         &self,
         row: &Row,
         lateness: &Distribution,
-        heartbeat: &Distribution,
     ) -> Vec<(String, Option<f64>)> {
         let Measured { topology, .. } = self.measured;
         let sent = self.messages().map(|(sent, _)| sent);
@@ -25,9 +24,13 @@ impl Account<'_> {
         let session = self.session();
         let back = self.passage(Direction::Back);
         let there = self.passage(Direction::There);
-        let intended = session.map(|session| session.intended_delays.delays());
-        let censored = session.zip(sent).zip(self.received());
-        let censored = censored.map(|((session, sent), received)| with_undelivered(session, sent, received));
+        let delays = self.delays.as_ref();
+        let undisturbed = delays.map(Delays::distribution);
+        let intended = delays.map(|delays| delays.intended.delays());
+        let raw = session.map(|session| session.delays.delays());
+        let censored = undisturbed.zip(session).zip(sent.zip(self.received()));
+        let censored = censored
+            .map(|((delays, session), (sent, received))| with_undelivered(delays, session, sent, received));
         let share = sent.and_then(|_| binomial::share(row.delivered, row.sent)).map(|share| share.value);
         let connect = sent.map_or_else(|| self.bulk().and_then(|report| report.connect), |sent| sent.connect);
         let model = self.model();
@@ -41,9 +44,14 @@ impl Account<'_> {
             ("duplicates", of_session(|session| session.duplicates)),
             ("reordered", of_session(|session| session.reordered)),
             ("longest_gap", sent.zip(session).and_then(|(sent, session)| longest_gap(session, sent.sent))),
-            ("delay_n", of_session(|session| session.delays.n())),
-            ("delay_p999_us", quantile(session.map(|session| session.delays.delays()), 0.999)),
-            ("delay_max_at_s", session.and_then(|session| session.delays.worst_at()).map(|at| at.as_secs_f64())),
+            ("delay_n", sent.map(|_| undisturbed.map_or(0, Distribution::n) as f64)),
+            ("disturbed_share", delays.map(Delays::share)),
+            ("raw_delay_mean_us", raw.and_then(Distribution::mean_us)),
+            ("raw_delay_p50_us", quantile(raw, 0.5)),
+            ("raw_delay_p99_us", quantile(raw, 0.99)),
+            ("raw_delay_max_us", raw.and_then(Distribution::max_us)),
+            ("delay_p999_us", quantile(undisturbed, 0.999)),
+            ("delay_max_at_s", delays.and_then(|d| d.undisturbed.worst_at()).map(|at| at.as_secs_f64())),
             ("intended_delay_mean_us", intended.and_then(Distribution::mean_us)),
             ("intended_delay_p50_us", quantile(intended, 0.5)),
             ("intended_delay_p99_us", quantile(intended, 0.99)),
@@ -61,7 +69,8 @@ impl Account<'_> {
             ("connect_ms", connect.map(|connect| connect.as_secs_f64() * 1e3)),
             ("lateness_p99_us", quantile(Some(lateness), 0.99)),
             ("lateness_max_us", lateness.max_us()),
-            ("stall_max_us", heartbeat.max_us()),
+            ("stall_max_us", self.measured.machine.lateness.max_us()),
+            ("standstill_pct", Some(self.disturbance.share() * 100.0)),
             ("foreign_share", Some(self.measured.foreign)),
             ("load_mbit_per_s", self.load_mbit_per_s()),
             ("model_mbit", model.map(|model| model.value / 1e6)),
@@ -77,8 +86,6 @@ impl Account<'_> {
     pub(super) fn estimates(
         &self,
         row: &Row,
-        lateness: &Distribution,
-        heartbeat: &Distribution,
     ) -> BTreeMap<String, Estimate> {
         let mut estimates = BTreeMap::new();
         let there = self.passage(Direction::There);
@@ -94,22 +101,14 @@ impl Account<'_> {
                 insert("msgs_per_s", per_second);
                 insert("mbit_per_s", per_second.map(|rate| rate.times(row.payload_bytes as f64 * 8.0 / 1e6)));
             }
-            insert("delay_mean_us", session.delays.mean_us());
-            insert("delay_p50_us", session.delays.delays().quantile_us(0.5));
-            insert("delay_p99_us", session.delays.delays().quantile_us(0.99));
-            // The worst message may have met the worst stall of the emulator and of the machine.
-            let stalls = lateness.max_us().unwrap_or(0.0) + heartbeat.max_us().unwrap_or(0.0);
-            insert(
-                "delay_max_us",
-                row.delay_max_us.map(|most| Estimate {
-                    value: most,
-                    low: (most - stalls).max(row.delay_p50_us.unwrap_or(0.0).min(most)),
-                    high: most,
-                    n: session.delays.n(),
-                    method: Method::Stalls,
-                }),
-            );
-            insert("intended_delay_mean_us", session.intended_delays.mean_us());
+            insert("raw_delay_mean_us", session.delays.mean_us());
+        }
+        if let Some(delays) = &self.delays {
+            insert("delay_mean_us", delays.undisturbed.mean_us());
+            insert("delay_p50_us", delays.distribution().quantile_us(0.5));
+            insert("delay_p99_us", delays.distribution().quantile_us(0.99));
+            insert("delay_max_us", delays.largest());
+            insert("intended_delay_mean_us", delays.intended.mean_us());
         }
         if let Some(report) = self.bulk() {
             let throughput = bulk::throughput(report);
@@ -183,8 +182,13 @@ fn longest_gap(session: &SessionReport, sent: u64) -> Option<f64> {
 }
 
 /// Delays with every undelivered message taken at the least delay it can have: until the receiver gave up.
-fn with_undelivered(session: &SessionReport, sent: &SendReport, received: &ReceiveReport) -> Distribution {
-    let mut delays = session.delays.delays().clone();
+fn with_undelivered(
+    delays: &Distribution,
+    session: &SessionReport,
+    sent: &SendReport,
+    received: &ReceiveReport,
+) -> Distribution {
+    let mut delays = delays.clone();
     for (number, time) in (0..).zip(&sent.send_times) {
         if !session.numbers.contains(number) {
             delays.record(received.finished.saturating_sub(*time));

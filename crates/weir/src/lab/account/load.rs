@@ -66,15 +66,21 @@ impl Account<'_> {
         ]
     }
 
-    /// The level of the receiver's buffer over time.
-    pub(super) fn buffer_level(&self) -> Vec<Timeline> {
+    /// The largest delays, and the level of the receiver's buffer, over time.
+    pub(super) fn of_messages(&self) -> Vec<Timeline> {
+        let course = self.delays.iter().filter(|delays| !delays.course.is_empty());
+        let course = course.map(|delays| Timeline { name: "largest_delay_us".into(), points: delays.course.clone() });
+        course.chain(self.buffer_level()).collect()
+    }
+
+    fn buffer_level(&self) -> Option<Timeline> {
         let looks = self.looks();
         if looks.is_empty() {
-            return Vec::new();
+            return None;
         }
         let point = |look: &Look| ((look.at.as_secs_f64() * 1e4).round() / 1e4, f64::from(look.level.bytes));
         let points: Vec<_> = looks.iter().map(point).collect();
-        vec![Timeline { name: "buffer_level_bytes".into(), points: timelines::thinned(&points, MOST_POINTS) }]
+        Some(Timeline { name: "buffer_level_bytes".into(), points: timelines::thinned(&points, MOST_POINTS) })
     }
 
     fn looks(&self) -> &[Look] {

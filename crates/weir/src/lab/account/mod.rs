@@ -3,6 +3,7 @@
 mod book;
 mod bulk;
 mod columns;
+mod disturbance;
 mod load;
 mod own_flow;
 mod signal;
@@ -12,6 +13,7 @@ use weir_emulator::ledger::{DirectionReport, Ledger};
 use weir_emulator::model::Way;
 use weir_kernel::counters::Snmp;
 
+use self::disturbance::{Delays, Disturbance};
 use self::own_flow::OwnFlow;
 use super::capture::CaptureReport;
 use super::cell::Measured;
@@ -35,7 +37,9 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
     let topology = &measured.topology;
     let path = &topology.traffic.paths[receiver];
     let own = measured.load.is_some().then(|| OwnFlow::new(&cell.scenario, topology));
-    let account = Account { measured, cell, receiver, path, own };
+    let disturbance = Disturbance::new(measured, path);
+    let mut account = Account { measured, cell, receiver, path, own, disturbance, delays: None };
+    account.delays = account.session().map(|session| account.disturbance.delays(session));
     let mut row = account.row(repeat);
     let mut axes = cell.axes.clone();
     if matches!(cell.scenario.traffic.to, Receivers::Several(_)) {
@@ -44,21 +48,22 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
         axes.push((RECEIVER.to_owned(), name.clone()));
     }
     let lateness = account.lateness();
-    let heartbeat = measured.heartbeat.lateness();
-    let disturbances = disturbances(cell, measured, &lateness, &heartbeat);
-    row.valid &= disturbances.is_empty();
-    let remarks = [disturbances, account.remarks(&row)].concat();
+    let disturbed = account.disturbance.verdict(measured, &cell.scenario, account.delays.as_ref());
+    row.valid &= disturbed.is_empty();
+    let remarks = disturbed.values().map(|why| format!("disturbed: {why}")).chain(account.remarks(&row)).collect();
     Record {
-        extra: account.extra(&row, &lateness, &heartbeat),
+        extra: account.extra(&row, &lateness),
         axes,
-        estimates: account.estimates(&row, &lateness, &heartbeat),
+        estimates: account.estimates(&row),
         ledger: account.ledger(),
         drops: account.drops(),
-        delays: account.session().map(|session| session.delays.delays().quantiles_us()).unwrap_or_default(),
-        timelines: account.bulk().map_or_else(|| account.buffer_level(), bulk::timelines),
+        delays: account.delays.as_ref().map(|delays| delays.distribution().quantiles_us()).unwrap_or_default(),
+        timelines: account.bulk().map_or_else(|| account.of_messages(), bulk::timelines),
         signal: account.signal(),
         lateness: lateness.quantiles_us(),
-        heartbeat: heartbeat.quantiles_us(),
+        heartbeat: measured.machine.lateness.quantiles_us(),
+        standstills: account.disturbance.record(&measured.machine),
+        disturbed,
         reruns: 0,
         stopped: measured.traffic.stopped(),
         remarks,
@@ -75,6 +80,10 @@ struct Account<'a> {
     path: &'a Path,
     /// What tells the measured traffic from a load beside it, if there is one.
     own: Option<OwnFlow>,
+    /// What stood still meanwhile.
+    disturbance: Disturbance,
+    /// The delays of messages, if any arrived.
+    delays: Option<Delays>,
 }
 
 /// What the directions of a way through the network add up to.
@@ -126,7 +135,7 @@ impl Account<'_> {
         let datagrams = self.cell.scenario.traffic.transport == Transport::Udp;
         let delivered = self.session().map_or(0, |session| session.delivered);
         let in_window = self.session().map_or(0, |session| session.in_window);
-        let delays = self.session().map(|session| session.delays.delays());
+        let delays = self.delays.as_ref().map(Delays::distribution);
         let used = sent.used.as_secs_f64();
         let per_second = if used > 0.0 { in_window as f64 / used } else { 0.0 };
         let retransmits = sent.tcp_after_drain.or(sent.tcp_at_end).map(|info| info.retransmits.into());
@@ -312,6 +321,11 @@ impl Account<'_> {
         if let Some((sent, _)) = self.messages() {
             remarks.extend(self.behind_schedule(sent));
         }
+        if let Some(unknown) = self.delays.as_ref().map(|delays| delays.unknown).filter(|unknown| *unknown > 0) {
+            remarks.push(format!(
+                "delays are of the first messages: the last {unknown} are not looked at one by one (raw_delay_* has all)"
+            ));
+        }
         remarks.extend(self.full_queues());
         remarks.extend_from_slice(network.refused());
         remarks.extend(self.trace_remarks());
@@ -388,36 +402,6 @@ impl Account<'_> {
 
 /// So much later than the window a schedule may end, ns.
 const BEHIND: u64 = 100_000_000;
-
-/// Why the cell cannot be trusted; empty: it can.
-fn disturbances(
-    cell: &Cell,
-    measured: &Measured<'_>,
-    lateness: &Distribution,
-    heartbeat: &Distribution,
-) -> Vec<String> {
-    let run = &cell.scenario.run;
-    let limit = run.max_stall.duration().as_secs_f64() * 1e6;
-    let over = |what: &str, most: Option<f64>| {
-        most.filter(|most| *most > limit)
-            .map(|most| format!("disturbed: {what} {:.1} ms (run.max_stall is {:.1} ms)", most / 1e3, limit / 1e3))
-    };
-    let foreign = (measured.foreign > run.max_foreign.fraction()).then(|| {
-        format!(
-            "disturbed: others took {:.1} % of the processors (run.max_foreign is {})",
-            measured.foreign * 100.0,
-            run.max_foreign
-        )
-    });
-    [
-        over("the machine stood still for", heartbeat.max_us()),
-        over("the emulator was late by", lateness.max_us()),
-        foreign,
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {

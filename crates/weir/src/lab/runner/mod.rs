@@ -1,9 +1,11 @@
 //! Drives the cells of a sweep, side by side, and leaves a result directory.
 
+mod again;
 mod cost;
 mod gate;
 mod own_cost;
 mod queue;
+mod repeats;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
@@ -13,13 +15,14 @@ use std::time::{Instant, SystemTime};
 use anyhow::{Context, Result, ensure};
 use weir_kernel::limits;
 use weir_kernel::namespaces::user;
-use weir_kernel::scheduling::Awake;
 
 use self::queue::{Extras, Queue};
+use self::repeats::Load;
 use super::cell::{self, Bench};
 use super::environment;
 use super::iperf3;
-use super::scenario::{Engine, Jobs, Receivers};
+use super::machine::Machine;
+use super::scenario::{Engine, Jobs, Receivers, Repeat};
 use super::sweep::{Cell, Sweep};
 use super::topology::Topology;
 use crate::report::columns::RECEIVER;
@@ -101,39 +104,57 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         Some(_) => finished(&plan.sweep, store::whole_records(&plan.dir)?),
     };
     let names = done.iter().map(|record| (sweep_name(record).to_owned(), record.row.repeat));
-    let queue = Queue::new(&plan.sweep, &names.collect::<BTreeSet<_>>(), plan.extras.clone())?;
-    ensure_descriptors(&plan.sweep, queue.jobs)?;
-
+    let names: BTreeSet<_> = names.collect();
     let scenario = plan.sweep.scenario();
-    let emulators = if scenario.run.jobs == Jobs::All { 1 } else { queue.jobs };
-    let bench = Bench::start(scenario, stop, emulators)?;
-    let awake = scenario.run.realtime.then(Awake::request).and_then(Result::ok);
-    let mut facts = environment::facts(&scenario.run, &bench, awake.is_some(), privilege);
-    facts.extend(scenario.tcp.buffer.map(|most| ("tcp buffers of the hosts".to_owned(), format!("up to {most}"))));
-    facts.extend(iperf3.map(|version| ("iperf3".to_owned(), version.to_string())));
-    let mut manifest = match &plan.earlier {
-        None => manifest(plan, facts)?,
-        Some(earlier) => earlier.clone(),
-    };
-    let store = match plan.earlier {
+    let jobs = scenario.run.jobs;
+    // More cells than these cannot be up at once, whatever the repeats.
+    let fewest = queue::workers(jobs, plan.sweep.cells.len());
+    let descriptors = ensure_descriptors(&plan.sweep, fewest)?;
+    let mut store = match plan.earlier {
         None => Store::create(&plan.dir)?,
         Some(_) => Store::resume(&plan.dir, &done)?,
     };
+    let bench = Bench::start(scenario, stop, if jobs == Jobs::All { 1 } else { fewest })?;
+    let machine = Machine::start(bench.realtime, scenario.run.realtime);
+    let (started, before) = (Instant::now(), plan.earlier.as_ref().map_or(0.0, |earlier| earlier.elapsed_s));
+    let mut own_cost = plan.earlier.as_ref().and_then(|earlier| earlier.own_cost.clone());
+    let mut load = Load::GUESSED;
+    if own_cost.is_none() && !scenario.run.control.duration().is_zero() {
+        let (measured, seen) = own_cost::measure(&bench, &machine, scenario)?;
+        load = seen;
+        // One that was stopped is measured again when the run is resumed.
+        own_cost = (!bench.stop.is_set()).then_some(measured);
+    }
+    let repeats = repeats::how_many(&plan.sweep, load, most_cells(&plan.sweep, descriptors));
+    let mut manifest = match &plan.earlier {
+        None => {
+            let mut facts = environment::facts(&scenario.run, &bench, &machine, privilege);
+            let buffer = scenario.tcp.buffer.map(|most| format!("up to {most}"));
+            facts.extend(buffer.map(|buffer| ("tcp buffers of the hosts".to_owned(), buffer)));
+            facts.extend(iperf3.map(|version| ("iperf3".to_owned(), version.to_string())));
+            manifest(plan, repeats, facts)?
+        }
+        Some(earlier) => earlier.clone(),
+    };
+    manifest.own_cost = own_cost;
     store.manifest(&manifest)?;
     manifest.network.iter().filter(|line| line.contains(" -> ")).for_each(|path| say!("{path}"));
-    say!("{}", queue.announcement(&scenario.name));
-    let (started, earlier) = (Instant::now(), manifest.elapsed_s);
-    if manifest.own_cost.is_none() && !scenario.run.control.duration().is_zero() {
-        let own_cost = own_cost::measure(&bench, scenario)?;
-        // One that was stopped is measured again when the run is resumed.
-        manifest.own_cost = (!bench.stop.is_set()).then_some(own_cost);
-        store.manifest(&manifest)?;
+    let queue = Queue::new(&plan.sweep, repeats, |job| !names.contains(job), plan.extras.clone())?;
+    ensure_descriptors(&plan.sweep, queue.jobs)?;
+    say!("{}", queue.announcement(&scenario.name, repeats));
+    let mut results = queue.run(&bench, &machine, &mut store);
+    for _ in 0..scenario.run.reruns {
+        if results.error.is_some() || bench.stop.is_set() {
+            break;
+        }
+        let rerun = run_again(plan, repeats, &mut results.records, &bench, &machine, &mut store);
+        results.error = rerun.err();
     }
-    let mut results = queue.run(&bench, store);
     let interrupted = bench.stop.is_set();
-    drop((bench, awake));
+    environment::conclude(&mut manifest.environment, &machine);
+    drop((bench, machine));
 
-    manifest.elapsed_s = earlier + started.elapsed().as_secs_f64();
+    manifest.elapsed_s = before + started.elapsed().as_secs_f64();
     manifest.interrupted = interrupted;
     let mut records: Vec<Record> = done.into_iter().chain(results.records).collect();
     store::put_in_order(&manifest, &mut records);
@@ -157,6 +178,35 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         interrupted,
         unmet: asserts::fail(&asserts::check(&manifest, &records)),
     })
+}
+
+/// Runs the disturbed cells once more, if the machine is calm by now, and puts the better records into place.
+fn run_again(
+    plan: &Plan,
+    repeats: u32,
+    records: &mut [Record],
+    bench: &Bench,
+    machine: &Machine,
+    store: &mut Store,
+) -> Result<()> {
+    let disturbed = again::disturbed(records);
+    if disturbed.is_empty() {
+        return Ok(());
+    }
+    let reason = again::reason(records, &disturbed);
+    let cells = if disturbed.len() == 1 { "1 cell was".to_owned() } else { format!("{} cells were", disturbed.len()) };
+    if !again::is_calm(machine, &plan.sweep.scenario().run, &bench.stop) {
+        say!("{cells} disturbed ({reason}); not run again, the machine is not calm now");
+        return Ok(());
+    }
+    let extras = Extras::default();
+    let queue = Queue::new(&plan.sweep, repeats, |job| disturbed.contains(job), extras)?.without_store();
+    say!("{cells} disturbed ({reason}): again, {}", queue.time());
+    let again = queue.run(bench, machine, store);
+    for better in again::replace(records, again.records) {
+        store.append(&better)?;
+    }
+    again.error.map_or(Ok(()), Err)
 }
 
 fn uses_iperf3(cell: &Cell) -> bool {
@@ -186,7 +236,7 @@ fn sweep_name(record: &Record) -> &str {
     receiver.and_then(|(_, receiver)| name.strip_suffix(&format!("@{receiver}"))).unwrap_or(name)
 }
 
-fn manifest(plan: &Plan, environment: Vec<(String, String)>) -> Result<Manifest> {
+fn manifest(plan: &Plan, repeats: u32, environment: Vec<(String, String)>) -> Result<Manifest> {
     let scenario = plan.sweep.scenario();
     let records: usize = plan.sweep.cells.iter().map(receivers).sum();
     let topology = Topology::new(scenario)?;
@@ -197,11 +247,11 @@ fn manifest(plan: &Plan, environment: Vec<(String, String)>) -> Result<Manifest>
         title: scenario.title.clone(),
         description: scenario.description.clone(),
         command: plan.command.clone(),
-        source: plan.sweep.document.to_string(),
+        source: source(&plan.sweep, repeats),
         seed: scenario.run.seed,
         started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         elapsed_s: 0.0,
-        planned_cells: records * scenario.run.repeat.max(1) as usize,
+        planned_cells: records * repeats as usize,
         interrupted: true,
         axes: axes(&plan.sweep),
         environment,
@@ -212,6 +262,17 @@ fn manifest(plan: &Plan, environment: Vec<(String, String)>) -> Result<Manifest>
         asserts: scenario.asserts.clone(),
         own_cost: None,
     })
+}
+
+/// The document with what was left to the machine: a run that goes on elsewhere has the same repeats.
+fn source(sweep: &Sweep, repeats: u32) -> String {
+    let mut document = sweep.document.clone();
+    if sweep.scenario().run.repeat == Repeat::Auto
+        && let Some(run) = document.get_mut("run").and_then(toml::Value::as_table_mut)
+    {
+        run.insert("repeat".into(), toml::Value::Integer(repeats.into()));
+    }
+    document.to_string()
 }
 
 /// The axes of the records: those of the sweep, and the receivers where there is a list of them, in any cell.
@@ -230,10 +291,15 @@ fn axes(sweep: &Sweep) -> Vec<(String, Vec<String>)> {
     axes
 }
 
-/// Makes sure that this many cells of a sweep can be up at once.
-pub(super) fn ensure_descriptors(sweep: &Sweep, cells: usize) -> Result<()> {
-    limits::ensure_file_descriptors((cells * descriptors(sweep) + DESCRIPTORS_OF_THE_RUN) as u64)?;
-    Ok(())
+/// Makes sure that this many cells of a sweep can be up at once. Returns how many descriptors there are.
+pub(super) fn ensure_descriptors(sweep: &Sweep, cells: usize) -> Result<u64> {
+    Ok(limits::ensure_file_descriptors((cells * descriptors(sweep) + DESCRIPTORS_OF_THE_RUN) as u64)?)
+}
+
+/// Cells that so many descriptors suffice for.
+fn most_cells(sweep: &Sweep, limit: u64) -> usize {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    limit.saturating_sub(DESCRIPTORS_OF_THE_RUN) / descriptors(sweep).max(1)
 }
 
 /// Descriptors of the largest cell: four a node (namespace, netlink socket, counters), two ports a link, two ends a

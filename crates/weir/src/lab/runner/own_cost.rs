@@ -4,16 +4,19 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use super::repeats::Load;
 use crate::lab::account;
 use crate::lab::cell::{Bench, Prepared};
+use crate::lab::machine::Machine;
 use crate::lab::scenario::{Engine, Mode, Receive, Scenario, Tracing};
 use crate::lab::sweep::Cell;
 use crate::report::record::OwnCost;
 use crate::traffic::{Pacing, Transport};
 use crate::units::{Size, Span};
 
-/// Sends 1000-byte datagrams, one a millisecond, over the unimpaired network for `run.control`.
-pub(super) fn measure(bench: &Bench, scenario: &Scenario) -> Result<OwnCost> {
+/// Sends 1000-byte datagrams, one a millisecond, over the unimpaired network for `run.control`. Tells what that took of
+/// the processors, too.
+pub(super) fn measure(bench: &Bench, machine: &Machine, scenario: &Scenario) -> Result<(OwnCost, Load)> {
     let mut scenario = scenario.clone();
     scenario.load = None;
     scenario.run.impaired = false;
@@ -29,12 +32,18 @@ pub(super) fn measure(bench: &Bench, scenario: &Scenario) -> Result<OwnCost> {
     scenario.hosts.values_mut().for_each(|host| host.burners = 0);
     scenario.traffic.pacing = Pacing::Schedule;
     scenario.traffic.payload = Size { bytes: 1000 };
-    scenario.traffic.interval = Span::from_millis(1);
+    scenario.traffic.interval = INTERVAL;
     let seconds = scenario.run.duration.duration().as_secs_f64();
     let seed = scenario.run.seed;
     let cell = Cell { name: "control".into(), axes: Vec::new(), scenario };
-    let measured = Prepared::new(bench, &cell, seed, 0, 0).and_then(|prepared| prepared.run(Duration::ZERO));
+    let prepared = Prepared::new(bench, &cell, seed, 0, 0).context("control cell")?;
+    let (rate, links) = (1.0 / INTERVAL.duration().as_secs_f64(), cell.scenario.links.len());
+    let (measured, load) = Load::measure(rate, links, || prepared.run(Duration::ZERO, machine));
     let measured = measured.context("control cell")?;
     let record = account::records(&cell, 1, &measured).into_iter().next().context("a cell has a receiver")?;
-    Ok(OwnCost { n: record.delays.n, delay: record.delays, seconds, transport: record.row.transport })
+    let own_cost = OwnCost { n: record.delays.n, delay: record.delays, seconds, transport: record.row.transport };
+    Ok((own_cost, load))
 }
+
+/// Between two messages of the control cell.
+const INTERVAL: Span = Span::from_millis(1);

@@ -1,6 +1,5 @@
 //! The cells of a run and the workers that take them, one network at a time each.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
@@ -14,10 +13,12 @@ use super::gate::Gate;
 use crate::lab::account;
 use crate::lab::cell::{Bench, Measured, Prepared};
 use crate::lab::endpoints;
+use crate::lab::machine::Machine;
 use crate::lab::scenario::Jobs;
 use crate::lab::sweep::{Cell, Sweep};
 use crate::report::record::Record;
 use crate::report::store::{Store, StoreError};
+use crate::service::output::complain;
 
 /// The jobs of a run, taken by its workers.
 pub(super) struct Queue<'a> {
@@ -33,6 +34,8 @@ pub(super) struct Queue<'a> {
     /// What else the workers do.
     extras: Extras,
     expected: Duration,
+    /// Whether records are kept as cells end.
+    keeps: bool,
 }
 
 /// What is done with a cell besides measuring it.
@@ -63,6 +66,7 @@ struct Worker<'q, 'a> {
     number: usize,
     queue: &'q Queue<'a>,
     bench: &'q Bench,
+    machine: &'q Machine,
     /// The networks of the first cells come up before any traffic starts, the last ones stay until all traffic has
     /// ended.
     meeting: &'q Barrier,
@@ -72,24 +76,26 @@ struct Worker<'q, 'a> {
 }
 
 impl<'a> Queue<'a> {
-    /// Lays out the jobs of a sweep, but for those (cell and repeat) that are done.
-    pub(super) fn new(sweep: &'a Sweep, done: &BTreeSet<(String, u32)>, extras: Extras) -> Result<Self> {
+    /// Lays out the jobs of a sweep: those (cell and repeat) that are `wanted`.
+    pub(super) fn new(
+        sweep: &'a Sweep,
+        repeats: u32,
+        wanted: impl Fn(&(String, u32)) -> bool,
+        extras: Extras,
+    ) -> Result<Self> {
         let run = &sweep.scenario().run;
-        let jobs = (1..=run.repeat.max(1)).flat_map(|repeat| sweep.cells.iter().map(move |cell| (cell, repeat)));
+        let jobs = (1..=repeats).flat_map(|repeat| sweep.cells.iter().map(move |cell| (cell, repeat)));
         let jobs: Vec<Job> = jobs
             .enumerate()
             .map(|(place, (cell, repeat))| Job { place, cell, repeat })
-            .filter(|job| !done.contains(&(job.cell.name.clone(), job.repeat)))
+            .filter(|job| wanted(&(job.cell.name.clone(), job.repeat)))
             .collect();
         let costs = jobs.iter().map(|job| anyhow::Ok(Cost::of(job.cell, &job.cell.topology()?)));
         let mut jobs: Vec<(Job, Cost)> = jobs.iter().copied().zip(costs.collect::<Result<Vec<_>>>()?).collect();
         let total = jobs.len();
         let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-        let (workers, room) = match run.jobs {
-            Jobs::All => (total, f64::INFINITY),
-            Jobs::Count(count) => (count.min(total), f64::INFINITY),
-            Jobs::Auto => (MOST_AT_ONCE.min(total), processors * MOST_BUSY),
-        };
+        let workers = workers(run.jobs, total);
+        let room = if run.jobs == Jobs::Auto { processors * MOST_BUSY } else { f64::INFINITY };
         if room.is_finite() {
             // The large ones first: small ones fill what they leave.
             jobs.sort_by(|(_, a), (_, b)| b.processors.total_cmp(&a.processors));
@@ -97,27 +103,37 @@ impl<'a> Queue<'a> {
         let gate = Gate::new(jobs, room);
         let expected = gate.expected(workers);
         let meets = room.is_infinite();
-        Ok(Queue { gate, done: AtomicUsize::new(0), jobs: workers, total, meets, extras, expected })
+        Ok(Queue { gate, done: AtomicUsize::new(0), jobs: workers, total, meets, extras, expected, keeps: true })
     }
 
-    /// What is about to happen, and how long it takes if no cell has to run again.
-    pub(super) fn announcement(&self, scenario: &str) -> String {
-        let time = humantime::format_duration(Duration::from_secs(self.expected.as_secs()));
+    /// What is about to happen, and how long it takes.
+    pub(super) fn announcement(&self, scenario: &str, repeats: u32) -> String {
         let at_once =
             if self.meets { format!("{} at once", self.jobs) } else { format!("up to {} at once", self.jobs) };
         let cells = if self.total == 1 { "cell" } else { "cells" };
-        format!("{scenario}: {} {cells}, {at_once}, about {time}", self.total)
+        let repeats = if repeats > 1 { format!(", each run {repeats} times") } else { String::new() };
+        format!("{scenario}: {} {cells}{repeats}, {at_once}, {}", self.total, self.time())
+    }
+
+    /// How long it takes, in words.
+    pub(super) fn time(&self) -> String {
+        format!("about {}", whole_seconds(self.expected))
+    }
+
+    /// Leaves it to others to keep the records.
+    pub(super) fn without_store(self) -> Self {
+        Queue { keeps: false, ..self }
     }
 
     /// Runs every cell, or as many as there is time for until the stop.
-    pub(super) fn run(&self, bench: &Bench, store: Store) -> Results {
+    pub(super) fn run(&self, bench: &Bench, machine: &Machine, store: &mut Store) -> Results {
         let results = Mutex::new((Results::default(), store));
         let meeting = Barrier::new(if self.meets { self.jobs } else { 1 });
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..self.jobs)
                 .map(|number| {
                     let (results, meeting) = (&results, &meeting);
-                    let worker = Worker { number, queue: self, bench, meeting, started: false, last: None };
+                    let worker = Worker { number, queue: self, bench, machine, meeting, started: false, last: None };
                     scope.spawn(move || worker.run(results))
                 })
                 .collect();
@@ -132,12 +148,18 @@ impl<'a> Queue<'a> {
             bar.set_style(style);
         }
         let start = Instant::now();
+        let mut told = start;
         while !finished() {
             let left = self.expected.saturating_sub(start.elapsed());
             bar.set_position((self.expected - left).as_millis() as u64);
-            let left = Duration::from_secs(left.as_secs());
-            let cells = self.done.load(Ordering::Relaxed);
-            bar.set_message(format!("{cells}/{} cells, {} left", self.total, humantime::format_duration(left)));
+            let cells = format!("{}/{} cells", self.done.load(Ordering::Relaxed), self.total);
+            // Guesses are exceeded.
+            let left = if left.is_zero() { "any moment now".to_owned() } else { format!("{} left", whole_seconds(left)) };
+            if bar.is_hidden() && told.elapsed() >= TELL {
+                told = Instant::now();
+                complain!("{} of {}: {cells}, {left}", whole_seconds(start.elapsed()), whole_seconds(self.expected));
+            }
+            bar.set_message(format!("{cells}, {left}"));
             std::thread::sleep(REDRAW);
         }
         bar.finish_and_clear();
@@ -145,7 +167,7 @@ impl<'a> Queue<'a> {
 }
 
 impl Worker<'_, '_> {
-    fn run(mut self, results: &Mutex<(Results, Store)>) {
+    fn run(mut self, results: &Mutex<(Results, &mut Store)>) {
         while !self.bench.stop.is_set() {
             let Some((job, pass)) = self.queue.gate.next() else { break };
             if self.bench.stop.is_set() {
@@ -157,7 +179,9 @@ impl Worker<'_, '_> {
             let outcome = outcome.and_then(|records| {
                 let mut stored = Ok(());
                 for record in records {
-                    stored = stored.and(store.append(&record).map_err(keep_what_is_there));
+                    if self.queue.keeps {
+                        stored = stored.and(store.append(&record).map_err(keep_what_is_there));
+                    }
                     results.records.push(record);
                 }
                 stored
@@ -173,7 +197,6 @@ impl Worker<'_, '_> {
         }
     }
 
-    /// Runs a cell until it is undisturbed, three times at most.
     fn run_job(&mut self, job: Job<'_>) -> Result<Vec<Record>> {
         let (cell, run) = (job.cell, &job.cell.scenario.run);
         let seed = run.seed.wrapping_add(u64::from(job.repeat - 1).wrapping_mul(REPEAT_STRIDE));
@@ -183,28 +206,19 @@ impl Worker<'_, '_> {
             true => interval * self.number as u32 / self.queue.jobs as u32 + SPACING * self.number as u32,
             false => Duration::ZERO,
         };
-        let mut reruns = 0;
-        loop {
-            drop(self.last.take());
-            let mut prepared = Prepared::new(self.bench, cell, seed, job.place as u16, self.number);
-            if let Some((name, dir, snap)) = &self.queue.extras.capture
-                && *name == cell.name
-            {
-                // Repeats may run side by side.
-                let name = if job.repeat > 1 { format!("{name}-{}", job.repeat) } else { name.clone() };
-                prepared = prepared.and_then(|mut prepared| prepared.capture(dir, &name, *snap).map(|()| prepared));
-            }
-            self.meet_before_traffic();
-            let measured = prepared.and_then(|prepared| prepared.run(stagger));
-            let measured = self.last.insert(measured.with_context(|| format!("cell {}", cell.name))?);
-            let mut records = account::records(cell, job.repeat, measured);
-            records.iter_mut().for_each(|record| record.reruns = reruns);
-            let valid = records.iter().all(|record| record.row.valid);
-            if valid || reruns == MOST_RERUNS || self.bench.stop.is_set() {
-                return Ok(records);
-            }
-            reruns += 1;
+        drop(self.last.take());
+        let mut prepared = Prepared::new(self.bench, cell, seed, job.place as u16, self.number);
+        if let Some((name, dir, snap)) = &self.queue.extras.capture
+            && *name == cell.name
+        {
+            // Repeats may run side by side.
+            let name = if job.repeat > 1 { format!("{name}-{}", job.repeat) } else { name.clone() };
+            prepared = prepared.and_then(|mut prepared| prepared.capture(dir, &name, *snap).map(|()| prepared));
         }
+        self.meet_before_traffic();
+        let measured = prepared.and_then(|prepared| prepared.run(stagger, self.machine));
+        let measured = self.last.insert(measured.with_context(|| format!("cell {}", cell.name))?);
+        Ok(account::records(cell, job.repeat, measured))
     }
 
     fn meet_before_traffic(&mut self) {
@@ -228,6 +242,19 @@ impl Drop for Worker<'_, '_> {
     }
 }
 
+/// Workers that take the cells of a run.
+pub(super) fn workers(jobs: Jobs, cells: usize) -> usize {
+    match jobs {
+        Jobs::All => cells,
+        Jobs::Count(count) => count.min(cells),
+        Jobs::Auto => MOST_AT_ONCE.min(cells),
+    }
+}
+
+fn whole_seconds(time: Duration) -> humantime::FormattedDuration {
+    humantime::format_duration(Duration::from_secs(time.as_secs()))
+}
+
 /// A full disk ends the run; what is in the directory already stays.
 fn keep_what_is_there(error: StoreError) -> anyhow::Error {
     anyhow::Error::new(error).context("the run was stopped")
@@ -240,7 +267,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Between the starts of cells that run side by side.
 const SPACING: Duration = Duration::from_millis(10);
 
-const MOST_RERUNS: u32 = 2;
+/// Without a terminal: between two lines about how far it is.
+const TELL: Duration = Duration::from_secs(10);
 
 const REDRAW: Duration = Duration::from_millis(200);
 

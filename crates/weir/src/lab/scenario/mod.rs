@@ -19,7 +19,7 @@ pub use self::links::{
     Bursts, Direction, DropList, Link, Loss, MeanLoss, Order, PathImpairments, Queue, Reorder, Step, Variation,
 };
 pub use self::nodes::{Addresses, Host, Router, Switch};
-pub use self::run::{Datapath, Jobs, Run, Tracing};
+pub use self::run::{Datapath, Jobs, Repeat, Run, Tracing};
 pub use self::traffic::{Engine, Mode, Quic, ReaderStall, Receive, ReceiveBuffer, Receivers, Tcp, Traffic};
 use super::traces::Traces;
 use crate::report::record::{Assert, Chart, Claim, Published};

@@ -1,5 +1,7 @@
 //! How a scenario is run: for how long, how often, how many cells at once, and when one is to run again.
 
+use std::num::NonZeroU32;
+
 use serde::Deserialize;
 use weir_kernel::trace::Detail;
 
@@ -14,7 +16,7 @@ pub struct Run {
     /// How long a receiver goes on after the window has ended.
     pub drain: Span,
     /// How often each cell is run.
-    pub repeat: u32,
+    pub repeat: Repeat,
     /// Seed of every random choice.
     pub seed: u64,
     /// Cells at once.
@@ -27,10 +29,13 @@ pub struct Run {
     pub spin: bool,
     /// How the emulator carries frames.
     pub datapath: Datapath,
-    /// A cell during which the machine stood still for longer than this is disturbed and runs again.
-    pub max_stall: Span,
-    /// A cell during which other programs, and the host of this virtual machine, took more than this share of the
-    /// processors is disturbed and runs again.
+    /// How often a cell may run again whose throughput or delay cannot be believed.
+    pub reruns: u32,
+    /// Up to this share of the sending window the machine may have stood still: beyond it throughput and loss are not
+    /// believed.
+    pub max_standstill: Share,
+    /// Nor are they if other programs, and the host of this virtual machine, took more than this share of the processors
+    /// while none was left over.
     pub max_foreign: Share,
     /// Time between two looks at the state of connections, and length of a batch of received bytes.
     pub sample: Span,
@@ -54,6 +59,16 @@ pub enum Jobs {
     Auto,
     /// This many.
     Count(usize),
+}
+
+/// How often a cell is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "RepeatValue")]
+pub enum Repeat {
+    /// As often as the machine carries side by side, where all cells run at once; where not, once.
+    Auto,
+    /// This often.
+    Count(NonZeroU32),
 }
 
 /// How the emulator carries frames.
@@ -99,13 +114,14 @@ impl Default for Run {
         Run {
             duration: Span::from_secs(60),
             drain: Span::from_secs(10),
-            repeat: 1,
+            repeat: Repeat::Count(NonZeroU32::MIN),
             seed: 1,
             jobs: Jobs::Count(1),
             realtime: false,
             spin: false,
             datapath: Datapath::default(),
-            max_stall: Span::from_millis(5),
+            reruns: 1,
+            max_standstill: Share::from_fraction(0.05).unwrap_or(Share::ALL),
             max_foreign: Share::ALL,
             sample: Span::from_millis(100),
             watch: Span::from_millis(0),
@@ -121,6 +137,45 @@ impl Default for Run {
 enum JobsValue {
     Count(usize),
     Word(String),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum RepeatValue {
+    Count(u32),
+    Word(String),
+}
+
+impl TryFrom<RepeatValue> for Repeat {
+    type Error = String;
+
+    fn try_from(value: RepeatValue) -> Result<Repeat, String> {
+        match value {
+            RepeatValue::Count(count) => count.to_string().parse(),
+            RepeatValue::Word(word) => word.parse(),
+        }
+    }
+}
+
+impl std::fmt::Display for Repeat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Repeat::Auto => f.write_str("auto"),
+            Repeat::Count(count) => count.fmt(f),
+        }
+    }
+}
+
+impl std::str::FromStr for Repeat {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Repeat, String> {
+        match (word, word.parse()) {
+            ("auto", _) => Ok(Repeat::Auto),
+            (_, Ok(count)) => Ok(Repeat::Count(count)),
+            _ => Err(format!("`{word}`: how often each cell is run, at least 1, or `auto`")),
+        }
+    }
 }
 
 impl TryFrom<JobsValue> for Jobs {

@@ -9,7 +9,9 @@ use weir_wire::probe::{Kind, Probe};
 use crate::service::clock::{self, Nanos};
 use crate::stats::DelayRecorder;
 use crate::traffic::sequence::Arrival;
-use crate::traffic::{Exchange, Machine, ReceiveReport, ReceiverSettings, SequenceSet, SessionReport, Window};
+use crate::traffic::{
+    Exchange, Flight, Flights, Machine, ReceiveReport, ReceiverSettings, SequenceSet, SessionReport, Window,
+};
 
 /// All sessions of a receiver.
 pub(super) struct Sessions<'a> {
@@ -17,6 +19,7 @@ pub(super) struct Sessions<'a> {
     only: Option<u16>,
     /// What to cut into batches where no sender of this process tells its window.
     assumed: Duration,
+    keep_flights: usize,
     list: Vec<Session>,
     places: HashMap<(SocketAddr, u16), usize>,
     latest: usize,
@@ -38,6 +41,7 @@ impl<'a> Sessions<'a> {
             exchange,
             only: settings.session,
             assumed: settings.until.duration.unwrap_or(Duration::from_secs(60)),
+            keep_flights: settings.keep_flights,
             list: Vec::new(),
             places: HashMap::new(),
             latest: 0,
@@ -110,7 +114,8 @@ impl<'a> Sessions<'a> {
             None if self.list.len() == MAX_SESSIONS => return None,
             None => {
                 let place = self.list.len();
-                self.list.push(Session::new(peer, session, at, self.exchange.window(), self.assumed));
+                let flights = Flights::new(self.keep_flights);
+                self.list.push(Session::new(peer, session, at, self.exchange.window(), self.assumed, flights));
                 self.places.insert((peer, session), place);
                 place
             }
@@ -120,7 +125,14 @@ impl<'a> Sessions<'a> {
 }
 
 impl Session {
-    fn new(peer: SocketAddr, session: u16, at: Nanos, window: Option<Window>, assumed: Duration) -> Self {
+    fn new(
+        peer: SocketAddr,
+        session: u16,
+        at: Nanos,
+        window: Option<Window>,
+        assumed: Duration,
+        flights: Flights,
+    ) -> Self {
         let length = window.map_or(assumed, |window| Duration::from_nanos(window.end - window.start));
         let report = SessionReport {
             peer,
@@ -139,6 +151,7 @@ impl Session {
             last_arrival: at,
             delays: DelayRecorder::new(length),
             intended_delays: DelayRecorder::new(length),
+            flights,
         };
         Self { report, window, announced_at: 0 }
     }
@@ -192,6 +205,8 @@ impl Session {
             if let Some(extension) = probe.extension {
                 report.intended_delays.record(since, at.saturating_sub(extension.intended));
             }
+            let intended = probe.extension.map_or(probe.sent, |extension| extension.intended);
+            report.flights.keep(Flight { intended, sent: probe.sent, received: at });
         }
         true
     }

@@ -1,0 +1,233 @@
+//! When the machine stood still, which messages that touched, and which statistics can be believed all the same.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use weir_emulator::ledger::Late;
+
+use super::book::arrow;
+use super::report;
+use crate::lab::cell::Measured;
+use crate::lab::machine::Observed;
+use crate::lab::machine::standstills::{Standstill, Union};
+use crate::lab::scenario::Scenario;
+use crate::lab::topology::Path;
+use crate::report::record::{self, Standstills, Statistic};
+use crate::service::clock::{Nanos, nanos};
+use crate::stats::{DelayRecorder, Distribution, Estimate, Method};
+use crate::traffic::{Flight, SessionReport, Window};
+
+/// What stood still while a cell ran, as far as it concerns one path.
+pub(super) struct Disturbance {
+    /// The sending window.
+    window: Window,
+    /// The emulator's, of the path's links, there and back.
+    emulator: Vec<Standstill<String>>,
+    /// Those of the links that are not listed.
+    unlisted: u64,
+    /// Of processors and emulator.
+    all: Union,
+    /// Share of the window in which a processor stood still.
+    processors: f64,
+    /// Share of it in which the emulator was late.
+    emulated: f64,
+}
+
+/// The delays of one receiver's messages.
+pub(super) struct Delays {
+    /// Of messages that nothing disturbed.
+    pub(super) undisturbed: DelayRecorder,
+    /// The same from the time at which they were due.
+    pub(super) intended: DelayRecorder,
+    /// Messages that were disturbed.
+    pub(super) disturbed: u64,
+    /// Messages that nobody can tell about.
+    pub(super) unknown: u64,
+    /// The largest delay less what stood still meanwhile, ns.
+    least_max: Nanos,
+    /// The largest delay of all, ns.
+    max: Nanos,
+    /// The largest of each part of the window: its end (s), and the delay (us).
+    pub(super) course: Vec<(f64, f64)>,
+}
+
+impl Disturbance {
+    pub(super) fn new(measured: &Measured<'_>, path: &Path) -> Disturbance {
+        let Measured { machine, topology, .. } = measured;
+        let window = window(measured);
+        let (mut emulator, mut unlisted) = (Vec::new(), 0);
+        for &(index, way) in path.there.iter().chain(&path.back) {
+            let Some(report) = report(&measured.links[index], way) else { continue };
+            let place = format!("{} {}", topology.links[index].name, arrow(way));
+            unlisted += report.unlisted_late;
+            let late = |late: &Late| Standstill { start: late.due, end: late.left, place: place.clone() };
+            emulator.extend(report.late.iter().map(late).filter(|late| late.end > machine.from));
+        }
+        let times = |list: &[Standstill<String>]| list.iter().map(|s| (s.start, s.end)).collect::<Vec<_>>();
+        let emulated = Union::new(times(&emulator));
+        let processors = machine.standstills.iter().map(|s| (s.start, s.end));
+        let length = (window.end - window.start).max(1) as f64;
+        Disturbance {
+            all: Union::new(processors.chain(times(&emulator))),
+            processors: machine.share(window.start, window.end),
+            emulated: emulated.within(window.start, window.end) as f64 / length,
+            window,
+            emulator,
+            unlisted,
+        }
+    }
+
+    /// The share of the sending window in which sender, receiver or emulator stood still.
+    pub(super) fn share(&self) -> f64 {
+        self.processors.max(self.emulated)
+    }
+
+    /// As a record has it.
+    pub(super) fn record(&self, machine: &Observed) -> Standstills {
+        let since = |at: Nanos| (at as f64 - self.window.start as f64) / 1e9;
+        let entry = |start, end: Nanos, place| record::Standstill {
+            at_s: rounded(since(start), 1e4),
+            ms: rounded((end - start) as f64 / 1e6, 1e2),
+            place,
+        };
+        let cpu = |processor: Option<usize>| processor.map_or("cpu".into(), |processor| format!("cpu {processor}"));
+        let of_processors = machine.standstills.iter().map(|s| entry(s.start, s.end, cpu(s.place)));
+        let of_emulator = self.emulator.iter().map(|s| entry(s.start, s.end, s.place.clone()));
+        let mut list: Vec<_> = of_processors.chain(of_emulator).collect();
+        list.sort_by(|a, b| b.ms.total_cmp(&a.ms));
+        let more = (list.len().saturating_sub(MOST_LISTED)) as u64 + machine.forgotten + self.unlisted;
+        list.truncate(MOST_LISTED);
+        list.sort_by(|a, b| a.at_s.total_cmp(&b.at_s).then_with(|| a.place.cmp(&b.place)));
+        let taken = |of: fn(&crate::lab::machine::Taken) -> Duration| {
+            let some = machine.taken.iter().filter(|taken| !of(taken).is_zero());
+            some.map(|taken| (rounded(since(taken.at), 1e2), of(taken).as_secs_f64() * 1e3)).collect()
+        };
+        Standstills {
+            origin_ns: self.window.start,
+            resolution_ms: Observed::RESOLUTION.as_secs_f64() * 1e3,
+            list,
+            more,
+            stolen: taken(|taken| taken.stolen),
+            throttled: taken(|taken| taken.throttled),
+        }
+    }
+
+    /// Tells the messages of a session that were disturbed from the others.
+    pub(super) fn delays(&self, session: &SessionReport) -> Delays {
+        let (start, length) = (self.window.start, self.window.end - self.window.start);
+        let recorder = || DelayRecorder::new(Duration::from_nanos(length));
+        let mut delays = Delays {
+            undisturbed: recorder(),
+            intended: recorder(),
+            disturbed: 0,
+            unknown: session.flights.more(),
+            least_max: 0,
+            max: 0,
+            course: Vec::new(),
+        };
+        let mut course = vec![None::<Nanos>; COURSE];
+        for &Flight { intended, sent, received } in session.flights.list() {
+            let stood = self.all.within(intended, received);
+            let (delay, late) = (received.saturating_sub(sent), received.saturating_sub(intended));
+            let meanwhile = self.all.within(sent, received).min(delay);
+            delays.least_max = delays.least_max.max(delay - meanwhile);
+            delays.max = delays.max.max(delay);
+            let at = received.saturating_sub(start);
+            let part = (u128::from(at) * COURSE as u128 / u128::from(length.max(1))) as usize;
+            if let Some(most) = course.get_mut(part) {
+                *most = Some(most.unwrap_or(0).max(delay));
+            }
+            if stood as f64 > late as f64 * TOLERATED {
+                delays.disturbed += 1;
+                continue;
+            }
+            delays.undisturbed.record(Duration::from_nanos(at), delay);
+            delays.intended.record(Duration::from_nanos(at), late);
+        }
+        let part = length as f64 / 1e9 / COURSE as f64;
+        let point = |(index, most): (usize, Option<Nanos>)| Some(((index as f64 + 1.0) * part, most? as f64 / 1e3));
+        delays.course = course.into_iter().enumerate().filter_map(point).collect();
+        delays
+    }
+
+    /// Which statistics the machine may have changed, and why.
+    pub(super) fn verdict(
+        &self,
+        measured: &Measured<'_>,
+        scenario: &Scenario,
+        delays: Option<&Delays>,
+    ) -> BTreeMap<Statistic, String> {
+        let run = &scenario.run;
+        let mut disturbed = BTreeMap::new();
+        let mut doubt = |statistic, why: String| {
+            disturbed.entry(statistic).and_modify(|before: &mut String| *before += &format!("; {why}")).or_insert(why);
+        };
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
+        if self.share() > run.max_standstill.fraction() {
+            let who = if self.processors >= self.emulated { "the machine stood still" } else { "the emulator was late" };
+            let (share, most) = (percent(self.share()), run.max_standstill);
+            doubt(Statistic::Throughput, format!("{who} for {share} of the time (run.max_standstill is {most})"));
+        }
+        if measured.foreign > run.max_foreign.fraction() && measured.idle < LEFT_OVER {
+            let (foreign, most) = (percent(measured.foreign), run.max_foreign);
+            let taken = format!("others took {foreign} of the processors, and none was left (run.max_foreign is {most})");
+            doubt(Statistic::Throughput, taken);
+        }
+        if let Some(delays) = delays.filter(|delays| delays.share() > MOST_DISTURBED) {
+            let share = percent(delays.share());
+            doubt(Statistic::Delay, format!("{share} of the messages were disturbed by standstills"));
+        }
+        disturbed
+    }
+}
+
+impl Delays {
+    /// Of the messages that arrived, those that were disturbed, 0 to 1.
+    pub(super) fn share(&self) -> f64 {
+        let all = self.disturbed + self.undisturbed.n();
+        self.disturbed as f64 / all.max(1) as f64
+    }
+
+    /// The largest delay: of undisturbed messages, between what standstills leave of the largest of all, and that.
+    pub(super) fn largest(&self) -> Option<Estimate> {
+        let value = self.undisturbed.delays().max_us()?;
+        let (low, high) = (self.least_max as f64 / 1e3, self.max as f64 / 1e3);
+        let n = self.undisturbed.n() + self.disturbed;
+        Some(Estimate { value, low: low.min(value), high: high.max(value), n, method: Method::Stalls })
+    }
+
+    /// Of undisturbed messages.
+    pub(super) fn distribution(&self) -> &Distribution {
+        self.undisturbed.delays()
+    }
+}
+
+/// The time in which was sent.
+fn window(measured: &Measured<'_>) -> Window {
+    use crate::lab::endpoints::Outcome;
+    let (window, used) = match &measured.traffic {
+        Outcome::Messages(sent, _) => (sent.window, sent.used),
+        Outcome::Bulk(report) => (report.window, report.used),
+    };
+    let start = window.map_or(measured.begin, |window| window.start);
+    Window { start, end: start + nanos(used).max(1) }
+}
+
+fn rounded(value: f64, to: f64) -> f64 {
+    (value * to).round() / to
+}
+
+/// A message is disturbed when standstills during its flight, from when it was due, exceed this part of that time.
+const TOLERATED: f64 = 0.05;
+
+/// From this share of disturbed messages on, what is left of them may not be like the others.
+const MOST_DISTURBED: f64 = 0.5;
+
+/// As long as so much of the processors is left over, what others take is missing nowhere.
+const LEFT_OVER: f64 = 0.25;
+
+/// Standstills that a record lists.
+const MOST_LISTED: usize = 500;
+
+/// Points of the delays' course.
+const COURSE: usize = 100;

@@ -1,0 +1,113 @@
+//! How often each cell is run, where the machine is to say: as often as it carries side by side.
+
+use std::time::{Duration, Instant};
+
+use weir_kernel::contention::Observer;
+use weir_kernel::processors::Processors;
+
+use crate::lab::cell;
+use crate::lab::scenario::{Jobs, Mode, Repeat};
+use crate::lab::sweep::Sweep;
+use crate::traffic::Transport;
+
+/// What the control cell took of the processors.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    /// Processors kept busy by a message a second, over two emulated links.
+    per_message: f64,
+    /// The share of all processors that was left over.
+    idle: f64,
+}
+
+impl Load {
+    /// A guess, where there is no control cell.
+    pub(super) const GUESSED: Load = Load { per_message: 60e-6, idle: 1.0 };
+
+    /// Measures while `control` runs, which sends so many messages a second over so many links.
+    pub(super) fn measure<T>(messages_per_s: f64, links: usize, control: impl FnOnce() -> T) -> (T, Load) {
+        let (begin, spent, before) = (Instant::now(), spent(), Processors::read().ok());
+        let done = control();
+        let (spent, after) = (self::spent().saturating_sub(spent), Processors::read().ok());
+        let others = before.zip(after).map_or(0.0, |(before, after)| after.foreign_share(&before));
+        let busy = spent.div_duration_f64(begin.elapsed().max(Duration::from_millis(1)));
+        let per_message = busy / messages_per_s.max(1.0) * 2.0 / links.max(1) as f64;
+        (done, Load { per_message, idle: 1.0 - others })
+    }
+}
+
+/// Repeats of each cell, at least 1.
+pub(super) fn how_many(sweep: &Sweep, load: Load, most_cells: usize) -> u32 {
+    let run = &sweep.scenario().run;
+    match run.repeat {
+        Repeat::Count(count) => count.get(),
+        // Cells that fill the machine leave no room beside them.
+        Repeat::Auto if run.jobs != Jobs::All => 1,
+        Repeat::Auto => {
+            let wanted: f64 = sweep.cells.iter().map(|cell| needed(cell, load)).sum();
+            let carried = (processors() * ROOM * load.idle / wanted.max(1e-9)) as u32;
+            let most = u32::try_from(most_cells / sweep.cells.len().max(1)).unwrap_or(u32::MAX);
+            carried.min(most).clamp(1, MOST)
+        }
+    }
+}
+
+/// Processors that a cell of messages will keep busy.
+fn needed(cell: &crate::lab::sweep::Cell, load: Load) -> f64 {
+    let (scenario, traffic) = (&cell.scenario, &cell.scenario.traffic);
+    if traffic.mode == Mode::Bulk || cell::load(scenario).is_some() {
+        return f64::INFINITY;
+    }
+    let links = scenario.links.len().max(1) as f64 / 2.0;
+    // What is acknowledged goes both ways, and is encrypted besides.
+    let protocol = match traffic.transport {
+        Transport::Udp => 1.0,
+        Transport::Tcp => 2.0,
+        Transport::Quic | Transport::QuicDatagram => 4.0,
+    };
+    load.per_message * links * protocol / traffic.interval.duration().as_secs_f64().max(1e-6)
+}
+
+/// Processor time of this process, packet work on behalf of its calls included.
+fn spent() -> Duration {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID);
+    time.map_or(Duration::ZERO, Duration::from)
+}
+
+/// Those that this process may use: as many as there are, or as its control group's quota amounts to.
+fn processors() -> f64 {
+    let all = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    Observer::new().quota().map_or(all, |quota| all.min(quota.processors()))
+}
+
+/// The share of the processors that repeats may keep busy: what they share must not show in the delays.
+const ROOM: f64 = 0.3;
+
+/// More tell little: intervals shrink with the root of their number.
+const MOST: u32 = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::scenario::Scenario;
+
+    fn sweep(set: &[(&str, &str)]) -> Sweep {
+        let (_, text) = Scenario::find("telemetry").unwrap();
+        let set: Vec<_> = set.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        Sweep::new("telemetry.toml", &text, &set).unwrap()
+    }
+
+    #[test]
+    fn the_machine_says_how_often() {
+        let all = processors();
+        // 21 cells of 100 messages a second over UDP, 21 over TCP: 6300 a second as UDP would need.
+        let load = |repeats: f64| Load { per_message: all * ROOM / (6300.0 * repeats), idle: 1.0 };
+        let auto = sweep(&[("run.repeat", "auto")]);
+        assert_eq!(how_many(&auto, load(3.5), 10_000), 3);
+        assert_eq!(how_many(&auto, Load { idle: 0.5, ..load(3.5) }, 10_000), 1, "others work, too");
+        assert_eq!(how_many(&auto, load(0.1), 10_000), 1);
+        assert_eq!(how_many(&auto, load(100.0), 10_000), MOST);
+        assert_eq!(how_many(&auto, load(100.0), 100), 2, "two times 42 cells are all that fit");
+        assert_eq!(how_many(&sweep(&[("run.repeat", "7")]), load(1.0), 10_000), 7);
+        assert_eq!(how_many(&sweep(&[("run.repeat", "auto"), ("run.jobs", "2")]), load(100.0), 10_000), 1);
+    }
+}
