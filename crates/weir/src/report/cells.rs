@@ -98,8 +98,9 @@ impl<'a> Cell<'a> {
     /// The column over the valid repeats (over all, if none is valid). `None` if none of them has a value.
     ///
     /// An estimated column has Student's interval over three repeats or more, the mean of two, or that of the only one.
-    /// A maximum is the largest of all, with the interval that stalls leave it, if it has one. Other columns are exact:
-    /// their mean, with the range over the repeats.
+    /// An extreme is the largest of all, with the interval that stalls leave it, if it has one. Other columns and axes
+    /// are exact: their mean, with the range over the repeats. Of a column that this version does not know nothing is
+    /// taken for certain.
     pub fn measured(&self, column: &str) -> Option<Measured> {
         let valid = self.valid();
         let used = || self.records.iter().filter(|record| record.row.valid == valid);
@@ -110,8 +111,8 @@ impl<'a> Cell<'a> {
         let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let mean = values.iter().sum::<f64>() / n;
 
-        let kind = columns::kind(column);
-        if kind == Kind::Maximum {
+        let known = columns::column(column);
+        if known.is_some_and(|known| known.kind == Kind::Extreme) {
             // Stalls of the machine can explain a part of each; what they can't in one repeat holds for all.
             let largest = estimates.iter().copied().max_by(|a, b| a.value.total_cmp(&b.value));
             let low = estimates.iter().map(|estimate| estimate.low).fold(f64::NEG_INFINITY, f64::max);
@@ -120,7 +121,8 @@ impl<'a> Cell<'a> {
                 None => Measured::Exact(high, high, high),
             });
         }
-        let estimated = kind == Kind::Estimated || !estimates.is_empty();
+        let is_axis = self.first().axes.iter().any(|(key, _)| key == column);
+        let estimated = known.map_or(!is_axis, |known| known.estimated) || !estimates.is_empty();
         Some(match (estimated, values.len()) {
             (false, _) => Measured::Exact(mean, low, high),
             (true, 3..) => intervals::repeats(&values).map_or(Measured::Bare(mean), Measured::Estimate),
