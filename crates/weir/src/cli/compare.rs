@@ -18,13 +18,13 @@ pub(super) struct Compare {
     a: PathBuf,
     /// The result in question.
     b: PathBuf,
-    /// A column to compare, may be repeated [default: mbit_per_s and delay_mean_us, where measured].
+    /// A column to compare, may be repeated [default: mbit_per_s, delay_mean_us and lost_share, where measured].
     #[arg(long = "column", value_name = "COLUMN", value_delimiter = ',')]
     columns: Vec<String>,
     /// Confidence of the whole comparison: at 95% at most 5% of comparisons of equal runs alarm, in any cell.
     #[arg(long, default_value = "95%")]
     confidence: Share,
-    /// Relative differences up to this never alarm.
+    /// Relative differences up to this never alarm; of shares, relative to the rarer outcome.
     #[arg(long, default_value = "2%")]
     least: Share,
     /// Print JSON.

@@ -105,8 +105,7 @@ pub fn validate(asserts: &[Assert], axes: &[&str]) -> Result<(), String> {
 }
 
 fn validate_one(assert: &Assert, axes: &[&str]) -> Result<(), String> {
-    let added = columns::ADDED.iter().map(|(name, _)| *name);
-    let known: Vec<&str> = columns::COLUMNS.iter().map(|column| column.name).chain(added).collect();
+    let known: Vec<&str> = columns::COLUMNS.iter().chain(&columns::ADDED).map(|column| column.name).collect();
     if !known.contains(&assert.column.as_str()) {
         return Err(columns::unknown(&assert.column, known));
     }

@@ -95,14 +95,27 @@ impl<'a> Cell<'a> {
         self.records.iter().any(|record| record.row.valid)
     }
 
-    /// The column over the valid repeats (over all, if none is valid). `None` if none of them has a value.
+    /// Whether at least one repeat can be believed in what a column rests on.
+    pub fn believes(&self, column: &str) -> bool {
+        self.records.iter().any(|record| believed(record, column))
+    }
+
+    /// Why none can, in words; empty if one can, or nobody said why.
+    pub fn doubts(&self, column: &str) -> String {
+        let why = || columns::rests_on(column).and_then(|statistic| self.first().disturbed.get(&statistic));
+        if self.believes(column) { String::new() } else { why().cloned().unwrap_or_default() }
+    }
+
+    /// The column over the repeats that can be believed in it (over all, if none can). `None` if none of them has a
+    /// value.
     ///
     /// An estimated column has Student's interval over three repeats or more, the mean of two, or that of the only one.
-    /// A maximum is the largest of all, with the interval that stalls leave it, if it has one. Other columns are exact:
-    /// their mean, with the range over the repeats.
+    /// An extreme is the largest of all, with the interval that stalls leave it, if it has one. Other columns and axes
+    /// are exact: their mean, with the range over the repeats. Of a column that this version does not know nothing is
+    /// taken for certain.
     pub fn measured(&self, column: &str) -> Option<Measured> {
-        let valid = self.valid();
-        let used = || self.records.iter().filter(|record| record.row.valid == valid);
+        let believes = self.believes(column);
+        let used = || self.records.iter().filter(|record| believed(record, column) == believes);
         let values: Vec<f64> = used().filter_map(|record| columns::number(record, column)).collect();
         let estimates: Vec<Estimate> = used().filter_map(|record| record.estimates.get(column).copied()).collect();
         let (first, n) = (*values.first()?, values.len() as f64);
@@ -110,17 +123,19 @@ impl<'a> Cell<'a> {
         let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let mean = values.iter().sum::<f64>() / n;
 
-        let kind = columns::kind(column);
-        if kind == Kind::Maximum {
-            // Stalls of the machine can explain a part of each; what they can't in one repeat holds for all.
+        let known = columns::column(column);
+        if known.is_some_and(|known| known.kind == Kind::Extreme) {
+            // Standstills can explain a part of each; what they can't in one repeat holds for all.
             let largest = estimates.iter().copied().max_by(|a, b| a.value.total_cmp(&b.value));
-            let low = estimates.iter().map(|estimate| estimate.low).fold(f64::NEG_INFINITY, f64::max);
+            let end = |of: fn(&Estimate) -> f64| estimates.iter().map(of).fold(f64::NEG_INFINITY, f64::max);
+            let (low, most) = (end(|estimate| estimate.low), end(|estimate| estimate.high));
             return Some(match largest.filter(|estimate| estimate.value == high) {
-                Some(largest) => Measured::Estimate(Estimate { low, ..largest }),
+                Some(largest) => Measured::Estimate(Estimate { low, high: most, ..largest }),
                 None => Measured::Exact(high, high, high),
             });
         }
-        let estimated = kind == Kind::Estimated || !estimates.is_empty();
+        let is_axis = self.first().axes.iter().any(|(key, _)| key == column);
+        let estimated = known.map_or(!is_axis, |known| known.estimated) || !estimates.is_empty();
         Some(match (estimated, values.len()) {
             (false, _) => Measured::Exact(mean, low, high),
             (true, 3..) => intervals::repeats(&values).map_or(Measured::Bare(mean), Measured::Estimate),
@@ -130,6 +145,11 @@ impl<'a> Cell<'a> {
             (true, _) => Measured::Bare(mean),
         })
     }
+}
+
+/// Whether a record can be believed in what a column rests on.
+fn believed(record: &Record, column: &str) -> bool {
+    columns::rests_on(column).map_or(record.row.valid, |statistic| record.believes(statistic))
 }
 
 /// The mean of two independent estimates: their half widths add up in squares.

@@ -187,7 +187,7 @@ fn judge_one(claim: &Claim, cells: &[Cell<'_>]) -> Judgement {
         Some((cell, interval)) if within(claim, &interval) >= 0.0 => {
             let of = if found.len() == 1 { String::new() } else { format!(", the nearest of {} cells,", found.len()) };
             let exact = found.iter().all(|(_, i)| i.low == i.high);
-            let observed = exact || columns::kind(&claim.column) == columns::Kind::Maximum;
+            let observed = exact || columns::kind(&claim.column) == Some(columns::Kind::Extreme);
             let sure = if observed { "as observed".into() } else { format!("at {}", at(claim.confidence)) };
             let reason = format!("{cell}{of} lies within {} {sure}", bounds(claim));
             judgement(Verdict::Reproduced, reason, nearest)
@@ -225,8 +225,9 @@ fn measure(
 }
 
 fn measured(cell: &Cell<'_>, column: &str) -> Result<Measured, String> {
-    if !cell.valid() {
-        return Err("the cell is not valid".into());
+    if !cell.believes(column) {
+        let why = cell.doubts(column);
+        return Err(if why.is_empty() { "the cell is not valid".into() } else { why });
     }
     cell.measured(column).ok_or_else(|| format!("{column} was not measured"))
 }

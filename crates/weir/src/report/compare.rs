@@ -1,20 +1,25 @@
 //! Two runs, cell by cell: what is worse, what is better, at a stated rate of false alarms.
 //!
 //! Cells are matched by name, repeats by number: repeats of the same number and seed lose the same packets. With three
-//! pairs or more a column is tested by Student's paired t; with fewer the batches within the runs stand in for repeats.
-//! Those cannot show how runs differ from one another, so their variance is taken [`BETWEEN_RUNS`] times as large, and
-//! columns without batches stay undecided. Positive values are compared by their logarithms: differences are ratios.
+//! pairs or more a column is tested by Student's paired t; with fewer the batches within the runs stand in for repeats,
+//! and the trials of a share. Those cannot show how runs differ from one another, so their variance is taken
+//! [`BETWEEN_RUNS`] times as large, and columns that have neither stay undecided. Positive values are compared by their
+//! logarithms: differences are ratios; shares by their plain difference. How much scatter is believed at least depends
+//! on the column's kind (`compare/evidence.rs`).
 //!
 //! All tests together alarm falsely in no more than the stated share of comparisons of equal runs (Holm), as long as
 //! the machine favours neither run by more than [`Settings::least`].
 
+mod evidence;
+
 use serde::Serialize;
 
-use super::cells::{self, Cell, Measured};
-use super::columns::{self, Kind};
+use self::evidence::{Terms, Test};
+use super::cells::{self, Cell};
+use super::columns::{self, Better, Column, Kind};
 use super::format;
 use super::record::{Manifest, Record};
-use crate::stats::paired::{self, Difference, Mean};
+use crate::stats::paired;
 
 /// What to compare and how strictly.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,12 +28,13 @@ pub struct Settings {
     pub columns: Vec<String>,
     /// Share of comparisons of equal runs that may alarm, in any cell and column.
     pub false_alarms: f64,
-    /// Relative differences up to this are never alarms.
+    /// Relative differences up to this are never alarms; of a share, relative to the rarer of its outcomes: at 2 % a
+    /// loss of 1 % may become 1.02 %, and a delivery of 99 % 98.98 %, which is the same.
     pub least: f64,
 }
 
 /// What is compared unless told otherwise, where it was measured.
-pub const DEFAULT_COLUMNS: [&str; 2] = ["mbit_per_s", "delay_mean_us"];
+pub const DEFAULT_COLUMNS: [&str; 3] = ["mbit_per_s", "delay_mean_us", "lost_share"];
 
 /// Fewest pairs of repeats for a paired test.
 pub const FEWEST_PAIRS: usize = 3;
@@ -176,9 +182,11 @@ impl Comparison {
                  for what differs between runs (--repeat {FEWEST_PAIRS} or more measures that instead)"
             ));
         }
+        let share = |row: &Row| matches!(columns::kind(&row.column), Some(Kind::Share(_))) && row.basis.is_some();
+        let of_shares = if self.rows.iter().any(share) { " (of shares: of the rarer outcome)" } else { "" };
         let rate = format!(
-            "false alarms: at most {} of comparisons of equal runs, over {tests} tests together; differences up to {} \
-             are none",
+            "false alarms: at most {} of comparisons of equal runs, over {tests} tests together; differences up to {}\
+             {of_shares} are none",
             format::percent(self.false_alarms),
             format::percent(self.least),
         );
@@ -189,18 +197,19 @@ impl Comparison {
 /// Compares `b` with `a`. Columns of `settings` are taken as given: [`check_columns`].
 pub fn compare(a: (&Manifest, &[Record]), b: (&Manifest, &[Record]), settings: &Settings) -> Comparison {
     let (cells_a, cells_b) = (cells::group(a.1), cells::group(b.1));
-    let chosen: Vec<&str> = match settings.columns.as_slice() {
-        [] => DEFAULT_COLUMNS.into(),
-        columns => columns.iter().map(String::as_str).collect(),
+    let chosen: Vec<&Column> = match settings.columns.as_slice() {
+        [] => DEFAULT_COLUMNS.iter().filter_map(|name| columns::column(name)).collect(),
+        names => names.iter().filter_map(|name| columns::column(name)).collect(),
     };
+    let terms = Terms { least: settings.least, same_seed: a.0.seed == b.0.seed };
     let mut tested = Vec::new();
     for cell in &cells_a {
         let Some(other) = cells_b.iter().find(|other| other.name == cell.name) else { continue };
         for column in &chosen {
-            let measured = |cell: &Cell<'_>| cell.measured(column).is_some();
+            let measured = |cell: &Cell<'_>| cell.measured(column.name).is_some();
             // A column that no one asked for and no one measured is no row.
             if !settings.columns.is_empty() || measured(cell) || measured(other) {
-                tested.push(Tested::new(cell, other, column, settings.least));
+                tested.push(Tested::new(cell, other, column, terms));
             }
         }
     }
@@ -220,18 +229,24 @@ pub fn compare(a: (&Manifest, &[Record]), b: (&Manifest, &[Record]), settings: &
     }
 }
 
-/// Refuses columns that there are not, and settings, in one line.
+/// Refuses columns that there are not, and those that cannot be compared, in one line.
 ///
 /// # Errors
-/// The first such column, with the nearest name.
+/// The first such column, with the nearest name or the reason.
 pub fn check_columns(names: &[String], records: &[Record]) -> Result<(), String> {
+    let is_axis = |name: &String| records.iter().any(|record| record.axes.iter().any(|(key, _)| key == name));
     let known = columns::names(records);
     for name in names {
-        if !known.contains(&name.as_str()) {
-            return Err(columns::unknown(name, known));
-        }
-        if columns::kind(name) == Kind::Setting {
-            return Err(format!("column `{name}` is set by the scenario: nothing to compare"));
+        match columns::kind(name) {
+            Some(Kind::Setting) => return Err(format!("column `{name}` is set by the scenario: nothing to compare")),
+            Some(Kind::Flag) => return Err(format!("column `{name}` is yes or no: nothing to compare")),
+            Some(_) => {}
+            None if is_axis(name) => return Err(format!("`{name}` is an axis of the sweep: nothing to compare")),
+            // How it scatters is not known, and no guess is made.
+            None if known.contains(&name.as_str()) => {
+                return Err(format!("column `{name}` is of another version of weir, not compared: compare with that"));
+            }
+            None => return Err(columns::unknown(name, known)),
         }
     }
     Ok(())
@@ -240,16 +255,16 @@ pub fn check_columns(names: &[String], records: &[Record]) -> Result<(), String>
 /// A row before the tests are judged together.
 struct Tested {
     row: Row,
-    /// The difference, whether of logarithms, and how large it may be.
-    difference: Option<(Difference, bool, f64)>,
+    better: Option<Better>,
+    test: Option<Test>,
 }
 
 impl Tested {
-    fn new(a: &Cell<'_>, b: &Cell<'_>, column: &str, least: f64) -> Self {
-        let mean = |cell: &Cell<'_>| cell.measured(column).map(|measured| measured.value());
+    fn new(a: &Cell<'_>, b: &Cell<'_>, column: &Column, terms: Terms) -> Self {
+        let mean = |cell: &Cell<'_>| cell.measured(column.name).map(|measured| measured.value());
         let row = Row {
             cell: a.name.to_owned(),
-            column: column.to_owned(),
+            column: column.name.to_owned(),
             a: mean(a),
             b: mean(b),
             ratio: None,
@@ -258,102 +273,25 @@ impl Tested {
             verdict: Verdict::Undecided,
             reason: None,
         };
-        match tested(a, b, column, least) {
-            Ok((basis, difference)) => Self { row: Row { basis: Some(basis), ..row }, difference: Some(difference) },
-            Err(reason) => Self { row: Row { reason: Some(reason), ..row }, difference: None },
-        }
-    }
-}
-
-type Test = (Basis, (Difference, bool, f64));
-
-/// Tests a column of two cells, or says why it cannot.
-fn tested(a: &Cell<'_>, b: &Cell<'_>, column: &str, least: f64) -> Result<Test, String> {
-    for (cell, name) in [(a, "A"), (b, "B")] {
-        if !cell.valid() {
-            return Err(format!("not valid in {name}"));
-        }
-        if cell.measured(column).is_none() {
-            return Err(format!("not measured in {name}"));
-        }
-    }
-    let pairs = pairs(a, b, column);
-    if pairs.len() >= FEWEST_PAIRS {
-        let (of_a, of_b): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-        let spread = spread(a.first(), column, &pairs);
-        return match by_repeats(&of_a, &of_b, spread, least) {
-            Some(test) => Ok((Basis::Repeats(pairs.len()), test)),
-            None => Err("not finite".into()),
+        let (row, test) = match evidence::test(a, b, column, terms) {
+            Ok(test) => (Row { basis: Some(test.basis), ..row }, Some(test)),
+            Err(reason) => (Row { reason: Some(reason), ..row }, None),
         };
-    }
-    match (a.measured(column), b.measured(column)) {
-        (Some(Measured::Estimate(of_a)), Some(Measured::Estimate(of_b))) => {
-            let quantum = spread(a.first(), column, &[(of_a.value, of_b.value)]);
-            match (Mean::of(&of_a), Mean::of(&of_b)) {
-                (Some(of_a), Some(of_b)) => Ok((Basis::Batches, by_batches(of_a, of_b, quantum, least))),
-                _ => Err(TOO_FEW.into()),
-            }
-        }
-        // What has no interval, and is the same in both, is not known to differ; nor is it known not to.
-        _ => Err(TOO_FEW.into()),
-    }
-}
-
-/// Values of the column in repeats of the same number, valid in both runs.
-fn pairs(a: &Cell<'_>, b: &Cell<'_>, column: &str) -> Vec<(f64, f64)> {
-    let valid = |record: &&&Record| record.row.valid;
-    let partner = |record: &Record| b.records.iter().filter(valid).find(|other| other.row.repeat == record.row.repeat);
-    let value = |record: &Record| columns::number(record, column);
-    a.records.iter().filter(valid).filter_map(|record| Some((value(record)?, value(partner(record)?)?))).collect()
-}
-
-fn by_repeats(a: &[f64], b: &[f64], spread: f64, least: f64) -> Option<(Difference, bool, f64)> {
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    if a.iter().chain(b).all(|&value| value > 0.0) {
-        let ln = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<_>>();
-        let smallest = mean(a).min(mean(b));
-        return Some((paired::paired(&ln(a), &ln(b), spread / smallest)?, true, least.ln_1p()));
-    }
-    Some((paired::paired(a, b, spread)?, false, least * mean(a).abs()))
-}
-
-fn by_batches(a: Mean, b: Mean, quantum: f64, least: f64) -> (Difference, bool, f64) {
-    // What correlation is left between batches is not seen: they are trusted no more than eight of them would be.
-    let cautious = |mean: Mean| Mean { freedom: mean.freedom.min(MOST_FREEDOM), ..mean };
-    let [a, b] = [a, b].map(|mean| cautious(mean.inflated(BETWEEN_RUNS).at_least(quantum)));
-    match (a.ln(), b.ln()) {
-        (Some(ln_a), Some(ln_b)) => (paired::welch(ln_a, ln_b), true, least.ln_1p()),
-        _ => (paired::welch(a, b), false, least * a.value.abs()),
-    }
-}
-
-/// The least standard deviation of a difference to believe in: a message more or less in a rate, a microsecond in a
-/// delay, and in counts what independent events would show (Poisson).
-fn spread(record: &Record, column: &str, pairs: &[(f64, f64)]) -> f64 {
-    let row = &record.row;
-    match (column, columns::kind(column)) {
-        ("msgs_per_s", _) if row.duration_s > 0.0 => 1.0 / row.duration_s,
-        ("mbit_per_s", _) if row.duration_s > 0.0 => row.payload_bytes as f64 * 8e-6 / row.duration_s,
-        (name, _) if name.ends_with("_us") => 1.0,
-        (_, Kind::Observed) => {
-            let events = pairs.iter().map(|(a, b)| a.abs() + b.abs()).sum::<f64>();
-            (events / pairs.len().max(1) as f64).sqrt()
-        }
-        _ => 0.0,
+        Self { row, better: column.better, test }
     }
 }
 
 /// Judges all tests together.
 fn decided(tested: Vec<Tested>, false_alarms: f64) -> Vec<Row> {
-    let p_value = |tested: &Tested| tested.difference.map(|(difference, _, least)| difference.p_value(least));
+    let p_value = |tested: &Tested| tested.test.map(|test| test.difference.p_value(test.least));
     let known: Vec<f64> = tested.iter().filter_map(p_value).collect();
     let mut decisions = paired::holm(&known, false_alarms).into_iter();
     tested
         .into_iter()
         .map(|tested| {
             let p_value = p_value(&tested);
-            let (Some((difference, logarithmic, _)), Some(decision)) =
-                (tested.difference, tested.difference.and_then(|_| decisions.next()))
+            let Some((Test { difference, logarithmic, .. }, decision)) =
+                tested.test.and_then(|test| Some((test, decisions.next()?)))
             else {
                 return tested.row;
             };
@@ -367,11 +305,11 @@ fn decided(tested: Vec<Tested>, false_alarms: f64) -> Vec<Row> {
                 }
                 _ => None,
             };
-            let verdict = match (decision.rejected, columns::better(&tested.row.column)) {
+            let verdict = match (decision.rejected, tested.better) {
                 (false, _) => Verdict::NoDifference,
                 (true, None) => Verdict::Different,
-                (true, Some(columns::Better::Higher)) if difference.value > 0.0 => Verdict::Better,
-                (true, Some(columns::Better::Lower)) if difference.value < 0.0 => Verdict::Better,
+                (true, Some(Better::Higher)) if difference.value > 0.0 => Verdict::Better,
+                (true, Some(Better::Lower)) if difference.value < 0.0 => Verdict::Better,
                 (true, Some(_)) => Verdict::Worse,
             };
             Row { ratio, p_value, verdict, ..tested.row }
@@ -415,11 +353,6 @@ impl Side {
         }
     }
 }
-
-/// Degrees of freedom of a single run, at most.
-const MOST_FREEDOM: f64 = 7.0;
-
-const TOO_FEW: &str = "too few repeats";
 
 #[cfg(test)]
 mod tests;

@@ -107,7 +107,7 @@ struct Found {
 fn look_up(published: &Published, cells: &[Cell<'_>]) -> Vec<Found> {
     let is_axis = |name: &str| cells.iter().any(|cell| cell.first().axes.iter().any(|(key, _)| key == name));
     let says_where = |name: &str, value: &Value| {
-        matches!(value, Value::Text(_)) || columns::kind(name) == Kind::Setting || is_axis(name)
+        matches!(value, Value::Text(_)) || columns::kind(name) == Some(Kind::Setting) || is_axis(name)
     };
     let [down, across, _] = MATRIX;
     let mut found = Vec::new();

@@ -213,7 +213,7 @@ fn record(loss: u32, transport: &str, delivered: u64, planned: u64) -> Record {
         },
         extra: vec![
             ("delivered_share".into(), Some(share.value)),
-            ("return_drops".into(), Some(f64::from(loss) * 3.0)),
+            ("return_planned_drops".into(), Some(f64::from(loss) * 3.0)),
         ],
         axes: vec![("path.loss".into(), format!("{loss}%")), ("traffic.transport".into(), transport.into())],
         estimates: [("msgs_per_s".into(), estimate(msgs_per_s, half)), ("delivered_share".into(), share)].into(),

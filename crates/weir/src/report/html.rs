@@ -208,7 +208,7 @@ fn split_constant<'a>(names: &[&'a str], records: &[Record]) -> (Vec<&'a str>, S
         let mut values = records.iter().map(|record| columns::text(record, name));
         let first = values.next().flatten();
         let same = records.len() > 1 && values.all(|value| value == first);
-        match (same && *name != "cell" && columns::kind(name) == Kind::Setting, first) {
+        match (same && *name != "cell" && columns::kind(name) == Some(Kind::Setting), first) {
             (true, Some(value)) => {
                 let unit = columns::unit(name);
                 constant.push(format!("{name} {value}{}{unit}", if unit.is_empty() { "" } else { " " }));

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use super::columns::Statistic;
 pub use crate::stats::{Estimate, Method, Quantiles};
 
 /// `manifest.json`: what ran, on what, and how to draw it.
@@ -169,7 +170,7 @@ impl Record {
     /// Whether the machine left a statistic alone, so that it can be believed.
     pub fn believes(&self, statistic: Statistic) -> bool {
         match statistic {
-            Statistic::Counter => true,
+            Statistic::Counter | Statistic::Setting => true,
             _ if self.disturbed.is_empty() => self.row.valid,
             _ => !self.disturbed.contains_key(&statistic),
         }
@@ -179,18 +180,6 @@ impl Record {
     pub fn doubts(&self) -> Vec<&str> {
         self.disturbed.values().map(String::as_str).collect()
     }
-}
-
-/// What a value rests on, and so what can spoil it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Statistic {
-    /// How much got through: whoever stands still sends and receives less.
-    Throughput,
-    /// How long it took: of messages during whose flight nothing stood still.
-    Delay,
-    /// What was counted or set, which is so whatever happened.
-    Counter,
 }
 
 /// When the machine stood still while a cell ran.

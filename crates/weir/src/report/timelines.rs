@@ -1,17 +1,14 @@
 //! What was sampled while a cell ran, as renderers need it: sorted by quantity, in words, and thinned.
 
-use super::columns;
+use super::columns::{self, QUANTITIES};
 use super::record::{Record, Timeline};
-
-/// Quantities in the order of their panels; others follow in the order of the record.
-const ORDER: [&str; 5] = ["received_mbit", "delivery_rate_mbit", "cwnd_bytes", "rtt_us", "retransmits"];
 
 /// A timeline's quantity and, of several connections, which: `cwnd_bytes #2` is `cwnd_bytes` and `#2`.
 pub fn quantity(timeline: &Timeline) -> (&str, &str) {
     timeline.name.split_once(' ').unwrap_or((&timeline.name, ""))
 }
 
-/// The quantities of records, in the order of their panels.
+/// The quantities of records, in the order of their panels; those of other versions follow.
 pub fn quantities<'a>(records: &[&'a Record]) -> Vec<&'a str> {
     let mut found: Vec<&str> = Vec::new();
     for timeline in records.iter().flat_map(|record| &record.timelines) {
@@ -20,24 +17,14 @@ pub fn quantities<'a>(records: &[&'a Record]) -> Vec<&'a str> {
             found.push(name);
         }
     }
-    found.sort_by_key(|name| ORDER.iter().position(|known| known == name).unwrap_or(ORDER.len()));
+    found.sort_by_key(|name| QUANTITIES.iter().position(|quantity| quantity.name == *name).unwrap_or(QUANTITIES.len()));
     found
 }
 
 /// A quantity in words, with its unit unless that is told by each value: `Congestion window`, `Received, Mbit/s`.
 pub fn heading(quantity: &str) -> String {
-    let words = match quantity {
-        "received_mbit" => "received".to_owned(),
-        "delivery_rate_mbit" => "delivery rate, as the sender estimates it".to_owned(),
-        "cwnd_bytes" => "congestion window".to_owned(),
-        "rtt_us" => "smoothed round-trip time".to_owned(),
-        "retransmits" => "segments sent again".to_owned(),
-        "largest_delay_us" => "largest delay of the messages that arrived".to_owned(),
-        "buffer_level_bytes" => "level of the receive buffer".to_owned(),
-        // Without the unit, which follows.
-        other if columns::unit(other).is_empty() => other.replace('_', " "),
-        other => other.rsplit_once('_').map_or(other, |(what, _)| what).replace('_', " "),
-    };
+    let known = QUANTITIES.iter().find(|known| known.name == quantity);
+    let words = known.map_or_else(|| quantity.replace('_', " "), |known| known.about.to_owned());
     let mut letters = words.chars();
     let capital = letters.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
     let unit = columns::unit(quantity);
@@ -84,7 +71,7 @@ mod tests {
         assert_eq!(quantities(&[&record]), ["received_mbit", "rtt_us", "queue_bytes"]);
         assert_eq!(quantity(&record.timelines[2]), ("rtt_us", "#2"));
         let words = ["received_mbit", "cwnd_bytes", "queue_bytes", "load_mbit"].map(heading);
-        assert_eq!(words, ["Received, Mbit/s", "Congestion window", "Queue", "Load, Mbit/s"]);
+        assert_eq!(words, ["Received, Mbit/s", "Congestion window", "Queue bytes", "Load mbit"]);
     }
 
     proptest! {

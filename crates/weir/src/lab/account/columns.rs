@@ -79,7 +79,10 @@ impl Account<'_> {
         ];
         let all = columns.into_iter().chain(bulk::columns(self.bulk())).chain(self.load_columns(row));
         let columns: Vec<_> = all.map(|(name, value)| (name.to_owned(), value)).collect();
-        debug_assert!(columns.iter().map(|(name, _)| name).eq(columns::ADDED.map(|(name, _)| name)), "one order");
+        debug_assert!(
+            columns.iter().map(|(name, _)| name).eq(columns::ADDED.iter().map(|column| &column.name)),
+            "one order"
+        );
         columns
     }
 

@@ -141,7 +141,7 @@ impl<'a> Drawing<'a> {
     /// What the band along a line is: a maximum has no interval, only a part that stalls could explain.
     fn band_name(&self) -> &'static str {
         match columns::kind(&self.chart.y) {
-            columns::Kind::Maximum => "may be the machine's stalls",
+            Some(columns::Kind::Extreme) => "may be the machine's stalls",
             _ => "95 % interval",
         }
     }
