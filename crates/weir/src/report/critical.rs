@@ -46,8 +46,9 @@ pub struct Point {
 
 /// The series of a run; empty where no rate is swept.
 pub fn series(cells: &[Cell<'_>]) -> Vec<Series> {
+    let believes = |cell: &Cell<'_>| COLUMNS.iter().all(|column| cell.believes(column));
     let mut found: Vec<(String, Vec<&Cell<'_>>)> = Vec::new();
-    for cell in cells.iter().filter(|cell| !cell.beside && cell.valid() && !columns::is_bulk(cell.first())) {
+    for cell in cells.iter().filter(|cell| !cell.beside && believes(cell) && !columns::is_bulk(cell.first())) {
         let axes = &cell.first().axes;
         if !axes.iter().any(|(key, _)| AXES.contains(&key.as_str())) {
             continue;

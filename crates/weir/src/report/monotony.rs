@@ -55,7 +55,7 @@ impl Monotony {
         let level = 1.0 - (1.0 - CONFIDENCE) / neighbours.len().max(1) as f64;
         // What carried nothing in one run may carry something in the next: its batches, all 0, hide that.
         let interval = |cell: &Cell<'_>| {
-            cell.measured(rate).filter(|measured| cell.valid() && measured.value() > 0.0)?.interval(level)
+            cell.measured(rate).filter(|measured| cell.believes(rate) && measured.value() > 0.0)?.interval(level)
         };
         let mut violations = Vec::new();
         let mut compared = 0;

@@ -40,7 +40,7 @@ pub fn expectations<'a>(cells: &'a [Cell<'a>]) -> Vec<Expectation<'a>> {
     let expectation = |cell: &'a Cell<'a>| {
         let [model, low, high] = COLUMNS.map(|column| columns::number(cell.first(), column));
         let measured = cell.measured(MATRIX[2])?.value();
-        let usable = !cell.beside && cell.valid() && measured > 0.0;
+        let usable = !cell.beside && cell.believes(MATRIX[2]) && measured > 0.0;
         Some(Expectation { cell, measured, model: model.filter(|m| *m > 0.0)?, band: (low?, high?) }).filter(|_| usable)
     };
     cells.iter().filter_map(expectation).collect()

@@ -2,6 +2,7 @@
 //!
 //! Each cell is appended as it ends, so that a run that is killed leaves what it had measured.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -161,7 +162,7 @@ pub fn read_manifest(dir: &Path) -> Result<Manifest, StoreError> {
 }
 
 /// Reads the records of a result directory in the order in which they ended. A last line without its end (the run was
-/// killed) is passed over.
+/// killed) is passed over. Of a cell that was run again the last record counts.
 ///
 /// # Errors
 /// The file is missing, or a whole line of it is not a record.
@@ -176,7 +177,12 @@ pub fn read_records(dir: &Path) -> Result<Vec<Record>, StoreError> {
         })?;
         records.push(record);
     }
-    Ok(records)
+    // Backwards the last one comes first.
+    let mut seen = BTreeSet::new();
+    let mut last: Vec<Record> = records.into_iter().rev().collect();
+    last.retain(|record: &Record| seen.insert((record.row.cell.clone(), record.row.repeat)));
+    last.reverse();
+    Ok(last)
 }
 
 /// Reads the records of a run that was cut short, without those of cells that were stopped in their middle.

@@ -9,7 +9,7 @@ use super::format;
 use super::grid::Grid;
 use super::monotony::Monotony;
 use super::oracle;
-use super::record::{Chart, ChartKind, Manifest, OwnCost, Record};
+use super::record::{Chart, ChartKind, Manifest, OwnCost, Record, Statistic};
 
 /// What happened, a sentence each.
 pub fn sentences(manifest: &Manifest, records: &[Record], cells: &[Cell<'_>], judged: &[Judgement]) -> Vec<String> {
@@ -121,8 +121,19 @@ pub fn warnings(manifest: &Manifest, records: &[Record]) -> Vec<String> {
     }));
     let disturbed = records.iter().filter(|record| !record.row.valid);
     warnings.extend(several(disturbed, "is not valid", "are not valid", &|record| {
-        let reruns = if record.reruns > 0 { format!("after {} reruns; ", record.reruns) } else { String::new() };
-        (name(record), format!("{reruns}{}", record.remarks.join("; ").trim_end_matches('.')))
+        let reruns = match record.reruns {
+            0 => String::new(),
+            1 => "after a rerun; ".into(),
+            reruns => format!("after {reruns} reruns; "),
+        };
+        let words = match record.disturbed.keys().collect::<Vec<_>>()[..] {
+            // Stopped, or of an earlier version: the remarks say why.
+            [] => record.remarks.join("; "),
+            [Statistic::Throughput] => format!("its throughput cannot be believed: {}", record.doubts().join("; ")),
+            [Statistic::Delay] => format!("its delays cannot be believed: {}", record.doubts().join("; ")),
+            _ => record.doubts().join("; "),
+        };
+        (name(record), format!("{reruns}{}", words.trim_end_matches('.')))
     }));
     warnings
 }
@@ -149,7 +160,7 @@ fn several<'a>(
 
 /// Between which fields a heat map lies.
 fn span(chart: &Chart, cells: &[Cell<'_>]) -> Option<String> {
-    let fields = cells.iter().filter(|cell| !cell.beside && cell.valid());
+    let fields = cells.iter().filter(|cell| !cell.beside && cell.believes(&chart.value));
     let fields = fields.filter_map(|cell| Some((cell.measured(&chart.value)?.value(), cell.name)));
     let mut fields: Vec<(f64, &str)> = fields.filter(|(value, _)| value.is_finite()).collect();
     fields.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -167,7 +178,7 @@ const MOST_SERIES: usize = 6;
 /// How each series of a chart goes from its first to its last place.
 fn course(chart: &Chart, cells: &[Cell<'_>]) -> Option<String> {
     let mut series: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
-    for cell in cells.iter().filter(|cell| cell.valid() && !cell.beside) {
+    for cell in cells.iter().filter(|cell| cell.believes(&chart.y) && !cell.beside) {
         let x = columns::number(cell.first(), &chart.x)?;
         let Some(y) = cell.measured(&chart.y) else { continue };
         let name = columns::text(cell.first(), &chart.series)?;

@@ -161,8 +161,8 @@ fn table(manifest: &Manifest, cells: &[Cell<'_>], styled: bool) -> String {
         let values = shown.map(|(column, heading)| format!("{heading} {}", value(Some(cell), column)));
         text += &format!("{}: {}\n", label(cell.name), values.join(", "));
     }
-    if cells.iter().any(|cell| !cell.valid()) {
-        text += "* not valid\n";
+    if cells.iter().any(|cell| shown.iter().any(|(column, _)| !cell.believes(column))) {
+        text += "* disturbed: not to be believed\n";
     }
     text
 }
@@ -178,7 +178,7 @@ fn surface(grids: &[Grid<'_>], styled: bool) -> Option<String> {
                 let Some((cell, measured)) = cell.and_then(|cell| Some((cell, cell.measured(MATRIX[2])?))) else {
                     return "–".to_owned();
                 };
-                let mark = if cell.valid() { "" } else { "*" };
+                let mark = if cell.believes(MATRIX[2]) { "" } else { "*" };
                 format!("{}{mark}", format::rate(measured.value()))
             });
             lines.push(std::iter::once(format!("{}%", row.text)).chain(values).collect());
@@ -256,7 +256,7 @@ fn value(cell: Option<&Cell<'_>>, column: &str) -> String {
     let Some(measured) = cell.and_then(|cell| cell.measured(column)) else {
         return "–".into();
     };
-    let mark = if cell.is_some_and(Cell::valid) { "" } else { "*" };
+    let mark = if cell.is_some_and(|cell| cell.believes(column)) { "" } else { "*" };
     let value = measured.value();
     // Rates line up by their decimal.
     let shown = match column {

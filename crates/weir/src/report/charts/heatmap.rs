@@ -91,13 +91,14 @@ fn block(chart: &Chart, grid: &Grid<'_>) -> Block {
             _ => String::new(),
         };
         let name = if grid.name.is_empty() { String::new() } else { format!("{}, ", grid.name) };
-        let mark = if cell.valid() { "" } else { ", not valid" };
+        let believed = cell.believes(&chart.value);
+        let mark = if believed { "" } else { ", not valid" };
         let value = measured.value();
         Some(Field {
             value,
             text: number(&chart.value, value),
             tooltip: format!("{name}{row}, {column}: {}{ends}{mark}", word(value)),
-            valid: cell.valid(),
+            valid: believed,
             flagged: false,
         })
     };

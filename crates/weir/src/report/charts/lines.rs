@@ -104,9 +104,10 @@ fn point(chart: &Chart, cell: &Cell<'_>, x: f64, name: &str, measured: &Measured
     let ends = interval.map(|(low, high)| format!(" ({} to {})", word(low), word(high))).unwrap_or_default();
     let at = columns::text(cell.first(), &chart.x).unwrap_or_default();
     let at = columns::number(cell.first(), &chart.x).map_or(at, |x| columns::words(&chart.x, x));
-    let mark = if cell.valid() { "" } else { ", not valid" };
+    let valid = cell.believes(&chart.y);
+    let mark = if valid { "" } else { ", not valid" };
     let tooltip = format!("{name}, {at}: {}{ends}{mark}", word(measured.value()));
-    Point { x, y: measured.value(), interval, valid: cell.valid(), tooltip }
+    Point { x, y: measured.value(), interval, valid, tooltip }
 }
 
 /// Published points that have both of the chart's columns: series, x, y.

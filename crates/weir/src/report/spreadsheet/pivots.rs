@@ -126,7 +126,7 @@ fn field(
         return Ok(());
     };
     let format = number_format(name);
-    if cell.valid() {
+    if cell.believes(name) {
         write_number(sheet, row, column, measured.value(), format)?;
     } else {
         let struck = Format::new().set_num_format(format).set_font_strikethrough();
