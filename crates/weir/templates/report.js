@@ -23,7 +23,7 @@ for (const table of document.querySelectorAll("table[data-sort]")) {
 // Draws what was sampled while a cell ran, once its account is opened: one panel a quantity, one line a connection.
 const sampled = JSON.parse(document.getElementById("timelines")?.textContent ?? "null");
 
-const drawTimelines = (into, lines) => {
+const drawTimelines = (into, lines, standstills) => {
   const [width, left, right, panel, pitch] = [820, 70, 10, 76, 112];
   const make = (parent, name, attributes, text) => {
     const element = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -61,6 +61,9 @@ const drawTimelines = (into, lines) => {
   const svg = make(into, "svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
   make(svg, "title", {}, "Quantities of the connections over time");
   const mark = round(end / 8);
+  // Where the machine stood still: a band behind the lines of each panel.
+  const still = standstills === "" ? [] : standstills.split(" ").map(Number);
+  const bands = still.flatMap((at, i) => (i % 2 ? [] : [[at / 1e3, still[i + 1] / 1e3]])).filter(([at]) => at >= 0 && at <= end);
   panels.forEach(([{ heading, unit }, own], index) => {
     const top = index * pitch + 24;
     const all = own.flatMap((line) => line.values);
@@ -69,6 +72,11 @@ const drawTimelines = (into, lines) => {
     const [from, to] = [Math.floor(low / step) * step, Math.max(Math.ceil(high / step), 1) * step];
     const y = (value) => top + panel - ((value - from) / (to - from)) * panel;
     make(svg, "text", { x: 0, y: top - 11, class: "what" }, heading);
+    bands.forEach(([at, length]) => {
+      const wide = Math.max(x(Math.min(at + length, end)) - x(at), 1);
+      const band = make(svg, "rect", { x: x(at).toFixed(1), y: top, width: wide.toFixed(1), height: panel, class: "still" });
+      make(band, "title", {}, `the machine stood still for ${short(length * 1e3)} ms`);
+    });
     if (own.length === 1) {
       const words = `largest ${say(high, unit)}, at the end ${say(all.at(-1) ?? 0, unit)}`;
       make(svg, "text", { x: width - right, y: top - 11, "text-anchor": "end" }, words);
@@ -95,13 +103,15 @@ const drawTimelines = (into, lines) => {
   for (let t = 0; t <= end * 1.001; t += mark) {
     make(svg, "text", { x: x(t), y: height - 18, "text-anchor": "middle" }, short(t));
   }
-  make(svg, "text", { x: (left + width) / 2, y: height - 3, "text-anchor": "middle" }, "seconds since the start of sending");
+  const axis = "seconds since the start of sending" + (bands.length ? "; grey: the machine stood still" : "");
+  make(svg, "text", { x: (left + width) / 2, y: height - 3, "text-anchor": "middle" }, axis);
 };
 
 for (const place of document.querySelectorAll("[data-timelines]")) {
   const details = place.closest("details");
+  const index = place.dataset.timelines;
   const draw = () => {
-    if (details.open && place.childElementCount === 0) drawTimelines(place, sampled.cells[place.dataset.timelines]);
+    if (details.open && place.childElementCount === 0) drawTimelines(place, sampled.cells[index], sampled.standstills[index]);
   };
   details.addEventListener("toggle", draw);
   draw();

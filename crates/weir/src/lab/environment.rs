@@ -6,6 +6,7 @@ use weir_kernel::namespaces::user::Privilege;
 use super::cell::Bench;
 use super::machine::Machine;
 use super::scenario::Run;
+use crate::report::record::{PROCESSORS, STANDSTILLS};
 
 /// Name and value, in the order to print them: how the lab ran, then what it ran on.
 pub fn facts(run: &Run, bench: &Bench, machine: &Machine, privilege: Privilege) -> Vec<(String, String)> {
@@ -39,9 +40,3 @@ pub fn conclude(facts: &mut Vec<(String, String)>, machine: &Machine) {
         }
     }
 }
-
-/// Whether processors are kept from sleeping.
-const PROCESSORS: &str = "processors";
-
-/// When the machine stood still.
-const STANDSTILLS: &str = "standstills of 1 ms or more";

@@ -278,7 +278,7 @@ mod tests {
         let unmeasured = failed(assert_of("undelivered", Some(0.0), None, &udp(0.0)));
         assert_eq!(unmeasured, "0%/udp: undelivered was not measured");
 
-        let every_udp = assert_of("sent", Some(1.0), None, &udp(0.0)[..1]);
+        let every_udp = assert_of("msgs_per_s", Some(1.0), None, &udp(0.0)[..1]);
         let manifest = Manifest { asserts: vec![every_udp], ..fixture::manifest() };
         let mut records = fixture::records();
         assert_eq!(check(&manifest, &records)[0].state, State::Pass);

@@ -188,7 +188,11 @@ mod tests {
         let Some(Measured::Estimate(two)) = cells[0].measured("msgs_per_s") else { panic!() };
         assert!((two.value - 92.0).abs() < 1e-9 && (two.high - 92.0 - 18f64.sqrt() / 2.0).abs() < 1e-9);
         assert_eq!(cells[0].measured("delay_max_us"), Some(Measured::Exact(9.0, 9.0, 9.0)));
-        assert_eq!(cells[0].measured("repeat"), Some(Measured::Exact(1.5, 1.0, 2.0)));
+        assert_eq!(
+            cells[0].measured("repeat"),
+            Some(Measured::Exact(2.0, 1.0, 3.0)),
+            "a setting is one whatever happened"
+        );
         assert_eq!(cells[0].measured("delay_mean_us"), None);
 
         let three = [record(1, 90.0, 5.0, true), record(2, 94.0, 9.0, true), record(3, 98.0, 1.0, true)];

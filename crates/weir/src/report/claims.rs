@@ -390,8 +390,15 @@ mod tests {
 
         let mut records = fixture::records();
         records[0].row.valid = false;
-        let judged = judge(&[claim("sent", &[udp()], Some(1.0), None)], &records).remove(0);
+        let of =
+            |column: &str, records: &[Record]| judge(&[claim(column, &[udp()], Some(1.0), None)], records).remove(0);
+        let judged = of("msgs_per_s", &records);
         assert_eq!((judged.verdict, judged.reason.as_str()), (Verdict::Undecided, "0%/udp: the cell is not valid"));
+        // Each column asks for what it rests on.
+        records[0].disturbed = [(columns::Statistic::Delay, "61 % of the messages were disturbed".to_owned())].into();
+        assert_eq!(of("msgs_per_s", &records).verdict, Verdict::Reproduced);
+        assert_eq!(of("delay_mean_us", &records).reason, "0%/udp: 61 % of the messages were disturbed");
+        assert_eq!(of("sent", &records).verdict, Verdict::Reproduced);
         assert!(judge(&[claim("sent", &[], Some(1.0), None)], &[]).remove(0).reason.contains("no cell"));
     }
 

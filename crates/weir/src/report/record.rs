@@ -54,6 +54,12 @@ pub struct Manifest {
     pub own_cost: Option<OwnCost>,
 }
 
+/// The fact of the environment that says whether processors are kept from sleeping.
+pub const PROCESSORS: &str = "processors";
+
+/// The fact that says when they stood still, known when a run has ended.
+pub const STANDSTILLS: &str = "standstills of 1 ms or more";
+
 /// The delays of a control cell without impairments, measured beside the others: what the lab itself costs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OwnCost {

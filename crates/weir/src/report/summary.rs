@@ -9,7 +9,7 @@ use super::format;
 use super::grid::Grid;
 use super::monotony::Monotony;
 use super::oracle;
-use super::record::{Chart, ChartKind, Manifest, OwnCost, Record, Statistic};
+use super::record::{Chart, ChartKind, Manifest, OwnCost, PROCESSORS, Record, STANDSTILLS, Statistic};
 
 /// What happened, a sentence each.
 pub fn sentences(manifest: &Manifest, records: &[Record], cells: &[Cell<'_>], judged: &[Judgement]) -> Vec<String> {
@@ -41,6 +41,7 @@ pub fn sentences(manifest: &Manifest, records: &[Record], cells: &[Cell<'_>], ju
     sentences.extend(critical::sentence(&critical::series(cells)));
     sentences.extend(oracle::sentence(&oracle::expectations(cells)));
     sentences.extend(manifest.own_cost.as_ref().map(own_cost));
+    sentences.extend(machine(manifest));
     let known = records.iter().filter(|record| record.row.unexplained.is_some()).count();
     if known > 0 && records.iter().all(|record| record.row.unexplained.unwrap_or(0) == 0) {
         let which = if known == records.len() { "every cell".to_owned() } else { format!("{known} cells") };
@@ -80,6 +81,14 @@ pub fn own_cost(cost: &OwnCost) -> String {
         cost.transport.to_uppercase(),
         format::duration(cost.seconds * 1e6)
     )
+}
+
+/// What the machine did meanwhile, in a sentence; `None` for runs of earlier versions.
+pub fn machine(manifest: &Manifest) -> Option<String> {
+    let fact =
+        |wanted: &str| manifest.environment.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+    let (processors, standstills) = (fact(PROCESSORS)?, fact(STANDSTILLS)?);
+    Some(format!("The machine: processors {processors}; {STANDSTILLS}: {standstills}."))
 }
 
 /// What a reader must know before believing the numbers; empty if there is nothing.

@@ -162,7 +162,7 @@ fn table(manifest: &Manifest, cells: &[Cell<'_>], styled: bool) -> String {
         text += &format!("{}: {}\n", label(cell.name), values.join(", "));
     }
     if cells.iter().any(|cell| shown.iter().any(|(column, _)| !cell.believes(column))) {
-        text += "* disturbed: not to be believed\n";
+        text += "* not valid\n";
     }
     text
 }

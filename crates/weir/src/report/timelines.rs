@@ -1,7 +1,7 @@
 //! What was sampled while a cell ran, as renderers need it: sorted by quantity, in words, and thinned.
 
 use super::columns::{self, QUANTITIES};
-use super::record::{Record, Timeline};
+use super::record::{Record, Standstill, Timeline};
 
 /// A timeline's quantity and, of several connections, which: `cwnd_bytes #2` is `cwnd_bytes` and `#2`.
 pub fn quantity(timeline: &Timeline) -> (&str, &str) {
@@ -30,6 +30,15 @@ pub fn heading(quantity: &str) -> String {
     let unit = columns::unit(quantity);
     let unit = if ["", "us", "ms", "bytes", "segments"].contains(&unit) { String::new() } else { format!(", {unit}") };
     format!("{capital}{}{unit}", letters.as_str())
+}
+
+/// At most `most` standstills, the longest ones, in order of time.
+pub fn longest(standstills: &[Standstill], most: usize) -> Vec<&Standstill> {
+    let mut longest: Vec<&Standstill> = standstills.iter().collect();
+    longest.sort_by(|a, b| b.ms.total_cmp(&a.ms));
+    longest.truncate(most);
+    longest.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+    longest
 }
 
 /// At most `most` of a line's points: of each stretch of time the least and the largest value, in their order, so that

@@ -83,8 +83,20 @@ impl Distribution {
         added.sum -= earlier.sum;
         let empty = added.n == 0;
         // A new extreme was added since; an older one only as exactly as the histogram has it.
-        added.min = if empty { u64::MAX } else if self.min < earlier.min { self.min } else { added.histogram.min() };
-        added.max = if empty { 0 } else if self.max > earlier.max { self.max } else { added.histogram.max() };
+        added.min = if empty {
+            u64::MAX
+        } else if self.min < earlier.min {
+            self.min
+        } else {
+            added.histogram.min()
+        };
+        added.max = if empty {
+            0
+        } else if self.max > earlier.max {
+            self.max
+        } else {
+            added.histogram.max()
+        };
         added
     }
 

@@ -13,11 +13,7 @@ use crate::stats::{Distribution, Estimate, Method, binomial};
 use crate::traffic::{ReceiveReport, SendReport, SessionReport, Transport};
 
 impl Account<'_> {
-    pub(super) fn extra(
-        &self,
-        row: &Row,
-        lateness: &Distribution,
-    ) -> Vec<(String, Option<f64>)> {
+    pub(super) fn extra(&self, row: &Row, lateness: &Distribution) -> Vec<(String, Option<f64>)> {
         let Measured { topology, .. } = self.measured;
         let sent = self.messages().map(|(sent, _)| sent);
         let datagrams = self.cell.scenario.traffic.transport == Transport::Udp;
@@ -29,8 +25,8 @@ impl Account<'_> {
         let intended = delays.map(|delays| delays.intended.delays());
         let raw = session.map(|session| session.delays.delays());
         let censored = undisturbed.zip(session).zip(sent.zip(self.received()));
-        let censored = censored
-            .map(|((delays, session), (sent, received))| with_undelivered(delays, session, sent, received));
+        let censored =
+            censored.map(|((delays, session), (sent, received))| with_undelivered(delays, session, sent, received));
         let share = sent.and_then(|_| binomial::share(row.delivered, row.sent)).map(|share| share.value);
         let connect = sent.map_or_else(|| self.bulk().and_then(|report| report.connect), |sent| sent.connect);
         let model = self.model();
@@ -86,10 +82,7 @@ impl Account<'_> {
         columns
     }
 
-    pub(super) fn estimates(
-        &self,
-        row: &Row,
-    ) -> BTreeMap<String, Estimate> {
+    pub(super) fn estimates(&self, row: &Row) -> BTreeMap<String, Estimate> {
         let mut estimates = BTreeMap::new();
         let there = self.passage(Direction::There);
         let mut insert = |name: &str, estimate: Option<Estimate>| {

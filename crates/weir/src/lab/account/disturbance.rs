@@ -164,13 +164,15 @@ impl Disturbance {
         };
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         if self.share() > run.max_standstill.fraction() {
-            let who = if self.processors >= self.emulated { "the machine stood still" } else { "the emulator was late" };
+            let who =
+                if self.processors >= self.emulated { "the machine stood still" } else { "the emulator was late" };
             let (share, most) = (percent(self.share()), run.max_standstill);
             doubt(Statistic::Throughput, format!("{who} for {share} of the time (run.max_standstill is {most})"));
         }
         if measured.foreign > run.max_foreign.fraction() && measured.idle < LEFT_OVER {
             let (foreign, most) = (percent(measured.foreign), run.max_foreign);
-            let taken = format!("others took {foreign} of the processors, and none was left (run.max_foreign is {most})");
+            let taken =
+                format!("others took {foreign} of the processors, and none was left (run.max_foreign is {most})");
             doubt(Statistic::Throughput, taken);
         }
         if let Some(delays) = delays.filter(|delays| delays.share() > MOST_DISTURBED) {

@@ -35,8 +35,7 @@ pub(super) fn is_calm(machine: &Machine, run: &Run, stop: &Stop) -> bool {
     stop.wait(std::time::Instant::now() + LOOK);
     let observed = machine.since(&mark);
     let foreign = before.zip(Processors::read().ok()).map_or(0.0, |(before, now)| now.foreign_share(&before));
-    observed.share(observed.from, observed.to) <= run.max_standstill.fraction()
-        && foreign <= run.max_foreign.fraction()
+    observed.share(observed.from, observed.to) <= run.max_standstill.fraction() && foreign <= run.max_foreign.fraction()
 }
 
 /// Puts records of a second run in the place of those of the first, where they are less disturbed. Returns those that

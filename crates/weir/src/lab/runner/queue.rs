@@ -154,7 +154,8 @@ impl<'a> Queue<'a> {
             bar.set_position((self.expected - left).as_millis() as u64);
             let cells = format!("{}/{} cells", self.done.load(Ordering::Relaxed), self.total);
             // Guesses are exceeded.
-            let left = if left.is_zero() { "any moment now".to_owned() } else { format!("{} left", whole_seconds(left)) };
+            let left =
+                if left.is_zero() { "any moment now".to_owned() } else { format!("{} left", whole_seconds(left)) };
             if bar.is_hidden() && told.elapsed() >= TELL {
                 told = Instant::now();
                 complain!("{} of {}: {cells}, {left}", whole_seconds(start.elapsed()), whole_seconds(self.expected));

@@ -14,6 +14,12 @@ const MOST_POINTS: usize = 600;
 /// More lines than this are no chart.
 const MOST_LINES: usize = 21;
 
+/// Bands that are drawn of a record.
+const MOST_BANDS: usize = 200;
+/// What was taken is read every so often, s.
+const TAKEN_WITHIN: f64 = 0.1;
+const GREY: &str = "; grey: the machine stood still, orange: the host or a quota took processor time";
+
 /// A line of a panel.
 struct Line<'a> {
     quantity: &'a str,
@@ -37,7 +43,8 @@ pub(super) fn render(chart: &Chart, cells: &[Cell<'_>]) -> String {
     svg.text((24.0, 34.0), 17.0, Anchor::Start, &format!("font-weight=\"600\" {INK}"), &chart.title);
     let more = if left_out > 0 { format!("; {left_out} more are not shown") } else { String::new() };
     let label = if chart.y_label.is_empty() { "sampled while the cell ran" } else { &chart.y_label };
-    svg.text((24.0, 55.0), 13.0, Anchor::Start, FAINT, &format!("{label}{more}"));
+    let grey = if records.iter().all(|record| record.standstills.list.is_empty()) { "" } else { GREY };
+    svg.text((24.0, 55.0), 13.0, Anchor::Start, FAINT, &format!("{label}{more}{grey}"));
     for (index, (name, (x, y))) in names.iter().zip(&legend).enumerate() {
         let (x, y) = (24.0 + x, 80.0 + y);
         svg.line((x, y - 4.5), (x + 20.0, y - 4.5), &stroke(index));
@@ -45,12 +52,15 @@ pub(super) fn render(chart: &Chart, cells: &[Cell<'_>]) -> String {
     }
     let times: Vec<f64> = lines.iter().flat_map(|line| line.points.iter().map(|(t, _)| *t)).chain([0.0]).collect();
     let x = Axis::linear(&times, false, "");
+    let bands = bands(&records, times.iter().copied().fold(0.0, f64::max));
     if panels.is_empty() {
         svg.text((WIDTH / 2.0, top + PANEL / 2.0), 14.0, Anchor::Middle, FAINT, "nothing was sampled");
     }
     for (index, panel) in panels.iter().enumerate() {
         let own: Vec<&Line<'_>> = lines.iter().filter(|line| line.quantity == *panel).collect();
-        draw(&mut svg, panel, &own, &x, top + index as f64 * (PANEL + BETWEEN) + 20.0);
+        let top = top + index as f64 * (PANEL + BETWEEN) + 20.0;
+        bands.iter().for_each(|band| band.draw(&mut svg, &x, top));
+        draw(&mut svg, panel, &own, &x, top);
     }
     if !panels.is_empty() {
         let bottom = top + panels.len() as f64 * (PANEL + BETWEEN) - BETWEEN + 20.0;
@@ -63,6 +73,47 @@ pub(super) fn render(chart: &Chart, cells: &[Cell<'_>]) -> String {
         svg.text(((LEFT + WIDTH - RIGHT) / 2.0, bottom + 42.0), 13.0, Anchor::Middle, FAINT, name);
     }
     svg.finish(&chart.title, "quantities of a connection over time")
+}
+
+/// A time in which the machine stood still, or something was taken from it.
+struct Band {
+    from: f64,
+    to: f64,
+    colour: &'static str,
+    /// Part of the panel's height, from its top.
+    part: f64,
+    words: String,
+}
+
+/// Of all records: those that ran at once stood still together.
+fn bands(records: &[&Record], end: f64) -> Vec<Band> {
+    let mut bands = Vec::new();
+    for record in records {
+        for still in timelines::longest(&record.standstills.list, MOST_BANDS) {
+            let words = format!("{} stood still for {} ms", still.place, format::short(still.ms));
+            bands.push(Band { from: still.at_s, to: still.at_s + still.ms / 1e3, colour: "#c8ced6", part: 1.0, words });
+        }
+        let taken = [(&record.standstills.stolen, "the host"), (&record.standstills.throttled, "a quota")];
+        for (list, who) in taken {
+            bands.extend(list.iter().take(MOST_BANDS).map(|&(at, ms)| {
+                let words = format!("{who} took {} ms", format::short(ms));
+                Band { from: at - TAKEN_WITHIN, to: at, colour: "#d55e00", part: 0.06, words }
+            }));
+        }
+    }
+    bands.retain(|band| band.from >= 0.0 && band.from < end);
+    bands.sort_by(|a, b| b.part.total_cmp(&a.part).then_with(|| a.from.total_cmp(&b.from)));
+    bands.dedup_by(|a, b| a.part == b.part && a.from < b.to && a.to <= b.to);
+    bands
+}
+
+impl Band {
+    fn draw(&self, svg: &mut Svg, x: &Axis, top: f64) {
+        let (Some(from), to) = (x.place(self.from), x.place(self.to).unwrap_or(1.0)) else { return };
+        let width = (across(to) - across(from)).max(1.0);
+        let style = format!("fill=\"{}\"", self.colour);
+        svg.field((across(from), top), (width, PANEL * self.part), &style, &self.words);
+    }
 }
 
 /// Names of the lines by colour, the lines, and how many there was no room for.

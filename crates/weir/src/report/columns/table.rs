@@ -128,9 +128,15 @@ pub const COLUMNS: [Column; 25] = [
         .estimated()
         .higher(),
     row("mbit_per_s", "Mbit/s", Rate, Throughput, "the same as payload").estimated().higher(),
-    row("delay_mean_us", "us", Duration, Delay, "mean one-way delay of delivered, undisturbed messages, from the send call")
-        .estimated()
-        .lower(),
+    row(
+        "delay_mean_us",
+        "us",
+        Duration,
+        Delay,
+        "mean one-way delay of delivered, undisturbed messages, from the send call",
+    )
+    .estimated()
+    .lower(),
     row("delay_p50_us", "us", Duration, Delay, "median delay; empty where the sample cannot support it")
         .estimated()
         .lower(),

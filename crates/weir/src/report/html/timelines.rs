@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::super::record::Record;
+use super::super::record::{Record, Standstill};
 use super::super::{columns, format, timelines};
 
 /// Points of all lines together: what a page of some 3 MB has room for.
@@ -16,6 +16,8 @@ struct Data<'a> {
     quantities: Vec<QuantityData<'a>>,
     /// By the number of the cell's account.
     cells: Vec<Vec<LineData<'a>>>,
+    /// By the same: start and length of each standstill, ms.
+    standstills: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -65,16 +67,25 @@ pub(super) fn json(records: &[Record]) -> std::io::Result<String> {
             .iter()
             .map(|lines| lines.iter().map(|(i, which, t, v)| LineData(*i, which, t.clone(), v.clone())).collect())
             .collect(),
+        standstills: records.iter().map(standstills).collect(),
     };
     // No text can end the element.
     Ok(serde_json::to_string(&data)?.replace('<', "\\u003c"))
 }
 
+fn standstills(record: &Record) -> String {
+    let words = |standstill: &Standstill| format!("{:.0} {:.1}", standstill.at_s * 1e3, standstill.ms);
+    timelines::longest(&record.standstills.list, MOST_STANDSTILLS).into_iter().map(words).collect::<Vec<_>>().join(" ")
+}
+
+/// Standstills of a cell that are drawn.
+const MOST_STANDSTILLS: usize = 50;
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::report::fixture;
-    use crate::report::record::Timeline;
+    use crate::report::record::{Standstills, Timeline};
 
     #[test]
     fn every_line_is_there_and_small() {
@@ -102,6 +113,15 @@ mod tests {
             assert!((found / value - 1.0).abs() < 1e-3, "{found} {value}");
         }
         assert_eq!(json(&fixture::records()).unwrap(), "");
+    }
+
+    #[test]
+    fn standstills_are_in_milliseconds() {
+        let still = |at_s, ms| Standstill { at_s, ms, place: "cpu 0".into() };
+        let standstills = Standstills { list: vec![still(0.25, 99.94), still(1.5, 2.0)], ..Standstills::default() };
+        let timelines = vec![Timeline { name: "received_mbit".into(), points: vec![(0.0, 1.0)] }];
+        let text = json(&[Record { standstills, timelines, ..Record::default() }]).unwrap();
+        assert!(text.ends_with(r#""standstills":["250 99.9 1500 2.0"]}"#), "{text}");
     }
 
     #[test]

@@ -153,7 +153,8 @@ fn an_ordinary_user_can_do_all_this() {
         let mut command = Command::new(&weir);
         ended(command.args(arguments).uid(65534).gid(65534).env("PATH", "/usr/bin:/bin").current_dir(lab.dir.path()))
     };
-    let set = ["--set", "path.loss=0%", "--set", "run.max_stall=10s", "--set", "run.drain=1s", "--duration", "300ms"];
+    let set =
+        ["--set", "path.loss=0%", "--set", "run.max_standstill=100%", "--set", "run.drain=1s", "--duration", "300ms"];
     let run = user(&[&["lab", "run", &scenario, "--out", "result"], &set[..]].concat());
     assert_eq!((run.status, &*run.stderr), (Some(0), ""), "{}", run.stdout);
     let shell = user(&["lab", "shell", &scenario, "sender", "sh", "-c", "uname -n; exit 4"]);
@@ -168,7 +169,7 @@ fn a_full_disk_keeps_what_was_measured() {
     let lab = Lab::new();
     let mount = lab.path("small");
     fs::create_dir(&mount).unwrap();
-    let set = "--set path.loss=0%,1%,2%,3% --set run.max_stall=10s --duration 200ms --set run.drain=200ms";
+    let set = "--set path.loss=0%,1%,2%,3% --set run.max_standstill=100% --duration 200ms --set run.drain=200ms";
     // Room for the manifest and a cell or two. A copy of what is left is made where there is room.
     let script = format!(
         "mount -t tmpfs -o size=40k none small && {} lab run telemetry --out small/result --jobs 1 {set}; \

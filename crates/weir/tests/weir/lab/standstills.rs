@@ -1,0 +1,242 @@
+//! A machine that stands still: what is said of it, and what can be believed all the same. The standstills are made by a
+//! program of its own, which says when it made them.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use super::{Lab, Run, has};
+
+/// Takes each processor for 100 ms at drawn instants, until dropped.
+struct Taker(Child);
+
+/// When it took which processor: number, start and end, ns of CLOCK_MONOTONIC.
+type Taken = Vec<(usize, u64, u64)>;
+
+impl Taker {
+    fn start(share: f64, seconds: u32) -> Taker {
+        let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
+        println!("taker: seed {seed}, {share} of the time");
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/weir/lab/scripts/taker.py");
+        let arguments = [seed.to_string(), share.to_string(), "100".into(), seconds.to_string()];
+        let mut child = Command::new("python3")
+            .arg(script)
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let mut ready = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut ready).unwrap();
+        assert_eq!(ready, "ready\n");
+        Taker(child)
+    }
+
+    /// Waits until it has ended.
+    fn taken(mut self) -> Taken {
+        let mut text = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        assert!(self.0.wait().unwrap().success());
+        let line = |line: &str| {
+            let mut fields = line.split(' ').map(|field| field.parse::<u64>().unwrap());
+            (fields.next().unwrap() as usize, fields.next().unwrap(), fields.next().unwrap())
+        };
+        text.lines().map(line).collect()
+    }
+}
+
+impl Drop for Taker {
+    fn drop(&mut self) {
+        // With its children, one a processor.
+        let _ = killpg(Pid::from_raw(self.0.id() as i32), Signal::SIGKILL);
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether a program may run before all others here.
+fn may_take(test: &str) -> bool {
+    if !has(test, "python3") {
+        return false;
+    }
+    let ask = "import os; os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(60))";
+    let may = Command::new("python3").args(["-c", ask]).stderr(Stdio::null()).status().unwrap().success();
+    assert!(may || std::env::var("CI").as_deref() != Ok("true"), "{test} needs real-time threads");
+    if !may {
+        eprintln!("skipped: {test} needs real-time threads");
+    }
+    may
+}
+
+/// Messages over UDP, one a millisecond, for some seconds, with and without loss.
+fn messages(lab: &Lab, out: &str, more: &[&str]) -> Run {
+    let set = ["path.loss=0%,10%", "traffic.transport=udp", "traffic.interval=1ms", "run.drain=500ms"];
+    let rules = ["run.max_standstill=5%", "run.duration=6s", "run.reruns=0"];
+    lab.run("telemetry", out, &[&set[..], &rules, more].concat())
+}
+
+fn standstills(record: &Value) -> Vec<(String, u64, f64)> {
+    let origin = record["standstills"]["origin_ns"].as_u64().unwrap();
+    let entry = |still: &Value| {
+        let start = origin as i64 + (still["at_s"].as_f64().unwrap() * 1e9) as i64;
+        (still["place"].as_str().unwrap().to_owned(), start as u64, still["ms"].as_f64().unwrap())
+    };
+    record["standstills"]["list"].as_array().unwrap().iter().map(entry).collect()
+}
+
+#[test]
+fn each_standstill_is_listed_with_its_time_and_length() {
+    if !may_take("each_standstill_is_listed_with_its_time_and_length") {
+        return;
+    }
+    let lab = Lab::new();
+    let taker = Taker::start(0.04, 12);
+    let run = messages(&lab, "result", &["run.duration=8s"]).good();
+    let taken = taker.taken();
+    for record in run.records() {
+        let listed = standstills(&record);
+        let origin = record["standstills"]["origin_ns"].as_u64().unwrap();
+        // The cell looked from before the start of sending to its end.
+        let within: Vec<_> =
+            taken.iter().filter(|(_, start, end)| *start > origin && *end < origin + 8_000_000_000).collect();
+        assert!(within.len() >= 2, "{taken:?}");
+        for (processor, start, end) in within {
+            let place = format!("cpu {processor}");
+            let length = (end - start) as f64 / 1e6;
+            let found = listed
+                .iter()
+                .any(|(of, at, ms)| *of == place && at.abs_diff(*start) <= 2_000_000 && (ms - length).abs() <= 2.0);
+            let near: Vec<_> = listed.iter().filter(|(_, at, _)| at.abs_diff(*start) < 200_000_000).collect();
+            assert!(found, "{place} at {start} for {length} ms is not among {near:?}");
+        }
+    }
+}
+
+#[test]
+fn what_stands_still_shows_neither_in_throughput_nor_in_undisturbed_delays() {
+    if !may_take("what_stands_still_shows_neither_in_throughput_nor_in_undisturbed_delays") {
+        return;
+    }
+    let lab = Lab::new();
+    let mut quiet = vec![messages(&lab, "quiet", &[]).good()];
+    for share in [0.005, 0.02] {
+        let taker = Taker::start(share, 60);
+        let disturbed = messages(&lab, &format!("disturbed-{share}"), &["run.duration=15s"]).good();
+        drop(taker);
+        quiet.push(messages(&lab, &format!("quiet-{share}"), &[]).good());
+        for cell in ["0%", "10%"] {
+            let after = disturbed.row(cell);
+            assert_eq!(after.text("valid"), "true", "{cell}: {:?}", disturbed.record(cell)["disturbed"]);
+            assert_eq!(after.count("unexplained"), 0, "{cell}");
+            // Other software on this machine comes and goes: before and behind it is looked for, too.
+            let beside = quiet[quiet.len() - 2..].iter().map(|run| run.row(cell));
+            let beside: Vec<_> = beside.collect();
+            let most = |column: &str| beside.iter().map(|row| row.number(column)).fold(0.0, f64::max);
+            let times = |column: &str| after.number(column) / most(column);
+            for column in ["delay_p50_us", "delay_mean_us"] {
+                assert!(times(column) < 1.5, "{cell}, {share}: {column} is {:.2} times as large", times(column));
+            }
+            assert!(after.number("disturbed_share") > 0.0, "{cell}");
+            assert!(after.number("raw_delay_max_us") >= after.number("delay_max_us"), "{cell}");
+            // What is taken of one processor the other may do: no more is missing than was taken of all.
+            let standstill = after.number("standstill_pct") / 100.0;
+            assert!((share / 4.0..share * 4.0 + 0.02).contains(&standstill), "{share}: {standstill}");
+            assert!(times("msgs_per_s") > 1.0 - standstill - 0.01, "{cell}: {}", times("msgs_per_s"));
+        }
+    }
+}
+
+#[test]
+fn too_much_of_it_voids_the_throughput_and_says_so() {
+    if !may_take("too_much_of_it_voids_the_throughput_and_says_so") {
+        return;
+    }
+    let lab = Lab::new();
+    let taker = Taker::start(0.4, 60);
+    let run = messages(&lab, "result", &[]).good();
+    drop(taker);
+    for record in run.records() {
+        assert_eq!(record["row"]["valid"], false);
+        let why = record["disturbed"]["throughput"].as_str().unwrap();
+        assert!(why.contains("% of the time (run.max_standstill is 5%)"), "{why}");
+    }
+    assert!(run.stdout.contains("% of the time (run.max_standstill is"), "{}", run.stdout);
+}
+
+/// A control group of this test alone, of either version; `None`: none can be made.
+struct Group(PathBuf);
+
+impl Group {
+    fn new(quota_us: u32) -> Option<Group> {
+        let name = format!("weir-test-{}", std::process::id());
+        let legacy = PathBuf::from("/sys/fs/cgroup/cpu").join(&name);
+        let unified = PathBuf::from("/sys/fs/cgroup").join(&name);
+        let limits = |dir: &PathBuf| match dir == &legacy {
+            true => vec![("cpu.cfs_period_us", "100000".to_owned()), ("cpu.cfs_quota_us", quota_us.to_string())],
+            false => vec![("cpu.max", format!("{quota_us} 100000"))],
+        };
+        for dir in [legacy.clone(), unified] {
+            if fs::create_dir(&dir).is_err() {
+                continue;
+            }
+            let group = Group(dir);
+            if limits(&group.0).iter().all(|(file, text)| fs::write(group.0.join(file), text).is_ok()) {
+                return Some(group);
+            }
+        }
+        None
+    }
+
+    /// The command, as a member from its start.
+    fn command(&self, command: &Command) -> Command {
+        let mut inside = Command::new("sh");
+        let enter = format!("echo $$ >'{}' && exec \"$@\"", self.0.join("cgroup.procs").display());
+        inside.args(["-c", &enter, "sh"]).arg(command.get_program()).args(command.get_args());
+        inside.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        inside
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Empty once its members have been waited for.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_quota_that_is_used_up_is_told_from_a_standstill_of_its_own() {
+    let test = "a_quota_that_is_used_up_is_told_from_a_standstill_of_its_own";
+    let Some(group) = Group::new(60_000) else {
+        eprintln!("skipped: {test} needs a control group with a quota");
+        return;
+    };
+    let lab = Lab::new();
+    // Beside one that computes there is not enough for both.
+    let mut burner = group.command(Command::new("sh").args(["-c", "while :; do :; done"])).spawn().unwrap();
+    let set = ["path.loss=0%", "traffic.transport=udp", "run.duration=4s", "run.drain=500ms"];
+    let rules = ["run.realtime=false", "run.max_standstill=5%", "run.reruns=0"];
+    let out = lab.path("result");
+    let ended = group.command(&lab.command("telemetry", &out, &[&set[..], &rules].concat())).output();
+    burner.kill().unwrap();
+    burner.wait().unwrap();
+    let ended: super::Ended = ended.unwrap().into();
+    let run = Run { dir: out, status: ended.status, stdout: ended.stdout, stderr: ended.stderr }.good();
+    let record = &run.records()[0];
+    assert_eq!(record["row"]["valid"], false, "{record}");
+    assert!(!record["standstills"]["throttled"].as_array().unwrap().is_empty());
+    let manifest = run.manifest();
+    let fact = |name: &str| {
+        let facts = manifest["environment"].as_array().unwrap();
+        facts.iter().find(|fact| fact[0] == name).unwrap_or_else(|| panic!("no {name}"))[1].as_str().unwrap().to_owned()
+    };
+    assert_eq!(fact("cpu quota of the control group"), "0.60 processors (60 ms of 100 ms)");
+    assert!(fact("standstills of 1 ms or more").contains("the quota of our control group"), "{manifest}");
+}
