@@ -381,3 +381,22 @@ fn a_gross_difference_of_any_kind_is_found() {
         assert_eq!(share, 1.0, "seed {SEED}: {}", case.name);
     }
 }
+
+#[test]
+fn three_repeats_that_agree_prove_no_certain_difference() {
+    // One step of each column, in each of three repeats: by itself no scatter at all.
+    for (column, before, after) in [
+        ("retransmits", 0.0, 1.0),
+        ("lost_share", 0.0, 1.0),
+        ("load_mbit_per_s", 1.0, 1.0 + 8e-3 / 60.0),
+        ("received_bytes", 1e6, 1e6 + 1e3),
+        ("delay_mean_us", 10.0, 11.0),
+        ("cpu_softirq_pct", 0.0, 1.0 / 60.0),
+        ("delay_max_us", 10.0, 11.0),
+    ] {
+        let run = |value: f64| (1..=3).map(|repeat| measured(column, repeat, value)).collect::<Vec<_>>();
+        let settings = Settings { columns: vec![column.into()], ..settings(0.0) };
+        let row = compared(&run(before), &run(after), &settings).rows.remove(0);
+        assert_eq!(row.verdict, Verdict::NoDifference, "{row:?}");
+    }
+}
