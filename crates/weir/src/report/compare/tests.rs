@@ -1,5 +1,7 @@
 //! Made-up runs with known differences, and the rate of false alarms between equal ones.
 
+mod power;
+
 use super::*;
 use crate::report::fixture;
 use crate::report::record;
@@ -246,4 +248,13 @@ fn columns_are_checked() {
     assert_eq!(check("mbit_per_s"), Ok(()));
     assert_eq!(check("mbit_per_sec"), Err("no column `mbit_per_sec`, did you mean `mbit_per_s`?".into()));
     assert_eq!(check("loss_pct"), Err("column `loss_pct` is set by the scenario: nothing to compare".into()));
+    assert_eq!(check("valid"), Err("column `valid` is yes or no: nothing to compare".into()));
+    assert_eq!(check("path.loss"), Err("`path.loss` is an axis of the sweep: nothing to compare".into()));
+    // What this version knows, and the run did not measure: the comparison says so.
+    assert_eq!(check("traced_drops"), Ok(()));
+    // What another version measured: its ending says nothing.
+    let mut older = fixture::records();
+    older.iter_mut().for_each(|record| record.extra.push(("late_share".into(), Some(0.5))));
+    let refused = check_columns(&["late_share".into()], &older).unwrap_err();
+    assert!(refused.starts_with("column `late_share` is of another version of weir, not compared"), "{refused}");
 }

@@ -105,3 +105,76 @@ fn a_run_that_is_worse_is_found_and_an_equal_one_is_not() {
     let missing = ended(&mut weir(&["lab", "compare", before.to_str().unwrap(), "/nonexistent"]));
     assert_eq!(missing.status, Some(1), "{missing:?}");
 }
+
+/// A thousand datagrams a second over a path of this loss: the result directory.
+fn lossy(lab: &Lab, loss: &str, out: &str, set: &[&str]) -> String {
+    let loss = format!("path.loss={loss}");
+    let settings = ["run.drain=200ms", "run.jobs=all", "traffic.transport=udp", "traffic.interval=1ms", &loss];
+    lab.run("telemetry", out, &[&settings[..], set].concat()).good().dir.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_point_more_of_loss_is_found_unasked() {
+    let lab = Lab::new();
+    // As many messages as the default scenario sends in its 60 s.
+    let set = ["run.repeat=5", "run.duration=6s"];
+    let (five, six) = (lossy(&lab, "5%", "five", &set), lossy(&lab, "6%", "six", &set));
+    let found = ended(&mut weir(&["lab", "compare", &five, &six, "--json"]));
+    assert_eq!((found.status, &*found.stderr), (Some(3), ""), "{found:?}");
+    let json: Value = serde_json::from_str(&found.stdout).unwrap();
+    let row = json["rows"].as_array().unwrap().iter().find(|row| row["column"] == "lost_share").unwrap();
+    assert_eq!(row["verdict"], "worse", "{}", found.stdout);
+    let [low, high] = ["low", "high"].map(|end| row["ratio"][end].as_f64().unwrap());
+    assert!(1.0 < low && high < 1.5, "{low} {high}");
+}
+
+#[test]
+fn ten_times_the_loss_is_found_by_its_shares_with_repeats_and_without() {
+    let lab = Lab::new();
+    for (repeats, set) in [(3, ["run.repeat=3", "run.duration=1500ms"]), (1, ["run.repeat=1", "run.duration=1500ms"])] {
+        let out = |loss: &str| format!("{loss}-{repeats}");
+        let (few, many) = (lossy(&lab, "5%", &out("5"), &set), lossy(&lab, "50%", &out("50"), &set));
+        let columns = "lost_share,delivered_share";
+        let found = ended(&mut weir(&["lab", "compare", &few, &many, "--column", columns]));
+        assert_eq!((found.status, &*found.stderr), (Some(3), ""), "{found:?}");
+        assert_eq!(found.stdout.matches(" worse").count(), 2, "{}", found.stdout);
+        let back = ended(&mut weir(&["lab", "compare", &many, &few, "--column", columns]));
+        assert_eq!((back.status, back.stdout.matches(" better").count()), (Some(0), 2), "{back:?}");
+    }
+}
+
+#[test]
+fn every_column_that_the_lab_writes_is_known_for_what_it_is() {
+    let lab = Lab::new();
+    let run = run(&lab, "telemetry", "all").good();
+    let dir = run.dir.to_str().unwrap();
+    for column in run.header() {
+        let compared = ended(&mut weir(&["lab", "compare", dir, dir, "--column", &column]));
+        let told = |what: &str| compared.stderr.trim_end().ends_with(&format!("{what}: nothing to compare"));
+        match compared.status {
+            Some(0) => assert!(compared.stdout.contains(&format!(" {column} ")), "{column}: {compared:?}"),
+            status => {
+                assert_eq!(status, Some(2), "{column}: {compared:?}");
+                assert!(told("is set by the scenario") || told("is yes or no"), "{column}: {compared:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_column_of_another_version_is_refused_in_one_line() {
+    let lab = Lab::new();
+    let run = run(&lab, "telemetry", "old").good();
+    // As if an older version had measured a share under another name.
+    let cells = run.dir.join("cells.jsonl");
+    let text = fs::read_to_string(&cells).unwrap().replace("[\"lost_share\",", "[\"share_lost\",");
+    fs::write(&cells, text).unwrap();
+    let dir = run.dir.to_str().unwrap();
+    let refused = ended(&mut weir(&["lab", "compare", dir, dir, "--column", "share_lost"]));
+    assert_eq!((refused.status, refused.stderr.lines().count()), (Some(2), 1), "{refused:?}");
+    assert!(refused.stderr.contains("column `share_lost` is of another version of weir, not compared"), "{refused:?}");
+    // What is known is compared, without the column that this version would add.
+    let compared = ended(&mut weir(&["lab", "compare", dir, dir]));
+    assert_eq!(compared.status, Some(0), "{compared:?}");
+    assert!(compared.stdout.contains("mbit_per_s") && !compared.stdout.contains("lost"), "{}", compared.stdout);
+}
