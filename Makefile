@@ -55,6 +55,7 @@ deps:
 	@missing=""; for p in $(PEERS); do \
 	    PATH=$$PATH:/usr/sbin command -v $${p%%:*} >/dev/null || missing="$$missing $${p##*:}"; done; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
+	missing=$$(printf ' %s\n' $$missing | sort -u | tr -d '\n'); \
 	if [ "$$(id -u)" = 0 ]; then sudo=""; elif sudo -n true 2>/dev/null; then sudo="sudo -n"; \
 	else echo "deps: no right to install$$missing; tests that need them are skipped"; exit 0; fi; \
 	if ! command -v apt-get >/dev/null; then echo "deps: install these for all tests:$$missing"; exit 0; fi; \

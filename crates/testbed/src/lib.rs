@@ -71,7 +71,7 @@ pub fn program(name: &str) -> Option<PathBuf> {
 }
 
 /// Programs that a Debian cannot be without, and others may.
-const ESSENTIAL: [&str; 6] = ["bash", "nsenter", "setpriv", "setsid", "sh", "unshare"];
+const ESSENTIAL: [&str; 7] = ["bash", "logger", "nsenter", "setpriv", "setsid", "sh", "unshare"];
 
 const MAKEFILE: &str = include_str!("../../../Makefile");
 const PEERS: &str = include_str!("../../weir/tests/peers.sh");
