@@ -28,6 +28,7 @@ const MACHINE: &str = "/proc/version";
 
 /// Says that the calling test is skipped, and why. Nothing is skipped in continuous integration (`CI=true`): there the test
 /// fails.
+#[track_caller]
 pub fn skip(reason: impl Display) {
     let thread = thread::current();
     let test = thread.name().unwrap_or_default();
@@ -44,8 +45,15 @@ pub fn skip(reason: impl Display) {
 const RECORD: &str = "WEIR_SKIPPED";
 
 /// The value; without one, the calling test is skipped for the error.
+#[track_caller]
 pub fn or_skip<T, E: Display>(result: Result<T, E>) -> Option<T> {
-    result.inspect_err(|error| skip(error)).ok()
+    match result {
+        Ok(value) => Some(value),
+        Err(error) => {
+            skip(error);
+            None
+        }
+    }
 }
 
 /// Where a program is that a test needs: unpacked by `make deps`, or installed. Without it the calling test is skipped.
@@ -53,6 +61,7 @@ pub fn or_skip<T, E: Display>(result: Result<T, E>) -> Option<T> {
 /// # Panics
 ///
 /// No machine has it for certain, and `make deps` does not know it.
+#[track_caller]
 pub fn program(name: &str) -> Option<PathBuf> {
     let entry = |word: &str| word.strip_prefix(name).is_some_and(|rest| rest.starts_with(':'));
     let known = [MAKEFILE, PEERS].iter().any(|list| list.split([' ', '\n', '\'']).any(entry));
