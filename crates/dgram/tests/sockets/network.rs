@@ -11,9 +11,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weir_dgram::{Inbox, Outgoing, Received, Socket, Taken};
 use weir_kernel::links::{BridgeSettings, MacAddress, Netlink, VethEnd};
 use weir_kernel::namespaces::NetNs;
+use weir_testbed::or_skip;
 
-/// Runs `f` in a network of its own with a loopback interface. Says so and returns without the privilege to make one (a
-/// failure under `CI`).
+/// Runs `f` in a network of its own with a loopback interface. Without the privilege to make one the test is
+/// skipped.
 pub(crate) fn on_loopback(f: impl FnOnce() + Send) {
     let Some(ns) = namespace() else { return };
     Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
@@ -22,14 +23,7 @@ pub(crate) fn on_loopback(f: impl FnOnce() + Send) {
 
 /// An empty network.
 pub(crate) fn namespace() -> Option<NetNs> {
-    match NetNs::create() {
-        Ok(ns) => Some(ns),
-        Err(error) if std::env::var_os("CI").is_none() => {
-            eprintln!("skipped: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    or_skip(NetNs::create())
 }
 
 /// A host: a namespace with one interface, `eth0`.

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use weir_emulator::datapath::{Emulator, Path};
 use weir_emulator::ledger::{Ledger, LinkReport};
 use weir_emulator::model::{Impairments, Loss};
+use weir_testbed::turn;
 
-use crate::network::{Network, assert_sound, network, settled, turn};
+use crate::network::{Network, assert_sound, network, settled};
 
 /// A socket on host a that sends to one on host b.
 pub(crate) fn sockets(network: &Network) -> (UdpSocket, UdpSocket) {

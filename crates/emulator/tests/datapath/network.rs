@@ -1,7 +1,6 @@
 //! Two hosts joined by links of an emulator, in namespaces of their own.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
@@ -11,6 +10,7 @@ use weir_emulator::model::{Direction, Impairments, Key, Plan, Way};
 use weir_kernel::links::{MacAddress, Netlink, VethEnd};
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::offloads::{Offload, Offloads};
+use weir_testbed::or_skip;
 
 /// Two hosts and the network between them.
 pub(crate) struct Network {
@@ -50,22 +50,9 @@ impl Host {
     }
 }
 
-/// Real traffic disturbs timing, so tests take turns.
-pub(crate) fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Makes the network; `None`, with a word about it, without the privilege to (a failure under `CI`).
+/// Makes the network; `None` without the privilege to: the test is skipped.
 pub(crate) fn network(path: Path) -> Option<Network> {
-    let middle = match NetNs::create() {
-        Ok(ns) => ns,
-        Err(error) if std::env::var_os("CI").is_none() => {
-            eprintln!("skipped: {error}");
-            return None;
-        }
-        Err(error) => panic!("{error}"),
-    };
+    let middle = or_skip(NetNs::create())?;
     let mut inside = Netlink::open(&middle).unwrap();
     let mut ports = [0; 2];
     let hosts = [1, 2].map(|number: u8| {

@@ -8,7 +8,9 @@ use weir_emulator::datapath::{Emulator, Error, Path};
 use weir_emulator::model::{Impairments, Loss, Plan, Step, Trace};
 
 use crate::links::{received, sockets};
-use crate::network::{assert_sound, network, settled, turn};
+use weir_testbed::turn;
+
+use crate::network::{assert_sound, network, settled};
 
 /// CLOCK_MONOTONIC, ns.
 fn now() -> u64 {

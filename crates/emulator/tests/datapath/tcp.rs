@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use weir_emulator::datapath::{Emulator, Path};
 use weir_emulator::model::{Impairments, Loss, QueueLimit, Rate, Reorder};
+use weir_testbed::turn;
 
-use crate::network::{Network, assert_sound, network, settled, turn};
+use crate::network::{Network, assert_sound, network, settled};
 
 /// Numbers that no re-cut can hit by accident.
 fn contents(length: usize) -> Vec<u8> {

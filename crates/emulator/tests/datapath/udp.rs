@@ -10,8 +10,9 @@ use weir_emulator::datapath::{Emulator, Path};
 use weir_emulator::ledger::LinkReport;
 use weir_emulator::model::Distribution;
 use weir_emulator::model::{Impairments, Loss, Order, QueueLimit, Rate, Reorder, Variation};
+use weir_testbed::turn;
 
-use crate::network::{Network, assert_sound, network, settled, turn};
+use crate::network::{Network, assert_sound, network, settled};
 
 const SIZE: usize = 1000;
 /// Between bursts: an ordinary user's socket buffers hold only a few of them.

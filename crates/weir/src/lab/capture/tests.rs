@@ -1,8 +1,9 @@
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use ipnet::IpNet;
 use weir_kernel::links::{MacAddress, Netlink, VethEnd};
+use weir_testbed::{or_skip, program};
 
 use super::*;
 
@@ -50,17 +51,9 @@ struct Pair {
 }
 
 impl Pair {
-    /// `None`, with a word about it, without the privilege to (a failure under `CI`).
+    /// `None` without the privilege to: the test is skipped.
     fn new() -> Option<Pair> {
-        let made = NetNs::create().and_then(|a| Ok([a, NetNs::create()?]));
-        let hosts = match made {
-            Ok(hosts) => hosts,
-            Err(error) if std::env::var("CI").as_deref() != Ok("true") => {
-                eprintln!("skipped: {error}");
-                return None;
-            }
-            Err(error) => panic!("{error}"),
-        };
+        let hosts = or_skip(NetNs::create().and_then(|a| Ok([a, NetNs::create()?])))?;
         let mac = |number: u8| MacAddress::local(number.into());
         let address = |number: u8| IpAddr::from(Ipv4Addr::new(10, 7, 0, number));
         let [mut a, mut b] = [0, 1].map(|at: usize| Netlink::open(&hosts[at]).unwrap());
@@ -97,18 +90,9 @@ fn payload(number: u32) -> usize {
     4 + (number as usize * 37) % 1400
 }
 
-fn is_there(test: &str, program: &str) -> bool {
-    let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
-    assert!(found || std::env::var("CI").as_deref() != Ok("true"), "{test} needs {program}");
-    if !found {
-        eprintln!("skipped: {test} needs {program}");
-    }
-    found
-}
-
-fn output(program: &str, arguments: &[&str]) -> String {
+fn output(program: &Path, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{program:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -134,11 +118,10 @@ fn files_hold_every_frame_once() {
         assert_eq!(*report, expected);
     }
 
-    const TEST: &str = "files_hold_every_frame_once";
-    if is_there(TEST, "python3") {
+    if let Some(python) = program("python3") {
         // What leaves is flagged 2, what arrives 1.
         for (file, snap, flags) in [(&files[0], 0, 2), (&files[1], 60, 1)] {
-            let read = output("python3", &["-c", READER, file.to_str().unwrap()]);
+            let read = output(&python, &["-c", READER, file.to_str().unwrap()]);
             let lines: Vec<&str> = read.lines().collect();
             assert_eq!(lines[0], format!("interface 1 {snap} eth0 9"));
             assert_eq!(lines[lines.len() - 1], format!("counted {COUNT} 0 {COUNT}"));
@@ -158,9 +141,9 @@ fn files_hold_every_frame_once() {
             }
         }
     }
-    if is_there(TEST, "tcpdump") {
+    if let Some(tcpdump) = program("tcpdump") {
         for file in &files {
-            let read = output("tcpdump", &["-nn", "-tt", "-q", "-r", file.to_str().unwrap()]);
+            let read = output(&tcpdump, &["-nn", "-tt", "-q", "-r", file.to_str().unwrap()]);
             let lengths: Vec<usize> = read
                 .lines()
                 .map(|line| {

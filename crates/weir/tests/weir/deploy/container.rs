@@ -11,16 +11,17 @@ use std::time::{Duration, Instant};
 use nix::unistd::geteuid;
 use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
+use weir_testbed::{program, skip};
 
-use super::{assert_flags_exist, has, ports, read};
+use super::{assert_flags_exist, ports, read};
 
 /// What `make dist` made. `make test` makes it before, and fails if that fails; only where Rust's target cannot be had there
 /// is none, and a test is skipped by name.
-fn dist(test: &str) -> Option<PathBuf> {
+fn dist() -> Option<PathBuf> {
     let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist");
     let there = dist.join("weir").exists();
     if !there {
-        eprintln!("skipped: {test} needs dist/weir: make dist");
+        skip("needs dist/weir (make dist)");
     }
     there.then_some(dist)
 }
@@ -46,7 +47,7 @@ fn the_container_runs_the_program_as_it_is() {
 /// Nothing is there: no libraries, no /etc, no /proc.
 #[test]
 fn the_static_binary_runs_in_an_empty_root() {
-    let Some(dist) = dist("the_static_binary_runs_in_an_empty_root") else { return };
+    let Some(dist) = dist() else { return };
     let root = tempfile::tempdir().unwrap();
     fs::copy(dist.join("weir"), root.path().join("weir")).unwrap();
     fs::write(root.path().join("tee.toml"), read("container/tee.toml")).unwrap();
@@ -69,15 +70,16 @@ fn the_static_binary_runs_in_an_empty_root() {
 
 /// An image built and a container run by buildah, without a daemon and without the network.
 struct Buildah {
+    program: PathBuf,
     storage: tempfile::TempDir,
 }
 
 impl Buildah {
-    fn new() -> Self {
+    fn new(program: PathBuf) -> Self {
         let storage = tempfile::tempdir().unwrap();
         // Nothing is fetched: no signature to check.
         fs::write(storage.path().join("policy.json"), r#"{"default": [{"type": "insecureAcceptAnything"}]}"#).unwrap();
-        Self { storage }
+        Self { program, storage }
     }
 
     fn policy(&self) -> String {
@@ -85,7 +87,7 @@ impl Buildah {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new("buildah");
+        let mut command = Command::new(&self.program);
         command.args(["--storage-driver", "vfs", "--root"]).arg(self.storage.path().join("root"));
         command.arg("--runroot").arg(self.storage.path().join("run")).args(arguments).stdin(Stdio::null());
         command
@@ -118,16 +120,12 @@ impl Drop for Running {
 
 #[test]
 fn the_image_is_built_from_scratch_and_copies_datagrams() {
-    const TEST: &str = "the_image_is_built_from_scratch_and_copies_datagrams";
-    let Some(dist) = dist(TEST) else { return };
-    if !has(TEST, "buildah") {
-        return;
-    }
+    let Some(dist) = dist() else { return };
+    let Some(buildah) = program("buildah") else { return };
     if !geteuid().is_root() {
-        eprintln!("skipped: {TEST} needs root, for isolation by chroot");
-        return;
+        return skip("needs root, for isolation by chroot");
     }
-    let buildah = Buildah::new();
+    let buildah = Buildah::new(buildah);
     let context = tempfile::tempdir().unwrap();
     for name in ["weir", "tee.toml"] {
         fs::copy(dist.join(name), context.path().join(name)).unwrap();

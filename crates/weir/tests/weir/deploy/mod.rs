@@ -6,10 +6,8 @@ mod prometheus;
 mod systemd;
 
 use std::collections::BTreeSet;
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use super::service::weir;
 
@@ -53,15 +51,4 @@ fn assert_flags_exist(arguments: &[&str]) {
         assert!(known.contains(flag.split('=').next().unwrap()), "{flag} of {arguments:?}: {known:?}");
     }
     assert!(arguments.iter().any(|argument| argument.starts_with('-')), "{arguments:?}");
-}
-
-/// Whether a program is there. Without it a test is skipped by name; in continuous integration that is a failure.
-fn has(test: &str, program: &str) -> bool {
-    let shell = Command::new("sh").args(["-c", "command -v \"$0\"", program]).stdout(Stdio::null()).status();
-    let found = shell.unwrap().success();
-    assert!(found || env::var("CI").as_deref() != Ok("true"), "{test} needs {program}");
-    if !found {
-        eprintln!("skipped: {test} needs {program}");
-    }
-    found
 }

@@ -1,6 +1,8 @@
 //! Bulk transfers over a routed, shaped path, by our own engine and by iperf3.
 
-use super::{Lab, Run, has};
+use weir_testbed::program;
+
+use super::{Lab, Run};
 
 /// Few, short cells of a scenario that ships, and no cells of its own.
 fn few<'a>(set: &[&'a str]) -> Vec<&'a str> {
@@ -70,7 +72,7 @@ fn the_baseline_is_without_impairments() {
 #[test]
 fn a_path_that_lets_nothing_through_is_0_and_valid() {
     let lab = Lab::new();
-    let engines = if has("iperf3 over a dead path", "iperf3") { "weir,iperf3" } else { "weir" };
+    let engines = if program("iperf3").is_some() { "weir,iperf3" } else { "weir" };
     let run = lab.cells_of(
         "matrix",
         &[
@@ -89,7 +91,7 @@ fn a_path_that_lets_nothing_through_is_0_and_valid() {
 
 #[test]
 fn iperf3_and_our_engine_agree() {
-    if !has("iperf3 and our engine", "iperf3") {
+    if program("iperf3").is_none() {
         return;
     }
     let lab = Lab::new();

@@ -14,8 +14,7 @@ use weir_kernel::counters;
 use weir_kernel::links::{MAIN_TABLE, MacAddress, Netlink, Route, TcpRule, VethEnd};
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::sysctl;
-
-use super::has;
+use weir_testbed::program;
 
 /// This test's own `main` starts no init.
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
@@ -54,7 +53,7 @@ fn transfer(ns: &NetNs, settings: &Settings) -> BulkReport {
 
 #[test]
 fn what_both_ends_of_iperf3_say_comes_together() {
-    if !has("what_both_ends_of_iperf3_say_comes_together", "iperf3") {
+    if program("iperf3").is_none() {
         return;
     }
     let (ns, version) = (loopback(), iperf3::find().unwrap());
@@ -100,7 +99,7 @@ fn what_both_ends_of_iperf3_say_comes_together() {
 
 #[test]
 fn a_stop_keeps_what_iperf3_has_seen() {
-    if !has("a_stop_keeps_what_iperf3_has_seen", "iperf3") {
+    if program("iperf3").is_none() {
         return;
     }
     let (ns, stop) = (loopback(), Stop::new().unwrap());
@@ -129,7 +128,7 @@ fn a_stop_keeps_what_iperf3_has_seen() {
 
 #[test]
 fn errors_are_in_iperf3s_words() {
-    if !has("errors_are_in_iperf3s_words", "iperf3") {
+    if program("iperf3").is_none() {
         return;
     }
     let ns = loopback();
@@ -185,7 +184,7 @@ fn with_dead_data_link() -> (NetNs, NetNs) {
 
 #[test]
 fn data_connections_that_never_come_up_are_given_up_in_time() {
-    if !has("data_connections_that_never_come_up_are_given_up_in_time", "iperf3") {
+    if program("iperf3").is_none() {
         return;
     }
     let (client, server) = with_dead_data_link();

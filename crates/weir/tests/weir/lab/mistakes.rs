@@ -6,8 +6,9 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use nix::unistd::geteuid;
+use weir_testbed::{program, skip};
 
-use super::{Ended, Lab, ended, has, weir};
+use super::{Ended, Lab, ended, weir};
 
 /// The one line of a command that must fail.
 #[track_caller]
@@ -117,7 +118,7 @@ fn too_few_descriptors_are_told_before_the_run() {
 
 #[test]
 fn without_permission_the_setting_is_named() {
-    if !has("without_permission_the_setting_is_named", "unshare") {
+    if program("unshare").is_none() {
         return;
     }
     let lab = Lab::new();
@@ -140,8 +141,7 @@ fn without_permission_the_setting_is_named() {
 fn an_ordinary_user_can_do_all_this() {
     let users = fs::read_to_string("/proc/self/uid_map").unwrap();
     if !geteuid().is_root() || users.split_whitespace().nth(2) == Some("1") {
-        eprintln!("skipped: an_ordinary_user_can_do_all_this: all tests run as one");
-        return;
+        return skip("all tests run as an ordinary user");
     }
     let lab = Lab::new();
     let scenario = lab.telemetry("ordinary", &[]);
@@ -163,7 +163,7 @@ fn an_ordinary_user_can_do_all_this() {
 
 #[test]
 fn a_full_disk_keeps_what_was_measured() {
-    if !has("a_full_disk_keeps_what_was_measured", "unshare") {
+    if program("unshare").is_none() {
         return;
     }
     let lab = Lab::new();

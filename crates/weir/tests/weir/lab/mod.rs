@@ -19,15 +19,15 @@ mod topologies;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use weir_testbed::{Turn, turn};
 
 /// One test at a time: cells keep real time, and the networks of shells have names.
 struct Lab {
     dir: TempDir,
-    _alone: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 /// A result directory.
@@ -52,9 +52,7 @@ struct Ended {
 
 impl Lab {
     fn new() -> Lab {
-        static MACHINE: Mutex<()> = Mutex::new(());
-        let alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
-        Lab { dir: TempDir::new().unwrap(), _alone: alone }
+        Lab { dir: TempDir::new().unwrap(), _turn: turn() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -168,17 +166,6 @@ fn weir(arguments: &[&str]) -> Command {
 
 fn ended(command: &mut Command) -> Ended {
     command.output().unwrap().into()
-}
-
-/// Whether a peer program is there. Without it a test is skipped by name; in continuous integration that is a failure.
-fn has(test: &str, program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).any(|dir| dir.join(program).exists());
-    assert!(found || std::env::var("CI").as_deref() != Ok("true"), "{test} needs {program}");
-    if !found {
-        eprintln!("skipped: {test} needs {program}");
-    }
-    found
 }
 
 /// Whether k of n is no surprise for a chance of p: neither tail below 0.05 %, by the exact binomial sum.

@@ -2,11 +2,13 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{Lab, has};
+use weir_testbed::program;
+
+use super::Lab;
 
 #[test]
 fn stolen_datagrams_are_unexplained() {
-    if !has("stolen_datagrams_are_unexplained", "nft") {
+    if program("nft").is_none() {
         return;
     }
     let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();

@@ -4,8 +4,10 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
+use weir_testbed::program;
+
 use super::endings::Family;
-use super::{Lab, ended, has, weir};
+use super::{Lab, ended, weir};
 
 /// Two routers between a client and a server, a switch before the second; and a link from the client to the first
 /// router that only iperf3's control connection takes.
@@ -104,7 +106,7 @@ for family, to in (socket.AF_INET, '10.0.3.2'), (socket.AF_INET6, 'fd00:3::2'):
 
 #[test]
 fn packets_pass_routers_there_and_back() {
-    if !has("packets_pass_routers_there_and_back", "python3") {
+    if program("python3").is_none() {
         return;
     }
     let (lab, family) = (Lab::new(), Family::new());
@@ -154,7 +156,7 @@ for port, patience in (0, 10), (5200, 1):
 
 #[test]
 fn a_control_connection_avoids_the_path_that_is_measured() {
-    if !has("a_control_connection_avoids_the_path_that_is_measured", "python3") {
+    if program("python3").is_none() {
         return;
     }
     let (lab, family) = (Lab::new(), Family::new());
@@ -175,7 +177,7 @@ fn a_control_connection_avoids_the_path_that_is_measured() {
 
 #[test]
 fn iperf3_talks_to_its_server_over_the_control_link() {
-    if !has("iperf3_talks_to_its_server_over_the_control_link", "iperf3") {
+    if program("iperf3").is_none() {
         return;
     }
     let (lab, family) = (Lab::new(), Family::new());
@@ -213,7 +215,7 @@ fn iperf3_talks_to_its_server_over_the_control_link() {
 
 #[test]
 fn settings_that_cannot_be_changed_are_told_where_they_are_needed() {
-    if !has("settings_that_cannot_be_changed_are_told_where_they_are_needed", "unshare") {
+    if program("unshare").is_none() {
         return;
     }
     let (lab, family) = (Lab::new(), Family::new());

@@ -3,9 +3,7 @@
 use std::fs;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,6 +14,7 @@ use tempfile::TempDir;
 use weir_kernel::links::{BridgeSettings, MacAddress, Netlink, VethEnd};
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::sysctl;
+use weir_testbed::{Turn, program, skip, turn};
 
 use super::WEIR;
 
@@ -24,26 +23,20 @@ struct Machine {
     before: Vec<(&'static str, String)>,
     /// For journals.
     dir: TempDir,
-    _lock: Flock<fs::File>,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 impl Machine {
-    /// `None`, with a word about it, where we are not root of the machine (a failure under `CI`, unless in a user
-    /// namespace).
+    /// `None` where we are not root of the machine: the test is skipped.
     fn take() -> Option<Machine> {
-        static TURN: Mutex<()> = Mutex::new(());
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = turn();
         let whole = fs::read_to_string("/proc/self/uid_map").unwrap().split_whitespace().eq(["0", "0", "4294967295"]);
         if !whole || !nix::unistd::geteuid().is_root() {
-            eprintln!("skipped: only root of the machine may change its settings");
+            skip("only root of the machine may change its settings");
             return None;
         }
-        // Other runs of these tests have the same machine.
-        let file = fs::File::open(path("net/core/rmem_default")).unwrap();
-        let lock = Flock::lock(file, FlockArg::LockExclusive).unwrap();
         let before = SETTINGS.map(|name| (name, read(name))).into();
-        let machine = Machine { before, dir: TempDir::new().unwrap(), _lock: lock, _turn: turn };
+        let machine = Machine { before, dir: TempDir::new().unwrap(), _turn: turn };
         // As a kernel begins.
         fs::write(path("net/core/rmem_default"), "212992").unwrap();
         fs::write(path("net/core/rmem_max"), "4194304").unwrap();
@@ -334,18 +327,14 @@ fn mistakes_are_one_line() {
 
 #[test]
 fn in_a_user_namespace_nothing_is_changed() {
-    if !Path::new("/usr/bin/unshare").exists() {
-        eprintln!("skipped: no unshare");
-        return;
-    }
+    let Some(unshare) = program("unshare") else { return };
     let unshared = |flags: &[&str]| {
-        let mut command = Command::new("/usr/bin/unshare");
+        let mut command = Command::new(&unshare);
         run(command.args(["--user", "--map-root-user", WEIR, "loss", "check"]).args(flags))
     };
     let (status, _, stderr) = unshared(&["--undo"]);
     if stderr.starts_with("unshare:") {
-        eprintln!("skipped: {stderr}");
-        return;
+        return skip(stderr.trim_end());
     }
     assert_eq!(status, Some(1));
     assert!(stderr.starts_with("weir: --undo: only root of the machine may change its settings"), "{stderr}");

@@ -6,16 +6,16 @@ use std::process::Command;
 use nix::sys::socket::{setsockopt, sockopt};
 use serde_json::Value;
 use socket2::SockRef;
+use weir_testbed::program;
 
 use super::account::path;
 use super::scene::{grown, set};
 use super::{Account, Following, Reader, Scene, WEIR};
-use crate::peers::peer;
 
 #[test]
 fn less_is_said_and_nothing_wrong() {
     let test = "less_is_said_and_nothing_wrong";
-    let (Some(setpriv), Some(nsenter)) = (peer(test, "setpriv"), peer(test, "nsenter")) else { return };
+    let (Some(setpriv), Some(nsenter)) = (program("setpriv"), program("nsenter")) else { return };
     let Some(scene) = Scene::set(test) else { return };
     let socket = scene.listen();
     setsockopt(&socket, sockopt::RcvBuf, &30_000).unwrap();

@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::Pid;
+use weir_testbed::skip;
 
 use super::frames::{FrameSender, IP, UDP, frame, mend_header};
 use super::scene::{grown, set};
@@ -200,8 +201,7 @@ fn backlog() {
     let Some(scene) = Scene::set("backlog") else { return };
     let processors = weir_kernel::counters::softnet().unwrap();
     let [first, second, ..] = processors[..] else {
-        eprintln!("skipped: backlog needs two processors");
-        return;
+        return skip("needs two processors");
     };
     // The one sends and the other receives, slowly: thousands of rules look at each.
     let mask = format!("echo {:x} > /sys/class/net/eth0/queues/rx-0/rps_cpus", 1u64 << second.cpu);
@@ -268,10 +268,7 @@ fn backlog() {
 #[test]
 fn xdp_program() {
     let Some(mut scene) = Scene::set("xdp_program") else { return };
-    let object = tempfile::NamedTempFile::new().unwrap();
-    fs::write(object.path(), xdp::dropping(14 + 28 + scene.lost_size)).unwrap();
-    let path = object.path().to_str().unwrap();
-    scene.ip(&scene.receiver, &format!("link set dev eth0 xdpgeneric obj {path} sec xdp"));
+    let _attached = xdp::dropping(14 + 28 + scene.lost_size, &scene.receiver);
     let reader = Reader::start(scene.listen());
     let socket = scene.source();
     let following = scene.follow();

@@ -5,7 +5,6 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
-use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -15,12 +14,11 @@ use nix::errno::Errno;
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::namespaces::process::Program;
 use weir_kernel::sysctl;
+use weir_testbed::{Turn, program, turn};
 
 use super::seed::Seed;
 use super::{Following, WEIR};
 use crate::network::{Host, await_that, network};
-use crate::peers::peer;
-use crate::turn;
 
 /// Two hosts and what was drawn for them.
 pub(super) struct Scene {
@@ -37,7 +35,7 @@ pub(super) struct Scene {
     pub(super) lost_size: usize,
     pub(super) nft: PathBuf,
     pub(super) tc: PathBuf,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 impl Scene {
@@ -51,7 +49,7 @@ impl Scene {
         test: &str,
         names: [&'static str; N],
     ) -> Option<(Scene, [Host; MORE])> {
-        let (nft, tc) = (peer(test, "nft")?, peer(test, "tc")?);
+        let (nft, tc) = (program("nft")?, program("tc")?);
         let turn = turn();
         let mut hosts = network(names)?.into_iter();
         let (sender, receiver) = (hosts.next().unwrap(), hosts.next().unwrap());

@@ -18,7 +18,8 @@ fn others_are_left_out() {
     let noise = scene.port + 1;
     let others = [scene.receiver.run(|| UdpSocket::bind(scene.receiver.at(noise))).unwrap(), scene.listen()];
     let [other, socket] = others;
-    setsockopt(&other, sockopt::RcvBuf, &10_000).unwrap();
+    // The smallest that there is holds fewer than are sent at the least.
+    setsockopt(&other, sockopt::RcvBuf, &1).unwrap();
     let rule = format!(
         "add table ip t; add chain ip t c {{ type filter hook input priority 0; }}; \
          add rule ip t c udp dport {{ {}, {noise} }} udp length {} counter drop",

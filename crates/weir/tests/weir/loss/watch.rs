@@ -10,10 +10,10 @@ use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
 use serde_json::Value;
 use weir_kernel::namespaces::NetNs;
+use weir_testbed::turn;
 
 use crate::service::screen::Terminal;
 use crate::service::{ADMIN, Machine, Service, WEIR, weir};
-use crate::turn;
 
 /// A socket that takes few of many datagrams; how many it was sent, and how many it read.
 struct Full {

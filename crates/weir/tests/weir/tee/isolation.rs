@@ -8,7 +8,7 @@ use weir_kernel::links::{MacAddress, Netlink, VethEnd};
 
 use super::datagrams::{Sink, assert_same, send_all, send_paced, source};
 use super::network::{Host, await_that, network};
-use super::{Tee, peer, turn};
+use super::{Tee, program, turn};
 
 #[test]
 fn dead_destinations_cost_nothing() {
@@ -33,7 +33,7 @@ fn dead_destinations_cost_nothing() {
 
 #[test]
 fn what_a_firewall_forbids_is_refused() {
-    let Some(nft) = peer("what_a_firewall_forbids_is_refused", "nft") else { return };
+    let Some(nft) = program("nft") else { return };
     let _turn = turn();
     let Some([client, host, a, b]) = network(["client", "tee", "a", "b"]) else { return };
     host.output(
@@ -152,7 +152,7 @@ fn a_link_that_comes_late_is_found() {
 
 #[test]
 fn a_slow_link_delays_nobody() {
-    let Some(tc) = peer("a_slow_link_delays_nobody", "tc") else { return };
+    let Some(tc) = program("tc") else { return };
     let _turn = turn();
     let Some([client, host, a, b]) = network(["client", "tee", "a", "b"]) else { return };
     SecondLink::between(&host, &b).set(true);

@@ -6,7 +6,7 @@ use weir_kernel::offloads::{Offload, Offloads};
 
 use super::datagrams::{Datagram, Random, Sink, assert_same, send_all, source};
 use super::network::{Host, network};
-use super::{Tee, peer, turn};
+use super::{Tee, program, turn};
 
 #[test]
 fn sinks_see_the_original_source() {
@@ -94,7 +94,7 @@ fn a_source_of_the_other_family_cannot_be_kept() {
 
 #[test]
 fn an_independent_parser_reads_the_proxy_header() {
-    let Some(python) = peer("an_independent_parser_reads_the_proxy_header", "python3") else { return };
+    let Some(python) = program("python3") else { return };
     let _turn = turn();
     let Some([client, host, a]) = network(["client", "tee", "a"]) else { return };
     let program = a.program(&python).args(["-c", PARSER]).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -29,10 +29,9 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 use weir_kernel::namespaces::process::{Program, Running};
+use weir_testbed::{program, turn};
 
 use crate::network::{self, Host, await_that};
-use crate::peers::peer;
-use crate::turn;
 
 /// A tee that runs on a host. Killed when dropped.
 struct Tee {

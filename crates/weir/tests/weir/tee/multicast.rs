@@ -8,7 +8,7 @@ use weir_kernel::offloads::{Offload, Offloads};
 
 use super::datagrams::{Sink, assert_same, send_all, source};
 use super::network::{Host, await_that, network};
-use super::{Tee, peer, turn};
+use super::{Tee, program, turn};
 
 #[test]
 fn groups_of_any_source_are_heard() {
@@ -82,7 +82,7 @@ fn groups_of_one_source_exclude_others() {
 
 #[test]
 fn a_bridge_that_snoops_sends_members_alone() {
-    let Some(shell) = peer("a_bridge_that_snoops_sends_members_alone", "sh") else { return };
+    let Some(shell) = program("sh") else { return };
     let _turn = turn();
     let Some([client, host, a, stranger]) = network(["client", "tee", "a", "stranger"]) else { return };
     client.switch_asks(&shell);
@@ -142,8 +142,7 @@ fn broadcast_is_taken_once_by_all_workers_together() {
 
 #[test]
 fn groups_and_broadcast_reach_all_that_listen() {
-    let test = "groups_and_broadcast_reach_all_that_listen";
-    let Some(nft) = peer(test, "nft") else { return };
+    let Some(nft) = program("nft") else { return };
     let _turn = turn();
     let Some([client, host, a, b]) = network(["client", "tee", "a", "b"]) else { return };
     let ports = [5001, 5002, 5003, 5004];

@@ -12,11 +12,11 @@ use tempfile::TempDir;
 
 use super::datagrams::{Sink, send_all, source};
 use super::network::{Host, await_that, network};
-use super::{Tee, WEIR, peer, turn};
+use super::{Tee, WEIR, program, turn};
 
 #[test]
 fn a_name_is_followed_to_all_its_addresses() {
-    let Some(shell) = peer("a_name_is_followed_to_all_its_addresses", "sh") else { return };
+    let Some(shell) = program("sh") else { return };
     let _turn = turn();
     let Some([client, host, dns, live, a, b, c]) = network(["client", "tee", "dns", "live", "a", "b", "c"]) else {
         return;

@@ -10,13 +10,11 @@ use tempfile::TempDir;
 use weir_kernel::namespaces::process::Running;
 
 use super::network::{Host, network};
-use super::{Tee, peer, turn};
+use super::{Tee, program, turn};
 
 #[test]
 fn two_collectors_have_every_flow() {
-    let test = "two_collectors_have_every_flow";
-    let (Some(softflowd), Some(nfcapd), Some(nfdump)) =
-        (peer(test, "softflowd"), peer(test, "nfcapd"), peer(test, "nfdump"))
+    let (Some(softflowd), Some(nfcapd), Some(nfdump)) = (program("softflowd"), program("nfcapd"), program("nfdump"))
     else {
         return;
     };

@@ -5,13 +5,12 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::MutexGuard;
 
 use tempfile::TempDir;
 use weir_kernel::namespaces::process::Running;
 
 use super::network::{Host, await_that, network};
-use super::{Tee, peer, turn};
+use super::{Tee, program, turn};
 
 const MESSAGES: usize = 100_000;
 
@@ -20,7 +19,7 @@ const MOST_CHARGED: usize = 2560;
 
 #[test]
 fn logger_reaches_rsyslog_and_syslog_ng() {
-    let Some(mut site) = Site::build("logger_reaches_rsyslog_and_syslog_ng", "logger") else { return };
+    let Some(mut site) = Site::build("logger") else { return };
     let texts: Vec<String> = (0..MESSAGES).map(text).collect();
     let server = site.server.clone();
     let form = ["--rfc3164", "--priority", "local0.info", "--tag", "app"];
@@ -38,7 +37,7 @@ fn logger_reaches_rsyslog_and_syslog_ng() {
 
 #[test]
 fn rsyslog_reaches_rsyslog_and_syslog_ng() {
-    let Some(mut site) = Site::build("rsyslog_reaches_rsyslog_and_syslog_ng", "rsyslogd") else { return };
+    let Some(mut site) = Site::build("rsyslogd") else { return };
     let messages: Vec<String> = (0..MESSAGES).map(message).collect();
     let (dir, server) = (site.dir.path().join("source"), &site.server);
     fs::create_dir(&dir).unwrap();
@@ -61,7 +60,7 @@ fn rsyslog_reaches_rsyslog_and_syslog_ng() {
 
 #[test]
 fn loggen_reaches_rsyslog_and_syslog_ng() {
-    let Some(mut site) = Site::build("loggen_reaches_rsyslog_and_syslog_ng", "loggen") else { return };
+    let Some(mut site) = Site::build("loggen") else { return };
     let messages: Vec<String> = (0..MESSAGES).map(message).collect();
     // Paced by what it reads, not by its clock.
     let form =
@@ -82,7 +81,7 @@ struct Site {
     server: String,
     sinks: [System; 2],
     dir: TempDir,
-    _turn: MutexGuard<'static, ()>,
+    _turn: weir_testbed::Turn,
 }
 
 /// A logging system, and what it has written so far.
@@ -94,8 +93,8 @@ struct System {
 }
 
 impl Site {
-    fn build(test: &str, source_program: &str) -> Option<Site> {
-        let [program, rsyslogd, syslog_ng] = [source_program, "rsyslogd", "syslog-ng"].map(|name| peer(test, name));
+    fn build(source_program: &str) -> Option<Site> {
+        let [program, rsyslogd, syslog_ng] = [source_program, "rsyslogd", "syslog-ng"].map(program);
         let (program, rsyslogd, syslog_ng) = (program?, rsyslogd?, syslog_ng?);
         let turn = turn();
         let [source, host, a, b] = network(["source", "tee", "a", "b"])?;

@@ -115,11 +115,12 @@ fn a_wait_for_company_joins_what_comes_apart() {
     let workers = start(settings);
     let source = source(address(&workers, 0));
     let sent: Vec<_> = (0..100).map(|number| payload(number, 100)).collect();
-    for datagram in &sent {
-        source.send(datagram).unwrap();
-    }
-    // 64 make a message, however long the wait; the others are sent when the worker stops.
+    let send = |datagrams: &[Vec<u8>]| datagrams.iter().for_each(|datagram| _ = source.send(datagram).unwrap());
+    // 64 make a message, however long the wait. More at once would leave some behind, which no longer wait.
+    send(&sent[..64]);
     assert!(payloads(&sink, 64) == sent[..64]);
+    // The others are sent when the worker stops.
+    send(&sent[64..]);
     let ledger = finish(&workers);
     assert!(payloads(&sink, 36) == sent[64..]);
     assert_eq!(count(&ledger, to).joined, 100);

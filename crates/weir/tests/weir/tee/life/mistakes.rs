@@ -3,6 +3,8 @@
 use std::net::UdpSocket;
 use std::os::unix::process::CommandExt;
 
+use weir_testbed::skip;
+
 use super::{File, run, weir};
 
 /// The one line of a command that must fail.
@@ -126,8 +128,7 @@ fn a_kept_source_without_the_right_names_it() {
         command.uid(65_534).gid(65_534);
     }
     let Ok(output) = command.output() else {
-        eprintln!("skipped: a_kept_source_without_the_right_names_it: another user may not run the program");
-        return;
+        return skip("another user may not run the program");
     };
     let text = |bytes| String::from_utf8(bytes).unwrap();
     let line = line(&(output.status.code(), text(output.stdout), text(output.stderr)), 1);

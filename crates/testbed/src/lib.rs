@@ -1,0 +1,145 @@
+//! What tests of all crates share: the machine to themselves, real programs, and a word about what is not tested here.
+
+#![allow(clippy::unwrap_used)]
+
+use std::env;
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::thread;
+
+/// The machine, until this is dropped. Who takes a second turn waits for ever.
+#[derive(Debug)]
+#[must_use]
+pub struct Turn {
+    _lock: File,
+}
+
+/// Waits until no other test that keeps real time or changes the machine's settings runs, in this or any other process.
+pub fn turn() -> Turn {
+    let lock = File::open(MACHINE).unwrap();
+    lock.lock().unwrap();
+    Turn { _lock: lock }
+}
+
+/// A file to lock that is always there, on which everybody has the right to, and on which nobody else has a use for.
+const MACHINE: &str = "/proc/version";
+
+/// Says that the calling test is skipped, and why. Nothing is skipped in continuous integration (`CI=true`): there the test
+/// fails.
+#[track_caller]
+pub fn skip(reason: impl Display) {
+    let thread = thread::current();
+    let test = thread.name().unwrap_or_default();
+    assert!(env::var("CI").as_deref() != Ok("true"), "{reason}: in continuous integration nothing is skipped");
+    // Past the harness, which keeps to itself what tests print, and counts this one as passed.
+    io::stderr().write_all(format!("skipped: {test}: {reason}\n").as_bytes()).unwrap();
+    if let Some(record) = env::var_os(RECORD) {
+        let mut record = File::options().create(true).append(true).open(record).unwrap();
+        record.write_all(format!("{reason}\t{test}\n").as_bytes()).unwrap();
+    }
+}
+
+/// Names the file to which `make test` has skipped tests written: a line each, reason and name.
+const RECORD: &str = "WEIR_SKIPPED";
+
+/// The value; without one, the calling test is skipped for the error.
+#[track_caller]
+pub fn or_skip<T, E: Display>(result: Result<T, E>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(error) => {
+            skip(error);
+            None
+        }
+    }
+}
+
+/// Where a program is that a test needs: unpacked by `make deps`, or installed. Without it the calling test is skipped.
+///
+/// # Panics
+///
+/// No machine has it for certain, and `make deps` does not know it.
+#[track_caller]
+pub fn program(name: &str) -> Option<PathBuf> {
+    let entry = |word: &str| word.strip_prefix(name).is_some_and(|rest| rest.starts_with(':'));
+    let known = [MAKEFILE, PEERS].iter().any(|list| list.split([' ', '\n', '\'']).any(entry));
+    let known = known || ESSENTIAL.contains(&name);
+    assert!(known, "no step of the Makefile installs {name}: add it to PEERS");
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut places: Vec<PathBuf> = vec![UNPACKED.into()];
+    places.extend(env::split_paths(&path));
+    // Not on an ordinary user's path.
+    places.push("/usr/sbin".into());
+    let found = places.iter().map(|place| place.join(name)).find(|file| file.exists());
+    if found.is_none() {
+        skip(format_args!("needs {name}"));
+    }
+    found
+}
+
+/// Programs that a Debian cannot be without, and others may.
+const ESSENTIAL: [&str; 7] = ["bash", "logger", "nsenter", "setpriv", "setsid", "sh", "unshare"];
+
+const MAKEFILE: &str = include_str!("../../../Makefile");
+const PEERS: &str = include_str!("../../weir/tests/peers.sh");
+
+/// What peers.sh made.
+const UNPACKED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/peers/bin");
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn turns_are_taken_one_after_another() {
+        let first = turn();
+        let (tell, hear) = mpsc::channel();
+        let second = thread::spawn(move || {
+            let _turn = turn();
+            tell.send("second").unwrap();
+        });
+        // Another process cannot have it, and the thread has not had it.
+        assert!(matches!(File::open(MACHINE).unwrap().try_lock(), Err(fs::TryLockError::WouldBlock)));
+        assert!(hear.try_recv().is_err());
+        drop(first);
+        assert_eq!(hear.recv().unwrap(), "second");
+        second.join().unwrap();
+    }
+
+    /// The skipped one is this test in another process, whose environment and output are its own.
+    #[test]
+    fn a_skip_is_seen_recorded_and_a_failure_where_nothing_may_be_skipped() {
+        const NAME: &str = "tests::a_skip_is_seen_recorded_and_a_failure_where_nothing_may_be_skipped";
+        if env::var_os("WEIR_TEST_ROLE").is_some() {
+            skip("needs luck");
+            return;
+        }
+        let run = |ci: &str| {
+            let mut command = Command::new(env::current_exe().unwrap());
+            command.args(["--exact", NAME]).env("WEIR_TEST_ROLE", "skipped").env(RECORD, "/dev/stdout").env("CI", ci);
+            let output = command.output().unwrap();
+            let text = |bytes| String::from_utf8(bytes).unwrap();
+            (output.status.success(), text(output.stdout), text(output.stderr))
+        };
+        let (passed, stdout, stderr) = run("");
+        assert!(passed && stdout.contains(&format!("needs luck\t{NAME}\n")), "{stdout}");
+        assert_eq!(stderr, format!("skipped: {NAME}: needs luck\n"));
+        let (passed, stdout, _) = run("true");
+        assert!(!passed && stdout.contains("needs luck: in continuous integration nothing is skipped"), "{stdout}");
+    }
+
+    #[test]
+    fn programs_are_those_that_somebody_installs() {
+        assert_eq!(program("sh").unwrap().file_name().unwrap(), "sh");
+        let refused = std::panic::catch_unwind(|| program("p"));
+        assert!(
+            refused.unwrap_err().downcast_ref::<String>().unwrap().starts_with("no step of the Makefile installs p:")
+        );
+    }
+}
