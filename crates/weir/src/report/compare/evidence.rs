@@ -51,14 +51,14 @@ impl Pair<'_> {
 /// Tests a column of two cells, or says why it cannot.
 pub(super) fn test(a: &Cell<'_>, b: &Cell<'_>, column: &Column, terms: Terms) -> Result<Test, String> {
     for (cell, name) in [(a, "A"), (b, "B")] {
-        if !cell.valid() {
+        if !cell.believes(column.name) {
             return Err(format!("not valid in {name}"));
         }
         if cell.measured(column.name).is_none() {
             return Err(format!("not measured in {name}"));
         }
     }
-    let pairs = pairs(a, b, column.name);
+    let pairs = pairs(a, b, column);
     if pairs.len() >= FEWEST_PAIRS {
         return by_repeats(&pairs, column, terms).ok_or_else(|| "not finite".into());
     }
@@ -69,19 +69,20 @@ pub(super) fn test(a: &Cell<'_>, b: &Cell<'_>, column: &Column, terms: Terms) ->
     test.ok_or_else(|| TOO_FEW.into())
 }
 
-/// The column in repeats of the same number, valid in both runs.
-fn pairs<'a>(a: &Cell<'a>, b: &Cell<'a>, column: &str) -> Vec<Pair<'a>> {
-    let partner = |record: &Record| valid(b).find(|other| other.row.repeat == record.row.repeat);
+/// The column in repeats of the same number that can be believed in both runs.
+fn pairs<'a>(a: &Cell<'a>, b: &Cell<'a>, column: &Column) -> Vec<Pair<'a>> {
+    let partner = |record: &Record| believed(b, column).find(|other| other.row.repeat == record.row.repeat);
     let pair = |record: &'a Record| {
         let other = partner(record)?;
-        let values = [columns::number(record, column)?, columns::number(other, column)?];
+        let values = [columns::number(record, column.name)?, columns::number(other, column.name)?];
         Some(Pair { records: [record, other], values })
     };
-    valid(a).filter_map(pair).collect()
+    believed(a, column).filter_map(pair).collect()
 }
 
-fn valid<'a>(cell: &Cell<'a>) -> impl Iterator<Item = &'a Record> {
-    cell.records.iter().copied().filter(|record| record.row.valid)
+fn believed<'a>(cell: &Cell<'a>, column: &Column) -> impl Iterator<Item = &'a Record> {
+    let statistic = column.rests_on;
+    cell.records.iter().copied().filter(move |record| record.believes(statistic))
 }
 
 fn by_repeats(pairs: &[Pair<'_>], column: &Column, terms: Terms) -> Option<Test> {
@@ -127,20 +128,20 @@ fn by_batches(a: &Cell<'_>, b: &Cell<'_>, column: &Column, least: f64) -> Option
 fn shares_of_single_runs(a: &Cell<'_>, b: &Cell<'_>, column: &Column, trials: Trials, least: f64) -> Option<Test> {
     let [of_a, of_b] = [a, b].map(|cell| share_of_single_runs(cell, column, trials));
     let difference = paired::welch(of_a?.inflated(BETWEEN_RUNS), of_b?.inflated(BETWEEN_RUNS));
-    let least = least * rarer(valid(a).chain(valid(b)), trials)?;
+    let least = least * rarer(believed(a, column).chain(believed(b, column)), trials)?;
     Some(Test { basis: Basis::Batches, difference, logarithmic: false, least })
 }
 
 /// A share with its binomial error, or that of the batches of its rate where failures come in rows.
 fn share_of_single_runs(cell: &Cell<'_>, column: &Column, of: Trials) -> Option<Mean> {
     let value = cell.measured(column.name)?.value();
-    let Tally { successes, trials } = tally(valid(cell), of);
+    let Tally { successes, trials } = tally(believed(cell, column), of);
     let independent = binomial_variance(successes, trials) / trials;
     let relative = |record: &Record| {
         let mean = Mean::of(record.estimates.get(of.rate)?)?;
         Some(mean.error / mean.value).filter(|error| error.is_finite())
     };
-    let relative: Vec<f64> = valid(cell).filter_map(relative).map(|error| error * error).collect();
+    let relative: Vec<f64> = believed(cell, column).filter_map(relative).map(|error| error * error).collect();
     let in_rows = match relative.len() {
         0 => 0.0,
         n => mean(&relative) / n as f64 * (successes / trials).powi(2),
