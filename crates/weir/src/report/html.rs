@@ -11,6 +11,7 @@ use super::cells::{self, Cell, Measured};
 use super::columns::{self, Field, Kind};
 use super::critical::{self, Series};
 use super::grid::Grid;
+use super::headline::Headline;
 use super::monotony::Monotony;
 use super::record::{Manifest, Record};
 use super::store::{self, StoreError};
@@ -43,6 +44,9 @@ struct Page<'a> {
     css: &'static str,
     script: &'static str,
     manifest: &'a Manifest,
+    headline: Headline,
+    /// Our own markup.
+    picture: Option<String>,
     sentences: Vec<String>,
     warnings: Vec<String>,
     claims: Vec<ClaimView>,
@@ -125,10 +129,13 @@ impl<'a> Page<'a> {
         let names = columns::names(records);
         let (shown, constant) = split_constant(&names, records);
         let quantiles = accounts::quantile_keys(records);
+        let headline = Headline::new(manifest, records, cells);
         Self {
             css: include_str!("../../templates/report.css"),
             script: include_str!("../../templates/report.js"),
             manifest,
+            picture: headline.picture(),
+            headline,
             sentences: summary::sentences(manifest, records, cells, &judged),
             warnings: summary::warnings(manifest, records),
             claims: judged.into_iter().map(ClaimView::new).collect(),
@@ -269,7 +276,7 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part}");
         }
-        assert_eq!(page.matches("<svg ").count(), 3);
+        assert_eq!(page.matches("<svg ").count(), 4, "one of the answer, one a chart");
         assert_eq!(page.matches("<details>").count(), 42);
         assert!(
             !page.contains("http://")
