@@ -6,8 +6,8 @@ use super::reading::{Course, Reading, ratio};
 use super::words;
 
 const WIDTH: f64 = 380.0;
-const HEIGHT: f64 = 190.0;
-const TOP: f64 = 40.0;
+const HEIGHT: f64 = 200.0;
+const TOP: f64 = 54.0;
 const BOTTOM: f64 = 34.0;
 const LEFT: f64 = 14.0;
 /// Size of the labels.
@@ -20,12 +20,13 @@ const MOST: usize = 6;
 pub(super) fn svg(reading: &Reading, answer: &str) -> Option<String> {
     let scale = Scale::new(reading)?;
     let mut svg = Svg::new(WIDTH, HEIGHT);
-    let title = scale.title(reading);
+    let title = title(reading);
     svg.text((LEFT, 18.0), 13.0, Anchor::Start, "class=\"what\"", &title);
+    svg.text((LEFT, 35.0), SMALL, Anchor::Start, "class=\"tick\"", &scale.text(reading));
     if reading.noun.is_empty() {
-        bars(&mut svg, reading, &scale)
+        bars(&mut svg, reading, &scale);
     } else {
-        lines(&mut svg, reading, &scale)
+        lines(&mut svg, reading, &scale);
     }
     Some(svg.finish(&title, answer))
 }
@@ -103,7 +104,7 @@ pub(super) fn blocks(reading: &Reading, width: usize) -> Vec<String> {
     let wide = (24 / places.len()).clamp(1, 4);
     let names: Vec<String> = reading.courses.iter().map(|course| words::names(&course.labels)).collect();
     let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-    let mut lines = vec![scale.title(reading)];
+    let mut lines = vec![format!("{}: {}", title(reading), scale.text(reading))];
     for (course, name) in reading.courses.iter().zip(&names) {
         let block = |(x, _): &(f64, &str)| match course.points.iter().find(|point| point.x == *x) {
             Some(point) => BLOCKS[((scale.y(point.least) * 7.0).round() as usize).min(7)],
@@ -163,14 +164,16 @@ impl Scale {
         place(self.y, value, self.log_y)
     }
 
-    fn title(&self, reading: &Reading) -> String {
-        let title = if reading.title.is_empty() { &reading.column } else { &reading.title };
+    /// From where to where, and how.
+    fn text(&self, reading: &Reading) -> String {
         let scale = if self.log_y { ", logarithmic" } else { "" };
-        let (low, high) = self.y;
-        // A quantity without a unit of its own has one in its title.
-        let ends = words::range(&reading.column, low, high);
-        format!("{}{scale}: {ends}", words::clipped(title.trim_end_matches(['.', ':'])))
+        format!("{}{scale}", words::range(&reading.column, self.y.0, self.y.1))
     }
+}
+
+fn title(reading: &Reading) -> String {
+    let title = if reading.title.is_empty() { &reading.column } else { &reading.title };
+    words::clipped(title.trim_end_matches(['.', ':']))
 }
 
 /// Values over more than this ratio are drawn by ratios.
