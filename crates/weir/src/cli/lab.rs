@@ -1,5 +1,6 @@
 //! `weir lab`: list, run, resume, shell, report, compare.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -10,6 +11,7 @@ use super::{Outcome, usage};
 use crate::lab::runner::{self, Plan};
 use crate::lab::scenario::{Jobs, Repeat, Scenario};
 use crate::lab::{shell, sweep::Sweep};
+use crate::report::opening::Seat;
 use crate::report::{self, asserts, store};
 use crate::service::output::say;
 use crate::units::Span;
@@ -127,7 +129,8 @@ impl Lab {
             LabCommand::Report { dir, cell } => {
                 let (manifest, records) = store::read(&dir)?;
                 let rendered = report::write_all(&dir, &manifest, &records)?;
-                say!("{}", rendered.page.display());
+                let seat = Seat::new(|name| std::env::var(name).ok());
+                say!("{}", seat.line(&rendered.page, std::io::stdout().is_terminal()));
                 if let Some(cell) = cell {
                     say!("{}", report::write_timeline(&dir, &records, &cell)?.display());
                 }

@@ -10,6 +10,7 @@ use super::cells::Cell;
 use super::columns;
 use super::record::{Chart, ChartKind, Published};
 use plot::Drawing;
+pub(super) use plot::parted;
 
 pub(super) mod heatmap;
 mod lines;

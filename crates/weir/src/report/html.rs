@@ -11,6 +11,7 @@ use super::cells::{self, Cell, Measured};
 use super::columns::{self, Field, Kind};
 use super::critical::{self, Series};
 use super::grid::Grid;
+use super::headline::Headline;
 use super::monotony::Monotony;
 use super::record::{Manifest, Record};
 use super::store::{self, StoreError};
@@ -43,6 +44,10 @@ struct Page<'a> {
     css: &'static str,
     script: &'static str,
     manifest: &'a Manifest,
+    answer: String,
+    caveat: Option<String>,
+    /// Our own markup.
+    picture: Option<String>,
     sentences: Vec<String>,
     warnings: Vec<String>,
     claims: Vec<ClaimView>,
@@ -125,10 +130,14 @@ impl<'a> Page<'a> {
         let names = columns::names(records);
         let (shown, constant) = split_constant(&names, records);
         let quantiles = accounts::quantile_keys(records);
+        let headline = Headline::new(manifest, records, cells);
         Self {
             css: include_str!("../../templates/report.css"),
             script: include_str!("../../templates/report.js"),
             manifest,
+            picture: headline.picture(),
+            answer: unbroken(&headline.answer),
+            caveat: headline.caveat,
             sentences: summary::sentences(manifest, records, cells, &judged),
             warnings: summary::warnings(manifest, records),
             claims: judged.into_iter().map(ClaimView::new).collect(),
@@ -200,6 +209,20 @@ fn compared(row: &comparison::Comparison) -> ComparedView {
     }
 }
 
+/// With spaces that do not break between a number and its unit.
+fn unbroken(text: &str) -> String {
+    const UNITS: [&str; 12] = ["%", "ns", "µs", "ms", "s", "B", "kB", "MB", "GB", "KiB", "MiB", "Mbit/s"];
+    let mut parts = text.split(' ');
+    let mut whole = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let number = whole.ends_with(|c: char| c.is_ascii_digit());
+        let unit = number && UNITS.contains(&part.trim_end_matches(['.', ',', ';', ':', ')']));
+        whole.push(if unit { '\u{a0}' } else { ' ' });
+        whole += part;
+    }
+    whole
+}
+
 /// The columns that say something, and a sentence of the settings that are the same in every row.
 fn split_constant<'a>(names: &[&'a str], records: &[Record]) -> (Vec<&'a str>, String) {
     let mut constant = Vec::new();
@@ -265,17 +288,23 @@ mod tests {
             "heartbeat&#39;s lateness",
             "congestion control",
             "digest ",
+            "<p class=\"caveat\">Left out, as not valid: 17%/tcp.</p>",
             "Cell 17%/tcp is not valid: after 2 reruns; disturbed: heartbeat 312 ms late.",
         ] {
             assert!(page.contains(part), "{part}");
         }
-        assert_eq!(page.matches("<svg ").count(), 3);
+        assert_eq!(page.matches("<svg ").count(), 4, "one of the answer, one a chart");
         assert_eq!(page.matches("<details>").count(), 42);
         assert!(
             !page.contains("http://")
                 || page.matches("http://").count() == page.matches("http://www.w3.org/2000/svg").count()
         );
         assert!(!page.contains("https://"), "nothing is fetched");
+    }
+
+    #[test]
+    fn a_number_stays_with_its_unit() {
+        assert_eq!(unbroken("after 2.4 ms, at 9 % on"), "after 2.4\u{a0}ms, at 9\u{a0}% on");
     }
 
     #[test]

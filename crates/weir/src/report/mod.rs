@@ -6,7 +6,7 @@
 //!
 //! Records are grouped into [`cells`] (repeats of the same settings); renderers ask those for what was [`measured`]
 //! in a column, [`claims`] and [`comparison`] hold it against what others published, [`asserts`] against what a
-//! scenario demands, and [`summary`] puts it in words. [`compare`] holds two runs against one another.
+//! scenario demands, [`headline`] answers in a few sentences, and [`summary`] tells the rest. [`compare`] holds two runs against one another.
 //!
 //! [`measured`]: cells::Cell::measured
 
@@ -29,9 +29,11 @@ pub mod critical;
 pub mod csv;
 pub mod format;
 pub mod grid;
+pub mod headline;
 pub mod html;
 pub mod junit;
 pub mod monotony;
+pub mod opening;
 pub mod oracle;
 pub mod palette;
 pub mod pivot;

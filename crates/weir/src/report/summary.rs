@@ -13,25 +13,7 @@ use super::record::{Chart, ChartKind, Manifest, OwnCost, PROCESSORS, Record, STA
 
 /// What happened, a sentence each.
 pub fn sentences(manifest: &Manifest, records: &[Record], cells: &[Cell<'_>], judged: &[Judgement]) -> Vec<String> {
-    let (bulk, messages): (Vec<&Record>, Vec<&Record>) = records.iter().partition(|record| columns::is_bulk(record));
-    let sum = |of: fn(&Record) -> u64| messages.iter().map(|record| of(record)).sum::<u64>();
-    let number = |n: u64| format::count(i64::try_from(n).unwrap_or(i64::MAX));
-    let received: f64 = bulk.iter().filter_map(|record| columns::number(record, "received_bytes")).sum();
-    let mut carried = Vec::new();
-    if !messages.is_empty() || bulk.is_empty() {
-        let (sent, delivered) = (sum(|record| record.row.sent), sum(|record| record.row.delivered));
-        carried.push(format!("{} messages were sent, {} delivered", number(sent), number(delivered)));
-    }
-    if !bulk.is_empty() {
-        carried.push(format!("{} were received in bulk", format::bytes(received)));
-    }
-    let carried = carried.join("; ");
-    let mut sentences = vec![format!(
-        "{} of {} cells ran in {}: {carried}.",
-        records.len(),
-        manifest.planned_cells,
-        format::span(manifest.elapsed_s),
-    )];
+    let mut sentences = vec![carried(manifest, records)];
     sentences.extend(manifest.charts.iter().filter_map(|chart| match chart.kind {
         ChartKind::Lines => course(chart, cells),
         ChartKind::Heatmap => span(chart, cells),
@@ -66,6 +48,25 @@ pub fn sentences(manifest: &Manifest, records: &[Record], cells: &[Cell<'_>], ju
         sentences.push(format!("Of {} {noun} {held} hold, {failed} fail, {skipped} skipped.", checked.len()));
     }
     sentences
+}
+
+/// How much was run, in a sentence.
+pub fn carried(manifest: &Manifest, records: &[Record]) -> String {
+    let (bulk, messages): (Vec<&Record>, Vec<&Record>) = records.iter().partition(|record| columns::is_bulk(record));
+    let sum = |of: fn(&Record) -> u64| messages.iter().map(|record| of(record)).sum::<u64>();
+    let number = |n: u64| format::count(i64::try_from(n).unwrap_or(i64::MAX));
+    let received: f64 = bulk.iter().filter_map(|record| columns::number(record, "received_bytes")).sum();
+    let mut carried = Vec::new();
+    if !messages.is_empty() || bulk.is_empty() {
+        let (sent, delivered) = (sum(|record| record.row.sent), sum(|record| record.row.delivered));
+        carried.push(format!("{} messages were sent, {} delivered", number(sent), number(delivered)));
+    }
+    if !bulk.is_empty() {
+        carried.push(format!("{} were received in bulk", format::bytes(received)));
+    }
+    let carried = carried.join("; ");
+    let (had, planned) = (records.len(), manifest.planned_cells);
+    format!("{had} of {planned} cells ran in {}: {carried}.", format::span(manifest.elapsed_s))
 }
 
 /// What the lab itself adds, in a sentence.

@@ -10,6 +10,7 @@ use super::compare::{self, Comparison};
 use super::critical;
 use super::format;
 use super::grid::{Grid, MATRIX};
+use super::headline::Headline;
 use super::monotony::Monotony;
 use super::oracle;
 use super::pivot::Pivot;
@@ -25,11 +26,12 @@ const SHOWN: [(&str, &str); 3] = [("msgs_per_s", "msgs/s"), ("delay_mean_us", "m
 const SHOWN_OF_BULK: [(&str, &str); 3] =
     [("mbit_per_s", "Mbit/s"), ("retransmits", "sent again"), ("rtt_mean_us", "mean rtt")];
 
-/// The run as text of at most 100 columns: the table, the verdicts, the warnings. `styled` for a terminal: lines and
-/// colours; else it is plain text.
+/// The run as text of at most 100 columns: the answer, the table, the verdicts, how much was run, the warnings. `styled`
+/// for a terminal: lines, colours and a small picture; else it is plain text.
 pub fn render(manifest: &Manifest, records: &[Record], styled: bool) -> String {
     let cells = cells::group(records);
-    let mut text = table(manifest, &cells, styled);
+    let mut text = answer(&Headline::new(manifest, records, &cells), styled);
+    text += &table(manifest, &cells, styled);
     let judged = claims::judge(&manifest.claims, records);
     if !judged.is_empty() {
         text.push('\n');
@@ -66,6 +68,7 @@ pub fn render(manifest: &Manifest, records: &[Record], styled: bool) -> String {
         text += &format!("{}\n", wrap(&printable(&note), 0));
     }
     text += &critical_rates(&cells, styled);
+    text += &format!("\n{}\n", wrap(&summary::carried(manifest, records), 0));
     let warnings = summary::warnings(manifest, records);
     if !warnings.is_empty() {
         text.push('\n');
@@ -73,6 +76,25 @@ pub fn render(manifest: &Manifest, records: &[Record], styled: bool) -> String {
     for warning in warnings {
         text += &format!("warning: {}\n", wrap(&printable(&warning), 9));
     }
+    text
+}
+
+/// The answer, in a terminal with its picture, and what voids it.
+fn answer(headline: &Headline, styled: bool) -> String {
+    let mut text = format!("{}\n", wrap(&printable(&headline.answer), 0));
+    if let Some(caveat) = &headline.caveat {
+        let mark = if styled { "\x1b[33mwarning:\x1b[0m" } else { "warning:" };
+        text += &format!("{mark} {}\n", wrap(&printable(caveat), 9));
+    }
+    // With its indent it fits the narrowest usual terminal, of 80 columns.
+    let picture = if styled { headline.blocks(78) } else { Vec::new() };
+    if !picture.is_empty() {
+        text.push('\n');
+    }
+    for line in picture {
+        text += &format!("  {}\n", printable(&line).trim_end());
+    }
+    text.push('\n');
     text
 }
 
@@ -372,7 +394,7 @@ mod tests {
         manifest.axes[1].1 = records.iter().map(|r| r.axes[1].1.clone()).collect();
         manifest.claims.clear();
         let text = render(&manifest, &records, false);
-        assert_eq!(text.lines().next().unwrap().split_whitespace().next(), Some("cell"), "{text}");
+        assert!(text.lines().any(|line| line.split_whitespace().next() == Some("cell")), "{text}");
         assert!(text.lines().any(|line| line.trim_start().starts_with("0%/quic ")), "{text}");
     }
 

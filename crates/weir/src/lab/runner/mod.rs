@@ -26,6 +26,7 @@ use super::scenario::{Engine, Jobs, Receivers, Repeat};
 use super::sweep::{Cell, Sweep};
 use super::topology::Topology;
 use crate::report::columns::RECEIVER;
+use crate::report::opening::Seat;
 use crate::report::record::{Manifest, Record};
 use crate::report::store::{self, Store};
 use crate::report::{self, asserts, terminal};
@@ -171,7 +172,7 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     if let Some(error) = results.error {
         return Err(error);
     }
-    say!("{}", rendered?.page.display());
+    say!("{}", Seat::new(|name| std::env::var(name).ok()).line(&rendered?.page, styled));
     Ok(Summary {
         dir: plan.dir.clone(),
         disturbed: records.iter().filter(|record| !record.row.valid).count(),

@@ -306,7 +306,7 @@ fn log_axis(values: &[f64], column: &str, tight: bool) -> Axis {
 }
 
 /// Ascending places moved as little as possible (in squares) so that they lie `least` apart and none beyond `most`.
-fn parted(places: &[f64], least: f64, most: f64) -> Vec<f64> {
+pub(in crate::report) fn parted(places: &[f64], least: f64, most: f64) -> Vec<f64> {
     // Without the distances that is a regression to ascending values: neighbours that are not become their mean.
     let mut runs: Vec<(f64, usize)> = Vec::new();
     for (index, place) in places.iter().enumerate() {
