@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use self::evidence::{Terms, Test};
 use super::cells::{self, Cell};
-use super::columns::{self, Better, Column, Kind};
+use super::columns::{self, Better, Column, Kind, Statistic};
 use super::format;
 use super::record::{Manifest, Record};
 use crate::stats::paired;
@@ -62,6 +62,8 @@ pub struct Comparison {
     pub false_alarms: f64,
     /// See [`Settings::least`].
     pub least: f64,
+    /// Differences of delays up to this are none either, us: what the lab itself added to them, the larger of both.
+    pub own_delay_us: f64,
 }
 
 /// One of the runs.
@@ -184,9 +186,15 @@ impl Comparison {
         }
         let share = |row: &Row| matches!(columns::kind(&row.column), Some(Kind::Share(_))) && row.basis.is_some();
         let of_shares = if self.rows.iter().any(share) { " (of shares: of the rarer outcome)" } else { "" };
+        let of_delay = |row: &Row| columns::rests_on(&row.column) == Some(Statistic::Delay) && row.basis.is_some();
+        let of_delays = if self.own_delay_us > 0.0 && self.rows.iter().any(of_delay) {
+            format!(", and of delays up to {}, what the lab itself adds,", format::duration(self.own_delay_us))
+        } else {
+            String::new()
+        };
         let rate = format!(
             "false alarms: at most {} of comparisons of equal runs, over {tests} tests together; differences up to {}\
-             {of_shares} are none",
+             {of_shares}{of_delays} are none",
             format::percent(self.false_alarms),
             format::percent(self.least),
         );
@@ -201,7 +209,9 @@ pub fn compare(a: (&Manifest, &[Record]), b: (&Manifest, &[Record]), settings: &
         [] => DEFAULT_COLUMNS.iter().filter_map(|name| columns::column(name)).collect(),
         names => names.iter().filter_map(|name| columns::column(name)).collect(),
     };
-    let terms = Terms { least: settings.least, same_seed: a.0.seed == b.0.seed };
+    let own = |manifest: &Manifest| manifest.own_cost.as_ref().and_then(|cost| cost.delay.get(0.99)).unwrap_or(0.0);
+    let own_delay_us = own(a.0).max(own(b.0));
+    let terms = Terms { least: settings.least, same_seed: a.0.seed == b.0.seed, own_delay_us };
     let mut tested = Vec::new();
     for cell in &cells_a {
         let Some(other) = cells_b.iter().find(|other| other.name == cell.name) else { continue };
@@ -226,6 +236,7 @@ pub fn compare(a: (&Manifest, &[Record]), b: (&Manifest, &[Record]), settings: &
         rows: decided(tested, settings.false_alarms),
         false_alarms: settings.false_alarms,
         least: settings.least,
+        own_delay_us,
     }
 }
 

@@ -11,7 +11,7 @@
 //! Few repeats that happen to agree prove no certain difference: the test takes the larger of this and what it sees.
 
 use super::super::cells::{Cell, Measured};
-use super::super::columns::{self, Column, Kind, Trials};
+use super::super::columns::{self, Column, Kind, Statistic, Trials};
 use super::super::record::{Record, Row};
 use super::{BETWEEN_RUNS, Basis, FEWEST_PAIRS};
 use crate::stats::paired::{self, Difference, Mean};
@@ -34,6 +34,22 @@ pub(super) struct Terms {
     pub(super) least: f64,
     /// Whether the runs have one seed: repeats of the same number lose the same packets.
     pub(super) same_seed: bool,
+    /// What the lab itself added to delays, the larger of the two, us: as much may come and go with the machine's mood,
+    /// in all repeats alike.
+    pub(super) own_delay_us: f64,
+}
+
+impl Terms {
+    /// The largest difference of a column, of this size, that is none; of logarithms if `logarithmic`.
+    fn least(self, column: &Column, size: f64, logarithmic: bool) -> f64 {
+        let own = match (column.rests_on, column.unit) {
+            (Statistic::Delay, "us") => self.own_delay_us,
+            (Statistic::Delay, "ms") => self.own_delay_us / 1e3,
+            _ => 0.0,
+        };
+        let least = (self.least * size).max(own);
+        if logarithmic { (least / size).ln_1p() } else { least }
+    }
 }
 
 /// Repeats of one number, and a column of them.
@@ -64,7 +80,7 @@ pub(super) fn test(a: &Cell<'_>, b: &Cell<'_>, column: &Column, terms: Terms) ->
     }
     let test = match column.kind {
         Kind::Share(trials) => shares_of_single_runs(a, b, column, trials, terms.least),
-        _ => by_batches(a, b, column, terms.least),
+        _ => by_batches(a, b, column, terms),
     };
     test.ok_or_else(|| TOO_FEW.into())
 }
@@ -95,10 +111,11 @@ fn by_repeats(pairs: &[Pair<'_>], column: &Column, terms: Terms) -> Option<Test>
     }
     if a.iter().chain(&b).all(|&value| value > 0.0) {
         let ln = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<_>>();
-        let difference = paired::paired(&ln(&a), &ln(&b), spread / mean(&a).min(mean(&b)))?;
-        return Some(Test { basis, difference, logarithmic: true, least: terms.least.ln_1p() });
+        let smaller = mean(&a).min(mean(&b));
+        let difference = paired::paired(&ln(&a), &ln(&b), spread / smaller)?;
+        return Some(Test { basis, difference, logarithmic: true, least: terms.least(column, smaller, true) });
     }
-    let least = terms.least * mean(&a).abs();
+    let least = terms.least(column, mean(&a).abs(), false);
     Some(Test { basis, difference: paired::paired(&a, &b, spread)?, logarithmic: false, least })
 }
 
@@ -108,7 +125,7 @@ fn rarer<'a>(records: impl Iterator<Item = &'a Record>, trials: Trials) -> Optio
     (trials > 0.0).then(|| (successes / trials).clamp(0.0, 1.0)).map(|share| share.min(1.0 - share))
 }
 
-fn by_batches(a: &Cell<'_>, b: &Cell<'_>, column: &Column, least: f64) -> Option<Test> {
+fn by_batches(a: &Cell<'_>, b: &Cell<'_>, column: &Column, terms: Terms) -> Option<Test> {
     let of_batches = |cell: &Cell<'_>| match cell.measured(column.name)? {
         Measured::Estimate(estimate) => Mean::of(&estimate),
         // What has no interval, and is the same in both, is not known to differ; nor is it known not to.
@@ -119,8 +136,8 @@ fn by_batches(a: &Cell<'_>, b: &Cell<'_>, column: &Column, least: f64) -> Option
     let cautious = |mean: Mean| Mean { freedom: mean.freedom.min(MOST_FREEDOM), ..mean };
     let [a, b] = [of_batches(a)?, of_batches(b)?].map(|m| cautious(m.inflated(BETWEEN_RUNS).at_least(quantum)));
     let (difference, logarithmic, least) = match (a.ln(), b.ln()) {
-        (Some(ln_a), Some(ln_b)) => (paired::welch(ln_a, ln_b), true, least.ln_1p()),
-        _ => (paired::welch(a, b), false, least * a.value.abs()),
+        (Some(ln_a), Some(ln_b)) => (paired::welch(ln_a, ln_b), true, terms.least(column, a.value.min(b.value), true)),
+        _ => (paired::welch(a, b), false, terms.least(column, a.value.abs(), false)),
     };
     Some(Test { basis: Basis::Batches, difference, logarithmic, least })
 }

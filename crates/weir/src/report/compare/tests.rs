@@ -135,6 +135,27 @@ fn equal_single_runs_alarm_no_more_often_than_stated() {
 }
 
 #[test]
+fn what_the_lab_adds_to_delays_is_no_difference() {
+    let cost = |p99: f64| {
+        let delay = record::Quantiles { values: vec![(0.99, p99)], ..record::Quantiles::default() };
+        record::OwnCost { delay, n: 1000, seconds: 1.0, transport: "udp".into() }
+    };
+    let run = |delay: f64| (1..=5).map(|n| record("0%/1ms", n, 100.0, delay + f64::from(n))).collect::<Vec<_>>();
+    let verdict = |delays: [f64; 2], costs: [f64; 2]| {
+        let runs = delays.map(run);
+        let manifest = |cost_us| Manifest { planned_cells: 5, own_cost: Some(cost(cost_us)), ..fixture::manifest() };
+        let (a, b) = (manifest(costs[0]), manifest(costs[1]));
+        let settings = Settings { columns: vec!["delay_mean_us".into()], ..settings(0.02) };
+        compare((&a, &runs[0]), (&b, &runs[1]), &settings).rows[0].verdict
+    };
+    assert_eq!(verdict([81.0, 106.0], [5.0, 5.0]), Verdict::Worse);
+    assert_eq!(verdict([81.0, 106.0], [45.0, 20.0]), Verdict::NoDifference);
+    assert_eq!(verdict([106.0, 81.0], [45.0, 20.0]), Verdict::NoDifference);
+    // Beside longer delays it is nothing.
+    assert_eq!(verdict([10_000.0, 10_600.0], [45.0, 20.0]), Verdict::Worse);
+}
+
+#[test]
 fn a_drop_is_found_and_named() {
     let mut source = Source(5);
     let a = repeated(&mut source, 5, 0.02);
