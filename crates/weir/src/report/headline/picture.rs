@@ -33,7 +33,8 @@ pub(super) fn svg(reading: &Reading, answer: &str) -> Option<String> {
 
 fn lines(svg: &mut Svg, reading: &Reading, scale: &Scale) {
     let names: Vec<String> = reading.courses.iter().map(|course| words::names(&course.labels)).collect();
-    let widest = names.iter().map(|name| width_of(name, SMALL)).fold(0.0, f64::max).min(WIDTH * 0.45);
+    let shown: Vec<String> = names.iter().map(|name| shortened(name)).collect();
+    let widest = shown.iter().map(|name| width_of(name, SMALL)).fold(0.0, f64::max);
     let (right, floor) = (WIDTH - widest - 18.0, HEIGHT - BOTTOM);
     let at = |x: f64, y: f64| (LEFT + scale.x(x) * (right - LEFT), floor - scale.y(y) * (floor - TOP));
     svg.line((LEFT, floor), (right, floor), "class=\"rule\"");
@@ -60,7 +61,7 @@ fn lines(svg: &mut Svg, reading: &Reading, scale: &Scale) {
     labels.sort_by(|a, b| a.1.total_cmp(&b.1));
     let wanted: Vec<f64> = labels.iter().map(|(_, y)| *y).collect();
     for ((index, _), y) in labels.into_iter().zip(charts::parted(&wanted, SMALL + 2.0, floor)) {
-        svg.text((right + 8.0, y + 4.0), SMALL, Anchor::Start, &format!("class=\"s{index}\""), &names[index]);
+        svg.text((right + 8.0, y + 4.0), SMALL, Anchor::Start, &format!("class=\"s{index}\""), &shown[index]);
     }
     let points = || reading.courses.iter().flat_map(|course| &course.points);
     let first = points().min_by(|a, b| a.x.total_cmp(&b.x));
@@ -70,6 +71,16 @@ fn lines(svg: &mut Svg, reading: &Reading, scale: &Scale) {
         svg.text((x, floor + 17.0), SMALL, anchor, "class=\"tick\"", &label);
     }
     svg.text(((LEFT + right) / 2.0, floor + 17.0), SMALL, Anchor::Middle, "class=\"tick\"", &reading.noun);
+}
+
+/// A name that leaves room for the lines; their tooltips have it whole.
+fn shortened(name: &str) -> String {
+    const LONGEST: usize = 24;
+    if name.chars().count() <= LONGEST {
+        name.to_owned()
+    } else {
+        name.chars().take(LONGEST - 1).chain(['…']).collect()
+    }
 }
 
 fn bars(svg: &mut Svg, reading: &Reading, scale: &Scale) {

@@ -56,7 +56,7 @@ const MOST_READINGS: usize = 2;
 
 /// The quantities of a run: those that its charts show first, one of a topic; without charts, delay and throughput.
 pub(super) fn readings(manifest: &Manifest, cells: &[Cell<'_>]) -> Vec<Reading> {
-    let swept: Vec<&Cell<'_>> = cells.iter().filter(|cell| !cell.beside && cell.valid()).collect();
+    let swept: Vec<&Cell<'_>> = cells.iter().filter(|cell| !cell.beside).collect();
     let mut found: Vec<Reading> = Vec::new();
     for chart in &manifest.charts {
         let new = |reading: &Reading| found.iter().all(|known| topic(&known.column) != topic(&reading.column));
@@ -136,9 +136,11 @@ fn axis_of(column: &str, axes: &[Axis], cells: &[&Cell<'_>]) -> Option<String> {
 }
 
 fn arrange(cells: &[&Cell<'_>], column: &str, axis: Option<&str>) -> Option<Reading> {
+    // Axes are those of all cells: that only cells of one value are valid must not hide which value.
     let others: Vec<Axis> = axes(cells).into_iter().filter(|other| Some(other.key.as_str()) != axis).collect();
+    let cells: Vec<&Cell<'_>> = cells.iter().filter(|cell| cell.valid()).copied().collect();
     let mut courses: Vec<Course> = Vec::new();
-    for cell in cells {
+    for cell in &cells {
         let Some(measured) = cell.measured(column).filter(|measured| measured.value().is_finite()) else { continue };
         let own: Vec<(&str, String)> = others
             .iter()
@@ -158,7 +160,7 @@ fn arrange(cells: &[&Cell<'_>], column: &str, axis: Option<&str>) -> Option<Read
     }
     let noun = axis.map(words::noun).unwrap_or_default();
     let mut reading = Reading { column: column.into(), title: String::new(), selected: false, noun, courses };
-    reading.shorten(&others, cells);
+    reading.shorten(&others, &cells);
     reading.join_alike();
     (!reading.courses.is_empty()).then_some(reading)
 }
@@ -172,7 +174,8 @@ impl Reading {
             }
             let mut values = distinct(cells.iter().filter_map(|cell| columns::text(cell.first(), &axis.key)));
             values.sort_by(|a, b| number(a).unwrap_or(0.0).total_cmp(&number(b).unwrap_or(0.0)));
-            let ends = [&values[0], &values[values.len() - 1]];
+            let [first, .., last] = &values[..] else { continue };
+            let ends = [first, last];
             self.courses.retain(|course| ends.iter().any(|end| course.labels[0].has(&axis.key, end)));
         }
     }

@@ -130,7 +130,8 @@ impl Speaker<'_> {
         let (column, noun) = (&self.reading.column, &self.reading.noun);
         let values = match &course.points[..] {
             [] => String::new(),
-            [only] => self.unit(&words::value(column, only)),
+            [only] if noun.is_empty() => self.unit(&words::value(column, only)),
+            [only] => format!("{} {}", self.unit(&words::value(column, only)), self.place(only)),
             [first, ..] if course.is_level(self.reading.level()) => {
                 let (low, high) = course.span();
                 let value = if low < high { words::range(column, low, high) } else { words::value(column, first) };
@@ -249,7 +250,7 @@ fn extremes(reading: &Reading) -> Option<String> {
         let unit = if first { unit } else { "" };
         if ratio(least.1.least, most.1.most) <= reading.alike() {
             let alike = words::with_unit(&words::range(column, least.1.least, most.1.most), unit);
-            return Some(format!("{place}{alike} in all"));
+            return Some(format!("{place}{alike} each"));
         }
         let [from, to] = [(least.1.least, least.0), (most.1.most, most.0)]
             .map(|(value, course)| (words::exact(column, value), words::names(&course.labels[..1])));

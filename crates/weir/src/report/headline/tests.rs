@@ -158,6 +158,10 @@ fn what_is_not_valid_is_not_used_and_said() {
     let text = answer(&records);
     assert!(text.contains("At 1 % loss TCP delivered less than UDP: 10 against 80"), "{text}");
     assert!(text.ends_with("[Left out, as not valid: 2%/tcp.]"), "{text}");
+    let mut one_loss = pairs(&[[(90.0, 0.01), (80.0, 0.01)], [(70.0, 0.01), (60.0, 0.01)]]);
+    one_loss[2..].iter_mut().for_each(|record| record.row.valid = false);
+    let text = answer(&one_loss);
+    assert!(text.contains("Without loss TCP delivered less than UDP: 80 against 90 messages a second."), "{text}");
     records.iter_mut().for_each(|record| record.row.valid = false);
     assert_eq!(
         answer(&records),
