@@ -4,6 +4,7 @@
 //! stands for many packets and is longer than the MTU; where checksums are (the default of veth), those of sent frames
 //! are not there yet. So do tcpdump and Wireshark see them.
 
+mod stamps;
 mod sys;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -60,15 +61,16 @@ impl Tap {
     pub fn open(ns: &NetNs, interface: &str, snap_length: u32, receive_buffer: usize) -> Result<Tap, Error> {
         let snap_length = if snap_length == 0 { MAX_SNAP } else { (snap_length as usize).min(MAX_SNAP) };
         let operation = || format!("capture on {interface}");
-        let (socket, receive_buffer) = ns.run(|| -> Result<_, Error> {
+        let (socket, receive_buffer, index) = ns.run(|| -> Result<_, Error> {
             let index = if_nametoindex(interface).during(operation)?;
             let socket = sys::create().during(operation)?;
             let granted = sys::grow_receive_buffer(socket.as_fd(), receive_buffer).during(operation)?;
             sys::stamp_arrivals(socket.as_fd()).during(operation)?;
-            // Frames come from here on.
-            sys::bind(socket.as_fd(), index).during(operation)?;
-            Ok((socket, granted))
+            Ok((socket, granted, index))
         })??;
+        stamps::await_stamps()?;
+        // Frames come from here on.
+        sys::bind(socket.as_fd(), index).during(operation)?;
         let frames = (MAX_BATCH_BYTES / snap_length).clamp(1, MAX_BATCH);
         let batch = Batch::new(frames, snap_length);
         Ok(Tap { socket, interface: interface.to_owned(), batch, receive_buffer, passed: 0, dropped: 0 })

@@ -8,8 +8,6 @@ use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -21,9 +19,7 @@ use weir_wire::pcapng::{self, Direction, Interface, Packet, Statistics};
 /// A capture under way. Dropping it ends it, too, without a word.
 pub struct Capture {
     thread: JoinHandle<CaptureReport>,
-    /// When to end, ns since 1970; 0: not yet.
-    until: Arc<AtomicU64>,
-    /// Closing it wakes the thread.
+    /// Closing it ends the capture.
     wake: PipeWriter,
 }
 
@@ -49,15 +45,14 @@ impl Capture {
     pub fn start(ns: &NetNs, interface: &str, file: &Path, snap: u32) -> Result<Capture> {
         let tap = Tap::open(ns, interface, snap, RECEIVE_BUFFER)?;
         let out = Output::create(file)?;
-        let until = Arc::new(AtomicU64::new(0));
         let (woken, wake) = io::pipe().context("capture: make a pipe")?;
-        let writer = Writer { tap, out, woken, until: Arc::clone(&until), started: now() };
+        let writer = Writer { tap, out, woken, started: now() };
         let (interface, file) = (interface.to_owned(), file.to_owned());
         let thread = std::thread::Builder::new()
             .name("capture".into())
             .spawn(move || writer.run(&interface, snap, file))
             .context("start the capture's thread")?;
-        Ok(Capture { thread, until, wake })
+        Ok(Capture { thread, wake })
     }
 
     /// Ends the capture when all that has passed so far is in the file.
@@ -65,7 +60,6 @@ impl Capture {
     /// # Errors
     /// Only if the thread has panicked; what else went wrong is in the report.
     pub fn stop(self) -> Result<CaptureReport> {
-        self.until.store(now(), Ordering::Release);
         drop(self.wake);
         self.thread.join().map_err(|_| anyhow::anyhow!("capture: its thread has panicked"))
     }
@@ -76,7 +70,6 @@ struct Writer {
     tap: Tap,
     out: Output,
     woken: PipeReader,
-    until: Arc<AtomicU64>,
     started: u64,
 }
 
@@ -105,19 +98,15 @@ impl Writer {
 
     /// Copies frames until the capture is stopped or fails.
     fn copy(&mut self) -> Result<()> {
-        let mut woken = false;
         loop {
-            // Looked at before the socket: what passed until then is found there.
-            let until = match self.until.load(Ordering::Acquire) {
-                // Nobody waits for it any more.
-                0 if woken => now(),
-                until => until,
-            };
-            if self.drain(until)? || until > 0 {
+            if self.tap.wait(self.woken.as_fd())? {
+                // What has passed by now is in the socket; what comes meanwhile is not waited for.
+                let Counts { passed, dropped } = self.tap.counts()?;
+                self.drain(passed - dropped)?;
                 return self.out.flush();
             }
-            woken = self.tap.wait(self.woken.as_fd())?;
-            if !woken && self.tap.receive_buffer() >= LARGE_BUFFER {
+            self.drain(u64::MAX)?;
+            if self.tap.receive_buffer() >= LARGE_BUFFER {
                 // Frames come many at a time then, which saves most of the wake-ups. Only the end is told a little
                 // later.
                 std::thread::sleep(REST);
@@ -125,14 +114,12 @@ impl Writer {
         }
     }
 
-    /// Copies what the socket holds; returns whether a frame came after `until`, if that is set.
-    fn drain(&mut self, until: u64) -> Result<bool> {
-        let mut over = false;
+    /// Copies what the socket holds, up to so many frames since the begin.
+    fn drain(&mut self, most: u64) -> Result<()> {
         loop {
             let out = &mut self.out;
             let count = self.tap.receive(|frame| {
-                over |= until > 0 && frame.stamp > until;
-                if !over {
+                if out.written + out.pending_packets < most {
                     pcapng::packet(&mut out.pending, &packet(&frame));
                     out.pending_packets += 1;
                 }
@@ -140,8 +127,8 @@ impl Writer {
             if self.out.pending.len() >= PIECE {
                 self.out.flush()?;
             }
-            if count == 0 || over {
-                return Ok(over);
+            if count == 0 || self.out.written + self.out.pending_packets >= most {
+                return Ok(());
             }
         }
     }
