@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::service::output::complain;
+use crate::service::output::{self, complain};
 
 /// Carries, splits, measures and explains real-time telemetry over UDP.
 #[derive(Debug, Parser)]
@@ -63,6 +63,7 @@ pub fn main() -> ExitCode {
         Command::Loss(loss) => loss.run(),
     };
     match outcome {
+        Ok(_) if output::failed() => ExitCode::FAILURE,
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Unmet) => ExitCode::from(3),
         Ok(Outcome::Program(status)) => ExitCode::from(status),

@@ -26,7 +26,7 @@ use crate::report::columns::RECEIVER;
 use crate::report::record::{Manifest, Record};
 use crate::report::store::{self, Store};
 use crate::report::{self, asserts, terminal};
-use crate::service::output::{self, say};
+use crate::service::output::{self, complain, say};
 use crate::service::stop::Stop;
 
 /// A sweep that can run: every cell's network has been checked.
@@ -120,6 +120,7 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         Some(_) => Store::resume(&plan.dir, &done)?,
     };
     store.manifest(&manifest)?;
+    let _unless_rendered = LastWords::new(&plan.dir, &bench.stop);
     manifest.network.iter().filter(|line| line.contains(" -> ")).for_each(|path| say!("{path}"));
     say!("{}", queue.announcement(&scenario.name));
     let (started, earlier) = (Instant::now(), manifest.elapsed_s);
@@ -147,16 +148,39 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         store::write_manifest(&plan.dir, &manifest).and_then(|()| report::write_all(&plan.dir, &manifest, &records));
     let styled = std::io::stdout().is_terminal();
     output::print(format_args!("{}", terminal::render(&manifest, &records, styled)));
+    if let Ok(rendered) = &rendered {
+        say!("{}", rendered.page.display());
+    }
     if let Some(error) = results.error {
         return Err(error);
     }
-    say!("{}", rendered?.page.display());
+    rendered.with_context(|| format!("render what was measured (again: `weir lab report {}`)", plan.dir.display()))?;
     Ok(Summary {
         dir: plan.dir.clone(),
         disturbed: records.iter().filter(|record| !record.row.valid).count(),
         interrupted,
         unmet: asserts::fail(&asserts::check(&manifest, &records)),
     })
+}
+
+/// What is said where a run ends without its report, by a second signal or by a panic.
+struct LastWords(String);
+
+impl LastWords {
+    fn new(dir: &Path, stop: &Stop) -> LastWords {
+        let dir = dir.display();
+        let words = format!("ended without a report: `weir lab report {dir}` renders what was measured");
+        stop.last_words(words.clone());
+        LastWords(words)
+    }
+}
+
+impl Drop for LastWords {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            complain!("weir: {}", self.0);
+        }
+    }
 }
 
 fn uses_iperf3(cell: &Cell) -> bool {
