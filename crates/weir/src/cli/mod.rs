@@ -4,6 +4,7 @@ mod compare;
 mod lab;
 mod loss;
 mod recv;
+mod scenario;
 mod send;
 mod tee;
 
