@@ -68,7 +68,7 @@ fn output(ns: &NetNs, script: &str) -> String {
 
 fn exit_statuses_are_those_of_a_shell() {
     let ns = NetNs::create().unwrap();
-    let status = |script| shell(&ns, script).run().unwrap();
+    let status = |script| shell(&ns, script).run(&[], Duration::ZERO).unwrap();
     assert_eq!(status("exit 0"), 0);
     assert_eq!(status("exit 7"), 7);
     assert_eq!(status("kill -KILL $$"), 137);
@@ -252,7 +252,8 @@ fn a_shell_has_job_control() {
 
 fn run_a_shell() -> ! {
     let ns = NetNs::create().unwrap();
-    let status = Program::new(&ns, "h1", "bash").args(["--norc", "--noprofile", "--noediting", "-i"]).run().unwrap();
+    let shell = Program::new(&ns, "h1", "bash").args(["--norc", "--noprofile", "--noediting", "-i"]);
+    let status = shell.run(&[], Duration::ZERO).unwrap();
     let ours = tcgetpgrp(io::stdin()).unwrap() == getpgrp();
     println!("shell ended: {status}, terminal is ours: {ours}");
     process::exit(0);

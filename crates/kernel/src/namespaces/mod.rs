@@ -5,6 +5,7 @@
 //! one. [`find`] and [`all`] are for namespaces that others made.
 
 mod find;
+mod foreground;
 mod init;
 pub mod process;
 pub mod user;

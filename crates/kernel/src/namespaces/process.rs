@@ -18,7 +18,7 @@
 //! ([`Program::below`]).
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -31,9 +31,10 @@ use std::{env, process};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
-use nix::sys::signal::{SigSet, Signal};
-use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 
+use super::foreground::{Asked, Terminal};
 use super::{NetNs, init, on_own_thread};
 use crate::error::During;
 use crate::{Error, sys};
@@ -119,15 +120,18 @@ impl<'a> Program<'a> {
     }
 
     /// Runs the program in the foreground, as a shell does: it owns the terminal, if there is one, and gets its Ctrl-C
-    /// and Ctrl-Z; the owner does not end by Ctrl-C meanwhile. Returns its [`Running::wait`] status.
+    /// and Ctrl-Z; the owner does not end by Ctrl-C meanwhile. The first of `ends` that a process sends to the owner is
+    /// handed on to the program, another one `patience` later or more kills it. Returns its [`Running::wait`] status.
     ///
-    /// Signal handlers are the process's: no other thread should change those of SIGINT and SIGQUIT meanwhile.
+    /// Signal handlers are the process's: no other thread should change those of SIGINT and SIGQUIT meanwhile, nor hear
+    /// `ends`.
     ///
     /// # Errors
     /// As for [`Program::spawn`].
-    pub fn run(self) -> Result<i32, Error> {
+    pub fn run(self, ends: &[Signal], patience: Duration) -> Result<i32, Error> {
         let _terminal = Terminal::lend()?;
-        self.start()?.wait()
+        let asked = Asked::listen(ends)?;
+        asked.wait(&mut self.start()?, patience)
     }
 
     fn start(mut self) -> Result<Running, Error> {
@@ -289,41 +293,6 @@ impl Drop for Running {
     fn drop(&mut self) {
         // Either it is gone already or nothing more can be done.
         let _ = self.kill();
-    }
-}
-
-/// The terminal while a program in the foreground uses it.
-struct Terminal {
-    /// Whether it must be taken back: shells move it to their own process group and cannot name ours at their end.
-    ours: bool,
-    _interrupt: sys::Caught,
-    _quit: sys::Caught,
-}
-
-impl Terminal {
-    fn lend() -> Result<Terminal, Error> {
-        let operation = || "catch signals of the terminal";
-        // Caught, not ignored: an exec makes a caught signal deadly again, as the program expects it.
-        let interrupt = sys::Caught::new(Signal::SIGINT).during(operation)?;
-        let quit = sys::Caught::new(Signal::SIGQUIT).during(operation)?;
-        let stdin = io::stdin();
-        let ours = stdin.is_terminal() && tcgetpgrp(&stdin) == Ok(getpgrp());
-        Ok(Terminal { ours, _interrupt: interrupt, _quit: quit })
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        if !self.ours {
-            return;
-        }
-        // Who takes the terminal from the background is stopped, unless it blocks SIGTTOU.
-        let mut stop = SigSet::empty();
-        stop.add(Signal::SIGTTOU);
-        if let Ok(before) = stop.thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK) {
-            let _ = tcsetpgrp(io::stdin(), getpgrp());
-            let _ = before.thread_set_mask();
-        }
     }
 }
 

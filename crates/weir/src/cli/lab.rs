@@ -1,4 +1,4 @@
-//! `weir lab`: list, run, resume, shell, report, compare.
+//! `weir lab`: run, resume, shell, report, compare, and what is in `scenario`.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
 use super::compare::Compare;
+use super::scenario::{self, Init};
 use super::{Outcome, usage};
 use crate::lab::runner::{self, Plan};
 use crate::lab::scenario::{Jobs, Repeat, Scenario};
@@ -27,6 +28,17 @@ pub(super) struct Lab {
 enum LabCommand {
     /// List the scenarios that ship.
     List,
+    /// Print a scenario that ships, as a file to start from.
+    Show {
+        /// Its name (`weir lab list`).
+        name: String,
+    },
+    /// Write a scenario that ships to a file, to make your own of it.
+    #[command(after_help = "Example:\n  weir lab init telemetry --out mine.toml")]
+    Init(Init),
+    /// Check a scenario and print what would run: every override and default in it, itself a scenario.
+    #[command(after_help = "Example:\n  weir lab check ./mine.toml --set path.loss=0%,5%")]
+    Check(Document),
     /// Run a scenario and report.
     #[command(after_help = "Example:\n  weir lab run telemetry --duration 20s --set path.loss=0%,5%,20%")]
     Run(Run),
@@ -117,7 +129,10 @@ struct Keep {
 impl Lab {
     pub(super) fn run(self) -> Result<Outcome> {
         match self.command {
-            LabCommand::List => list(),
+            LabCommand::List => scenario::list(),
+            LabCommand::Show { name } => scenario::show(&name),
+            LabCommand::Init(init) => init.run(),
+            LabCommand::Check(document) => scenario::check(document.sweep(&[])),
             LabCommand::Run(run) => run.run(),
             LabCommand::Resume { dir, strict } => run(&usage(Plan::resume(dir))?, strict),
             LabCommand::Shell(Shell { document, host, command }) => {
@@ -144,15 +159,6 @@ impl Lab {
             }
         }
     }
-}
-
-fn list() -> Result<Outcome> {
-    for (name, text) in Scenario::shipped() {
-        let sweep = Sweep::new(name, text, &[])?;
-        let title = sweep.cells.first().map_or("", |cell| cell.scenario.title.as_str());
-        say!("{name:<16}{title} ({} cells)", sweep.cells.len());
-    }
-    Ok(Outcome::Done)
 }
 
 impl Run {

@@ -4,6 +4,7 @@ mod compare;
 mod lab;
 mod loss;
 mod recv;
+mod scenario;
 mod send;
 mod tee;
 
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::service::output::complain;
+use crate::service::output::{self, complain};
 
 /// Carries, splits, measures and explains real-time telemetry over UDP.
 #[derive(Debug, Parser)]
@@ -63,6 +64,7 @@ pub fn main() -> ExitCode {
         Command::Loss(loss) => loss.run(),
     };
     match outcome {
+        Ok(_) if output::failed() => ExitCode::FAILURE,
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Unmet) => ExitCode::from(3),
         Ok(Outcome::Program(status)) => ExitCode::from(status),

@@ -4,12 +4,13 @@
 //! hosts, routers, switches and links are checked and routed in [`topology`], become namespaces and veth pairs in
 //! [`network`], and carry traffic between [`endpoints`] in a [`cell`]: our own, or that of [`iperf3`]. The [`account`]
 //! of what went where turns into a record for `report`. The [`runner`] drives cells side by side and may [`capture`]
-//! one of them, [`watch`] looks at buffers and processors meanwhile, the
-//! [`machine`] is watched for standstills; [`shell`] brings one network up to be entered by hand.
+//! one of them, [`watch`] looks at buffers and processors meanwhile, the [`machine`] is watched for standstills; [`shell`]
+//! brings one network up to be entered by hand. [`effective`] writes a sweep as a document again.
 
 pub mod account;
 pub mod capture;
 pub mod cell;
+pub mod effective;
 pub mod endpoints;
 pub mod environment;
 pub mod iperf3;

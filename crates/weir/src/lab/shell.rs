@@ -25,6 +25,7 @@ use super::network::Network;
 use super::runner;
 use super::sweep::Sweep;
 use super::topology::Topology;
+use crate::service::signals;
 use crate::service::stop::Stop;
 
 /// Checks the network of a scenario, and that it has this host, before anything is started.
@@ -59,7 +60,9 @@ pub fn enter(
         [] => (shell.as_str(), command),
         [program, arguments @ ..] => (program.as_str(), arguments),
     };
-    let status = Program::new(&network, host, program).args(arguments).run()?;
+    let program = Program::new(&network, host, program).args(arguments);
+    // What it has to report is not lost with us.
+    let status = program.run(&signals::that_ask_for_the_end(), signals::SAME_REQUEST)?;
     drop(lease);
     Ok(u8::try_from(status).unwrap_or(u8::MAX))
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
-use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -21,17 +21,21 @@ macro_rules! complain {
 
 pub(crate) use complain;
 
-/// Prints as it is. A reader that has gone has read enough; what cannot be written for another reason ends the process
-/// with status 1.
+/// Prints as it is. A reader that has gone has read enough; what cannot be written for another reason (a full disk, a
+/// terminal that is closed) is said once. The work goes on, so that its result is not lost, too; see [`failed`].
 pub fn print(words: fmt::Arguments<'_>) {
     let mut output = io::stdout().lock();
     match output.write_fmt(words).and_then(|()| output.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe && !FAILED.swap(true, Ordering::Relaxed) => {
             complain!("weir: write to standard output: {error}");
-            process::exit(1);
         }
         _ => {}
     }
+}
+
+/// Whether something could not be printed: then the process is to end with status 1.
+pub fn failed() -> bool {
+    FAILED.load(Ordering::Relaxed)
 }
 
 /// Prints on standard error as it is. What cannot be written is lost: where nobody can be told, the work goes on.
@@ -49,6 +53,8 @@ fn write_patiently(output: &mut (impl Write + AsFd), bytes: &[u8], patience: u16
         }
     }
 }
+
+static FAILED: AtomicBool = AtomicBool::new(false);
 
 /// POSIX's and Linux' number (include/uapi/linux/limits.h).
 const PIPE_BUF: usize = 4096;

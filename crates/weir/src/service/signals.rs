@@ -1,7 +1,7 @@
 //! Signals, heard by a plain thread: a handler may do next to nothing, a thread may do anything.
 
-use std::io;
-use std::thread;
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
 
 use nix::sys::signal::{SigSet, Signal};
 
@@ -21,4 +21,77 @@ pub fn watch(signals: &[Signal], mut hear: impl FnMut(Signal) + Send + 'static) 
     };
     thread::Builder::new().name("signals".into()).spawn(listen)?;
     Ok(())
+}
+
+/// Signals by which a process is asked to end: from a keyboard, by a manager, by a terminal that is closed. The last not
+/// if whoever started us has seen to it that we outlive the terminal (`nohup`).
+pub fn that_ask_for_the_end() -> Vec<Signal> {
+    let ignored = fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores(&status, Signal::SIGHUP));
+    let hangup = (!ignored).then_some(Signal::SIGHUP);
+    [Signal::SIGINT, Signal::SIGTERM].into_iter().chain(hangup).collect()
+}
+
+/// Whether a process (its /proc/PID/status) ignores a signal: bit n - 1 of SigIgn, see proc(5).
+fn ignores(status: &str, signal: Signal) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal as i32 - 1) & 1 == 1)
+}
+
+/// The signals that ask a process to end, as they come.
+#[derive(Debug, Default)]
+pub struct Requests {
+    first: Option<Instant>,
+}
+
+/// What a signal that asks for the end means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// To end in order.
+    End,
+    /// The same request once more: `timeout` signals its child and then the child's group, a terminal that closes the
+    /// shell's jobs and then its own.
+    Same,
+    /// Somebody has waited and does not want to any longer: to end at once.
+    AtOnce,
+}
+
+impl Requests {
+    /// Takes down a signal that came now.
+    pub fn hear(&mut self, now: Instant) -> Request {
+        match self.first {
+            None => {
+                self.first = Some(now);
+                Request::End
+            }
+            Some(first) if now.saturating_duration_since(first) < SAME_REQUEST => Request::Same,
+            Some(_) => Request::AtOnce,
+        }
+    }
+}
+
+/// For how long signals are the same request. Nobody decides faster that an orderly end takes too long.
+pub const SAME_REQUEST: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_signal_counts_after_a_second() {
+        let (mut requests, start) = (Requests::default(), Instant::now());
+        let after = |millis| start + Duration::from_millis(millis);
+        let heard = [0, 0, 1, 999, 1000, 1001].map(|millis| requests.hear(after(millis)));
+        use Request::{AtOnce, End, Same};
+        assert_eq!(heard, [End, Same, Same, Same, AtOnce, AtOnce]);
+    }
+
+    #[test]
+    fn nohup_is_seen() {
+        let status = |mask: &str| format!("Name:\tweir\nSigBlk:\t0000000000000001\nSigIgn:\t{mask}\nSigCgt:\t1\n");
+        assert!(ignores(&status("0000000000000001"), Signal::SIGHUP));
+        assert!(!ignores(&status("0000000000001002"), Signal::SIGHUP));
+        assert!(ignores(&status("0000000000001002"), Signal::SIGINT));
+        assert!(!ignores("", Signal::SIGHUP) && !ignores(&status("?"), Signal::SIGHUP));
+    }
 }

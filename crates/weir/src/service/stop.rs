@@ -3,15 +3,15 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::signal::Signal;
 
-use super::signals;
+use super::output::complain;
+use super::signals::{self, Request, Requests};
 
 /// A request to end, shared by all who must hear it. Once set it stays set.
 ///
@@ -23,28 +23,40 @@ pub struct Stop(Arc<Inner>);
 struct Inner {
     set: AtomicBool,
     event: EventFd,
+    last_words: OnceLock<String>,
 }
 
 impl Stop {
     /// A stop that is not set. Fails where the process has no file descriptor left.
     pub fn new() -> io::Result<Self> {
         let event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        Ok(Self(Arc::new(Inner { set: AtomicBool::new(false), event })))
+        Ok(Self(Arc::new(Inner { set: AtomicBool::new(false), event, last_words: OnceLock::new() })))
     }
 
-    /// A stop that SIGINT and SIGTERM set. A second signal ends the process at once, with status 128 + its number.
+    /// A stop that SIGINT, SIGTERM and SIGHUP (the terminal is closed) set. A second signal, a second later or more, ends
+    /// the process at once, with status 128 + its number; until then it is the first one once more.
     ///
-    /// Blocks both signals in the calling thread and those it starts from then on: call it before starting any.
+    /// Blocks these signals in the calling thread and those it starts from then on: call it before starting any.
     pub fn on_signals() -> io::Result<Self> {
         let stop = Self::new()?;
         let handle = stop.clone();
-        signals::watch(&[Signal::SIGINT, Signal::SIGTERM], move |signal| {
-            if handle.is_set() {
+        let mut requests = Requests::default();
+        signals::watch(&signals::that_ask_for_the_end(), move |signal| match requests.hear(Instant::now()) {
+            Request::End => handle.set(),
+            Request::Same => {}
+            Request::AtOnce => {
+                if let Some(words) = handle.0.last_words.get() {
+                    complain!("weir: {words}");
+                }
                 process::exit(128 + signal as i32);
             }
-            handle.set();
         })?;
         Ok(stop)
+    }
+
+    /// What is said where a second signal ends the process at once: what is left, and what to do with it. Once.
+    pub fn last_words(&self, words: String) {
+        let _ = self.0.last_words.set(words);
     }
 
     /// Asks everybody to end.

@@ -4,6 +4,7 @@
 
 mod deploy;
 mod docs;
+mod endings;
 mod lab;
 mod loss;
 mod network;

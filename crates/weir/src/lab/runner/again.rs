@@ -3,22 +3,56 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use anyhow::Result;
 use weir_kernel::processors::Processors;
 
-use super::sweep_name;
+use super::queue::{Extras, Queue};
+use super::{Plan, sweep_name};
+use crate::lab::cell::Bench;
 use crate::lab::machine::Machine;
 use crate::lab::scenario::Run;
 use crate::report::record::Record;
+use crate::report::store::Store;
+use crate::service::output::say;
 use crate::service::stop::Stop;
 
+/// Runs the disturbed cells once more, if the machine is calm by now, and puts the better records into place.
+pub(super) fn run(
+    plan: &Plan,
+    repeats: u32,
+    records: &mut [Record],
+    bench: &Bench,
+    machine: &Machine,
+    store: &mut Store,
+) -> Result<()> {
+    let disturbed = disturbed(records);
+    if disturbed.is_empty() {
+        return Ok(());
+    }
+    let reason = reason(records, &disturbed);
+    let cells = if disturbed.len() == 1 { "1 cell was".to_owned() } else { format!("{} cells were", disturbed.len()) };
+    if !is_calm(machine, &plan.sweep.scenario().run, &bench.stop) {
+        say!("{cells} disturbed ({reason}); not run again, the machine is not calm now");
+        return Ok(());
+    }
+    let extras = Extras::default();
+    let queue = Queue::new(&plan.sweep, repeats, |job| disturbed.contains(job), extras)?.without_store();
+    say!("{cells} disturbed ({reason}): again, {}", queue.time());
+    let again = queue.run(bench, machine, store);
+    for better in replace(records, again.records) {
+        store.append(&better)?;
+    }
+    again.error.map_or(Ok(()), Err)
+}
+
 /// The cells, and their repeats, of records that are not valid and were not stopped.
-pub(super) fn disturbed(records: &[Record]) -> BTreeSet<(String, u32)> {
+fn disturbed(records: &[Record]) -> BTreeSet<(String, u32)> {
     let disturbed = records.iter().filter(|record| !record.row.valid && !record.stopped);
     disturbed.map(|record| (sweep_name(record).to_owned(), record.row.repeat)).collect()
 }
 
 /// Why, in a line: the first few of them, and what was wrong with the very first.
-pub(super) fn reason(records: &[Record], again: &BTreeSet<(String, u32)>) -> String {
+fn reason(records: &[Record], again: &BTreeSet<(String, u32)>) -> String {
     let of = |(cell, repeat): &(String, u32)| {
         records.iter().find(|record| sweep_name(record) == cell && record.row.repeat == *repeat)
     };
@@ -30,7 +64,7 @@ pub(super) fn reason(records: &[Record], again: &BTreeSet<(String, u32)>) -> Str
 }
 
 /// Whether a cell that begins now would fare better: the machine is looked at for a second.
-pub(super) fn is_calm(machine: &Machine, run: &Run, stop: &Stop) -> bool {
+fn is_calm(machine: &Machine, run: &Run, stop: &Stop) -> bool {
     let (mark, before) = (machine.mark(), Processors::read().ok());
     stop.wait(std::time::Instant::now() + LOOK);
     let observed = machine.since(&mark);
@@ -40,7 +74,7 @@ pub(super) fn is_calm(machine: &Machine, run: &Run, stop: &Stop) -> bool {
 
 /// Puts records of a second run in the place of those of the first, where they are less disturbed. Returns those that
 /// are better.
-pub(super) fn replace(records: &mut [Record], again: Vec<Record>) -> Vec<Record> {
+fn replace(records: &mut [Record], again: Vec<Record>) -> Vec<Record> {
     let mut better = Vec::new();
     for mut new in again {
         let same = |old: &&mut Record| old.row.cell == new.row.cell && old.row.repeat == new.row.repeat;

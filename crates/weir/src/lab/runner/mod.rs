@@ -3,6 +3,8 @@
 mod again;
 mod cost;
 mod gate;
+mod last_words;
+mod manifest;
 mod own_cost;
 mod queue;
 mod repeats;
@@ -16,15 +18,15 @@ use anyhow::{Context, Result, ensure};
 use weir_kernel::limits;
 use weir_kernel::namespaces::user;
 
+use self::last_words::LastWords;
 use self::queue::{Extras, Queue};
 use self::repeats::Load;
 use super::cell::{self, Bench};
 use super::environment;
 use super::iperf3;
 use super::machine::Machine;
-use super::scenario::{Engine, Jobs, Receivers, Repeat};
+use super::scenario::{Engine, Jobs};
 use super::sweep::{Cell, Sweep};
-use super::topology::Topology;
 use crate::report::columns::RECEIVER;
 use crate::report::opening::Seat;
 use crate::report::record::{Manifest, Record};
@@ -133,12 +135,13 @@ pub fn run(plan: &Plan) -> Result<Summary> {
             let buffer = scenario.tcp.buffer.map(|most| format!("up to {most}"));
             facts.extend(buffer.map(|buffer| ("tcp buffers of the hosts".to_owned(), buffer)));
             facts.extend(iperf3.map(|version| ("iperf3".to_owned(), version.to_string())));
-            manifest(plan, repeats, facts)?
+            manifest::of(plan, repeats, facts)?
         }
         Some(earlier) => earlier.clone(),
     };
     manifest.own_cost = own_cost;
     store.manifest(&manifest)?;
+    let _unless_rendered = LastWords::new(&plan.dir, &bench.stop);
     manifest.network.iter().filter(|line| line.contains(" -> ")).for_each(|path| say!("{path}"));
     let queue = Queue::new(&plan.sweep, repeats, |job| !names.contains(job), plan.extras.clone())?;
     ensure_descriptors(&plan.sweep, queue.jobs)?;
@@ -148,7 +151,7 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         if results.error.is_some() || bench.stop.is_set() {
             break;
         }
-        let rerun = run_again(plan, repeats, &mut results.records, &bench, &machine, &mut store);
+        let rerun = again::run(plan, repeats, &mut results.records, &bench, &machine, &mut store);
         results.error = rerun.err();
     }
     let interrupted = bench.stop.is_set();
@@ -169,45 +172,22 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         store::write_manifest(&plan.dir, &manifest).and_then(|()| report::write_all(&plan.dir, &manifest, &records));
     let styled = std::io::stdout().is_terminal();
     output::print(format_args!("{}", terminal::render(&manifest, &records, styled)));
+    if let Ok(rendered) = &rendered {
+        say!("{}", rendered.page.display());
+    }
+    if let Ok(rendered) = &rendered {
+        say!("{}", Seat::new(|name| std::env::var(name).ok()).line(&rendered.page, styled));
+    }
     if let Some(error) = results.error {
         return Err(error);
     }
-    say!("{}", Seat::new(|name| std::env::var(name).ok()).line(&rendered?.page, styled));
+    rendered.with_context(|| format!("render what was measured (again: `weir lab report {}`)", plan.dir.display()))?;
     Ok(Summary {
         dir: plan.dir.clone(),
         disturbed: records.iter().filter(|record| !record.row.valid).count(),
         interrupted,
         unmet: asserts::fail(&asserts::check(&manifest, &records)),
     })
-}
-
-/// Runs the disturbed cells once more, if the machine is calm by now, and puts the better records into place.
-fn run_again(
-    plan: &Plan,
-    repeats: u32,
-    records: &mut [Record],
-    bench: &Bench,
-    machine: &Machine,
-    store: &mut Store,
-) -> Result<()> {
-    let disturbed = again::disturbed(records);
-    if disturbed.is_empty() {
-        return Ok(());
-    }
-    let reason = again::reason(records, &disturbed);
-    let cells = if disturbed.len() == 1 { "1 cell was".to_owned() } else { format!("{} cells were", disturbed.len()) };
-    if !again::is_calm(machine, &plan.sweep.scenario().run, &bench.stop) {
-        say!("{cells} disturbed ({reason}); not run again, the machine is not calm now");
-        return Ok(());
-    }
-    let extras = Extras::default();
-    let queue = Queue::new(&plan.sweep, repeats, |job| disturbed.contains(job), extras)?.without_store();
-    say!("{cells} disturbed ({reason}): again, {}", queue.time());
-    let again = queue.run(bench, machine, store);
-    for better in again::replace(records, again.records) {
-        store.append(&better)?;
-    }
-    again.error.map_or(Ok(()), Err)
 }
 
 fn uses_iperf3(cell: &Cell) -> bool {
@@ -235,61 +215,6 @@ fn sweep_name(record: &Record) -> &str {
     let receiver = record.axes.iter().find(|(key, _)| key == RECEIVER);
     let name = &record.row.cell;
     receiver.and_then(|(_, receiver)| name.strip_suffix(&format!("@{receiver}"))).unwrap_or(name)
-}
-
-fn manifest(plan: &Plan, repeats: u32, environment: Vec<(String, String)>) -> Result<Manifest> {
-    let scenario = plan.sweep.scenario();
-    let records: usize = plan.sweep.cells.iter().map(receivers).sum();
-    let topology = Topology::new(scenario)?;
-    Ok(Manifest {
-        format: 1,
-        weir_version: env!("CARGO_PKG_VERSION").into(),
-        scenario: scenario.name.clone(),
-        title: scenario.title.clone(),
-        description: scenario.description.clone(),
-        command: plan.command.clone(),
-        source: source(&plan.sweep, repeats),
-        seed: scenario.run.seed,
-        started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-        elapsed_s: 0.0,
-        planned_cells: records * repeats as usize,
-        interrupted: true,
-        axes: axes(&plan.sweep),
-        environment,
-        network: topology.describe().into_iter().chain(topology.describe_paths()).collect(),
-        charts: scenario.charts.clone(),
-        published: scenario.published.clone(),
-        claims: scenario.claims.clone(),
-        asserts: scenario.asserts.clone(),
-        own_cost: None,
-    })
-}
-
-/// The document with what was left to the machine: a run that goes on elsewhere has the same repeats.
-fn source(sweep: &Sweep, repeats: u32) -> String {
-    let mut document = sweep.document.clone();
-    if sweep.scenario().run.repeat == Repeat::Auto
-        && let Some(run) = document.get_mut("run").and_then(toml::Value::as_table_mut)
-    {
-        run.insert("repeat".into(), toml::Value::Integer(repeats.into()));
-    }
-    document.to_string()
-}
-
-/// The axes of the records: those of the sweep, and the receivers where there is a list of them, in any cell.
-fn axes(sweep: &Sweep) -> Vec<(String, Vec<String>)> {
-    let mut axes: Vec<_> = sweep.axes.iter().map(|axis| (axis.key.clone(), axis.as_written())).collect();
-    let mut receivers: Vec<String> = Vec::new();
-    for cell in &sweep.cells {
-        if let Receivers::Several(names) = &cell.scenario.traffic.to {
-            let new: Vec<&String> = names.iter().filter(|name| !receivers.contains(name)).collect();
-            receivers.extend(new.into_iter().cloned());
-        }
-    }
-    if !receivers.is_empty() {
-        axes.push((RECEIVER.to_owned(), receivers));
-    }
-    axes
 }
 
 /// Makes sure that this many cells of a sweep can be up at once. Returns how many descriptors there are.

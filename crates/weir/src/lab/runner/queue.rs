@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::cost::Cost;
@@ -138,6 +138,10 @@ impl<'a> Queue<'a> {
                 })
                 .collect();
             self.show_progress(|| workers.iter().all(|worker| worker.is_finished()));
+            // What the others measured is kept. The panic itself has been told on standard error.
+            if workers.into_iter().filter_map(|worker| worker.join().err()).count() > 0 {
+                lock(&results).0.error.get_or_insert_with(|| anyhow!("a cell ended in a panic: please report it"));
+            }
         });
         results.into_inner().unwrap_or_else(PoisonError::into_inner).0
     }

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::service::config::one_line;
 use crate::units::{BitRate, Share, Size, Span};
 
 /// An emulated link between two nodes. Its impairments hold both ways unless `forward` or `backward` says otherwise.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     /// The nodes at its ends; `forward` is from the first to the second.
@@ -44,15 +44,15 @@ pub struct Link {
     /// As in [`Direction`], for both.
     pub repeat: Option<Span>,
     /// Only from the first end to the second.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Direction::is_empty")]
     pub forward: Direction,
     /// Only from the second end to the first.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Direction::is_empty")]
     pub backward: Direction,
 }
 
 /// Impairments of one direction of a link. What is absent does nothing.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Direction {
     /// Planned loss.
@@ -84,17 +84,18 @@ pub struct Direction {
 
 /// A change of a direction: `{ at = "5s", loss = "3%" }`. What it names replaces the values that the direction begins
 /// with, the others are as at the beginning. A rate replaces a trace, and a trace a rate.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(try_from = "toml::Table")]
 pub struct Step {
     /// When, from the start of sending.
     pub at: Span,
     /// What it names.
+    #[serde(flatten)]
     pub values: Direction,
 }
 
 /// Planned loss: `"5%"`, `{ mean = "5%", burst = 4 }`, `{ to_bad = "1%", to_good = "25%" }` or `{ list = [3, 17] }`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(
     untagged,
     expecting = "expected a share as \"5%\", { mean, burst }, { to_bad, to_good, good, bad } or { list }"
@@ -111,7 +112,7 @@ pub enum Loss {
 }
 
 /// Gilbert-Elliott loss by its mean: all is lost in the bad state, nothing in the good one.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeanLoss {
     /// Share of packets lost in the long run.
@@ -122,7 +123,7 @@ pub struct MeanLoss {
 }
 
 /// Gilbert-Elliott loss, see [`weir_emulator::model::Loss::GilbertElliott`].
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bursts {
     /// Chance a packet to turn bad.
@@ -137,7 +138,7 @@ pub struct Bursts {
 }
 
 /// Explicit losses.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DropList {
     /// Indexes, from 0, of the packets of every flow.
@@ -145,7 +146,7 @@ pub struct DropList {
 }
 
 /// Delay variation: exactly one distribution, and whether it may reorder.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variation {
     /// Evenly between 0 and this.
@@ -160,7 +161,7 @@ pub struct Variation {
 }
 
 /// Whether delay variation may reorder packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
     /// Packets stay in order.
@@ -171,7 +172,7 @@ pub enum Order {
 }
 
 /// A queue limit: `100` packets, or bytes as `"64kB"`.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(untagged, expecting = "expected a number of packets (100) or a size (\"64kB\")")]
 pub enum Queue {
     /// Packets.
@@ -181,7 +182,7 @@ pub enum Queue {
 }
 
 /// Holding packets back.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reorder {
     /// Share of packets.
@@ -192,7 +193,7 @@ pub struct Reorder {
 
 /// Impairments of the whole route, spread evenly over its links, both ways independently: n links of
 /// 1 - (1 - loss)^(1/n) each multiply to `loss`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathImpairments {
     /// One-way loss of the route.
@@ -227,6 +228,11 @@ impl Link {
 }
 
 impl Direction {
+    /// Whether it does nothing of its own.
+    fn is_empty(&self) -> bool {
+        *self == Direction::default()
+    }
+
     /// Its changes, in order.
     pub fn steps(&self) -> &[Step] {
         self.steps.as_deref().unwrap_or_default()

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use include_dir::{Dir, include_dir};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 pub use self::links::{
     Bursts, Direction, DropList, Link, Loss, MeanLoss, Order, PathImpairments, Queue, Reorder, Step, Variation,
@@ -25,7 +25,7 @@ use super::traces::Traces;
 use crate::report::record::{Assert, Chart, Claim, Published};
 
 /// One cell of a scenario: the document without its axes, every value decided.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// Names the run, its result directory and its shell.
@@ -44,10 +44,10 @@ pub struct Scenario {
     /// End systems by name.
     pub hosts: BTreeMap<String, Host>,
     /// Routers by name: the kernel's forwarding.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub routers: BTreeMap<String, Router>,
     /// Learning bridges by name.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub switches: BTreeMap<String, Switch>,
     /// Emulated links by name, in the order of their random sequences.
     pub links: BTreeMap<String, Link>,
@@ -91,7 +91,7 @@ pub struct Scenario {
 }
 
 /// A cell of its own: the document with some keys set, and the first value of every axis for those that are not.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExtraCell {
     /// The cell's name.
@@ -109,13 +109,19 @@ impl Scenario {
             let text = std::fs::read_to_string(path).with_context(|| format!("read scenario {name}"))?;
             return Ok((name.to_owned(), text));
         }
-        match SHIPPED.get_file(format!("{name}.toml")).and_then(|file| file.contents_utf8()) {
-            Some(text) => Ok((format!("{name}.toml"), text.to_owned())),
-            None => {
-                let names = Scenario::shipped().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
-                bail!("no scenario `{name}`: there are {names}, or give the path of a file (./{name}.toml)")
-            }
+        match Scenario::of_name(name) {
+            Ok(text) => Ok((format!("{name}.toml"), text.to_owned())),
+            Err(error) => bail!("{error}, or give the path of a file (./{name}.toml)"),
         }
+    }
+
+    /// The text of a scenario that ships.
+    pub fn of_name(name: &str) -> Result<&'static str> {
+        let file = SHIPPED.get_file(format!("{name}.toml")).and_then(|file| file.contents_utf8());
+        file.with_context(|| {
+            let names = Scenario::shipped().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
+            format!("no scenario `{name}`: there are {names}")
+        })
     }
 
     /// Name and text of every scenario that ships, by name.

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use ipnet::IpNet;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// An end system.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
     /// Addresses with prefix length; the first is the one that traffic goes to. A host with several links has them by
@@ -25,7 +25,7 @@ pub struct Host {
 }
 
 /// Addresses of a node's interfaces.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(untagged, expecting = "expected a list of addresses, or lists of addresses by link")]
 pub enum Addresses {
     /// Of a node's only interface.
@@ -36,7 +36,7 @@ pub enum Addresses {
 
 /// A namespace that forwards IP packets between its interfaces. Routes to every network are computed (shortest path,
 /// then by name), on hosts too.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Router {
     /// Addresses with prefix length by the name of the link.
@@ -47,6 +47,6 @@ pub struct Router {
 }
 
 /// A learning bridge, with IGMP and MLD snooping and a querier.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Switch {}

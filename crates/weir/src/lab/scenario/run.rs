@@ -2,13 +2,13 @@
 
 use std::num::NonZeroU32;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 use weir_kernel::trace::Detail;
 
 use crate::units::{Share, Span};
 
 /// How a scenario is run.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Run {
     /// The sending window of a cell.
@@ -72,7 +72,7 @@ pub enum Repeat {
 }
 
 /// How the emulator carries frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Datapath {
     /// Super-packets whole, decided segment by segment; the hosts' offloads stay on.
@@ -83,7 +83,7 @@ pub enum Datapath {
 }
 
 /// How much is traced; each includes the ones before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tracing {
     /// Nothing.
@@ -157,6 +157,15 @@ impl TryFrom<RepeatValue> for Repeat {
     }
 }
 
+impl Serialize for Repeat {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Repeat::Auto => serializer.collect_str(self),
+            Repeat::Count(count) => count.serialize(serializer),
+        }
+    }
+}
+
 impl std::fmt::Display for Repeat {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -186,6 +195,15 @@ impl TryFrom<JobsValue> for Jobs {
             JobsValue::Count(0) => Err("jobs: at least 1, \"all\" or \"auto\"".into()),
             JobsValue::Count(count) => Ok(Jobs::Count(count)),
             JobsValue::Word(word) => word.parse(),
+        }
+    }
+}
+
+impl Serialize for Jobs {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Jobs::Count(count) => count.serialize(serializer),
+            word => serializer.collect_str(word),
         }
     }
 }

@@ -3,13 +3,13 @@
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::traffic::{Pacing, Transport};
 use crate::units::{BitRate, Size, Span};
 
 /// What goes from one host to another, or (multicast) to several.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Traffic {
     /// Sending host.
@@ -52,7 +52,7 @@ pub struct Traffic {
 }
 
 /// One receiving host, or several.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(untagged, expecting = "expected the name of a host, or a list of them")]
 pub enum Receivers {
     /// One.
@@ -62,7 +62,7 @@ pub enum Receivers {
 }
 
 /// What kind of traffic.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Numbered, timestamped messages at an interval.
@@ -73,7 +73,7 @@ pub enum Mode {
 }
 
 /// Who makes bulk traffic.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
     /// Weir itself.
@@ -84,7 +84,7 @@ pub enum Engine {
 }
 
 /// How datagrams are received.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Receive {
     /// Receive buffer to ask for (SO_RCVBUF), or `default`: that of the kernel, of bulk datagrams 32 MiB.
@@ -94,12 +94,12 @@ pub struct Receive {
 }
 
 /// `default`, or bytes: `16MiB`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct ReceiveBuffer(pub Option<Size>);
 
 /// `{ every = "200ms", length = "40ms" }`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReaderStall {
     /// From the beginning of one to that of the next.
@@ -109,7 +109,7 @@ pub struct ReaderStall {
 }
 
 /// QUIC settings.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Quic {
     /// Congestion control: `cubic`, `newreno` or `bbr`, as quinn has them.
@@ -117,7 +117,7 @@ pub struct Quic {
 }
 
 /// TCP settings.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tcp {
     /// Congestion control, by the kernel's name, whatever the host's default is.
@@ -161,6 +161,12 @@ impl TryFrom<String> for ReceiveBuffer {
                 size.parse().map(|size| ReceiveBuffer(Some(size))).map_err(|error| format!("{error}, or `default`"))
             }
         }
+    }
+}
+
+impl From<ReceiveBuffer> for String {
+    fn from(buffer: ReceiveBuffer) -> String {
+        buffer.0.map_or_else(|| "default".to_owned(), |size| size.to_string())
     }
 }
 

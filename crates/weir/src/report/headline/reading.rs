@@ -138,7 +138,7 @@ fn axis_of(column: &str, axes: &[Axis], cells: &[&Cell<'_>]) -> Option<String> {
 fn arrange(cells: &[&Cell<'_>], column: &str, axis: Option<&str>) -> Option<Reading> {
     // Axes are those of all cells: that only cells of one value are valid must not hide which value.
     let others: Vec<Axis> = axes(cells).into_iter().filter(|other| Some(other.key.as_str()) != axis).collect();
-    let cells: Vec<&Cell<'_>> = cells.iter().filter(|cell| cell.valid()).copied().collect();
+    let cells: Vec<&Cell<'_>> = cells.iter().filter(|cell| cell.believes(column)).copied().collect();
     let mut courses: Vec<Course> = Vec::new();
     for cell in &cells {
         let Some(measured) = cell.measured(column).filter(|measured| measured.value().is_finite()) else { continue };

@@ -3,10 +3,11 @@
 use std::io;
 use std::process;
 use std::sync::mpsc::SyncSender;
+use std::time::Instant;
 
 use nix::sys::signal::Signal;
 
-use crate::service::signals;
+use crate::service::signals::{self, Request, Requests};
 use crate::tee::resolve;
 
 /// Something that the control thread is to see to.
@@ -22,17 +23,25 @@ pub(super) enum Event {
     Name(resolve::Event),
 }
 
-/// Turns signals into events, from now on also in threads that are still to be started. The second that asks for the end
-/// ends the process at once, with status 128 + its number. `reloads`: whether there is anything to read again; without,
-/// SIGHUP (the terminal is gone) asks for the end.
+/// Turns signals into events, from now on also in threads that are still to be started. Another that asks for the end, a
+/// second after the first or later, ends the process at once, with status 128 + its number. `reloads`: whether there is
+/// anything to read again; without, SIGHUP (the terminal is gone) asks for the end.
 pub(super) fn hear_signals(events: SyncSender<Event>, reloads: bool) -> io::Result<()> {
-    let mut stopping = false;
-    signals::watch(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGUSR1], move |signal| {
+    let mut heard = vec![Signal::SIGUSR1];
+    heard.extend(signals::that_ask_for_the_end());
+    if reloads && !heard.contains(&Signal::SIGHUP) {
+        heard.push(Signal::SIGHUP);
+    }
+    let mut requests = Requests::default();
+    signals::watch(&heard, move |signal| {
         let event = match signal {
             Signal::SIGUSR1 => Event::Account,
             Signal::SIGHUP if reloads => Event::Reload,
-            _ if std::mem::replace(&mut stopping, true) => process::exit(128 + signal as i32),
-            _ => Event::Stop,
+            _ => match requests.hear(Instant::now()) {
+                Request::End => Event::Stop,
+                Request::Same => return,
+                Request::AtOnce => process::exit(128 + signal as i32),
+            },
         };
         // The queue has an end together with the process.
         let _ = events.send(event);

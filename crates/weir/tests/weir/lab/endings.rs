@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -13,7 +15,8 @@ use nix::unistd::Pid;
 use weir_kernel::counters::snmp;
 use weir_kernel::namespaces::NetNs;
 
-use super::{Ended, Lab, Run, weir};
+use super::{Ended, Lab, Run, ended, weir};
+use crate::endings::signal_twice;
 
 /// Everything that a marked command starts, however far it gets away: its environment tells.
 pub(super) struct Family(String);
@@ -140,6 +143,97 @@ fn ctrl_c_leaves_a_valid_partial_result() {
     }
     assert!(fs::read_to_string(run.dir.join("report.html")).unwrap().contains("interrupted"));
     family.await_end();
+}
+
+/// As [`ctrl_c_leaves_a_valid_partial_result`], by whoever asks twice.
+#[test]
+fn two_signals_in_a_row_leave_a_report() {
+    for (signal, by_timeout) in [(Signal::SIGTERM, false), (Signal::SIGHUP, false), (Signal::SIGTERM, true)] {
+        let (lab, family) = (Lab::new(), Family::new());
+        let dir = lab.path("result");
+        let mut command = lab.command("telemetry", &dir, &["path.loss=0%", "run.duration=60s", "run.jobs=2"]);
+        if by_timeout {
+            let weir = command;
+            command = Command::new("timeout");
+            command.arg("1h").arg(weir.get_program()).args(weir.get_args()).current_dir(lab.path(""));
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
+        let child = family.mark(&mut command).spawn().unwrap();
+        await_that(|| family.counted("Udp", "InDatagrams") > 100 && family.counted("Tcp", "InSegs") > 100);
+        // `timeout` does the same as when its time is over, and ends as its child does.
+        if by_timeout {
+            kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+        } else {
+            signal_twice(&child, signal);
+        }
+        let Ended { status, stdout, stderr } = child.wait_with_output().unwrap().into();
+        let run = Run { dir, status, stdout, stderr }.good();
+        assert_eq!(run.rows().len(), 2);
+        assert!(run.stdout.ends_with("report.html\n") && run.dir.join("report.html").exists(), "{}", run.stdout);
+        family.await_end();
+    }
+}
+
+#[test]
+fn a_second_signal_says_what_to_do_with_what_is_left() {
+    let (lab, family) = (Lab::new(), Family::new());
+    let dir = lab.path("result");
+    // What is under way is waited for, and so it has not ended when the second signal comes.
+    let set = ["path.loss=0%", "traffic.transport=udp", "path.delay=5s", "run.duration=60s"];
+    let child = family.mark(&mut lab.command("telemetry", &dir, &set)).spawn().unwrap();
+    await_that(|| family.counted("Udp", "OutDatagrams") > 10);
+    let id = Pid::from_raw(child.id() as i32);
+    kill(id, Signal::SIGINT).unwrap();
+    sleep(Duration::from_millis(1100));
+    kill(id, Signal::SIGINT).unwrap();
+    let Ended { status, stderr, .. } = child.wait_with_output().unwrap().into();
+    let report = format!("weir lab report {}", dir.display());
+    assert_eq!(status, Some(130), "{stderr}");
+    assert_eq!(stderr, format!("weir: ended without a report: `{report}` renders what was measured\n"));
+    let rendered = ended(&mut weir(&["lab", "report", dir.to_str().unwrap()]));
+    assert_eq!((rendered.status, &*rendered.stderr), (Some(0), ""));
+    family.await_end();
+}
+
+#[test]
+fn a_full_standard_output_costs_no_report() {
+    let lab = Lab::new();
+    let dir = lab.path("result");
+    let set = ["path.loss=0%", "traffic.transport=udp", "run.duration=200ms", "run.drain=200ms"];
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let run = ended(lab.command("telemetry", &dir, &set).stdout(full));
+    let said = "weir: write to standard output: No space left on device (os error 28)\n";
+    assert_eq!((run.status, &*run.stderr), (Some(1), said));
+    assert!(dir.join("report.html").exists());
+}
+
+#[test]
+fn a_program_in_a_shell_ends_in_order() {
+    let (lab, family) = (Lab::new(), Family::new());
+    let scenario = lab.telemetry("shell-ended", &[]);
+    let program = env!("CARGO_BIN_EXE_weir");
+    for by_timeout in [false, true] {
+        let shell = [program, "lab", "shell", &scenario, "receiver"];
+        let recv = [program, "recv", "--listen", "10.0.0.1:5000", "--json"];
+        let words = [if by_timeout { &["timeout", "1h"][..] } else { &[] }, &shell, &recv].concat();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A group of its own, as a terminal's.
+        let mut child = family.mark(command.process_group(0)).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "listening on udp 10.0.0.1:5000\n");
+        if by_timeout {
+            kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+        } else {
+            signal_twice(&child, Signal::SIGTERM);
+        }
+        let Ended { status, stdout, .. } = child.wait_with_output().unwrap().into();
+        assert_eq!(status, Some(0));
+        let report: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+        assert!(report["sessions"].is_array());
+        family.await_end();
+    }
 }
 
 #[test]

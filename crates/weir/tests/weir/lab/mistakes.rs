@@ -49,7 +49,9 @@ fn a_mistake_in_a_scenario_is_a_line_and_status_2() {
         let ended = ended(&mut weir(&["lab", "run", &scenario]));
         let line = line(&ended, 2);
         assert!(line.contains(&message) && line.contains("mistake"), "{line}");
-        // A shell reads the same document.
+        // A check and a shell read the same document.
+        let check = super::ended(&mut weir(&["lab", "check", &scenario]));
+        assert_eq!((check.status, &check.stderr), (Some(2), &ended.stderr));
         assert_eq!(super::ended(&mut weir(&["lab", "shell", &scenario, "receiver", "true"])).stderr, ended.stderr);
     }
 }
@@ -79,6 +81,8 @@ fn a_mistake_in_a_flag_is_a_line_and_status_2() {
         let ended = ended(command.args(arguments).current_dir(lab.dir.path()));
         let line = line(&ended, 2);
         assert!(line.to_lowercase().contains(&message.to_lowercase()), "{line}");
+        let check = super::ended(weir(&["lab", "check"]).args(arguments).current_dir(lab.dir.path()));
+        assert_eq!((check.status, &check.stderr), (Some(2), &ended.stderr));
     }
     let flag = ended(&mut weir(&["lab", "run", "telemetry", "--set", "path.loss"]));
     assert!(flag.status == Some(2) && flag.stderr.contains("expected KEY=VALUE"), "{flag:?}");

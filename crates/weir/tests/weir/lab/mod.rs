@@ -10,6 +10,7 @@ mod multicast;
 mod payload;
 mod resume;
 mod run;
+mod scenarios;
 mod seeds;
 mod shell;
 mod standstills;

@@ -1,11 +1,13 @@
 //! However a tee is asked to end, what it has received is sent, and the ledger says so.
 
 use std::net::UdpSocket;
+use std::process::Command;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::{File, Load, Sink, Tee, entry};
+use crate::endings::signal_twice;
 
 #[test]
 fn sigterm_under_load_sends_what_was_received() {
@@ -30,6 +32,39 @@ fn sigterm_under_load_sends_what_was_received() {
             assert_eq!(destination["sent"]["datagrams"], received, "{ledger:#}");
             sink.await_count(received);
         }
+    }
+}
+
+#[test]
+fn two_signals_in_a_row_are_one() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        let sink = Sink::new();
+        let mut tee = Tee::start(&["--listen", "127.0.0.1:0", "--to", &sink.address.to_string(), "--json"]);
+        let load = Load::start(tee.listens("127.0.0.1:0"), &[&sink], 50_000);
+        load.await_more(5_000);
+        signal_twice(&tee.child, signal);
+        let (status, output) = tee.end();
+        load.stop();
+        assert_eq!(status, Some(0), "{signal}: {:#?}", tee.said);
+        assert_eq!(serde_json::from_str::<Value>(&output).unwrap()["closed"], true);
+    }
+}
+
+#[test]
+fn timeout_gets_a_ledger() {
+    for _ in 0..7 {
+        let sink = Sink::new();
+        let mut command = Command::new("timeout");
+        command.args(["1h", env!("CARGO_BIN_EXE_weir"), "tee", "--listen", "127.0.0.1:0", "--json"]);
+        let mut tee = Tee::spawn(command.args(["--to", &sink.address.to_string()]));
+        let load = Load::start(tee.listens("127.0.0.1:0"), &[&sink], 50_000);
+        load.await_more(5_000);
+        // It does the same as when its time is over, and ends as its child does.
+        tee.signal(Signal::SIGTERM);
+        let (status, output) = tee.end();
+        load.stop();
+        assert_eq!(status, Some(0), "{:#?}", tee.said);
+        assert_eq!(serde_json::from_str::<Value>(&output).unwrap()["closed"], true);
     }
 }
 

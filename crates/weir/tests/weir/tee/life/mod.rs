@@ -53,7 +53,12 @@ struct Load {
 
 impl Tee {
     fn start(arguments: &[&str]) -> Self {
-        let mut child = weir(arguments).spawn().unwrap();
+        Self::spawn(&mut weir(arguments))
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let (said, log) = channel();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| said.send(line)));
