@@ -15,13 +15,13 @@ build:
 # What is in C (ring) needs no C library: the machine's own compiler makes it, unless there is one for musl.
 ARCH := $(shell uname -m)
 MUSL = $(ARCH)-unknown-linux-musl
-DIST = $${CARGO_TARGET_DIR:-target}/$(MUSL)/release/weir
+DIST = $${CARGO_TARGET_DIR:-target}/$(MUSL)/dist/weir
 HAS_MUSL = rustup target add $(MUSL) 2>/dev/null || [ -d "$$(rustc --print sysroot)/lib/rustlib/$(MUSL)" ]
 CC_MUSL = CC_$(ARCH)_unknown_linux_musl
 dist:
 	@$(HAS_MUSL) || { echo "dist: needs the Rust target $(MUSL)"; exit 1; }
 	$(CC_MUSL)="$${$(CC_MUSL):-$$(command -v $(ARCH)-linux-musl-gcc || echo cc)}" \
-	    $(CARGO) build --release --locked -p weir --target $(MUSL)
+	    $(CARGO) build --profile dist --locked -p weir --target $(MUSL)
 	mkdir -p dist
 	cp $(DIST) deploy/container/Containerfile deploy/container/tee.toml dist/
 	cd dist && sha256sum weir > weir.sha256 && cat weir.sha256

@@ -137,7 +137,7 @@ impl Disturbance {
             if let Some(most) = course.get_mut(part) {
                 *most = Some(most.unwrap_or(0).max(delay));
             }
-            if stood as f64 > late as f64 * TOLERATED {
+            if disturbs(stood, late) {
                 delays.disturbed += 1;
                 continue;
             }
@@ -215,6 +215,11 @@ fn window(measured: &Measured<'_>) -> Window {
     Window { start, end: start + nanos(used).max(1) }
 }
 
+/// Whether standstills of this length show in a flight of that.
+fn disturbs(stood: Nanos, flight: Nanos) -> bool {
+    stood as f64 > flight as f64 * TOLERATED
+}
+
 fn rounded(value: f64, to: f64) -> f64 {
     (value * to).round() / to
 }
@@ -233,3 +238,74 @@ const MOST_LISTED: usize = 500;
 
 /// Points of the delays' course.
 const COURSE: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Uniform numbers from 0 to 1 (SplitMix64).
+    struct Source(u64);
+
+    impl Source {
+        fn uniform(&mut self) -> f64 {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = self.0;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+        }
+
+        fn exponential(&mut self, mean: f64) -> f64 {
+            -mean * (1.0 - self.uniform()).ln()
+        }
+    }
+
+    /// Standstills of 100 ms that take this share of 600 s, at drawn instants.
+    fn standstills(source: &mut Source, share: f64) -> Union {
+        let (mut at, mut all) = (0.0, Vec::new());
+        while at < 600e9 {
+            at += source.exponential(0.1e9 * (1.0 / share - 1.0));
+            all.push((at as Nanos, at as Nanos + 100_000_000));
+            at += 0.1e9;
+        }
+        Union::new(all)
+    }
+
+    /// By which factor the mean of undisturbed delays differs from that without standstills, and the share of disturbed
+    /// messages. Delays are exponential, and none is lengthened by what it meets: the selection alone is seen.
+    fn selected(mean_s: f64, share: f64) -> (f64, f64) {
+        let mut source = Source(11);
+        let union = standstills(&mut source, share);
+        let (mut all, mut kept, mut n, mut disturbed) = (0.0, 0.0, 0.0, 0.0);
+        for number in 0..60_000_u64 {
+            let (sent, delay) = (number * 10_000_000, (source.exponential(mean_s) * 1e9) as Nanos);
+            all += delay as f64;
+            match disturbs(union.within(sent, sent + delay), delay) {
+                true => disturbed += 1.0,
+                false => (kept, n) = (kept + delay as f64, n + 1.0),
+            }
+        }
+        (kept / n / (all / 60_000.0), disturbed / 60_000.0)
+    }
+
+    /// docs/lab.md has these numbers.
+    #[test]
+    fn what_leaving_disturbed_messages_out_selects() {
+        println!("seed 11; mean delay, share of the time, factor, disturbed");
+        let mut row = |mean: f64| {
+            [0.005, 0.02, 0.05].map(|share| {
+                let (factor, disturbed) = selected(mean, share);
+                println!("{mean} s {share} {factor:.3} {disturbed:.3}");
+                (factor, disturbed)
+            })
+        };
+        for (factor, disturbed) in row(0.0001) {
+            assert!((0.99..1.01).contains(&factor) && disturbed < 0.06, "{factor} {disturbed}");
+        }
+        for mean in [0.01, 0.1, 0.5, 5.0] {
+            let [few, some, many] = row(mean);
+            assert!((0.95..1.05).contains(&few.0), "{mean} s: {few:?}");
+            assert!((0.75..1.05).contains(&some.0) && (0.5..1.5).contains(&many.0), "{mean} s: {some:?} {many:?}");
+        }
+    }
+}
