@@ -17,6 +17,8 @@ pub mod capabilities;
 pub mod capture;
 pub mod counters;
 pub mod ethtool;
+#[doc(hidden)]
+pub mod foreign;
 pub mod host;
 pub mod limits;
 pub mod links;

@@ -15,7 +15,7 @@ mod congestion;
 mod error;
 mod exchange;
 mod quic;
-mod receiver;
+pub(crate) mod receiver;
 mod report;
 mod sender;
 mod sequence;
