@@ -50,7 +50,7 @@ fn virtualisation(cpu_info: &str) -> String {
 }
 
 /// A line `name : value`.
-fn field(text: &str, name: &str) -> Option<String> {
+pub(crate) fn field(text: &str, name: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
         (key.trim() == name).then(|| value.trim().to_owned())

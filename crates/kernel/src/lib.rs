@@ -18,6 +18,8 @@ pub mod capture;
 pub mod contention;
 pub mod counters;
 pub mod ethtool;
+#[doc(hidden)]
+pub mod foreign;
 pub mod host;
 pub mod limits;
 pub mod links;

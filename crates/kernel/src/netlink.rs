@@ -108,12 +108,9 @@ impl Requests {
         loop {
             self.buffer.clear();
             retry(|| self.socket.recv(&mut self.buffer, 0)).during(operation)?;
-            let mut rest = &self.buffer[..];
-            while !rest.is_empty() {
-                let answer = NetlinkMessage::<M>::deserialize(rest)
+            for answer in messages::<M>(&self.buffer) {
+                let answer = answer
                     .map_err(|error| Error::answer(operation(), format!("unreadable answer of the kernel: {error}")))?;
-                let length = (answer.header.length as usize).next_multiple_of(ALIGNMENT).min(rest.len());
-                rest = &rest[length..];
                 if answer.header.sequence_number != self.sequence {
                     continue; // What is left of an exchange that failed half-way.
                 }
@@ -136,6 +133,21 @@ impl Requests {
 pub(crate) trait Message: NetlinkSerializable + NetlinkDeserializable + Into<NetlinkPayload<Self>> {}
 
 impl<M: NetlinkSerializable + NetlinkDeserializable + Into<NetlinkPayload<M>>> Message for M {}
+
+/// The messages of a datagram of the kernel's, up to one that cannot be read.
+pub(crate) fn messages<M: Message>(
+    mut bytes: &[u8],
+) -> impl Iterator<Item = Result<NetlinkMessage<M>, netlink_packet_core::DecodeError>> {
+    iter::from_fn(move || {
+        if bytes.is_empty() {
+            return None;
+        }
+        let message = NetlinkMessage::<M>::deserialize(bytes);
+        let length = message.as_ref().map_or(bytes.len(), |message| message.header.length as usize);
+        bytes = bytes.get(length.next_multiple_of(ALIGNMENT)..).unwrap_or_default();
+        Some(message)
+    })
+}
 
 /// A message of any kind, without its netlink header.
 pub(crate) struct Raw {

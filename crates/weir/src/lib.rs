@@ -3,6 +3,8 @@
 //! Imports go down only: `lab` -> `traffic` -> `service`, `report`, `stats`, `units`.
 
 pub mod cli;
+#[doc(hidden)]
+pub mod foreign;
 pub mod lab;
 pub mod loss;
 pub mod report;

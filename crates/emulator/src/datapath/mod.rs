@@ -22,6 +22,8 @@ mod clock;
 mod cut;
 mod direction;
 mod emulator;
+#[doc(hidden)]
+pub mod foreign;
 mod frame;
 mod lateness;
 mod links;

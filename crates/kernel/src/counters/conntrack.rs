@@ -34,7 +34,7 @@ pub fn conntrack(ns: &NetNs) -> Result<Option<Conntrack>, Error> {
     Ok(parse(&text, count, max))
 }
 
-fn parse(text: &str, count: Option<u64>, max: Option<u64>) -> Option<Conntrack> {
+pub(crate) fn parse(text: &str, count: Option<u64>, max: Option<u64>) -> Option<Conntrack> {
     let columns = Columns::parse(text);
     Some(Conntrack {
         count: count.or(columns.first("entries"))?,

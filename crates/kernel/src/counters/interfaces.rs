@@ -48,7 +48,7 @@ impl Interfaces {
 
 /// Two lines of headings, then `name: bytes packets errs drop fifo frame compressed multicast`, the first four again
 /// for sending, and more (net/core/net-procfs.c). What does not look so is left out.
-fn parse(text: &str) -> Vec<InterfaceCounters> {
+pub(crate) fn parse(text: &str) -> Vec<InterfaceCounters> {
     let row = |line: &str| {
         let (name, columns) = line.split_once(':')?;
         let columns: Vec<u64> = columns.split_whitespace().map(|column| column.parse().ok()).collect::<Option<_>>()?;

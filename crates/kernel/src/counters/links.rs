@@ -83,7 +83,7 @@ pub fn links(ns: &NetNs) -> Result<Vec<LinkCounters>, Error> {
 }
 
 impl LinkCounters {
-    fn from_message(message: LinkMessage) -> LinkCounters {
+    pub(crate) fn from_message(message: LinkMessage) -> LinkCounters {
         let flags = message.header.flags;
         let mut link = LinkCounters {
             index: message.header.index,

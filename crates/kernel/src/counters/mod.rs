@@ -1,16 +1,16 @@
 //! What the kernel counted: of a network namespace, of an interface, of a CPU's receive path.
 
-mod columns;
-mod conntrack;
-mod interfaces;
-mod links;
-mod neighbours;
-mod qdiscs;
-mod queues;
+pub(crate) mod columns;
+pub(crate) mod conntrack;
+pub(crate) mod interfaces;
+pub(crate) mod links;
+pub(crate) mod neighbours;
+pub(crate) mod qdiscs;
+pub(crate) mod queues;
 mod running;
-mod snmp;
-mod sockstat;
-mod softnet;
+pub(crate) mod snmp;
+pub(crate) mod sockstat;
+pub(crate) mod softnet;
 
 pub use conntrack::{Conntrack, conntrack};
 pub use interfaces::{InterfaceCounters, Interfaces};

@@ -70,7 +70,7 @@ pub fn neighbours(ns: &NetNs) -> Result<Neighbours, Error> {
     Ok(Neighbours { arp, ndisc, unresolved })
 }
 
-fn unresolved_neighbour(message: &NeighbourMessage) -> Option<UnresolvedNeighbour> {
+pub(crate) fn unresolved_neighbour(message: &NeighbourMessage) -> Option<UnresolvedNeighbour> {
     let failed = match message.header.state {
         NeighbourState::Failed => true,
         NeighbourState::Incomplete => false,

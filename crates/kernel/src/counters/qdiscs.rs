@@ -75,7 +75,7 @@ pub fn qdiscs(ns: &NetNs) -> Result<Vec<Qdisc>, Error> {
 }
 
 /// `struct tcmsg` (family, index, handle, parent, info), TCA_KIND and TCA_STATS2 (include/uapi/linux/gen_stats.h).
-fn parse(payload: &[u8]) -> Option<Qdisc> {
+pub(crate) fn parse(payload: &[u8]) -> Option<Qdisc> {
     let (header, rest) = payload.split_first_chunk::<TCMSG>()?;
     let number = |bytes: &[u8], at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
     let mut qdisc = Qdisc {

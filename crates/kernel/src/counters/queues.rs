@@ -70,7 +70,7 @@ fn family(socket: &mut Requests, name: &str) -> Result<Option<u16>, Error> {
     }
 }
 
-fn parse(payload: &[u8]) -> Option<QueueStatistics> {
+pub(crate) fn parse(payload: &[u8]) -> Option<QueueStatistics> {
     let mut statistics = QueueStatistics::default();
     for (kind, value) in attributes(payload.get(GENLMSG..)?) {
         let number = uint(value);

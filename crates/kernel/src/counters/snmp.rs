@@ -36,7 +36,7 @@ impl Snmp {
 
     /// Adds what /proc/net/snmp or netstat says: pairs of lines, `Udp: names ...` and `Udp: values ...`. What does not
     /// look so is left out.
-    pub(super) fn add_tables(&mut self, text: &str) {
+    pub(crate) fn add_tables(&mut self, text: &str) {
         let mut lines = text.lines();
         while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
             let (Some((protocol, names)), Some((same, values))) = (names.split_once(':'), values.split_once(':'))
@@ -53,7 +53,7 @@ impl Snmp {
     }
 
     /// Adds what /proc/net/snmp6 says: `Udp6RcvbufErrors 3`, a line each. The protocol ends with the 6.
-    pub(super) fn add_list(&mut self, text: &str) {
+    pub(crate) fn add_list(&mut self, text: &str) {
         for line in text.lines() {
             let mut words = line.split_whitespace();
             if let (Some(word), Some(value)) = (words.next(), words.next())

@@ -81,7 +81,7 @@ pub fn udp_memory(ns: &NetNs) -> Result<UdpMemory, Error> {
 }
 
 /// A line `UDP: inuse 3 mem 2`: the values of these names.
-fn values<const N: usize>(text: &str, protocol: &str, names: [&str; N]) -> Option<[u64; N]> {
+pub(crate) fn values<const N: usize>(text: &str, protocol: &str, names: [&str; N]) -> Option<[u64; N]> {
     let line = text.lines().find_map(|line| line.strip_prefix(protocol)?.strip_prefix(':'))?;
     let words: Vec<&str> = line.split_whitespace().collect();
     let value = |name: &str| words.chunks_exact(2).find(|pair| pair[0] == name)?[1].parse().ok();

@@ -31,7 +31,7 @@ pub fn softnet() -> Result<Vec<Softnet>, Error> {
 }
 
 /// A line a CPU, columns in hexadecimal.
-fn parse(text: &str) -> Vec<Softnet> {
+pub(crate) fn parse(text: &str) -> Vec<Softnet> {
     let row = |(place, line): (usize, &str)| {
         let columns: Vec<u32> =
             line.split_whitespace().map(|column| u32::from_str_radix(column, 16).ok()).collect::<Option<_>>()?;

@@ -53,7 +53,7 @@ impl Netlink {
 
 /// MDBA_MDB holds one MDBA_MDB_ENTRY a group, and that one MDBA_MDB_ENTRY_INFO a port (include/uapi/linux/if_bridge.h).
 /// What does not look so is left out.
-fn group_ports(payload: &[u8]) -> Vec<GroupPort> {
+pub(crate) fn group_ports(payload: &[u8]) -> Vec<GroupPort> {
     let databases = of_kind(payload.get(PORT_MESSAGE..).unwrap_or_default(), MDBA_MDB);
     let entries = databases.flat_map(|database| of_kind(database, MDBA_MDB_ENTRY));
     let infos = entries.flat_map(|entry| of_kind(entry, MDBA_MDB_ENTRY_INFO));

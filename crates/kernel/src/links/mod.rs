@@ -9,7 +9,7 @@ mod address;
 mod bridge;
 mod interface;
 mod mac;
-mod mdb;
+pub(crate) mod mdb;
 mod route;
 mod rule;
 

@@ -135,7 +135,7 @@ pub(super) fn inode_of(file: impl AsFd) -> Result<u32, Errno> {
 }
 
 /// `net:[4026531840]` (fs/nsfs.c).
-fn parse_link(link: &str) -> Option<u32> {
+pub(crate) fn parse_link(link: &str) -> Option<u32> {
     link.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok()
 }
 

@@ -142,7 +142,7 @@ impl Clues {
     }
 }
 
-fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 

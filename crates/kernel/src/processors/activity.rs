@@ -181,7 +181,7 @@ fn processors(stat: &str, ticks_per_second: u64) -> (Vec<Processor>, u64) {
 
 /// A heading `CPU0 CPU3`, then `41: 11517 0 PCI-MSIX ... virtio3-rx`, a line each. Lines with fewer numbers (`ERR`)
 /// belong to no processor and are left out.
-fn lines(text: &str) -> Vec<Line> {
+pub(crate) fn lines(text: &str) -> Vec<Line> {
     let mut lines = text.lines();
     let heading = lines.next().unwrap_or_default().split_whitespace();
     let Some(cpus) = heading.map(|name| name.strip_prefix("CPU")?.parse().ok()).collect::<Option<Vec<u32>>>() else {

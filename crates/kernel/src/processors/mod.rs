@@ -1,6 +1,6 @@
 //! Who used the processors: this process and its children, the kernel's packet work, or somebody else; and for what.
 
-mod activity;
+pub(crate) mod activity;
 
 use std::collections::{HashMap, HashSet};
 

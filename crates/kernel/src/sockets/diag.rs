@@ -52,7 +52,7 @@ impl Diag {
 }
 
 /// `None` where the kernel did not tell the memory (before 4.7).
-fn udp_socket(response: &InetResponse) -> Option<UdpSocket> {
+pub(crate) fn udp_socket(response: &InetResponse) -> Option<UdpSocket> {
     let (header, id) = (&response.header, &response.header.socket_id);
     let memory = response.nlas.iter().find_map(|nla| match nla {
         Nla::MemInfo(info) => Some(memory(info, header.recv_queue)),

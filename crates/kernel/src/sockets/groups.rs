@@ -54,7 +54,7 @@ pub fn has_joined(socket: impl AsFd, group: IpAddr, interface: Index) -> Result<
 
 /// `4  eth0  : 1  V3`, a line an interface, and under it `010000E0 1 0:00000000 0`, a line a group: its address as the
 /// processor has it, in hexadecimal, and its users (net/ipv4/igmp.c, igmp_mc_seq_show).
-fn parse_igmp(text: &str) -> Vec<Membership> {
+pub(crate) fn parse_igmp(text: &str) -> Vec<Membership> {
     let (mut groups, mut interface) = (Vec::new(), None);
     for line in text.lines().skip(1) {
         let mut words = line.split_whitespace();
@@ -74,7 +74,7 @@ fn parse_igmp(text: &str) -> Vec<Membership> {
 }
 
 /// `4 eth0 ff02...01 1 0000000C 0`, a line a group (net/ipv6/mcast.c, igmp6_mc_seq_show).
-fn parse_igmp6(text: &str) -> Vec<Membership> {
+pub(crate) fn parse_igmp6(text: &str) -> Vec<Membership> {
     let row = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [interface, name, group, users] = *words.first_chunk()?;

@@ -5,10 +5,10 @@
 //! have joined.
 
 mod borrow;
-mod diag;
-mod groups;
-mod owners;
-mod proc;
+pub(crate) mod diag;
+pub(crate) mod groups;
+pub(crate) mod owners;
+pub(crate) mod proc;
 
 use std::net::SocketAddr;
 

@@ -85,7 +85,7 @@ pub fn owners() -> Result<Owners, Error> {
 }
 
 /// `socket:[12345]` (net/socket.c, sockfs_dname).
-fn parse_link(link: &str) -> Option<u32> {
+pub(crate) fn parse_link(link: &str) -> Option<u32> {
     link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 

@@ -31,7 +31,7 @@ impl Proc {
 
 /// A heading, then `sl local remote st tx:rx tr:when retrnsmt uid timeout inode ref pointer drops` (net/ipv4/udp.c,
 /// udp4_format_sock), addresses and queues in hexadecimal. What does not look so is left out.
-fn parse(text: &str) -> Vec<UdpSocket> {
+pub(crate) fn parse(text: &str) -> Vec<UdpSocket> {
     text.lines().skip(1).filter_map(row).collect()
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 /// Types of a kernel, by number.
-pub(super) struct Btf {
+pub(crate) struct Btf {
     bytes: Vec<u8>,
     /// Where the names begin in `bytes`.
     names: usize,
@@ -42,7 +42,7 @@ impl Btf {
     ///
     /// # Errors
     /// With what is wrong with them.
-    pub(super) fn parse(bytes: Vec<u8>) -> Result<Btf, &'static str> {
+    pub(crate) fn parse(bytes: Vec<u8>) -> Result<Btf, &'static str> {
         let word = |at: usize| read_u32(&bytes, at).ok_or("cut off");
         let magic = bytes.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes));
         if magic != Some(MAGIC) {
@@ -89,20 +89,20 @@ impl Btf {
     }
 
     /// The enumerators of a named enum with values of 32 bits: value and name.
-    pub(super) fn enumerators(&self, name: &str) -> Option<BTreeMap<u32, String>> {
+    pub(crate) fn enumerators(&self, name: &str) -> Option<BTreeMap<u32, String>> {
         let number = self.find(ENUM, name)?;
         Some(self.enumerators_of(number).map(|(name, value)| (value, name.to_owned())).collect())
     }
 
     /// The value of an enumerator of an enum without a name.
-    pub(super) fn enumerator(&self, name: &str) -> Option<u32> {
+    pub(crate) fn enumerator(&self, name: &str) -> Option<u32> {
         let enums = (1..self.types.len())
             .filter(|&number| self.kind(number) == Some(ENUM) && self.word(self.types[number]) == Some(0));
         enums.flat_map(|number| self.enumerators_of(number)).find(|(own, _)| *own == name).map(|(_, value)| value)
     }
 
     /// How many arguments a tracepoint has; `None`: the kernel has no such tracepoint.
-    pub(super) fn arguments(&self, tracepoint: &str) -> Option<usize> {
+    pub(crate) fn arguments(&self, tracepoint: &str) -> Option<usize> {
         let typedef = self.find(TYPEDEF, &format!("{TRACEPOINT}{tracepoint}"))?;
         let pointer = self.resolve(self.target(typedef)?)?;
         let prototype = self.resolve(self.target(pointer)?)?;
@@ -114,7 +114,7 @@ impl Btf {
     }
 
     /// Whether a struct has a member of this name, in anonymous members, too.
-    pub(super) fn has_member(&self, name: &str, member: &str) -> bool {
+    pub(crate) fn has_member(&self, name: &str, member: &str) -> bool {
         self.find(STRUCT, name).is_some_and(|number| self.contains(number, member, DEEPEST))
     }
 

@@ -4,10 +4,10 @@
 //! from the running kernel's own type information (BTF). A [`Tracer`] counts inside the kernel, in maps; nothing is sent
 //! to user space per datagram.
 
-mod btf;
+pub(crate) mod btf;
 mod features;
 mod programs;
-mod symbols;
+pub(crate) mod symbols;
 mod sys;
 mod totals;
 mod unread;

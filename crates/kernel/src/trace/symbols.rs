@@ -30,7 +30,7 @@ impl Symbols {
 }
 
 /// The functions that contain return addresses: the nearest that begins before each.
-fn nearest(table: impl BufRead, wanted: &BTreeSet<u64>) -> HashMap<u64, String> {
+pub(crate) fn nearest(table: impl BufRead, wanted: &BTreeSet<u64>) -> HashMap<u64, String> {
     let mut found: HashMap<u64, (u64, String)> = HashMap::new();
     for line in table.lines().map_while(Result::ok) {
         let Some((begin, name)) = function(&line) else { continue };

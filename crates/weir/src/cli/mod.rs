@@ -76,16 +76,18 @@ pub fn main() -> ExitCode {
 }
 
 /// An error and its causes, outermost first. Many errors name the kernel's answer themselves, before the remedy: then
-/// it is not repeated.
-fn in_one_line(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |said, cause| {
+/// it is not repeated. What a file or a peer has put into it can neither begin a line nor command a terminal.
+pub(crate) fn in_one_line(error: &anyhow::Error) -> String {
+    let said = error.chain().map(ToString::to_string).fold(String::new(), |said, cause| {
         let answer = cause.split(" (os error ").next().unwrap_or_default();
         match said.as_str() {
             "" => cause,
             known if known.to_lowercase().contains(&answer.to_lowercase()) => said,
             known => format!("{known}: {cause}"),
         }
-    })
+    });
+    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    said.chars().map(shown).collect()
 }
 
 /// Marks the errors of a result as the user's mistake.
@@ -111,6 +113,7 @@ mod tests {
         );
         let untold = anyhow!(answer()).context("bind 192.0.2.7:5");
         assert_eq!(in_one_line(&untold), format!("bind 192.0.2.7:5: {}", answer()));
+        assert_eq!(in_one_line(&anyhow!("unknown `a\nb\u{1b}[2J`")), "unknown `a\\nb\\u{1b}[2J`");
         assert_eq!(usage::<()>(Err(untold)).unwrap_err().to_string(), format!("bind 192.0.2.7:5: {}", answer()));
     }
 }

@@ -55,6 +55,10 @@ impl Sweep {
         for (key, value) in overrides {
             apply(&mut document, &mut axes, key, value).with_context(|| format!("--set {key}={value}"))?;
         }
+        let count = axes.iter().try_fold(1_usize, |count, axis| count.checked_mul(axis.values.len()));
+        if count.is_none_or(|count| count > MOST_CELLS) {
+            bail!("{origin}: axes: they make more than {MOST_CELLS} cells: give them fewer values");
+        }
         let mut cells = combinations(&axes)
             .into_iter()
             .map(|values| cell(origin, &document, &axes, values))
@@ -247,6 +251,9 @@ fn scenario(origin: &str, cell: &str, document: Table) -> Result<Scenario> {
     })
 }
 
+/// Nobody runs more, and laying them out takes gigabytes.
+const MOST_CELLS: usize = 100_000;
+
 /// A value without quotes.
 fn as_written(value: &Value) -> String {
     match value {
@@ -337,6 +344,16 @@ interval = "10ms"
         assert_eq!(none.cells.len(), 6);
         let twice = document.replace("name = \"bare\"", "name = \"1%/udp\"");
         assert_eq!(error(&twice, &[]), "two.toml: cells: there is a cell `1%/udp` already");
+    }
+
+    #[test]
+    fn a_sweep_that_nobody_can_run_is_not_laid_out() {
+        let step = r#"{ from = "0%", to = "1%", step = "0.0002%" }"#;
+        let overrides = [("links.l.delay", "1ms,2ms,3ms,4ms,5ms,6ms,7ms,8ms,9ms,10ms")];
+        assert_eq!(
+            error(&DOCUMENT.replace(r#"{ from = "0%", to = "1%", step = "0.5%" }"#, step), &overrides),
+            "two.toml: axes: they make more than 100000 cells: give them fewer values"
+        );
     }
 
     #[test]

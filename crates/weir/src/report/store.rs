@@ -158,7 +158,12 @@ pub fn put_in_order(manifest: &Manifest, records: &mut [Record]) {
 pub fn read_manifest(dir: &Path) -> Result<Manifest, StoreError> {
     let path = dir.join(MANIFEST);
     let bytes = fs::read(&path).map_err(|error| StoreError::new("read", &path, error))?;
-    serde_json::from_slice(&bytes).map_err(|error| StoreError::new("read", &path, error.into()))
+    parse_manifest(&path, &bytes)
+}
+
+/// The manifest in these bytes of a file.
+pub(crate) fn parse_manifest(path: &Path, bytes: &[u8]) -> Result<Manifest, StoreError> {
+    serde_json::from_slice(bytes).map_err(|error| StoreError::new("read", path, error.into()))
 }
 
 /// Reads the records of a result directory in the order in which they ended. A last line without its end (the run was
@@ -169,12 +174,16 @@ pub fn read_manifest(dir: &Path) -> Result<Manifest, StoreError> {
 pub fn read_records(dir: &Path) -> Result<Vec<Record>, StoreError> {
     let path = dir.join(CELLS);
     let bytes = fs::read(&path).map_err(|error| StoreError::new("read", &path, error))?;
+    parse_records(&path, &bytes)
+}
+
+/// The records in these bytes of a file.
+pub(crate) fn parse_records(path: &Path, bytes: &[u8]) -> Result<Vec<Record>, StoreError> {
     let mut records = Vec::new();
     for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
         let Some(line) = line.strip_suffix(b"\n") else { break };
-        let record = serde_json::from_slice(line).map_err(|error| {
-            StoreError::new("read", &path, io::Error::other(format!("line {}: {error}", index + 1)))
-        })?;
+        let record = serde_json::from_slice(line)
+            .map_err(|error| StoreError::new("read", path, io::Error::other(format!("line {}: {error}", index + 1))))?;
         records.push(record);
     }
     // Backwards the last one comes first.

@@ -60,6 +60,7 @@ pub fn render(manifest: &Manifest, records: &[Record], styled: bool) -> String {
         Monotony::check(&Grid::matrix(&cells)).map(|monotony| monotony.sentence()),
         oracle::sentence(&oracle::expectations(&cells)),
         manifest.own_cost.as_ref().map(summary::own_cost),
+        summary::machine(manifest),
     ];
     if notes.iter().any(Option::is_some) {
         text.push('\n');

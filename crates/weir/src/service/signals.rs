@@ -32,7 +32,7 @@ pub fn that_ask_for_the_end() -> Vec<Signal> {
 }
 
 /// Whether a process (its /proc/PID/status) ignores a signal: bit n - 1 of SigIgn, see proc(5).
-fn ignores(status: &str, signal: Signal) -> bool {
+pub(crate) fn ignores(status: &str, signal: Signal) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask >> (signal as i32 - 1) & 1 == 1)

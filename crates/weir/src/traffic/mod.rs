@@ -16,7 +16,7 @@ mod error;
 mod exchange;
 mod flights;
 mod quic;
-mod receiver;
+pub(crate) mod receiver;
 mod report;
 mod sender;
 mod sequence;

@@ -5,6 +5,7 @@
 mod deploy;
 mod docs;
 mod endings;
+mod fuzz;
 mod lab;
 mod loss;
 mod network;

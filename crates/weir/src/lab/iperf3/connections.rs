@@ -12,7 +12,7 @@ pub(super) struct Connections(Vec<File>);
 
 /// A socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Row {
+pub(crate) struct Row {
     local_port: u16,
     remote_port: u16,
     state: u8,
@@ -52,7 +52,7 @@ impl Connections {
 }
 
 /// `0: 0100007F:1451 00000000:0000 0A ...`: number, addresses with ports, state.
-fn parse(line: &str) -> Option<Row> {
+pub(crate) fn parse(line: &str) -> Option<Row> {
     let mut fields = line.split_whitespace().skip(1);
     let mut port = || u16::from_str_radix(fields.next()?.rsplit_once(':')?.1, 16).ok();
     let (local_port, remote_port) = (port()?, port()?);

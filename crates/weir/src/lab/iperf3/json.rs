@@ -6,7 +6,7 @@ use serde::Deserialize;
 /// The document of one end.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(super) struct Output {
+pub(crate) struct Output {
     pub(super) start: Start,
     pub(super) intervals: Vec<Interval>,
     pub(super) end: End,
@@ -82,7 +82,7 @@ pub(super) struct Sum {
 
 impl Output {
     /// Reads the first document; some versions print a second one, or words, behind it.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Output, String> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Output, String> {
         match serde_json::Deserializer::from_slice(bytes).into_iter().next() {
             Some(Ok(output)) => Ok(output),
             Some(Err(error)) => Err(format!("its JSON cannot be read: {error}")),

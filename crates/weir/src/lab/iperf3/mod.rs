@@ -6,9 +6,9 @@
 //! [`Settings::data_port`] and the ports behind it (`--cport`; iperf_create_streams in src/iperf_client_api.c of
 //! github.com/esnet/iperf), so that a routing rule by source port can tell them apart.
 
-mod connections;
-mod json;
-mod report;
+pub(crate) mod connections;
+pub(crate) mod json;
+pub(crate) mod report;
 mod transfer;
 
 use std::fmt;
@@ -76,7 +76,7 @@ pub fn find() -> Result<Version> {
 }
 
 /// From the first line: `iperf 3.12 (cJSON 1.7.15)`.
-fn parse_version(text: &str) -> Option<Version> {
+pub(crate) fn parse_version(text: &str) -> Option<Version> {
     let number = text.lines().next()?.strip_prefix("iperf ")?.split_whitespace().next()?;
     number.starts_with("3.").then(|| Version(number.to_owned()))
 }

@@ -12,7 +12,7 @@ use crate::traffic::bulk::{BulkReport, Datagrams, Sample};
 /// Received bytes are those of the server's looks. These come every `-i` seconds, but for some milliseconds, so between
 /// two of them the bytes are taken as received evenly; what came behind the window's end does not count. Bytes sent and
 /// the connections' states are the client's.
-pub(super) fn report(settings: &Settings, client: &Output, server: &Output, complete: bool) -> BulkReport {
+pub(crate) fn report(settings: &Settings, client: &Output, server: &Output, complete: bool) -> BulkReport {
     let course = Course::of(&server.intervals);
     let used = if complete { settings.duration } else { course.end().min(settings.duration) };
     let (batch, count) = settings.batches();

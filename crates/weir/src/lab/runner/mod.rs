@@ -128,7 +128,7 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         // One that was stopped is measured again when the run is resumed.
         own_cost = (!bench.stop.is_set()).then_some(measured);
     }
-    let repeats = repeats::how_many(&plan.sweep, load, most_cells(&plan.sweep, descriptors));
+    let repeats = repeats::how_many(&plan.sweep, load, bench.realtime, most_cells(&plan.sweep, descriptors));
     let mut manifest = match &plan.earlier {
         None => {
             let mut facts = environment::facts(&scenario.run, &bench, &machine, privilege);
@@ -172,9 +172,6 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         store::write_manifest(&plan.dir, &manifest).and_then(|()| report::write_all(&plan.dir, &manifest, &records));
     let styled = std::io::stdout().is_terminal();
     output::print(format_args!("{}", terminal::render(&manifest, &records, styled)));
-    if let Ok(rendered) = &rendered {
-        say!("{}", rendered.page.display());
-    }
     if let Ok(rendered) = &rendered {
         say!("{}", Seat::new(|name| std::env::var(name).ok()).line(&rendered.page, styled));
     }

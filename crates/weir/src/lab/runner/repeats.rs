@@ -35,8 +35,8 @@ impl Load {
     }
 }
 
-/// Repeats of each cell, at least 1.
-pub(super) fn how_many(sweep: &Sweep, load: Load, most_cells: usize) -> u32 {
+/// Repeats of each cell, at least 1, of which no more than `most_cells` may be up at once.
+pub(super) fn how_many(sweep: &Sweep, load: Load, realtime: bool, most_cells: usize) -> u32 {
     let run = &sweep.scenario().run;
     match run.repeat {
         Repeat::Count(count) => count.get(),
@@ -44,7 +44,9 @@ pub(super) fn how_many(sweep: &Sweep, load: Load, most_cells: usize) -> u32 {
         Repeat::Auto if run.jobs != Jobs::All => 1,
         Repeat::Auto => {
             let wanted: f64 = sweep.cells.iter().map(|cell| needed(cell, load)).sum();
-            let carried = (processors() * ROOM * load.idle / wanted.max(1e-9)) as u32;
+            // What others do runs behind real-time threads.
+            let left = load.idle.max(if realtime { 0.5 } else { 0.25 });
+            let carried = (processors() * ROOM * left / wanted.max(1e-9)) as u32;
             let most = u32::try_from(most_cells / sweep.cells.len().max(1)).unwrap_or(u32::MAX);
             carried.min(most).clamp(1, MOST)
         }
@@ -102,12 +104,14 @@ mod tests {
         // 21 cells of 100 messages a second over UDP, 21 over TCP: 6300 a second as UDP would need.
         let load = |repeats: f64| Load { per_message: all * ROOM / (6300.0 * repeats), idle: 1.0 };
         let auto = sweep(&[("run.repeat", "auto")]);
-        assert_eq!(how_many(&auto, load(3.5), 10_000), 3);
-        assert_eq!(how_many(&auto, Load { idle: 0.5, ..load(3.5) }, 10_000), 1, "others work, too");
-        assert_eq!(how_many(&auto, load(0.1), 10_000), 1);
-        assert_eq!(how_many(&auto, load(100.0), 10_000), MOST);
-        assert_eq!(how_many(&auto, load(100.0), 100), 2, "two times 42 cells are all that fit");
-        assert_eq!(how_many(&sweep(&[("run.repeat", "7")]), load(1.0), 10_000), 7);
-        assert_eq!(how_many(&sweep(&[("run.repeat", "auto"), ("run.jobs", "2")]), load(100.0), 10_000), 1);
+        let at = |sweep: &Sweep, load, most| how_many(sweep, load, false, most);
+        assert_eq!(at(&auto, load(3.5), 10_000), 3);
+        let busy = Load { idle: 0.0, ..load(4.5) };
+        assert_eq!((at(&auto, busy, 10_000), how_many(&auto, busy, true, 10_000)), (1, 2), "others work, too");
+        assert_eq!(at(&auto, load(0.1), 10_000), 1);
+        assert_eq!(at(&auto, load(100.0), 10_000), MOST);
+        assert_eq!(at(&auto, load(100.0), 100), 2, "two times 42 cells are all that fit");
+        assert_eq!(at(&sweep(&[("run.repeat", "7")]), load(1.0), 10_000), 7);
+        assert_eq!(at(&sweep(&[("run.repeat", "auto"), ("run.jobs", "2")]), load(100.0), 10_000), 1);
     }
 }

@@ -18,7 +18,11 @@ pub fn files(sender: &Path, receiver: &Path) -> Result<Account> {
 
 fn read(path: &Path) -> Result<Account> {
     let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
-    let account: Account = serde_json::from_str(&text)
+    parse(path, &text)
+}
+
+pub(crate) fn parse(path: &Path, text: &str) -> Result<Account> {
+    let account: Account = serde_json::from_str(text)
         .with_context(|| format!("{}: not what `weir loss account --json` prints", path.display()))?;
     ensure!(
         account.version == VERSION,
@@ -30,7 +34,7 @@ fn read(path: &Path) -> Result<Account> {
 }
 
 /// One account of both: the sender's losses before departure, the receiver's after arrival, and `network` between.
-pub(super) fn join(sender: Account, receiver: Account) -> Account {
+pub(crate) fn join(sender: Account, receiver: Account) -> Account {
     let mut ledgers = Vec::new();
     // The sender's host has no receiver.
     let unbound = |warning: &String| warning.ends_with("nobody has bound it in the namespaces followed");

@@ -237,7 +237,7 @@ impl<F: Storage> Journal<F> {
     fn note(&mut self, record: Record) {
         match record {
             Record::Intent(intent) => {
-                self.next = self.next.max(intent.number + 1);
+                self.next = self.next.max(intent.number.saturating_add(1));
                 self.open.push(Open { intent, made: None });
             }
             Record::Made { number, now } => {

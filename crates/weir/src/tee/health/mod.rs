@@ -10,7 +10,7 @@
 //! waits for anybody. The control thread looks at every verdict from time to time and tells what has changed
 //! ([`Observer`]).
 
-mod ping;
+pub(crate) mod ping;
 pub mod probe;
 mod state;
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub(super) struct Ping {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+pub(crate) enum Version {
     V4,
     V6,
 }
@@ -121,7 +121,7 @@ fn request(version: Version, token: u64, sequence: u16) -> [u8; ECHO_LEN] {
 }
 
 /// Whether a received message is the reply to a request. It is behind an IP header if `headed`.
-fn answers(received: &[u8], version: Version, headed: bool, token: u64, sequence: u16) -> bool {
+pub(crate) fn answers(received: &[u8], version: Version, headed: bool, token: u64, sequence: u16) -> bool {
     let skipped = match received.first() {
         Some(first) if headed => usize::from(first & 0xf) * 4,
         _ => 0,

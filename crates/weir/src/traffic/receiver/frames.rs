@@ -4,7 +4,7 @@ use weir_wire::probe::{BASE_LEN, EXTENDED_LEN, Foreign, Kind, Probe};
 
 /// The state of one stream.
 #[derive(Debug, Default)]
-pub(super) struct Frames {
+pub(crate) struct Frames {
     /// The header of the message under way, as far as it has come.
     header: Header,
     /// The message under way, once its header is complete.
@@ -28,7 +28,7 @@ impl Frames {
     /// Takes the next bytes of the stream and hands over each message that they complete, with its length.
     ///
     /// Fails where the stream is not ours; it cannot be read on then.
-    pub(super) fn feed(&mut self, mut bytes: &[u8], mut message: impl FnMut(&Probe, usize)) -> Result<(), Foreign> {
+    pub(crate) fn feed(&mut self, mut bytes: &[u8], mut message: impl FnMut(&Probe, usize)) -> Result<(), Foreign> {
         while !bytes.is_empty() {
             let wanted = match self.current {
                 Some((_, length)) => length - self.come,

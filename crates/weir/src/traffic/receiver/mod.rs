@@ -2,10 +2,10 @@
 
 mod datagrams;
 mod ending;
-mod frames;
+pub(crate) mod frames;
 mod gauge;
 mod quic;
-mod sessions;
+pub(crate) mod sessions;
 mod stalls;
 mod streams;
 

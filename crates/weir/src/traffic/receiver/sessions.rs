@@ -14,7 +14,7 @@ use crate::traffic::{
 };
 
 /// All sessions of a receiver.
-pub(super) struct Sessions<'a> {
+pub(crate) struct Sessions<'a> {
     exchange: &'a Exchange,
     only: Option<u16>,
     /// What to cut into batches where no sender of this process tells its window.
@@ -36,7 +36,7 @@ struct Session {
 }
 
 impl<'a> Sessions<'a> {
-    pub(super) fn new(settings: &ReceiverSettings, exchange: &'a Exchange) -> Self {
+    pub(crate) fn new(settings: &ReceiverSettings, exchange: &'a Exchange) -> Self {
         Self {
             exchange,
             only: settings.session,
@@ -53,7 +53,7 @@ impl<'a> Sessions<'a> {
     }
 
     /// Counts a message of `length` bytes that was received at the time `at`.
-    pub(super) fn count(&mut self, probe: &Probe, length: usize, peer: SocketAddr, at: Nanos) {
+    pub(crate) fn count(&mut self, probe: &Probe, length: usize, peer: SocketAddr, at: Nanos) {
         if self.only.is_some_and(|only| only != probe.session) {
             self.foreign += 1;
             return;
@@ -70,7 +70,7 @@ impl<'a> Sessions<'a> {
     }
 
     /// Counts what is not one of our messages.
-    pub(super) fn count_foreign(&mut self) {
+    pub(crate) fn count_foreign(&mut self) {
         self.foreign += 1;
     }
 
@@ -94,7 +94,7 @@ impl<'a> Sessions<'a> {
         self.list.iter().try_fold(None, |latest, session| Some(latest.max(Some(end_of(session)?)))).flatten()
     }
 
-    pub(super) fn into_report(self) -> ReceiveReport {
+    pub(crate) fn into_report(self) -> ReceiveReport {
         ReceiveReport {
             sessions: self.list.into_iter().map(|session| session.report).collect(),
             foreign: self.foreign,

@@ -1,0 +1,13 @@
+//! Arbitrary bytes as the answer to an echo request: nothing shorter than one is.
+//!
+//! `cargo +nightly fuzz run echo` (needs cargo-fuzz).
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weir::foreign;
+
+fuzz_target!(|input: (&[u8], bool, u64, u16)| {
+    let (message, headed, token, sequence) = input;
+    let answers = foreign::echo(message, headed, token, sequence);
+    assert!(message.len() >= 16 || answers == [false; 2]);
+});

@@ -1,0 +1,26 @@
+//! Arbitrary text as a scenario: refused in one line, or cells that are checked, and a document that lays out the same.
+//!
+//! `cargo +nightly fuzz run scenario fuzz/corpus/scenario scenarios` (needs cargo-fuzz).
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weir::foreign;
+use weir::lab::sweep::Sweep;
+use weir::lab::{cell, effective};
+
+fuzz_target!(|text: &str| {
+    // Files of the machine that runs this, and sweeps that take long to lay out, are not what is looked for.
+    if text.contains("trace") || text.len() > 20_000 {
+        return;
+    }
+    let one_line = |error| assert!(!foreign::told(error).contains(char::is_control));
+    match Sweep::new("fuzz.toml", text, &[]) {
+        Ok(sweep) => {
+            let _ = sweep.cells.iter().try_for_each(|cell| cell::check(cell).map(drop)).map_err(one_line);
+            let printed = effective::document(&sweep).expect("a scenario can be written");
+            let again = Sweep::new("again.toml", &printed, &[]).expect("what was written is read");
+            assert_eq!(effective::document(&again).expect("and written again"), printed);
+        }
+        Err(error) => one_line(error),
+    }
+});
