@@ -7,6 +7,7 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::process::Command;
 use std::thread;
 
 /// The machine, until this is dropped. Who takes a second turn waits for ever.
@@ -56,6 +57,18 @@ pub fn or_skip<T, E: Display>(result: Result<T, E>) -> Option<T> {
     }
 }
 
+/// Whether user namespaces can be made, by `unshare`; the kernel forbids it in a chroot, and settings may. Where not, the
+/// calling test is skipped.
+#[track_caller]
+pub fn user_namespaces() -> bool {
+    let Some(unshare) = program("unshare") else { return false };
+    let output = Command::new(unshare).args(["--user", "--map-root-user", "true"]).output().unwrap();
+    if !output.status.success() {
+        skip("needs user namespaces");
+    }
+    output.status.success()
+}
+
 /// Where a program is that a test needs: unpacked by `make deps`, or installed. Without it the calling test is skipped.
 ///
 /// # Panics
@@ -91,7 +104,6 @@ const UNPACKED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/peers/
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::process::Command;
     use std::sync::mpsc;
 
     use super::*;

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use nix::unistd::geteuid;
-use weir_testbed::{program, skip};
+use weir_testbed::{skip, user_namespaces};
 
 use super::{Ended, Lab, ended, weir};
 
@@ -122,7 +122,7 @@ fn too_few_descriptors_are_told_before_the_run() {
 
 #[test]
 fn without_permission_the_setting_is_named() {
-    if program("unshare").is_none() {
+    if !user_namespaces() {
         return;
     }
     let lab = Lab::new();
@@ -147,6 +147,9 @@ fn an_ordinary_user_can_do_all_this() {
     if !geteuid().is_root() || users.split_whitespace().nth(2) == Some("1") {
         return skip("all tests run as an ordinary user");
     }
+    if !Command::new("unshare").args(["--user", "true"]).uid(65534).status().unwrap().success() {
+        return skip("needs user namespaces of ordinary users");
+    }
     let lab = Lab::new();
     let scenario = lab.telemetry("ordinary", &[]);
     // Where another user gets at it.
@@ -167,7 +170,7 @@ fn an_ordinary_user_can_do_all_this() {
 
 #[test]
 fn a_full_disk_keeps_what_was_measured() {
-    if program("unshare").is_none() {
+    if !user_namespaces() {
         return;
     }
     let lab = Lab::new();
