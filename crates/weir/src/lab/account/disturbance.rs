@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn what_leaving_disturbed_messages_out_selects() {
         println!("seed 11; mean delay, share of the time, factor, disturbed");
-        let mut row = |mean: f64| {
+        let row = |mean: f64| {
             [0.005, 0.02, 0.05].map(|share| {
                 let (factor, disturbed) = selected(mean, share);
                 println!("{mean} s {share} {factor:.3} {disturbed:.3}");

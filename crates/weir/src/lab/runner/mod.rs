@@ -132,6 +132,7 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     let mut manifest = match &plan.earlier {
         None => {
             let mut facts = environment::facts(&scenario.run, &bench, &machine, privilege);
+            facts.push(("a message takes".to_owned(), load.words()));
             let buffer = scenario.tcp.buffer.map(|most| format!("up to {most}"));
             facts.extend(buffer.map(|buffer| ("tcp buffers of the hosts".to_owned(), buffer)));
             facts.extend(iperf3.map(|version| ("iperf3".to_owned(), version.to_string())));

@@ -37,8 +37,8 @@ pub(super) fn measure(bench: &Bench, machine: &Machine, scenario: &Scenario) -> 
     let seed = scenario.run.seed;
     let cell = Cell { name: "control".into(), axes: Vec::new(), scenario };
     let prepared = Prepared::new(bench, &cell, seed, 0, 0).context("control cell")?;
-    let (rate, links) = (1.0 / INTERVAL.duration().as_secs_f64(), cell.scenario.links.len());
-    let (measured, load) = Load::measure(rate, links, || prepared.run(Duration::ZERO, machine));
+    let sent = seconds / INTERVAL.duration().as_secs_f64();
+    let (measured, load) = Load::measure(sent, cell.scenario.links.len(), || prepared.run(Duration::ZERO, machine));
     let measured = measured.context("control cell")?;
     let record = account::records(&cell, 1, &measured).into_iter().next().context("a cell has a receiver")?;
     let own_cost = OwnCost { n: record.delays.n, delay: record.delays, seconds, transport: record.row.transport };

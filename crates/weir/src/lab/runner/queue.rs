@@ -281,7 +281,7 @@ const REDRAW: Duration = Duration::from_millis(200);
 const MOST_AT_ONCE: usize = 24;
 
 /// The share of all processors that cells side by side are to keep busy: what they share must not show in them.
-const MOST_BUSY: f64 = 0.6;
+pub(super) const MOST_BUSY: f64 = 0.6;
 
 /// Far apart and odd, so that the seeds of repeats never meet those of neighbouring runs.
 const REPEAT_STRIDE: u64 = 0x9E37_79B9_7F4A_7C15;

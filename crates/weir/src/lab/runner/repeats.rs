@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use weir_kernel::contention::Observer;
 use weir_kernel::processors::Processors;
 
+use super::queue::MOST_BUSY;
 use crate::lab::cell;
 use crate::lab::scenario::{Jobs, Mode, Repeat};
 use crate::lab::sweep::Sweep;
@@ -23,14 +24,20 @@ impl Load {
     /// A guess, where there is no control cell.
     pub(super) const GUESSED: Load = Load { per_message: 60e-6, idle: 1.0 };
 
-    /// Measures while `control` runs, which sends so many messages a second over so many links.
-    pub(super) fn measure<T>(messages_per_s: f64, links: usize, control: impl FnOnce() -> T) -> (T, Load) {
-        let (begin, spent, before) = (Instant::now(), spent(), Processors::read().ok());
-        let done = control();
-        let (spent, after) = (self::spent().saturating_sub(spent), Processors::read().ok());
-        let others = before.zip(after).map_or(0.0, |(before, after)| after.foreign_share(&before));
-        let busy = spent.div_duration_f64(begin.elapsed().max(Duration::from_millis(1)));
-        let per_message = busy / messages_per_s.max(1.0) * 2.0 / links.max(1) as f64;
+    /// As a fact about the run.
+    pub(super) fn words(self) -> String {
+        format!("{:.0} µs of a processor, over two links", self.per_message * 1e6)
+    }
+
+    /// Measures while `control` runs, which sends so many messages over so many links.
+    pub(super) fn measure<T>(messages: f64, links: usize, control: impl FnOnce() -> T) -> (T, Load) {
+        // Watching the machine costs the same with any number of cells.
+        let ((), of_watching) = spent_a_second(|| std::thread::sleep(ALONE));
+        let (before, begin) = (Processors::read().ok(), Instant::now());
+        let (done, busy) = spent_a_second(control);
+        let others = before.zip(Processors::read().ok()).map_or(0.0, |(before, after)| after.foreign_share(&before));
+        let spent = (busy - of_watching).max(0.0) * begin.elapsed().as_secs_f64();
+        let per_message = spent / messages.max(1.0) * 2.0 / links.max(1) as f64;
         (done, Load { per_message, idle: 1.0 - others })
     }
 }
@@ -46,7 +53,7 @@ pub(super) fn how_many(sweep: &Sweep, load: Load, realtime: bool, most_cells: us
             let wanted: f64 = sweep.cells.iter().map(|cell| needed(cell, load)).sum();
             // What others do runs behind real-time threads.
             let left = load.idle.max(if realtime { 0.5 } else { 0.25 });
-            let carried = (processors() * ROOM * left / wanted.max(1e-9)) as u32;
+            let carried = (processors() * MOST_BUSY * left / wanted.max(1e-9)) as u32;
             let most = u32::try_from(most_cells / sweep.cells.len().max(1)).unwrap_or(u32::MAX);
             carried.min(most).clamp(1, MOST)
         }
@@ -69,7 +76,15 @@ fn needed(cell: &crate::lab::sweep::Cell, load: Load) -> f64 {
     load.per_message * links * protocol / traffic.interval.duration().as_secs_f64().max(1e-6)
 }
 
-/// Processor time of this process, packet work on behalf of its calls included.
+/// What something took of the processors, in processors: from this process' time, packet work on behalf of its calls
+/// included.
+fn spent_a_second<T>(something: impl FnOnce() -> T) -> (T, f64) {
+    let (begin, before) = (Instant::now(), spent());
+    let done = something();
+    (done, spent().saturating_sub(before).div_duration_f64(begin.elapsed().max(Duration::from_millis(1))))
+}
+
+/// Processor time of this process.
 fn spent() -> Duration {
     let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID);
     time.map_or(Duration::ZERO, Duration::from)
@@ -81,8 +96,8 @@ fn processors() -> f64 {
     Observer::new().quota().map_or(all, |quota| all.min(quota.processors()))
 }
 
-/// The share of the processors that repeats may keep busy: what they share must not show in the delays.
-const ROOM: f64 = 0.3;
+/// How long the lab is looked at alone.
+const ALONE: Duration = Duration::from_millis(250);
 
 /// More tell little: intervals shrink with the root of their number.
 const MOST: u32 = 5;
@@ -102,7 +117,7 @@ mod tests {
     fn the_machine_says_how_often() {
         let all = processors();
         // 21 cells of 100 messages a second over UDP, 21 over TCP: 6300 a second as UDP would need.
-        let load = |repeats: f64| Load { per_message: all * ROOM / (6300.0 * repeats), idle: 1.0 };
+        let load = |repeats: f64| Load { per_message: all * MOST_BUSY / (6300.0 * repeats), idle: 1.0 };
         let auto = sweep(&[("run.repeat", "auto")]);
         let at = |sweep: &Sweep, load, most| how_many(sweep, load, false, most);
         assert_eq!(at(&auto, load(3.5), 10_000), 3);
