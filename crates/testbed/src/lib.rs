@@ -6,6 +6,8 @@ use std::env;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::panic::Location;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
@@ -31,8 +33,9 @@ const MACHINE: &str = "/proc/version";
 /// fails.
 #[track_caller]
 pub fn skip(reason: impl Display) {
-    let thread = thread::current();
-    let test = thread.name().unwrap_or_default();
+    let (thread, place) = (thread::current(), Location::caller().to_string());
+    // The harness names threads after tests.
+    let test = thread.name().filter(|&name| name != "main").unwrap_or(&place);
     assert!(env::var("CI").as_deref() != Ok("true"), "{reason}: in continuous integration nothing is skipped");
     // Past the harness, which keeps to itself what tests print, and counts this one as passed.
     io::stderr().write_all(format!("skipped: {test}: {reason}\n").as_bytes()).unwrap();
@@ -57,16 +60,19 @@ pub fn or_skip<T, E: Display>(result: Result<T, E>) -> Option<T> {
     }
 }
 
-/// Whether user namespaces can be made, by `unshare`; the kernel forbids it in a chroot, and settings may. Where not, the
-/// calling test is skipped.
+/// Whether a user, our own unless told, can make user namespaces, by `unshare`; the kernel forbids it in a chroot, and
+/// settings may. Where not, the calling test is skipped.
 #[track_caller]
-pub fn user_namespaces() -> bool {
+pub fn user_namespaces(user: Option<u32>) -> bool {
     let Some(unshare) = program("unshare") else { return false };
-    let output = Command::new(unshare).args(["--user", "--map-root-user", "true"]).output().unwrap();
-    if !output.status.success() {
+    let mut command = Command::new(unshare);
+    command.args(["--user", "true"]);
+    user.map(|user| command.uid(user));
+    let made = command.output().unwrap().status.success();
+    if !made {
         skip("needs user namespaces");
     }
-    output.status.success()
+    made
 }
 
 /// Where a program is that a test needs: unpacked by `make deps`, or installed. Without it the calling test is skipped.

@@ -327,7 +327,7 @@ fn mistakes_are_one_line() {
 
 #[test]
 fn in_a_user_namespace_nothing_is_changed() {
-    if !user_namespaces() {
+    if !user_namespaces(None) {
         return;
     }
     let unshared = |flags: &[&str]| {
