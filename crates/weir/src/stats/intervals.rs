@@ -128,23 +128,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// SplitMix64 as a source of uniform and normal numbers: tests share no generator with the emulator.
-    struct Source(u64);
-
-    impl Source {
-        fn uniform(&mut self) -> f64 {
-            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = self.0;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-        }
-
-        fn normal(&mut self) -> f64 {
-            let (a, b) = (1.0 - self.uniform(), self.uniform());
-            (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
-        }
-    }
+    use crate::stats::random::Source;
 
     fn covers(e: &Estimate, truth: f64) -> bool {
         e.low <= truth && truth <= e.high

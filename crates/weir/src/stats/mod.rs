@@ -9,6 +9,8 @@ mod delays;
 mod estimate;
 pub mod intervals;
 pub mod paired;
+#[cfg(test)]
+pub(crate) mod random;
 pub mod tcp_models;
 
 pub use delays::{DelayRecorder, Distribution, supported};

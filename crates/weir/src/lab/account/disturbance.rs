@@ -242,23 +242,7 @@ const COURSE: usize = 100;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Uniform numbers from 0 to 1 (SplitMix64).
-    struct Source(u64);
-
-    impl Source {
-        fn uniform(&mut self) -> f64 {
-            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = self.0;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-        }
-
-        fn exponential(&mut self, mean: f64) -> f64 {
-            -mean * (1.0 - self.uniform()).ln()
-        }
-    }
+    use crate::stats::random::Source;
 
     /// Standstills of 100 ms that take this share of 600 s, at drawn instants.
     fn standstills(source: &mut Source, share: f64) -> Union {

@@ -5,25 +5,8 @@ mod power;
 use super::*;
 use crate::report::fixture;
 use crate::report::record;
+use crate::stats::random::Source;
 use crate::stats::{Estimate, intervals};
-
-/// SplitMix64 as a source of uniform and normal numbers.
-struct Source(u64);
-
-impl Source {
-    fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn normal(&mut self) -> f64 {
-        let (a, b) = (1.0 - self.uniform(), self.uniform());
-        (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
-    }
-}
 
 const CELLS: [&str; 4] = ["0%/1ms", "0%/10ms", "1%/1ms", "1%/10ms"];
 
