@@ -77,6 +77,10 @@ impl Interval {
         if self.low == self.high {
             return word(self.value);
         }
+        let extreme = columns::kind(&claim.column) == Some(columns::Kind::Extreme);
+        if extreme && claim.relative_to.is_none() {
+            return format!("at least {}; standstills explain up to {}", word(self.low), word(self.high));
+        }
         format!("{} ({} to {})", word(self.value), word(self.low), word(self.high))
     }
 }

@@ -91,7 +91,7 @@ fn bands(records: &[&Record], end: f64) -> Vec<Band> {
     for record in records {
         for still in timelines::longest(&record.standstills.list, MOST_BANDS) {
             let words = format!("{} stood still for {} ms", still.place, format::short(still.ms));
-            bands.push(Band { from: still.at_s, to: still.at_s + still.ms / 1e3, colour: "#c8ced6", part: 1.0, words });
+            bands.push(Band { from: still.at_s, to: still.at_s + still.ms / 1e3, colour: "#d8dde3", part: 1.0, words });
         }
         let taken = [(&record.standstills.stolen, "the host"), (&record.standstills.throttled, "a quota")];
         for (list, who) in taken {
@@ -110,7 +110,7 @@ fn bands(records: &[&Record], end: f64) -> Vec<Band> {
 impl Band {
     fn draw(&self, svg: &mut Svg, x: &Axis, top: f64) {
         let (Some(from), to) = (x.place(self.from), x.place(self.to).unwrap_or(1.0)) else { return };
-        let width = (across(to) - across(from)).max(1.0);
+        let width = (across(to) - across(from)).max(0.5);
         let style = format!("fill=\"{}\"", self.colour);
         svg.field((across(from), top), (width, PANEL * self.part), &style, &self.words);
     }

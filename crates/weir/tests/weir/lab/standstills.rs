@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::{Lab, Run};
+use super::{Lab, Run, ended, is_binomial, weir};
 
 /// Takes each processor for 100 ms at drawn instants, until dropped.
 struct Taker(Child);
@@ -75,7 +75,8 @@ fn may_take() -> bool {
 /// Messages over UDP, one a millisecond, for some seconds, with and without loss.
 fn messages(lab: &Lab, out: &str, more: &[&str]) -> Run {
     let set = ["path.loss=0%,10%", "traffic.transport=udp", "traffic.interval=1ms", "run.drain=500ms"];
-    let rules = ["run.max_standstill=5%", "run.duration=6s", "run.reruns=0"];
+    // The control cell tells what the lab itself adds to delays.
+    let rules = ["run.max_standstill=5%", "run.duration=6s", "run.reruns=0", "run.control=1s"];
     lab.run("telemetry", out, &[&set[..], &rules, more].concat())
 }
 
@@ -122,12 +123,15 @@ fn what_stands_still_shows_neither_in_throughput_nor_in_undisturbed_delays() {
         return;
     }
     let lab = Lab::new();
-    let mut quiet = vec![messages(&lab, "quiet", &[]).good()];
+    let mut quiet = vec![messages(&lab, "quiet", &["run.repeat=3"]).good()];
     for share in [0.005, 0.02] {
         let taker = Taker::start(share, 60);
-        let disturbed = messages(&lab, &format!("disturbed-{share}"), &["run.duration=15s"]).good();
+        let disturbed = messages(&lab, &format!("disturbed-{share}"), &["run.duration=15s", "run.repeat=3"]).good();
         drop(taker);
-        quiet.push(messages(&lab, &format!("quiet-{share}"), &[]).good());
+        quiet.push(messages(&lab, &format!("quiet-{share}"), &["run.repeat=3"]).good());
+        let runs = [&quiet[0].dir, &disturbed.dir].map(|dir| dir.to_str().unwrap());
+        let compared = ended(&mut weir(&["lab", "compare", runs[0], runs[1], "--column", "lost_share"]));
+        assert_eq!(compared.status, Some(0), "{compared:?}");
         for cell in ["0%", "10%"] {
             let after = disturbed.row(cell);
             assert_eq!(after.text("valid"), "true", "{cell}: {:?}", disturbed.record(cell)["disturbed"]);
@@ -147,6 +151,44 @@ fn what_stands_still_shows_neither_in_throughput_nor_in_undisturbed_delays() {
             assert!((share / 4.0..share * 4.0 + 0.02).contains(&standstill), "{share}: {standstill}");
             assert!(times("msgs_per_s") > 1.0 - standstill - 0.01, "{cell}: {}", times("msgs_per_s"));
         }
+    }
+}
+
+/// Programs that only compute, two a processor, until dropped.
+struct Company(Vec<Child>);
+
+impl Company {
+    fn new() -> Company {
+        let burn = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        Company((0..2 * std::thread::available_parallelism().unwrap().get()).map(|_| burn()).collect())
+    }
+}
+
+impl Drop for Company {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn other_programs_void_nothing_as_long_as_ours_run_before_them() {
+    if !may_take() {
+        return;
+    }
+    let lab = Lab::new();
+    let company = Company::new();
+    let run = messages(&lab, "result", &[]).good();
+    drop(company);
+    for row in run.rows() {
+        let cell = row.text("cell").to_owned();
+        assert_eq!(row.text("valid"), "true", "{cell}: {:?}", run.record(&cell)["disturbed"]);
+        assert!(row.number("foreign_share") > 0.3, "{cell}: {}", row.text("foreign_share"));
+        let (sent, delivered) = (row.count("sent") as u64, row.count("delivered") as u64);
+        let loss = row.number("loss_pct") / 100.0;
+        assert!(loss == 0.0 && sent == delivered || is_binomial(sent - delivered, sent, loss), "{cell}");
     }
 }
 
