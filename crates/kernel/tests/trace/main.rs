@@ -56,7 +56,12 @@ fn a_full_receive_buffer() {
     let own = of(&trace, cookie(&receiver));
     assert_eq!((own.reads, own.read_datagrams), (own.enqueued, Some(own.enqueued)));
     assert_eq!((own.read_bytes, own.level), (own.enqueued * 100, 0));
-    assert_eq!(own.reader, nix::unistd::gettid().as_raw() as u32);
+    // The trace has the numbers of the first PID namespace (PROC_PID_INIT_INO of include/linux/proc_ns.h).
+    if fs::read_link("/proc/self/ns/pid").unwrap().as_os_str() == "pid:[4026531836]" {
+        assert_eq!(own.reader, nix::unistd::gettid().as_raw() as u32);
+    } else {
+        weir_testbed::skip("knows no reader's number in another PID namespace");
+    }
 
     // What passed on the way there.
     let passed = |passages: &[weir_kernel::trace::Passage], cookie: u64| {

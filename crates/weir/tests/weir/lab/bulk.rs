@@ -130,13 +130,16 @@ fn datagrams_in_bulk_repeat_their_ledger() {
     ]);
     let [first, second] = ["first", "second"].map(|out| lab.run("matrix", out, &set).good().row("single"));
     assert_eq!(first.count("sent"), 5000, "40 Mbit/s of 1000 bytes for a second");
-    for column in ["sent", "delivered", "planned_drops", "queue_drops", "socket_drops", "unexplained"] {
+    for column in ["sent", "planned_drops", "unexplained"] {
         assert_eq!(first.text(column), second.text(column), "{column}");
     }
-    assert_eq!(
-        (first.count("unexplained"), first.count("sent") - first.count("delivered")),
-        (0, first.count("planned_drops"))
-    );
+    for row in [first, second] {
+        // What a busy machine loses on top of the plan is in the ledger, too.
+        let unplanned: i64 =
+            ["queue_drops", "socket_drops", "emulator_drops"].map(|column| row.count(column)).iter().sum();
+        let missing = row.count("sent") - row.count("delivered");
+        assert_eq!((missing, row.count("unexplained")), (row.count("planned_drops") + unplanned, 0), "{row:?}");
+    }
 }
 
 #[test]
