@@ -24,7 +24,8 @@ pub(super) struct Compare {
     /// Confidence of the whole comparison: at 95% at most 5% of comparisons of equal runs alarm, in any cell.
     #[arg(long, default_value = "95%")]
     confidence: Share,
-    /// Relative differences up to this never alarm; of shares, relative to the rarer outcome.
+    /// Relative differences up to this never alarm; of shares, relative to the rarer outcome. Nor do those of delays up to
+    /// the median that the lab itself adds.
     #[arg(long, default_value = "2%")]
     least: Share,
     /// Print JSON.
@@ -45,11 +46,14 @@ impl Compare {
         let settings = Settings { columns: self.columns, false_alarms: 1.0 - confidence, least: self.least.fraction() };
         let compared = compare::compare((&a.0, &a.1), (&b.0, &b.1), &settings);
         ensure!(!compared.rows.is_empty(), "nothing to compare: the runs have no measured cell in common");
+        let untested = || compared.rows.iter().find_map(|row| row.reason.as_deref()).unwrap_or_default();
         if self.json {
             say!("{}", serde_json::to_string(&compared)?);
         } else {
             print(format_args!("{}", terminal::comparison(&compared)));
         }
+        // That nothing was found where nothing was looked at is no all-clear.
+        ensure!(compared.rows.iter().any(|row| row.basis.is_some()), "nothing could be compared: {}", untested());
         Ok(if compared.alarms() { Outcome::Unmet } else { Outcome::Done })
     }
 }

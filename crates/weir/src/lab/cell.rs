@@ -269,6 +269,13 @@ pub fn check(cell: &Cell) -> Result<Topology> {
     let scenario = &cell.scenario;
     let check = || -> Result<()> {
         ensure!(!scenario.run.duration.duration().is_zero(), "run.duration: longer than 0");
+        // It names files, and is shown as it is.
+        let plain = |c: char| !c.is_control() && c != '/';
+        ensure!(
+            !scenario.name.is_empty() && !scenario.name.starts_with('.') && scenario.name.chars().all(plain),
+            "name: {:?}: not empty, without slashes and control characters, and no dot first",
+            scenario.name
+        );
         if let Some(problem) = scenario.charts.iter().find_map(Chart::problem) {
             bail!("{problem}");
         }

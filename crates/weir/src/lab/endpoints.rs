@@ -325,11 +325,9 @@ fn receiver_settings(
 
 /// How many messages are looked at one by one: all that will be sent, as far as memory allows.
 fn flights(scenario: &Scenario, traffic: &Traffic) -> usize {
-    if traffic.mode == Mode::Bulk {
-        return 0;
-    }
-    let window = scenario.run.duration.duration().as_nanos();
-    let sent = window / interval(traffic).as_nanos().max(1);
+    let warmup = if traffic.mode == Mode::Bulk { traffic.warmup.duration() } else { Duration::ZERO };
+    let window = scenario.run.duration.duration() + warmup;
+    let sent = window.as_nanos() / interval(traffic).as_nanos().max(1);
     usize::try_from(sent).unwrap_or(MOST_FLIGHTS).saturating_add(1).min(MOST_FLIGHTS)
 }
 

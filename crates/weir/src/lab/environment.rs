@@ -30,11 +30,13 @@ pub fn facts(run: &Run, bench: &Bench, machine: &Machine, privilege: Privilege) 
     how.into_iter().chain(machine.facts().iter().cloned()).chain(host::facts()).collect()
 }
 
-/// Adds what is only known at the end: whether processors stayed awake, and when they stood still.
-pub fn conclude(facts: &mut Vec<(String, String)>, machine: &Machine) {
+/// Adds what is only known at the end: whether processors stayed awake, and when they stood still. Of a run that was
+/// `resumed` what is there already tells of its first part, and stays.
+pub fn conclude(facts: &mut Vec<(String, String)>, machine: &Machine, resumed: bool) {
     let known = [(PROCESSORS, machine.choice().words()), (STANDSTILLS, machine.since_start().words())];
     for (name, value) in known {
         match facts.iter_mut().find(|(known, _)| known == name) {
+            Some((_, before)) if resumed => *before = format!("{before}; resumed: {value}"),
             Some((_, before)) => *before = value,
             None => facts.push((name.to_owned(), value)),
         }

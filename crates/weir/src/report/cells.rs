@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::columns::{self, Kind};
+use super::columns::{self, Kind, Statistic};
 use super::record::{Estimate, Record};
 use crate::stats::{Method, intervals};
 
@@ -95,14 +95,20 @@ impl<'a> Cell<'a> {
         self.records.iter().any(|record| record.row.valid)
     }
 
-    /// Whether at least one repeat can be believed in what a column rests on.
+    /// Whether at least one repeat can be believed in what a column rests on. Which delays are doubted may depend on the
+    /// delays themselves: they are believed only if those of every repeat are.
     pub fn believes(&self, column: &str) -> bool {
-        self.records.iter().any(|record| believed(record, column))
+        let mut records = self.records.iter();
+        match columns::rests_on(column) {
+            Some(Statistic::Delay) => records.all(|record| believed(record, column)),
+            _ => records.any(|record| believed(record, column)),
+        }
     }
 
     /// Why none can, in words; empty if one can, or nobody said why.
     pub fn doubts(&self, column: &str) -> String {
-        let why = || columns::rests_on(column).and_then(|statistic| self.first().disturbed.get(&statistic));
+        let of = |statistic| self.records.iter().find_map(move |record| record.disturbed.get(&statistic));
+        let why = || columns::rests_on(column).and_then(of);
         if self.believes(column) { String::new() } else { why().cloned().unwrap_or_default() }
     }
 
@@ -115,7 +121,7 @@ impl<'a> Cell<'a> {
     /// taken for certain.
     pub fn measured(&self, column: &str) -> Option<Measured> {
         let believes = self.believes(column);
-        let used = || self.records.iter().filter(|record| believed(record, column) == believes);
+        let used = || self.records.iter().filter(|record| !believes || believed(record, column));
         let values: Vec<f64> = used().filter_map(|record| columns::number(record, column)).collect();
         let estimates: Vec<Estimate> = used().filter_map(|record| record.estimates.get(column).copied()).collect();
         let (first, n) = (*values.first()?, values.len() as f64);
@@ -187,7 +193,8 @@ mod tests {
         assert_eq!(cells.len(), 1);
         let Some(Measured::Estimate(two)) = cells[0].measured("msgs_per_s") else { panic!() };
         assert!((two.value - 92.0).abs() < 1e-9 && (two.high - 92.0 - 18f64.sqrt() / 2.0).abs() < 1e-9);
-        assert_eq!(cells[0].measured("delay_max_us"), Some(Measured::Exact(9.0, 9.0, 9.0)));
+        let worst = Some(Measured::Exact(99.0, 99.0, 99.0));
+        assert_eq!((cells[0].measured("delay_max_us"), cells[0].believes("delay_max_us")), (worst, false));
         assert_eq!(
             cells[0].measured("repeat"),
             Some(Measured::Exact(2.0, 1.0, 3.0)),

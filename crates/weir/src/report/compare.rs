@@ -209,7 +209,7 @@ pub fn compare(a: (&Manifest, &[Record]), b: (&Manifest, &[Record]), settings: &
         [] => DEFAULT_COLUMNS.iter().filter_map(|name| columns::column(name)).collect(),
         names => names.iter().filter_map(|name| columns::column(name)).collect(),
     };
-    let own = |manifest: &Manifest| manifest.own_cost.as_ref().and_then(|cost| cost.delay.get(0.99)).unwrap_or(0.0);
+    let own = |manifest: &Manifest| manifest.own_cost.as_ref().and_then(|cost| cost.delay.get(0.5)).unwrap_or(0.0);
     let own_delay_us = own(a.0).max(own(b.0));
     let terms = Terms { least: settings.least, same_seed: a.0.seed == b.0.seed, own_delay_us };
     let mut tested = Vec::new();

@@ -52,7 +52,8 @@ impl Headline {
         ];
         let answer = tries.into_iter().map(tell).find(|answer| !answer.is_empty() && answer.chars().count() <= LONGEST);
         let answer = answer.unwrap_or_else(|| nothing(cells).to_owned());
-        Self { answer, caveat: caveat(manifest, records, cells), readings }
+        let caveat = caveat(manifest, records, cells, &readings);
+        Self { answer, caveat, readings }
     }
 
     /// A small picture of the answer, as SVG with the page's colours; `None`: there is nothing to draw.
@@ -75,13 +76,18 @@ fn nothing(cells: &[Cell<'_>]) -> &'static str {
 }
 
 /// What voids the answer or a part of it.
-fn caveat(manifest: &Manifest, records: &[Record], cells: &[Cell<'_>]) -> Option<String> {
+fn caveat(manifest: &Manifest, records: &[Record], cells: &[Cell<'_>], told: &[Reading]) -> Option<String> {
     let mut parts = Vec::new();
     let missing = manifest.planned_cells.saturating_sub(records.len());
     if missing > 0 {
         parts.push(format!("{missing} of {} cells are missing", manifest.planned_cells));
     }
-    let void: Vec<&str> = cells.iter().filter(|cell| !cell.valid()).map(|cell| cell.name).collect();
+    // Each quantity leaves out what it cannot believe.
+    let believed = |cell: &Cell<'_>| match told {
+        [] => cell.valid(),
+        told => told.iter().all(|reading| cell.measured(&reading.column).is_none() || cell.believes(&reading.column)),
+    };
+    let void: Vec<&str> = cells.iter().filter(|cell| !believed(cell)).map(|cell| cell.name).collect();
     match void.len() {
         0 => {}
         1 => parts.push(format!("left out, as not valid: {}", named(&void))),

@@ -372,6 +372,6 @@ mod tests {
     #[test]
     fn a_run_without_results_is_a_page_too() {
         let manifest = Manifest { interrupted: true, ..fixture::manifest() };
-        assert!(render(&manifest, &[]).unwrap().contains("The run was interrupted: 0 of 42 cells are here."));
+        assert!(render(&manifest, &[]).unwrap().contains("The run was interrupted: 0 of 42 cells are here;"));
     }
 }

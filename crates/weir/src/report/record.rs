@@ -160,7 +160,7 @@ pub struct Record {
     #[serde(default)]
     pub standstills: Standstills,
     /// Which statistics of the row the machine's disturbance may have changed, and why. A row that is not valid and names
-    /// none can be believed in nothing: it was stopped, or is of an earlier version.
+    /// none can be believed in nothing: it is of an earlier version.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub disturbed: BTreeMap<Statistic, String>,
     /// How often the cell ran again because it was disturbed.

@@ -30,7 +30,7 @@ impl StoreError {
     pub fn new(doing: &'static str, path: &Path, source: io::Error) -> Self {
         let hint = match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                " (what was measured before is kept; free space, then `weir lab resume` runs the rest and `weir lab report` renders it)"
+                " (free space; if the run has a manifest.json, what it had measured is kept: `weir lab resume` runs the rest, `weir lab report` renders it)"
             }
             io::ErrorKind::PermissionDenied => " (choose another directory with --out)",
             _ => "",
@@ -91,6 +91,14 @@ impl Store {
     /// It cannot be written; an earlier one is then still there.
     pub fn manifest(&self, manifest: &Manifest) -> Result<(), StoreError> {
         write_manifest(&self.dir, manifest)
+    }
+
+    /// Takes the directory's `cells.jsonl` away again if nothing is in it.
+    pub fn discard_if_empty(&self) {
+        if self.whole == 0 {
+            // What cannot be removed is refused by the next run, which says so.
+            let _ = fs::remove_file(self.dir.join(CELLS));
+        }
     }
 
     /// Appends a record.

@@ -97,7 +97,10 @@ pub fn warnings(manifest: &Manifest, records: &[Record]) -> Vec<String> {
     let mut warnings = Vec::new();
     if manifest.interrupted {
         let (had, planned) = (records.len(), manifest.planned_cells);
-        warnings.push(format!("The run was interrupted: {had} of {planned} cells are here."));
+        let stopped = records.iter().filter(|record| record.stopped).count();
+        let stopped = if stopped > 0 { format!(", {stopped} of them stopped in their middle") } else { String::new() };
+        let rest = "`weir lab resume` runs the rest whole";
+        warnings.push(format!("The run was interrupted: {had} of {planned} cells are here{stopped}; {rest}."));
     } else if records.len() < manifest.planned_cells {
         warnings.push(format!(
             "{} of {} cells are missing.",

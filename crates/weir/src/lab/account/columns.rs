@@ -91,9 +91,13 @@ impl Account<'_> {
             }
         };
         if let Some(session) = self.session() {
-            // The batches divide the planned window: one that was cut short has no such estimate.
-            if !self.measured.traffic.stopped() {
-                let per_second = session.delays.per_second();
+            // The batches divide the planned window; of one that was cut short those of the undisturbed messages stand in,
+            // as long as these are all.
+            let whole = !self.measured.traffic.stopped();
+            let cut_short = self.delays.as_ref().filter(|delays| delays.disturbed == 0 && delays.unknown == 0);
+            let recorder = if whole { Some(&session.delays) } else { cut_short.map(|delays| &delays.undisturbed) };
+            if let Some(recorder) = recorder {
+                let per_second = recorder.per_second();
                 insert("msgs_per_s", per_second);
                 insert("mbit_per_s", per_second.map(|rate| rate.times(row.payload_bytes as f64 * 8.0 / 1e6)));
             }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use weir_emulator::ledger::Late;
 
 use super::book::arrow;
-use super::report;
+use super::{columns_words, report};
 use crate::lab::cell::Measured;
 use crate::lab::machine::Observed;
 use crate::lab::machine::standstills::{Standstill, Union};
-use crate::lab::scenario::Scenario;
+use crate::lab::scenario::{Mode, Scenario};
 use crate::lab::topology::Path;
 use crate::report::record::{self, Standstills, Statistic};
 use crate::service::clock::{Nanos, nanos};
@@ -25,8 +25,8 @@ pub(super) struct Disturbance {
     emulator: Vec<Standstill<String>>,
     /// Those of the links that are not listed.
     unlisted: u64,
-    /// Of processors and emulator.
-    all: Union,
+    /// Of each processor, and of the emulator: a message is held up by one of them at a time.
+    places: Vec<Union>,
     /// Share of the window in which a processor stood still.
     processors: f64,
     /// Share of it in which the emulator was late.
@@ -39,10 +39,14 @@ pub(super) struct Delays {
     pub(super) undisturbed: DelayRecorder,
     /// The same from the time at which they were due.
     pub(super) intended: DelayRecorder,
+    /// Messages of all that arrived while was sent.
+    pub(super) in_window: u64,
     /// Messages that were disturbed.
     pub(super) disturbed: u64,
     /// Messages that nobody can tell about.
     pub(super) unknown: u64,
+    /// The sum of the delays of all messages, ns, and that of what is left of them without what stood still meanwhile.
+    sums: (u128, u128),
     /// The largest delay less what stood still meanwhile, ns.
     least_max: Nanos,
     /// The largest delay of all, ns.
@@ -65,10 +69,11 @@ impl Disturbance {
         }
         let times = |list: &[Standstill<String>]| list.iter().map(|s| (s.start, s.end)).collect::<Vec<_>>();
         let emulated = Union::new(times(&emulator));
-        let processors = machine.standstills.iter().map(|s| (s.start, s.end));
+        let mut processors: BTreeMap<Option<usize>, Vec<(Nanos, Nanos)>> = BTreeMap::new();
+        machine.standstills.iter().for_each(|s| processors.entry(s.place).or_default().push((s.start, s.end)));
         let length = (window.end - window.start).max(1) as f64;
         Disturbance {
-            all: Union::new(processors.chain(times(&emulator))),
+            places: processors.into_values().map(Union::new).chain([emulated.clone()]).collect(),
             processors: machine.share(window.start, window.end),
             emulated: emulated.within(window.start, window.end) as f64 / length,
             window,
@@ -112,6 +117,11 @@ impl Disturbance {
         }
     }
 
+    /// The longest time between two moments in which one place stood still.
+    fn stood_still(&self, from: Nanos, to: Nanos) -> Nanos {
+        self.places.iter().map(|place| place.within(from, to)).max().unwrap_or(0)
+    }
+
     /// Tells the messages of a session that were disturbed from the others.
     pub(super) fn delays(&self, session: &SessionReport) -> Delays {
         let (start, length) = (self.window.start, self.window.end - self.window.start);
@@ -119,20 +129,25 @@ impl Disturbance {
         let mut delays = Delays {
             undisturbed: recorder(),
             intended: recorder(),
+            in_window: 0,
             disturbed: 0,
             unknown: session.flights.more(),
+            sums: (0, 0),
             least_max: 0,
             max: 0,
             course: Vec::new(),
         };
         let mut course = vec![None::<Nanos>; COURSE];
         for &Flight { intended, sent, received } in session.flights.list() {
-            let stood = self.all.within(intended, received);
+            let stood = self.stood_still(intended, received);
             let (delay, late) = (received.saturating_sub(sent), received.saturating_sub(intended));
-            let meanwhile = self.all.within(sent, received).min(delay);
+            let meanwhile = self.stood_still(sent, received).min(delay);
+            delays.sums.0 += u128::from(delay);
+            delays.sums.1 += u128::from(delay - meanwhile);
             delays.least_max = delays.least_max.max(delay - meanwhile);
             delays.max = delays.max.max(delay);
             let at = received.saturating_sub(start);
+            delays.in_window += u64::from(at < length);
             let part = (u128::from(at) * COURSE as u128 / u128::from(length.max(1))) as usize;
             if let Some(most) = course.get_mut(part) {
                 *most = Some(most.unwrap_or(0).max(delay));
@@ -169,7 +184,8 @@ impl Disturbance {
             let (share, most) = (percent(self.share()), run.max_standstill);
             doubt(Statistic::Throughput, format!("{who} for {share} of the time (run.max_standstill is {most})"));
         }
-        if measured.foreign > run.max_foreign.fraction() && measured.idle < LEFT_OVER {
+        let bulk = scenario.traffic.mode == Mode::Bulk || measured.load.is_some();
+        if bulk && measured.foreign > run.max_foreign.fraction() && measured.idle < LEFT_OVER {
             let (foreign, most) = (percent(measured.foreign), run.max_foreign);
             let taken =
                 format!("others took {foreign} of the processors, and none was left (run.max_foreign is {most})");
@@ -178,6 +194,14 @@ impl Disturbance {
         if let Some(delays) = delays.filter(|delays| delays.share() > MOST_DISTURBED) {
             let share = percent(delays.share());
             doubt(Statistic::Delay, format!("{share} of the messages were disturbed by standstills"));
+        }
+        if let Some((kept, least)) = delays.and_then(Delays::selected) {
+            let [kept, least] = [kept, least].map(|us| columns_words("delay_mean_us", us));
+            let why = "long delays meet more of them than short ones";
+            doubt(
+                Statistic::Delay,
+                format!("messages without standstills took {kept} on average, all of them at least {least}: {why}"),
+            );
         }
         disturbed
     }
@@ -188,6 +212,15 @@ impl Delays {
     pub(super) fn share(&self) -> f64 {
         let all = self.disturbed + self.undisturbed.n();
         self.disturbed as f64 / all.max(1) as f64
+    }
+
+    /// Where leaving out the disturbed messages has selected the short ones, or the long ones: the mean of the others, us,
+    /// and what is left of that of all without what stood still meanwhile.
+    fn selected(&self) -> Option<(f64, f64)> {
+        let n = (self.undisturbed.n() + self.disturbed).max(1) as f64;
+        let (most, least) = (self.sums.0 as f64 / n / 1e3, self.sums.1 as f64 / n / 1e3);
+        let kept = self.distribution().mean_us()?;
+        (kept < least * (1.0 - SELECTED) || kept > most * (1.0 + SELECTED)).then_some((kept, least))
     }
 
     /// The largest delay: of undisturbed messages, between what standstills leave of the largest of all, and that.
@@ -229,6 +262,9 @@ const TOLERATED: f64 = 0.05;
 
 /// From this share of disturbed messages on, what is left of them may not be like the others.
 const MOST_DISTURBED: f64 = 0.5;
+
+/// By how much the mean of undisturbed messages may lie outside of what the mean of all can be.
+const SELECTED: f64 = 0.1;
 
 /// As long as so much of the processors is left over, what others take is missing nowhere.
 const LEFT_OVER: f64 = 0.25;

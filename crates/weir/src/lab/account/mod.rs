@@ -121,7 +121,8 @@ impl Account<'_> {
             queue_drops: there.queue,
             socket_drops: self.socket_drops(),
             emulator_drops: there.emulator,
-            valid: !self.measured.traffic.stopped(),
+            // One that was stopped is a shorter one.
+            valid: true,
             ..Row::default()
         };
         match (self.messages(), self.bulk()) {
@@ -134,7 +135,10 @@ impl Account<'_> {
     fn row_of_messages(&self, row: Row, sent: &SendReport, there: &Passage) -> Row {
         let datagrams = self.cell.scenario.traffic.transport == Transport::Udp;
         let delivered = self.session().map_or(0, |session| session.delivered);
-        let in_window = self.session().map_or(0, |session| session.in_window);
+        // Of one that was stopped the planned window is no measure.
+        let stopped = self.delays.as_ref().filter(|delays| sent.stopped && delays.unknown == 0);
+        let planned = self.session().map_or(0, |session| session.in_window);
+        let in_window = stopped.map_or(planned, |delays| delays.in_window);
         let delays = self.delays.as_ref().map(Delays::distribution);
         let used = sent.used.as_secs_f64();
         let per_second = if used > 0.0 { in_window as f64 / used } else { 0.0 };
@@ -311,7 +315,7 @@ impl Account<'_> {
             ));
         }
         if self.measured.traffic.stopped() {
-            remarks.push("stopped before its window was over".into());
+            remarks.push("stopped before its window was over: its values are of the time before".into());
         }
         if row.unexplained.is_none() && self.messages().is_some() {
             let why =

@@ -16,7 +16,8 @@ use crate::report::store::Store;
 use crate::service::output::say;
 use crate::service::stop::Stop;
 
-/// Runs the disturbed cells once more, if the machine is calm by now, and puts the better records into place.
+/// Runs the disturbed cells once more, if the machine is calm by now, and puts the better records into place. Tells
+/// whether any ran.
 pub(super) fn run(
     plan: &Plan,
     repeats: u32,
@@ -24,16 +25,16 @@ pub(super) fn run(
     bench: &Bench,
     machine: &Machine,
     store: &mut Store,
-) -> Result<()> {
+) -> Result<bool> {
     let disturbed = disturbed(records);
     if disturbed.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
     let reason = reason(records, &disturbed);
     let cells = if disturbed.len() == 1 { "1 cell was".to_owned() } else { format!("{} cells were", disturbed.len()) };
     if !is_calm(machine, &plan.sweep.scenario().run, &bench.stop) {
         say!("{cells} disturbed ({reason}); not run again, the machine is not calm now");
-        return Ok(());
+        return Ok(false);
     }
     let extras = Extras::default();
     let queue = Queue::new(&plan.sweep, repeats, |job| disturbed.contains(job), extras)?.without_store();
@@ -42,7 +43,7 @@ pub(super) fn run(
     for better in replace(records, again.records) {
         store.append(&better)?;
     }
-    again.error.map_or(Ok(()), Err)
+    again.error.map_or(Ok(true), Err)
 }
 
 /// The cells, and their repeats, of records that are not valid and were not stopped.

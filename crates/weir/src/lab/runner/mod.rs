@@ -25,7 +25,7 @@ use super::cell::{self, Bench};
 use super::environment;
 use super::iperf3;
 use super::machine::Machine;
-use super::scenario::{Engine, Jobs};
+use super::scenario::{Engine, Jobs, Repeat};
 use super::sweep::{Cell, Sweep};
 use crate::report::columns::RECEIVER;
 use crate::report::opening::Seat;
@@ -65,6 +65,7 @@ impl Plan {
         for cell in &sweep.cells {
             cell::check(cell)?;
         }
+        check_size(&sweep)?;
         let name = sweep.scenario().name.clone();
         let dir = dir.unwrap_or_else(|| Path::new("results").join(format!("{name}-{}", compact_time())));
         ensure!(
@@ -84,6 +85,7 @@ impl Plan {
         for cell in &sweep.cells {
             cell::check(cell)?;
         }
+        check_size(&sweep)?;
         Ok(Plan { sweep, dir, command: earlier.command.clone(), extras: Extras::default(), earlier: Some(earlier) })
     }
 
@@ -141,22 +143,32 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         Some(earlier) => earlier.clone(),
     };
     manifest.own_cost = own_cost;
-    store.manifest(&manifest)?;
+    if let Err(error) = store.manifest(&manifest) {
+        // Without one nothing can go on with the directory, nor run into it again.
+        store.discard_if_empty();
+        return Err(error.into());
+    }
     let _unless_rendered = LastWords::new(&plan.dir, &bench.stop);
     manifest.network.iter().filter(|line| line.contains(" -> ")).for_each(|path| say!("{path}"));
     let queue = Queue::new(&plan.sweep, repeats, |job| !names.contains(job), plan.extras.clone())?;
     ensure_descriptors(&plan.sweep, queue.jobs)?;
-    say!("{}", queue.announcement(&scenario.name, repeats));
+    let chosen = scenario.run.repeat == Repeat::Auto && jobs == Jobs::All;
+    say!("{}", queue.announcement(&scenario.name, repeats, chosen));
     let mut results = queue.run(&bench, &machine, &mut store);
     for _ in 0..scenario.run.reruns {
         if results.error.is_some() || bench.stop.is_set() {
             break;
         }
-        let rerun = again::run(plan, repeats, &mut results.records, &bench, &machine, &mut store);
-        results.error = rerun.err();
+        match again::run(plan, repeats, &mut results.records, &bench, &machine, &mut store) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => results.error = Some(error),
+        }
     }
     let interrupted = bench.stop.is_set();
-    environment::conclude(&mut manifest.environment, &machine);
+    if queue.total > 0 {
+        environment::conclude(&mut manifest.environment, &machine, plan.earlier.is_some());
+    }
     drop((bench, machine));
 
     manifest.elapsed_s = before + started.elapsed().as_secs_f64();
@@ -186,6 +198,16 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         interrupted,
         unmet: asserts::fail(&asserts::check(&manifest, &records)),
     })
+}
+
+/// Refuses more than anybody could wait for, and memory holds.
+fn check_size(sweep: &Sweep) -> Result<()> {
+    let cells = sweep.cells.len();
+    if let Repeat::Count(repeats) = sweep.scenario().run.repeat {
+        let all = (repeats.get() as usize).saturating_mul(cells);
+        ensure!(all <= MOST_JOBS, "run.repeat: {repeats} times {cells} cells are {all}; at most {MOST_JOBS} can run");
+    }
+    Ok(())
 }
 
 fn uses_iperf3(cell: &Cell) -> bool {
@@ -244,6 +266,9 @@ fn compact_time() -> String {
     let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     time.chars().filter(|c| c.is_ascii_digit() || *c == 'T').map(|c| if c == 'T' { '-' } else { c }).collect()
 }
+
+/// Cells times repeats.
+const MOST_JOBS: usize = 100_000;
 
 /// Standard streams, result files, the emulator's and the signals' events, and room for what a library opens.
 const DESCRIPTORS_OF_THE_RUN: usize = 64;

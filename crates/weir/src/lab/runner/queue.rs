@@ -106,12 +106,16 @@ impl<'a> Queue<'a> {
         Ok(Queue { gate, done: AtomicUsize::new(0), jobs: workers, total, meets, extras, expected, keeps: true })
     }
 
-    /// What is about to happen, and how long it takes.
-    pub(super) fn announcement(&self, scenario: &str, repeats: u32) -> String {
+    /// What is about to happen, and how long it takes; `chosen`: how often was left to the machine.
+    pub(super) fn announcement(&self, scenario: &str, repeats: u32, chosen: bool) -> String {
         let at_once =
             if self.meets { format!("{} at once", self.jobs) } else { format!("up to {} at once", self.jobs) };
         let cells = if self.total == 1 { "cell" } else { "cells" };
-        let repeats = if repeats > 1 { format!(", each run {repeats} times") } else { String::new() };
+        let repeats = match repeats {
+            1 if chosen => ", each run once: more this machine does not carry".to_owned(),
+            1 => String::new(),
+            repeats => format!(", each run {repeats} times"),
+        };
         format!("{scenario}: {} {cells}{repeats}, {at_once}, {}", self.total, self.time())
     }
 

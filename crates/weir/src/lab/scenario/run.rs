@@ -34,8 +34,9 @@ pub struct Run {
     /// Up to this share of the sending window the machine may have stood still: beyond it throughput and loss are not
     /// believed.
     pub max_standstill: Share,
-    /// Nor are they if other programs, and the host of this virtual machine, took more than this share of the processors
-    /// while none was left over.
+    /// Nor are they, of bulk transfers and of what runs beside one, if other programs, and the host of this virtual
+    /// machine, took more than this share of the processors while none was left over: those wait for a processor like
+    /// any program.
     pub max_foreign: Share,
     /// Time between two looks at the state of connections, and length of a batch of received bytes.
     pub sample: Span,
@@ -122,7 +123,7 @@ impl Default for Run {
             datapath: Datapath::default(),
             reruns: 1,
             max_standstill: Share::from_fraction(0.05).unwrap_or(Share::ALL),
-            max_foreign: Share::ALL,
+            max_foreign: Share::from_fraction(0.15).unwrap_or(Share::ALL),
             sample: Span::from_millis(100),
             watch: Span::from_millis(0),
             trace: Tracing::default(),

@@ -66,10 +66,12 @@ impl Pair<'_> {
 
 /// Tests a column of two cells, or says why it cannot.
 pub(super) fn test(a: &Cell<'_>, b: &Cell<'_>, column: &Column, terms: Terms) -> Result<Test, String> {
+    let void = [(a, "A"), (b, "B")].map(|(cell, name)| (!cell.believes(column.name)).then_some(name));
+    let void: Vec<&str> = void.into_iter().flatten().collect();
+    if !void.is_empty() {
+        return Err(format!("not valid in {}", void.join(" and ")));
+    }
     for (cell, name) in [(a, "A"), (b, "B")] {
-        if !cell.believes(column.name) {
-            return Err(format!("not valid in {name}"));
-        }
         if cell.measured(column.name).is_none() {
             return Err(format!("not measured in {name}"));
         }

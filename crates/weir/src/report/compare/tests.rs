@@ -119,8 +119,8 @@ fn equal_single_runs_alarm_no_more_often_than_stated() {
 
 #[test]
 fn what_the_lab_adds_to_delays_is_no_difference() {
-    let cost = |p99: f64| {
-        let delay = record::Quantiles { values: vec![(0.99, p99)], ..record::Quantiles::default() };
+    let cost = |median: f64| {
+        let delay = record::Quantiles { values: vec![(0.5, median)], ..record::Quantiles::default() };
         record::OwnCost { delay, n: 1000, seconds: 1.0, transport: "udp".into() }
     };
     let run = |delay: f64| (1..=5).map(|n| record("0%/1ms", n, 100.0, delay + f64::from(n))).collect::<Vec<_>>();
@@ -134,6 +134,7 @@ fn what_the_lab_adds_to_delays_is_no_difference() {
     assert_eq!(verdict([81.0, 106.0], [5.0, 5.0]), Verdict::Worse);
     assert_eq!(verdict([81.0, 106.0], [45.0, 20.0]), Verdict::NoDifference);
     assert_eq!(verdict([106.0, 81.0], [45.0, 20.0]), Verdict::NoDifference);
+    assert_eq!(verdict([97.0, 391.0], [45.0, 20.0]), Verdict::Worse);
     // Beside longer delays it is nothing.
     assert_eq!(verdict([10_000.0, 10_600.0], [45.0, 20.0]), Verdict::Worse);
 }

@@ -22,6 +22,8 @@ pub(super) struct Reading {
     pub(super) noun: String,
     /// One for each combination of the other axes, in the order of the run.
     pub(super) courses: Vec<Course>,
+    /// How many places the axis of numbers has in the run, with those that nothing is known of.
+    pub(super) places: usize,
 }
 
 /// How a quantity goes along the axis of numbers.
@@ -50,6 +52,9 @@ pub(super) struct Point {
 
 /// Courses that a sentence can hold.
 pub(super) const MOST_COURSES: usize = 4;
+
+/// An interval whose ends are farther apart than this ratio says too little for `at every loss`.
+const VAGUE: f64 = 3.0;
 
 /// Quantities that an answer is made of.
 const MOST_READINGS: usize = 2;
@@ -138,6 +143,7 @@ fn axis_of(column: &str, axes: &[Axis], cells: &[&Cell<'_>]) -> Option<String> {
 fn arrange(cells: &[&Cell<'_>], column: &str, axis: Option<&str>) -> Option<Reading> {
     // Axes are those of all cells: that only cells of one value are valid must not hide which value.
     let others: Vec<Axis> = axes(cells).into_iter().filter(|other| Some(other.key.as_str()) != axis).collect();
+    let places = axis.map_or(1, |key| distinct(cells.iter().filter_map(|cell| columns::text(cell.first(), key))).len());
     let cells: Vec<&Cell<'_>> = cells.iter().filter(|cell| cell.believes(column)).copied().collect();
     let mut courses: Vec<Course> = Vec::new();
     for cell in &cells {
@@ -159,7 +165,7 @@ fn arrange(cells: &[&Cell<'_>], column: &str, axis: Option<&str>) -> Option<Read
         course.points.sort_by(|a, b| a.x.total_cmp(&b.x));
     }
     let noun = axis.map(words::noun).unwrap_or_default();
-    let mut reading = Reading { column: column.into(), title: String::new(), selected: false, noun, courses };
+    let mut reading = Reading { column: column.into(), title: String::new(), selected: false, noun, courses, places };
     reading.shorten(&others, &cells);
     reading.join_alike();
     (!reading.courses.is_empty()).then_some(reading)
@@ -208,6 +214,11 @@ impl Reading {
         if topic(&self.column) == Topic::Delay { 1.2 } else { 1.02 }
     }
 
+    /// Whether a course is the same at every place, and known there.
+    pub(super) fn is_level(&self, course: &Course) -> bool {
+        course.points.len() == self.places && course.is_level(self.level())
+    }
+
     /// The ratio up to which a course is level.
     pub(super) fn level(&self) -> f64 {
         if topic(&self.column) == Topic::Delay { 1.5 } else { 1.05 }
@@ -222,9 +233,16 @@ impl Course {
     }
 
     /// Whether nothing shows that it rises or falls: it spans no more than this ratio, or its intervals have a value
-    /// in common and it spans less than a decade.
+    /// in common and it spans less than a decade. Of what is hardly known nothing is shown.
     pub(super) fn is_level(&self, most: f64) -> bool {
         let (low, high) = self.span();
+        let vague = |point: &Point| match point.measured {
+            Measured::Estimate(estimate) => ratio(estimate.low, estimate.high) > VAGUE,
+            Measured::Exact(..) | Measured::Bare(_) => false,
+        };
+        if self.points.iter().any(vague) {
+            return false;
+        }
         let ends = self.points.iter().map(|point| match point.measured {
             Measured::Estimate(estimate) if point.least == point.most => (estimate.low, estimate.high),
             _ => (f64::INFINITY, f64::NEG_INFINITY),

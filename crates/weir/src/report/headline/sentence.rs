@@ -89,7 +89,7 @@ fn compared(reading: &Reading, pair: &Pair<'_>, with_values: bool) -> String {
 fn courses(reading: &Reading, bends: bool, pair: Option<&Pair<'_>>) -> String {
     let mut speaker = Speaker { reading, phrase: phrase(reading), said: false, place_said: false };
     let bend = if bends { bend_of(reading) } else { None };
-    let is_level = |course: &&Course| course.points.len() < 2 || course.is_level(reading.level());
+    let is_level = |course: &&Course| course.points.len() < 2 || reading.is_level(course);
     let (level, mut going): (Vec<&Course>, Vec<&Course>) = reading.courses.iter().partition(is_level);
     let mut parts = Vec::new();
     let places = if going.len() > 2 { common_places(&going, bend) } else { Vec::new() };
@@ -132,7 +132,7 @@ impl Speaker<'_> {
             [] => String::new(),
             [only] if noun.is_empty() => self.unit(&words::value(column, only)),
             [only] => format!("{} {}", self.unit(&words::value(column, only)), self.place(only)),
-            [first, ..] if course.is_level(self.reading.level()) => {
+            [first, ..] if self.reading.is_level(course) => {
                 let (low, high) = course.span();
                 let value = if low < high { words::range(column, low, high) } else { words::value(column, first) };
                 self.place_said = true;

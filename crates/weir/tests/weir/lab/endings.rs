@@ -134,7 +134,11 @@ fn ctrl_c_leaves_a_valid_partial_result() {
     assert!(begin.elapsed() < Duration::from_secs(10), "took {:?} to end", begin.elapsed());
     let run = Run { dir, status, stdout, stderr }.good();
     assert_eq!(run.manifest()["interrupted"], true);
-    assert!(run.stdout.contains("The run was interrupted: 2 of 4 cells are here."), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("The run was interrupted: 2 of 4 cells are here, 2 of them stopped in their middle;"),
+        "{}",
+        run.stdout
+    );
     let rows = run.rows();
     assert_eq!(rows.iter().map(|row| row.text("cell")).collect::<Vec<_>>(), ["0%/udp", "0%/tcp"]);
     for row in &rows {

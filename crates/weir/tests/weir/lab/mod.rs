@@ -70,7 +70,7 @@ impl Lab {
 
     fn command(&self, scenario: &str, out: &Path, set: &[&str]) -> Command {
         let mut command = weir(&["lab", "run", scenario, "--out", out.to_str().unwrap()]);
-        let quick = ["run.max_standstill=100%", "run.repeat=1", "run.control=0s"];
+        let quick = ["run.max_standstill=100%", "run.repeat=1", "run.reruns=0", "run.control=0s"];
         command.args(quick.iter().chain(set).flat_map(|set| ["--set", set]));
         command.current_dir(self.dir.path());
         command
