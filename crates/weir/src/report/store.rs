@@ -30,12 +30,18 @@ impl StoreError {
     pub fn new(doing: &'static str, path: &Path, source: io::Error) -> Self {
         let hint = match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                " (free space; if the run has a manifest.json, what it had measured is kept: `weir lab resume` runs the rest, `weir lab report` renders it)"
+                " (what was measured before is kept; free space, then `weir lab resume` runs the rest and `weir lab report` renders it)"
             }
             io::ErrorKind::PermissionDenied => " (choose another directory with --out)",
             _ => "",
         };
         Self { doing, path: path.to_owned(), hint, cause: source }
+    }
+
+    /// The same, where nothing has been measured that could be kept.
+    pub fn at_the_start(self) -> Self {
+        let hint = if self.is_full() { " (nothing was measured yet: free space and run it again)" } else { self.hint };
+        Self { hint, ..self }
     }
 
     /// Whether the disk is full.
@@ -93,12 +99,13 @@ impl Store {
         write_manifest(&self.dir, manifest)
     }
 
-    /// Takes the directory's `cells.jsonl` away again if nothing is in it.
-    pub fn discard_if_empty(&self) {
+    /// Takes the directory's `cells.jsonl` away again if nothing is in it, and tells whether that was so.
+    pub fn discard_if_empty(&self) -> bool {
         if self.whole == 0 {
             // What cannot be removed is refused by the next run, which says so.
             let _ = fs::remove_file(self.dir.join(CELLS));
         }
+        self.whole == 0
     }
 
     /// Appends a record.

@@ -25,8 +25,9 @@ impl Cost {
         let load = cell::load(scenario).zip(topology.load.as_ref().map(|load| &load.paths[0]));
         let traffic = std::iter::once((&scenario.traffic, &topology.traffic.paths[0])).chain(load);
         let moving: f64 = traffic.map(|(traffic, path)| for_traffic(scenario, traffic, topology, path)).sum();
-        let drain =
-            if scenario.traffic.mode == Mode::Messages { scenario.run.drain.duration() } else { Duration::ZERO };
+        // Whoever waits for datagrams waits for lost ones, too.
+        let waits = scenario.traffic.mode == Mode::Messages || scenario.traffic.transport == Transport::Udp;
+        let drain = if waits { scenario.run.drain.duration() } else { Duration::ZERO };
         // What is sent before the window; messages have no warm-up of their own.
         let own = if scenario.traffic.mode == Mode::Bulk { scenario.traffic.warmup.duration() } else { Duration::ZERO };
         let head_start = cell::load(scenario).map_or(Duration::ZERO, |load| load.warmup.duration());

@@ -145,8 +145,8 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     manifest.own_cost = own_cost;
     if let Err(error) = store.manifest(&manifest) {
         // Without one nothing can go on with the directory, nor run into it again.
-        store.discard_if_empty();
-        return Err(error.into());
+        let fresh = store.discard_if_empty();
+        return Err(if fresh { error.at_the_start() } else { error }.into());
     }
     let _unless_rendered = LastWords::new(&plan.dir, &bench.stop);
     manifest.network.iter().filter(|line| line.contains(" -> ")).for_each(|path| say!("{path}"));

@@ -168,6 +168,7 @@ fn packets_are_captured_at_both_ends() {
     let out = lab.path("out");
     let set = few(&[
         "run.duration=1s",
+        "run.drain=1s",
         "links.access.forward.loss=10%",
         "links.access.forward.delay=1ms,2ms",
         "traffic.transport=udp",
