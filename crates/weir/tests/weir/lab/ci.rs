@@ -155,7 +155,7 @@ fn every_column_that_the_lab_writes_is_known_for_what_it_is() {
             Some(0) => assert!(compared.stdout.contains(&format!(" {column} ")), "{column}: {compared:?}"),
             // A single run says too little of some: no all-clear.
             Some(1) => {
-                assert!(compared.stderr.starts_with("weir: nothing could be compared: "), "{column}: {compared:?}")
+                assert!(compared.stderr.starts_with("weir: nothing could be compared: "), "{column}: {compared:?}");
             }
             status => {
                 assert_eq!(status, Some(2), "{column}: {compared:?}");
