@@ -29,7 +29,7 @@ pub(super) struct Disturbance {
     places: Vec<Union>,
     /// Share of the window in which a processor stood still.
     processors: f64,
-    /// Share of it in which the emulator was late.
+    /// Share of it in which the emulator was late; of bulk transfers 0.
     emulated: f64,
 }
 
@@ -56,7 +56,8 @@ pub(super) struct Delays {
 }
 
 impl Disturbance {
-    pub(super) fn new(measured: &Measured<'_>, path: &Path) -> Disturbance {
+    /// Of a cell that carries traffic of this mode along a path.
+    pub(super) fn new(measured: &Measured<'_>, path: &Path, mode: Mode) -> Disturbance {
         let Measured { machine, topology, .. } = measured;
         let window = window(measured);
         let (mut emulator, mut unlisted) = (Vec::new(), 0);
@@ -75,7 +76,11 @@ impl Disturbance {
         Disturbance {
             places: processors.into_values().map(Union::new).chain([emulated.clone()]).collect(),
             processors: machine.share(window.start, window.end),
-            emulated: emulated.within(window.start, window.end) as f64 / length,
+            // Whoever sends as much as goes through makes the emulator late: that is the limit, not a disturbance.
+            emulated: match mode {
+                Mode::Messages => emulated.within(window.start, window.end) as f64 / length,
+                Mode::Bulk => 0.0,
+            },
             window,
             emulator,
             unlisted,
@@ -197,10 +202,10 @@ impl Disturbance {
         }
         if let Some((kept, least)) = delays.and_then(Delays::selected) {
             let [kept, least] = [kept, least].map(|us| columns_words("delay_mean_us", us));
-            let why = "long delays meet more of them than short ones";
+            let why = "leaving out the others selects";
             doubt(
                 Statistic::Delay,
-                format!("messages without standstills took {kept} on average, all of them at least {least}: {why}"),
+                format!("messages without standstills took {kept} on average, all messages at least {least}: {why}"),
             );
         }
         disturbed

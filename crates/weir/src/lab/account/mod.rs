@@ -37,7 +37,7 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
     let topology = &measured.topology;
     let path = &topology.traffic.paths[receiver];
     let own = measured.load.is_some().then(|| OwnFlow::new(&cell.scenario, topology));
-    let disturbance = Disturbance::new(measured, path);
+    let disturbance = Disturbance::new(measured, path, cell.scenario.traffic.mode);
     let mut account = Account { measured, cell, receiver, path, own, disturbance, delays: None };
     account.delays = account.session().map(|session| account.disturbance.delays(session));
     let mut row = account.row(repeat);
