@@ -125,8 +125,8 @@ impl Beats {
 
 fn beat(beats: &Mutex<Beats>, realtime: bool, stop: &AtomicBool) {
     if realtime {
-        // One that may not is late when others are, like all that is measured.
-        let _ = scheduling::become_real_time();
+        // What fills a processor by itself is no standstill. One that may not is late when others are.
+        let _ = scheduling::become_watcher();
     }
     if let Some(processor) = lock(beats).processor {
         // Unpinned the beat still measures, only not this processor for certain.
