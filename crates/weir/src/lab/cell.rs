@@ -351,6 +351,8 @@ mod tests {
             wrong(&[("receive.buffer", "large")]),
             wrong(&[("receive.stall", "{ every = \"40ms\", length = \"40ms\" }")]),
             wrong(&[("run.trace", "all")]),
+            wrong(&[("name", "../esc")]),
+            wrong(&[("name", "\"\\u001b[31m\"")]),
         ];
         let expected = [
             "links.up: a direct link does nothing to packets",
@@ -359,6 +361,8 @@ mod tests {
             "receive.buffer: ",
             "receive.stall: 40ms every 40ms leaves no time to read",
             "run.trace: ",
+            "name: \"../esc\": not empty, without slashes",
+            "name: \"\\u{1b}[31m\": not empty",
         ];
         for (mistake, expected) in mistakes.iter().zip(expected) {
             assert!(mistake.contains(expected) && !mistake.contains('\n'), "{mistake:?} lacks {expected:?}");

@@ -38,6 +38,7 @@ pub fn conclude(facts: &mut Vec<(String, String)>, machine: &Machine, resumed: b
         match facts.iter_mut().find(|(known, _)| known == name) {
             Some((_, before)) if resumed => *before = format!("{before}; resumed: {value}"),
             Some((_, before)) => *before = value,
+            None if resumed => facts.push((name.to_owned(), format!("not known of the first part; resumed: {value}"))),
             None => facts.push((name.to_owned(), value)),
         }
     }

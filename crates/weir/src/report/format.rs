@@ -1,5 +1,10 @@
 //! Numbers as people and spreadsheets read them.
 
+/// Without control characters, which a scenario's text could steer a terminal with.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 /// Six significant digits at most, the whole integer part always, no exponent. Empty if not finite.
 pub fn plain(value: f64) -> String {
     significant(value, 6)

@@ -99,15 +99,6 @@ impl Store {
         write_manifest(&self.dir, manifest)
     }
 
-    /// Takes the directory's `cells.jsonl` away again if nothing is in it, and tells whether that was so.
-    pub fn discard_if_empty(&self) -> bool {
-        if self.whole == 0 {
-            // What cannot be removed is refused by the next run, which says so.
-            let _ = fs::remove_file(self.dir.join(CELLS));
-        }
-        self.whole == 0
-    }
-
     /// Appends a record.
     ///
     /// # Errors
@@ -130,6 +121,12 @@ impl Store {
             }
         }
     }
+}
+
+/// Whether a directory has anything of a run in it. What a run leaves that ended before its first cell, without a manifest,
+/// is nothing that anybody could go on with.
+pub fn holds_a_run(dir: &Path) -> bool {
+    dir.join(MANIFEST).exists() || fs::metadata(dir.join(CELLS)).is_ok_and(|cells| cells.len() > 0)
 }
 
 /// Writes the manifest of a result directory: before the run, and again when it is known how the run ended.
@@ -260,6 +257,29 @@ mod tests {
         records.iter().for_each(|record| store.append(record).unwrap());
         assert_eq!(format!("{:?}", read_manifest(&store.dir).unwrap()), format!("{manifest:?}"));
         assert_eq!(format!("{:?}", read_records(&store.dir).unwrap()), format!("{records:?}"));
+    }
+
+    #[test]
+    fn a_run_that_measured_nothing_is_in_nobodys_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::create(dir.path()).unwrap();
+        assert!(!holds_a_run(dir.path()), "an empty list of cells");
+        store.append(&fixture::records()[0]).unwrap();
+        assert!(holds_a_run(dir.path()));
+        fs::write(dir.path().join(CELLS), "").unwrap();
+        store.manifest(&fixture::manifest()).unwrap();
+        assert!(holds_a_run(dir.path()));
+    }
+
+    #[test]
+    fn of_a_cell_that_ran_again_the_last_record_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::create(dir.path()).unwrap();
+        let records = fixture::records();
+        let again = Record { reruns: records[0].reruns + 1, ..records[0].clone() };
+        [&records[0], &records[1], &again].into_iter().for_each(|record| store.append(record).unwrap());
+        let read = read_records(dir.path()).unwrap();
+        assert_eq!(format!("{read:?}"), format!("{:?}", [&records[1], &again]));
     }
 
     #[test]

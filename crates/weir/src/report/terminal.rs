@@ -8,7 +8,7 @@ use super::claims::{self, Verdict};
 use super::columns;
 use super::compare::{self, Comparison};
 use super::critical;
-use super::format;
+use super::format::{self, printable};
 use super::grid::{Grid, MATRIX};
 use super::headline::Headline;
 use super::monotony::Monotony;
@@ -314,11 +314,6 @@ fn label(text: &str) -> String {
     const LONGEST: usize = 50;
     let text = printable(text);
     if text.chars().count() <= LONGEST { text } else { text.chars().take(LONGEST - 1).chain(['…']).collect() }
-}
-
-/// Without control characters, which a scenario's text could steer a terminal with.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]

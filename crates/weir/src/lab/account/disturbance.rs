@@ -8,8 +8,9 @@ use weir_emulator::ledger::Late;
 use super::book::arrow;
 use super::{columns_words, report};
 use crate::lab::cell::Measured;
-use crate::lab::machine::Observed;
+use crate::lab::endpoints::Outcome;
 use crate::lab::machine::standstills::{Standstill, Union};
+use crate::lab::machine::{Observed, Taken};
 use crate::lab::scenario::{Mode, Scenario};
 use crate::lab::topology::Path;
 use crate::report::record::{self, Standstills, Statistic};
@@ -108,9 +109,11 @@ impl Disturbance {
         let more = (list.len().saturating_sub(MOST_LISTED)) as u64 + machine.forgotten + self.unlisted;
         list.truncate(MOST_LISTED);
         list.sort_by(|a, b| a.at_s.total_cmp(&b.at_s).then_with(|| a.place.cmp(&b.place)));
-        let taken = |of: fn(&crate::lab::machine::Taken) -> Duration| {
+        let taken = |of: fn(&Taken) -> Duration| {
             let some = machine.taken.iter().filter(|taken| !of(taken).is_zero());
-            some.map(|taken| (rounded(since(taken.at), 1e2), of(taken).as_secs_f64() * 1e3)).collect()
+            joined(
+                &some.map(|taken| (rounded(since(taken.at), 1e2), of(taken).as_secs_f64() * 1e3)).collect::<Vec<_>>(),
+            )
         };
         Standstills {
             origin_ns: self.window.start,
@@ -244,13 +247,19 @@ impl Delays {
 
 /// The time in which was sent.
 fn window(measured: &Measured<'_>) -> Window {
-    use crate::lab::endpoints::Outcome;
     let (window, used) = match &measured.traffic {
         Outcome::Messages(sent, _) => (sent.window, sent.used),
         Outcome::Bulk(report) => (report.window, report.used),
     };
     let start = window.map_or(measured.begin, |window| window.start);
     Window { start, end: start + nanos(used).max(1) }
+}
+
+/// No more entries than a record lists: neighbours become one, with the time of the last and the sum of all.
+fn joined(taken: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let each = taken.len().div_ceil(MOST_LISTED).max(1);
+    let one = |part: &[(f64, f64)]| Some((part.last()?.0, part.iter().map(|(_, ms)| ms).sum()));
+    taken.chunks(each).filter_map(one).collect()
 }
 
 /// Whether standstills of this length show in a flight of that.
@@ -274,7 +283,7 @@ const SELECTED: f64 = 0.1;
 /// As long as so much of the processors is left over, what others take is missing nowhere.
 const LEFT_OVER: f64 = 0.25;
 
-/// Standstills that a record lists.
+/// Standstills that a record lists, and times of steal and throttling.
 const MOST_LISTED: usize = 500;
 
 /// Points of the delays' course.
@@ -285,6 +294,8 @@ mod tests {
     use super::*;
     use crate::stats::random::Source;
 
+    const DOCS: &str = include_str!("../../../../../docs/lab.md");
+
     /// Standstills of 100 ms that take this share of 600 s, at drawn instants.
     fn standstills(source: &mut Source, share: f64) -> Union {
         let (mut at, mut all) = (0.0, Vec::new());
@@ -294,6 +305,17 @@ mod tests {
             at += 0.1e9;
         }
         Union::new(all)
+    }
+
+    #[test]
+    fn what_was_taken_is_listed_in_so_many_steps() {
+        let few = [(0.1, 10.0), (0.4, 20.0)];
+        assert_eq!((joined(&few), joined(&[])), (few.to_vec(), vec![]));
+        let many: Vec<(f64, f64)> = (0..MOST_LISTED * 3 + 1).map(|n| (n as f64, 10.0)).collect();
+        let steps = joined(&many);
+        assert!(steps.len() <= MOST_LISTED);
+        assert_eq!(steps.iter().map(|(_, ms)| ms).sum::<f64>(), many.len() as f64 * 10.0);
+        assert_eq!((steps[0], steps.last().unwrap().0), ((3.0, 40.0), (MOST_LISTED * 3) as f64));
     }
 
     /// By which factor the mean of undisturbed delays differs from that without standstills, and the share of disturbed
@@ -313,16 +335,19 @@ mod tests {
         (kept / n / (all / 60_000.0), disturbed / 60_000.0)
     }
 
-    /// docs/lab.md has these numbers.
     #[test]
     fn what_leaving_disturbed_messages_out_selects() {
-        println!("seed 11; mean delay, share of the time, factor, disturbed");
+        println!("seed 11");
         let row = |mean: f64| {
-            [0.005, 0.02, 0.05].map(|share| {
-                let (factor, disturbed) = selected(mean, share);
-                println!("{mean} s {share} {factor:.3} {disturbed:.3}");
-                (factor, disturbed)
-            })
+            let row = [0.005, 0.02, 0.05].map(|share| selected(mean, share));
+            let percent = |share: f64| {
+                if share < 0.1 { format!("{:.1}", share * 100.0) } else { format!("{:.0}", share * 100.0) }
+            };
+            let fields = row.map(|(factor, disturbed)| format!("{factor:.3}, {} %", percent(disturbed))).join(" | ");
+            let delay = if mean < 1.0 { format!("{} ms", mean * 1e3) } else { format!("{mean} s") };
+            let line = format!("| {delay} | {fields} |");
+            assert!(DOCS.contains(&line), "docs/lab.md lacks {line}");
+            row
         };
         for (factor, disturbed) in row(0.0001) {
             assert!((0.99..1.01).contains(&factor) && disturbed < 0.06, "{factor} {disturbed}");

@@ -38,8 +38,8 @@ impl Choice {
             Choice::Unwanted => sleep.into(),
             Choice::Refused(why) => format!("{sleep} ({why})"),
             Choice::Kept => format!(
-                "kept awake (/dev/cpu_dma_latency): no steal in a trial of {} s, nor later",
-                TRIAL.as_secs_f64()
+                "kept awake (/dev/cpu_dma_latency): the host never took {} ms of one within a second",
+                MOST_STOLEN.as_millis()
             ),
             Choice::GivenUp { after, processor, stolen } => format!(
                 "{sleep}: kept awake, the host took {} ms of processor {processor} within a second; given up after {:.1} s",

@@ -11,6 +11,7 @@ use super::{Plan, sweep_name};
 use crate::lab::cell::Bench;
 use crate::lab::machine::Machine;
 use crate::lab::scenario::Run;
+use crate::report::format;
 use crate::report::record::Record;
 use crate::report::store::Store;
 use crate::service::output::say;
@@ -61,7 +62,7 @@ fn reason(records: &[Record], again: &BTreeSet<(String, u32)>) -> String {
     let more = again.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let why = again.first().and_then(of).map(|record| record.doubts().join("; ")).unwrap_or_default();
-    format!("{}{more}: {why}", names.join(", "))
+    format!("{}{more}: {why}", format::printable(&names.join(", ")))
 }
 
 /// Whether a cell that begins now would fare better: the machine is looked at for a second.

@@ -69,7 +69,7 @@ impl Plan {
         let name = sweep.scenario().name.clone();
         let dir = dir.unwrap_or_else(|| Path::new("results").join(format!("{name}-{}", compact_time())));
         ensure!(
-            !dir.join(store::MANIFEST).exists() && !dir.join(store::CELLS).exists(),
+            !store::holds_a_run(&dir),
             "{} holds a result already: choose another directory with --out, or go on with it by `weir lab resume`",
             dir.display()
         );
@@ -123,18 +123,19 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     let machine = Machine::start(bench.realtime, scenario.run.realtime);
     let (started, before) = (Instant::now(), plan.earlier.as_ref().map_or(0.0, |earlier| earlier.elapsed_s));
     let mut own_cost = plan.earlier.as_ref().and_then(|earlier| earlier.own_cost.clone());
-    let mut load = Load::GUESSED;
+    let mut load = None;
     if own_cost.is_none() && !scenario.run.control.duration().is_zero() {
         let (measured, seen) = own_cost::measure(&bench, &machine, scenario)?;
-        load = seen;
+        load = Some(seen);
         // One that was stopped is measured again when the run is resumed.
         own_cost = (!bench.stop.is_set()).then_some(measured);
     }
-    let repeats = repeats::how_many(&plan.sweep, load, bench.realtime, most_cells(&plan.sweep, descriptors));
+    let most = most_cells(&plan.sweep, descriptors);
+    let repeats = repeats::how_many(&plan.sweep, load.unwrap_or(Load::GUESSED), bench.realtime, most);
     let mut manifest = match &plan.earlier {
         None => {
             let mut facts = environment::facts(&scenario.run, &bench, &machine, privilege);
-            facts.push(("a message takes".to_owned(), load.words()));
+            facts.extend(load.map(|load| ("a message takes".to_owned(), load.words())));
             let buffer = scenario.tcp.buffer.map(|most| format!("up to {most}"));
             facts.extend(buffer.map(|buffer| ("tcp buffers of the hosts".to_owned(), buffer)));
             facts.extend(iperf3.map(|version| ("iperf3".to_owned(), version.to_string())));
@@ -143,11 +144,7 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         Some(earlier) => earlier.clone(),
     };
     manifest.own_cost = own_cost;
-    if let Err(error) = store.manifest(&manifest) {
-        // Without one nothing can go on with the directory, nor run into it again.
-        let fresh = store.discard_if_empty();
-        return Err(if fresh { error.at_the_start() } else { error }.into());
-    }
+    store.manifest(&manifest).map_err(|error| if plan.earlier.is_none() { error.at_the_start() } else { error })?;
     let _unless_rendered = LastWords::new(&plan.dir, &bench.stop);
     manifest.network.iter().filter(|line| line.contains(" -> ")).for_each(|path| say!("{path}"));
     let queue = Queue::new(&plan.sweep, repeats, |job| !names.contains(job), plan.extras.clone())?;
@@ -277,6 +274,18 @@ const DESCRIPTORS_OF_THE_RUN: usize = 64;
 mod tests {
     use super::*;
     use crate::lab::scenario::Scenario;
+
+    #[test]
+    fn more_repeats_than_memory_holds_are_refused_in_a_line() {
+        let (_, text) = Scenario::find("telemetry").unwrap();
+        let planned = |repeat: &str| {
+            let sweep = Sweep::new("telemetry.toml", &text, &[("run.repeat".to_owned(), repeat.to_owned())]).unwrap();
+            Plan::new(sweep, None, Vec::new()).map(|_| ()).map_err(|error| error.to_string())
+        };
+        assert_eq!((planned("2380"), planned("auto")), (Ok(()), Ok(())));
+        let refused = "run.repeat: 4000000000 times 42 cells are 168000000000; at most 100000 can run";
+        assert_eq!(planned("4000000000"), Err(refused.into()));
+    }
 
     #[test]
     fn a_cell_is_done_when_each_of_its_receivers_has_a_record() {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
+use weir_kernel::contention::Observer;
 
 use super::cost::Cost;
 use super::gate::Gate;
@@ -93,9 +94,8 @@ impl<'a> Queue<'a> {
         let costs = jobs.iter().map(|job| anyhow::Ok(Cost::of(job.cell, &job.cell.topology()?)));
         let mut jobs: Vec<(Job, Cost)> = jobs.iter().copied().zip(costs.collect::<Result<Vec<_>>>()?).collect();
         let total = jobs.len();
-        let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let workers = workers(run.jobs, total);
-        let room = if run.jobs == Jobs::Auto { processors * MOST_BUSY } else { f64::INFINITY };
+        let room = if run.jobs == Jobs::Auto { processors() * MOST_BUSY } else { f64::INFINITY };
         if room.is_finite() {
             // The large ones first: small ones fill what they leave.
             jobs.sort_by(|(_, a), (_, b)| b.processors.total_cmp(&a.processors));
@@ -249,6 +249,12 @@ impl Drop for Worker<'_, '_> {
             self.meeting.wait();
         }
     }
+}
+
+/// Processors that this process may use: as many as there are, or as its control group's quota amounts to.
+pub(super) fn processors() -> f64 {
+    let all = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    Observer::new().quota().map_or(all, |quota| all.min(quota.processors()))
 }
 
 /// Workers that take the cells of a run.

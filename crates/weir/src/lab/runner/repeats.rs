@@ -2,13 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use weir_kernel::contention::Observer;
 use weir_kernel::processors::Processors;
 
-use super::queue::MOST_BUSY;
+use super::queue::{MOST_BUSY, processors};
 use crate::lab::cell;
 use crate::lab::scenario::{Jobs, Mode, Repeat};
-use crate::lab::sweep::Sweep;
+use crate::lab::sweep::{Cell, Sweep};
 use crate::traffic::Transport;
 
 /// What the control cell took of the processors.
@@ -61,7 +60,7 @@ pub(super) fn how_many(sweep: &Sweep, load: Load, realtime: bool, most_cells: us
 }
 
 /// Processors that a cell of messages will keep busy.
-fn needed(cell: &crate::lab::sweep::Cell, load: Load) -> f64 {
+fn needed(cell: &Cell, load: Load) -> f64 {
     let (scenario, traffic) = (&cell.scenario, &cell.scenario.traffic);
     if traffic.mode == Mode::Bulk || cell::load(scenario).is_some() {
         return f64::INFINITY;
@@ -88,12 +87,6 @@ fn spent_a_second<T>(something: impl FnOnce() -> T) -> (T, f64) {
 fn spent() -> Duration {
     let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID);
     time.map_or(Duration::ZERO, Duration::from)
-}
-
-/// Those that this process may use: as many as there are, or as its control group's quota amounts to.
-fn processors() -> f64 {
-    let all = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-    Observer::new().quota().map_or(all, |quota| all.min(quota.processors()))
 }
 
 /// How long the lab is looked at alone.

@@ -109,12 +109,8 @@ fn name(word: &str) -> String {
 
 /// A name short enough for a sentence, without control characters.
 pub(super) fn clipped(text: &str) -> String {
-    let text = printable(text);
+    let text = format::printable(text);
     if text.chars().count() <= LONGEST { text } else { text.chars().take(LONGEST - 1).chain(['…']).collect() }
-}
-
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// What an axis is called: the last word of its key, or the one before a mean.
@@ -211,7 +207,7 @@ pub(super) fn title(column: &str, title: &str) -> String {
     match title.trim_end_matches(['.', ':']) {
         _ if column == "delay_p99_us" => "99 % of the messages arrived within".into(),
         "" => format!("{}:", of_column()),
-        title => format!("{}:", printable(title)),
+        title => format!("{}:", format::printable(title)),
     }
 }
 

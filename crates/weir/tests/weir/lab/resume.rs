@@ -33,10 +33,12 @@ fn goes_on_after(signal: Signal) {
     let records: BTreeSet<String> = run.records().iter().map(|record| record.to_string()).collect();
     assert!(whole.iter().all(|record| records.contains(&record.to_string())), "what was measured is kept");
 
-    // There is nothing left to do.
+    // There is nothing left to do, and nothing to say anew of the machine.
+    let before = run.manifest()["environment"].clone();
+    assert!(before.to_string().contains("; resumed: "), "{before}");
     let ended: Ended = resume(&run.dir).output().unwrap().into();
     assert_eq!(ended.status, Some(0), "{ended:?}");
-    assert_eq!(run.records().len(), 6);
+    assert_eq!((run.records().len(), &run.manifest()["environment"]), (6, &before));
 }
 
 fn resume(dir: &std::path::Path) -> Command {
