@@ -44,3 +44,9 @@ impl Flights {
         self.more
     }
 }
+
+impl FromIterator<Flight> for Flights {
+    fn from_iter<T: IntoIterator<Item = Flight>>(flights: T) -> Flights {
+        Flights { list: flights.into_iter().collect(), more: 0 }
+    }
+}

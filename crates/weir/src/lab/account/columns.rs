@@ -21,10 +21,10 @@ impl Account<'_> {
         let back = self.passage(Direction::Back);
         let there = self.passage(Direction::There);
         let delays = self.delays.as_ref();
-        let undisturbed = delays.map(Delays::distribution);
+        let sample = delays.map(Delays::distribution);
         let intended = delays.map(|delays| delays.intended.delays());
         let raw = session.map(|session| session.delays.delays());
-        let censored = undisturbed.zip(session).zip(sent.zip(self.received()));
+        let censored = sample.zip(session).zip(sent.zip(self.received()));
         let censored =
             censored.map(|((delays, session), (sent, received))| with_undelivered(delays, session, sent, received));
         let share = sent.and_then(|_| binomial::share(row.delivered, row.sent)).map(|share| share.value);
@@ -40,14 +40,14 @@ impl Account<'_> {
             ("duplicates", of_session(|session| session.duplicates)),
             ("reordered", of_session(|session| session.reordered)),
             ("longest_gap", sent.zip(session).and_then(|(sent, session)| longest_gap(session, sent.sent))),
-            ("delay_n", sent.map(|_| undisturbed.map_or(0, Distribution::n) as f64)),
+            ("delay_n", sent.map(|_| sample.map_or(0, Distribution::n) as f64)),
             ("disturbed_share", delays.map(Delays::share)),
             ("raw_delay_mean_us", raw.and_then(Distribution::mean_us)),
             ("raw_delay_p50_us", quantile(raw, 0.5)),
             ("raw_delay_p99_us", quantile(raw, 0.99)),
             ("raw_delay_max_us", raw.and_then(Distribution::max_us)),
-            ("delay_p999_us", quantile(undisturbed, 0.999)),
-            ("delay_max_at_s", delays.and_then(|d| d.undisturbed.worst_at()).map(|at| at.as_secs_f64())),
+            ("delay_p999_us", quantile(sample, 0.999)),
+            ("delay_max_at_s", delays.and_then(|d| d.sample.worst_at()).map(|at| at.as_secs_f64())),
             ("intended_delay_mean_us", intended.and_then(Distribution::mean_us)),
             ("intended_delay_p50_us", quantile(intended, 0.5)),
             ("intended_delay_p99_us", quantile(intended, 0.99)),
@@ -95,7 +95,7 @@ impl Account<'_> {
             // as long as these are all.
             let whole = !self.measured.traffic.stopped();
             let cut_short = self.delays.as_ref().filter(|delays| delays.disturbed == 0 && delays.unknown == 0);
-            let recorder = if whole { Some(&session.delays) } else { cut_short.map(|delays| &delays.undisturbed) };
+            let recorder = if whole { Some(&session.delays) } else { cut_short.map(|delays| &delays.sample) };
             if let Some(recorder) = recorder {
                 let per_second = recorder.per_second();
                 insert("msgs_per_s", per_second);
@@ -104,7 +104,7 @@ impl Account<'_> {
             insert("raw_delay_mean_us", session.delays.mean_us());
         }
         if let Some(delays) = &self.delays {
-            insert("delay_mean_us", delays.undisturbed.mean_us());
+            insert("delay_mean_us", delays.sample.mean_us());
             insert("delay_p50_us", delays.distribution().quantile_us(0.5));
             insert("delay_p99_us", delays.distribution().quantile_us(0.99));
             insert("delay_max_us", delays.largest());

@@ -16,7 +16,7 @@ use crate::lab::topology::Path;
 use crate::report::record::{self, Standstills, Statistic};
 use crate::service::clock::{Nanos, nanos};
 use crate::stats::{DelayRecorder, Distribution, Estimate, Method};
-use crate::traffic::{Flight, SessionReport, Window};
+use crate::traffic::{Flight, Flights, Window};
 
 /// What stood still while a cell ran, as far as it concerns one path.
 pub(super) struct Disturbance {
@@ -36,10 +36,14 @@ pub(super) struct Disturbance {
 
 /// The delays of one receiver's messages.
 pub(super) struct Delays {
-    /// Of messages that nothing disturbed.
-    pub(super) undisturbed: DelayRecorder,
+    /// Of messages that nothing disturbed; of all, where [`Self::whole`].
+    pub(super) sample: DelayRecorder,
     /// The same from the time at which they were due.
     pub(super) intended: DelayRecorder,
+    /// Leaving out the disturbed would select, and standstills explain so little that none is left out.
+    pub(super) whole: bool,
+    /// Messages that were received.
+    received: u64,
     /// Messages of all that arrived while was sent.
     pub(super) in_window: u64,
     /// Messages that were disturbed.
@@ -131,22 +135,25 @@ impl Disturbance {
     }
 
     /// Tells the messages of a session that were disturbed from the others.
-    pub(super) fn delays(&self, session: &SessionReport) -> Delays {
+    pub(super) fn delays(&self, flights: &Flights) -> Delays {
         let (start, length) = (self.window.start, self.window.end - self.window.start);
         let recorder = || DelayRecorder::new(Duration::from_nanos(length));
+        let (mut all, mut all_intended) = (recorder(), recorder());
         let mut delays = Delays {
-            undisturbed: recorder(),
+            sample: recorder(),
             intended: recorder(),
+            whole: false,
+            received: flights.list().len() as u64,
             in_window: 0,
             disturbed: 0,
-            unknown: session.flights.more(),
+            unknown: flights.more(),
             sums: (0, 0),
             least_max: 0,
             max: 0,
             course: Vec::new(),
         };
         let mut course = vec![None::<Nanos>; COURSE];
-        for &Flight { intended, sent, received } in session.flights.list() {
+        for &Flight { intended, sent, received } in flights.list() {
             let stood = self.stood_still(intended, received);
             let (delay, late) = (received.saturating_sub(sent), received.saturating_sub(intended));
             let meanwhile = self.stood_still(sent, received).min(delay);
@@ -160,12 +167,21 @@ impl Disturbance {
             if let Some(most) = course.get_mut(part) {
                 *most = Some(most.unwrap_or(0).max(delay));
             }
+            let at = Duration::from_nanos(at);
+            all.record(at, delay);
+            all_intended.record(at, late);
             if disturbs(stood, late) {
                 delays.disturbed += 1;
                 continue;
             }
-            delays.undisturbed.record(Duration::from_nanos(at), delay);
-            delays.intended.record(Duration::from_nanos(at), late);
+            delays.sample.record(at, delay);
+            delays.intended.record(at, late);
+        }
+        if delays.few() || delays.selected().is_some() {
+            delays.whole = delays.explained() <= TOLERATED;
+            if delays.whole {
+                (delays.sample, delays.intended) = (all, all_intended);
+            }
         }
         let part = length as f64 / 1e9 / COURSE as f64;
         let point = |(index, most): (usize, Option<Nanos>)| Some(((index as f64 + 1.0) * part, most? as f64 / 1e3));
@@ -199,7 +215,8 @@ impl Disturbance {
                 format!("others took {foreign} of the processors, and none was left (run.max_foreign is {most})");
             doubt(Statistic::Throughput, taken);
         }
-        if let Some(delays) = delays.filter(|delays| delays.share() > MOST_DISTURBED) {
+        let delays = delays.filter(|delays| !delays.whole);
+        if let Some(delays) = delays.filter(|delays| delays.few()) {
             let share = percent(delays.share());
             doubt(Statistic::Delay, format!("{share} of the messages were disturbed by standstills"));
         }
@@ -218,30 +235,39 @@ impl Disturbance {
 impl Delays {
     /// Of the messages that arrived, those that were disturbed, 0 to 1.
     pub(super) fn share(&self) -> f64 {
-        let all = self.disturbed + self.undisturbed.n();
-        self.disturbed as f64 / all.max(1) as f64
+        self.disturbed as f64 / self.received.max(1) as f64
+    }
+
+    /// Whether what is left may not be like the others.
+    fn few(&self) -> bool {
+        self.share() > MOST_DISTURBED
+    }
+
+    /// The share of the mean delay of all messages that standstills explain, 0 to 1, at most.
+    pub(super) fn explained(&self) -> f64 {
+        let (most, least) = self.sums;
+        (most - least) as f64 / most.max(1) as f64
     }
 
     /// Where leaving out the disturbed messages has selected the short ones, or the long ones: the mean of the others, us,
     /// and what is left of that of all without what stood still meanwhile.
     fn selected(&self) -> Option<(f64, f64)> {
-        let n = (self.undisturbed.n() + self.disturbed).max(1) as f64;
+        let n = self.received.max(1) as f64;
         let (most, least) = (self.sums.0 as f64 / n / 1e3, self.sums.1 as f64 / n / 1e3);
         let kept = self.distribution().mean_us()?;
         (kept < least * (1.0 - SELECTED) || kept > most * (1.0 + SELECTED)).then_some((kept, least))
     }
 
-    /// The largest delay: of undisturbed messages, between what standstills leave of the largest of all, and that.
+    /// The largest delay: of the sample, between what standstills leave of the largest of all, and that.
     pub(super) fn largest(&self) -> Option<Estimate> {
-        let value = self.undisturbed.delays().max_us()?;
+        let value = self.sample.delays().max_us()?;
         let (low, high) = (self.least_max as f64 / 1e3, self.max as f64 / 1e3);
-        let n = self.undisturbed.n() + self.disturbed;
-        Some(Estimate { value, low: low.min(value), high: high.max(value), n, method: Method::Stalls })
+        Some(Estimate { value, low: low.min(value), high: high.max(value), n: self.received, method: Method::Stalls })
     }
 
-    /// Of undisturbed messages.
+    /// Of the sample.
     pub(super) fn distribution(&self) -> &Distribution {
-        self.undisturbed.delays()
+        self.sample.delays()
     }
 }
 
@@ -305,6 +331,43 @@ mod tests {
             at += 0.1e9;
         }
         Union::new(all)
+    }
+
+    /// Of messages each 10 ms for a minute with these delays, while a processor stands still at these times.
+    fn delays(still: Union, delay: impl Fn(u64) -> Nanos) -> Delays {
+        let window = Window { start: 0, end: 60_000_000_000 };
+        let disturbance =
+            Disturbance { window, emulator: vec![], unlisted: 0, places: vec![still], processors: 0.0, emulated: 0.0 };
+        let flight = |at: Nanos| Flight { intended: at, sent: at, received: at + delay(at) };
+        disturbance.delays(&(0..6000).map(|number| flight(number * 10_000_000)).collect())
+    }
+
+    /// From one time to another of each period, ms.
+    fn every(period: u64, from: u64, to: u64) -> Union {
+        let starts = (0..60_000 / period).map(|n| n * period);
+        Union::new(starts.map(|start| ((start + from) * 1_000_000, (start + to) * 1_000_000)))
+    }
+
+    #[test]
+    fn none_is_left_out_where_that_selects_and_standstills_explain_little() {
+        // As TCP's: rows that have waited for up to 10 s, and end together. What ends them is preceded by a standstill, which
+        // shows in the shorter ones alone.
+        let rows = |at: Nanos| 10_000_000_000 - at % 10_000_000_000;
+        let (long, truth) = (delays(every(10_000, 9_700, 9_900), rows), 5.005e6);
+        assert!(long.whole && long.sample.n() == 6000 && long.explained() <= TOLERATED, "{}", long.explained());
+        assert!((long.sample.delays().mean_us().unwrap() / truth - 1.0).abs() < 0.01);
+        let taken = long.largest().unwrap();
+        assert!((taken.value, taken.high) == (1e7, 1e7) && (9.7e6..1e7).contains(&taken.low), "{taken:?}");
+        // One that explains a tenth of them.
+        let more = delays(every(10_000, 9_300, 9_900), rows);
+        assert!(!more.whole && more.explained() > 0.1 && more.few(), "{}", more.explained());
+        // Short ones as they should be: what is disturbed is left out.
+        let short =
+            delays(every(2_500, 0, 100), |at| if at % 2_500_000_000 < 100_000_000 { 50_000_000 } else { 100_000 });
+        assert!(!short.whole && short.disturbed == 240 && short.sample.n() == 5760, "{}", short.disturbed);
+        assert!((short.sample.delays().mean_us().unwrap() - 100.0).abs() < 1.0);
+        let calm = delays(Union::new(vec![]), rows);
+        assert!(!calm.whole && calm.disturbed == 0 && calm.sample.n() == 6000);
     }
 
     #[test]

@@ -39,7 +39,7 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
     let own = measured.load.is_some().then(|| OwnFlow::new(&cell.scenario, topology));
     let disturbance = Disturbance::new(measured, path, cell.scenario.traffic.mode);
     let mut account = Account { measured, cell, receiver, path, own, disturbance, delays: None };
-    account.delays = account.session().map(|session| account.disturbance.delays(session));
+    account.delays = account.session().map(|session| account.disturbance.delays(&session.flights));
     let mut row = account.row(repeat);
     let mut axes = cell.axes.clone();
     if matches!(cell.scenario.traffic.to, Receivers::Several(_)) {
@@ -328,6 +328,12 @@ impl Account<'_> {
         if let Some(unknown) = self.delays.as_ref().map(|delays| delays.unknown).filter(|unknown| *unknown > 0) {
             remarks.push(format!(
                 "delays are of the first messages: the last {unknown} are not looked at one by one (raw_delay_* has all)"
+            ));
+        }
+        if let Some(delays) = self.delays.as_ref().filter(|delays| delays.whole) {
+            remarks.push(format!(
+                "delays are of all messages: leaving out the disturbed would select, and standstills explain {:.1} % of the mean",
+                delays.explained() * 100.0
             ));
         }
         remarks.extend(self.full_queues());

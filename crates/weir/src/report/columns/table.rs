@@ -166,7 +166,13 @@ pub const ADDED: [Column; 65] = [
     row("duplicates", "messages", Count, Counter, "messages received again").lower(),
     row("reordered", "messages", Count, Counter, "messages received behind later ones").lower(),
     row("longest_gap", "messages", Extreme, Throughput, "messages in a row that are missing, at most").lower(),
-    row("delay_n", "messages", Amount, Throughput, "delays measured: delivered messages that no standstill disturbed"),
+    row(
+        "delay_n",
+        "messages",
+        Amount,
+        Throughput,
+        "delays measured: of delivered messages that no standstill disturbed, or of all (docs/lab.md)",
+    ),
     row(
         "disturbed_share",
         "",
