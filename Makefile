@@ -62,10 +62,10 @@ deps:
 	$$sudo apt-get update -qq && \
 	    DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends $$missing >/dev/null || \
 	    echo "deps: cannot install$$missing; tests that need them are skipped"
-	@crates/weir/tests/peers.sh
+	@crates/testbed/peers.sh
 
 bench: deps
-	@crates/weir/tests/peers.sh nfacctd:pmacct:usr/sbin/nfacctd socat:socat:usr/bin/socat
+	@crates/testbed/peers.sh nfacctd:pmacct:usr/sbin/nfacctd socat:socat:usr/bin/socat
 	$(CARGO) run --release --locked -p bench-emulator
 	$(CARGO) run --release --locked -p bench-dgram
 	$(CARGO) run --release --locked -p bench-tee

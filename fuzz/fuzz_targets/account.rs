@@ -4,15 +4,16 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weir::foreign;
+use weir_loss::foreign;
+use weir_service::output::in_one_line;
 
 // The sender's ends with the first line's end.
 fuzz_target!(|text: &str| {
     let (sender, receiver) = text.split_once('\n').unwrap_or((text, text));
     if let Err(error) = foreign::account(sender, receiver) {
-        assert!(!foreign::told(error).contains(char::is_control));
+        assert!(!in_one_line(&error.into()).contains(char::is_control));
     }
     let report = serde_json::from_str(text).unwrap_or_default();
-    let _ = weir::loss::account::SentSession::from_json(serde_json::Value::clone(&report));
-    let _ = weir::loss::account::ReceivedSession::from_json(report);
+    let _ = weir_loss::account::SentSession::from_json(serde_json::Value::clone(&report));
+    let _ = weir_loss::account::ReceivedSession::from_json(report);
 });

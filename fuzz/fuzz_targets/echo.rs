@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weir::foreign;
+use weir_tee::foreign;
 
 fuzz_target!(|input: (&[u8], bool, u64, u16)| {
     let (message, headed, token, sequence) = input;

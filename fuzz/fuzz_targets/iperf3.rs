@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use weir::foreign;
-use weir::traffic::Transport;
+use weir_lab::foreign;
+use weir_traffic::Transport;
 
 fuzz_target!(|input: (&[u8], &[u8], bool)| {
     let (client, server, datagrams) = input;

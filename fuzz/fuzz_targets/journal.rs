@@ -6,8 +6,8 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use weir::foreign;
-use weir::loss::check::journal::{Closed, Journal, Storage};
+use weir_loss::check::journal::{Closed, Journal, Storage};
+use weir_service::output::in_one_line;
 
 struct Nowhere;
 
@@ -26,6 +26,6 @@ fuzz_target!(|text: &str| {
             }
             assert!(journal.open_changes().is_empty());
         }
-        Err(error) => assert!(!foreign::told(error).contains(char::is_control)),
+        Err(error) => assert!(!in_one_line(&error.into()).contains(char::is_control)),
     }
 });

@@ -7,5 +7,5 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     weir_kernel::foreign::proc_text(text);
-    weir::foreign::status(text);
+    weir_service::foreign::status(text);
 });

@@ -4,8 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weir::foreign;
-use weir::report::{asserts, terminal, write_all};
+use weir_report::foreign;
+use weir_report::{asserts, terminal, write_all};
+use weir_service::output::in_one_line;
 
 // The manifest ends with the first empty line.
 fuzz_target!(|bytes: &[u8]| {
@@ -19,6 +20,6 @@ fuzz_target!(|bytes: &[u8]| {
             std::fs::create_dir_all(&dir).expect("a temporary directory");
             let _ = write_all(&dir, &manifest, &records);
         }
-        Err(error) => assert!(!foreign::told(error).contains(char::is_control)),
+        Err(error) => assert!(!in_one_line(&error.into()).contains(char::is_control)),
     }
 });

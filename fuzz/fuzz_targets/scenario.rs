@@ -4,16 +4,16 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weir::foreign;
-use weir::lab::sweep::Sweep;
-use weir::lab::{cell, effective};
+use weir_lab::sweep::Sweep;
+use weir_lab::{cell, effective};
+use weir_service::output::in_one_line;
 
 fuzz_target!(|text: &str| {
     // Files of the machine that runs this, and sweeps that take long to lay out, are not what is looked for.
     if text.contains("trace") || text.len() > 20_000 {
         return;
     }
-    let one_line = |error| assert!(!foreign::told(error).contains(char::is_control));
+    let one_line = |error: anyhow::Error| assert!(!in_one_line(&error).contains(char::is_control));
     match Sweep::new("fuzz.toml", text, &[]) {
         Ok(sweep) => {
             let _ = sweep.cells.iter().try_for_each(|cell| cell::check(cell).map(drop)).map_err(one_line);

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weir::foreign;
+use weir_traffic::foreign;
 
 fuzz_target!(|datagrams: Vec<(u32, &[u8])>| {
     let count = datagrams.len() as u64;

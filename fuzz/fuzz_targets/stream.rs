@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weir::foreign::stream;
+use weir_traffic::foreign::stream;
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (piece, bytes) = input;

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weir::tee::config::{Config, Local};
+use weir_tee::config::{Config, Local};
 
 fuzz_target!(|text: &str| {
     let local = Local::default();

@@ -257,7 +257,7 @@ const LOOPS: [(&str, &str); 5] = [
     ("gro_gso", include_str!("../peers/gro_gso.c")),
 ];
 
-/// Where crates/weir/tests/peers.sh puts programs that it does not install.
+/// Where crates/testbed/peers.sh puts programs that it does not install.
 const UNPACKED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/peers/bin");
 
 /// Socket buffers of all peers, bytes, weir's default; the loops force it, the others get at most net.core.[rw]mem_max.

@@ -12,6 +12,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 
+pub mod random;
+
 /// The machine, until this is dropped. Who takes a second turn waits for ever.
 #[derive(Debug)]
 #[must_use]
@@ -102,7 +104,7 @@ pub fn program(name: &str) -> Option<PathBuf> {
 const ESSENTIAL: [&str; 7] = ["bash", "logger", "nsenter", "setpriv", "setsid", "sh", "unshare"];
 
 const MAKEFILE: &str = include_str!("../../../Makefile");
-const PEERS: &str = include_str!("../../weir/tests/peers.sh");
+const PEERS: &str = include_str!("../peers.sh");
 
 /// What peers.sh made.
 const UNPACKED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/peers/bin");

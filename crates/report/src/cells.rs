@@ -1,0 +1,226 @@
+//! A cell with its repeats, put together.
+
+use std::collections::{BTreeSet, HashMap};
+
+use weir_stats::{Method, intervals};
+
+use crate::columns::{self, Kind, Statistic};
+use crate::record::{Estimate, Record};
+
+/// A cell: all its repeats, in the order of the records.
+#[derive(Clone, Debug)]
+pub struct Cell<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its repeats; at least one.
+    pub records: Vec<&'a Record>,
+    /// Whether it lies beside the sweep (a baseline, say): it has a place in tables, but none on the axes of a chart.
+    pub beside: bool,
+}
+
+/// What was measured in a column of a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Measured {
+    /// An estimate with its interval.
+    Estimate(Estimate),
+    /// Exact for what was run: the value, and the least and the largest of the repeats.
+    Exact(f64, f64, f64),
+    /// A value whose uncertainty is not known.
+    Bare(f64),
+}
+
+impl Measured {
+    /// The value.
+    pub fn value(&self) -> f64 {
+        match *self {
+            Measured::Estimate(estimate) => estimate.value,
+            Measured::Exact(value, ..) | Measured::Bare(value) => value,
+        }
+    }
+
+    /// Value and interval at a level of confidence; `None` for a bare value.
+    pub fn interval(&self, confidence: f64) -> Option<(f64, f64, f64)> {
+        match *self {
+            Measured::Estimate(estimate) => {
+                let (low, high) = estimate.interval(confidence);
+                Some((estimate.value, low, high))
+            }
+            Measured::Exact(value, low, high) => Some((value, low, high)),
+            Measured::Bare(_) => None,
+        }
+    }
+}
+
+/// What the repeats of a cell share: its name and its axes.
+type Key<'a> = (&'a str, &'a [(String, String)]);
+
+/// Groups records by cell, in the order of first appearance. A cell with fewer axes than the others lies beside the
+/// sweep.
+pub fn group(records: &[Record]) -> Vec<Cell<'_>> {
+    let mut cells: Vec<Cell<'_>> = Vec::new();
+    let most = records.iter().map(|record| record.axes.len()).max().unwrap_or(0);
+    // By its axes too: what several receivers measured in one cell are no repeats of each other.
+    let mut known: HashMap<Key<'_>, usize> = HashMap::new();
+    for record in records {
+        let index = *known.entry((&record.row.cell, &record.axes)).or_insert(cells.len());
+        match cells.get_mut(index) {
+            Some(cell) => cell.records.push(record),
+            None => {
+                cells.push(Cell { name: &record.row.cell, records: vec![record], beside: record.axes.len() < most });
+            }
+        }
+    }
+    cells
+}
+
+/// The axes that take several values where the `columns` have one: with these they say which cell it is.
+pub fn further_axes(cells: &[&Cell<'_>], columns: &[&str]) -> Vec<String> {
+    let place = |cell: &Cell<'_>| columns.iter().map(|name| columns::text(cell.first(), name)).collect::<Vec<_>>();
+    let keys = cells.first().map(|cell| cell.first().axes.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>());
+    let places: BTreeSet<_> = cells.iter().map(|cell| place(cell)).collect();
+    let several = |key: &String| {
+        let values: BTreeSet<_> = cells.iter().map(|cell| (place(cell), columns::text(cell.first(), key))).collect();
+        values.len() > places.len()
+    };
+    keys.unwrap_or_default().into_iter().filter(several).collect()
+}
+
+impl<'a> Cell<'a> {
+    /// The first repeat: all share its settings.
+    pub fn first(&self) -> &'a Record {
+        self.records[0]
+    }
+
+    /// Whether at least one repeat is valid.
+    pub fn valid(&self) -> bool {
+        self.records.iter().any(|record| record.row.valid)
+    }
+
+    /// Whether at least one repeat can be believed in what a column rests on. Which delays are doubted may depend on the
+    /// delays themselves: they are believed only if those of every repeat are.
+    pub fn believes(&self, column: &str) -> bool {
+        let mut records = self.records.iter();
+        match columns::rests_on(column) {
+            Some(Statistic::Delay) => records.all(|record| believed(record, column)),
+            _ => records.any(|record| believed(record, column)),
+        }
+    }
+
+    /// Why none can, in words; empty if one can, or nobody said why.
+    pub fn doubts(&self, column: &str) -> String {
+        let of = |statistic| self.records.iter().find_map(move |record| record.disturbed.get(&statistic));
+        let why = || columns::rests_on(column).and_then(of);
+        if self.believes(column) { String::new() } else { why().cloned().unwrap_or_default() }
+    }
+
+    /// The column over the repeats that can be believed in it (over all, if none can). `None` if none of them has a
+    /// value.
+    ///
+    /// An estimated column has Student's interval over three repeats or more, the mean of two, or that of the only one.
+    /// An extreme is the largest of all, with the interval that stalls leave it, if it has one. Other columns and axes
+    /// are exact: their mean, with the range over the repeats. Of a column that this version does not know nothing is
+    /// taken for certain.
+    pub fn measured(&self, column: &str) -> Option<Measured> {
+        let believes = self.believes(column);
+        let used = || self.records.iter().filter(|record| !believes || believed(record, column));
+        let values: Vec<f64> = used().filter_map(|record| columns::number(record, column)).collect();
+        let estimates: Vec<Estimate> = used().filter_map(|record| record.estimates.get(column).copied()).collect();
+        let (first, n) = (*values.first()?, values.len() as f64);
+        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let mean = values.iter().sum::<f64>() / n;
+
+        let known = columns::column(column);
+        if known.is_some_and(|known| known.kind == Kind::Extreme) {
+            // Standstills can explain a part of each; what they can't in one repeat holds for all.
+            let largest = estimates.iter().copied().max_by(|a, b| a.value.total_cmp(&b.value));
+            let end = |of: fn(&Estimate) -> f64| estimates.iter().map(of).fold(f64::NEG_INFINITY, f64::max);
+            let (low, most) = (end(|estimate| estimate.low), end(|estimate| estimate.high));
+            return Some(match largest.filter(|estimate| estimate.value == high) {
+                Some(largest) => Measured::Estimate(Estimate { low, high: most, ..largest }),
+                None => Measured::Exact(high, high, high),
+            });
+        }
+        let is_axis = self.first().axes.iter().any(|(key, _)| key == column);
+        let estimated = known.map_or(!is_axis, |known| known.estimated) || !estimates.is_empty();
+        Some(match (estimated, values.len()) {
+            (false, _) => Measured::Exact(mean, low, high),
+            (true, 3..) => intervals::repeats(&values).map_or(Measured::Bare(mean), Measured::Estimate),
+            (true, 2) if estimates.len() == 2 => Measured::Estimate(mean_of_two(estimates[0], estimates[1])),
+            (true, 1) if estimates.len() == 1 => Measured::Estimate(estimates[0]),
+            (true, 1) => Measured::Bare(first),
+            (true, _) => Measured::Bare(mean),
+        })
+    }
+}
+
+/// Whether a record can be believed in what a column rests on.
+fn believed(record: &Record, column: &str) -> bool {
+    columns::rests_on(column).map_or(record.row.valid, |statistic| record.believes(statistic))
+}
+
+/// The mean of two independent estimates: their half widths add up in squares.
+fn mean_of_two(a: Estimate, b: Estimate) -> Estimate {
+    let value = (a.value + b.value) / 2.0;
+    let low = value - (a.value - a.low).hypot(b.value - b.low) / 2.0;
+    let high = value + (a.high - a.value).hypot(b.high - b.value) / 2.0;
+    // A mean of two shares is no share of whole trials: only its ends are known.
+    let method = if a.method == b.method && a.method == Method::BatchMeans { a.method } else { Method::Ratio };
+    Estimate { value, low, high, n: a.n.min(b.n), method }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Row;
+
+    fn record(repeat: u32, msgs_per_s: f64, delay_max_us: f64, valid: bool) -> Record {
+        let row =
+            Row { cell: "a".into(), repeat, msgs_per_s, delay_max_us: Some(delay_max_us), valid, ..Row::default() };
+        let e = Estimate {
+            value: msgs_per_s,
+            low: msgs_per_s - 3.0,
+            high: msgs_per_s + 3.0,
+            n: 32,
+            method: Method::BatchMeans,
+        };
+        Record { row, estimates: [("msgs_per_s".into(), e)].into(), ..Record::default() }
+    }
+
+    #[test]
+    fn repeats_are_put_together() {
+        let records = [record(1, 90.0, 5.0, true), record(2, 94.0, 9.0, true), record(3, 0.0, 99.0, false)];
+        let cells = group(&records);
+        assert_eq!(cells.len(), 1);
+        let Some(Measured::Estimate(two)) = cells[0].measured("msgs_per_s") else { panic!() };
+        assert!((two.value - 92.0).abs() < 1e-9 && (two.high - 92.0 - 18f64.sqrt() / 2.0).abs() < 1e-9);
+        let worst = Some(Measured::Exact(99.0, 99.0, 99.0));
+        assert_eq!((cells[0].measured("delay_max_us"), cells[0].believes("delay_max_us")), (worst, false));
+        assert_eq!(
+            cells[0].measured("repeat"),
+            Some(Measured::Exact(2.0, 1.0, 3.0)),
+            "a setting is one whatever happened"
+        );
+        assert_eq!(cells[0].measured("delay_mean_us"), None);
+
+        let three = [record(1, 90.0, 5.0, true), record(2, 94.0, 9.0, true), record(3, 98.0, 1.0, true)];
+        let Some(Measured::Estimate(e)) = group(&three)[0].measured("msgs_per_s") else { panic!() };
+        assert_eq!((e.value, e.method, e.n), (94.0, Method::Repeats, 3));
+    }
+
+    #[test]
+    fn receivers_are_no_repeats_and_a_baseline_lies_beside() {
+        let at = |receiver: &str, mut record: Record| {
+            record.axes = vec![("path.loss".into(), "1%".into()), ("receiver".into(), receiver.into())];
+            record
+        };
+        let baseline = Record { row: Row { cell: "baseline".into(), ..Row::default() }, ..Record::default() };
+        let records = [at("r1", record(1, 90.0, 5.0, true)), at("r2", record(1, 80.0, 5.0, true)), baseline];
+        let cells = group(&records);
+        assert_eq!(cells.iter().map(|cell| cell.beside).collect::<Vec<_>>(), [false, false, true]);
+        let swept: Vec<&Cell<'_>> = cells.iter().filter(|cell| !cell.beside).collect();
+        assert_eq!(further_axes(&swept, &["path.loss"]), ["receiver"]);
+        assert!(further_axes(&swept, &["path.loss", "receiver"]).is_empty());
+        assert!(!group(&records[2..])[0].beside, "without axes there is nothing to lie beside");
+    }
+}

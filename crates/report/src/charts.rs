@@ -1,0 +1,176 @@
+//! Charts of a run, as SVG.
+//!
+//! Each cell is a point: filled if measured, hollow and pale if the cell is not valid, a hollow diamond if published.
+//! The 95 % interval is a band along a line, and whiskers where there is no line. Colours are those of Okabe and Ito,
+//! which people with any colour vision tell apart; many lines in the order of a number go from light to dark instead.
+//! A 0 on a logarithmic axis lies on its floor, as a triangle. Beside these lines there are heat maps and charts over
+//! time.
+
+use crate::cells::Cell;
+use crate::columns;
+use crate::record::{Chart, ChartKind, Published};
+use plot::Drawing;
+pub(super) use plot::parted;
+
+pub(super) mod heatmap;
+mod lines;
+mod plot;
+mod signal;
+mod time;
+
+const WIDTH: f64 = 760.0;
+const LEFT: f64 = 78.0;
+const RIGHT: f64 = 28.0;
+
+/// Blue, vermillion, green, purple, orange, sky, black.
+pub(super) const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#333333"];
+const INK: &str = "fill=\"#1f2328\"";
+const FAINT: &str = "fill=\"#59636e\"";
+
+/// Draws a chart over the cells of a run. Cells beside the sweep are left out, unless the chart asks for a cell by
+/// name.
+pub fn render(chart: &Chart, cells: &[Cell<'_>], published: Option<&Published>) -> String {
+    let selects = |cell: &Cell<'_>| {
+        let mut selection = chart.selection.iter();
+        (!cell.beside || chart.selection.contains_key("cell"))
+            && selection.all(|(key, value)| columns::matches(cell.first(), key, value))
+    };
+    let cells: Vec<Cell<'_>> = cells.iter().filter(|cell| selects(cell)).cloned().collect();
+    match chart.kind {
+        ChartKind::Lines => Drawing::new(chart, &cells, published).render(),
+        ChartKind::Heatmap => heatmap::render(chart, &cells),
+        ChartKind::Time => time::render(chart, &cells),
+        ChartKind::Signal => signal::render(chart, &cells),
+    }
+}
+
+fn colour(index: usize) -> &'static str {
+    COLOURS[index % COLOURS.len()]
+}
+
+/// Colours come round again with dashes.
+fn stroke(index: usize) -> String {
+    let dash = ["", " stroke-dasharray=\"6 3\"", " stroke-dasharray=\"2 3\""][index / COLOURS.len() % 3];
+    format!("stroke=\"{}\" stroke-width=\"2\"{dash}", colour(index))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::record::{Record, Row, Scale};
+    use crate::{cells, fixture};
+
+    fn draw(chart: &Chart, records: &[Record]) -> String {
+        render(chart, &cells::group(records), fixture::manifest().published.as_ref())
+    }
+
+    #[test]
+    fn a_small_chart() {
+        let chart = &fixture::manifest().charts[1];
+        let kept = ["0%/udp", "20%/udp", "10%/tcp", "17%/tcp", "20%/tcp"];
+        let records: Vec<Record> =
+            fixture::records().into_iter().filter(|r| kept.contains(&r.row.cell.as_str())).collect();
+        insta::assert_snapshot!(draw(chart, &records));
+    }
+
+    #[test]
+    fn many_numbers_go_from_light_to_dark_and_zero_has_a_floor() {
+        let records = fixture::matrix_records();
+        let drawn = draw(&fixture::matrix_manifest().charts[1], &records);
+        assert!(drawn.contains("loss_pct from 0 % to 50 %") && drawn.contains(">45 %</text>"));
+        assert!(drawn.contains("50 %, 100 ms: 0 Mbit/s"), "{drawn}");
+        assert_eq!(drawn.matches("not valid</title>").count(), 1);
+        assert!(!drawn.contains("baseline"));
+    }
+
+    #[test]
+    fn a_heat_map_has_a_field_for_each_cell() {
+        let mut records = fixture::matrix_records();
+        records.remove(3);
+        let drawn = draw(&fixture::matrix_manifest().charts[0], &records);
+        assert_eq!(drawn.matches("</title></rect>").count(), 265);
+        assert_eq!(drawn.matches("stroke-dasharray=\"2 2\"").count(), 1, "the missing one is an empty frame");
+        assert!(drawn.contains("<title>50 %, 100 ms: 0 Mbit/s</title>"));
+        assert!(drawn.contains("<title>10 %, 40 ms: ") && drawn.contains(", not valid</title>"));
+        assert!(drawn.contains("nothing got through"));
+    }
+
+    #[test]
+    fn a_chart_over_time_draws_the_selected_cell() {
+        let records = fixture::matrix_records();
+        let chart = &fixture::matrix_manifest().charts[3];
+        let drawn = draw(chart, &records);
+        for heading in ["Received, Mbit/s", "Congestion window", "Smoothed round-trip time", "Segments sent again"] {
+            assert!(drawn.contains(&format!(">{heading}</text>")), "{heading}");
+        }
+        assert_eq!(drawn.matches("<path ").count(), 5);
+        let one = Chart { quantities: vec!["cwnd_bytes".into()], ..chart.clone() };
+        assert_eq!(draw(&one, &records).matches("<path ").count(), 1);
+        let all = Chart { selection: std::collections::BTreeMap::new(), ..one };
+        assert!(draw(&all, &records).contains("244 more are not shown"), "266 cells, one without, 21 drawn");
+        assert!(draw(&all, &fixture::records()).contains("nothing was sampled"));
+    }
+
+    #[test]
+    fn words_make_places_and_other_axes_make_lines() {
+        let records: Vec<Record> = [("udp", "off"), ("tcp", "off"), ("tcp", "on")]
+            .map(|(transport, nagle)| Record {
+                row: Row { cell: format!("{transport}/{nagle}"), valid: true, msgs_per_s: 90.0, ..Row::default() },
+                axes: vec![("transport".into(), transport.into()), ("nagle".into(), nagle.into())],
+                ..Record::default()
+            })
+            .into();
+        let chart = Chart { x: "mode".into(), series: "transport".into(), ..fixture::manifest().charts[0].clone() };
+        let drawn = draw(&chart, &records);
+        assert!(drawn.contains("nothing was measured") || drawn.contains("published"), "{drawn}");
+        let rows: Vec<Record> = records
+            .into_iter()
+            .map(|mut r| {
+                r.row.transport = r.axes[0].1.clone();
+                r
+            })
+            .collect();
+        let drawn = draw(&Chart { x: "transport".into(), series: "scenario".into(), ..chart }, &rows);
+        assert!(drawn.contains(">udp</text>") && drawn.contains(" · on</text>") && drawn.contains(" · off</text>"));
+    }
+
+    #[test]
+    fn text_is_escaped() {
+        let chart = Chart { title: "<script>&\"".into(), ..fixture::manifest().charts[0].clone() };
+        let drawn = draw(&chart, &fixture::records());
+        assert!(!drawn.contains("<script") && drawn.contains("&lt;script&gt;&amp;&quot;"));
+    }
+
+    proptest! {
+        /// Whatever is measured, the chart is a document with finite lengths.
+        #[test]
+        fn no_value_spoils_a_chart(
+            values in proptest::collection::vec(prop_oneof![
+                Just(None), Just(Some(0.0)), Just(Some(f64::NAN)), Just(Some(f64::INFINITY)), Just(Some(5.0)),
+                any::<f64>().prop_map(Some), (1e-3f64..1e9).prop_map(Some),
+            ], 0..6),
+            log: bool,
+            published: bool,
+        ) {
+            let records: Vec<Record> = values.iter().enumerate().map(|(index, value)| Record {
+                row: Row {
+                    cell: index.to_string(),
+                    loss_pct: if index % 3 == 2 { f64::NAN } else { 2.0 },
+                    delay_mean_us: *value,
+                    valid: index != 1,
+                    ..Row::default()
+                },
+                ..Record::default()
+            }).collect();
+            let manifest = fixture::manifest();
+            let scale = if log { Scale::Log } else { Scale::Linear };
+            let chart = Chart { scale, ..manifest.charts[1].clone() };
+            let theirs = manifest.published.as_ref().filter(|_| published);
+            let drawn = render(&chart, &cells::group(&records), theirs);
+            prop_assert!(drawn.ends_with("</svg>\n"));
+            prop_assert!(!drawn.contains("NaN") && !drawn.contains("=\"inf"));
+        }
+    }
+}

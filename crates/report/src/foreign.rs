@@ -1,0 +1,18 @@
+//! What reads text and bytes that others write, as far as it is not public anyway, for the targets in fuzz/ and nobody
+//! else.
+
+use std::path::Path;
+
+use crate::record::{Manifest, Record};
+use crate::store::{self, StoreError};
+
+/// The records of a run, from its manifest and `cells.jsonl`.
+///
+/// # Errors
+/// One line: they are something else.
+pub fn result(manifest: &[u8], cells: &[u8]) -> Result<(Manifest, Vec<Record>), StoreError> {
+    let manifest = store::parse_manifest(Path::new(store::MANIFEST), manifest)?;
+    let mut records = store::parse_records(Path::new(store::CELLS), cells)?;
+    store::put_in_order(&manifest, &mut records);
+    Ok((manifest, records))
+}

@@ -1,0 +1,215 @@
+//! From measured cells to files: `results.csv`, `classic.csv`, `summary.xlsx`, `charts/*.svg`, `report.html`,
+//! `junit.xml`.
+//!
+//! [`record`] is what a room hands over; everything else here renders it. A result directory holds its records
+//! (`manifest.json`, `cells.jsonl`, see [`store`]), so that it can be rendered again without running anything.
+//!
+//! Records are grouped into [`cells`] (repeats of the same settings); renderers ask those for what was [`measured`]
+//! in a column, [`claims`] and [`comparison`] hold it against what others published, [`asserts`] against what a
+//! scenario demands, [`headline`] answers in a few sentences, and [`summary`] tells the rest. [`compare`] holds two runs against one another.
+//!
+//! [`measured`]: cells::Cell::measured
+
+use std::path::{Path, PathBuf};
+
+use cells::Cell;
+use record::{Chart, ChartKind, Manifest, Record, Value};
+use store::StoreError;
+
+pub mod asserts;
+pub mod axis;
+pub mod cells;
+pub mod charts;
+pub mod claims;
+pub mod classic;
+pub mod columns;
+pub mod compare;
+pub mod comparison;
+pub mod critical;
+pub mod csv;
+#[doc(hidden)]
+pub mod foreign;
+pub mod grid;
+pub mod headline;
+pub mod html;
+pub mod junit;
+pub mod monotony;
+pub mod opening;
+pub mod oracle;
+pub mod palette;
+pub mod pivot;
+pub mod record;
+pub mod spreadsheet;
+pub mod store;
+pub mod summary;
+pub mod svg;
+pub mod terminal;
+pub mod timelines;
+
+#[cfg(test)]
+mod fixture;
+
+/// The files of a rendered result directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rendered {
+    /// `results.csv`.
+    pub results: PathBuf,
+    /// `classic.csv` of a run over loss and latency, one for each combination of further axes.
+    pub classic: Vec<PathBuf>,
+    /// `summary.xlsx`.
+    pub spreadsheet: PathBuf,
+    /// `report.html`.
+    pub page: PathBuf,
+    /// `junit.xml`; `None`: the run has no assertions.
+    pub junit: Option<PathBuf>,
+    /// `charts/*.svg`, in the order of the manifest.
+    pub charts: Vec<PathBuf>,
+}
+
+/// Renders records into a result directory. The same records give the same bytes, at any time.
+///
+/// `manifest.json` and `cells.jsonl` are not written: that is the [`Store`](store::Store)'s.
+///
+/// # Errors
+/// A file cannot be written. The table comes first, so that on a full disk the numbers have the best chance.
+pub fn write_all(dir: &Path, manifest: &Manifest, records: &[Record]) -> Result<Rendered, StoreError> {
+    let results = dir.join("results.csv");
+    csv::write(&results, records)?;
+    let cells = cells::group(records);
+    let classic = classic::write(dir, manifest, &cells)?;
+    let folder = chart_folder(dir)?;
+    let mut drawn = Vec::new();
+    for (index, chart) in manifest.charts.iter().enumerate() {
+        let path = folder.join(format!("{}.svg", file_name(&chart.name, index)));
+        let picture = charts::render(chart, &cells, manifest.published.as_ref());
+        store::replace(&path, |out| out.write_all(picture.as_bytes()))?;
+        drawn.push(path);
+    }
+    let page = dir.join("report.html");
+    html::write(&page, manifest, records)?;
+    let spreadsheet = dir.join("summary.xlsx");
+    spreadsheet::write(&spreadsheet, manifest, records)?;
+    let junit = (!manifest.asserts.is_empty()).then(|| dir.join("junit.xml"));
+    if let Some(path) = &junit {
+        junit::write(path, manifest, records, &asserts::check(manifest, records))?;
+    }
+    Ok(Rendered { results, classic, spreadsheet, page, junit, charts: drawn })
+}
+
+/// Draws what was sampled while one cell ran: `charts/timeline-CELL.svg`. Several repeats make several lines.
+///
+/// # Errors
+/// There is no such cell, nothing was sampled in it, or the file cannot be written.
+pub fn write_timeline(dir: &Path, records: &[Record], cell: &str) -> Result<PathBuf, TimelineError> {
+    let cells = cells::group(records);
+    let own: Vec<Cell<'_>> = cells.iter().filter(|known| known.name == cell).cloned().collect();
+    if own.is_empty() {
+        let nearest = cells.iter().max_by(|a, b| alike(a.name, cell).total_cmp(&alike(b.name, cell)));
+        let hint = nearest.map(|near| format!(" (the nearest is {})", near.name)).unwrap_or_default();
+        return Err(TimelineError::Unknown { cell: cell.to_owned(), hint });
+    }
+    if own.iter().all(|cell| cell.records.iter().all(|record| record.timelines.is_empty())) {
+        return Err(TimelineError::Empty { cell: cell.to_owned() });
+    }
+    let name = format!("timeline-{}", store::file_stem(cell));
+    let named = std::iter::once(("cell".to_owned(), Value::Text(cell.to_owned()))).collect();
+    let title = format!("{cell} over time");
+    let chart = Chart { name, title, kind: ChartKind::Time, selection: named, ..Chart::default() };
+    let path = chart_folder(dir)?.join(format!("{}.svg", chart.name));
+    let picture = charts::render(&chart, &own, None);
+    store::replace(&path, |out| out.write_all(picture.as_bytes()))?;
+    Ok(path)
+}
+
+/// Why a cell's timelines were not drawn.
+#[derive(Debug, thiserror::Error)]
+pub enum TimelineError {
+    /// The run has no such cell.
+    #[error("draw cell {cell}: there is no such cell{hint}")]
+    Unknown {
+        /// Its name.
+        cell: String,
+        /// One that may be meant.
+        hint: String,
+    },
+    /// Nothing was sampled in it.
+    #[error(
+        "draw cell {cell}: nothing was sampled in it (bulk transfers that connected are, and receivers of datagrams with `run.watch`)"
+    )]
+    Empty {
+        /// Its name.
+        cell: String,
+    },
+    /// The file cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+fn alike(a: &str, b: &str) -> f64 {
+    strsim::jaro_winkler(a, b)
+}
+
+fn chart_folder(dir: &Path) -> Result<PathBuf, StoreError> {
+    let folder = dir.join("charts");
+    std::fs::create_dir_all(&folder).map_err(|error| StoreError::new("create directory", &folder, error))?;
+    Ok(folder)
+}
+
+/// A chart's name as a file may be called: a scenario cannot write elsewhere.
+fn file_name(name: &str, index: usize) -> String {
+    let safe: String = name.chars().filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).take(64).collect();
+    if safe == name && !safe.is_empty() { safe } else { format!("{safe}{}", index + 1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With `WEIR_FIXTURE_DIR` set, leaves the made-up runs' reports there, to be looked at.
+    #[test]
+    fn rendering_again_changes_nothing() {
+        let temporary = tempfile::tempdir().unwrap();
+        let kept = std::env::var_os("WEIR_FIXTURE_DIR").map(PathBuf::from);
+        let dir = kept.as_deref().unwrap_or(temporary.path());
+        twice(&dir.join("telemetry"), &fixture::manifest(), &fixture::records());
+        twice(&dir.join("matrix"), &fixture::matrix_manifest(), &fixture::matrix_records());
+    }
+
+    fn twice(dir: &Path, manifest: &Manifest, records: &[Record]) {
+        let mut store = store::Store::create(dir).unwrap();
+        store.manifest(manifest).unwrap();
+        records.iter().for_each(|record| store.append(record).unwrap());
+
+        let read = |paths: &Rendered| -> Vec<Vec<u8>> {
+            let files = [&paths.results, &paths.spreadsheet, &paths.page].into_iter().chain(&paths.charts);
+            files.map(|path| std::fs::read(path).unwrap()).collect()
+        };
+        let first = write_all(dir, manifest, records).unwrap();
+        let bytes = read(&first);
+        assert_eq!(first.charts.len(), manifest.charts.len());
+        let stored = store::read(dir).unwrap();
+        let again = write_all(dir, &stored.0, &stored.1).unwrap();
+        assert_eq!(first, again);
+        assert_eq!(bytes, read(&again));
+    }
+
+    #[test]
+    fn the_timelines_of_one_cell_are_drawn_or_it_is_said_why_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let records = fixture::matrix_records();
+        let path = write_timeline(dir.path(), &records, "1%/10ms").unwrap();
+        assert_eq!(path, dir.path().join("charts").join("timeline-1%-10ms.svg"));
+        assert!(std::fs::read_to_string(path).unwrap().contains("<title>1%/10ms over time</title>"));
+        assert!(write_timeline(dir.path(), &records, "baseline").is_ok());
+        let error = |cell: &str| write_timeline(dir.path(), &records, cell).unwrap_err().to_string();
+        assert_eq!(error("1%/11ms"), "draw cell 1%/11ms: there is no such cell (the nearest is 1%/1ms)");
+        assert!(error("50%/100ms").contains("nothing was sampled in it"));
+    }
+
+    #[test]
+    fn a_chart_cannot_leave_its_folder() {
+        assert_eq!(file_name("throughput", 0), "throughput");
+        assert_eq!(file_name("../../etc/passwd", 1), "etcpasswd2");
+        assert_eq!(file_name("", 2), "3");
+    }
+}

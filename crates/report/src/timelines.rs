@@ -1,0 +1,100 @@
+//! What was sampled while a cell ran, as renderers need it: sorted by quantity, in words, and thinned.
+
+use crate::columns::{self, QUANTITIES};
+use crate::record::{Record, Standstill, Timeline};
+
+/// A timeline's quantity and, of several connections, which: `cwnd_bytes #2` is `cwnd_bytes` and `#2`.
+pub fn quantity(timeline: &Timeline) -> (&str, &str) {
+    timeline.name.split_once(' ').unwrap_or((&timeline.name, ""))
+}
+
+/// The quantities of records, in the order of their panels; those of other versions follow.
+pub fn quantities<'a>(records: &[&'a Record]) -> Vec<&'a str> {
+    let mut found: Vec<&str> = Vec::new();
+    for timeline in records.iter().flat_map(|record| &record.timelines) {
+        let (name, _) = quantity(timeline);
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found.sort_by_key(|name| QUANTITIES.iter().position(|quantity| quantity.name == *name).unwrap_or(QUANTITIES.len()));
+    found
+}
+
+/// A quantity in words, with its unit unless that is told by each value: `Congestion window`, `Received, Mbit/s`.
+pub fn heading(quantity: &str) -> String {
+    let known = QUANTITIES.iter().find(|known| known.name == quantity);
+    let words = known.map_or_else(|| quantity.replace('_', " "), |known| known.about.to_owned());
+    let mut letters = words.chars();
+    let capital = letters.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
+    let unit = columns::unit(quantity);
+    let unit = if ["", "us", "ms", "bytes", "segments"].contains(&unit) { String::new() } else { format!(", {unit}") };
+    format!("{capital}{}{unit}", letters.as_str())
+}
+
+/// At most `most` standstills, the longest ones, in order of time.
+pub fn longest(standstills: &[Standstill], most: usize) -> Vec<&Standstill> {
+    let mut longest: Vec<&Standstill> = standstills.iter().collect();
+    longest.sort_by(|a, b| b.ms.total_cmp(&a.ms));
+    longest.truncate(most);
+    longest.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+    longest
+}
+
+/// At most `most` of a line's points: of each stretch of time the least and the largest value, in their order, so that
+/// no peak is lost. Points that are not finite are left out.
+pub fn thinned(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
+    let finite: Vec<(f64, f64)> = points.iter().copied().filter(|(t, v)| t.is_finite() && v.is_finite()).collect();
+    if finite.len() <= most {
+        return finite;
+    }
+    let stretches = (most / 2).max(1);
+    let mut kept = Vec::with_capacity(stretches * 2);
+    for stretch in 0..stretches {
+        let range = stretch * finite.len() / stretches..(stretch + 1) * finite.len() / stretches;
+        let by_value = |a: &usize, b: &usize| finite[*a].1.total_cmp(&finite[*b].1);
+        let (Some(least), Some(largest)) = (range.clone().min_by(by_value), range.max_by(by_value)) else {
+            continue;
+        };
+        let (first, second) = (least.min(largest), least.max(largest));
+        kept.push(finite[first]);
+        if second != first {
+            kept.push(finite[second]);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn quantities_have_words_and_an_order() {
+        let timeline = |name: &str| Timeline { name: name.into(), points: Vec::new() };
+        let record = Record {
+            timelines: ["queue_bytes", "rtt_us", "rtt_us #2", "received_mbit"].map(timeline).into(),
+            ..Record::default()
+        };
+        assert_eq!(quantities(&[&record]), ["received_mbit", "rtt_us", "queue_bytes"]);
+        assert_eq!(quantity(&record.timelines[2]), ("rtt_us", "#2"));
+        let words = ["received_mbit", "cwnd_bytes", "queue_bytes", "load_mbit"].map(heading);
+        assert_eq!(words, ["Received, Mbit/s", "Congestion window", "Queue bytes", "Load mbit"]);
+    }
+
+    proptest! {
+        #[test]
+        fn peaks_survive(values in proptest::collection::vec(-1e6f64..1e6, 0..2000), most in 2usize..300) {
+            let points: Vec<(f64, f64)> = values.iter().enumerate().map(|(i, v)| (i as f64, *v)).collect();
+            let kept = thinned(&points, most);
+            prop_assert!(kept.len() <= most);
+            prop_assert!(kept.windows(2).all(|pair| pair[0].0 < pair[1].0));
+            let extremes = |points: &[(f64, f64)]| {
+                points.iter().fold((f64::MAX, f64::MIN), |(low, high), (_, v)| (low.min(*v), high.max(*v)))
+            };
+            prop_assert_eq!(extremes(&kept), extremes(&points));
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! The small HTTP server beside every service: `/metrics`, `/healthz`, `/readyz`, `/ledger`.
+//!
+//! One thread, one request a connection, few connections, all of them short: a slow or hostile client holds nothing
+//! that a probe or a scrape needs.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use nix::errno::Errno;
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::metrics::{Format, Samples, expose};
+use crate::process;
+
+/// What a room tells about itself. Called on the admin thread: answers at once, from counters.
+pub trait Service: Send + Sync + 'static {
+    /// The room's samples; those of the process are added.
+    fn metrics(&self, samples: &mut Samples<'_>);
+
+    /// The room's account, as JSON.
+    fn ledger(&self) -> serde_json::Value;
+
+    /// Whether it does its job now, so that traffic may be led to it; else why not, in one line.
+    fn ready(&self) -> Result<(), String>;
+
+    /// Whether it can go on; else why it is to be started anew, in one line.
+    fn healthy(&self) -> Result<(), String>;
+}
+
+/// The server, bound but not yet serving: bind first, drop privileges, then serve.
+#[derive(Debug)]
+pub struct Admin {
+    listener: TcpListener,
+    address: SocketAddr,
+    limits: Limits,
+}
+
+/// What clients may take.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Connections at once.
+    connections: usize,
+    /// How long a connection has from its first byte to its last.
+    patience: Duration,
+}
+
+/// A server that serves until this is dropped.
+#[derive(Debug)]
+pub struct Serving {
+    address: SocketAddr,
+    /// Dropping the sender ends the thread.
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Why the server cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address cannot be bound.
+    #[error("bind admin address {address}: {}{}", in_lower_case(error), remedy(error))]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        error: io::Error,
+    },
+    /// Its thread cannot be started.
+    #[error("serve admin address {address}: {error}")]
+    Start {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+impl Admin {
+    /// Binds the address; port 0 lets the kernel choose.
+    ///
+    /// # Errors
+    /// If it is taken, forbidden or not of this machine.
+    pub fn bind(address: SocketAddr) -> Result<Self, Error> {
+        let failed = |error| Error::Bind { address, error };
+        // The standard library sets SO_REUSEADDR, so that a restart need not wait for old connections.
+        Self::adopt(TcpListener::bind(address).map_err(failed)?).map_err(failed)
+    }
+
+    /// Takes over a listening socket, one that a service manager passed.
+    ///
+    /// # Errors
+    /// If it is no TCP socket.
+    pub fn adopt(listener: TcpListener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address, limits: LIMITS })
+    }
+
+    /// The address it is bound to.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves on a thread of its own, named `admin`.
+    ///
+    /// # Errors
+    /// If the thread or its runtime cannot be had (no file descriptor or memory left).
+    pub fn serve(self, service: Arc<dyn Service>) -> Result<Serving, Error> {
+        let address = self.address;
+        let failed = |error| Error::Start { address, error };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let listener = {
+            let _inside = runtime.enter();
+            tokio::net::TcpListener::from_std(self.listener).map_err(failed)?
+        };
+        let (stop, stopped) = oneshot::channel();
+        let serving = move || {
+            runtime.block_on(async {
+                tokio::spawn(accept(listener, routes(service), self.limits));
+                // Connections end with the runtime.
+                let _ = stopped.await;
+            });
+        };
+        let thread = thread::Builder::new().name("admin".into()).spawn(serving).map_err(failed)?;
+        Ok(Serving { address, stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Serving {
+    /// The address it serves.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.stop.take();
+        if let Some(thread) = self.thread.take() {
+            // A panic on that thread has been told on stderr already.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn routes(service: Arc<dyn Service>) -> Router {
+    Router::new()
+        .route("/", get(index))
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(async |State(service): State<Arc<dyn Service>>| probe(service.healthy())))
+        .route("/readyz", get(async |State(service): State<Arc<dyn Service>>| probe(service.ready())))
+        .route("/ledger", get(ledger))
+        .with_state(service)
+}
+
+async fn index() -> &'static str {
+    "/metrics\n/healthz\n/readyz\n/ledger\n"
+}
+
+async fn metrics(State(service): State<Arc<dyn Service>>, headers: HeaderMap) -> Response {
+    let format = Format::accepted(headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()));
+    let body = expose(format, move |samples| {
+        service.metrics(samples);
+        process::metrics(samples);
+    });
+    ([(header::CONTENT_TYPE, format.content_type())], body).into_response()
+}
+
+async fn ledger(State(service): State<Arc<dyn Service>>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], format!("{:#}\n", service.ledger())).into_response()
+}
+
+fn probe(state: Result<(), String>) -> Response {
+    match state {
+        Ok(()) => "ok\n".into_response(),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),
+    }
+}
+
+/// Takes connections. One too many ends the oldest: whoever just came is served, and whoever dawdles is not.
+async fn accept(listener: tokio::net::TcpListener, routes: Router, limits: Limits) {
+    let mut open: VecDeque<AbortHandle> = VecDeque::with_capacity(limits.connections);
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                open.retain(|connection| !connection.is_finished());
+                if open.len() == limits.connections
+                    && let Some(oldest) = open.pop_front()
+                {
+                    oldest.abort();
+                }
+                open.push_back(tokio::spawn(answer(stream, routes.clone(), limits.patience)).abort_handle());
+            }
+            // A connection that ended while it waited is nothing; without descriptors or memory the next try fails, too.
+            Err(error) if is_shortage(&error) => sleep(PAUSE).await,
+            Err(_) => {}
+        }
+    }
+}
+
+async fn answer(stream: TcpStream, routes: Router, patience: Duration) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(patience)
+        .keep_alive(false)
+        .max_buf_size(LONGEST_HEAD)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
+    // Whatever goes wrong is the client's doing, and the client's alone to know.
+    let _ = timeout(patience, connection).await;
+}
+
+fn is_shortage(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    matches!(errno, Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM))
+}
+
+fn in_lower_case(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "address in use".into(),
+        io::ErrorKind::PermissionDenied => "permission denied".into(),
+        io::ErrorKind::AddrNotAvailable => "not an address of this machine".into(),
+        _ => error.to_string(),
+    }
+}
+
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => " (another service? choose another port)",
+        io::ErrorKind::PermissionDenied => " (ports below 1024 need CAP_NET_BIND_SERVICE: choose a higher one)",
+        io::ErrorKind::AddrNotAvailable => " (0.0.0.0 or [::] serves all of them)",
+        _ => "",
+    }
+}
+
+/// Enough for a scraper or two, two probes and a few people.
+const LIMITS: Limits = Limits { connections: 32, patience: Duration::from_secs(10) };
+
+/// After an error that would come again at once.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Bytes of a request's head, and of what is written at once.
+const LONGEST_HEAD: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use serde_json::json;
+
+    use super::super::metrics::{Family, Kind};
+    use super::*;
+
+    static MADE: Family = Family {
+        name: "weir_test_made",
+        unit: Some("things"),
+        kind: Kind::Counter,
+        help: "Things that were made.",
+        labels: &[],
+    };
+
+    #[derive(Default)]
+    struct Room {
+        ready: AtomicBool,
+        /// Bytes of the ledger.
+        long: usize,
+    }
+
+    impl Service for Room {
+        fn metrics(&self, samples: &mut Samples<'_>) {
+            samples.single(&MADE, 3_u64);
+        }
+
+        fn ledger(&self) -> serde_json::Value {
+            json!({ "made": 3, "filler": "x".repeat(self.long) })
+        }
+
+        fn ready(&self) -> Result<(), String> {
+            if self.ready.load(Ordering::Relaxed) { Ok(()) } else { Err("no listener is open yet".into()) }
+        }
+
+        fn healthy(&self) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    fn serve(room: Room, limits: Limits) -> (Arc<Room>, Serving) {
+        let room = Arc::new(room);
+        let admin = Admin { limits, ..Admin::bind("127.0.0.1:0".parse().unwrap()).unwrap() };
+        (room.clone(), admin.serve(room).unwrap())
+    }
+
+    fn request(serving: &Serving, text: &str) -> (String, String) {
+        let mut stream = TcpStream::connect(serving.local_addr()).unwrap();
+        stream.write_all(text.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.to_lowercase(), body.to_owned())
+    }
+
+    fn get(serving: &Serving, path: &str, headers: &str) -> (String, String) {
+        request(serving, &format!("GET {path} HTTP/1.1\r\nHost: weir\r\n{headers}\r\n"))
+    }
+
+    /// Whether somebody who asks and listens gets an answer in time.
+    fn is_served(serving: &Serving) -> bool {
+        let mut answer = String::new();
+        let mut stream = TcpStream::connect(serving.local_addr()).unwrap();
+        let asked = stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n");
+        asked.and_then(|()| stream.read_to_string(&mut answer)).is_ok() && answer.ends_with("\r\n\r\nok\n")
+    }
+
+    #[test]
+    fn every_path_answers() {
+        let (room, serving) = serve(Room::default(), LIMITS);
+        let (head, body) = get(&serving, "/metrics", "");
+        assert!(
+            head.starts_with("http/1.1 200 ok") && head.contains("content-type: text/plain; version=0.0.4"),
+            "{head}"
+        );
+        assert!(
+            body.starts_with("# HELP weir_test_made_things_total ") && body.contains("\nweir_build_info{"),
+            "{body}"
+        );
+        let (head, body) = get(&serving, "/metrics", "Accept: application/openmetrics-text; version=1.0.0\r\n");
+        assert!(head.contains("content-type: application/openmetrics-text; version=1.0.0"), "{head}");
+        assert!(body.contains("\nweir_test_made_things_total 3\n") && body.ends_with("\n# EOF\n"), "{body}");
+
+        let (head, body) = get(&serving, "/ledger", "");
+        assert!(head.contains("content-type: application/json"), "{head}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&body).unwrap()["made"], 3);
+
+        assert_eq!(get(&serving, "/healthz", "").1, "ok\n");
+        let (head, body) = get(&serving, "/readyz", "");
+        assert!(head.starts_with("http/1.1 503 "), "{head}");
+        assert_eq!(body, "no listener is open yet\n");
+        room.ready.store(true, Ordering::Relaxed);
+        assert_eq!(get(&serving, "/readyz", "").1, "ok\n");
+
+        assert!(get(&serving, "/", "").1.contains("/metrics\n"));
+        assert!(get(&serving, "/nowhere", "").0.starts_with("http/1.1 404 "));
+        let post = "POST /metrics HTTP/1.1\r\nHost: weir\r\nContent-Length: 0\r\n\r\n";
+        assert!(request(&serving, post).0.starts_with("http/1.1 405 "));
+        let (head, body) = request(&serving, "HEAD /healthz HTTP/1.0\r\n\r\n");
+        assert!(head.contains(" 200 ok") && body.is_empty(), "{head}");
+        assert!(request(&serving, "no http at all\r\n\r\n").0.starts_with("http/1.1 400 "));
+    }
+
+    #[test]
+    fn silent_clients_are_ended_by_those_who_come() {
+        let limits = Limits { connections: 4, patience: Duration::from_secs(1000) };
+        let (_, serving) = serve(Room::default(), limits);
+        let connect = || TcpStream::connect(serving.local_addr()).unwrap();
+        let mut silent: Vec<TcpStream> = (0..limits.connections).map(|_| connect()).collect();
+        // Comes when all of them are taken, as they came first.
+        assert_eq!(get(&serving, "/healthz", "").1, "ok\n");
+        assert_eq!(silent[0].read(&mut [0]).unwrap(), 0);
+        // The others may still ask.
+        silent[3].write_all(b"GET /healthz HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        silent[3].read_to_string(&mut answer).unwrap();
+        assert!(answer.ends_with("\r\n\r\nok\n"), "{answer}");
+    }
+
+    #[test]
+    fn slow_clients_run_out_of_time() {
+        let limits = Limits { connections: 4, patience: Duration::from_millis(50) };
+        let (_, serving) = serve(Room { long: 64 << 20, ..Room::default() }, limits);
+        let mut silent = TcpStream::connect(serving.local_addr()).unwrap();
+        // An answer about the time-out or none, and the end.
+        silent.read_to_end(&mut Vec::new()).unwrap();
+
+        // More than socket buffers hold, and nobody reads it until the connection has ended.
+        let mut slow = TcpStream::connect(serving.local_addr()).unwrap();
+        slow.write_all(b"GET /ledger HTTP/1.0\r\n\r\n").unwrap();
+        // Whoever is prompt is served; on a busy machine this thread may not be, the first time.
+        assert!((0..20).any(|_| is_served(&serving)));
+        let mut after = TcpStream::connect(serving.local_addr()).unwrap();
+        after.read_to_end(&mut Vec::new()).unwrap();
+        let mut read = Vec::new();
+        let end = slow.read_to_end(&mut read);
+        assert!(end.is_err() || read.len() < 64 << 20, "{end:?}");
+    }
+
+    #[test]
+    fn it_ends_with_its_owner_and_errors_are_one_line() {
+        let (_, serving) = serve(Room::default(), LIMITS);
+        let address = serving.local_addr();
+        let taken = Admin::bind(address).unwrap_err().to_string();
+        let expected = format!("bind admin address {address}: address in use (another service? choose another port)");
+        assert_eq!(taken, expected);
+        drop(serving);
+        assert!(TcpStream::connect(address).is_err());
+        drop(Admin::bind(address).unwrap());
+
+        let foreign = Admin::bind("192.0.2.1:9".parse().unwrap()).unwrap_err().to_string();
+        assert!(foreign.contains("not an address of this machine (0.0.0.0 or [::] serves all"), "{foreign}");
+    }
+}

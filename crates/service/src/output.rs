@@ -1,0 +1,133 @@
+//! Standard output and standard error, which may be closed (`weir ... | head`) or full.
+
+use std::fmt;
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+/// Prints a line, as `println!` does, but does not panic.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __say {
+    ($($words:tt)*) => { $crate::output::print(format_args!("{}\n", format_args!($($words)*))) };
+}
+
+pub use __say as say;
+
+/// Prints a line on standard error, as `eprintln!` does, but neither panics nor waits for a reader who does not read.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __complain {
+    ($($words:tt)*) => { $crate::output::tell(format_args!("{}\n", format_args!($($words)*))) };
+}
+
+pub use __complain as complain;
+
+/// Prints as it is. A reader that has gone has read enough; what cannot be written for another reason (a full disk, a
+/// terminal that is closed) is said once. The work goes on, so that its result is not lost, too; see [`failed`].
+pub fn print(words: fmt::Arguments<'_>) {
+    let mut output = io::stdout().lock();
+    match output.write_fmt(words).and_then(|()| output.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe && !FAILED.swap(true, Ordering::Relaxed) => {
+            complain!("weir: write to standard output: {error}");
+        }
+        _ => {}
+    }
+}
+
+/// An error and its causes, outermost first. Many errors name the kernel's answer themselves, before the remedy: then
+/// it is not repeated. What a file or a peer has put into it can neither begin a line nor command a terminal.
+pub fn in_one_line(error: &anyhow::Error) -> String {
+    let said = error.chain().map(ToString::to_string).fold(String::new(), |said, cause| {
+        let answer = cause.split(" (os error ").next().unwrap_or_default();
+        match said.as_str() {
+            "" => cause,
+            known if known.to_lowercase().contains(&answer.to_lowercase()) => said,
+            known => format!("{known}: {cause}"),
+        }
+    });
+    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    said.chars().map(shown).collect()
+}
+
+/// Whether something could not be printed: then the process is to end with status 1.
+pub fn failed() -> bool {
+    FAILED.load(Ordering::Relaxed)
+}
+
+/// Prints on standard error as it is. What cannot be written is lost: where nobody can be told, the work goes on.
+pub fn tell(words: fmt::Arguments<'_>) {
+    write_patiently(&mut io::stderr().lock(), words.to_string().as_bytes(), PATIENCE);
+}
+
+/// Writes until something fails or is not read for so long.
+fn write_patiently(output: &mut (impl Write + AsFd), bytes: &[u8], patience: u16) {
+    // A pipe that is ready takes so many bytes at least (pipe(7)), and a write of no more than them waits for nothing.
+    for piece in bytes.chunks(PIPE_BUF) {
+        let ready = poll(&mut [PollFd::new(output.as_fd(), PollFlags::POLLOUT)], PollTimeout::from(patience));
+        if ready != Ok(1) || output.write_all(piece).is_err() {
+            return;
+        }
+    }
+}
+
+static FAILED: AtomicBool = AtomicBool::new(false);
+
+/// POSIX's and Linux' number (include/uapi/linux/limits.h).
+const PIPE_BUF: usize = 4096;
+
+/// How long somebody may leave off reading standard error, milliseconds.
+const PATIENCE: u16 = 1000;
+
+#[cfg(test)]
+mod tests {
+    use std::io::{PipeWriter, Read, pipe};
+    use std::thread;
+
+    use anyhow::anyhow;
+    use nix::fcntl::{FcntlArg, fcntl};
+
+    use super::*;
+
+    fn tell_a_pipe(writer: &mut PipeWriter, bytes: usize, patience_ms: u16) {
+        write_patiently(writer, &vec![b'x'; bytes], patience_ms);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_pipe_that_is_not_read() {
+        let (mut reader, mut writer) = pipe().unwrap();
+        let holds = fcntl(&writer, FcntlArg::F_GETPIPE_SZ).unwrap();
+        tell_a_pipe(&mut writer, 1 << 20, 50);
+        tell_a_pipe(&mut writer, 1, 50);
+        drop(writer);
+        // As much as a pipe holds has come, and no more.
+        assert_eq!(reader.read_to_end(&mut Vec::new()).unwrap(), holds as usize);
+    }
+
+    #[test]
+    fn all_of_it_comes_where_somebody_reads() {
+        let (mut reader, mut writer) = pipe().unwrap();
+        let read = thread::spawn(move || reader.read_to_end(&mut Vec::new()).unwrap());
+        tell_a_pipe(&mut writer, 1 << 20, 20_000);
+        drop(writer);
+        assert_eq!(read.join().unwrap(), 1 << 20);
+        let (reader, mut writer) = pipe().unwrap();
+        drop(reader);
+        tell_a_pipe(&mut writer, 10, 20_000);
+    }
+
+    #[test]
+    fn the_kernels_answer_is_told_once() {
+        let answer = || io::Error::from_raw_os_error(nix::libc::EADDRNOTAVAIL);
+        let told = anyhow!(answer()).context("bind 192.0.2.7:5: cannot assign requested address (listen on 0.0.0.0)");
+        assert_eq!(
+            in_one_line(&told.context("cell 5%")),
+            "cell 5%: bind 192.0.2.7:5: cannot assign requested address (listen on 0.0.0.0)"
+        );
+        let untold = anyhow!(answer()).context("bind 192.0.2.7:5");
+        assert_eq!(in_one_line(&untold), format!("bind 192.0.2.7:5: {}", answer()));
+        assert_eq!(in_one_line(&anyhow!("unknown `a\nb\u{1b}[2J`")), "unknown `a\\nb\\u{1b}[2J`");
+    }
+}

@@ -1,0 +1,15 @@
+//! Statistics with their n: delay recorders, quantiles that the sample supports, intervals, tests.
+//!
+//! [`Distribution`] and [`DelayRecorder`] take samples while a cell runs, without allocating; what they say afterwards
+//! are [`Quantiles`] and [`Estimate`]s in the units of the report. [`intervals`] and [`binomial`] are the arithmetic,
+//! [`paired`] the comparison of two runs, [`tcp_models`] what theory expects of a bulk transfer.
+
+pub mod binomial;
+mod delays;
+mod estimate;
+pub mod intervals;
+pub mod paired;
+pub mod tcp_models;
+
+pub use delays::{DelayRecorder, Distribution, supported};
+pub use estimate::{Estimate, Method, Quantiles};

@@ -1,0 +1,60 @@
+#!/bin/sh
+# Fetches real peers for tests and benchmarks from Debian without installing them: system loggers exclude one another and
+# start services. Packages and what this machine lacks of their libraries are unpacked below target/peers/root, and
+# target/peers/bin has a command for each. Needs no root: apt keeps its lists there, too. The machine stays as it was.
+# Arguments name more peers, as in the list below.
+set -eu
+cd "$(dirname "$0")/../.."
+place=$PWD/target/peers
+
+# command:package:path in the package
+peers='rsyslogd:rsyslog:usr/sbin/rsyslogd
+syslog-ng:syslog-ng-core:usr/sbin/syslog-ng
+loggen:syslog-ng-core:usr/bin/loggen
+nfcapd:nfdump:usr/bin/nfcapd
+nfdump:nfdump:usr/bin/nfdump
+softflowd:softflowd:usr/sbin/softflowd
+iperf:iperf:usr/bin/iperf'
+for more in "$@"; do peers=$(printf '%s\n%s' "$peers" "$more"); done
+
+missing=$(echo "$peers" | while IFS=: read -r command package path; do
+    PATH=$place/bin:$PATH:/usr/sbin command -v "$command" >/dev/null || echo "$package"; done | sort -u)
+[ -n "$missing" ] || exit 0
+if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
+    echo "peers: these are fetched on Debian only; tests that need them are skipped:" $missing
+    exit 0
+fi
+
+trap 'rm -rf "$place/apt"' EXIT
+mkdir -p "$place/apt/lists/partial" "$place/apt/cache/archives/partial" "$place/root" "$place/bin"
+apt() {
+    apt-get -qq -o Dir::State::lists="$place/apt/lists" -o Dir::Cache="$place/apt/cache" -o APT::Sandbox::User= "$@"
+}
+# What installations would add; what they would remove (another system logger) does not matter here.
+fetch() {
+    apt update || return 1
+    for package in $missing; do
+        needed=$(apt -s --no-install-recommends install "$package" | awk '/^Inst/ { print $2 }')
+        (cd "$place/apt" && apt download $needed) || return 1
+    done
+}
+if ! fetch; then
+    echo "peers: no access to Debian's packages; tests that need these are skipped:" $missing
+    exit 0
+fi
+for archive in "$place"/apt/*.deb; do dpkg-deb -x "$archive" "$place/root"; done
+
+# Programs find their own libraries first; the loggers must be told where their modules are, too.
+libraries=$(find "$place/root" -name '*.so*' -printf '%h\n' | sort -u)
+modules=$(find "$place/root" -name imudp.so -printf '%h\n')
+echo "$peers" | while IFS=: read -r command package path; do
+    [ -x "$place/root/$path" ] || continue
+    arguments=
+    [ "$command" != rsyslogd ] || arguments="-M '$modules'"
+    cat >"$place/bin/$command" <<END
+#!/bin/sh
+export LD_LIBRARY_PATH='$(echo "$libraries" | paste -sd:)' SYSLOGNG_PREFIX='$place/root/usr'
+exec '$place/root/$path' $arguments "\$@"
+END
+    chmod +x "$place/bin/$command"
+done

@@ -1,5 +1,0 @@
-//! The `weir` command.
-
-fn main() -> std::process::ExitCode {
-    weir::cli::main()
-}

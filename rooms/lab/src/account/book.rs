@@ -1,0 +1,168 @@
+//! The ledger of a cell: every counter, and the planned drops.
+
+use std::net::{IpAddr, SocketAddr};
+
+use weir_emulator::model::{FlowIdentity, Way};
+use weir_report::record::{DropList, LedgerEntry};
+
+use super::{Account, report, udp_lost};
+use crate::cell::Measured;
+use crate::network::LinkReading;
+use crate::topology::Topology;
+
+impl Account<'_> {
+    /// Every counter, in the order of a message's way and back.
+    pub(super) fn ledger(&self) -> Vec<LedgerEntry> {
+        let Measured { topology, links, receiver_hosts, .. } = self.measured;
+        let mut ledger = Book::default();
+        match (self.messages(), self.bulk()) {
+            (Some((sent, _)), _) => ledger.add("sender", "sent", "messages", sent.sent, "sender"),
+            (_, Some(report)) => {
+                ledger.add("sender", "sent", "bytes", report.sent_bytes, &report.engine);
+                if let Some(datagrams) = report.datagrams {
+                    ledger.add("sender", "sent", "datagrams", datagrams.sent, &report.engine);
+                }
+            }
+            _ => {}
+        }
+        for &(index, way) in &self.path.there {
+            ledger.add_direction(topology, &links[index], index, way);
+        }
+        ledger.add(
+            "receiver host",
+            "UDP errors and no port",
+            "datagrams",
+            udp_lost(&receiver_hosts[self.receiver]),
+            "/proc/net/snmp Udp",
+        );
+        if let Some(received) = self.received() {
+            if let Some(drops) = received.socket_drops {
+                ledger.add("receiver socket", "dropped", "datagrams", drops, "SK_MEMINFO_DROPS");
+            }
+            let session = self.session();
+            ledger.add("receiver", "delivered", "messages", session.map_or(0, |s| s.delivered), "receiver");
+            ledger.add("receiver", "duplicates", "messages", session.map_or(0, |s| s.duplicates), "receiver");
+            ledger.add("receiver", "foreign", "messages", received.foreign, "receiver");
+        }
+        if let Some(report) = self.bulk() {
+            ledger.add("receiver", "received in the window", "bytes", report.received_bytes, &report.engine);
+            if let Some(datagrams) = report.datagrams {
+                ledger.add("receiver", "received", "datagrams", datagrams.received, &report.engine);
+            }
+        }
+        for (place, drop) in self.traced_drops().into_iter().flatten() {
+            let name = if drop.reason.is_empty() { "dropped" } else { &drop.reason };
+            let source = format!("kfree_skb in {}", if drop.function.is_empty() { "?" } else { &drop.function });
+            ledger.add(&format!("traced: {}", place.name()), name, "datagrams", drop.datagrams, &source);
+        }
+        for &(index, way) in &self.path.back {
+            ledger.add_direction(topology, &links[index], index, way);
+        }
+        ledger.0
+    }
+
+    pub(super) fn drops(&self) -> Vec<DropList> {
+        let Measured { topology, links, .. } = self.measured;
+        let mut lists = Vec::new();
+        for (link, reading) in topology.links.iter().zip(links) {
+            for way in [Way::Forward, Way::Backward] {
+                for flow in report(reading, way).into_iter().flat_map(|report| &report.drops) {
+                    lists.push(DropList {
+                        link: format!("{} {}", link.name, arrow(way)),
+                        flow: in_flow_words(&flow.identity),
+                        packets: flow.packets,
+                        indexes: flow.indexes.clone(),
+                        complete: flow.complete,
+                    });
+                }
+            }
+        }
+        lists
+    }
+}
+
+#[derive(Default)]
+struct Book(Vec<LedgerEntry>);
+
+impl Book {
+    fn add(&mut self, place: &str, name: &str, unit: &str, count: u64, source: &str) {
+        self.add_signed(place, name, unit, count as i64, source);
+    }
+
+    fn add_signed(&mut self, place: &str, name: &str, unit: &str, count: i64, source: &str) {
+        self.0.push(LedgerEntry {
+            place: place.into(),
+            name: name.into(),
+            unit: unit.into(),
+            count,
+            source: source.into(),
+        });
+    }
+
+    fn add_direction(&mut self, topology: &Topology, reading: &LinkReading, index: usize, way: Way) {
+        let place = format!("{} {}", topology.links[index].name, arrow(way));
+        let (near, far) = (way as usize, 1 - way as usize);
+        let Some(report) = report(reading, way) else {
+            let (near, far) = (&reading.nodes[near], &reading.nodes[far]);
+            self.add(&place, "sent into it", "frames", near.sent, "/proc/net/dev transmit packets");
+            self.add(&place, "backlog full", "frames", near.send_dropped, "/proc/net/dev transmit drop");
+            self.add(&place, "arrived behind it", "frames", far.received, "/proc/net/dev receive packets");
+            return;
+        };
+        let ledger = report.ledger;
+        let [into, out] = match (way, reading.joints()) {
+            (Way::Forward, [into, out, _, _]) | (Way::Backward, [_, _, into, out]) => [into, out],
+        };
+        self.add(&place, "sent into it", "frames", reading.nodes[near].sent, "/proc/net/dev transmit packets");
+        self.add(
+            &place,
+            "dropped before it",
+            "frames",
+            reading.nodes[near].send_dropped,
+            "/proc/net/dev transmit drop",
+        );
+        self.add(&place, "dropped at its socket", "frames", ledger.socket_dropped_frames, "PACKET_STATISTICS tp_drops");
+        self.add(&place, "taken in", "frames", ledger.frames_received, "emulator");
+        self.add_signed(&place, "remainder in", "frames", into.remainder(), "sent into it less dropped and taken in");
+        self.add(&place, "received", "packets", ledger.received, "emulator");
+        self.add(&place, "of these control", "packets", ledger.control, "emulator");
+        self.add(&place, "duplicated", "packets", ledger.duplicated, "emulator");
+        self.add(&place, "planned loss", "packets", ledger.lost, "emulator");
+        self.add(&place, "queue full", "packets", ledger.queue_dropped, "emulator");
+        self.add(&place, "no buffer", "packets", ledger.buffer_dropped, "emulator");
+        self.add(&place, "malformed", "packets", ledger.malformed, "emulator");
+        self.add(&place, "send failed", "packets", ledger.send_failed, "emulator");
+        self.add(&place, "in flight", "packets", ledger.in_flight, "emulator");
+        self.add(&place, "delivered", "packets", ledger.delivered, "emulator");
+        self.add_signed(&place, "unexplained", "packets", ledger.unexplained(), "received + duplicated less all above");
+        self.add(&place, "handed out", "frames", ledger.frames_delivered, "emulator");
+        self.add(&place, "arrived behind it", "frames", reading.nodes[far].received, "/proc/net/dev receive packets");
+        self.add_signed(&place, "remainder out", "frames", out.remainder(), "handed out less arrived");
+    }
+}
+
+pub(super) fn arrow(way: Way) -> &'static str {
+    match way {
+        Way::Forward => "->",
+        Way::Backward => "<-",
+    }
+}
+
+/// What a flow is known by in every run: `udp 10.0.0.2 > 10.0.0.1:65432`, and `#2` for the second one alike.
+fn in_flow_words(flow: &FlowIdentity) -> String {
+    let protocol = match flow.protocol {
+        Some(6) => "tcp".to_owned(),
+        Some(17) => "udp".to_owned(),
+        Some(number) => format!("protocol {number}"),
+        None => "not IP".to_owned(),
+    };
+    let end = |address: IpAddr, port: Option<u16>| match port {
+        Some(port) => SocketAddr::new(address, port).to_string(),
+        None => address.to_string(),
+    };
+    let (from, to) = (end(flow.source, flow.source_port), end(flow.destination, flow.destination_port));
+    match flow.ordinal {
+        0 => format!("{protocol} {from} > {to}"),
+        alike => format!("{protocol} {from} > {to} #{}", alike + 1),
+    }
+}

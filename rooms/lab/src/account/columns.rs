@@ -1,0 +1,199 @@
+//! The columns behind the fixed ones, and the estimates with their intervals.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use weir_report::columns;
+use weir_report::record::Row;
+use weir_stats::tcp_models::{self, Expected};
+use weir_stats::{Distribution, Estimate, Method, binomial};
+use weir_traffic::{ReceiveReport, SendReport, SessionReport, Transport};
+
+use super::{Account, Delays, Direction, bulk, rounded};
+use crate::cell::Measured;
+use crate::endpoints::Outcome;
+
+impl Account<'_> {
+    pub(super) fn extra(&self, row: &Row, lateness: &Distribution) -> Vec<(String, Option<f64>)> {
+        let Measured { topology, .. } = self.measured;
+        let sent = self.messages().map(|(sent, _)| sent);
+        let datagrams = self.cell.scenario.traffic.transport == Transport::Udp;
+        let session = self.session();
+        let back = self.passage(Direction::Back);
+        let there = self.passage(Direction::There);
+        let delays = self.delays.as_ref();
+        let sample = delays.map(Delays::distribution);
+        let intended = delays.map(|delays| delays.intended.delays());
+        let raw = session.map(|session| session.delays.delays());
+        let censored = sample.zip(session).zip(sent.zip(self.received()));
+        let censored =
+            censored.map(|((delays, session), (sent, received))| with_undelivered(delays, session, sent, received));
+        let share = sent.and_then(|_| binomial::share(row.delivered, row.sent)).map(|share| share.value);
+        let connect = sent.map_or_else(|| self.bulk().and_then(|report| report.connect), |sent| sent.connect);
+        let model = self.model();
+        let quantile = |delays: Option<&Distribution>, q| delays.and_then(|delays| Some(delays.quantile_us(q)?.value));
+        let count = |n: u64| Some(n as f64);
+        let of_session = |n: fn(&SessionReport) -> u64| sent.map(|_| session.map_or(0, n) as f64);
+        let columns = [
+            ("delivered_share", share),
+            ("share_minus_expected", share.map(|share| share - (1.0 - row.loss_pct / 100.0))),
+            ("host_drops", self.host_drops().filter(|_| datagrams).map(|drops| drops as f64)),
+            ("duplicates", of_session(|session| session.duplicates)),
+            ("reordered", of_session(|session| session.reordered)),
+            ("longest_gap", sent.zip(session).and_then(|(sent, session)| longest_gap(session, sent.sent))),
+            ("delay_n", sent.map(|_| sample.map_or(0, Distribution::n) as f64)),
+            ("disturbed_share", delays.map(Delays::share)),
+            ("raw_delay_mean_us", raw.and_then(Distribution::mean_us)),
+            ("raw_delay_p50_us", quantile(raw, 0.5)),
+            ("raw_delay_p99_us", quantile(raw, 0.99)),
+            ("raw_delay_max_us", raw.and_then(Distribution::max_us)),
+            ("delay_p999_us", quantile(sample, 0.999)),
+            ("delay_max_at_s", delays.and_then(|d| d.sample.worst_at()).map(|at| at.as_secs_f64())),
+            ("intended_delay_mean_us", intended.and_then(Distribution::mean_us)),
+            ("intended_delay_p50_us", quantile(intended, 0.5)),
+            ("intended_delay_p99_us", quantile(intended, 0.99)),
+            ("intended_delay_max_us", intended.and_then(Distribution::max_us)),
+            ("censored_delay_mean_us", censored.as_ref().and_then(Distribution::mean_us)),
+            ("censored_delay_p99_us", quantile(censored.as_ref(), 0.99)),
+            ("censored_delay_max_us", censored.as_ref().and_then(Distribution::max_us)),
+            ("return_loss_pct", Some(rounded(topology.loss(&self.path.back) * 100.0))),
+            ("return_latency_ms", Some(rounded(topology.latency_ms(&self.path.back)))),
+            ("return_planned_drops", count(back.planned)),
+            ("return_queue_drops", count(back.queue)),
+            ("return_emulator_drops", count(back.emulator)),
+            ("control_packets", count(there.control + back.control)),
+            ("corrupted_packets", count(there.corrupted + back.corrupted)),
+            ("connect_ms", connect.map(|connect| connect.as_secs_f64() * 1e3)),
+            ("lateness_p99_us", quantile(Some(lateness), 0.99)),
+            ("lateness_max_us", lateness.max_us()),
+            ("stall_max_us", self.measured.machine.lateness.max_us()),
+            ("standstill_pct", Some(self.disturbance.share() * 100.0)),
+            ("foreign_share", Some(self.measured.foreign)),
+            ("load_mbit_per_s", self.load_mbit_per_s()),
+            ("model_mbit", model.map(|model| model.value / 1e6)),
+            ("model_low_mbit", model.map(|model| model.low / 1e6)),
+            ("model_high_mbit", model.map(|model| model.high / 1e6)),
+        ];
+        let all = columns.into_iter().chain(bulk::columns(self.bulk())).chain(self.load_columns(row));
+        let columns: Vec<_> = all.map(|(name, value)| (name.to_owned(), value)).collect();
+        debug_assert!(
+            columns.iter().map(|(name, _)| name).eq(columns::ADDED.iter().map(|column| &column.name)),
+            "one order"
+        );
+        columns
+    }
+
+    pub(super) fn estimates(&self, row: &Row) -> BTreeMap<String, Estimate> {
+        let mut estimates = BTreeMap::new();
+        let there = self.passage(Direction::There);
+        let mut insert = |name: &str, estimate: Option<Estimate>| {
+            if let Some(estimate) = estimate {
+                estimates.insert(name.to_owned(), estimate);
+            }
+        };
+        if let Some(session) = self.session() {
+            // The batches divide the planned window; of one that was cut short those of the undisturbed messages stand in,
+            // as long as these are all.
+            let whole = !self.measured.traffic.stopped();
+            let cut_short = self.delays.as_ref().filter(|delays| delays.disturbed == 0 && delays.unknown == 0);
+            let recorder = if whole { Some(&session.delays) } else { cut_short.map(|delays| &delays.sample) };
+            if let Some(recorder) = recorder {
+                let per_second = recorder.per_second();
+                insert("msgs_per_s", per_second);
+                insert("mbit_per_s", per_second.map(|rate| rate.times(row.payload_bytes as f64 * 8.0 / 1e6)));
+            }
+            insert("raw_delay_mean_us", session.delays.mean_us());
+        }
+        if let Some(delays) = &self.delays {
+            insert("delay_mean_us", delays.sample.mean_us());
+            insert("delay_p50_us", delays.distribution().quantile_us(0.5));
+            insert("delay_p99_us", delays.distribution().quantile_us(0.99));
+            insert("delay_max_us", delays.largest());
+            insert("intended_delay_mean_us", delays.intended.mean_us());
+        }
+        if let Some(report) = self.bulk() {
+            let throughput = bulk::throughput(report);
+            insert("mbit_per_s", throughput);
+            insert("msgs_per_s", throughput.map(|rate| rate.times(1e6 / 8.0 / row.payload_bytes.max(1) as f64)));
+        }
+        // Independent losses: only then is the share binomial. TCP loses nothing, it is late.
+        if self.messages().is_some() && self.cell.scenario.traffic.transport == Transport::Udp {
+            // A full buffer loses in rows.
+            let in_rows = self.host_drops() != Some(0) || there.queue + there.backlog > 0;
+            let share = binomial::share(row.delivered, row.sent).filter(|_| !in_rows);
+            let expected = 1.0 - row.loss_pct / 100.0;
+            insert("delivered_share", share);
+            insert(
+                "share_minus_expected",
+                share.map(|share| Estimate {
+                    value: share.value - expected,
+                    low: share.low - expected,
+                    high: share.high - expected,
+                    n: share.n,
+                    method: Method::Binomial,
+                }),
+            );
+        }
+        estimates
+    }
+
+    /// What the literature expects of a TCP connection over this path.
+    fn model(&self) -> Option<Expected> {
+        let (scenario, topology) = (&self.cell.scenario, &self.measured.topology);
+        self.bulk().filter(|_| scenario.traffic.transport == Transport::Tcp)?;
+        if !tcp_models::is_loss_driven(&scenario.tcp.congestion) {
+            return None;
+        }
+        let rtt = topology.latency_ms(&self.path.there) + topology.latency_ms(&self.path.back);
+        let rtt = Duration::from_secs_f64(rtt / 1e3);
+        let headers = if topology.traffic.destination.is_ipv4() { 20 } else { 40 } + TCP_HEADER;
+        let mtu = topology.mtu(&self.path.there);
+        let mss = mtu.saturating_sub(headers);
+        let limit = topology.rate_mbit(&self.path.there).map(|rate| rate * 1e6 * f64::from(mss) / f64::from(mtu));
+        let one = tcp_models::expected(topology.loss(&self.path.there), rtt, rtt + LEAST_TIMEOUT, mss, limit)?;
+        Some(one.of_streams(scenario.traffic.streams, limit))
+    }
+
+    fn load_mbit_per_s(&self) -> Option<f64> {
+        match self.measured.load.as_ref()? {
+            Outcome::Bulk(report) => throughput_of(report.received_bytes, report.used.as_secs_f64()),
+            Outcome::Messages(sent, received) => {
+                let session = received.first()?.main_session()?;
+                throughput_of(session.in_window * sent.sent_bytes / sent.sent.max(1), sent.used.as_secs_f64())
+            }
+        }
+    }
+}
+
+fn throughput_of(bytes: u64, seconds: f64) -> Option<f64> {
+    (seconds > 0.0).then(|| bytes as f64 * 8.0 / 1e6 / seconds)
+}
+
+/// The kernel's least retransmission timeout comes on top of the round trip (TCP_RTO_MIN, include/net/tcp.h).
+const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// With timestamps, as Linux sends them.
+const TCP_HEADER: u32 = 32;
+
+/// Messages in a row that are missing, at most; `None`: the receiver could not keep track of all.
+fn longest_gap(session: &SessionReport, sent: u64) -> Option<f64> {
+    let missing = session.numbers.missing(sent)?;
+    let runs = missing.chunk_by(|a, b| a + 1 == *b).map(<[u64]>::len);
+    Some(runs.max().unwrap_or(0) as f64)
+}
+
+/// Delays with every undelivered message taken at the least delay it can have: until the receiver gave up.
+fn with_undelivered(
+    delays: &Distribution,
+    session: &SessionReport,
+    sent: &SendReport,
+    received: &ReceiveReport,
+) -> Distribution {
+    let mut delays = delays.clone();
+    for (number, time) in (0..).zip(&sent.send_times) {
+        if !session.numbers.contains(number) {
+            delays.record(received.finished.saturating_sub(*time));
+        }
+    }
+    delays
+}

@@ -1,0 +1,469 @@
+//! From counters to a record: the ledger of a cell, its columns, and whether it can be trusted.
+
+mod book;
+mod bulk;
+mod columns;
+mod disturbance;
+mod load;
+mod own_flow;
+mod signal;
+mod traced;
+
+use weir_emulator::ledger::{DirectionReport, Ledger};
+use weir_emulator::model::Way;
+use weir_kernel::counters::Snmp;
+use weir_report::columns::{RECEIVER, words as columns_words};
+use weir_report::record::{Record, Row};
+use weir_stats::Distribution;
+use weir_traffic::bulk::BulkReport;
+use weir_traffic::{ErrorCount, Pacing, ReceiveReport, SendReport, SessionReport, Transport, in_words};
+
+use self::disturbance::{Delays, Disturbance};
+use self::own_flow::OwnFlow;
+use crate::capture::CaptureReport;
+use crate::cell::Measured;
+use crate::endpoints::{Outcome, interval};
+use crate::network::LinkReading;
+use crate::scenario::{Mode, Receivers};
+use crate::sweep::Cell;
+use crate::topology::{Flow, Kind, Path, Topology};
+
+/// The records of one cell: one a receiver. Of a list of them, each has its name behind that of the cell: `5%@viewer`.
+pub fn records(cell: &Cell, repeat: u32, measured: &Measured<'_>) -> Vec<Record> {
+    (0..measured.topology.traffic.receivers.len()).map(|receiver| record(cell, repeat, measured, receiver)).collect()
+}
+
+fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) -> Record {
+    let topology = &measured.topology;
+    let path = &topology.traffic.paths[receiver];
+    let own = measured.load.is_some().then(|| OwnFlow::new(&cell.scenario, topology));
+    let disturbance = Disturbance::new(measured, path, cell.scenario.traffic.mode);
+    let mut account = Account { measured, cell, receiver, path, own, disturbance, delays: None };
+    account.delays = account.session().map(|session| account.disturbance.delays(&session.flights));
+    let mut row = account.row(repeat);
+    let mut axes = cell.axes.clone();
+    if matches!(cell.scenario.traffic.to, Receivers::Several(_)) {
+        let name = &topology.nodes[topology.traffic.receivers[receiver]].name;
+        row.cell = format!("{}@{name}", row.cell);
+        axes.push((RECEIVER.to_owned(), name.clone()));
+    }
+    let lateness = account.lateness();
+    let disturbed = account.disturbance.verdict(measured, &cell.scenario, account.delays.as_ref());
+    row.valid &= disturbed.is_empty();
+    let remarks = disturbed.values().map(|why| format!("disturbed: {why}")).chain(account.remarks(&row)).collect();
+    Record {
+        extra: account.extra(&row, &lateness),
+        axes,
+        estimates: account.estimates(&row),
+        ledger: account.ledger(),
+        drops: account.drops(),
+        delays: account.delays.as_ref().map(|delays| delays.distribution().quantiles_us()).unwrap_or_default(),
+        timelines: account.bulk().map_or_else(|| account.of_messages(), bulk::timelines),
+        signal: account.signal(),
+        lateness: lateness.quantiles_us(),
+        heartbeat: measured.machine.lateness.quantiles_us(),
+        standstills: account.disturbance.record(&measured.machine),
+        disturbed,
+        reruns: 0,
+        stopped: measured.traffic.stopped(),
+        remarks,
+        row,
+    }
+}
+
+struct Account<'a> {
+    measured: &'a Measured<'a>,
+    cell: &'a Cell,
+    /// Which of the receivers.
+    receiver: usize,
+    /// The way to it and back.
+    path: &'a Path,
+    /// What tells the measured traffic from a load beside it, if there is one.
+    own: Option<OwnFlow>,
+    /// What stood still meanwhile.
+    disturbance: Disturbance,
+    /// The delays of messages, if any arrived.
+    delays: Option<Delays>,
+}
+
+/// What the directions of a way through the network add up to.
+#[derive(Default)]
+struct Passage {
+    planned: u64,
+    queue: u64,
+    /// Packets (frames, where only frames were counted) the emulator or an interface could not carry.
+    emulator: u64,
+    /// Of these, frames that were counted unseen.
+    frames: u64,
+    /// On direct links: frames that found the backlog of a processor full (net.core.netdev_max_backlog).
+    backlog: u64,
+    duplicated: u64,
+    in_flight: u64,
+    corrupted: u64,
+    control: u64,
+}
+
+impl Account<'_> {
+    fn row(&self, repeat: u32) -> Row {
+        let (scenario, topology) = (&self.cell.scenario, &self.measured.topology);
+        let there = self.passage(Direction::There);
+        let payload = scenario.traffic.payload.bytes;
+        let row = Row {
+            scenario: scenario.name.clone(),
+            cell: self.cell.name.clone(),
+            repeat,
+            transport: scenario.traffic.transport.to_string(),
+            loss_pct: rounded(topology.loss(&self.path.there) * 100.0),
+            latency_ms: rounded(topology.latency_ms(&self.path.there)),
+            rate_mbit: topology.rate_mbit(&self.path.there),
+            payload_bytes: payload,
+            planned_drops: there.planned,
+            queue_drops: there.queue,
+            socket_drops: self.socket_drops(),
+            emulator_drops: there.emulator,
+            // One that was stopped is a shorter one.
+            valid: true,
+            ..Row::default()
+        };
+        match (self.messages(), self.bulk()) {
+            (Some((sent, _)), _) => self.row_of_messages(row, sent, &there),
+            (_, Some(report)) => bulk::row(row, report, self.unexplained_frames()),
+            _ => row,
+        }
+    }
+
+    fn row_of_messages(&self, row: Row, sent: &SendReport, there: &Passage) -> Row {
+        let datagrams = self.cell.scenario.traffic.transport == Transport::Udp;
+        let delivered = self.session().map_or(0, |session| session.delivered);
+        // Of one that was stopped the planned window is no measure.
+        let stopped = self.delays.as_ref().filter(|delays| sent.stopped && delays.unknown == 0);
+        let planned = self.session().map_or(0, |session| session.in_window);
+        let in_window = stopped.map_or(planned, |delays| delays.in_window);
+        let delays = self.delays.as_ref().map(Delays::distribution);
+        let used = sent.used.as_secs_f64();
+        let per_second = if used > 0.0 { in_window as f64 / used } else { 0.0 };
+        let retransmits = sent.tcp_after_drain.or(sent.tcp_at_end).map(|info| info.retransmits.into());
+        Row {
+            duration_s: used,
+            sent: sent.sent,
+            delivered,
+            undelivered: (!datagrams).then(|| sent.sent.saturating_sub(delivered)),
+            msgs_per_s: per_second,
+            mbit_per_s: per_second * row.payload_bytes as f64 * 8.0 / 1e6,
+            delay_mean_us: delays.and_then(Distribution::mean_us),
+            delay_p50_us: delays.and_then(|delays| Some(delays.quantile_us(0.5)?.value)),
+            delay_p99_us: delays.and_then(|delays| Some(delays.quantile_us(0.99)?.value)),
+            delay_max_us: delays.and_then(Distribution::max_us),
+            retransmits: retransmits.or(sent.lost_packets),
+            unexplained: if datagrams {
+                self.unexplained_messages(sent, there)
+            } else {
+                Some(self.unexplained_frames())
+            },
+            ..row
+        }
+    }
+
+    /// Datagrams that no counter accounts for: everything that was sent or copied, less where it ended. `None` where that
+    /// cannot be told, see [`Self::unknown`].
+    fn unexplained_messages(&self, sent: &SendReport, there: &Passage) -> Option<i64> {
+        let received = self.received()?;
+        if self.unknown(there).is_some() {
+            return None;
+        }
+        let arrived: u64 = received.sessions.iter().map(|s| s.delivered + s.duplicates + s.stale).sum();
+        let inflow = sent.sent + there.duplicated;
+        let outflow = arrived
+            + received.foreign
+            + there.planned
+            + there.queue
+            + there.emulator
+            + there.backlog
+            + self.host_drops().or(received.socket_drops)?;
+        Some(inflow as i64 - outflow as i64)
+    }
+
+    /// Why nobody can tell what became of every datagram; `None`: the account can be closed.
+    fn unknown(&self, there: &Passage) -> Option<&'static str> {
+        let Measured { topology, .. } = self.measured;
+        let headers = if topology.traffic.destination.is_ipv4() { 28 } else { 48 };
+        let longest = u64::from(topology.mtu(&self.path.there));
+        let joined = self.cell.scenario.traffic.mode == Mode::Bulk && there.frames + there.backlog > 0;
+        if self.cell.scenario.traffic.payload.bytes + headers > longest {
+            Some("messages are larger than the path's MTU: fragments are not followed")
+        } else if there.in_flight > 0 {
+            Some("packets were still under way when the counters were read")
+        } else if self.own.is_some() && there.duplicated + there.emulator > 0 {
+            Some("copies and drops of the emulator are counted together with those of the load")
+        } else if joined {
+            Some("what the emulator could not take is counted in frames, and a frame may hold many datagrams")
+        } else {
+            None
+        }
+    }
+
+    /// Datagrams that reached the receiving host and no program; `None` where another's are among them.
+    fn host_drops(&self) -> Option<u64> {
+        let Measured { topology, receiver_hosts, load, .. } = self.measured;
+        let receiver = topology.traffic.receivers[self.receiver];
+        let ends_here = |load: &Flow| load.sender == receiver || load.receivers.contains(&receiver);
+        let datagrams = self.cell.scenario.load.as_ref().is_some_and(|load| load.transport != Transport::Tcp);
+        let shared = load.is_some() && datagrams && topology.load.as_ref().is_some_and(ends_here);
+        (!shared).then(|| udp_lost(&receiver_hosts[self.receiver]))
+    }
+
+    /// Datagrams dropped at the receiver's socket; those of iperf3's socket are those of its host.
+    fn socket_drops(&self) -> Option<u64> {
+        let iperf3 = self.bulk().is_some() && self.cell.scenario.traffic.transport == Transport::Udp;
+        let of_host = || self.host_drops().map(|_| buffer_overruns(&self.measured.receiver_hosts[self.receiver]));
+        if iperf3 { of_host() } else { self.received()?.socket_drops }
+    }
+
+    /// Frames that went missing between two counters of the same place, anywhere in the network, either way; and what
+    /// the emulator's own ledgers leave over.
+    fn unexplained_frames(&self) -> i64 {
+        let Measured { topology, links, .. } = self.measured;
+        let joints: i64 = links.iter().flat_map(LinkReading::joints).map(|joint| joint.remainder().abs()).sum();
+        let ledgers: i64 =
+            links.iter().flat_map(directions).map(|direction| direction.ledger.unexplained().abs()).sum();
+        joints + ledgers + unexplained_by_nodes(topology, links)
+    }
+
+    fn passage(&self, direction: Direction) -> Passage {
+        let mut passage = Passage::default();
+        for &(index, way) in self.hops(direction) {
+            let link = &self.measured.links[index];
+            // A full backlog behind a veth (net.core.netdev_max_backlog): dropped on its way to what is behind it.
+            let dropped_before = link.nodes[way as usize].send_dropped;
+            let Some(report) = report(link, way) else {
+                passage.backlog += dropped_before;
+                continue;
+            };
+            let own = self.own.as_ref().map(|own| own.drops(report));
+            let Ledger {
+                duplicated,
+                lost,
+                queue_dropped,
+                buffer_dropped,
+                send_failed,
+                malformed,
+                in_flight,
+                control,
+                corrupted,
+                socket_dropped_frames,
+                ..
+            } = report.ledger;
+            passage.planned += own.map_or(lost, |own| own.lost);
+            passage.queue += own.map_or(queue_dropped, |own| own.queue);
+            let frames = socket_dropped_frames + dropped_before;
+            passage.emulator += buffer_dropped + send_failed + malformed + frames;
+            passage.frames += frames;
+            passage.duplicated += duplicated;
+            passage.in_flight += in_flight;
+            passage.corrupted += corrupted;
+            passage.control += control;
+        }
+        passage
+    }
+
+    /// By how much the emulator was late, over all links and both ways.
+    fn lateness(&self) -> Distribution {
+        let mut all = Distribution::new();
+        for link in &self.measured.links {
+            for direction in directions(link) {
+                all.merge(&Distribution::from(&direction.lateness));
+            }
+        }
+        all
+    }
+
+    /// What else a reader must know.
+    fn remarks(&self, row: &Row) -> Vec<String> {
+        let Measured { network, links, .. } = self.measured;
+        let mut remarks = Vec::new();
+        let mut say = |who: &str, errors: &[ErrorCount]| {
+            if !errors.is_empty() {
+                remarks.push(format!("{who}: {}", in_words(errors)));
+            }
+        };
+        if let Some((sent, received)) = self.messages() {
+            say("sender", &sent.errors);
+            say("receiver", &received[self.receiver].errors);
+        }
+        if let Some(report) = self.bulk() {
+            say(&report.engine, &report.errors);
+        }
+        match &self.measured.load {
+            Some(Outcome::Bulk(load)) => say("load", &load.errors),
+            Some(Outcome::Messages(sent, _)) => say("load", &sent.errors),
+            None => {}
+        }
+        for CaptureReport { file, packets, dropped, error } in &self.measured.captures {
+            let lost = if *dropped > 0 { format!(", {dropped} dropped by the kernel") } else { String::new() };
+            let ended = error.as_ref().map(|error| format!("; ended early: {error}")).unwrap_or_default();
+            remarks.push(format!("captured {packets} packets into {}{lost}{ended}", file.display()));
+        }
+        if self.bulk().is_some_and(|report| report.connected == 0) {
+            remarks.push("no connection came up: 0 Mbit/s".into());
+        }
+        let reports = links.iter().flat_map(directions);
+        let overrun: u64 = reports.map(|report| report.ledger.socket_dropped_frames).sum();
+        if overrun > 0 {
+            remarks.push(format!(
+                "the emulator's sockets, of {} kB each, dropped {overrun} frames: raise net.core.rmem_max, or run as root",
+                network.receive_buffer() / 1000
+            ));
+        }
+        if self.measured.traffic.stopped() {
+            remarks.push("stopped before its window was over: its values are of the time before".into());
+        }
+        if row.unexplained.is_none() && self.messages().is_some() {
+            let why =
+                self.unknown(&self.passage(Direction::There)).unwrap_or("another's datagrams are counted with them");
+            remarks.push(format!("{why}: unexplained is unknown"));
+        }
+        if let Some((sent, _)) = self.messages() {
+            remarks.extend(self.behind_schedule(sent));
+        }
+        if let Some(unknown) = self.delays.as_ref().map(|delays| delays.unknown).filter(|unknown| *unknown > 0) {
+            remarks.push(format!(
+                "delays are of the first messages: the last {unknown} are not looked at one by one (raw_delay_* has all)"
+            ));
+        }
+        if let Some(delays) = self.delays.as_ref().filter(|delays| delays.whole) {
+            remarks.push(format!(
+                "delays are of all messages: leaving out the disturbed would select, and standstills explain {:.1} % of the mean",
+                delays.explained() * 100.0
+            ));
+        }
+        remarks.extend(self.full_queues());
+        remarks.extend_from_slice(network.refused());
+        remarks.extend(self.trace_remarks());
+        remarks
+    }
+
+    /// The queues on the way that dropped something, by their links.
+    fn full_queues(&self) -> Vec<String> {
+        let dropped = |&(index, way): &(usize, Way)| {
+            let dropped = report(&self.measured.links[index], way)?.ledger.queue_dropped;
+            let rate = self.measured.topology.rate_mbit(&[(index, way)]);
+            let rate = rate.map(|rate| format!(" ({})", columns_words("rate_mbit", rate))).unwrap_or_default();
+            let name = &self.measured.topology.links[index].name;
+            (dropped > 0).then(|| format!("{dropped} packets were lost in the queue of link `{name}`{rate}"))
+        };
+        self.path.there.iter().filter_map(dropped).collect()
+    }
+
+    /// Whether a sender of datagrams could not do what it was told to.
+    fn behind_schedule(&self, sent: &SendReport) -> Option<String> {
+        let (last, window) = (sent.last_send?, sent.window?);
+        let late = last.saturating_sub(window.end);
+        let planned =
+            u128::from(window.end - window.start).div_ceil(interval(&self.cell.scenario.traffic).as_nanos().max(1));
+        let missing = planned.saturating_sub(u128::from(sent.sent));
+        let scheduled =
+            self.cell.scenario.traffic.pacing == Pacing::Schedule || self.cell.scenario.traffic.mode == Mode::Bulk;
+        let lacking =
+            self.cell.scenario.traffic.batch.is_some() && !self.cell.scenario.traffic.interval.duration().is_zero();
+        if lacking && missing > 0 && !sent.stopped {
+            return Some(format!(
+                "the sender could not keep its rate: {missing} of {planned} messages were never sent"
+            ));
+        }
+        let behind = scheduled && !sent.stopped && late > BEHIND;
+        behind.then(|| {
+            format!(
+                "the sender fell behind its schedule: its last message left {:.1} s after the window, {missing} of {planned} \
+                 never did",
+                late as f64 / 1e9
+            )
+        })
+    }
+
+    fn hops(&self, direction: Direction) -> &[(usize, Way)] {
+        match direction {
+            Direction::There => &self.path.there,
+            Direction::Back => &self.path.back,
+        }
+    }
+
+    fn messages(&self) -> Option<(&SendReport, &[ReceiveReport])> {
+        match &self.measured.traffic {
+            Outcome::Messages(sent, received) => Some((sent, received)),
+            Outcome::Bulk(_) => None,
+        }
+    }
+
+    fn bulk(&self) -> Option<&BulkReport> {
+        match &self.measured.traffic {
+            Outcome::Messages(..) => None,
+            Outcome::Bulk(report) => Some(report),
+        }
+    }
+
+    fn received(&self) -> Option<&ReceiveReport> {
+        self.messages().map(|(_, received)| &received[self.receiver])
+    }
+
+    fn session(&self) -> Option<&SessionReport> {
+        self.received()?.main_session()
+    }
+}
+
+/// So much later than the window a schedule may end, ns.
+const BEHIND: u64 = 100_000_000;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    There,
+    Back,
+}
+
+/// The emulator's account of one way; `None`: a direct link.
+fn report(link: &LinkReading, way: Way) -> Option<&DirectionReport> {
+    let emulated = link.emulated.as_ref()?;
+    Some(match way {
+        Way::Forward => &emulated.report.forward,
+        Way::Backward => &emulated.report.backward,
+    })
+}
+
+/// The emulator's accounts of a link, both ways; none of a direct link.
+fn directions(link: &LinkReading) -> impl Iterator<Item = &DirectionReport> {
+    [Way::Forward, Way::Backward].into_iter().filter_map(|way| report(link, way))
+}
+
+/// Frames that a router or a switch took in and did not hand out, or made up. Switches know where every host is; only
+/// those that copy for the receivers of a group hand out more.
+fn unexplained_by_nodes(topology: &Topology, links: &[LinkReading]) -> i64 {
+    let mut unexplained = 0;
+    for (node, entry) in topology.nodes.iter().enumerate() {
+        let ends = topology.ends_at(node);
+        let copies = ends.len() > 2 && topology.flows().any(|flow| flow.destination.is_multicast());
+        let forwards = entry.kind == Kind::Router || entry.kind == Kind::Switch && !copies;
+        if forwards {
+            let ports = ends.into_iter().map(|(link, end)| links[link].throughput(end));
+            let (received, sent) = ports.fold((0, 0), |sum, port| (sum.0 + port.received, sum.1 + port.sent));
+            unexplained += (received as i64 - sent as i64).abs();
+        }
+    }
+    unexplained
+}
+
+/// Datagrams that reached the receiving host and no program: wrong checksums, full buffers, no such port. The namespace
+/// has carried nothing but the cell's traffic, so that its counters began at 0.
+fn udp_lost(host: &Snmp) -> u64 {
+    let count = |protocol, name| host.get(protocol, name).unwrap_or(0).unsigned_abs();
+    ["Udp", "Udp6"].into_iter().map(|protocol| count(protocol, "InErrors") + count(protocol, "NoPorts")).sum()
+}
+
+/// Of these, those that found a socket's buffer full.
+fn buffer_overruns(host: &Snmp) -> u64 {
+    let count = |protocol| host.get(protocol, "RcvbufErrors").unwrap_or(0).unsigned_abs();
+    ["Udp", "Udp6"].into_iter().map(count).sum()
+}
+
+/// Without the noise of 1 - sqrt(1 - p) multiplied back.
+fn rounded(value: f64) -> f64 {
+    (value * 1e9).round() / 1e9
+}

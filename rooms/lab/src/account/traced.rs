@@ -1,0 +1,49 @@
+//! What the kernel was seen to do with the datagrams of one receiver.
+
+use weir_kernel::trace::{Drop, SocketTrace};
+use weir_loss::places::Place;
+
+use super::Account;
+
+impl Account<'_> {
+    /// Drops on the way to this receiver, with their places: on its host, and on whatever is no other receiver's.
+    /// `None`: not traced.
+    pub(super) fn traced_drops(&self) -> Option<Vec<(Place, &Drop)>> {
+        let others = self.measured.topology.traffic.receivers.iter().enumerate();
+        let others = others.filter(|(index, _)| *index != self.receiver);
+        let others: Vec<u32> = others.filter_map(|(_, &node)| self.namespace(node)).collect();
+        let trace = self.measured.trace.as_ref()?;
+        let drops = trace.drops.iter().filter(|drop| !others.contains(&drop.namespace));
+        Some(drops.map(|drop| (Place::of_drop(&drop.reason, &drop.function, drop.outgoing), drop)).collect())
+    }
+
+    /// What its socket took and gave; `None`: not traced.
+    pub(super) fn traced_socket(&self) -> Option<&SocketTrace> {
+        let host = self.namespace(self.measured.topology.traffic.receivers[self.receiver])?;
+        let port = self.cell.scenario.traffic.port;
+        let sockets = &self.measured.trace.as_ref()?.sockets;
+        sockets.iter().find(|socket| socket.namespace == host && socket.port == port)
+    }
+
+    /// Why the trace cannot be believed to the last datagram, or is not there.
+    pub(super) fn trace_remarks(&self) -> Vec<String> {
+        let missed = self.measured.trace.as_ref().map_or(0, |trace| trace.missed);
+        let missed = (missed > 0).then(|| format!("traced: {missed} events could not be counted: at least so many"));
+        let untraced = self.measured.untraced.as_ref().map(|why| format!("not traced: {why}"));
+        let traced = self.traced_drops().map(|drops| {
+            let full = drops.iter().filter(|(place, _)| *place == Place::ReceiveBuffer);
+            full.map(|(_, drop)| drop.datagrams).sum::<u64>()
+        });
+        let differ = traced.zip(self.socket_drops()).filter(|(traced, counted)| traced != counted);
+        let differ = differ.map(|(traced, counted)| {
+            format!(
+                "traced: {traced} drops at the full receive buffer; the socket counted {counted}, which is believed"
+            )
+        });
+        missed.into_iter().chain(differ).chain(untraced).collect()
+    }
+
+    fn namespace(&self, node: usize) -> Option<u32> {
+        self.measured.network.namespace(node).inode().ok()
+    }
+}

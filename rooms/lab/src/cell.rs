@@ -1,0 +1,371 @@
+//! One cell: its network, traffic through it, and what the counters said.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use weir_emulator::datapath::{self, Emulator};
+use weir_kernel::counters::{self, Snmp};
+use weir_kernel::processors::Processors;
+use weir_kernel::scheduling;
+use weir_kernel::trace::{Detail, Filter, Trace, Tracer};
+use weir_report::record::Chart;
+use weir_report::store;
+use weir_service::clock::{self, Nanos};
+use weir_service::stop::Stop;
+use weir_traffic::Transport;
+
+use crate::capture::{Capture, CaptureReport};
+use crate::endpoints::{self, Endpoints, Outcome, joined};
+use crate::machine::{Machine, Observed};
+use crate::network::{LinkReading, Network};
+use crate::scenario::{Datapath, Mode, Scenario, Traffic};
+use crate::sweep::Cell;
+use crate::topology::{Flow, Node, Topology};
+use crate::watch::{self, Looks, Watched};
+
+/// What all cells of a run share.
+pub struct Bench {
+    /// Carry the cells' links.
+    emulators: Vec<Emulator>,
+    /// How their ports are opened.
+    pub settings: datapath::Settings,
+    /// Ends the run early.
+    pub stop: Stop,
+    /// Whether emulators and messages run as real-time threads.
+    pub realtime: bool,
+}
+
+/// A cell that is about to run.
+pub struct Prepared<'a> {
+    bench: &'a Bench,
+    network: Network<'a>,
+    topology: Topology,
+    traffic: Endpoints,
+    load: Option<(Endpoints, Duration)>,
+    captures: Vec<Capture>,
+    /// Whether the traffic's threads run before ordinary ones: those of messages may, bulk would leave nothing to
+    /// others.
+    realtime: bool,
+    /// Counts in the kernel what becomes of the datagrams, if that is wanted and permitted.
+    tracer: Option<Tracer>,
+    /// Why it does not.
+    untraced: Option<String>,
+    /// The processors of programs that only compute, one each; `None`: any.
+    burners: Vec<Option<usize>>,
+    /// Time between two looks at buffers and processors; zero: none.
+    watch: Duration,
+    /// How long what waits in queues may take when the traffic has ended.
+    drain: Duration,
+}
+
+/// Everything a cell has measured.
+pub struct Measured<'a> {
+    /// Up as long as this lives.
+    pub network: Network<'a>,
+    /// The network as configured.
+    pub topology: Topology,
+    /// What became of the traffic.
+    pub traffic: Outcome,
+    /// What became of the load beside it.
+    pub load: Option<Outcome>,
+    /// The links' counters, by link.
+    pub links: Vec<LinkReading>,
+    /// The receiving hosts' protocol counters, in the order of the scenario.
+    pub receiver_hosts: Vec<Snmp>,
+    /// The machine meanwhile.
+    pub machine: Observed,
+    /// The start of sending, ns of CLOCK_MONOTONIC.
+    pub begin: Nanos,
+    /// Share of the processors that others took meanwhile.
+    pub foreign: f64,
+    /// Share of them that nobody wanted.
+    pub idle: f64,
+    /// What was seen of buffers and processors meanwhile; `None`: nobody looked.
+    pub watched: Option<Watched>,
+    /// What the kernel did with the datagrams; `None`: not traced.
+    pub trace: Option<Trace>,
+    /// Why not all that was wanted is traced.
+    pub untraced: Option<String>,
+    /// What was captured.
+    pub captures: Vec<CaptureReport>,
+}
+
+impl Bench {
+    /// Starts what the cells of a scenario share, with so many emulator threads.
+    pub fn start(scenario: &Scenario, stop: Stop, emulators: usize) -> Result<Bench> {
+        let settings = datapath::Settings {
+            path: match scenario.run.datapath {
+                Datapath::Segments => datapath::Path::Segments,
+                Datapath::Packets => datapath::Path::Packets,
+            },
+            spin: scenario.run.spin,
+            ..datapath::Settings::default()
+        };
+        // Threads inherit how they are scheduled; the one that asks for it ends here.
+        std::thread::scope(|scope| {
+            joined(scope.spawn(|| {
+                let realtime = scenario.run.realtime && scheduling::become_real_time().is_ok();
+                let emulators = (0..emulators.max(1)).map(|_| Emulator::spawn(settings.clone()));
+                let emulators = emulators.collect::<Result<_, _>>()?;
+                Ok(Bench { emulators, settings, stop, realtime })
+            }))
+        })
+    }
+
+    /// The emulator of the worker of this number.
+    pub fn emulator(&self, worker: usize) -> &Emulator {
+        &self.emulators[worker % self.emulators.len()]
+    }
+}
+
+impl<'a> Prepared<'a> {
+    /// Builds the network and opens the sockets. `session` tells the messages of cells apart, `worker` chooses the
+    /// emulator.
+    pub fn new(bench: &'a Bench, cell: &Cell, seed: u64, session: u16, worker: usize) -> Result<Self> {
+        let scenario = &cell.scenario;
+        let topology = Topology::new(scenario)?;
+        let network = Network::build(&topology, bench.emulator(worker), &bench.settings, seed)?;
+        let (tracer, untraced) =
+            match scenario.run.trace.detail().map(|detail| trace(&network, &topology, scenario, detail)) {
+                None => (None, None),
+                Some(Ok(tracer)) => {
+                    let refused = tracer.refused().join("; ");
+                    (Some(tracer), (!refused.is_empty()).then_some(refused))
+                }
+                Some(Err(error)) => (None, Some(error.to_string())),
+            };
+        // Copies come behind the message that would end the cell.
+        let duplicates = topology.traffic.paths.iter().any(|path| topology.duplicates(&path.there));
+        let settle = if duplicates { patience(&topology) } else { Duration::ZERO };
+        let processors: Vec<Option<usize>> = topology.nodes.iter().map(|node| node.processor).collect();
+        let open =
+            |traffic, flow: &Flow| Endpoints::prepare(&network, scenario, traffic, flow, &processors, session, settle);
+        let load = topology.load.as_ref().zip(load(scenario)).map(|(flow, load)| {
+            let endpoints = open(load, flow).context("load")?;
+            anyhow::Ok((endpoints, load.warmup.duration()))
+        });
+        let load = load.transpose()?;
+        let traffic = open(&scenario.traffic, &topology.traffic)?;
+        let drain = scenario.run.drain.duration();
+        let realtime = bench.realtime && scenario.traffic.mode == Mode::Messages;
+        let burning = |node: &Node| {
+            let burners = scenario.hosts.get(&node.name).map_or(0, |host| host.burners as usize);
+            std::iter::repeat_n(node.processor, burners)
+        };
+        let burners = topology.nodes.iter().flat_map(burning).collect();
+        let watch = scenario.run.watch.duration();
+        let captures = Vec::new();
+        Ok(Prepared {
+            bench,
+            network,
+            topology,
+            traffic,
+            load,
+            captures,
+            realtime,
+            tracer,
+            untraced,
+            burners,
+            watch,
+            drain,
+        })
+    }
+
+    /// Captures what passes the interfaces of sender and receivers into `dir`, one file a host: `NAME-HOST.pcapng`.
+    pub fn capture(&mut self, dir: &Path, name: &str, snap: u32) -> Result<()> {
+        std::fs::create_dir_all(dir).with_context(|| format!("create directory {}", dir.display()))?;
+        let mut ends: Vec<(usize, usize)> = Vec::new();
+        for (path, &receiver) in self.topology.traffic.paths.iter().zip(&self.topology.traffic.receivers) {
+            ends.extend(path.there.first().map(|&(link, _)| (self.topology.traffic.sender, link)));
+            ends.extend(path.there.last().map(|&(link, _)| (receiver, link)));
+        }
+        ends.sort_unstable();
+        ends.dedup();
+        for (node, link) in ends {
+            let host = &self.topology.nodes[node].name;
+            let file = dir.join(format!("{}-{}.pcapng", store::file_stem(name), store::file_stem(host)));
+            let interface = self.network.interface(node, link);
+            self.captures.push(Capture::start(self.network.namespace(node), interface, &file, snap)?);
+        }
+        Ok(())
+    }
+
+    /// Sends for the window, drains, and reads the counters. Traffic starts after `delay`, so that cells that run side
+    /// by side do not send in step.
+    pub fn run(mut self, delay: Duration, machine: &Machine) -> Result<Measured<'a>> {
+        let (stop, realtime) = (&self.bench.stop, self.realtime);
+        let head_start = self.load.as_ref().map_or(Duration::ZERO, |&(_, head_start)| head_start);
+        let load_begin = clock::now() + clock::nanos(LEAD_IN + delay);
+        let begin = load_begin + clock::nanos(head_start);
+        self.network.start_clocks(begin)?;
+        let mark = machine.mark();
+        let before = Processors::read()?;
+        let gauges = self.traffic.gauges();
+        let window = self.topology.window;
+        let burn = AtomicBool::new(true);
+        let (traffic, load, watched) = std::thread::scope(|scope| {
+            let watch = (!self.watch.is_zero()).then(|| {
+                let wanted = Looks { every: self.watch, begin, window };
+                endpoints::spawn(scope, true, None, move || watch::watch(&gauges, &wanted, stop))
+            });
+            for seat in self.burners {
+                endpoints::spawn(scope, false, seat, || watch::burn(begin, &burn));
+            }
+            let burning = watch::Burning(&burn);
+            let load = self.load.map(|(load, _)| scope.spawn(move || load.run(load_begin, false, stop)));
+            let traffic = self.traffic.run(begin, realtime, stop);
+            drop(burning);
+            (traffic, load.map(joined), watch.map(joined))
+        });
+        let (traffic, load, watched) = (traffic?, load.transpose()?, watched.transpose()?);
+        let after = Processors::read()?;
+        let (foreign, idle) = (after.foreign_share(&before), after.idle_share(&before));
+        let patience = patience(&self.topology);
+        let links = self.network.settled(patience, patience + self.drain)?;
+        let receivers = self.topology.traffic.receivers.iter();
+        let receiver_hosts = receivers.map(|&node| counters::snmp(self.network.namespace(node)));
+        let receiver_hosts = receiver_hosts.collect::<Result<_, _>>()?;
+        let trace = self.tracer.as_mut().map(Tracer::read).transpose()?;
+        let untraced = self.untraced;
+        let captures = self.captures.into_iter().map(Capture::stop).collect::<Result<_>>()?;
+        let (network, topology) = (self.network, self.topology);
+        let machine = machine.since(&mark);
+        Ok(Measured {
+            network,
+            topology,
+            traffic,
+            load,
+            links,
+            receiver_hosts,
+            machine,
+            begin,
+            foreign,
+            idle,
+            watched,
+            trace,
+            untraced,
+            captures,
+        })
+    }
+}
+
+/// Begins to count what the kernel does with the datagrams of the traffic on all nodes.
+fn trace(
+    network: &Network<'_>,
+    topology: &Topology,
+    scenario: &Scenario,
+    detail: Detail,
+) -> Result<Tracer, weir_kernel::Error> {
+    let nodes = 0..topology.nodes.len();
+    let namespaces = nodes.map(|node| network.namespace(node).inode()).collect::<Result<_, _>>()?;
+    Tracer::start(detail, &Filter { ports: vec![scenario.traffic.port], namespaces })
+}
+
+/// Refuses a cell that cannot run.
+pub fn check(cell: &Cell) -> Result<Topology> {
+    let topology = cell.topology()?;
+    let scenario = &cell.scenario;
+    let check = || -> Result<()> {
+        ensure!(!scenario.run.duration.duration().is_zero(), "run.duration: longer than 0");
+        // It names files, and is shown as it is.
+        let plain = |c: char| !c.is_control() && c != '/';
+        ensure!(
+            !scenario.name.is_empty() && !scenario.name.starts_with('.') && scenario.name.chars().all(plain),
+            "name: {:?}: not empty, without slashes and control characters, and no dot first",
+            scenario.name
+        );
+        if let Some(problem) = scenario.charts.iter().find_map(Chart::problem) {
+            bail!("{problem}");
+        }
+        endpoints::check("traffic", scenario, &scenario.traffic, &topology, &topology.traffic)?;
+        if let Some((load, flow)) = scenario.load.as_ref().zip(topology.load.as_ref()) {
+            endpoints::check(endpoints::LOAD, scenario, load, &topology, flow)?;
+            let datagrams = |transport| transport != Transport::Tcp;
+            let same = flow.destination == topology.traffic.destination && load.port == scenario.traffic.port;
+            let both = datagrams(load.transport) == datagrams(scenario.traffic.transport);
+            ensure!(!same || !both, "load.port: {} is the port of the measured traffic", load.port);
+            ensure!(load.mode == Mode::Bulk, "load.mode: a load is sent in bulk: set load.mode = \"bulk\"");
+            ensure!(load.to.names().len() == 1, "load.to: a load has one receiver");
+            ensure!(
+                load.control.is_none(),
+                "load.control: only the measured traffic has a link for its control connection"
+            );
+        }
+        Ok(())
+    };
+    check().with_context(|| format!("{}, cell {}", scenario.name, cell.name))?;
+    Ok(topology)
+}
+
+/// The load beside the traffic; one without streams is none.
+pub(super) fn load(scenario: &Scenario) -> Option<&Traffic> {
+    scenario.load.as_ref().filter(|load| load.streams > 0)
+}
+
+/// From the start of a cell's threads to its first message: starting dozens of them disturbs those that send already.
+const LEAD_IN: Duration = Duration::from_millis(300);
+
+/// How long what is under way when the traffic has ended may still take: the path's delay, variation included, and
+/// what a busy machine needs.
+fn patience(topology: &Topology) -> Duration {
+    let slowest = topology.traffic.paths.iter().map(|path| topology.latency_ms(&path.there)).fold(0.0, f64::max);
+    Duration::from_secs(1) + Duration::from_secs_f64(4.0 * slowest / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sweep::Sweep;
+
+    /// What is wrong with the first cell of the payload scenario with some keys set; empty: nothing.
+    fn wrong(overrides: &[(&str, &str)]) -> String {
+        let (_, text) = Scenario::find("payload").unwrap();
+        let overrides: Vec<_> = overrides.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        let sweep = Sweep::new("payload.toml", &text, &overrides);
+        let checked = sweep.and_then(|sweep| check(&sweep.cells[0]).map(|_| ()));
+        checked.err().map(|error| format!("{error:#}")).unwrap_or_default()
+    }
+
+    #[test]
+    fn what_burdens_a_receiver_is_read_and_checked() {
+        assert_eq!(wrong(&[]), "");
+        let (_, text) = Scenario::find("payload").unwrap();
+        let sweep = Sweep::new("payload.toml", &text, &[]).unwrap();
+        assert_eq!(sweep.cells.len(), 4 * 2 * 2 * 4 + 7);
+        let find = |name: &str| &sweep.cells.iter().find(|cell| cell.name == name).unwrap().scenario;
+        let tuned = find("16B/16MiB/2/0s");
+        assert_eq!(tuned.receive.buffer.0.map(|size| size.bytes), Some(16 << 20));
+        assert_eq!((tuned.hosts["one"].burners, tuned.traffic.batch.map(|batch| batch.get())), (2, Some(64)));
+        assert_eq!(find("20 % of 100 Mbit/s, default").receive.stall.unwrap().length.duration().as_millis(), 40);
+        let topology = find("1 Gbit/s into 100 Mbit/s");
+        let topology = Topology::new(topology).unwrap();
+        let direct: Vec<bool> = topology.links.iter().map(|link| link.direct).collect();
+        assert_eq!(direct, [false, true, false, false], "the leg to the third receiver is not of this cell");
+
+        let mistakes = [
+            wrong(&[("links.up.rate", "1gbit")]),
+            wrong(&[("traffic.batch", "0")]),
+            wrong(&[("traffic.transport", "tcp")]),
+            wrong(&[("receive.buffer", "large")]),
+            wrong(&[("receive.stall", "{ every = \"40ms\", length = \"40ms\" }")]),
+            wrong(&[("run.trace", "all")]),
+            wrong(&[("name", "../esc")]),
+            wrong(&[("name", "\"\\u001b[31m\"")]),
+        ];
+        let expected = [
+            "links.up: a direct link does nothing to packets",
+            "traffic.batch: ",
+            "traffic.batch: only messages over udp leave in batches",
+            "receive.buffer: ",
+            "receive.stall: 40ms every 40ms leaves no time to read",
+            "run.trace: ",
+            "name: \"../esc\": not empty, without slashes",
+            "name: \"\\u{1b}[31m\": not empty",
+        ];
+        for (mistake, expected) in mistakes.iter().zip(expected) {
+            assert!(mistake.contains(expected) && !mistake.contains('\n'), "{mistake:?} lacks {expected:?}");
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! Both ends of traffic between hosts of a network that is up: opened before it starts, run for its window, reported.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::poll::{PollFd, PollFlags};
+use weir_dgram::Membership;
+use weir_kernel::scheduling;
+use weir_service::clock::{self, Nanos};
+use weir_service::stop::Stop;
+use weir_traffic::bulk::{self, BulkReport};
+use weir_traffic::{
+    Exchange, Gauge, Pacing, QuicSettings, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender,
+    SenderSettings, Stall, TcpSettings, Transport, Until, check_congestion, longest_datagram,
+};
+
+use crate::iperf3;
+use crate::network::{DATA_PORTS, Network};
+use crate::scenario::{Engine, Mode, Scenario, Traffic};
+use crate::topology::{Flow, Topology};
+
+/// Sockets and programs on the hosts, ready to start.
+pub enum Endpoints {
+    /// Numbered messages.
+    Messages {
+        /// Its one sender.
+        sender: Box<Sender>,
+        /// Its receivers, in the order of the scenario.
+        receivers: Vec<Receiver>,
+        /// The processors that they keep to, the sender's first; `None`: any.
+        seats: Vec<Option<usize>>,
+        /// What they tell each other beside the network.
+        exchange: Exchange,
+    },
+    /// A bulk transfer of our own.
+    Bulk {
+        /// The sending end.
+        sender: Box<bulk::Sender>,
+        /// The receiving end.
+        receiver: Box<bulk::Receiver>,
+    },
+    /// A bulk transfer by iperf3.
+    Iperf3(Box<iperf3::Transfer>),
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Of messages: the sender's view, and that of each receiver.
+    Messages(Box<SendReport>, Vec<ReceiveReport>),
+    /// Of a bulk transfer.
+    Bulk(Box<BulkReport>),
+}
+
+/// Refuses traffic that nothing could send over its path. `key` names it: `traffic` or `load`.
+pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topology, flow: &Flow) -> Result<()> {
+    let bulk = traffic.mode == Mode::Bulk;
+    ensure!(traffic.streams > 0 || key == LOAD, "{key}.streams: at least 1");
+    ensure!(traffic.port > 0, "{key}.port: at least 1");
+    ensure!(traffic.payload.bytes > 0, "{key}.payload: at least 1B");
+    ensure!(
+        bulk || traffic.engine == Engine::Weir,
+        "{key}.engine: iperf3 sends in bulk only: set {key}.mode = \"bulk\""
+    );
+    ensure!(
+        traffic.engine == Engine::Weir || matches!(traffic.transport, Transport::Tcp | Transport::Udp),
+        "{key}.engine: iperf3 speaks tcp and udp, not {}",
+        traffic.transport
+    );
+    match (bulk, traffic.transport) {
+        (true, Transport::Udp) => ensure!(
+            traffic.rate.is_some_and(|rate| rate.bits_per_second > 0),
+            "{key}.rate: bulk over udp needs a rate, e.g. \"500mbit\""
+        ),
+        (true, Transport::QuicDatagram) => bail!("{key}.transport: quic-datagram carries messages only, use quic"),
+        _ => ensure!(traffic.rate.is_none(), "{key}.rate: only bulk over udp is paced"),
+    }
+    let batched = traffic.batch.is_some();
+    ensure!(
+        bulk || batched || !traffic.interval.duration().is_zero(),
+        "{key}.interval: longer than 0, unless {key}.batch says how many leave at once"
+    );
+    let plain = !bulk && traffic.transport == Transport::Udp;
+    ensure!(!batched || plain, "{key}.batch: only messages over udp leave in batches");
+    ensure!(scenario.receive.stall.is_none() || plain, "receive.stall: only readers of messages over udp stall");
+    if let Some(stall) = scenario.receive.stall {
+        let (every, length) = (stall.every.duration(), stall.length.duration());
+        ensure!(length < every, "receive.stall: {} every {} leaves no time to read", stall.length, stall.every);
+    }
+    if let Some(link) = topology.links.iter().find(|link| link.direct) {
+        let counted = traffic.transport == Transport::Udp && traffic.engine == Engine::Weir;
+        let name = &link.name;
+        ensure!(counted, "links.{name}.direct: what is not udp by weir can be accounted for only behind an emulator");
+    }
+    let to = SocketAddr::from((flow.destination, traffic.port));
+    if traffic.transport == Transport::Tcp {
+        check_congestion(&scenario.tcp.congestion).context("tcp.congestion")?;
+    }
+    if !bulk || traffic.transport == Transport::Udp && traffic.engine == Engine::Weir {
+        sender_settings(scenario, traffic, to, 0, "").validate().with_context(|| format!("{key}.payload"))?;
+    }
+    if traffic.transport == Transport::QuicDatagram {
+        let mtu = flow.paths.iter().map(|path| topology.mtu(&path.there)).min().unwrap_or(0) as usize;
+        let most = longest_datagram(to).saturating_sub(1500_usize.saturating_sub(mtu));
+        ensure!(
+            traffic.payload.bytes <= most as u64,
+            "{key}.payload: {} is more than a QUIC datagram holds on this path, {most}B",
+            traffic.payload
+        );
+    }
+    match (traffic.engine, traffic.transport) {
+        (Engine::Iperf3, _) => {
+            iperf3_settings(scenario, traffic, to).validate().with_context(|| format!("{key}.engine"))?;
+        }
+        (Engine::Weir, Transport::Tcp | Transport::Quic) if bulk && traffic.streams > 0 => {
+            bulk_settings(scenario, traffic, to).validate().with_context(|| format!("{key}.streams"))?;
+        }
+        _ => {}
+    }
+    if matches!(traffic.transport, Transport::Quic | Transport::QuicDatagram) {
+        QuicSettings { congestion: scenario.quic.congestion.clone() }.validate()?;
+    }
+    let group = traffic.address.is_some_and(|address| address.is_multicast());
+    ensure!(!group || traffic.transport == Transport::Udp, "{key}.address: a multicast group needs transport udp");
+    ensure!(!group || traffic.engine == Engine::Weir, "{key}.engine: iperf3 does not send to multicast groups here");
+    Ok(())
+}
+
+impl Endpoints {
+    /// Opens its sockets on the hosts, whose `processors` are by node. `session` tells the messages of cells apart;
+    /// `patience`: how long copies may come behind the message that would end a receiver, if any can.
+    pub fn prepare(
+        network: &Network<'_>,
+        scenario: &Scenario,
+        traffic: &Traffic,
+        flow: &Flow,
+        processors: &[Option<usize>],
+        session: u16,
+        patience: Duration,
+    ) -> Result<Endpoints> {
+        let to = SocketAddr::from((flow.destination, traffic.port));
+        let sender = network.namespace(flow.sender);
+        let receiver = network.namespace(flow.receivers[0]);
+        match (traffic.mode, traffic.engine, traffic.transport) {
+            (Mode::Bulk, Engine::Iperf3, _) => {
+                let settings = iperf3_settings(scenario, traffic, to);
+                Ok(Endpoints::Iperf3(Box::new(iperf3::Transfer::prepare(sender, receiver, &settings)?)))
+            }
+            (Mode::Bulk, Engine::Weir, Transport::Tcp | Transport::Quic) => {
+                let settings = bulk_settings(scenario, traffic, to);
+                let receiver = Box::new(receiver.run(|| bulk::Receiver::bind(&settings))??);
+                let sender = Box::new(sender.run(|| bulk::Sender::open(&settings))??);
+                Ok(Endpoints::Bulk { sender, receiver })
+            }
+            _ => {
+                let exchange = Exchange::new(scenario.run.drain.duration()).context("open an event descriptor")?;
+                let receivers = flow.receivers.iter().zip(&flow.paths).map(|(&node, path)| {
+                    let (link, _) = path.there.last().context("a path has a link")?;
+                    let interface = network.interface(node, *link);
+                    let settings = receiver_settings(scenario, traffic, to, session, patience, interface);
+                    Ok(network.namespace(node).run(|| Receiver::bind(&settings))??)
+                });
+                let receivers = receivers.collect::<Result<Vec<_>>>()?;
+                let (link, _) = flow.paths[0].there.first().context("a path has a link")?;
+                let interface = network.interface(flow.sender, *link);
+                let settings = sender_settings(scenario, traffic, to, session, interface);
+                let sender = Box::new(sender.run(|| Sender::open(&settings))??);
+                if to.ip().is_multicast() {
+                    network.wait_for_members(to.ip(), &flow.receivers)?;
+                }
+                let ends = std::iter::once(&flow.sender).chain(&flow.receivers);
+                let seats = ends.map(|&node| processors[node]).collect();
+                Ok(Endpoints::Messages { sender, receivers, seats, exchange })
+            }
+        }
+    }
+
+    /// Looks at the buffers of the receivers of messages, in their order.
+    pub fn gauges(&self) -> Vec<Option<Gauge>> {
+        match self {
+            Endpoints::Messages { receivers, .. } => receivers.iter().map(Receiver::gauge).collect(),
+            Endpoints::Bulk { .. } | Endpoints::Iperf3(_) => Vec::new(),
+        }
+    }
+
+    /// Starts at `begin` and goes on to the end of the window and the drain.
+    pub fn run(self, begin: Nanos, realtime: bool, stop: &Stop) -> Result<Outcome> {
+        match self {
+            Endpoints::Messages { sender, receivers, seats, exchange } => {
+                let exchange = &exchange;
+                let seat = |end: usize| seats.get(end).copied().flatten();
+                std::thread::scope(|scope| {
+                    let receiving: Vec<_> = receivers
+                        .into_iter()
+                        .zip(1..)
+                        .map(|(receiver, end)| spawn(scope, realtime, seat(end), move || receiver.run(exchange, stop)))
+                        .collect();
+                    let sending = spawn(scope, realtime, seat(0), move || {
+                        clock::wait(&mut [PollFd::new(stop.as_fd(), PollFlags::POLLIN)], Some(begin));
+                        sender.run(exchange, stop)
+                    });
+                    let sent = Box::new(joined(sending));
+                    Ok(Outcome::Messages(sent, receiving.into_iter().map(joined).collect()))
+                })
+            }
+            Endpoints::Bulk { sender, receiver } => {
+                Ok(Outcome::Bulk(Box::new(bulk::run(*sender, *receiver, begin, stop))))
+            }
+            Endpoints::Iperf3(transfer) => Ok(Outcome::Bulk(Box::new(transfer.run(begin, stop)?))),
+        }
+    }
+}
+
+impl Outcome {
+    /// Whether a stop ended it early.
+    pub fn stopped(&self) -> bool {
+        match self {
+            Outcome::Messages(sent, _) => sent.stopped,
+            Outcome::Bulk(report) => report.stopped,
+        }
+    }
+}
+
+/// Starts a thread, a real-time one if so wanted, on a processor of its own or on any.
+pub(super) fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    realtime: bool,
+    seat: Option<usize>,
+    f: impl FnOnce() -> T + Send + 'scope,
+) -> ScopedJoinHandle<'scope, T> {
+    scope.spawn(move || {
+        if realtime {
+            // What the emulator got, the others get as well; one that does not is late, and says so.
+            let _ = scheduling::become_real_time();
+        }
+        if let Some(processor) = seat {
+            // It was among those that may be used when the network was laid out.
+            let _ = scheduling::run_on(processor);
+        }
+        f()
+    })
+}
+
+pub(super) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn sender_settings(
+    scenario: &Scenario,
+    traffic: &Traffic,
+    to: SocketAddr,
+    session: u16,
+    interface: &str,
+) -> SenderSettings {
+    let group = to.ip().is_multicast();
+    let bulk = traffic.mode == Mode::Bulk;
+    SenderSettings {
+        transport: traffic.transport,
+        payload_bytes: traffic.payload.bytes as usize,
+        interval: interval(traffic),
+        pacing: if bulk { Pacing::Schedule } else { traffic.pacing },
+        quantum: match traffic.batch {
+            Some(batch) if !bulk => QUANTUM.min(traffic.interval.duration() * u32::try_from(batch.get()).unwrap_or(1)),
+            _ if bulk => QUANTUM,
+            _ => Duration::ZERO,
+        },
+        batch: traffic.batch,
+        duration: scenario.run.duration.duration() + if bulk { traffic.warmup.duration() } else { Duration::ZERO },
+        drain: scenario.run.drain.duration(),
+        session,
+        tcp: TcpSettings { congestion: Some(scenario.tcp.congestion.clone()), nodelay: scenario.tcp.nodelay },
+        quic: QuicSettings { congestion: scenario.quic.congestion.clone() },
+        connect_timeout: scenario.tcp.connect_timeout.duration(),
+        keep_send_times: traffic.transport != Transport::Udp,
+        ttl: group.then_some(MULTICAST_TTL),
+        interface: group.then(|| interface.to_owned()),
+        ..SenderSettings::new(to)
+    }
+}
+
+/// Time between two messages; in bulk, what the rate makes of it.
+pub(super) fn interval(traffic: &Traffic) -> Duration {
+    match (traffic.mode, traffic.rate) {
+        (Mode::Bulk, Some(rate)) => {
+            let nanos = u128::from(traffic.payload.bytes) * 8 * 1_000_000_000 / u128::from(rate.bits_per_second.max(1));
+            Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX).max(1))
+        }
+        _ => traffic.interval.duration(),
+    }
+}
+
+fn receiver_settings(
+    scenario: &Scenario,
+    traffic: &Traffic,
+    to: SocketAddr,
+    session: u16,
+    patience: Duration,
+    interface: &str,
+) -> ReceiverSettings {
+    let group: Option<IpAddr> = Some(to.ip()).filter(IpAddr::is_multicast);
+    ReceiverSettings {
+        transport: traffic.transport,
+        session: Some(session),
+        groups: group
+            .map(|group| Membership { group, source: None, interface: Some(interface.to_owned()) })
+            .into_iter()
+            .collect(),
+        receive_buffer: match scenario.receive.buffer.0 {
+            Some(size) => Some(usize::try_from(size.bytes).unwrap_or(usize::MAX)),
+            None => (traffic.mode == Mode::Bulk).then_some(BULK_BUFFER),
+        },
+        stall: scenario
+            .receive
+            .stall
+            .map(|stall| Stall { every: stall.every.duration(), length: stall.length.duration() }),
+        keep_flights: flights(scenario, traffic),
+        until: Until { settle: patience, ..Until::default() },
+        ..ReceiverSettings::new(to)
+    }
+}
+
+/// How many messages are looked at one by one: all that will be sent, as far as memory allows.
+fn flights(scenario: &Scenario, traffic: &Traffic) -> usize {
+    let warmup = if traffic.mode == Mode::Bulk { traffic.warmup.duration() } else { Duration::ZERO };
+    let window = scenario.run.duration.duration() + warmup;
+    let sent = window.as_nanos() / interval(traffic).as_nanos().max(1);
+    usize::try_from(sent).unwrap_or(MOST_FLIGHTS).saturating_add(1).min(MOST_FLIGHTS)
+}
+
+fn bulk_settings(scenario: &Scenario, traffic: &Traffic, to: SocketAddr) -> bulk::Settings {
+    bulk::Settings {
+        transport: traffic.transport,
+        streams: traffic.streams,
+        congestion: Some(match traffic.transport {
+            Transport::Quic => scenario.quic.congestion.clone(),
+            _ => scenario.tcp.congestion.clone(),
+        }),
+        nodelay: scenario.tcp.nodelay,
+        block_bytes: traffic.payload.bytes as usize,
+        duration: scenario.run.duration.duration(),
+        warmup: traffic.warmup.duration(),
+        batch: scenario.run.sample.duration(),
+        connect_timeout: scenario.tcp.connect_timeout.duration(),
+        ..bulk::Settings::new(to)
+    }
+}
+
+fn iperf3_settings(scenario: &Scenario, traffic: &Traffic, to: SocketAddr) -> iperf3::Settings {
+    iperf3::Settings {
+        server: to,
+        transport: traffic.transport,
+        streams: traffic.streams,
+        congestion: (traffic.transport == Transport::Tcp).then(|| scenario.tcp.congestion.clone()),
+        duration: scenario.run.duration.duration(),
+        warmup: traffic.warmup.duration(),
+        payload: traffic.payload.bytes,
+        rate: traffic.rate.map(|rate| rate.bits_per_second),
+        interval: scenario.run.sample.duration(),
+        data_port: traffic.control.is_some().then_some(*DATA_PORTS.start()),
+        connect_timeout: scenario.tcp.connect_timeout.duration(),
+    }
+}
+
+/// Only a load may have no streams: then there is none.
+pub const LOAD: &str = "load";
+
+/// Bulk datagrams that are due within this time leave together.
+const QUANTUM: Duration = Duration::from_micros(200);
+
+/// Messages of a receiver whose times are kept: 96 MiB.
+const MOST_FLIGHTS: usize = 1 << 22;
+
+/// Receive buffer of bulk datagrams, bytes: 60 ms at 1 Gbit/s of small ones.
+const BULK_BUFFER: usize = 32 << 20;
+
+/// Enough for any topology of ours.
+const MULTICAST_TTL: u8 = 16;

@@ -1,0 +1,35 @@
+//! What reads text and bytes that others write, as far as it is not public anyway, for the targets in fuzz/ and nobody
+//! else.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use weir_traffic::Transport;
+use weir_traffic::bulk::BulkReport;
+
+use crate::iperf3::json::Output;
+use crate::iperf3::{self, connections, report};
+
+/// What the two ends of iperf3 printed, as a report of both; and text as its version, and as a line of /proc/net/tcp.
+///
+/// # Errors
+/// In words: an end printed something else.
+pub fn iperf3(client: &[u8], server: &[u8], transport: Transport) -> Result<[BulkReport; 2], String> {
+    let text = String::from_utf8_lossy(client);
+    let _ = (iperf3::parse_version(&text), connections::parse(&text));
+    let settings = iperf3::Settings {
+        server: SocketAddr::from((Ipv4Addr::LOCALHOST, 7)),
+        transport,
+        streams: 2,
+        congestion: None,
+        duration: Duration::from_secs(3),
+        warmup: Duration::from_secs(1),
+        payload: 1000,
+        rate: None,
+        interval: Duration::from_millis(100),
+        data_port: None,
+        connect_timeout: Duration::from_secs(1),
+    };
+    let (client, server) = (Output::parse(client)?, Output::parse(server)?);
+    Ok([true, false].map(|complete| report::report(&settings, &client, &server, complete)))
+}

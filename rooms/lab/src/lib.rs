@@ -1,0 +1,27 @@
+//! The lab: an emulated network on one machine, traffic through it, and a report.
+//!
+//! A [`scenario`] is a TOML document. The [`sweep`] lays its axes out into cells, each a scenario of its own; a cell's
+//! hosts, routers, switches and links are checked and routed in [`topology`], become namespaces and veth pairs in
+//! [`network`], and carry traffic between [`endpoints`] in a [`cell`]: our own, or that of [`iperf3`]. The [`account`]
+//! of what went where turns into a record for `report`. The [`runner`] drives cells side by side and may [`capture`]
+//! one of them, [`watch`] looks at buffers and processors meanwhile, the [`machine`] is watched for standstills; [`shell`]
+//! brings one network up to be entered by hand. [`effective`] writes a sweep as a document again.
+
+pub mod account;
+pub mod capture;
+pub mod cell;
+pub mod effective;
+pub mod endpoints;
+pub mod environment;
+#[doc(hidden)]
+pub mod foreign;
+pub mod iperf3;
+pub mod machine;
+pub mod network;
+pub mod runner;
+pub mod scenario;
+pub mod shell;
+pub mod sweep;
+pub mod topology;
+pub mod traces;
+pub mod watch;

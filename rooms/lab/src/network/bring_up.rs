@@ -1,0 +1,330 @@
+//! From a checked topology to links that carry packets.
+
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::errno::Errno;
+use weir_emulator::datapath::{self, LinkPorts, Port};
+use weir_emulator::model::{Direction, Key, Way};
+use weir_kernel::Error;
+use weir_kernel::links::{BridgeSettings, Index, MacAddress, VethEnd};
+use weir_kernel::namespaces::NetNs;
+use weir_kernel::namespaces::process::Program;
+use weir_kernel::offloads::{Offload, Offloads};
+use weir_kernel::{steering, sysctl};
+
+use super::{Emulated, LinkReading, Network, Site, Wire};
+use crate::topology::{Kind, Link, Node, Topology};
+
+/// A namespace a node, with its settings, which interfaces take over when they are made.
+pub(super) fn sites(topology: &Topology) -> Result<Vec<Site>> {
+    let site = |node: &Node| -> Result<Site> {
+        let site = Site::create()?;
+        configure(&site.ns, node, topology)?;
+        Ok(site)
+    };
+    topology.nodes.iter().map(|node| site(node).with_context(|| format!("{} {}", node.kind, node.name))).collect()
+}
+
+impl Network<'_> {
+    pub(super) fn bring_up(&mut self, topology: &Topology, settings: &datapath::Settings, seed: u64) -> Result<()> {
+        let mut bridges: Vec<Option<Index>> = vec![None; topology.nodes.len()];
+        for (index, node) in topology.nodes.iter().enumerate() {
+            match node.kind {
+                Kind::Host | Kind::Router => self.sites[index].netlink.set_loopback_up()?,
+                Kind::Switch => bridges[index] = Some(self.add_bridge(index, topology.has_ipv6())?),
+            }
+        }
+        for (index, link) in topology.links.iter().enumerate() {
+            let wire = self.add_link(topology, index, settings, seed).with_context(|| format!("link {}", link.name))?;
+            self.links.push(wire);
+        }
+        self.wait_until_running()?;
+        let switches: Vec<(usize, Index)> =
+            bridges.into_iter().enumerate().filter_map(|(index, bridge)| Some((index, bridge?))).collect();
+        for &(index, bridge) in &switches {
+            self.add_ports(topology, index, bridge)
+                .with_context(|| format!("switch {}", topology.nodes[index].name))?;
+        }
+        if !switches.is_empty() {
+            // Each port that is added lets all ports ask anew, a tick later (net/bridge/br_stp.c,
+            // br_port_state_selection): how often would differ from run to run.
+            thread::sleep(TICK);
+        }
+        for &(index, bridge) in &switches {
+            self.sites[index].netlink.enable_querier(bridge, QUERY_RESPONSE)?;
+            if switches.len() > 1 {
+                self.wait_until_asked(topology, index)?;
+            }
+        }
+        // A host announces its addresses (MLD): switches that do not forward yet would swallow that.
+        for (index, node) in topology.nodes.iter().enumerate() {
+            self.address(topology, index).with_context(|| format!("{} {}", node.kind, node.name))?;
+        }
+        // IPv6 addresses, too, come to life in the background.
+        if topology.has_ipv6() {
+            self.wait_until_running()?;
+        }
+        for (index, node) in topology.nodes.iter().enumerate() {
+            self.route(topology, index).with_context(|| format!("{} {}", node.kind, node.name))?;
+        }
+        self.steer(topology);
+        self.snooping_from = Instant::now() + QUERY_RESPONSE + longest_delay(topology);
+        for (index, node) in topology.nodes.iter().enumerate() {
+            for line in &node.setup {
+                self.run_setup(index, node, line)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_bridge(&mut self, node: usize, ipv6: bool) -> Result<Index> {
+        let settings = BridgeSettings {
+            // Behind the links' addresses.
+            mac: MacAddress::local(0x10_0000 + node as u32),
+            multicast_snooping: true,
+            ageing: Duration::from_secs(300),
+        };
+        let netlink = &mut self.sites[node].netlink;
+        let bridge = netlink.add_bridge("br0", &settings)?;
+        netlink.set_no_link_local(bridge)?;
+        if ipv6 {
+            // Without one of its own it could not ask for listeners (MLD).
+            netlink.add_address(bridge, ipnet::Ipv6Net::new(settings.mac.link_local(), 64)?.into())?;
+        }
+        netlink.set_up(bridge)?;
+        Ok(bridge)
+    }
+
+    /// Of links that run already: a port forwards from here on.
+    fn add_ports(&mut self, topology: &Topology, switch: usize, bridge: Index) -> Result<()> {
+        let netlink = &mut self.sites[switch].netlink;
+        for port in &topology.nodes[switch].interfaces {
+            let index = netlink.link(&port.name)?.index;
+            netlink.set_bridge(index, bridge)?;
+            if topology.joins_switches(&topology.links[port.link]) {
+                netlink.set_multicast_router(index)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Switches that ask at the same time silence one another, now these, now those. They ask one after the other.
+    fn wait_until_asked(&self, topology: &Topology, switch: usize) -> Result<()> {
+        let deadline = Instant::now() + ASKING;
+        loop {
+            let readings = self.read()?;
+            let ports: Vec<_> =
+                topology.ends_at(switch).into_iter().map(|(link, end)| &readings[link].nodes[end]).collect();
+            // One that has heard another's question does not ask.
+            let asked = ports.iter().all(|port| port.sent > 0) || ports.iter().any(|port| port.received > 0);
+            if (asked && readings.iter().all(LinkReading::is_settled)) || Instant::now() >= deadline {
+                return Ok(());
+            }
+            // There is no event for a frame that has left.
+            thread::sleep(POLL_ASKING);
+        }
+    }
+
+    fn add_link(
+        &mut self,
+        topology: &Topology,
+        index: usize,
+        settings: &datapath::Settings,
+        seed: u64,
+    ) -> Result<Wire> {
+        let link = &topology.links[index];
+        if link.direct {
+            return self.add_direct_link(topology, index);
+        }
+        let air_names = [format!("l{index}a"), format!("l{index}b")];
+        let mut nodes = Vec::with_capacity(2);
+        let mut ports = Vec::with_capacity(2);
+        for (end, node) in link.ends.into_iter().enumerate() {
+            let interface = topology.nodes[node].interface(index).context("a link ends at an interface")?;
+            let name = interface.name.clone();
+            let site = &mut self.sites[node];
+            let mtu = link.mtu;
+            let near = VethEnd { ns: &site.ns, name: &name, mac: mac(index, end), mtu, queue_length: QUEUE_LENGTH };
+            let far = VethEnd { ns: &self.air.ns, name: &air_names[end], mac: air_mac(index, end), ..near };
+            site.netlink.add_veth(&near, &far)?;
+            let near = site.netlink.link(&name)?.index;
+            let far = self.air.netlink.link(&air_names[end])?.index;
+            site.netlink.set_no_link_local(near)?;
+            self.air.netlink.set_no_link_local(far)?;
+            if settings.path == datapath::Path::Packets {
+                let mut offloads = Offloads::open(&site.ns)?;
+                for offload in LEFT_TO_HARDWARE {
+                    offloads.set(&name, offload, false)?;
+                }
+            }
+            let port = self.air.ns.run(|| Port::open(far, settings))??;
+            self.receive_buffer = self.receive_buffer.min(port.receive_buffer());
+            ports.push(port);
+            self.air.netlink.set_up(far)?;
+            site.netlink.set_up(near)?;
+            nodes.push((node, name));
+        }
+        let direction = |way: Way| {
+            let key = Key { seed, link: index as u32, direction: way };
+            Direction::new(&link.impairments[way as usize], key)
+        };
+        let [a, b] = ports.try_into().map_err(|_| anyhow::anyhow!("a link has two ends"))?;
+        let (forward, backward) = (direction(Way::Forward), direction(Way::Backward));
+        let id = self.emulator.attach(LinkPorts { name: link.name.clone(), a, b, forward, backward })?;
+        let nodes = nodes.try_into().map_err(|_| anyhow::anyhow!("a link has two ends"))?;
+        Ok(Wire { nodes, emulated: Some(Emulated { id, air: air_names }) })
+    }
+
+    /// A veth pair from one node to the other.
+    fn add_direct_link(&mut self, topology: &Topology, index: usize) -> Result<Wire> {
+        let link = &topology.links[index];
+        let name = |end: usize| {
+            let interface = topology.nodes[link.ends[end]].interface(index).context("a link ends at an interface")?;
+            anyhow::Ok(interface.name.clone())
+        };
+        let nodes = [(link.ends[0], name(0)?), (link.ends[1], name(1)?)];
+        let far_ns = self.sites[nodes[1].0].ns.try_clone()?;
+        let near_ns = self.sites[nodes[0].0].ns.try_clone()?;
+        let (mtu, queue_length) = (link.mtu, QUEUE_LENGTH);
+        let near = VethEnd { ns: &near_ns, name: &nodes[0].1, mac: mac(index, 0), mtu, queue_length };
+        let far = VethEnd { ns: &far_ns, name: &nodes[1].1, mac: mac(index, 1), mtu, queue_length };
+        self.sites[nodes[0].0].netlink.add_veth(&near, &far)?;
+        for (node, name) in &nodes {
+            let netlink = &mut self.sites[*node].netlink;
+            let interface = netlink.link(name)?.index;
+            netlink.set_no_link_local(interface)?;
+            netlink.set_up(interface)?;
+        }
+        Ok(Wire { nodes, emulated: None })
+    }
+
+    /// Lets packets to hosts with a processor of their own be received there.
+    fn steer(&mut self, topology: &Topology) {
+        for (node, site) in topology.nodes.iter().zip(&self.sites) {
+            let Some(processor) = node.processor else { continue };
+            for interface in &node.interfaces {
+                if let Err(error) = steering::receive_on(&site.ns, &interface.name, processor) {
+                    self.refused.push(format!("{}: {error}: they are received wherever they come", node.name));
+                }
+            }
+        }
+    }
+
+    /// The kernel starts links in the background, and drops packets without a word until then.
+    fn wait_until_running(&mut self) -> Result<()> {
+        for wire in &self.links {
+            for (node, name) in &wire.nodes {
+                self.sites[*node].netlink.wait_until_running(name)?;
+            }
+            for name in wire.emulated.iter().flat_map(|emulated| &emulated.air) {
+                self.air.netlink.wait_until_running(name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs one line of a node's `setup` by the shell, on that node.
+    fn run_setup(&self, index: usize, node: &Node, line: &str) -> Result<()> {
+        let program = Program::new(&self.sites[index].ns, &node.name, "sh").args(["-c", line]);
+        let program = program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let (status, _, said) = program.output()?;
+        let said = String::from_utf8_lossy(&said);
+        let said = said.lines().next().unwrap_or("it said nothing");
+        ensure!(status == 0, "{}.setup: `{line}` ended with status {status}: {said}", node.key());
+        Ok(())
+    }
+}
+
+/// The Ethernet address of the node's end of a link.
+pub(super) fn mac(link: usize, end: usize) -> MacAddress {
+    MacAddress::local((link * 4 + end * 2) as u32)
+}
+
+/// That of the emulator's end.
+fn air_mac(link: usize, end: usize) -> MacAddress {
+    MacAddress::local((link * 4 + end * 2 + 1) as u32)
+}
+
+fn configure(ns: &NetNs, node: &Node, topology: &Topology) -> Result<()> {
+    match node.kind {
+        Kind::Host => {
+            if node.interfaces.len() > 1 {
+                sysctl::set(ns, &ANY_WAY_BACK)?;
+            }
+            topology.tcp_buffer.map_or(Ok(()), |bytes| limit_tcp_buffers(ns, bytes))
+        }
+        Kind::Router => {
+            // This comes first: it puts other settings to what routers have.
+            sysctl::set(ns, &[("ipv4/ip_forward", "1")])?;
+            sysctl::set(ns, &ANY_WAY_BACK)?;
+            // Routes are as the scenario says, whatever would be shorter.
+            sysctl::set(ns, &[("ipv4/conf/all/send_redirects", "0"), ("ipv4/conf/default/send_redirects", "0")])?;
+            if topology.has_ipv6() {
+                forward_ipv6(ns)?;
+            }
+            Ok(())
+        }
+        Kind::Switch => {
+            // A bridge joins groups of its own, at random moments. Where it cannot be kept from telling so, the number
+            // of control packets differs from run to run, no more.
+            let _ = sysctl::set(ns, &[("ipv4/igmp_link_local_mcast_reports", "0")]);
+            if !topology.has_ipv6() {
+                let _ = sysctl::set(ns, &[("ipv6/conf/default/disable_ipv6", "1")]);
+            }
+            Ok(())
+        }
+    }
+}
+
+fn forward_ipv6(ns: &NetNs) -> Result<(), Error> {
+    match sysctl::set(ns, &[("ipv6/conf/all/forwarding", "1")]) {
+        Err(error) if error.errno() == Some(Errno::ENOENT) => Err(Error::NoIpv6 { operation: "forward IPv6".into() }),
+        result => result,
+    }
+}
+
+/// The third number of each is the most that the kernel lets a buffer grow to by itself (tcp(7)).
+fn limit_tcp_buffers(ns: &NetNs, bytes: u64) -> Result<()> {
+    for setting in ["ipv4/tcp_rmem", "ipv4/tcp_wmem"] {
+        let before = sysctl::get(ns, setting)?;
+        let numbers: Vec<u64> = before.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+        let &[least, initial, _] = numbers.as_slice() else {
+            bail!("read net/{setting}: not three numbers: {before:?}");
+        };
+        let limited = format!("{} {} {bytes}", least.min(bytes), initial.min(bytes));
+        sysctl::set(ns, &[(setting, &limited)]).context("tcp.buffer")?;
+    }
+    Ok(())
+}
+
+/// Until every switch has heard the queries of all others.
+fn longest_delay(topology: &Topology) -> Duration {
+    let between = |link: &&Link| topology.joins_switches(link);
+    let longest = |link: &Link| link.impairments.iter().map(|way| way.first.delay).max();
+    topology.links.iter().filter(between).filter_map(longest).sum()
+}
+
+/// What comes by another link than answers to it would leave by is no forgery here (RFC 3704).
+const ANY_WAY_BACK: [(&str, &str); 2] = [("ipv4/conf/all/rp_filter", "0"), ("ipv4/conf/default/rp_filter", "0")];
+
+/// What a sender leaves to its interface, and the packet-by-packet emulator could not see.
+const LEFT_TO_HARDWARE: [Offload; 4] =
+    [Offload::TcpSegmentation, Offload::UdpSegmentation, Offload::GenericSegmentation, Offload::SendChecksum];
+
+/// The kernel's own default.
+const QUEUE_LENGTH: u32 = 1000;
+
+/// Where queries take longer than this, the number of control packets may differ from run to run, no more.
+const ASKING: Duration = Duration::from_secs(2);
+
+/// Of the slowest kernels (CONFIG_HZ=100).
+const TICK: Duration = Duration::from_millis(10);
+
+/// How often it is looked whether a query has arrived.
+const POLL_ASKING: Duration = Duration::from_millis(2);
+
+/// How long switches give listeners to answer; IGMP counts in tenths of a second.
+const QUERY_RESPONSE: Duration = Duration::from_millis(100);

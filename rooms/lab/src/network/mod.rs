@@ -1,0 +1,191 @@
+//! A cell's network in the kernel: a namespace a node, two veth pairs a link, the emulator between them.
+//!
+//! ```text
+//!  host            the cell's air                switch
+//!  eth0 ==== l0a  (emulator, link 0)  l0b ==== p0  br0
+//! ```
+//! A direct link is one veth pair, `eth0 ==== p0`.
+//!
+//! Nothing has a name outside its namespace; all of it goes with the last descriptor, however the process ends.
+
+mod bring_up;
+mod members;
+mod reading;
+mod routing;
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use weir_emulator::datapath::{self, Emulator, LinkId};
+use weir_emulator::model::Nanos;
+use weir_kernel::counters::{InterfaceCounters, Interfaces};
+use weir_kernel::links::Netlink;
+use weir_kernel::namespaces::NetNs;
+
+use self::members::Leg;
+pub use self::reading::{EmulatedReading, Joint, LinkReading, Throughput};
+pub use self::routing::DATA_PORTS;
+use crate::topology::Topology;
+
+/// A network that is up. Dropping it takes it down.
+pub struct Network<'a> {
+    emulator: &'a Emulator,
+    sites: Vec<Site>,
+    air: Site,
+    links: Vec<Wire>,
+    receive_buffer: usize,
+    control_address: Option<IpAddr>,
+    /// What switches must know before a group reaches its receivers.
+    legs: Vec<Leg>,
+    /// What the kernel refused, and the network does without.
+    refused: Vec<String>,
+    /// From when on switches hold groups back that nobody has joined.
+    snooping_from: Instant,
+}
+
+/// A node's namespace.
+struct Site {
+    ns: NetNs,
+    netlink: Netlink,
+    interfaces: Interfaces,
+}
+
+/// A link's traces in the kernel.
+struct Wire {
+    /// Per end: the node and its interface's name.
+    nodes: [(usize, String); 2],
+    /// The emulator between them; `None`: the ends are one veth pair.
+    emulated: Option<Emulated>,
+}
+
+/// The emulator's side of a link.
+struct Emulated {
+    id: LinkId,
+    /// Per end: the emulator's interface.
+    air: [String; 2],
+}
+
+impl<'a> Network<'a> {
+    /// Builds the network of a checked topology, links running.
+    pub fn build(
+        topology: &Topology,
+        emulator: &'a Emulator,
+        settings: &datapath::Settings,
+        seed: u64,
+    ) -> Result<Self> {
+        let mut network = Network {
+            emulator,
+            sites: bring_up::sites(topology)?,
+            air: Site::create()?,
+            links: Vec::new(),
+            receive_buffer: usize::MAX,
+            control_address: topology.control.as_ref().map(|control| control.address),
+            legs: members::legs(topology),
+            refused: Vec::new(),
+            snooping_from: Instant::now(),
+        };
+        network.bring_up(topology, settings, seed)?;
+        Ok(network)
+    }
+
+    /// A node's namespace.
+    pub fn namespace(&self, node: usize) -> &NetNs {
+        &self.sites[node].ns
+    }
+
+    /// The name of a node's interface on a link: `eth0` where it is a host's or router's only one, else `eth0`, `eth1`
+    /// ... in the order of the names of its links. Empty if the link does not end there.
+    pub fn interface(&self, node: usize, link: usize) -> &str {
+        let ends = &self.links[link].nodes;
+        ends.iter().find(|(end, _)| *end == node).map_or("", |(_, name)| name)
+    }
+
+    /// The sender's address on the link that iperf3's control connection has for itself; `None` without such a link.
+    /// Nobody has to bind to it: if the traffic's engine is iperf3, whatever TCP connection the sender makes to the
+    /// traffic's port comes from it, unless its own port is one of [`DATA_PORTS`].
+    pub fn control_address(&self) -> Option<IpAddr> {
+        self.control_address
+    }
+
+    /// Bytes that the smallest socket buffer of the emulator was granted.
+    pub fn receive_buffer(&self) -> usize {
+        self.receive_buffer
+    }
+
+    /// What the kernel refused, and the network does without, a sentence each.
+    pub fn refused(&self) -> &[String] {
+        &self.refused
+    }
+
+    /// Sets time 0 of what changes on links, steps and traces, on CLOCK_MONOTONIC.
+    pub fn start_clocks(&self, at: Nanos) -> Result<()> {
+        self.links.iter().filter_map(|wire| wire.emulated.as_ref()).try_for_each(|emulated| {
+            self.emulator.start_clock(emulated.id, at)?;
+            Ok(())
+        })
+    }
+
+    /// Reads every link once nothing moves any more: the counters have not changed from one look to the next, no packet
+    /// is in flight, and interfaces and emulator agree; or they have not changed for as long as `patience`, or `at_most`
+    /// is over: then the emulator's ledgers tell what is still in flight. To be called when the traffic has ended.
+    pub fn settled(&self, patience: Duration, at_most: Duration) -> Result<Vec<LinkReading>> {
+        let (mut last, mut since, begin) = (Vec::new(), Instant::now(), Instant::now());
+        loop {
+            let readings = self.read()?;
+            let joints: Vec<Joint> = readings.iter().flat_map(LinkReading::joints).collect();
+            let agreed = readings.iter().all(LinkReading::is_settled);
+            if begin.elapsed() >= at_most {
+                return Ok(readings);
+            }
+            if joints != last {
+                (last, since) = (joints, Instant::now());
+            } else if agreed || since.elapsed() >= patience {
+                return Ok(readings);
+            }
+            // The kernel has no event for "nothing moves".
+            std::thread::sleep(POLL);
+        }
+    }
+
+    fn read(&self) -> Result<Vec<LinkReading>> {
+        let sites: Vec<_> = self.sites.iter().map(|site| site.interfaces.read()).collect::<Result<_, _>>()?;
+        let air = self.air.interfaces.read()?;
+        let find = |counters: &[InterfaceCounters], name: &str| {
+            counters.iter().find(|interface| interface.name == name).cloned().with_context(|| format!("{name} is gone"))
+        };
+        let read = |wire: &Wire| {
+            let [a, b] = &wire.nodes;
+            let nodes = [find(&sites[a.0], &a.1)?, find(&sites[b.0], &b.1)?];
+            let Some(emulated) = &wire.emulated else { return Ok(LinkReading { nodes, emulated: None }) };
+            let air = [find(&air, &emulated.air[0])?, find(&air, &emulated.air[1])?];
+            Ok(LinkReading {
+                nodes,
+                emulated: Some(EmulatedReading { report: self.emulator.report(emulated.id)?, air }),
+            })
+        };
+        self.links.iter().map(read).collect()
+    }
+}
+
+impl Drop for Network<'_> {
+    fn drop(&mut self) {
+        for emulated in self.links.iter().filter_map(|wire| wire.emulated.as_ref()) {
+            // An emulator thread that has ended holds no link any more.
+            let _ = self.emulator.detach(emulated.id);
+        }
+    }
+}
+
+impl Site {
+    fn create() -> Result<Site> {
+        let ns = NetNs::create()?;
+        let (netlink, interfaces) = (Netlink::open(&ns)?, Interfaces::open(&ns)?);
+        Ok(Site { ns, netlink, interfaces })
+    }
+}
+
+/// How often counters are read while packets may still move.
+const POLL: Duration = Duration::from_millis(20);

@@ -1,0 +1,149 @@
+//! Addresses, neighbours, routes and rules of the nodes. All of it is given, so that nothing is asked on the links.
+
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+
+use anyhow::{Context, Result};
+use ipnet::IpNet;
+use weir_kernel::links::{Index, MAIN_TABLE, MacAddress, Route, TcpRule};
+
+use super::Network;
+use super::bring_up::mac;
+use crate::topology::{Control, Interface, Kind, Path, Topology};
+
+/// Ports of the sender that its data connections have, where the control connection has a link for itself.
+pub const DATA_PORTS: RangeInclusive<u16> = 5200..=5327;
+
+impl Network<'_> {
+    /// Gives a node its addresses, and tells it where the others of its segments are.
+    pub(super) fn address(&mut self, topology: &Topology, node: usize) -> Result<()> {
+        if topology.nodes[node].kind == Kind::Switch {
+            return self.fill_forwarding_table(topology, node);
+        }
+        for interface in &topology.nodes[node].interfaces {
+            let index = self.index(node, interface)?;
+            let netlink = &mut self.sites[node].netlink;
+            for address in &interface.addresses {
+                netlink.add_address(index, *address)?;
+            }
+            for (peer, mac) in peers(topology, node, interface) {
+                if interface.addresses.iter().any(|own| own.contains(&peer)) {
+                    netlink.add_neighbour(index, peer, mac)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A switch that had to learn would flood.
+    fn fill_forwarding_table(&mut self, topology: &Topology, switch: usize) -> Result<()> {
+        for port in &topology.nodes[switch].interfaces {
+            let index = self.index(switch, port)?;
+            for mac in topology.behind(switch, port.link).into_iter().map(|(link, end)| mac(link, end)) {
+                self.sites[switch].netlink.add_forwarding_entry(index, mac)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Routes a node, its multicast groups, and the control connection.
+    pub(super) fn route(&mut self, topology: &Topology, node: usize) -> Result<()> {
+        for route in &topology.nodes[node].routes {
+            let index = self.index_on(topology, node, route.link)?;
+            self.sites[node].netlink.add_route(route.destination, Some(route.gateway), index)?;
+        }
+        for (group, link) in groups(topology, node) {
+            let index = self.index_on(topology, node, link)?;
+            let mut route = Route::new(group, None, index);
+            if group.addr().is_ipv6() {
+                // Every interface has a route for all groups there (net/ipv6/addrconf.c, addrconf_add_mroute).
+                route.table = LOCAL_TABLE;
+            }
+            self.sites[node].netlink.install_route(&route)?;
+        }
+        match &topology.control {
+            Some(control) if control.in_use && topology.traffic.sender == node => {
+                self.set_control_aside(topology, control)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Connections to the traffic's port take the control link, those from the data ports the ordinary way.
+    fn set_control_aside(&mut self, topology: &Topology, control: &Control) -> Result<()> {
+        let index = self.index_on(topology, topology.traffic.sender, control.link)?;
+        let netlink = &mut self.sites[topology.traffic.sender].netlink;
+        netlink.install_route(&Route {
+            destination: control.destination,
+            gateway: (control.destination.addr() != control.gateway).then_some(control.gateway),
+            index,
+            source: Some(control.address),
+            table: CONTROL_TABLE,
+        })?;
+        let ipv6 = control.address.is_ipv6();
+        let destination_ports = Some(control.port..=control.port);
+        let data = Some(DATA_PORTS);
+        netlink.add_rule(&TcpRule {
+            priority: 100,
+            ipv6,
+            source_ports: data,
+            destination_ports: destination_ports.clone(),
+            table: MAIN_TABLE,
+        })?;
+        netlink.add_rule(&TcpRule {
+            priority: 101,
+            ipv6,
+            source_ports: None,
+            destination_ports,
+            table: CONTROL_TABLE,
+        })?;
+        Ok(())
+    }
+
+    fn index(&mut self, node: usize, interface: &Interface) -> Result<Index> {
+        Ok(self.sites[node].netlink.link(&interface.name)?.index)
+    }
+
+    fn index_on(&mut self, topology: &Topology, node: usize, link: usize) -> Result<Index> {
+        self.index(node, topology.nodes[node].interface(link).context("a route leaves by an interface")?)
+    }
+}
+
+/// The addresses of the other hosts and routers on a node's segment.
+fn peers(topology: &Topology, node: usize, own: &Interface) -> Vec<(IpAddr, MacAddress)> {
+    let mut peers = Vec::new();
+    for (index, other) in topology.nodes.iter().enumerate().filter(|(index, _)| *index != node) {
+        for interface in other.interfaces.iter().filter(|interface| interface.segment == own.segment) {
+            let end = topology.links[interface.link].ends.iter().position(|&end| end == index);
+            let mac = mac(interface.link, end.unwrap_or_default());
+            peers.extend(interface.addresses.iter().map(|address| (address.addr(), mac)));
+        }
+    }
+    peers
+}
+
+/// The groups that a node sends to or receives, and by which link.
+fn groups(topology: &Topology, node: usize) -> Vec<(IpNet, usize)> {
+    let mut groups: Vec<(IpNet, usize)> = Vec::new();
+    for flow in topology.flows().filter(|flow| flow.destination.is_multicast()) {
+        let group = flow.destination;
+        let link = |path: &Path, receiver: usize| match node {
+            _ if node == flow.sender => path.there.first().map(|hop| hop.0),
+            _ if node == receiver => path.there.last().map(|hop| hop.0),
+            _ => None,
+        };
+        let link = flow.paths.iter().zip(&flow.receivers).find_map(|(path, &receiver)| link(path, receiver));
+        if let Some(link) = link
+            && groups.iter().all(|(other, _)| other.addr() != group)
+        {
+            groups.push((group.into(), link));
+        }
+    }
+    groups
+}
+
+/// A number of ours.
+const CONTROL_TABLE: u32 = 100;
+
+/// RT_TABLE_LOCAL, which the kernel looks at first.
+const LOCAL_TABLE: u32 = 255;

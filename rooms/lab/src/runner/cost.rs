@@ -1,0 +1,96 @@
+//! What a cell will need of the processors, guessed before it runs: who may run beside whom.
+
+use std::time::Duration;
+
+use weir_stats::tcp_models;
+use weir_traffic::Transport;
+
+use crate::cell;
+use crate::scenario::{Engine, Mode, Scenario, Traffic};
+use crate::sweep::Cell;
+use crate::topology::{Path, Topology};
+
+/// Processors that a cell is expected to keep busy, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Cost {
+    /// Processors.
+    pub(super) processors: f64,
+    /// From building its network to its end.
+    pub(super) time: Duration,
+}
+
+impl Cost {
+    /// Guesses for a cell whose network has been checked.
+    pub(super) fn of(cell: &Cell, topology: &Topology) -> Cost {
+        let scenario = &cell.scenario;
+        let load = cell::load(scenario).zip(topology.load.as_ref().map(|load| &load.paths[0]));
+        let traffic = std::iter::once((&scenario.traffic, &topology.traffic.paths[0])).chain(load);
+        let moving: f64 = traffic.map(|(traffic, path)| for_traffic(scenario, traffic, topology, path)).sum();
+        // Whoever waits for datagrams waits for lost ones, too.
+        let waits = scenario.traffic.mode == Mode::Messages || scenario.traffic.transport == Transport::Udp;
+        let drain = if waits { scenario.run.drain.duration() } else { Duration::ZERO };
+        // What is sent before the window; messages have no warm-up of their own.
+        let own = if scenario.traffic.mode == Mode::Bulk { scenario.traffic.warmup.duration() } else { Duration::ZERO };
+        let head_start = cell::load(scenario).map_or(Duration::ZERO, |load| load.warmup.duration());
+        let window = head_start + own + scenario.run.duration.duration();
+        Cost { processors: IDLE + moving, time: window + drain + OVERHEAD }
+    }
+}
+
+fn for_traffic(scenario: &Scenario, traffic: &Traffic, topology: &Topology, path: &Path) -> f64 {
+    let hops = (path.there.len() + path.back.len()) as f64 / 4.0;
+    match (traffic.mode, traffic.transport) {
+        (Mode::Messages, _) => {
+            let receivers = topology.traffic.receivers.len() as f64;
+            PER_MESSAGE * hops * receivers / traffic.interval.duration().as_secs_f64().max(1e-6)
+        }
+        (Mode::Bulk, transport) => {
+            let datagrams = traffic.rate.filter(|_| transport == Transport::Udp).map(|rate| {
+                let a_second = rate.bits_per_second as f64 / 8.0 / traffic.payload.bytes.max(1) as f64;
+                a_second * PER_DATAGRAM * hops
+            });
+            if let Some(datagrams) = datagrams {
+                return datagrams;
+            }
+            let rate = expected_rate(scenario, traffic, topology, path);
+            let engine = if traffic.engine == Engine::Iperf3 { 1.2 } else { 1.0 };
+            let protocol = if matches!(transport, Transport::Quic | Transport::QuicDatagram) { 4.0 } else { 1.0 };
+            rate * PER_BIT * hops * engine * protocol
+        }
+    }
+}
+
+/// What a connection may reach, generously: the model of its loss, up to the path's rate.
+fn expected_rate(scenario: &Scenario, traffic: &Traffic, topology: &Topology, path: &Path) -> f64 {
+    let limit = topology.rate_mbit(&path.there).map_or(UNSHAPED, |rate| rate * 1e6);
+    let rtt = (topology.latency_ms(&path.there) + topology.latency_ms(&path.back)) / 1e3 + 100e-6;
+    let loss = topology.loss(&path.there);
+    // BBR does not yield to loss.
+    let yields = tcp_models::is_loss_driven(&scenario.tcp.congestion) || loss > 0.2;
+    if loss <= 0.0 || !yields {
+        return limit;
+    }
+    let model = tcp_models::mathis(loss, Duration::from_secs_f64(rtt), 1448, 1.0);
+    model.map_or(0.0, |rate| GENEROSITY * rate * f64::from(traffic.streams)).min(limit)
+}
+
+/// What the threads and timers of a cell with hardly any traffic take.
+const IDLE: f64 = 0.02;
+
+/// One message, over two emulated links, one way.
+const PER_MESSAGE: f64 = 40e-6;
+
+/// One datagram in bulk, over two emulated links.
+const PER_DATAGRAM: f64 = 12e-6;
+
+/// One bit of a bulk transfer over two emulated links: 1 Gbit/s fills 1.6 processors.
+const PER_BIT: f64 = 1.6e-9;
+
+/// Bits a second of a path without a shaper.
+const UNSHAPED: f64 = 4e9;
+
+/// CUBIC reaches more than Mathis's model at low loss.
+const GENEROSITY: f64 = 1.5;
+
+/// Building and settling a network, and connecting.
+const OVERHEAD: Duration = Duration::from_millis(700);

@@ -1,0 +1,285 @@
+//! Links, what they do to packets in each direction, and how that changes while the traffic runs.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use weir_service::config::one_line;
+use weir_units::{BitRate, Share, Size, Span};
+
+/// An emulated link between two nodes. Its impairments hold both ways unless `forward` or `backward` says otherwise.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// The nodes at its ends; `forward` is from the first to the second.
+    pub ends: [String; 2],
+    /// Largest IP packet, bytes.
+    #[serde(default = "Link::default_mtu")]
+    pub mtu: u32,
+    /// No emulator between its ends: a veth pair, which does nothing to packets and is not what fills the machine.
+    #[serde(default)]
+    pub direct: bool,
+    /// As in [`Direction`], for both.
+    pub loss: Option<Loss>,
+    /// As in [`Direction`], for both.
+    pub delay: Option<Span>,
+    /// As in [`Direction`], for both.
+    pub variation: Option<Variation>,
+    /// As in [`Direction`], for both.
+    pub rate: Option<BitRate>,
+    /// As in [`Direction`], for both.
+    pub burst: Option<Size>,
+    /// As in [`Direction`], for both.
+    pub queue: Option<Queue>,
+    /// As in [`Direction`], for both.
+    pub duplicate: Option<Share>,
+    /// As in [`Direction`], for both.
+    pub corrupt: Option<Share>,
+    /// As in [`Direction`], for both.
+    pub reorder: Option<Reorder>,
+    /// As in [`Direction`], for both.
+    pub trace: Option<PathBuf>,
+    /// As in [`Direction`], for both.
+    pub steps: Option<Vec<Step>>,
+    /// As in [`Direction`], for both.
+    pub repeat: Option<Span>,
+    /// Only from the first end to the second.
+    #[serde(default, skip_serializing_if = "Direction::is_empty")]
+    pub forward: Direction,
+    /// Only from the second end to the first.
+    #[serde(default, skip_serializing_if = "Direction::is_empty")]
+    pub backward: Direction,
+}
+
+/// Impairments of one direction of a link. What is absent does nothing.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Direction {
+    /// Planned loss.
+    pub loss: Option<Loss>,
+    /// One-way delay.
+    pub delay: Option<Span>,
+    /// Random addition to the delay.
+    pub variation: Option<Variation>,
+    /// Rate of the shaper, counted from the IP header on.
+    pub rate: Option<BitRate>,
+    /// How much the shaper lets through at once; absent: packets are spaced evenly.
+    pub burst: Option<Size>,
+    /// What may wait for the shaper; absent: any amount.
+    pub queue: Option<Queue>,
+    /// Share of packets delivered twice.
+    pub duplicate: Option<Share>,
+    /// Share of packets that get one bit flipped.
+    pub corrupt: Option<Share>,
+    /// Share of packets held back so that others overtake them.
+    pub reorder: Option<Reorder>,
+    /// In place of a rate: a file with the times at which the link delivers 1500 bytes, in milliseconds, one a line, as
+    /// mahimahi has them.
+    pub trace: Option<PathBuf>,
+    /// Changes while the traffic runs.
+    pub steps: Option<Vec<Step>>,
+    /// After which time the steps start again; absent: the last one stays.
+    pub repeat: Option<Span>,
+}
+
+/// A change of a direction: `{ at = "5s", loss = "3%" }`. What it names replaces the values that the direction begins
+/// with, the others are as at the beginning. A rate replaces a trace, and a trace a rate.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(try_from = "toml::Table")]
+pub struct Step {
+    /// When, from the start of sending.
+    pub at: Span,
+    /// What it names.
+    #[serde(flatten)]
+    pub values: Direction,
+}
+
+/// Planned loss: `"5%"`, `{ mean = "5%", burst = 4 }`, `{ to_bad = "1%", to_good = "25%" }` or `{ list = [3, 17] }`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(
+    untagged,
+    expecting = "expected a share as \"5%\", { mean, burst }, { to_bad, to_good, good, bad } or { list }"
+)]
+pub enum Loss {
+    /// Each packet independently.
+    Share(Share),
+    /// A share, in bursts of a mean length.
+    Mean(MeanLoss),
+    /// Gilbert-Elliott bursts.
+    Bursts(Bursts),
+    /// These packets of each flow, from 0.
+    List(DropList),
+}
+
+/// Gilbert-Elliott loss by its mean: all is lost in the bad state, nothing in the good one.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeanLoss {
+    /// Share of packets lost in the long run.
+    pub mean: Share,
+    /// Mean length of a burst, packets; 1: each packet independently.
+    #[serde(default = "MeanLoss::single")]
+    pub burst: f64,
+}
+
+/// Gilbert-Elliott loss, see [`weir_emulator::model::Loss::GilbertElliott`].
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bursts {
+    /// Chance a packet to turn bad.
+    pub to_bad: Share,
+    /// Chance a packet to turn good again.
+    pub to_good: Share,
+    /// Loss in the good state; absent: 0.
+    #[serde(default)]
+    pub good: Share,
+    /// Loss in the bad state; absent: all.
+    pub bad: Option<Share>,
+}
+
+/// Explicit losses.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct DropList {
+    /// Indexes, from 0, of the packets of every flow.
+    pub list: Vec<u64>,
+}
+
+/// Delay variation: exactly one distribution, and whether it may reorder.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variation {
+    /// Evenly between 0 and this.
+    pub uniform: Option<Span>,
+    /// Mean and standard deviation.
+    pub normal: Option<[Span; 2]>,
+    /// Mean.
+    pub exponential: Option<Span>,
+    /// `keep` (packets stay in order) or `reorder`.
+    #[serde(default)]
+    pub order: Order,
+}
+
+/// Whether delay variation may reorder packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// Packets stay in order.
+    #[default]
+    Keep,
+    /// Each packet has its own delay.
+    Reorder,
+}
+
+/// A queue limit: `100` packets, or bytes as `"64kB"`.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(untagged, expecting = "expected a number of packets (100) or a size (\"64kB\")")]
+pub enum Queue {
+    /// Packets.
+    Packets(u64),
+    /// Bytes.
+    Bytes(Size),
+}
+
+/// Holding packets back.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reorder {
+    /// Share of packets.
+    pub probability: Share,
+    /// For how long.
+    pub by: Span,
+}
+
+/// Impairments of the whole route, spread evenly over its links, both ways independently: n links of
+/// 1 - (1 - loss)^(1/n) each multiply to `loss`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathImpairments {
+    /// One-way loss of the route.
+    pub loss: Option<Share>,
+    /// One-way delay of the route.
+    pub delay: Option<Span>,
+}
+
+impl Link {
+    fn default_mtu() -> u32 {
+        1500
+    }
+
+    /// What each direction does, forward first, the values for both filled in.
+    pub fn directions(&self) -> [Direction; 2] {
+        let both = Direction {
+            loss: self.loss.clone(),
+            delay: self.delay,
+            variation: self.variation.clone(),
+            rate: self.rate,
+            burst: self.burst,
+            queue: self.queue,
+            duplicate: self.duplicate,
+            corrupt: self.corrupt,
+            reorder: self.reorder,
+            trace: self.trace.clone(),
+            steps: self.steps.clone(),
+            repeat: self.repeat,
+        };
+        [&self.forward, &self.backward].map(|own| own.over(&both))
+    }
+}
+
+impl Direction {
+    /// Whether it does nothing of its own.
+    fn is_empty(&self) -> bool {
+        *self == Direction::default()
+    }
+
+    /// Its changes, in order.
+    pub fn steps(&self) -> &[Step] {
+        self.steps.as_deref().unwrap_or_default()
+    }
+
+    /// Its own values, and those of `other` where it has none. A rate and a trace are each other's.
+    pub fn over(&self, other: &Direction) -> Direction {
+        let has_capacity = self.rate.is_some() || self.trace.is_some();
+        let (rate, trace) =
+            if has_capacity { (self.rate, self.trace.clone()) } else { (other.rate, other.trace.clone()) };
+        // What is inherited has nothing to say about a trace of its own.
+        let burst = if self.trace.is_some() { self.burst } else { self.burst.or(other.burst) };
+        Direction {
+            loss: self.loss.clone().or_else(|| other.loss.clone()),
+            delay: self.delay.or(other.delay),
+            variation: self.variation.clone().or_else(|| other.variation.clone()),
+            rate,
+            burst,
+            queue: self.queue.or(other.queue),
+            duplicate: self.duplicate.or(other.duplicate),
+            corrupt: self.corrupt.or(other.corrupt),
+            reorder: self.reorder.or(other.reorder),
+            trace,
+            steps: self.steps.clone().or_else(|| other.steps.clone()),
+            repeat: self.repeat.or(other.repeat),
+        }
+    }
+}
+
+impl TryFrom<toml::Table> for Step {
+    type Error = String;
+
+    fn try_from(mut table: toml::Table) -> Result<Step, String> {
+        let at = table.remove("at").ok_or("a step needs `at`, its time from the start of sending")?;
+        let at = Span::deserialize(at).map_err(|error| format!("at: {}", one_line(&error)))?;
+        let values: Direction = serde_path_to_error::deserialize(table).map_err(|error| {
+            let (key, message) = (error.path().to_string(), one_line(error.inner()));
+            if message.starts_with("unknown key") { message } else { format!("{key}: {message}") }
+        })?;
+        match (&values.steps, &values.repeat) {
+            (None, None) => Ok(Step { at, values }),
+            _ => Err("a step has no `steps` and no `repeat` of its own".into()),
+        }
+    }
+}
+
+impl MeanLoss {
+    fn single() -> f64 {
+        1.0
+    }
+}

@@ -1,0 +1,134 @@
+//! The scenario document: what the network looks like, what is sent through it, how the result is drawn.
+//!
+//! Its tables are types of their own, by what they are about: [`Run`], [`Host`] and the other nodes, [`Link`] with its
+//! [`Direction`]s, [`Traffic`]. What they say is checked by [`super::topology`] and [`super::cell::check`].
+
+mod links;
+mod nodes;
+mod run;
+mod traffic;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use include_dir::{Dir, include_dir};
+use serde::{Deserialize, Serialize};
+
+pub use self::links::{
+    Bursts, Direction, DropList, Link, Loss, MeanLoss, Order, PathImpairments, Queue, Reorder, Step, Variation,
+};
+pub use self::nodes::{Addresses, Host, Router, Switch};
+pub use self::run::{Datapath, Jobs, Repeat, Run, Tracing};
+pub use self::traffic::{Engine, Mode, Quic, ReaderStall, Receive, ReceiveBuffer, Receivers, Tcp, Traffic};
+use weir_report::record::{Assert, Chart, Claim, Published};
+
+use crate::traces::Traces;
+
+/// One cell of a scenario: the document without its axes, every value decided.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Names the run, its result directory and its shell.
+    pub name: String,
+    /// One line about it.
+    pub title: String,
+    /// What is measured and how.
+    #[serde(default)]
+    pub description: String,
+    /// Scenario keys and the values to sweep; laid out by [`super::sweep`], empty in a cell.
+    #[serde(default)]
+    pub axes: toml::Table,
+    /// How it is run.
+    #[serde(default)]
+    pub run: Run,
+    /// End systems by name.
+    pub hosts: BTreeMap<String, Host>,
+    /// Routers by name: the kernel's forwarding.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub routers: BTreeMap<String, Router>,
+    /// Learning bridges by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub switches: BTreeMap<String, Switch>,
+    /// Emulated links by name, in the order of their random sequences.
+    pub links: BTreeMap<String, Link>,
+    /// Impairments of the route from the sender to the receiver as a whole.
+    #[serde(default)]
+    pub path: PathImpairments,
+    /// What is sent and measured.
+    pub traffic: Traffic,
+    /// A bulk transfer beside it.
+    #[serde(default)]
+    pub load: Option<Traffic>,
+    /// How datagrams are received.
+    #[serde(default)]
+    pub receive: Receive,
+    /// TCP settings of the hosts and of all traffic by TCP.
+    #[serde(default)]
+    pub tcp: Tcp,
+    /// Settings of all traffic by QUIC.
+    #[serde(default)]
+    pub quic: Quic,
+    /// Cells besides those of the axes.
+    #[serde(default)]
+    pub cells: Vec<ExtraCell>,
+    /// Charts of the report.
+    #[serde(default)]
+    pub charts: Vec<Chart>,
+    /// Published values to lay over them.
+    #[serde(default)]
+    pub published: Option<Published>,
+    /// Published statements to judge.
+    #[serde(default)]
+    pub claims: Vec<Claim>,
+    /// Bounds that fail the run.
+    #[serde(default, rename = "assert")]
+    pub asserts: Vec<Assert>,
+    /// Where relative paths of traces start; absent: at the directory of the scenario's file.
+    pub directory: Option<PathBuf>,
+    /// The traces that links name, read when the sweep was laid out.
+    #[serde(skip)]
+    pub traces: Traces,
+}
+
+/// A cell of its own: the document with some keys set, and the first value of every axis for those that are not.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExtraCell {
+    /// The cell's name.
+    pub name: String,
+    /// Scenario key to value.
+    #[serde(default)]
+    pub set: toml::Table,
+}
+
+impl Scenario {
+    /// The text of a scenario by file path or by the name of one that ships, and the name to use in errors.
+    pub fn find(name: &str) -> Result<(String, String)> {
+        let path = Path::new(name);
+        if path.extension().is_some() || path.components().count() > 1 {
+            let text = std::fs::read_to_string(path).with_context(|| format!("read scenario {name}"))?;
+            return Ok((name.to_owned(), text));
+        }
+        match Scenario::of_name(name) {
+            Ok(text) => Ok((format!("{name}.toml"), text.to_owned())),
+            Err(error) => bail!("{error}, or give the path of a file (./{name}.toml)"),
+        }
+    }
+
+    /// The text of a scenario that ships.
+    pub fn of_name(name: &str) -> Result<&'static str> {
+        let file = SHIPPED.get_file(format!("{name}.toml")).and_then(|file| file.contents_utf8());
+        file.with_context(|| {
+            let names = Scenario::shipped().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
+            format!("no scenario `{name}`: there are {names}")
+        })
+    }
+
+    /// Name and text of every scenario that ships, by name.
+    pub fn shipped() -> impl Iterator<Item = (&'static str, &'static str)> {
+        SHIPPED.files().filter_map(|file| Some((file.path().file_stem()?.to_str()?, file.contents_utf8()?)))
+    }
+}
+
+static SHIPPED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../scenarios");

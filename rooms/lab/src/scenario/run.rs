@@ -1,0 +1,232 @@
+//! How a scenario is run: for how long, how often, how many cells at once, and when one is to run again.
+
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize, Serializer};
+use weir_kernel::trace::Detail;
+use weir_units::{Share, Span};
+
+/// How a scenario is run.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Run {
+    /// The sending window of a cell.
+    pub duration: Span,
+    /// How long a receiver goes on after the window has ended.
+    pub drain: Span,
+    /// How often each cell is run.
+    pub repeat: Repeat,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// Cells at once.
+    pub jobs: Jobs,
+    /// The emulator, and senders and receivers of messages, run before every ordinary thread of the machine, and
+    /// processors stay awake, where the user may have that. Bulk transfers never do: whoever fills a processor this way
+    /// starves the kernel's own threads.
+    pub realtime: bool,
+    /// Emulator threads busy-wait the last 60 us before a release.
+    pub spin: bool,
+    /// How the emulator carries frames.
+    pub datapath: Datapath,
+    /// How often a cell may run again whose throughput or delay cannot be believed.
+    pub reruns: u32,
+    /// Up to this share of the sending window the machine may have stood still: beyond it throughput and loss are not
+    /// believed.
+    pub max_standstill: Share,
+    /// Nor are they, of bulk transfers and of what runs beside one, if other programs, and the host of this virtual
+    /// machine, took more than this share of the processors while none was left over: those wait for a processor like
+    /// any program.
+    pub max_foreign: Share,
+    /// Time between two looks at the state of connections, and length of a batch of received bytes.
+    pub sample: Span,
+    /// Time between two looks at receivers' buffers, and whether to look at what the processors do; 0: not at all.
+    pub watch: Span,
+    /// How much of what the kernel does with the traffic's datagrams is traced, where the user may.
+    pub trace: Tracing,
+    /// Whether links do what they are told to; if not, all of them only carry packets.
+    pub impaired: bool,
+    /// How long the lab measures, before the first cell, the delay that it adds itself; 0: not at all.
+    pub control: Span,
+}
+
+/// Cells at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "JobsValue")]
+pub enum Jobs {
+    /// Every cell of the sweep.
+    All,
+    /// As many as the processors carry, by what each is expected to need.
+    Auto,
+    /// This many.
+    Count(usize),
+}
+
+/// How often a cell is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "RepeatValue")]
+pub enum Repeat {
+    /// As often as the machine carries side by side, where all cells run at once; where not, once.
+    Auto,
+    /// This often.
+    Count(NonZeroU32),
+}
+
+/// How the emulator carries frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Datapath {
+    /// Super-packets whole, decided segment by segment; the hosts' offloads stay on.
+    #[default]
+    Segments,
+    /// Packet by packet; the hosts' offloads are switched off.
+    Packets,
+}
+
+/// How much is traced; each includes the ones before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tracing {
+    /// Nothing.
+    #[default]
+    Off,
+    /// Drops.
+    Drops,
+    /// Receive queues and who reads them.
+    Queues,
+    /// What passes interfaces, and the processors' time in softirqs.
+    Everything,
+}
+
+impl Tracing {
+    /// As the kernel's tracer has it; `None`: off.
+    pub fn detail(self) -> Option<Detail> {
+        match self {
+            Tracing::Off => None,
+            Tracing::Drops => Some(Detail::Drops),
+            Tracing::Queues => Some(Detail::Queues),
+            Tracing::Everything => Some(Detail::Everything),
+        }
+    }
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Run {
+            duration: Span::from_secs(60),
+            drain: Span::from_secs(10),
+            repeat: Repeat::Count(NonZeroU32::MIN),
+            seed: 1,
+            jobs: Jobs::Count(1),
+            realtime: false,
+            spin: false,
+            datapath: Datapath::default(),
+            reruns: 1,
+            max_standstill: Share::from_fraction(0.05).unwrap_or(Share::ALL),
+            max_foreign: Share::from_fraction(0.15).unwrap_or(Share::ALL),
+            sample: Span::from_millis(100),
+            watch: Span::from_millis(0),
+            trace: Tracing::default(),
+            impaired: true,
+            control: Span::from_secs(1),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum JobsValue {
+    Count(usize),
+    Word(String),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum RepeatValue {
+    Count(u32),
+    Word(String),
+}
+
+impl TryFrom<RepeatValue> for Repeat {
+    type Error = String;
+
+    fn try_from(value: RepeatValue) -> Result<Repeat, String> {
+        match value {
+            RepeatValue::Count(count) => count.to_string().parse(),
+            RepeatValue::Word(word) => word.parse(),
+        }
+    }
+}
+
+impl Serialize for Repeat {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Repeat::Auto => serializer.collect_str(self),
+            Repeat::Count(count) => count.serialize(serializer),
+        }
+    }
+}
+
+impl std::fmt::Display for Repeat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Repeat::Auto => f.write_str("auto"),
+            Repeat::Count(count) => count.fmt(f),
+        }
+    }
+}
+
+impl std::str::FromStr for Repeat {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Repeat, String> {
+        match (word, word.parse()) {
+            ("auto", _) => Ok(Repeat::Auto),
+            (_, Ok(count)) => Ok(Repeat::Count(count)),
+            _ => Err(format!("`{word}`: how often each cell is run, at least 1, or `auto`")),
+        }
+    }
+}
+
+impl TryFrom<JobsValue> for Jobs {
+    type Error = String;
+
+    fn try_from(value: JobsValue) -> Result<Jobs, String> {
+        match value {
+            JobsValue::Count(0) => Err("jobs: at least 1, \"all\" or \"auto\"".into()),
+            JobsValue::Count(count) => Ok(Jobs::Count(count)),
+            JobsValue::Word(word) => word.parse(),
+        }
+    }
+}
+
+impl Serialize for Jobs {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Jobs::Count(count) => count.serialize(serializer),
+            word => serializer.collect_str(word),
+        }
+    }
+}
+
+impl std::fmt::Display for Jobs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Jobs::All => f.write_str("all"),
+            Jobs::Auto => f.write_str("auto"),
+            Jobs::Count(count) => count.fmt(f),
+        }
+    }
+}
+
+impl std::str::FromStr for Jobs {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Jobs, String> {
+        match (word, word.parse()) {
+            ("all", _) => Ok(Jobs::All),
+            ("auto", _) => Ok(Jobs::Auto),
+            (_, Ok(count)) if count > 0 => Ok(Jobs::Count(count)),
+            _ => Err(format!("`{word}`: a number of cells at once, `all` or `auto`")),
+        }
+    }
+}

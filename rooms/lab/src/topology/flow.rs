@@ -1,0 +1,147 @@
+//! Who sends to whom, and which way it goes.
+
+use std::net::IpAddr;
+
+use anyhow::{Context, Result, bail, ensure};
+use ipnet::IpNet;
+
+use super::check::index_of;
+use super::routes::Map;
+use super::{Kind, Link, Node, Path};
+use crate::scenario;
+
+/// The ends of traffic, and its paths.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    /// Index of the sending host.
+    pub sender: usize,
+    /// Indexes of the receiving hosts, in the order of the scenario.
+    pub receivers: Vec<usize>,
+    /// Where it goes to: an address of the receiver, or a multicast group.
+    pub destination: IpAddr,
+    /// By receiver.
+    pub paths: Vec<Path>,
+}
+
+/// How the sender's control connection avoids the path that is measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// Index of the link.
+    pub link: usize,
+    /// The sender's address on it.
+    pub address: IpAddr,
+    /// Who to give the packets to: the receiver, or a router on its way.
+    pub gateway: IpAddr,
+    /// The receiver's address alone.
+    pub destination: IpNet,
+    /// The port that the receiver listens on.
+    pub port: u16,
+    /// Whether anything has a control connection: other engines' only connections go the ordinary way.
+    pub in_use: bool,
+}
+
+impl Flow {
+    /// Checks and routes what `key` of the scenario sends.
+    pub(super) fn new(key: &str, traffic: &scenario::Traffic, map: &Map<'_>) -> Result<Flow> {
+        let host = |end: &str, name: &str| -> Result<usize> {
+            let index = index_of(map.nodes, name).with_context(|| format!("{key}.{end}"))?;
+            let kind = map.nodes[index].kind;
+            ensure!(kind == Kind::Host, "{key}.{end}: `{name}` is a {kind}, not a host");
+            Ok(index)
+        };
+        let sender = host("from", &traffic.from)?;
+        let names = traffic.to.names();
+        let receivers = names.iter().map(|name| host("to", name)).collect::<Result<Vec<_>>>()?;
+        let Some(&first) = receivers.first() else { bail!("{key}.to: names no receiver") };
+        ensure!(!receivers.contains(&sender), "{key}.to: the receiver is the sender");
+        for (index, receiver) in receivers.iter().enumerate() {
+            ensure!(!receivers[..index].contains(receiver), "{key}.to: names `{}` twice", names[index]);
+        }
+        let group = traffic.address.filter(IpAddr::is_multicast);
+        ensure!(
+            group.is_some() || receivers.len() == 1,
+            "{key}.to: several receivers need a multicast group as {key}.address"
+        );
+        let (destination, paths) = match group {
+            Some(group) => {
+                let path = |&receiver| map.multicast_path(sender, receiver, group);
+                let paths = receivers.iter().map(path).collect::<Result<Vec<_>>>();
+                (group, paths.with_context(|| format!("{key}.to"))?)
+            }
+            None => {
+                let destination = map.address_of(first, traffic.address).with_context(|| format!("{key}.address"))?;
+                (destination, vec![map.path(sender, first, destination).with_context(|| format!("{key}.to"))?])
+            }
+        };
+        let leaves_by = |path: &Path| path.there.first().map(|&(link, _)| link);
+        ensure!(
+            paths.iter().all(|path| leaves_by(path) == leaves_by(&paths[0])),
+            "{key}.to: the receivers are on several segments: a group leaves `{}` by one link",
+            traffic.from
+        );
+        Ok(Flow { sender, receivers, destination, paths })
+    }
+}
+
+/// Index of `traffic.control`.
+pub(super) fn control_link(traffic: &scenario::Traffic, nodes: &[Node], links: &[Link]) -> Result<Option<usize>> {
+    let Some(name) = &traffic.control else { return Ok(None) };
+    let link = links.iter().position(|link| link.name == *name).with_context(|| {
+        let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
+        format!("traffic.control: there is no link `{name}` (there are {})", names.join(", "))
+    })?;
+    let sender = index_of(nodes, &traffic.from).context("traffic.from")?;
+    ensure!(
+        links[link].ends.contains(&sender),
+        "traffic.control: link `{name}` does not end at the sender, `{}`",
+        traffic.from
+    );
+    ensure!(nodes[sender].interfaces.len() > 1, "traffic.control: `{name}` is the sender's only link");
+    Ok(Some(link))
+}
+
+impl Control {
+    /// Finds the way to the receiver over the link.
+    pub(super) fn new(traffic: &scenario::Traffic, map: &Map<'_>, flow: &Flow, link: usize) -> Result<Control> {
+        let &Flow { sender, destination, .. } = flow;
+        let name = &map.links[link].name;
+        ensure!(!destination.is_multicast(), "traffic.control: iperf3 sends to no multicast group");
+        // As if the sender had no other link.
+        let only = Map { aside: None, ..*map };
+        let neighbours = only.neighbours(sender, destination.is_ipv4()).into_iter().filter(|(by, _, _)| *by == link);
+        let ways = neighbours.filter_map(|(_, node, gateway)| {
+            let there = map.walk(node, destination)?;
+            let receives = there.is_empty() || map.nodes[node].kind == Kind::Router;
+            receives.then_some((there.len(), node, gateway))
+        });
+        let (_, _, gateway) = ways
+            .min()
+            .with_context(|| format!("traffic.control: link `{name}` leads to no router that reaches {destination}"))?;
+        let in_use = traffic.engine == scenario::Engine::Iperf3;
+        let address = map.nodes[sender].address_towards(link, gateway).context("a neighbour shares a subnet")?;
+        let receiver = map.receiver_of(destination).context("the receiver has its address")?;
+        map.walk(receiver, address).with_context(|| {
+            format!("traffic.control: no way leads from `{}` back to {address}", map.nodes[receiver].name)
+        })?;
+        Ok(Control { link, address, gateway, destination: destination.into(), port: traffic.port, in_use })
+    }
+}
+
+impl Map<'_> {
+    /// As [`super::Topology::address_of`].
+    pub(super) fn address_of(&self, node: usize, wanted: Option<IpAddr>) -> Result<IpAddr> {
+        let node = &self.nodes[node];
+        if let Some(wanted) = wanted {
+            let has = node.addresses().any(|address| address.addr() == wanted);
+            ensure!(has, "{wanted} is not an address of `{}`", node.name);
+            return Ok(wanted);
+        }
+        let interfaces = node.interfaces.iter().filter(|interface| Some(interface.link) != self.aside);
+        let mut addresses = interfaces.flat_map(|interface| &interface.addresses).map(IpNet::addr);
+        addresses.next().with_context(|| format!("`{}` has no address", node.name))
+    }
+
+    fn receiver_of(&self, address: IpAddr) -> Option<usize> {
+        self.nodes.iter().position(|node| node.addresses().any(|own| own.addr() == address))
+    }
+}

@@ -1,0 +1,156 @@
+//! Traces that links of a scenario follow: found, read once, and handed to every cell.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use toml::{Table, Value};
+use weir_emulator::model::Trace;
+
+use crate::scenario::Scenario;
+
+/// Traces by their path as the scenario has it.
+pub type Traces = BTreeMap<PathBuf, Arc<Trace>>;
+
+/// Reads the traces of a sweep's scenarios, each once. Relative paths start at the scenario's `directory`, or else at
+/// that of `origin`, the file that the document comes from; the document is told, so that it means the same elsewhere.
+///
+/// # Errors
+/// A file that cannot be read or is no trace: one line with key, file and line.
+pub fn read<'a>(
+    origin: &str,
+    document: &mut Table,
+    scenarios: impl IntoIterator<Item = &'a mut Scenario>,
+) -> Result<()> {
+    let mut known = Traces::new();
+    for scenario in scenarios {
+        for (key, path) in paths(scenario) {
+            let context = || format!("{origin}: {key}");
+            let directory = directory(origin, scenario).with_context(context)?;
+            let file = directory.join(&path);
+            let trace = match known.get(&file) {
+                Some(trace) => Arc::clone(trace),
+                None => Arc::new(read_file(&file).with_context(context)?),
+            };
+            known.insert(file, Arc::clone(&trace));
+            scenario.traces.insert(path, trace);
+            document.insert("directory".into(), Value::String(directory.to_string_lossy().into_owned()));
+        }
+    }
+    Ok(())
+}
+
+fn read_file(file: &Path) -> Result<Trace> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("read trace {}", file.display()))?;
+    Trace::parse(&text).with_context(|| format!("trace {}", file.display()))
+}
+
+/// Where relative paths start.
+fn directory(origin: &str, scenario: &Scenario) -> Result<PathBuf> {
+    let beside = Path::new(origin).parent().unwrap_or(Path::new(""));
+    let directory = match &scenario.directory {
+        Some(directory) => beside.join(directory),
+        None => beside.to_owned(),
+    };
+    std::path::absolute(Path::new(".").join(directory)).context("find the current directory")
+}
+
+/// Every trace that the scenario names: its key and its path.
+fn paths(scenario: &Scenario) -> Vec<(String, PathBuf)> {
+    let mut found = Vec::new();
+    for (name, link) in &scenario.links {
+        for (way, direction) in ["forward", "backward"].into_iter().zip(link.directions()) {
+            let steps = direction.steps().iter().enumerate();
+            let steps = steps.map(|(index, step)| (format!(".steps[{index}]"), &step.values));
+            for (place, values) in std::iter::once((String::new(), &direction)).chain(steps) {
+                let key = || format!("links.{name}.{way}{place}.trace");
+                found.extend(values.trace.clone().map(|path| (key(), path)));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sweep::Sweep;
+
+    const DOCUMENT: &str = r#"
+name = "cellular"
+title = "t"
+hosts.a.addresses = ["10.0.0.1/24"]
+hosts.b.addresses = ["10.0.0.2/24"]
+[links.air]
+ends = ["a", "b"]
+trace = "lte.trace"
+queue = 100
+[links.air.backward]
+steps = [{ at = "1s", trace = "outage.trace" }]
+[traffic]
+from = "a"
+to = "b"
+port = 1
+transport = "udp"
+payload = "100B"
+"#;
+
+    /// A directory with a scenario and what it names.
+    fn directory(files: &[(&str, &str)]) -> (tempfile::TempDir, String) {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            std::fs::write(directory.path().join(name), text).unwrap();
+        }
+        let origin = directory.path().join("cellular.toml").to_string_lossy().into_owned();
+        (directory, origin)
+    }
+
+    #[test]
+    fn traces_are_found_beside_the_scenario_and_from_anywhere_later() {
+        let (_directory, origin) = directory(&[("lte.trace", "1\n2"), ("outage.trace", "500"), ("other.trace", "4")]);
+        let overrides = [("links.air.trace".to_owned(), "lte.trace,other.trace".to_owned())];
+        let sweep = Sweep::new(&origin, DOCUMENT, &overrides).unwrap();
+        let names: Vec<&str> = sweep.cells.iter().map(|cell| cell.name.as_str()).collect();
+        assert_eq!(names, ["lte.trace", "other.trace"], "cells are named by what was written");
+        let mbit = |sweep: &Sweep| -> Vec<f64> {
+            let plans = sweep.cells.iter().map(|cell| cell.topology().unwrap().links[0].impairments.clone());
+            let traces =
+                plans.flatten().flat_map(|plan| plan.phases().map(|all| all.trace.clone()).collect::<Vec<_>>());
+            traces.map(|trace| trace.unwrap().mean_bits_per_second() / 1e6).collect()
+        };
+        // One 1500-byte packet a millisecond is 12 Mbit/s.
+        let expected = [12.0, 12.0, 0.024, 3.0, 3.0, 0.024];
+        assert_eq!(mbit(&sweep), expected);
+        let again = Sweep::new("elsewhere/manifest.json", &sweep.document.to_string(), &[]).unwrap();
+        assert_eq!(mbit(&again), expected, "the document knows where it was");
+    }
+
+    #[test]
+    fn documents_without_traces_stay_as_they_are() {
+        let text = DOCUMENT.replace("trace = \"lte.trace\"\nqueue = 100", "").replace("trace = \"outage.trace\"", "");
+        assert!(!Sweep::new("cellular.toml", &text, &[]).unwrap().document.contains_key("directory"));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_trace_is_told_in_one_line() {
+        let (directory, origin) = directory(&[("lte.trace", "1\n2"), ("outage.trace", "1\n12.5x")]);
+        let error = || {
+            let error = format!("{:#}", Sweep::new(&origin, DOCUMENT, &[]).unwrap_err());
+            error.replace(&*directory.path().to_string_lossy(), "DIR")
+        };
+        let mut errors = vec![error()];
+        std::fs::remove_file(directory.path().join("lte.trace")).unwrap();
+        errors.push(error());
+        std::fs::write(directory.path().join("lte.trace"), [0xff, 0xfe]).unwrap();
+        errors.push(error());
+        assert_eq!(
+            errors,
+            [
+                "DIR/cellular.toml: links.air.backward.steps[0].trace: trace DIR/outage.trace: line 2: \"12.5x\" is not a time in \
+                 whole milliseconds",
+                "DIR/cellular.toml: links.air.forward.trace: read trace DIR/lte.trace: No such file or directory (os error 2)",
+                "DIR/cellular.toml: links.air.forward.trace: read trace DIR/lte.trace: stream did not contain valid UTF-8",
+            ]
+        );
+    }
+}

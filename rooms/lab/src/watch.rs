@@ -1,0 +1,166 @@
+//! Looks at receivers' buffers and at what processors do, while a cell runs.
+
+use std::hint::black_box;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Result;
+use nix::poll::{PollFd, PollFlags};
+use weir_kernel::processors::Activity;
+use weir_service::clock::{self, Nanos, nanos, now};
+use weir_service::stop::Stop;
+use weir_traffic::{Gauge, Level};
+
+/// When to look.
+pub struct Looks {
+    /// Time between two looks at buffers.
+    pub every: Duration,
+    /// The start of sending.
+    pub begin: Nanos,
+    /// For how long is sent.
+    pub window: Duration,
+}
+
+/// What was seen.
+#[derive(Debug, Default)]
+pub struct Watched {
+    /// By receiver, in the order of the scenario: every look at its buffer, until it had ended.
+    pub buffers: Vec<Vec<Look>>,
+    /// What the processors did in the sending window.
+    pub activity: Option<Activity>,
+    /// How long that was.
+    pub seconds: f64,
+}
+
+/// A look at a receiver's buffer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Look {
+    /// After the start of sending.
+    pub at: Duration,
+    /// What it saw.
+    pub level: Level,
+}
+
+/// Looks from the start of sending until every receiver has ended and the window is over, or to the stop.
+pub fn watch(gauges: &[Option<Gauge>], looks: &Looks, stop: &Stop) -> Result<Watched> {
+    clock::precise_timers();
+    sleep(looks.begin, stop);
+    let before = Activity::read()?;
+    let started = now();
+    let end = looks.begin.saturating_add(nanos(looks.window));
+    let mut watched = Watched { buffers: vec![Vec::new(); gauges.len()], ..Watched::default() };
+    let mut next = started;
+    loop {
+        let at = now();
+        let mut open = false;
+        for (gauge, seen) in gauges.iter().zip(&mut watched.buffers) {
+            if let Some(level) = gauge.as_ref().and_then(|gauge| gauge.look().ok().flatten()) {
+                open = true;
+                seen.push(Look { at: Duration::from_nanos(at - looks.begin), level });
+            }
+        }
+        if watched.activity.is_none() && (at >= end || stop.is_set()) {
+            watched.seconds = Duration::from_nanos(at - started).as_secs_f64();
+            watched.activity = Some(Activity::read()?.since(&before));
+        }
+        if stop.is_set() || !open && at >= end {
+            return Ok(watched);
+        }
+        // Looks that were missed are not made up for.
+        let every = nanos(looks.every).max(1);
+        next = (next + every).max(at);
+        sleep(if watched.activity.is_none() { next.min(end) } else { next }, stop);
+    }
+}
+
+/// Computes from the start of sending for as long as `go_on` says.
+pub fn burn(begin: Nanos, go_on: &AtomicBool) {
+    while now() < begin {
+        clock::wait(&mut [], Some(begin));
+    }
+    let mut number = 1_u64;
+    while go_on.load(Ordering::Relaxed) {
+        (0..1000).for_each(|_| number = black_box(number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1)));
+    }
+}
+
+/// Those who burn go on as long as this lives.
+pub struct Burning<'a>(pub &'a AtomicBool);
+
+impl Drop for Burning<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Whatever ends a cell early ends this, too: those who burn must not wait for it.
+fn sleep(until: Nanos, stop: &Stop) {
+    while now() < until && !stop.is_set() {
+        clock::wait(&mut [PollFd::new(stop.as_fd(), PollFlags::POLLIN)], Some(until));
+    }
+}
+
+impl Watched {
+    /// What a processor did, or all of them together; `None`: that is not known.
+    pub fn activity_of(&self, processor: Option<usize>) -> Option<Activity> {
+        let all = self.activity.as_ref()?;
+        match processor {
+            Some(processor) => all.of(u32::try_from(processor).ok()?),
+            None => Some(all.clone()),
+        }
+    }
+}
+
+/// The longest time in which datagrams waited and nobody read: at every look something was there, and no read had
+/// returned since the first of them. As long as the looks saw it, so at least that long. `None` without looks.
+pub fn longest_stall(looks: &[Look]) -> Option<Duration> {
+    let mut since: Option<(Duration, u64)> = None;
+    let mut longest = Duration::ZERO;
+    for look in looks {
+        since = match since {
+            _ if look.level.bytes == 0 => None,
+            Some((begin, reads)) if reads == look.level.reads => {
+                longest = longest.max(look.at - begin);
+                Some((begin, reads))
+            }
+            _ => Some((look.at, look.level.reads)),
+        };
+    }
+    (!looks.is_empty()).then_some(longest)
+}
+
+/// The share of looks that saw the buffer at least so full; `None` without looks.
+pub fn share_above(looks: &[Look], fraction: f64) -> Option<f64> {
+    let above = |look: &&Look| f64::from(look.level.bytes) >= fraction * f64::from(look.level.most);
+    (!looks.is_empty()).then(|| looks.iter().filter(above).count() as f64 / looks.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn looks(seen: &[(u32, u64)]) -> Vec<Look> {
+        let look = |(at, &(bytes, reads)): (u64, &(u32, u64))| Look {
+            at: Duration::from_millis(at),
+            level: Level { bytes, most: 100, reads },
+        };
+        (0..).zip(seen).map(look).collect()
+    }
+
+    #[test]
+    fn a_stall_needs_something_that_waits_and_nobody_who_reads() {
+        let longest = |seen: &[(u32, u64)]| longest_stall(&looks(seen));
+        assert_eq!(longest(&[]), None);
+        assert_eq!(longest(&[(0, 1), (0, 1), (0, 1)]), Some(Duration::ZERO), "nothing waits");
+        assert_eq!(longest(&[(5, 1), (5, 2), (5, 3)]), Some(Duration::ZERO), "it is read");
+        assert_eq!(longest(&[(0, 1), (5, 1), (9, 1), (9, 1), (1, 2), (9, 2)]), Some(Duration::from_millis(2)));
+        assert_eq!(longest(&[(5, 1), (0, 1), (5, 1)]), Some(Duration::ZERO), "emptied between");
+    }
+
+    #[test]
+    fn shares_are_of_all_looks() {
+        assert_eq!(share_above(&[], 0.9), None);
+        assert_eq!(share_above(&looks(&[(0, 0), (89, 0), (90, 0), (100, 0)]), 0.9), Some(0.5));
+    }
+}

@@ -1,0 +1,204 @@
+//! What an account tells: the shape of `weir loss account --json`.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::places::Place;
+
+/// The account of some traffic. `null` is unknown, never 0.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Account {
+    /// Of this shape.
+    pub version: u32,
+    /// When the first readings were complete, RFC 3339.
+    pub started: String,
+    /// From then to the last readings, seconds.
+    pub took_s: f64,
+    /// Where the numbers come from.
+    pub sources: Sources,
+    /// The namespaces followed.
+    pub namespaces: Vec<Namespace>,
+    /// One a receiver and port.
+    pub ledgers: Vec<Ledger>,
+    /// What went wrong, and what to keep in mind.
+    pub warnings: Vec<String>,
+}
+
+/// The version of the shape.
+pub const VERSION: u32 = 1;
+
+/// Where the numbers come from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sources {
+    /// What was traced: everything, queues, drops; `null`: nothing.
+    pub trace: Option<String>,
+    /// Why no more is traced; `null`: nothing was refused.
+    pub trace_refused: Option<String>,
+    /// The counters read.
+    pub counters: Vec<String>,
+}
+
+/// A network namespace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Namespace {
+    /// Its inode number.
+    pub inode: u32,
+    /// Its name in /run/netns; `null`: none.
+    pub name: Option<String>,
+    /// The counters that changed, and by how much: `Udp.NoPorts`.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// The account of the traffic to one receiver.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ledger {
+    /// Destination port.
+    pub port: u16,
+    /// The receiving socket; `null`: there was none.
+    pub receiver: Option<Receiver>,
+    /// Datagrams that were tried to be sent, failed calls included.
+    pub sent: Option<u64>,
+    /// Datagrams that left the senders' namespaces for an interface's queue.
+    pub departed: Option<u64>,
+    /// Datagrams that came to the receiver's namespace.
+    pub arrived: Option<u64>,
+    /// Datagrams that its program read.
+    pub received: Option<u64>,
+    /// Datagrams of which it is not decided yet; `null`: some, nobody knows how many.
+    pub pending: Option<u64>,
+    /// Where they are.
+    pub pending_where: Vec<Pending>,
+    /// Where datagrams were lost, in the order in which they pass.
+    pub places: Vec<Entry>,
+    /// sent (else arrived) - received - places - pending; `null`: one of them is unknown.
+    pub unexplained: Option<i64>,
+    /// What cannot be known from here.
+    pub unknown: Vec<String>,
+    /// Why it was lost, in sentences.
+    pub explanation: Vec<String>,
+    /// The receive queue; `null`: not traced, or no receiver.
+    pub level: Option<Level>,
+    /// Who sent, as far as it was seen.
+    pub senders: Vec<Sender>,
+}
+
+impl Ledger {
+    /// Its numbers: what changes while an account is not settled yet.
+    pub(super) fn counts(&self) -> ([Option<u64>; 4], Option<i64>, u64) {
+        let lost = self.places.iter().map(|entry| entry.datagrams).sum();
+        ([self.sent, self.arrived, self.received, self.pending], self.unexplained, lost)
+    }
+}
+
+/// A receiving socket, or several that share what comes (SO_REUSEPORT, a restarted program).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Receiver {
+    /// What it is bound to.
+    pub address: Option<SocketAddr>,
+    /// Its cookie; `null`: the kernel did not tell.
+    pub cookie: Option<u64>,
+    /// Its namespace.
+    pub namespace: u32,
+    /// The process that holds it; `null`: not visible.
+    pub pid: Option<u32>,
+    /// That process's name.
+    pub process: Option<String>,
+    /// The multicast group followed.
+    pub group: Option<IpAddr>,
+    /// Cookies of other sockets that took part of the same datagrams; they are in this ledger.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub with: Vec<u64>,
+}
+
+/// A sending socket.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sender {
+    /// Its cookie.
+    pub cookie: u64,
+    /// Its namespace.
+    pub namespace: u32,
+    /// The process that holds it; `null`: not visible.
+    pub pid: Option<u32>,
+    /// That process's name.
+    pub process: Option<String>,
+    /// Datagrams it tried to send, failed calls included.
+    pub sent: u64,
+}
+
+/// Datagrams that are somewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pending {
+    /// Where, in words.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// How many.
+    pub datagrams: u64,
+}
+
+/// Datagrams lost at one place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The place.
+    pub place: Place,
+    /// How many.
+    pub datagrams: u64,
+    /// In which namespace, or most of them; `null`: unknown, or on the way.
+    pub namespace: Option<u32>,
+    /// What counted them: `trace`, `send calls`, `socket drops`, a counter's name, `session`.
+    pub source: String,
+    /// The kernel's drop reason, or the error's name, of most of them.
+    pub reason: Option<String>,
+    /// The kernel function that dropped most of them.
+    pub function: Option<String>,
+    /// What else counted them.
+    pub also: Vec<Count>,
+    /// Which source is believed, and why; only where they differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub believed: Option<String>,
+    /// What to change.
+    pub remedy: String,
+    /// The drops it is made of, where there are several reasons, functions or namespaces.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
+}
+
+/// What a counter counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Count {
+    /// Its name.
+    pub source: String,
+    /// How much.
+    pub count: u64,
+}
+
+/// A part of an entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Part {
+    /// How many.
+    pub datagrams: u64,
+    /// The kernel's drop reason, or the error's name.
+    pub reason: String,
+    /// The function that dropped them.
+    pub function: String,
+    /// In which namespace.
+    pub namespace: u32,
+}
+
+/// The receive queue of a socket.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Level {
+    /// What it can hold, bytes of truesize.
+    pub receive_buffer: u32,
+    /// The most that was in it.
+    pub max: u32,
+    /// Share of time below 50 %, from 50, 75 and 90 %, and full, percent.
+    pub share_of_time_pct: [f64; 5],
+    /// The longest time in which datagrams waited and nobody read, ms.
+    pub longest_stall_ms: f64,
+    /// How long its reader was ready to run and did not, ms.
+    pub reader_waited_ms: f64,
+    /// What ran instead, the longest time; `null`: nothing.
+    pub behind: Option<String>,
+}

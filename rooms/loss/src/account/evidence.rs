@@ -1,0 +1,211 @@
+//! What is known when an account is closed: differences of counters, what was traced, who was there.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hash;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use weir_kernel::trace::{Detail, Drop, Passage, Sends, SocketTrace, Trace};
+
+use super::session::{ReceivedSession, SentSession};
+use crate::places::Place;
+
+/// Everything a ledger is made of. All counts are of the time that is accounted for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Evidence {
+    /// How much was traced; `None`: nothing.
+    pub(super) detail: Option<Detail>,
+    /// What was traced.
+    pub(super) trace: Trace,
+    /// By how much totals may be apart, for they moved while they were read, datagrams.
+    pub(super) moving: u64,
+    /// How long was followed.
+    pub(super) took: Duration,
+    /// The namespaces followed.
+    pub(super) namespaces: Vec<NamespaceEvidence>,
+    /// The group followed, if one was asked for.
+    pub(super) group: Option<IpAddr>,
+    /// What `weir send` told of its session.
+    pub(super) sent: Option<SentSession>,
+    /// What `weir recv` told.
+    pub(super) received: Option<ReceivedSession>,
+    /// Whether several ports are followed, so that what has no port cannot be attributed.
+    pub(super) several_ports: bool,
+    /// Why what was sent to the port is not what was sent to the receiver, if it is not.
+    pub(super) partial: Option<&'static str>,
+}
+
+/// One namespace.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NamespaceEvidence {
+    /// Its inode number.
+    pub(super) inode: u32,
+    /// By how much its counters rose: `Udp.NoPorts`. Those that did not are not here.
+    pub(super) counters: BTreeMap<String, u64>,
+    /// UDP sockets seen in it, followed or not.
+    pub(super) udp_sockets: usize,
+    /// Packets waiting in the queues of its interfaces.
+    pub(super) queued: u64,
+    /// Next hops whose address is being asked for.
+    pub(super) incomplete: u64,
+    /// Datagrams that its interfaces lost before the kernel had them, of all ports.
+    pub(super) hardware: Vec<Hardware>,
+}
+
+/// What interfaces lost without the kernel seeing a datagram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hardware {
+    /// The place it means.
+    pub(super) place: Place,
+    /// The counter: `eth0 rx_missed`.
+    pub(super) counter: String,
+    /// By how much it rose.
+    pub(super) count: u64,
+}
+
+impl NamespaceEvidence {
+    /// By how much a counter rose.
+    pub(super) fn counter(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or(0)
+    }
+}
+
+/// A UDP socket that was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SocketSeen {
+    /// Its cookie; where the kernel does not tell cookies, its inode number.
+    pub(super) cookie: u64,
+    /// Whether it is a cookie.
+    pub(super) has_cookie: bool,
+    /// Its namespace.
+    pub(super) namespace: u32,
+    /// What it is bound to; `None`: it was seen by the trace alone.
+    pub(super) local: Option<SocketAddr>,
+    /// What it is connected to.
+    pub(super) peer: Option<SocketAddr>,
+    /// The process that holds it, and its name.
+    pub(super) process: Option<(u32, String)>,
+    /// Datagrams it dropped (SK_MEMINFO_DROPS); a lower bound if it is gone.
+    pub(super) drops: u64,
+    /// Memory in its receive queue when it was first seen.
+    pub(super) queued_at_start: u32,
+    /// Memory in its receive queue now; 0 if it is gone.
+    pub(super) queued: u32,
+    /// The most that was seen in its queue, and what a buffer of it took then, bytes of truesize; `None`: never enough.
+    pub(super) queued_most: u32,
+    pub(super) truesize: Option<u32>,
+    /// SO_RCVBUF as granted.
+    pub(super) receive_buffer: Option<u32>,
+    /// Whether it is gone.
+    pub(super) gone: bool,
+}
+
+impl SocketSeen {
+    /// A socket of which the trace alone knows: nobody listed it while it was there.
+    pub(super) fn traced(cookie: u64, namespace: u32) -> SocketSeen {
+        SocketSeen {
+            cookie,
+            has_cookie: true,
+            namespace,
+            local: None,
+            peer: None,
+            process: None,
+            drops: 0,
+            queued_at_start: 0,
+            queued: 0,
+            queued_most: 0,
+            truesize: None,
+            receive_buffer: None,
+            gone: true,
+        }
+    }
+}
+
+/// What was counted between two readings of one tracer. A total that went back, which none does, counts 0.
+pub(super) fn difference(later: &Trace, earlier: &Trace) -> Trace {
+    Trace {
+        drops: subtract(&later.drops, &earlier.drops, drop_key, |drop, before| Drop {
+            datagrams: drop.datagrams.saturating_sub(before.datagrams),
+            buffers: drop.buffers.saturating_sub(before.buffers),
+            ..drop.clone()
+        }),
+        arrivals: passages(&later.arrivals, &earlier.arrivals),
+        departures: passages(&later.departures, &earlier.departures),
+        sends: subtract(&later.sends, &earlier.sends, sends_key, |sends, before| Sends {
+            calls: sends.calls.saturating_sub(before.calls),
+            datagrams: sends.datagrams.saturating_sub(before.datagrams),
+            ..*sends
+        }),
+        sockets: subtract(&later.sockets, &earlier.sockets, |socket| socket.cookie, socket_difference),
+        receive_softirq_ns: (0..)
+            .zip(&later.receive_softirq_ns)
+            .map(|(cpu, ns)| ns.saturating_sub(earlier.receive_softirq_ns.get::<usize>(cpu).copied().unwrap_or(0)))
+            .collect(),
+        reassembling: later.reassembling,
+        missed: later.missed.saturating_sub(earlier.missed),
+    }
+}
+
+fn passages(later: &[Passage], earlier: &[Passage]) -> Vec<Passage> {
+    let key = |p: &Passage| (p.namespace, p.interface, p.port, p.cookie);
+    subtract(later, earlier, key, |passage, before| Passage {
+        datagrams: passage.datagrams.saturating_sub(before.datagrams),
+        bytes: passage.bytes.saturating_sub(before.bytes),
+        ..*passage
+    })
+}
+
+fn socket_difference(socket: &SocketTrace, before: &SocketTrace) -> SocketTrace {
+    let mut level_ns = socket.level_ns;
+    for (ns, before) in level_ns.iter_mut().zip(before.level_ns) {
+        *ns = ns.saturating_sub(before);
+    }
+    SocketTrace {
+        enqueued: socket.enqueued.saturating_sub(before.enqueued),
+        reads: socket.reads.saturating_sub(before.reads),
+        read_bytes: socket.read_bytes.saturating_sub(before.read_bytes),
+        read_datagrams: socket
+            .read_datagrams
+            .zip(before.read_datagrams)
+            .map(|(datagrams, before)| datagrams.saturating_sub(before)),
+        level_ns,
+        stalled_ns: socket.stalled_ns.saturating_sub(before.stalled_ns),
+        reader_waited_ns: socket.reader_waited_ns.saturating_sub(before.reader_waited_ns),
+        ..*socket
+    }
+}
+
+type DropKey<'a> = (&'a str, &'a str, u32, u32, u64, u16, u16, bool);
+
+fn drop_key(drop: &Drop) -> DropKey<'_> {
+    let Drop { reason, function, namespace, interface, cookie, port, from_port, outgoing, .. } = drop;
+    (reason, function, *namespace, *interface, *cookie, *port, *from_port, *outgoing)
+}
+
+fn sends_key(sends: &Sends) -> (u64, u32, u16, u16, i32) {
+    (sends.cookie, sends.namespace, sends.from_port, sends.port, sends.errno)
+}
+
+/// Each row less the row of the same key before.
+fn subtract<'a, T: Clone, K: Eq + Hash + 'a>(
+    later: &'a [T],
+    earlier: &'a [T],
+    key: impl Fn(&'a T) -> K,
+    less: impl Fn(&T, &T) -> T,
+) -> Vec<T> {
+    let before: HashMap<K, &T> = earlier.iter().map(|row| (key(row), row)).collect();
+    later.iter().map(|row| before.get(&key(row)).map_or_else(|| row.clone(), |before| less(row, before))).collect()
+}
+
+/// How many datagrams of a port moved between two readings, counted at each step they took.
+pub(super) fn moved(later: &Trace, earlier: &Trace, ports: &BTreeSet<u16>) -> u64 {
+    let moved = difference(later, earlier);
+    let of = |port: u16| ports.is_empty() || ports.contains(&port);
+    let drops: u64 = moved.drops.iter().filter(|drop| of(drop.port)).map(|drop| drop.datagrams).sum();
+    let passages = moved.arrivals.iter().chain(&moved.departures).filter(|passage| of(passage.port));
+    let passages: u64 = passages.map(|passage| passage.datagrams).sum();
+    let sends: u64 = moved.sends.iter().filter(|sends| of(sends.port)).map(|sends| sends.datagrams).sum();
+    let sockets = moved.sockets.iter().filter(|socket| of(socket.port));
+    let sockets: u64 = sockets.map(|socket| socket.enqueued + socket.reads).sum();
+    drops + passages + sends + sockets
+}

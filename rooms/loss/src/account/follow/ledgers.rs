@@ -1,0 +1,252 @@
+//! The account of what was followed: which ports and receivers were asked for, and their ledgers.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_kernel::trace::{Detail, Trace};
+
+use super::sockets::Known;
+use super::{Following, Sessions};
+use crate::account::book::{Account, Ledger, Namespace, Sources, VERSION};
+use crate::account::evidence::{Evidence, Hardware, NamespaceEvidence, SocketSeen, difference, moved};
+use crate::account::receivers::{Followed, ledgers};
+use crate::reading::{NamespaceReader, hardware_place};
+
+impl Following {
+    fn namespace_evidence(&self) -> Vec<NamespaceEvidence> {
+        let sockets_of = |inode: u32| self.sockets.keys().filter(|(namespace, _)| *namespace == inode).count();
+        let evidence = |reader: &NamespaceReader| {
+            let counters = reader.totals();
+            let hardware = counters.iter().filter_map(|(counter, count)| {
+                Some(Hardware { place: hardware_place(counter)?, counter: counter.clone(), count: *count })
+            });
+            NamespaceEvidence {
+                inode: reader.inode(),
+                hardware: hardware.collect(),
+                udp_sockets: sockets_of(reader.inode()),
+                queued: reader.queued(),
+                incomplete: reader.incomplete(),
+                counters,
+            }
+        };
+        self.readers.iter().map(evidence).collect()
+    }
+
+    /// Ports that are followed, as far as they are known by now.
+    fn ports(&self, trace: &Trace) -> BTreeSet<u16> {
+        let known = self.subject.known_ports();
+        if self.subject.ports_are_known() {
+            return known;
+        }
+        let mut ports: BTreeSet<u16> = known;
+        let all = self.sockets.values().map(|known| &known.followed.socket);
+        if let Some(process) = &self.subject.process {
+            let own: Vec<&SocketSeen> = all
+                .filter(|socket| socket.process.as_ref().is_some_and(|(pid, name)| process.is(*pid, name)))
+                .collect();
+            let departed = trace.departures.iter().filter(|passage| passage.datagrams > 0);
+            let departed = departed.filter(|passage| own.iter().any(|socket| socket.cookie == passage.cookie));
+            ports.extend(departed.map(|passage| passage.port));
+            ports.extend(own.iter().filter_map(|socket| socket.peer).map(|peer| peer.port()));
+            ports.extend(
+                own.iter().filter(|socket| socket.peer.is_none()).filter_map(|socket| Some(socket.local?.port())),
+            );
+            return ports;
+        }
+        if !self.subject.groups.is_empty() {
+            let bound = all.clone().filter(|s| s.local.is_some_and(|local| self.subject.groups.contains(&local.ip())));
+            ports.extend(bound.filter_map(|socket| Some(socket.local?.port())));
+            if !ports.is_empty() {
+                return ports;
+            }
+        }
+        ports.extend(trace.drops.iter().filter(|drop| drop.datagrams > 0 && drop.port != 0).map(|drop| drop.port));
+        ports.extend(trace.sockets.iter().filter(|s| s.enqueued + s.reads > 0).map(|socket| socket.port));
+        ports.extend(trace.arrivals.iter().filter(|passage| passage.datagrams > 0).map(|passage| passage.port));
+        let dropping = all.clone().filter(|socket| socket.drops > 0);
+        ports.extend(dropping.filter_map(|socket| Some(socket.local?.port())));
+        if !self.subject.groups.is_empty() {
+            // Only a socket that is bound to no address of the host takes a group.
+            let open: BTreeSet<u16> =
+                all.filter_map(|s| s.local).filter(|l| self.subject.receives(*l, None)).map(|l| l.port()).collect();
+            ports.retain(|port| open.contains(port));
+        }
+        ports
+    }
+
+    /// The ports that get a ledger, and how many do not: where ports were not named, those with the most datagrams.
+    fn chosen_ports(&self, trace: &Trace) -> (BTreeSet<u16>, usize) {
+        let ports = self.ports(trace);
+        let left_out = ports.len().saturating_sub(MOST_PORTS);
+        if left_out == 0 || self.subject.ports_are_known() {
+            return (ports, 0);
+        }
+        let mut datagrams: BTreeMap<u16, u64> = ports.into_iter().map(|port| (port, 0)).collect();
+        let drops = trace.drops.iter().map(|drop| (drop.port, drop.datagrams));
+        let passages = trace.arrivals.iter().chain(&trace.departures).map(|passage| (passage.port, passage.datagrams));
+        let sockets = trace.sockets.iter().map(|socket| (socket.port, socket.enqueued + socket.reads));
+        for (port, count) in drops.chain(passages).chain(sockets) {
+            datagrams.entry(port).and_modify(|sum| *sum += count);
+        }
+        let mut ports: Vec<(u16, u64)> = datagrams.into_iter().collect();
+        ports.sort_by_key(|&(_, count)| Reverse(count));
+        (ports.into_iter().take(MOST_PORTS).map(|(port, _)| port).collect(), left_out)
+    }
+
+    /// By how much the totals of a port moved while the first and the last readings were taken.
+    fn moving(&self, port: u16) -> u64 {
+        let ports = [port].into();
+        moved(&self.after[0], &self.start, &ports) + moved(&self.after[1], &self.last, &ports)
+    }
+
+    pub(super) fn ledgers(&self, sessions: &Sessions) -> Vec<Ledger> {
+        let trace = difference(&self.last, &self.start);
+        let (ports, left_out) = self.chosen_ports(&trace);
+        let evidence = Evidence {
+            detail: self.tracing.detail(),
+            moving: 0,
+            namespaces: self.namespace_evidence(),
+            group: self.subject.groups.first().copied(),
+            several_ports: ports.len() + left_out > 1 || self.subject.is_everything(),
+            partial: None,
+            took: self.took,
+            sent: None,
+            received: None,
+            trace,
+        };
+        let mut all = Vec::new();
+        for port in ports {
+            let evidence = Evidence {
+                moving: self.moving(port),
+                sent: sessions.sent.clone().filter(|session| session.port == port),
+                received: sessions.received.clone().filter(|session| session.port == port),
+                ..evidence.clone()
+            };
+            let followed = self.followed(&evidence.trace, port);
+            let everybody: Vec<SocketSeen> = self.sockets.values().map(|known| known.followed.socket.clone()).collect();
+            let mut ledgers = ledgers(
+                &evidence,
+                port,
+                &followed,
+                &everybody,
+                &|socket| self.is_chosen(socket),
+                (&self.start, &self.last),
+            );
+            ledgers.retain(|ledger| self.is_wanted(ledger));
+            all.append(&mut ledgers);
+        }
+        all
+    }
+
+    /// Whether a ledger was asked for: of a port found by the way only with traffic.
+    fn is_wanted(&self, ledger: &Ledger) -> bool {
+        let moved = ledger.sent.unwrap_or(0) + ledger.arrived.unwrap_or(0) + ledger.received.unwrap_or(0) > 0
+            || !ledger.places.is_empty();
+        if !moved && !self.subject.known_ports().contains(&ledger.port) {
+            return false;
+        }
+        let Some(receiver) = &ledger.receiver else { return true };
+        let process = receiver.pid.zip(receiver.process.as_deref());
+        let sends_there = ledger.senders.iter().any(|sender| {
+            self.subject
+                .process
+                .as_ref()
+                .zip(sender.pid.zip(sender.process.as_deref()))
+                .is_some_and(|(process, (pid, name))| process.is(pid, name))
+        });
+        sends_there || receiver.address.is_none_or(|local| self.subject.receives(local, process))
+    }
+
+    /// Whether a socket is one that was asked for, as far as it is known; of a port whose process only sends, all are.
+    fn is_chosen(&self, socket: &SocketSeen) -> bool {
+        let Some(local) = socket.local else { return true };
+        let is_own = |socket: &SocketSeen| {
+            let process = socket.process.as_ref().map(|(pid, name)| (*pid, name.as_str()));
+            socket.local.is_none_or(|local| self.subject.receives(local, process))
+        };
+        let of_port = |known: &&Known| known.followed.socket.local.is_some_and(|other| other.port() == local.port());
+        is_own(socket) || !self.sockets.values().filter(of_port).any(|known| is_own(&known.followed.socket))
+    }
+
+    /// The receiving sockets of a port: those that were listed, and those that the trace alone saw.
+    fn followed(&self, trace: &Trace, port: u16) -> Vec<Followed> {
+        let of_port = |known: &&Known| known.followed.socket.local.is_some_and(|local| local.port() == port);
+        let mut followed: Vec<Followed> =
+            self.sockets.values().filter(of_port).map(|known| known.followed.clone()).collect();
+        for socket in trace.sockets.iter().filter(|socket| socket.port == port && socket.enqueued + socket.reads > 0) {
+            if !followed.iter().any(|followed| followed.socket.cookie == socket.cookie) {
+                followed.push(Followed {
+                    socket: SocketSeen::traced(socket.cookie, socket.namespace),
+                    came: None,
+                    went: None,
+                });
+            }
+        }
+        for drop in trace.drops.iter().filter(|drop| drop.port == port && !drop.outgoing && drop.datagrams > 0) {
+            if drop.cookie != 0 && !followed.iter().any(|followed| followed.socket.cookie == drop.cookie) {
+                followed.push(Followed {
+                    socket: SocketSeen::traced(drop.cookie, drop.namespace),
+                    came: None,
+                    went: None,
+                });
+            }
+        }
+        followed.sort_by_key(|followed| followed.socket.cookie);
+        followed
+    }
+
+    pub(super) fn account(mut self, ledgers: Vec<Ledger>) -> Account {
+        let took = self.begun.elapsed();
+        let mut counters: Vec<String> = Vec::new();
+        for source in self.readers.iter().flat_map(NamespaceReader::sources) {
+            if !counters.iter().any(|known| known == source) {
+                counters.push((*source).to_owned());
+            }
+        }
+        for reader in &self.readers {
+            for counter in reader.resets() {
+                self.warnings.insert(format!(
+                    "{counter} of namespace {} began again: its total is a lower bound",
+                    reader.inode()
+                ));
+            }
+        }
+        self.warnings.extend(self.unbound());
+        let (_, left_out) = self.chosen_ports(&difference(&self.last, &self.start));
+        if left_out > 0 {
+            self.warnings.insert(format!(
+                "{left_out} ports with fewer datagrams have no ledger: name those that matter (--port P)"
+            ));
+        }
+        for ledger in &ledgers {
+            let moved = ledger.sent.unwrap_or(0) + ledger.arrived.unwrap_or(0) + ledger.received.unwrap_or(0);
+            if moved == 0 && ledger.places.is_empty() && self.tracing.detail() == Some(Detail::Everything) {
+                self.warnings.insert(format!("port {}: no datagram was seen", ledger.port));
+            }
+        }
+        Account {
+            version: VERSION,
+            started: humantime::format_rfc3339_millis(self.started).to_string(),
+            took_s: (took.as_secs_f64() * 1000.0).round() / 1000.0,
+            sources: Sources {
+                trace: self.tracing.detail().map(|detail| detail.name().to_owned()),
+                trace_refused: self.tracing.refused.clone(),
+                counters,
+            },
+            namespaces: self
+                .readers
+                .iter()
+                .map(|reader| Namespace {
+                    inode: reader.inode(),
+                    name: reader.name().map(str::to_owned),
+                    counters: reader.totals(),
+                })
+                .collect(),
+            ledgers,
+            warnings: self.warnings.into_iter().collect(),
+        }
+    }
+}
+
+/// Ports that get a ledger where none were named: more than anybody reads.
+const MOST_PORTS: usize = 100;

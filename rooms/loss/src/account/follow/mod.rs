@@ -1,0 +1,266 @@
+//! Follows traffic: readings at the start, while it goes on, and at the end, until nothing is undecided.
+
+mod ledgers;
+mod namespaces;
+mod sockets;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Result, ensure};
+use weir_kernel::trace::{Detail, Filter, Trace};
+use weir_service::stop::Stop;
+
+use self::namespaces::open;
+use self::sockets::Known;
+use super::book::{Account, Ledger};
+use super::evidence::moved;
+use super::session::{ReceivedSession, SentSession};
+use super::tracing::Tracing;
+use crate::reading::NamespaceReader;
+use crate::subject::Subject;
+
+/// What is to be followed, and how.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The traffic.
+    pub subject: Subject,
+    /// Namespaces by name, process or path, or `all`; empty: the caller's own.
+    pub namespaces: Vec<String>,
+    /// The most to trace; `None`: nothing.
+    pub trace: Option<Detail>,
+}
+
+/// What sessions told, at the end.
+#[derive(Clone, Debug, Default)]
+pub struct Sessions {
+    /// The sender.
+    pub sent: Option<SentSession>,
+    /// The receiver.
+    pub received: Option<ReceivedSession>,
+}
+
+/// Traffic that is being followed.
+pub struct Following {
+    subject: Subject,
+    readers: Vec<NamespaceReader>,
+    tracing: Tracing,
+    sockets: BTreeMap<(u32, u64), Known>,
+    /// Number of the last reading of sockets.
+    reading: u64,
+    started: SystemTime,
+    begun: Instant,
+    /// How long the traffic was followed, before the account settled.
+    took: Duration,
+    start: Arc<Trace>,
+    last: Arc<Trace>,
+    /// Read just after `start` and `last`: what moved meanwhile may be in the one total and not yet in the other.
+    after: [Arc<Trace>; 2],
+    warnings: BTreeSet<String>,
+}
+
+impl Following {
+    /// Attaches everything and takes the first readings.
+    ///
+    /// # Errors
+    /// If a namespace is not there or cannot be entered.
+    pub fn start(settings: &Settings) -> Result<Following> {
+        let mut warnings = BTreeSet::new();
+        if let Some(process) = &settings.subject.process {
+            ensure!(process.runs(), "follow {}: there is no such process", settings.subject.in_words());
+        }
+        let readers = open(&settings.namespaces, &mut warnings)?;
+        let ports = settings.subject.known_ports();
+        let filter = Filter {
+            ports: if settings.subject.ports_are_known() { ports.into_iter().collect() } else { Vec::new() },
+            namespaces: readers.iter().map(NamespaceReader::inode).collect(),
+        };
+        let tracing = Tracing::start(settings.trace, &filter);
+        let mut following = Following {
+            subject: settings.subject.clone(),
+            readers,
+            tracing,
+            sockets: BTreeMap::new(),
+            reading: 0,
+            started: SystemTime::now(),
+            begun: Instant::now(),
+            took: Duration::ZERO,
+            start: Arc::default(),
+            last: Arc::default(),
+            after: <[Arc<Trace>; 2]>::default(),
+            warnings,
+        };
+        following.take_first_readings();
+        following.warn_about_process();
+        let not_joined = following.not_joined();
+        following.warnings.extend(not_joined);
+        Ok(following)
+    }
+
+    /// What is followed, in one line.
+    pub fn in_words(&self) -> String {
+        let trace = match (self.tracing.detail(), &self.tracing.refused) {
+            (Some(detail), None) => format!("trace: {}", detail.name()),
+            (Some(detail), Some(refused)) => format!("trace: {} ({refused})", detail.name()),
+            (None, None) => "not traced".to_owned(),
+            (None, Some(refused)) => format!("not traced: {refused}"),
+        };
+        let namespaces: Vec<String> = self
+            .readers
+            .iter()
+            .map(|reader| reader.name().map_or_else(|| reader.inode().to_string(), str::to_owned))
+            .collect();
+        let namespaces = match &namespaces[..] {
+            [one] => format!("namespace {one}"),
+            several if several.len() <= 4 => format!("namespaces {}", several.join(", ")),
+            several => format!("{} namespaces", several.len()),
+        };
+        format!("{} in {namespaces}; {trace}", self.subject.in_words())
+    }
+
+    /// Warnings so far.
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings.iter().cloned().chain(self.unbound()).collect()
+    }
+
+    /// Looks for sockets that came or went until `end` or the stop.
+    pub fn watch(&mut self, end: Instant, stop: &Stop, mut each: impl FnMut(&Trace, Duration)) {
+        loop {
+            let now = Instant::now();
+            if now >= end || stop.is_set() {
+                return;
+            }
+            stop.wait(end.min(now + EACH));
+            self.look();
+            each(&self.last, self.begun.elapsed());
+        }
+    }
+
+    /// Reads until nothing is undecided, and closes the account.
+    pub fn close(mut self, sessions: &Sessions) -> Account {
+        let ended = Instant::now();
+        let mut same_since = Instant::now();
+        let mut before = Vec::new();
+        self.took = self.begun.elapsed();
+        loop {
+            let moving = self.look_quietly();
+            let ledgers = self.ledgers(sessions);
+            let closed = |ledger: &Ledger| ledger.unexplained.is_none_or(|rest| rest == 0) && ledger.pending == Some(0);
+            let undecided = self.readers.iter().any(|reader| reader.incomplete() > 0 || reader.queued() > 0)
+                || self.last.reassembling > 0;
+            let counts: Vec<_> = ledgers.iter().map(Ledger::counts).collect();
+            if before != counts {
+                same_since = Instant::now();
+            }
+            let same = same_since.elapsed();
+            let waited = ended.elapsed();
+            let settled = moving == 0 && (ledgers.iter().all(closed) || !undecided && same >= SETTLED);
+            if settled || moving > 0 && !undecided && waited >= RUNNING || waited >= PATIENCE {
+                return self.account(ledgers);
+            }
+            before = counts;
+            thread::sleep(BETWEEN);
+        }
+    }
+
+    // Readings.
+
+    fn take_first_readings(&mut self) {
+        for _ in 0..TRIES {
+            let first = self.tracing.read();
+            self.read_counters();
+            self.sockets.clear();
+            self.reading = 0;
+            self.look_at_sockets(&first);
+            let second = self.tracing.read();
+            let moving = moved(&second, &first, &self.subject.known_ports());
+            (self.start, self.last, self.after[0]) = (first, second.clone(), second);
+            if moving == 0 {
+                break;
+            }
+        }
+        self.started = SystemTime::now();
+        self.begun = Instant::now();
+    }
+
+    /// One look at sockets and trace.
+    fn look(&mut self) {
+        let trace = self.tracing.read();
+        self.look_at_sockets(&trace);
+        self.last = trace;
+    }
+
+    /// Reads everything, at an instant at which nothing moves if there is one. Returns by how much it moved.
+    fn look_quietly(&mut self) -> u64 {
+        self.read_counters();
+        let ports = self.subject.known_ports();
+        let mut moving = 0;
+        for _ in 0..TRIES {
+            let first = self.tracing.read();
+            self.look_at_sockets(&first);
+            let second = self.tracing.read();
+            moving = moved(&second, &first, &ports);
+            (self.last, self.after[1]) = (first, second);
+            if moving == 0 {
+                break;
+            }
+        }
+        moving
+    }
+
+    fn read_counters(&mut self) {
+        for reader in &mut self.readers {
+            if let Err(error) = reader.read() {
+                self.warnings.insert(format!("namespace {}: {error}", reader.inode()));
+            }
+        }
+    }
+
+    fn warn_about_process(&mut self) {
+        let Some(process) = &self.subject.process else { return };
+        let is =
+            |known: &Known| known.followed.socket.process.as_ref().is_some_and(|(pid, name)| process.is(*pid, name));
+        if !self.sockets.values().any(is) {
+            let seen = if nix::unistd::geteuid().is_root() { "" } else { " that you may see (root sees all)" };
+            self.warnings.insert(format!("{}: it has no UDP socket{seen} so far", self.subject.in_words()));
+        }
+    }
+
+    /// Ports that were named and that nobody has bound so far.
+    fn unbound(&self) -> Vec<String> {
+        let bound: BTreeSet<u16> = self.locals().map(|local| local.port()).collect();
+        let ports = self.subject.known_ports();
+        let unbound = ports.iter().filter(|port| !bound.contains(port));
+        unbound.map(|port| format!("port {port}: nobody has bound it in the namespaces followed")).collect()
+    }
+
+    /// Groups that nobody has joined so far, in words.
+    fn not_joined(&self) -> Vec<String> {
+        if self.subject.groups.is_empty() {
+            return Vec::new();
+        }
+        let joined: BTreeSet<IpAddr> = self.readers.iter().flat_map(NamespaceReader::groups).collect();
+        let groups = self.subject.groups.iter().filter(|group| !joined.contains(group));
+        groups.map(|group| format!("group {group}: nobody has joined it in the namespaces followed")).collect()
+    }
+
+    fn locals(&self) -> impl Iterator<Item = std::net::SocketAddr> {
+        self.sockets.values().filter_map(|known| known.followed.socket.local)
+    }
+}
+
+/// Time between two looks at the sockets.
+const EACH: Duration = Duration::from_millis(100);
+/// Time between two readings while the account settles.
+const BETWEEN: Duration = Duration::from_millis(50);
+/// So long nothing has changed, and nothing more is expected.
+const SETTLED: Duration = Duration::from_millis(400);
+/// So long a flow that goes on is looked at for an instant at which nothing moves.
+const RUNNING: Duration = Duration::from_millis(1500);
+/// What is not decided by then is pending: the answer is due within 10 s.
+const PATIENCE: Duration = Duration::from_millis(8500);
+/// Attempts to read at an instant at which nothing moves.
+const TRIES: usize = 20;

@@ -1,0 +1,125 @@
+//! The sockets that are followed, from reading to reading.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use weir_kernel::counters::{Running, Width};
+use weir_kernel::sockets::{self, UdpSocket};
+use weir_kernel::trace::Trace;
+
+use super::Following;
+use crate::account::evidence::SocketSeen;
+use crate::account::receivers::{Between, Followed};
+
+/// A socket, from when it was first seen.
+pub(super) struct Known {
+    inode: u32,
+    drops: Running,
+    pub(super) followed: Followed,
+}
+
+impl Following {
+    pub(super) fn look_at_sockets(&mut self, trace: &Arc<Trace>) {
+        self.reading += 1;
+        let first = self.reading == 1;
+        let mut unknown = false;
+        for reader in &mut self.readers {
+            let namespace = reader.inode();
+            let sockets = match reader.sockets() {
+                Ok(sockets) => sockets,
+                Err(error) => {
+                    self.warnings.insert(format!("namespace {namespace}: {error}"));
+                    continue;
+                }
+            };
+            let between = || Between { before: self.last.clone(), after: trace.clone(), reading: self.reading };
+            let mut here = BTreeSet::new();
+            for socket in sockets {
+                let key = (namespace, socket.cookie.unwrap_or(u64::from(socket.inode)));
+                here.insert(key);
+                let known = self.sockets.entry(key).or_insert_with(|| {
+                    unknown = true;
+                    Known::new(&socket, key, if first { None } else { Some(between()) })
+                });
+                known.update(&socket);
+                known.measure(trace);
+            }
+            let gone = self
+                .sockets
+                .iter_mut()
+                .filter(|(key, known)| key.0 == namespace && !here.contains(key) && known.followed.went.is_none());
+            for (_, known) in gone {
+                known.followed.went = Some(between());
+                known.followed.socket.gone = true;
+                known.followed.socket.queued = 0;
+            }
+        }
+        if unknown {
+            self.find_owners();
+        }
+    }
+
+    /// Which processes hold the sockets: as far as they may be looked at.
+    fn find_owners(&mut self) {
+        let Ok(owners) = sockets::owners() else { return };
+        for known in self.sockets.values_mut() {
+            let socket = &mut known.followed.socket;
+            if socket.process.is_none()
+                && let Some(owner) = owners.of(known.inode).first()
+            {
+                socket.process = Some((owner.pid, owner.name.clone()));
+            }
+        }
+    }
+}
+
+impl Known {
+    fn new(socket: &UdpSocket, key: (u32, u64), came: Option<Between>) -> Known {
+        // One that came later has dropped nothing before.
+        let drops = if came.is_some() { Running::from(0) } else { Running::new() };
+        let queued_at_start = if came.is_some() { 0 } else { socket.memory.rmem_alloc };
+        Known {
+            inode: socket.inode,
+            drops,
+            followed: Followed {
+                socket: SocketSeen {
+                    has_cookie: socket.cookie.is_some(),
+                    local: Some(socket.local),
+                    queued_at_start,
+                    gone: false,
+                    ..SocketSeen::traced(key.1, key.0)
+                },
+                came,
+                went: None,
+            },
+        }
+    }
+
+    /// Measures what a buffer in its queue takes: the kernel charges more than its bytes. Queue and trace are not read at
+    /// one instant: only what comes out even is believed.
+    fn measure(&mut self, trace: &Trace) {
+        let seen = &mut self.followed.socket;
+        let traced = trace.sockets.iter().find(|traced| traced.cookie == seen.cookie);
+        let waiting = traced.map_or(0, |traced| traced.enqueued.saturating_sub(traced.reads));
+        let each = u64::from(seen.queued).checked_div(waiting).unwrap_or(0);
+        let is_even = each * waiting == u64::from(seen.queued) && each % TRUESIZE_UNIT == 0;
+        if waiting >= ENOUGH && is_even && seen.queued_at_start == 0 && seen.queued > seen.queued_most {
+            seen.queued_most = seen.queued;
+            seen.truesize = u32::try_from(each).ok();
+        }
+    }
+
+    fn update(&mut self, socket: &UdpSocket) {
+        let seen = &mut self.followed.socket;
+        seen.drops = self.drops.add(socket.memory.drops.into(), Width::Bits32);
+        seen.queued = socket.memory.rmem_alloc;
+        seen.receive_buffer = socket.memory.receive_buffer;
+        (seen.local, seen.peer) = (Some(socket.local), socket.peer);
+    }
+}
+
+/// Buffers in a queue from which the memory of one is told.
+const ENOUGH: u64 = 8;
+
+/// A buffer's memory is a multiple of a cache line (SKB_DATA_ALIGN, include/linux/skbuff.h).
+const TRUESIZE_UNIT: u64 = 64;

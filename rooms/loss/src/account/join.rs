@@ -1,0 +1,183 @@
+//! Joins the accounts of two hosts: what left the one and came to the other.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use super::book::{Account, Count, Entry, Ledger, VERSION};
+use crate::places::Place;
+
+/// Reads the sender's and the receiver's account, and joins them.
+///
+/// # Errors
+/// If a file cannot be read, or is no account, or one of another version.
+pub fn files(sender: &Path, receiver: &Path) -> Result<Account> {
+    Ok(join(read(sender)?, read(receiver)?))
+}
+
+fn read(path: &Path) -> Result<Account> {
+    let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+    parse(path, &text)
+}
+
+pub(crate) fn parse(path: &Path, text: &str) -> Result<Account> {
+    let account: Account = serde_json::from_str(text)
+        .with_context(|| format!("{}: not what `weir loss account --json` prints", path.display()))?;
+    ensure!(
+        account.version == VERSION,
+        "{}: an account of version {}, this is {VERSION} (use the same `weir` on both hosts)",
+        path.display(),
+        account.version
+    );
+    Ok(account)
+}
+
+/// One account of both: the sender's losses before departure, the receiver's after arrival, and `network` between.
+pub(crate) fn join(sender: Account, receiver: Account) -> Account {
+    let mut ledgers = Vec::new();
+    // The sender's host has no receiver.
+    let unbound = |warning: &String| warning.ends_with("nobody has bound it in the namespaces followed");
+    let mut warnings: Vec<String> = sender.warnings.into_iter().filter(|warning| !unbound(warning)).collect();
+    for warning in receiver.warnings {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+    for there in receiver.ledgers {
+        let Some(here) = sender.ledgers.iter().find(|ledger| ledger.port == there.port) else { continue };
+        ledgers.push(join_ledgers(here, there));
+    }
+    let mut counters = sender.sources.counters;
+    counters.retain(|counter| receiver.sources.counters.contains(counter));
+    Account {
+        version: VERSION,
+        started: sender.started.min(receiver.started),
+        took_s: sender.took_s.max(receiver.took_s),
+        sources: super::book::Sources {
+            trace: if sender.sources.trace == receiver.sources.trace { sender.sources.trace } else { None },
+            trace_refused: sender.sources.trace_refused.or(receiver.sources.trace_refused),
+            counters,
+        },
+        namespaces: sender.namespaces.into_iter().chain(receiver.namespaces).collect(),
+        ledgers,
+        warnings,
+    }
+}
+
+fn join_ledgers(here: &Ledger, there: Ledger) -> Ledger {
+    // On the sender's host nobody receives: of its places only those before departure, and those of its own interfaces.
+    let mut places: Vec<Entry> = here.places.iter().filter(|entry| entry.place < Place::Network).cloned().collect();
+    let lost_after_departure: u64 = places
+        .iter()
+        .filter(|entry| matches!(entry.place, Place::Qdisc | Place::Transmit))
+        .map(|entry| entry.datagrams)
+        .sum();
+    let arriving = |place: Place| place > Place::Network;
+    let network = here.departed.zip(there.arrived).map(|(departed, arrived)| {
+        let left = departed.saturating_sub(lost_after_departure);
+        (left, arrived, left.saturating_sub(arrived))
+    });
+    let left_for_the_other = |line: &&String| line.starts_with("what became of ");
+    let mut unknown: Vec<String> = here.unknown.iter().filter(|line| !left_for_the_other(line)).cloned().collect();
+    unknown.extend(there.unknown.into_iter().filter(|line| !line.starts_with("before this host")));
+    let mut explanation = there.explanation;
+    match network {
+        Some((left, arrived, lost)) => {
+            if lost > 0 {
+                places.push(Entry {
+                    place: Place::Network,
+                    datagrams: lost,
+                    namespace: None,
+                    source: "departed - arrived".to_owned(),
+                    reason: None,
+                    function: None,
+                    also: vec![
+                        Count { source: "departed".to_owned(), count: left },
+                        Count { source: "arrived".to_owned(), count: arrived },
+                    ],
+                    believed: None,
+                    remedy: Place::Network.facts().remedy.to_owned(),
+                    parts: Vec::new(),
+                });
+            }
+            if arrived > left {
+                explanation.push(format!(
+                    "{} more came than left: another sender, a copy on the way, or accounts that did not begin together",
+                    arrived - left
+                ));
+            }
+        }
+        None => unknown.push("what the network lost: an account without a full trace does not tell it".to_owned()),
+    }
+    places.extend(there.places.into_iter().filter(|entry| arriving(entry.place)));
+    places.sort_by_key(|entry| entry.place);
+    let lost: u64 = places.iter().map(|entry| entry.datagrams).sum();
+    let pending = here.pending.zip(there.pending).map(|(here, there)| here + there);
+    let unexplained = match (here.sent, there.received, pending, network) {
+        (Some(sent), Some(received), Some(pending), Some(_)) => {
+            let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+            Some(signed(sent) - signed(received) - signed(lost) - signed(pending))
+        }
+        _ => None,
+    };
+    Ledger {
+        port: there.port,
+        receiver: there.receiver,
+        sent: here.sent,
+        departed: here.departed,
+        arrived: there.arrived,
+        received: there.received,
+        pending,
+        pending_where: here.pending_where.iter().cloned().chain(there.pending_where).collect(),
+        places,
+        unexplained,
+        unknown,
+        explanation,
+        level: there.level,
+        senders: here.senders.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger(port: u16) -> Ledger {
+        Ledger { port, pending: Some(0), ..Ledger::default() }
+    }
+
+    #[test]
+    fn what_left_and_did_not_come_is_the_networks() {
+        let sender = Ledger { sent: Some(100), departed: Some(95), received: Some(0), ..ledger(5000) };
+        let lost = Entry {
+            place: Place::NoRoute,
+            datagrams: 5,
+            namespace: None,
+            source: "send calls".into(),
+            reason: None,
+            function: None,
+            also: Vec::new(),
+            believed: None,
+            remedy: String::new(),
+            parts: Vec::new(),
+        };
+        let sender = Ledger { places: vec![lost], ..sender };
+        let receiver = Ledger { arrived: Some(80), received: Some(80), ..ledger(5000) };
+        let of = |ledger| Account { version: VERSION, ledgers: vec![ledger], ..Account::default() };
+        let joined = join(of(sender), of(receiver));
+        let [ledger] = &joined.ledgers[..] else { panic!("{joined:?}") };
+        let places: Vec<_> = ledger.places.iter().map(|entry| (entry.place, entry.datagrams)).collect();
+        assert_eq!(places, [(Place::NoRoute, 5), (Place::Network, 15)]);
+        assert_eq!((ledger.sent, ledger.received, ledger.unexplained), (Some(100), Some(80), Some(0)));
+    }
+
+    #[test]
+    fn without_both_counts_the_network_is_unknown() {
+        let sender = Ledger { sent: Some(100), received: Some(0), ..ledger(5000) };
+        let receiver = Ledger { arrived: Some(80), received: Some(80), ..ledger(5000) };
+        let joined = join_ledgers(&sender, receiver);
+        assert_eq!((joined.unexplained, joined.places.len()), (None, 0));
+        assert!(joined.unknown.iter().any(|line| line.starts_with("what the network lost")));
+    }
+}

@@ -1,0 +1,190 @@
+//! What arrived, what the program read, and what waits in its queue.
+
+use std::net::IpAddr;
+
+use weir_kernel::trace::{Detail, Drop, SocketTrace};
+
+use super::drops::{after_enqueue, is_anonymous};
+use super::{Closing, signed};
+use crate::account::book::Receiver;
+use crate::account::counted;
+use crate::account::evidence::SocketSeen;
+use crate::places::Place;
+
+impl Closing<'_> {
+    /// Its receiving socket, and those that share what comes; `None`: nobody received.
+    pub(super) fn receiver(&self) -> Option<Receiver> {
+        let (first, others) = self.subject.receivers.split_first()?;
+        let (pid, process) = first.process.clone().unzip();
+        let bound = first.local.map(|local| local.ip()).filter(IpAddr::is_multicast);
+        Some(Receiver {
+            address: first.local,
+            cookie: first.has_cookie.then_some(first.cookie),
+            namespace: first.namespace,
+            pid,
+            process,
+            group: self.evidence.group.or(bound),
+            with: others.iter().filter(|socket| socket.has_cookie).map(|socket| socket.cookie).collect(),
+        })
+    }
+
+    pub(super) fn arrivals(&self, namespace: u32) -> u64 {
+        let passages = self.evidence.trace.arrivals.iter();
+        let of = passages.filter(|passage| passage.namespace == namespace && passage.port == self.subject.port);
+        of.map(|passage| passage.datagrams).sum()
+    }
+
+    /// Datagrams that came to the receiver's namespace.
+    pub(super) fn arrived(&self) -> Option<u64> {
+        let home = self.home?;
+        if self.evidence.detail != Some(Detail::Everything) {
+            return None;
+        }
+        if self.evidence.partial.is_some() {
+            let drops = self.evidence.trace.drops.iter().filter(|drop| !after_enqueue(drop));
+            let drops: u64 = drops.filter(|drop| self.is_receiver(drop.cookie)).map(|drop| drop.datagrams).sum();
+            let enqueued: u64 = self.receiver_traces().iter().map(|socket| socket.enqueued).sum();
+            return Some(drops + enqueued);
+        }
+        // The processor's backlog comes before the place where arrivals are counted.
+        let backlog = self.evidence.trace.drops.iter().filter(|drop| {
+            drop.namespace == home
+                && self.is_of_port(drop)
+                && !drop.outgoing
+                && Place::of_drop(&drop.reason, &drop.function, false) == Place::Backlog
+        });
+        Some(self.arrivals(home) + backlog.map(|drop| drop.datagrams).sum::<u64>())
+    }
+
+    pub(super) fn receiver_traces(&self) -> Vec<SocketTrace> {
+        let of = |socket: &&SocketTrace| self.is_receiver(socket.cookie);
+        self.evidence.trace.sockets.iter().filter(of).copied().collect()
+    }
+
+    /// What the program read, and what waits in its queue; `None`: unknown.
+    pub(super) fn received(&mut self) -> (Option<u64>, Option<u64>) {
+        if self.subject.receivers.is_empty() {
+            return (Some(0), Some(0));
+        }
+        let session = self.evidence.received.as_ref().filter(|session| session.port == self.subject.port);
+        let session = session.map(|session| session.received);
+        // Of several receivers of a group nobody knows whose report it is, unless the trace does.
+        let several = self.subject.copies && self.subject.all.len() > self.subject.receivers.len();
+        let session = session.filter(|_| !several);
+        if self.evidence.detail.is_none_or(|detail| detail < Detail::Queues) {
+            let received = session.or_else(|| counted::received(self.evidence, self.subject));
+            if received.is_none() {
+                self.unknown
+                    .push("what the program read: only a trace or its own report tells (--received FILE)".to_owned());
+            }
+            let queued: u64 = self.subject.receivers.iter().map(|socket| u64::from(socket.queued)).sum();
+            if queued > 0 {
+                self.unknown.push(format!("how many datagrams the {queued} bytes in the receive queue are"));
+                return (received, None);
+            }
+            return (received, Some(0));
+        }
+        let (mut received, mut queue) = (Some(0), Some(0));
+        for socket in self.subject.receivers {
+            let (read, queued) = self.read_by(socket);
+            if read.is_none() {
+                self.unknown
+                    .push("how many datagrams the program read: joined ones (UDP_GRO) of different sizes".to_owned());
+            }
+            if queued.is_none() {
+                self.unknown.push("how many datagrams wait in the receive queue: some are joined (UDP_GRO)".to_owned());
+            }
+            received = received.zip(read).map(|(sum, read)| sum + read);
+            queue = queue.zip(queued).map(|(sum, queued)| sum + queued);
+        }
+        match (received, session) {
+            (Some(traced), Some(session)) if traced == session => {}
+            (Some(traced), Some(session)) if self.evidence.trace.missed == 0 && traced > session => {
+                self.explanation.push(format!("{} that it read were not of that session", traced - session));
+            }
+            (traced, Some(session)) => {
+                if let Some(traced) = traced {
+                    self.explanation.push(format!("the program counted {session}, the trace {traced}"));
+                }
+                received = Some(session);
+            }
+            (None, None) => self
+                .unknown
+                .push("how many datagrams the program read: joined ones (UDP_GRO) of different sizes".to_owned()),
+            _ => {}
+        }
+        (received, queue)
+    }
+
+    /// What was read of one socket, and what waits in its queue.
+    fn read_by(&self, socket: &SocketSeen) -> (Option<u64>, Option<u64>) {
+        let Some(traced) = self.evidence.trace.sockets.iter().find(|traced| traced.cookie == socket.cookie) else {
+            return (
+                Some(0),
+                if socket.queued == 0 || socket.queued == socket.queued_at_start { Some(0) } else { None },
+            );
+        };
+        // Some are dropped after they were queued: a wrong checksum is found when they are read.
+        let own = |drop: &&Drop| match is_anonymous(drop) {
+            // Of several, each had its own: that of those which are gone is what they left.
+            true => self.is_of_port(drop) && (self.subject.all.len() < 2 || self.subject.receivers.len() < 2),
+            false => drop.cookie == socket.cookie && !drop.outgoing,
+        };
+        let after = self.evidence.trace.drops.iter().filter(own).filter(|drop| after_enqueue(drop));
+        let after: u64 = after
+            .map(|drop| if is_anonymous(drop) { self.share_of(drop).min(drop.buffers) } else { drop.buffers })
+            .sum();
+        let balance = signed(traced.enqueued) - signed(traced.reads) - signed(after);
+        // What waited before the first reading was not sent, nor queued, in the time accounted for.
+        let carried = if socket.queued_at_start == 0 { 0 } else { (-balance).max(0) };
+        let waiting = if socket.queued == 0 { 0 } else { (balance + carried).max(0).unsigned_abs() };
+        let carried = carried.unsigned_abs();
+        match traced.read_datagrams {
+            Some(read) if read == traced.reads => (Some(read.saturating_sub(carried)), Some(waiting)),
+            // Joined: about as many in each buffer that waits as in those that were read.
+            Some(read) => {
+                let each = |buffers: u64| (buffers * read).checked_div(traced.reads).unwrap_or(buffers);
+                (Some(read.saturating_sub(each(carried))), (waiting == 0).then_some(0))
+            }
+            None => (None, (waiting == 0).then_some(0)),
+        }
+    }
+
+    /// Where the trace missed events, the socket's own counter knows better.
+    pub(super) fn correct_by_socket(&mut self) {
+        let missed = self.evidence.trace.missed;
+        if missed > 0 && self.evidence.detail.is_some() {
+            let told = format!("the socket's own counter: the trace missed {missed} events");
+            self.add_untraced(self.untraced(), told);
+        }
+    }
+
+    /// Of what is missing, what the socket counted as dropped and no tracepoint told; returns how many.
+    pub(super) fn add_untold(&mut self, missing: i64) -> i64 {
+        if self.evidence.detail.is_none() || self.evidence.trace.missed > 0 {
+            return 0;
+        }
+        let untold = u64::try_from(missing).unwrap_or(0).min(self.untraced());
+        self.add_untraced(untold, "the socket's own counter: no tracepoint told of the others".to_owned());
+        signed(untold)
+    }
+
+    fn add_untraced(&mut self, drops: u64, believed: String) {
+        if drops > 0 {
+            let place = CLASSES.into_iter().rev().max_by_key(|place| self.places.buffers_at(*place));
+            let place = place.unwrap_or(Place::ReceiveBuffer);
+            self.places.add(place, drops, "socket drops", "", "", self.home);
+            self.places.believe(place, believed);
+        }
+    }
+
+    /// Drops that the sockets counted (`sk_drops`) and the trace did not, buffers.
+    fn untraced(&self) -> u64 {
+        let drops: u64 = self.subject.receivers.iter().map(|socket| socket.drops).sum();
+        let traced: u64 = CLASSES.iter().map(|place| self.places.buffers_at(*place)).sum();
+        drops.saturating_sub(traced)
+    }
+}
+
+/// What a socket counts as its drops.
+const CLASSES: [Place; 4] = [Place::ReceiveBuffer, Place::UdpChecksum, Place::SocketFilter, Place::UdpMemory];

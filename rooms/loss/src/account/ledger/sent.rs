@@ -1,0 +1,173 @@
+//! What was sent, which calls failed, and where the ledger begins.
+
+use std::collections::BTreeSet;
+
+use nix::errno::Errno;
+use weir_kernel::trace::{Detail, Drop};
+
+use super::Closing;
+use super::drops::is_anonymous;
+use crate::account::book::Sender;
+use crate::account::evidence::NamespaceEvidence;
+use crate::account::senders::SendingSocket;
+use crate::account::tally::Tally;
+use crate::places::Place;
+
+impl Closing<'_> {
+    /// Datagrams that were tried to be sent; `None`: nobody was seen sending.
+    pub(super) fn sent(&mut self) -> Option<u64> {
+        if let Some(why) = self.evidence.partial {
+            self.unknown.push(format!("what was sent to it: {why}"));
+            return None;
+        }
+        let tried: u64 = self.senders.iter().map(SendingSocket::tried).sum();
+        let traced = (!self.senders.is_empty()).then_some(tried);
+        let doubtful: u64 = self.senders.iter().map(|sender| sender.doubtful).sum();
+        if doubtful > 0 {
+            self.unknown.push(format!(
+                "where {doubtful} failed calls would have gone: their socket sends to several ports and is not connected"
+            ));
+        }
+        let vanished: u64 = self.senders.iter().map(|sender| sender.vanished).sum();
+        if vanished > 0 {
+            self.unknown.push(format!(
+                "whether {vanished} datagrams that left nowhere were for this port: their socket sends to several"
+            ));
+        }
+        if self.senders.iter().any(|sender| sender.guessed) {
+            self.unknown.push(
+                "the port of calls of which nothing departed: taken for this one, the only one followed".to_owned(),
+            );
+        }
+        let announced = self.evidence.received.as_ref().and_then(|session| session.announced);
+        let session = self.evidence.sent.as_ref().map(|session| session.sent + session.failed);
+        let sent = match (traced, session) {
+            (Some(traced), Some(session)) if traced >= session && self.evidence.trace.missed == 0 => {
+                if traced > session {
+                    self.explanation.push(format!("{} of them were not of that session", traced - session));
+                }
+                Some(traced)
+            }
+            (traced, Some(session)) => {
+                if let Some(traced) = traced {
+                    self.explanation.push(format!("the session sent {session}, of which {traced} were traced"));
+                }
+                Some(session)
+            }
+            (traced, None) => traced.or(announced),
+        };
+        if sent.is_none() {
+            self.unknown.push(if self.evidence.detail == Some(Detail::Everything) {
+                "before this host: nobody was seen sending here".to_owned()
+            } else {
+                "what was sent: only a full trace or a session tells (--sent FILE)".to_owned()
+            });
+        }
+        sent
+    }
+
+    /// What was sent and where the ledger begins.
+    pub(super) fn choose_base(&mut self, sent: Option<u64>, arrived: Option<u64>) -> (Option<u64>, Option<u64>) {
+        let Some(known) = sent else { return (None, arrived) };
+        let after = |drop: &Drop| match is_anonymous(drop) {
+            true => self.share_of(drop),
+            false if self.is_on_the_way(drop) && self.is_after_arrival(drop) => drop.datagrams,
+            false => 0,
+        };
+        let after = self.evidence.trace.drops.iter().filter(|drop| self.is_of_port(drop)).map(after);
+        let before = self.places.total().saturating_sub(after.sum());
+        // A receiver's word for it (`announced`) is a lower bound, as what was seen of the senders is.
+        let session = self.evidence.sent.is_some();
+        match arrived {
+            Some(arrived) if !session && arrived + before > known + self.evidence.moving => {
+                self.unknown.push(format!(
+                    "what was sent: {} more came than were sent in the namespaces followed, so there is another sender \
+                     (or a copy on the way, or an announcement that was not heard)",
+                    arrived + before - known
+                ));
+                self.places = Tally::default();
+                self.add_drops(false);
+                self.correct_by_socket();
+                (None, Some(arrived))
+            }
+            _ => (sent, sent),
+        }
+    }
+
+    /// Calls that failed are losses of their own, except those that tell of a drop which the trace has already.
+    pub(super) fn add_failed_calls(&mut self) {
+        let mut unreachable_reports = self.icmp_reports();
+        let mut buffers =
+            self.places.at(Place::Qdisc) + self.places.at(Place::Backlog) + self.places.at(Place::Transmit);
+        for sender in self.senders.clone() {
+            for (&number, &calls) in &sender.failed {
+                let errno = Errno::from_raw(number);
+                let name = format!("{errno:?}");
+                let place = match errno {
+                    Errno::ENETUNREACH => Place::NoRoute,
+                    Errno::EHOSTUNREACH => {
+                        // With an entry `unreachable` in the routes, or told by a router of an earlier datagram.
+                        let reports = calls.min(unreachable_reports);
+                        unreachable_reports -= reports;
+                        for (place, calls) in [(Place::SendError, reports), (Place::NoRoute, calls - reports)] {
+                            self.places.add(place, calls, "send calls", &name, "", Some(sender.namespace));
+                        }
+                        continue;
+                    }
+                    Errno::EAGAIN => Place::SendBuffer,
+                    Errno::EPERM => Place::FirewallOut,
+                    Errno::ENOBUFS => Place::Qdisc,
+                    _ => Place::SendError,
+                };
+                let dropped = self
+                    .evidence
+                    .trace
+                    .drops
+                    .iter()
+                    .filter(|drop| drop.outgoing && drop.cookie == sender.cookie && drop.port == self.subject.port);
+                let known = match place {
+                    Place::FirewallOut => dropped
+                        .filter(|drop| Place::of_drop(&drop.reason, &drop.function, true) == Place::FirewallOut)
+                        .map(|drop| drop.datagrams)
+                        .sum(),
+                    Place::SendError if errno == Errno::EMSGSIZE => {
+                        dropped.filter(|drop| drop.reason == "PKT_TOO_BIG").map(|drop| drop.datagrams).sum()
+                    }
+                    Place::Qdisc => {
+                        let known = calls.min(buffers);
+                        buffers -= known;
+                        known
+                    }
+                    _ => 0,
+                };
+                let beyond = calls.saturating_sub(known);
+                self.places.add(place, beyond, "send calls", &name, "", Some(sender.namespace));
+            }
+        }
+        // What a session counted and nobody traced.
+        if self.senders.is_empty()
+            && let Some(session) = &self.evidence.sent
+        {
+            self.places.add(Place::SendError, session.failed, "session", "", "", None);
+        }
+    }
+
+    /// Messages "destination unreachable" that the senders' namespaces got.
+    fn icmp_reports(&self) -> u64 {
+        let namespaces: BTreeSet<u32> = self.senders.iter().map(|sender| sender.namespace).collect();
+        let of = |ns: &NamespaceEvidence| ns.counter("Icmp.InDestUnreachs") + ns.counter("Icmp6.InDestUnreachs");
+        self.evidence.namespaces.iter().filter(|ns| namespaces.contains(&ns.inode)).map(of).sum()
+    }
+
+    pub(super) fn tell_senders(&self) -> Vec<Sender> {
+        let seen = |cookie: u64| self.subject.everybody.iter().find(|socket| socket.cookie == cookie);
+        let process = |cookie: u64| seen(cookie).and_then(|socket| socket.process.clone()).unzip();
+        self.senders
+            .iter()
+            .map(|sender| {
+                let (pid, process) = process(sender.cookie);
+                Sender { cookie: sender.cookie, namespace: sender.namespace, pid, process, sent: sender.tried() }
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,136 @@
+//! Losses by place, while they are collected.
+
+use std::collections::BTreeMap;
+
+use weir_kernel::trace::Drop;
+
+use super::book::{Count, Entry, Part};
+use super::evidence::NamespaceEvidence;
+use crate::places::Place;
+
+/// Losses by place.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally(BTreeMap<Place, Loss>);
+
+/// Losses at one place.
+#[derive(Clone, Debug, Default)]
+struct Loss {
+    datagrams: u64,
+    /// Kernel buffers, where the trace counted them: what the kernel's own counters count.
+    buffers: u64,
+    source: String,
+    believed: Option<String>,
+    parts: BTreeMap<(String, String, Option<u32>), u64>,
+}
+
+impl Tally {
+    /// Adds a traced drop.
+    pub(super) fn add_drop(&mut self, drop: &Drop) {
+        let place = Place::of_drop(&drop.reason, &drop.function, drop.outgoing);
+        let loss = self.0.entry(place).or_default();
+        loss.buffers += drop.buffers;
+        self.add(place, drop.datagrams, "trace", &drop.reason, &drop.function, Some(drop.namespace));
+    }
+
+    /// Adds losses that something else counted.
+    pub(super) fn add(
+        &mut self,
+        place: Place,
+        datagrams: u64,
+        source: &str,
+        reason: &str,
+        function: &str,
+        namespace: Option<u32>,
+    ) {
+        if datagrams == 0 {
+            return;
+        }
+        let loss = self.0.entry(place).or_default();
+        loss.datagrams += datagrams;
+        if loss.source.is_empty() {
+            source.clone_into(&mut loss.source);
+        }
+        *loss.parts.entry((reason.to_owned(), function.to_owned(), namespace)).or_default() += datagrams;
+    }
+
+    /// Says which source is believed at a place, and why.
+    pub(super) fn believe(&mut self, place: Place, sentence: impl Into<String>) {
+        if let Some(loss) = self.0.get_mut(&place) {
+            loss.believed = Some(sentence.into());
+        }
+    }
+
+    /// Datagrams lost at a place.
+    pub(super) fn at(&self, place: Place) -> u64 {
+        self.0.get(&place).map_or(0, |loss| loss.datagrams)
+    }
+
+    /// Kernel buffers lost at a place, as far as they were traced.
+    pub(super) fn buffers_at(&self, place: Place) -> u64 {
+        self.0.get(&place).map_or(0, |loss| loss.buffers)
+    }
+
+    /// All datagrams lost.
+    pub(super) fn total(&self) -> u64 {
+        self.0.values().map(|loss| loss.datagrams).sum()
+    }
+
+    /// As an account tells them, with the counters of the namespaces beside them.
+    pub(super) fn into_entries(self, namespaces: &[NamespaceEvidence]) -> Vec<Entry> {
+        let lost = self.0.into_iter().filter(|(_, loss)| loss.datagrams > 0);
+        lost.map(|(place, loss)| loss.into_entry(place, namespaces)).collect()
+    }
+}
+
+impl Loss {
+    fn into_entry(self, place: Place, namespaces: &[NamespaceEvidence]) -> Entry {
+        let mut parts: Vec<_> = self.parts.into_iter().collect();
+        parts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        let ((reason, function, namespace), _) = parts.first().cloned().unwrap_or_default();
+        let within: Vec<u32> = parts.iter().filter_map(|((_, _, namespace), _)| *namespace).collect();
+        let mut also = Vec::new();
+        for (table, name) in place.facts().counters {
+            let source = format!("{table}.{name}");
+            let of_these = namespaces.iter().filter(|ns| within.contains(&ns.inode));
+            let count = of_these.map(|ns| ns.counter(&source)).sum();
+            if count > 0 && source != self.source {
+                also.push(Count { source, count });
+            }
+        }
+        let counted: u64 = also.iter().map(|count| count.count).sum();
+        let believed = self.believed.or_else(|| differ(&self.source, self.datagrams, self.buffers, counted));
+        let several = parts.len() > 1;
+        let part = |((reason, function, namespace), datagrams): ((String, String, Option<u32>), u64)| Part {
+            datagrams,
+            reason,
+            function,
+            namespace: namespace.unwrap_or(0),
+        };
+        Entry {
+            place,
+            datagrams: self.datagrams,
+            namespace,
+            source: self.source,
+            remedy: place.remedy(&reason, &function).to_owned(),
+            reason: (!reason.is_empty()).then_some(reason),
+            function: (!function.is_empty()).then_some(function),
+            also,
+            believed,
+            parts: if several { parts.into_iter().map(part).collect() } else { Vec::new() },
+        }
+    }
+}
+
+/// Which is believed of a trace and the namespace's counters, and why, where they differ.
+fn differ(source: &str, datagrams: u64, buffers: u64, counted: u64) -> Option<String> {
+    if source != "trace" || counted == 0 || counted == datagrams {
+        return None;
+    }
+    Some(if counted == buffers {
+        format!("the trace: the counter counts the {buffers} buffers in which the kernel had joined them (GRO)")
+    } else if counted > buffers {
+        "the trace: the counter counts the whole namespace, other sockets and ports included".to_owned()
+    } else {
+        "the trace: it saw each of them, the counter fewer".to_owned()
+    })
+}

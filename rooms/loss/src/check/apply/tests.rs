@@ -1,0 +1,246 @@
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+
+use anyhow::bail;
+use proptest::prelude::*;
+
+use super::*;
+use crate::check::trial::Lost;
+use crate::places::Place;
+
+/// Settings and a journal that survive the program, which ends at a chosen step.
+#[derive(Clone, Default)]
+struct World {
+    settings: Rc<RefCell<BTreeMap<String, String>>>,
+    /// What is on disk.
+    lines: Rc<RefCell<String>>,
+    /// Steps until the program is killed.
+    left: Rc<Cell<Option<usize>>>,
+}
+
+struct Disk(World);
+
+struct Settings(World);
+
+impl World {
+    fn new(settings: &[(&str, &str)]) -> World {
+        let world = World::default();
+        *world.settings.borrow_mut() =
+            settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        world
+    }
+
+    /// A step: writing a line or a setting. `Err`: killed before it; nothing happens any more.
+    fn step(&self) -> Result<()> {
+        match self.left.get() {
+            Some(0) => bail!("killed"),
+            Some(left) => self.left.set(Some(left - 1)),
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn values(&self) -> BTreeMap<String, String> {
+        self.settings.borrow().clone()
+    }
+
+    fn apply(&self, findings: &[Finding], measure: &mut Measure<'_>) -> Result<Vec<Applied>> {
+        apply(findings, None, &mut Settings(self.clone()), &mut self.journal(), measure)
+    }
+
+    fn undo(&self) -> Result<Vec<Undone>> {
+        undo(&mut Settings(self.clone()), &mut self.journal(), &journal::boot())
+    }
+
+    fn journal(&self) -> Journal<Disk> {
+        Journal::replay(Disk(self.clone()), Path::new("j"), &self.lines.borrow()).unwrap()
+    }
+}
+
+impl Storage for Disk {
+    fn append(&mut self, line: &str) -> Result<()> {
+        self.0.step()?;
+        self.0.lines.borrow_mut().push_str(line);
+        Ok(())
+    }
+}
+
+impl Machine for Settings {
+    fn read(&mut self, _: Option<&Namespace>, setting: &Setting) -> Result<Option<String>> {
+        Ok(self.0.settings.borrow().get(&setting.to_string()).cloned())
+    }
+
+    fn write(&mut self, _: Option<&Namespace>, setting: &Setting, value: &str) -> Result<()> {
+        self.0.step()?;
+        if value == "refused" {
+            bail!("set {setting}: invalid argument");
+        }
+        let value = match setting {
+            // The next multiple of ten, as a driver might round; at most 50.
+            Setting::Ring { .. } => value.parse::<u64>()?.next_multiple_of(10).min(50).to_string(),
+            _ => value.to_owned(),
+        };
+        self.0.settings.borrow_mut().insert(setting.to_string(), value);
+        Ok(())
+    }
+}
+
+fn finding(setting: Setting, value: &str, shown_by: Option<Asks>) -> Finding {
+    Finding {
+        name: "test",
+        place: Place::ReceiveBuffer,
+        what: String::new(),
+        evidence: Vec::new(),
+        need: String::new(),
+        command: String::new(),
+        cost: String::new(),
+        changes: vec![Change { setting, value: value.to_owned(), shown_by }],
+    }
+}
+
+fn sysctl(name: &str, value: &str, shown_by: Option<Asks>) -> Finding {
+    finding(Setting::sysctl(name), value, shown_by)
+}
+
+fn ring(value: &str) -> Finding {
+    finding(Setting::Ring { interface: "eth0".into() }, value, None)
+}
+
+fn outcome(lost: u64) -> Outcome {
+    let places = if lost > 0 { vec![Lost { place: Place::ReceiveBuffer, datagrams: lost }] } else { Vec::new() };
+    Outcome { sent: 1000, received: 1000 - lost, places, unexplained: 0, rate: 1.0, buffer: 1, longest_stall_ms: 1.0 }
+}
+
+/// Loses what is told, trial by trial.
+fn losing<'a>(losses: &'a [u64]) -> impl FnMut(&Asks) -> Result<Outcome> + 'a {
+    let mut losses = losses.iter();
+    move |_| Ok(outcome(*losses.next().unwrap()))
+}
+
+const RING: &str = "receive ring of eth0";
+
+fn world() -> World {
+    World::new(&[("net.a", "1"), ("net.b", "2"), (RING, "20")])
+}
+
+fn findings() -> Vec<Finding> {
+    vec![sysctl("net/a", "10", Some(Asks::Nothing)), sysctl("net/b", "20", Some(Asks::Nothing)), ring("33")]
+}
+
+#[test]
+fn what_helps_is_kept_and_all_is_put_back() {
+    let world = world();
+    let before = world.values();
+    // The second loses as much as before, and is taken back.
+    let applied = world.apply(&findings(), &mut losing(&[100, 10, 10, 10])).unwrap();
+    let verdicts: Vec<_> = applied.iter().map(|change| (change.verdict, &*change.old, &*change.now)).collect();
+    assert_eq!(
+        verdicts,
+        [(Verdict::Helped, "1", "10"), (Verdict::RolledBack, "2", "2"), (Verdict::NotShown, "20", "40")]
+    );
+    assert_eq!(world.values()["net.a"], "10");
+    let undone = world.undo().unwrap();
+    let how: Vec<_> = undone.iter().map(|change| (change.setting.to_string(), change.how)).collect();
+    assert_eq!(how, [(RING.to_owned(), Some(Closed::Undone)), ("net.a".to_owned(), Some(Closed::Undone))]);
+    assert_eq!(world.values(), before);
+    assert!(world.undo().unwrap().is_empty());
+}
+
+#[test]
+fn verdicts() {
+    let apply = |finding: Finding, losses: &[u64]| {
+        let applied = world().apply(&[finding], &mut losing(losses)).unwrap();
+        (applied[0].verdict, applied[0].now.clone(), applied[0].detail.clone())
+    };
+    let shown = |value| sysctl("net/a", value, Some(Asks::Enough));
+    assert_eq!(apply(shown("5"), &[0, 0]).0, Verdict::NotShown);
+    assert_eq!(apply(shown("5"), &[9, 9]).0, Verdict::RolledBack);
+    assert_eq!(apply(shown("5"), &[0, 9]), (Verdict::RolledBack, "1".into(), None));
+    assert_eq!(apply(shown("1"), &[]).0, Verdict::Unneeded);
+    let refused = apply(shown("refused"), &[9]);
+    assert_eq!(refused, (Verdict::Failed, "1".into(), Some("set net.a: invalid argument".into())));
+    let gone = apply(sysctl("net/none", "1", None), &[]);
+    assert_eq!(gone, (Verdict::Failed, String::new(), Some("it is no more".into())));
+    // A driver that does not go further than it is, and one that goes as far as it can.
+    let most = World::new(&[(RING, "50")]);
+    let applied = most.apply(&[ring("60")], &mut losing(&[])).unwrap();
+    assert_eq!((applied[0].verdict, &*applied[0].now), (Verdict::NotTaken, "50"));
+    assert_eq!(apply(ring("60"), &[]).1, "50");
+}
+
+#[test]
+fn killed_at_any_step_everything_can_be_put_back() {
+    let before = world().values();
+    let mut steps = 0;
+    loop {
+        let world = world();
+        world.left.set(Some(steps));
+        let applied = world.apply(&findings(), &mut losing(&[100, 10, 10, 10]));
+        // Killed again and again while it is undone.
+        for undo_steps in 0..10 {
+            world.left.set(Some(undo_steps));
+            let _ = world.undo();
+        }
+        world.left.set(None);
+        world.undo().unwrap();
+        assert_eq!(world.values(), before, "killed at step {steps}");
+        assert!(world.undo().unwrap().is_empty(), "killed at step {steps}");
+        if applied.is_ok() {
+            break;
+        }
+        steps += 1;
+    }
+    assert!(steps >= 9, "{steps}: an intent, a change and a record each");
+}
+
+#[test]
+fn what_somebody_else_has_changed_is_left_alone() {
+    let world = world();
+    world.apply(&findings(), &mut losing(&[100, 10, 10, 0])).unwrap();
+    world.settings.borrow_mut().insert("net.a".into(), "77".into());
+    world.settings.borrow_mut().remove(RING);
+    let undone = world.undo().unwrap();
+    let how: Vec<_> = undone.iter().map(|change| (change.how.unwrap(), change.found.as_deref())).collect();
+    assert_eq!(how, [(Closed::Gone, None), (Closed::Undone, Some("20")), (Closed::Left, Some("77"))]);
+    assert_eq!(world.values()["net.a"], "77");
+    assert!(world.undo().unwrap().is_empty());
+}
+
+#[test]
+fn what_an_earlier_boot_had_is_gone_with_it() {
+    let world = world();
+    world.apply(&[sysctl("net/a", "10", None)], &mut losing(&[])).unwrap();
+    let undone = undo(&mut Settings(world.clone()), &mut world.journal(), "another boot").unwrap();
+    assert_eq!((undone[0].how, world.values()["net.a"].as_str()), (Some(Closed::Rebooted), "10"));
+}
+
+#[test]
+fn what_cannot_be_put_back_is_tried_again_next_time() {
+    let world = World::new(&[("net.a", "refused")]);
+    world.apply(&[sysctl("net/a", "10", None)], &mut losing(&[])).unwrap();
+    let undone = world.undo().unwrap();
+    assert_eq!((undone[0].how, undone[0].error.is_some()), (None, true));
+    assert_eq!(world.undo().unwrap().len(), 1);
+}
+
+proptest! {
+    /// Several applies, each killed at any step, then undone: as it was.
+    #[test]
+    fn any_sequence_of_killed_applies_is_put_back(
+        runs in prop::collection::vec((0_usize..12, 0_u64..100, 0_u64..100), 1..5),
+    ) {
+        let world = world();
+        let before = world.values();
+        for (steps, a, b) in runs {
+            world.left.set(Some(steps));
+            let findings = [sysctl("net/a", &a.to_string(), None), sysctl("net/b", &b.to_string(), None), ring("33")];
+            let _ = world.apply(&findings, &mut losing(&[]));
+        }
+        world.left.set(None);
+        let undone = world.undo().unwrap();
+        prop_assert!(undone.iter().all(|change| change.how.is_some_and(|how| how != Closed::Left)), "{:?}", undone);
+        prop_assert_eq!(world.values(), before);
+    }
+}

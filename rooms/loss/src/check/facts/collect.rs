@@ -1,0 +1,447 @@
+//! Looking at the machine: everything is read twice, with a short time in between, so that what it counts now can be told
+//! from what it counted at any time since boot.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::IpAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use nix::sys::socket::{getsockopt, sockopt};
+use weir_kernel::counters::{Conntrack, LinkCounters, Snmp, conntrack, links, reassembly, snmp, softnet, udp_memory};
+use weir_kernel::ethtool::{Device, Ethtool};
+use weir_kernel::links::Netlink;
+use weir_kernel::namespaces::NetNs;
+use weir_kernel::offloads::{Offload, Offloads};
+use weir_kernel::sockets::{Owner, Sockets, UdpSocket, borrow, owners};
+use weir_kernel::{counters, sysctl};
+
+use super::{
+    Bridge, Counted, Facts, Interface, Moderation, Pause, Queue, Receiver, Ring, Settings, Softnet, Tracking, Truesize,
+};
+use crate::subject::Process;
+
+/// What is looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Subject {
+    /// Ports of running receivers.
+    pub ports: Vec<u16>,
+    /// A running receiver.
+    pub process: Option<Process>,
+    /// The interface that datagrams come in by; `None`: all that are up.
+    pub interface: Option<String>,
+    /// The group that is received.
+    pub group: Option<IpAddr>,
+}
+
+impl Subject {
+    /// Whether running receivers were asked for.
+    fn is_followed(&self) -> bool {
+        !self.ports.is_empty() || self.process.is_some()
+    }
+
+    fn words(&self) -> String {
+        let ports = self.ports.iter().map(|port| format!("port {port}"));
+        let process = self.process.iter().map(|process| format!("process {process}"));
+        ports.chain(process).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Looks for a second. `own`: `ns` is the namespace that we are in, whose /sys we see.
+///
+/// # Errors
+/// If what was asked for is not there, or /proc or netlink do not answer.
+pub fn collect(ns: &NetNs, own: bool, subject: &Subject, truesize: Truesize) -> Result<Facts> {
+    let mut unseen = Vec::new();
+    let mut sockets = Sockets::open(ns)?;
+    let mut receivers = find_receivers(&mut sockets, subject, &mut unseen)?;
+    let here = NetNs::current()?;
+    let before = Counts::read(ns)?;
+    let begin = Instant::now();
+    let levels = watch(&mut sockets, &mut receivers)?;
+    let watched = begin.elapsed();
+    let after = Counts::read(ns)?;
+
+    let truesize = match weigh(&levels) {
+        Some(bytes) if bytes > truesize.bytes => Truesize { bytes, source: "seen in its receive queue".to_owned() },
+        _ => truesize,
+    };
+    let memory = udp_memory(ns)?;
+    let settings = settings(&here, ns, memory.limits, &mut unseen)?;
+    let (interfaces, bridges) = Looking { ns, own, subject, before: &before, after: &after }.interfaces(&mut unseen)?;
+    Ok(Facts {
+        watched_s: watched.as_secs_f64(),
+        processors: after.softnet.len(),
+        memory: total_memory(),
+        truesize,
+        settings,
+        page: Some(memory.page_size),
+        udp_pages: Some(memory.pages),
+        softnet: softnet_facts(&before, &after),
+        receivers: receivers.into_iter().map(|watched| watched.fact).collect(),
+        interfaces,
+        bridges,
+        reverse_path_drops: counted(&before, &after, "TcpExt", "IPReversePathFilter"),
+        reassembly_failures: counted(&before, &after, "Ip", "ReasmFails"),
+        memory_errors: counted(&before, &after, "Udp", "MemErrors"),
+        tracking: tracking(&before, &after),
+        group: subject.group.is_some(),
+        unseen,
+    })
+}
+
+/// Counters at one moment.
+struct Counts {
+    snmp: Snmp,
+    softnet: Vec<counters::Softnet>,
+    links: Vec<LinkCounters>,
+    conntrack: Option<Conntrack>,
+}
+
+impl Counts {
+    fn read(ns: &NetNs) -> Result<Counts> {
+        Ok(Counts { snmp: snmp(ns)?, softnet: softnet()?, links: links(ns)?, conntrack: conntrack(ns)? })
+    }
+}
+
+/// A receiver that is watched.
+struct Watched {
+    cookie: Option<u64>,
+    inode: u32,
+    drops: u32,
+    fact: Receiver,
+}
+
+fn find_receivers(sockets: &mut Sockets, subject: &Subject, unseen: &mut Vec<String>) -> Result<Vec<Watched>> {
+    if !subject.is_followed() {
+        return Ok(Vec::new());
+    }
+    let owners = owners()?;
+    let holds = |owner: &Owner| subject.process.as_ref().is_none_or(|process| process.is(owner.pid, &owner.name));
+    let wanted = |socket: &UdpSocket| {
+        let port = subject.ports.is_empty() || subject.ports.contains(&socket.local.port());
+        let group = subject.group.is_none_or(|group| socket.local.ip().is_unspecified() || socket.local.ip() == group);
+        let process = subject.process.is_none() || owners.of(socket.inode).iter().any(holds);
+        port && group && process
+    };
+    let found: Vec<UdpSocket> = sockets.read()?.into_iter().filter(wanted).collect();
+    if found.is_empty() {
+        let hidden = match owners.hidden() {
+            0 => String::new(),
+            hidden => format!(" ({hidden} processes of other users are hidden: run as root)"),
+        };
+        bail!("{}: no UDP socket of that kind is open{hidden}", subject.words());
+    }
+    let receiver = |socket: UdpSocket| {
+        let owner = owners.of(socket.inode).iter().find(|owner| holds(owner));
+        if owner.is_none() {
+            unseen.push(format!("whose socket {} is (run as root)", socket.local));
+        }
+        let fact = Receiver {
+            address: socket.local,
+            cookie: socket.cookie.unwrap_or(0),
+            pid: owner.map(|owner| owner.pid),
+            process: owner.map(|owner| owner.name.clone()),
+            buffer: socket.memory.receive_buffer.unwrap_or(0).into(),
+            level: 0,
+            drops: Counted { total: socket.memory.drops.into(), recent: 0 },
+            joins: owner.and_then(|owner| {
+                let socket = borrow(owner.pid, owner.fd).ok()?;
+                getsockopt(&socket, sockopt::UdpGroSegment).ok()
+            }),
+        };
+        Watched { cookie: socket.cookie, inode: socket.inode, drops: socket.memory.drops, fact }
+    };
+    Ok(found.into_iter().map(receiver).collect())
+}
+
+/// Looks at receivers until the time is over; returns the levels that were seen.
+fn watch(sockets: &mut Sockets, receivers: &mut [Watched]) -> Result<BTreeSet<u64>> {
+    let begin = Instant::now();
+    let mut levels = BTreeSet::new();
+    if receivers.is_empty() {
+        thread::sleep(WINDOW);
+        return Ok(levels);
+    }
+    while begin.elapsed() < WINDOW {
+        for socket in sockets.read()? {
+            let same = |watched: &&mut Watched| watched.cookie == socket.cookie && watched.inode == socket.inode;
+            if let Some(watched) = receivers.iter_mut().find(same) {
+                let level = u64::from(socket.memory.rmem_alloc);
+                watched.fact.level = watched.fact.level.max(level);
+                watched.fact.drops = Counted {
+                    total: socket.memory.drops.into(),
+                    recent: socket.memory.drops.wrapping_sub(watched.drops).into(),
+                };
+                levels.insert(level);
+            }
+        }
+        thread::sleep(BETWEEN_LOOKS);
+    }
+    Ok(levels)
+}
+
+/// The memory of one datagram, where all are alike: what all levels are multiples of. `None`: too few levels were seen to
+/// tell.
+fn weigh(levels: &BTreeSet<u64>) -> Option<u64> {
+    let levels: Vec<u64> = levels.iter().copied().filter(|level| *level > 0).collect();
+    let common = levels.iter().copied().fold(0, greatest_common_divisor);
+    (levels.len() >= ENOUGH_LEVELS && common >= LEAST_TRUESIZE).then_some(common)
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+fn settings(here: &NetNs, ns: &NetNs, udp_mem: Option<[u64; 3]>, unseen: &mut Vec<String>) -> Result<Settings> {
+    let mut core = |name: &str| -> Result<Option<u64>> {
+        let value = sysctl::find(here, &format!("core/{name}"))?.and_then(|value| value.parse().ok());
+        if value.is_none() {
+            unseen.push(format!("net.core.{name} (of the machine: not shown in this namespace)"));
+        }
+        Ok(value)
+    };
+    Ok(Settings {
+        rmem_max: core("rmem_max")?,
+        rmem_default: core("rmem_default")?,
+        netdev_max_backlog: core("netdev_max_backlog")?,
+        netdev_budget: core("netdev_budget")?,
+        netdev_budget_usecs: core("netdev_budget_usecs")?,
+        udp_mem,
+        ipfrag_high_thresh: reassembly(ns)?.ipv4.high_threshold,
+    })
+}
+
+/// Looking at the interfaces.
+struct Looking<'a> {
+    ns: &'a NetNs,
+    own: bool,
+    subject: &'a Subject,
+    before: &'a Counts,
+    after: &'a Counts,
+}
+
+impl Looking<'_> {
+    fn interfaces(&self, unseen: &mut Vec<String>) -> Result<(Vec<Interface>, Vec<Bridge>)> {
+        let links = &self.after.links;
+        if let Some(name) = self.subject.interface.as_ref().filter(|name| links.iter().all(|link| link.name != **name))
+        {
+            bail!("interface {name}: no such interface in this namespace");
+        }
+        let looked_at = |link: &&LinkCounters| match &self.subject.interface {
+            Some(name) => link.name == *name,
+            // A port of a bridge that is no card belongs to a container or a virtual machine.
+            None => link.up && !link.loopback && (link.kind.is_none() || link.master.is_none()),
+        };
+        let default_routes = self.default_routes()?;
+        let (ethtool, mut offloads) = (Ethtool::open(self.ns)?, Offloads::open(self.ns)?);
+        let mut devices: BTreeMap<&str, Device> = BTreeMap::new();
+        for link in links {
+            // One that goes away meanwhile has nothing to tell.
+            devices.insert(&link.name, ethtool.device(&link.name).unwrap_or_default());
+        }
+        let mut interfaces = Vec::new();
+        for link in links.iter().filter(looked_at) {
+            let device = &devices[link.name.as_str()];
+            let mut interface = self.interface(link, device, default_routes.as_ref())?;
+            interface.joins = offloads.is_on(&link.name, Offload::GenericReceive).ok();
+            if device.driver.as_deref() == Some(VIRTIO) {
+                unseen
+                    .push(format!("interrupt moderation of {} ({VIRTIO} does not tell whether it has any)", link.name));
+            }
+            interfaces.push(interface);
+        }
+        if !self.own {
+            unseen.push("packet steering (rps_cpus) of another namespace: run this inside it".to_owned());
+        }
+        let snooping = Netlink::open(self.ns)?.snooping()?;
+        let bridge = |found: weir_kernel::links::Snooping| {
+            let port = |link: &&LinkCounters| link.master == Some(found.index) && link.up;
+            let speed =
+                |link: &LinkCounters| Some((link.name.clone(), self.speed(link, &devices[link.name.as_str()])?));
+            let ports = links.iter().filter(port).filter_map(speed).collect();
+            Bridge { name: found.bridge, snoops: found.snoops, asks: found.asks, asked: found.asked, ports }
+        };
+        Ok((interfaces, snooping.into_iter().map(bridge).collect()))
+    }
+
+    fn interface(&self, link: &LinkCounters, device: &Device, default: Option<&BTreeSet<String>>) -> Result<Interface> {
+        let earlier = self.before.links.iter().find(|earlier| earlier.index == link.index).unwrap_or(link);
+        let count = |of: &dyn Fn(&LinkCounters) -> u64| Counted {
+            total: of(link),
+            recent: of(link).saturating_sub(of(earlier)),
+        };
+        let bridge = self.after.links.iter().find(|other| Some(other.index) == link.master);
+        let channels = device.channels.map(|channels| channels.combined_max.max(channels.receive_max));
+        Ok(Interface {
+            name: link.name.clone(),
+            mtu: link.mtu.into(),
+            speed_mbit: self.speed(link, device),
+            hardware: is_hardware(link),
+            through_backlog: link.loopback || link.kind.as_deref() == Some("veth"),
+            bridge: bridge.map(|bridge| bridge.name.clone()),
+            ring: device
+                .rings
+                .filter(|rings| rings.receive_max > 0)
+                .map(|rings| Ring { length: rings.receive.into(), most: rings.receive_max.into() }),
+            moderation: device.coalescing.filter(|_| device.driver.as_deref() != Some(VIRTIO)).map(|moderation| {
+                Moderation {
+                    usecs: moderation.receive_us.into(),
+                    frames: moderation.receive_frames.into(),
+                    adaptive: moderation.receive_adaptive,
+                }
+            }),
+            pause: device.pause.map(|pause| Pause { obeys: pause.receive, sends: pause.transmit }),
+            queues: if self.own { queues(link) } else { Vec::new() },
+            most_queues: channels.filter(|most| *most > 0),
+            ring_drops: count(&|link| link.statistics.rx_missed_errors + link.statistics.rx_fifo_errors),
+            damaged: count(&|link| link.statistics.rx_crc_errors + link.statistics.rx_frame_errors),
+            rp_filter: self.rp_filter(&link.name)?,
+            default_route: default.map(|through| through.contains(&link.name)),
+            joins: None,
+        })
+    }
+
+    /// A virtual interface claims a speed that means nothing.
+    fn speed(&self, link: &LinkCounters, device: &Device) -> Option<u64> {
+        device.mode.filter(|_| is_hardware(link))?.speed_mbit.map(u64::from)
+    }
+
+    /// The kernel takes the larger of the interface's and `all`.
+    fn rp_filter(&self, name: &str) -> Result<Option<u8>> {
+        let of = |name: &str| sysctl::find(self.ns, &format!("ipv4/conf/{name}/rp_filter"));
+        let value = |text: Option<String>| text.and_then(|text| text.parse::<u8>().ok());
+        let (own, all) = (value(of(name)?), value(of("all")?));
+        Ok(own.zip(all).map(|(own, all)| own.max(all)))
+    }
+
+    /// Interfaces that a default route leads through; `None`: there is none.
+    fn default_routes(&self) -> Result<Option<BTreeSet<String>>> {
+        let text = self.ns.run(|| fs::read_to_string("/proc/thread-self/net/route").unwrap_or_default())?;
+        let through = default_routes(&text);
+        Ok((!through.is_empty()).then_some(through))
+    }
+}
+
+fn is_hardware(link: &LinkCounters) -> bool {
+    link.kind.is_none() && !link.loopback
+}
+
+/// `Iface Destination Gateway Flags RefCnt Use Metric Mask ...`, numbers in hexadecimal (net/ipv4/fib_trie.c).
+fn default_routes(text: &str) -> BTreeSet<String> {
+    let route = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let default = words.get(1) == Some(&"00000000") && words.get(7) == Some(&"00000000");
+        default.then(|| words[0].to_owned())
+    };
+    text.lines().skip(1).filter_map(route).collect()
+}
+
+/// Receive queues, from /sys of our own namespace.
+fn queues(link: &LinkCounters) -> Vec<Queue> {
+    let directory = format!("/sys/class/net/{}", link.name);
+    // /sys may show another namespace than ours.
+    let index =
+        fs::read_to_string(format!("{directory}/ifindex")).ok().and_then(|text| text.trim().parse::<u32>().ok());
+    if index != Some(link.index) {
+        return Vec::new();
+    }
+    let mut queues: Vec<Queue> = fs::read_dir(format!("{directory}/queues"))
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let number = path.file_name()?.to_str()?.strip_prefix("rx-")?.parse().ok()?;
+            let mask = fs::read_to_string(path.join("rps_cpus")).unwrap_or_default();
+            Some(Queue { number, steered_to: bits(&mask) })
+        })
+        .collect();
+    queues.sort_by_key(|queue| queue.number);
+    queues
+}
+
+/// Bits of a mask like `00000000,0000000f`.
+fn bits(mask: &str) -> usize {
+    mask.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| digit.count_ones() as usize).sum()
+}
+
+fn softnet_facts(before: &Counts, after: &Counts) -> Vec<Softnet> {
+    let fact = |now: &counters::Softnet| {
+        let earlier = before.softnet.iter().find(|earlier| earlier.cpu == now.cpu).unwrap_or(now);
+        let count = |now: u32, earlier: u32| Counted { total: now.into(), recent: now.wrapping_sub(earlier).into() };
+        Softnet {
+            cpu: now.cpu,
+            processed: count(now.processed, earlier.processed),
+            dropped: count(now.dropped, earlier.dropped),
+            squeezed: count(now.squeezed, earlier.squeezed),
+        }
+    };
+    after.softnet.iter().map(fact).collect()
+}
+
+fn counted(before: &Counts, after: &Counts, protocol: &str, name: &str) -> Option<Counted> {
+    let of = |counts: &Counts| counts.snmp.get(protocol, name).and_then(|value| u64::try_from(value).ok());
+    let (total, earlier) = (of(after)?, of(before)?);
+    Some(Counted { total, recent: total.saturating_sub(earlier) })
+}
+
+fn tracking(before: &Counts, after: &Counts) -> Option<Tracking> {
+    let (earlier, now) = (before.conntrack?, after.conntrack?);
+    let lost = |of: &Conntrack| of.drop + of.insert_failed;
+    let drops = Counted { total: lost(&now), recent: lost(&now).saturating_sub(lost(&earlier)) };
+    Some(Tracking { entries: now.count, most: now.max, drops })
+}
+
+fn total_memory() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+}
+
+/// How long counters are watched.
+const WINDOW: Duration = Duration::from_millis(1000);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
+
+/// Fewer may have a larger divisor by chance.
+const ENOUGH_LEVELS: usize = 8;
+
+/// No datagram takes less (a struct sk_buff alone is larger).
+const LEAST_TRUESIZE: u64 = 256;
+
+/// A driver whose answer is the same whether it has interrupt moderation or not.
+const VIRTIO: &str = "virtio_net";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_datagrams_memory_is_what_all_levels_share() {
+        let levels = |factors: &[u64]| factors.iter().map(|factor| factor * 832).collect::<BTreeSet<u64>>();
+        assert_eq!(weigh(&levels(&[0, 7, 3, 12, 31, 8, 9, 10, 11])), Some(832));
+        assert_eq!(weigh(&levels(&[2, 4])), None);
+        assert_eq!(weigh(&(1..20).collect()), None);
+    }
+
+    #[test]
+    fn routes_and_masks() {
+        let text = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n\
+                    eth0 00000000 0100000A 0003 0 0 0 00000000 0 0 0\n\
+                    eth1 0000000A 00000000 0001 0 0 0 00FFFFFF 0 0 0\n";
+        assert_eq!(default_routes(text), BTreeSet::from(["eth0".to_owned()]));
+        assert_eq!((bits("00000000,0000000f\n"), bits("0"), bits("")), (4, 0, 0));
+    }
+
+    #[test]
+    fn an_empty_namespace_has_nothing_but_settings() {
+        let ns = NetNs::create().unwrap();
+        let truesize = Truesize { bytes: 832, source: "test".into() };
+        let facts = collect(&ns, false, &Subject::default(), truesize.clone()).unwrap();
+        assert_eq!((&facts.truesize, &*facts.interfaces, &*facts.receivers), (&truesize, &[][..], &[][..]));
+        assert!(facts.settings.rmem_max.is_some() && facts.processors > 0, "{facts:?}");
+        let missing = Subject { ports: vec![5], ..Subject::default() };
+        let refused = collect(&ns, false, &missing, truesize).unwrap_err().to_string();
+        assert!(refused.starts_with("port 5: no UDP socket of that kind is open"), "{refused}");
+    }
+}

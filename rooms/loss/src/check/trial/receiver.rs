@@ -1,0 +1,118 @@
+//! The trial's receiver: reads all there is, and every now and then does not read for a while.
+
+use std::io::ErrorKind;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result};
+use nix::poll::{PollFd, PollFlags};
+use weir_dgram::{Inbox, Socket};
+use weir_kernel::scheduling;
+use weir_service::clock::{self, Nanos};
+
+use super::Load;
+
+/// What was received.
+pub(super) struct Received {
+    pub(super) datagrams: u64,
+    /// The longest time between two reads.
+    pub(super) longest: Nanos,
+}
+
+/// Receives until the sender has ended and nothing more comes.
+pub(super) fn receive(socket: &Socket, load: &Load, ended: &AtomicBool) -> Result<Received> {
+    clock::precise_timers();
+    // Its stalls are to be those that are ordered. Without the privilege they are longer on a busy machine, and told.
+    let _ = scheduling::become_real_time();
+    let mut inbox = Inbox::new(BATCH, usize::try_from(load.payload.bytes)?.max(1));
+    let mut stalls = Stalls::new(load.stall.nanos);
+    let mut received = Received { datagrams: 0, longest: 0 };
+    let mut next = stalls.begin();
+    let mut last = clock::now();
+    loop {
+        match inbox.receive(socket) {
+            Ok(_) => {
+                let now = clock::now();
+                received.longest = received.longest.max(now - last);
+                last = now;
+                received.datagrams += inbox.len() as u64;
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                // It has caught up: a wait for the next datagram is no stall, and the next stall may come.
+                let ending = ended.load(Ordering::Acquire);
+                if clock::now() >= next && !ending {
+                    last = clock::now();
+                    clock::wait(&mut [], Some(last + stalls.length()));
+                    next = stalls.begin();
+                    continue;
+                }
+                let until = clock::now() + if ending { QUIET } else { LOOK };
+                clock::wait(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)], Some(until));
+                last = clock::now();
+                if ending && last >= until {
+                    return Ok(received);
+                }
+            }
+            Err(error) => return Err(error).context("receive the trial's datagrams"),
+        }
+    }
+}
+
+/// Reads what is there, and returns how many datagrams that was.
+pub(super) fn drain(socket: &Socket, payload: u64) -> Result<u64> {
+    let mut inbox = Inbox::new(BATCH, usize::try_from(payload)?.max(1));
+    let mut datagrams = 0;
+    loop {
+        match inbox.receive(socket) {
+            Ok(_) => datagrams += inbox.len() as u64,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(datagrams),
+            Err(error) => return Err(error).context("receive datagrams to weigh"),
+        }
+    }
+}
+
+/// When the receiver stalls and for how long: the same in each trial, so that two of them can be compared.
+struct Stalls {
+    /// The longest.
+    most: Nanos,
+    state: u64,
+    count: u64,
+}
+
+impl Stalls {
+    fn new(most: Nanos) -> Stalls {
+        Stalls { most, state: 0, count: 0 }
+    }
+
+    /// The moment of the next one: on average it reads four times as long as it stalls at most.
+    fn begin(&mut self) -> Nanos {
+        let pause = (self.uniform() * self.most as f64 * 8.0) as Nanos;
+        // The first comes early, so that even a short trial has one.
+        clock::now() + if self.count == 0 { pause / 8 } else { pause }
+    }
+
+    /// Its length: any up to the longest, each eighth the longest.
+    fn length(&mut self) -> Nanos {
+        self.count += 1;
+        let length = (self.uniform() * self.most as f64) as Nanos;
+        if self.count % 8 == 1 { self.most } else { length }
+    }
+
+    /// 0 to 1 (SplitMix64: Steele, Lea, Flood 2014).
+    fn uniform(&mut self) -> f64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// Datagrams a system call.
+const BATCH: usize = 64;
+
+/// How long it waits at most before it looks whether the sender has ended, nanoseconds.
+const LOOK: Nanos = 20_000_000;
+
+/// After so long without a datagram none is on its way any more.
+const QUIET: Nanos = 200_000_000;

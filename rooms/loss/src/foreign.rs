@@ -1,0 +1,18 @@
+//! What reads text and bytes that others write, as far as it is not public anyway, for the targets in fuzz/ and nobody
+//! else.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::account::join;
+use crate::statement;
+
+/// The accounts of two hosts, joined, in words.
+///
+/// # Errors
+/// One line: they are something else.
+pub fn account(sender: &str, receiver: &str) -> Result<String> {
+    let read = |text| join::parse(Path::new("account.json"), text);
+    Ok(statement::of(&join::join(read(sender)?, read(receiver)?)))
+}

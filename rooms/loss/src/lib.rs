@@ -1,0 +1,21 @@
+//! Where a datagram was lost, and what to change.
+//!
+//! ```text
+//! subject ----> sources: kernel::trace (eBPF), kernel::counters (sock_diag, SNMP, softnet, qdisc, links ...)
+//!                  |
+//!                  v
+//!               account: running balances -> one ledger a receiver, by place  ----> statement (people, JSON)
+//!               watch:   the same live -> screen, JSON lines, metrics
+//!               check:   the machine against a stated load -> findings -> apply, journal, undo
+//! ```
+
+pub mod account;
+pub mod check;
+#[doc(hidden)]
+pub mod foreign;
+pub mod metrics;
+pub mod places;
+pub mod reading;
+pub mod statement;
+pub mod subject;
+pub mod watch;

@@ -1,0 +1,260 @@
+//! An account in words and a table, for people.
+
+use std::fmt::Write;
+
+use crate::account::book::{Account, Entry, Ledger, Receiver};
+use crate::places::Place;
+
+/// The account as text, a paragraph a receiver.
+pub fn of(account: &Account) -> String {
+    let mut text = String::new();
+    for ledger in &account.ledgers {
+        tell(&mut text, account, ledger);
+        text.push('\n');
+    }
+    if account.ledgers.is_empty() {
+        text.push_str("no datagram was seen\n\n");
+    }
+    let sources = match (&account.sources.trace, &account.sources.trace_refused) {
+        (Some(trace), None) => format!("trace ({trace})"),
+        (Some(trace), Some(refused)) => format!("trace ({trace}; more was refused: {refused})"),
+        (None, Some(refused)) => format!("no trace ({refused})"),
+        (None, None) => "no trace".to_owned(),
+    };
+    let _ = writeln!(text, "from {sources}, {}; {:.1} s", account.sources.counters.join(", "), account.took_s);
+    for warning in &account.warnings {
+        let _ = writeln!(text, "warning: {warning}");
+    }
+    text
+}
+
+/// One ledger.
+fn tell(text: &mut String, account: &Account, ledger: &Ledger) {
+    let _ = writeln!(text, "{}", heading(account, ledger));
+    let count = |count: Option<u64>| count.map_or_else(|| "unknown".to_owned(), with_commas);
+    let base = ledger.sent.or(ledger.arrived);
+    let mut rows: Vec<[String; 4]> = vec![row("sent", count(ledger.sent), String::new(), senders(ledger))];
+    if ledger.sent.is_none() || ledger.arrived != ledger.received {
+        rows.push(row("arrived", count(ledger.arrived), String::new(), String::new()));
+    }
+    rows.push(row("received", count(ledger.received), share(ledger.received, base), String::new()));
+    for entry in &ledger.places {
+        let title = format!("- {}", entry.place.facts().title);
+        rows.push(row(&title, with_commas(entry.datagrams), share(Some(entry.datagrams), base), why(account, entry)));
+    }
+    let places: Vec<String> =
+        ledger.pending_where.iter().map(|pending| format!("{} in {}", pending.datagrams, pending.place)).collect();
+    if ledger.pending != Some(0) {
+        rows.push(row("pending", count(ledger.pending), share(ledger.pending, base), places.join(", ")));
+    }
+    let unexplained = ledger.unexplained.map_or_else(
+        || "unknown".to_owned(),
+        |rest| {
+            let sign = if rest < 0 { "-" } else { "" };
+            format!("{sign}{}", with_commas(rest.unsigned_abs()))
+        },
+    );
+    rows.push(row("unexplained", unexplained, String::new(), String::new()));
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let (names, counts, shares) = (width(0), width(1), width(2));
+    for [name, count, share, rest] in &rows {
+        let line = format!("  {name:names$}  {count:>counts$}  {share:>shares$}  {rest}");
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    for entry in &ledger.places {
+        let _ = writeln!(text, "  {}: {}", entry.place.facts().title, entry.remedy);
+    }
+    for sentence in &ledger.explanation {
+        let _ = writeln!(text, "  {sentence}");
+    }
+    for entry in &ledger.places {
+        if let Some(believed) = &entry.believed {
+            let counts: Vec<String> = entry.also.iter().map(|also| format!("{} {}", also.source, also.count)).collect();
+            let counts = if counts.is_empty() { String::new() } else { format!(" ({})", counts.join(", ")) };
+            let _ = writeln!(text, "  {}: believed is {believed}{counts}", entry.place.facts().title);
+        }
+    }
+    for unknown in &ledger.unknown {
+        let _ = writeln!(text, "  unknown: {unknown}");
+    }
+}
+
+fn row(name: &str, count: String, share: String, rest: String) -> [String; 4] {
+    [name.to_owned(), count, share, rest]
+}
+
+fn heading(account: &Account, ledger: &Ledger) -> String {
+    let Some(receiver) = &ledger.receiver else {
+        return format!("port {}: no receiver", ledger.port);
+    };
+    let address = receiver.address.map_or_else(|| format!("port {}", ledger.port), |address| address.to_string());
+    let group = match receiver.group {
+        Some(group) if receiver.address.is_none_or(|address| address.ip() != group) => format!(", group {group}"),
+        _ => String::new(),
+    };
+    let others = match receiver.with.len() {
+        0 => String::new(),
+        1 => ", and another socket".to_owned(),
+        n => format!(", and {n} other sockets"),
+    };
+    let process = match (&receiver.process, receiver.pid) {
+        (Some(name), Some(pid)) => format!(" {name} ({pid})"),
+        _ => String::new(),
+    };
+    format!("{address}{process}{group}{others}{}", in_namespace(account, receiver))
+}
+
+/// Which namespace, where there are several.
+fn in_namespace(account: &Account, receiver: &Receiver) -> String {
+    if account.namespaces.len() < 2 { String::new() } else { format!(" in {}", namespace(account, receiver.namespace)) }
+}
+
+fn namespace(account: &Account, inode: u32) -> String {
+    let known = account.namespaces.iter().find(|namespace| namespace.inode == inode);
+    known.and_then(|namespace| namespace.name.clone()).unwrap_or_else(|| format!("namespace {inode}"))
+}
+
+fn senders(ledger: &Ledger) -> String {
+    match &ledger.senders[..] {
+        [] => String::new(),
+        [one] => match (&one.process, one.pid) {
+            (Some(name), Some(pid)) => format!("by {name} ({pid})"),
+            _ => String::new(),
+        },
+        several => format!("by {} sockets", several.len()),
+    }
+}
+
+/// Reason, function and namespace of a loss.
+fn why(account: &Account, entry: &Entry) -> String {
+    let mut words: Vec<String> = Vec::new();
+    match (&entry.reason, &entry.function) {
+        (Some(reason), Some(function)) => words.push(format!("{reason} in {function}")),
+        (Some(reason), None) => words.push(reason.clone()),
+        (None, _) if entry.source != "trace" && entry.place != Place::Network => words.push(entry.source.clone()),
+        _ => {}
+    }
+    if entry.parts.len() > 1 {
+        words.push(format!("and {} more", entry.parts.len() - 1));
+    }
+    if let Some(inode) = entry.namespace.filter(|_| account.namespaces.len() > 1) {
+        words.push(format!("({})", namespace(account, inode)));
+    }
+    words.join(" ")
+}
+
+fn share(part: Option<u64>, whole: Option<u64>) -> String {
+    match (part, whole) {
+        (Some(part), Some(whole)) if whole > 0 => {
+            let percent = part as f64 * 100.0 / whole as f64;
+            if part > 0 && percent < 0.01 { "< 0.01 %".to_owned() } else { format!("{percent:.2} %") }
+        }
+        _ => String::new(),
+    }
+}
+
+fn with_commas(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::book::{Count, Namespace, Pending, Sender, Sources};
+
+    fn entry(place: Place, datagrams: u64) -> Entry {
+        Entry {
+            place,
+            datagrams,
+            namespace: Some(2),
+            source: "trace".into(),
+            reason: None,
+            function: None,
+            also: Vec::new(),
+            believed: None,
+            remedy: place.facts().remedy.into(),
+            parts: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn an_account_for_people() {
+        let full = Entry {
+            reason: Some("SOCKET_RCVBUFF".into()),
+            function: Some("udp_queue_rcv_one_skb".into()),
+            also: vec![Count { source: "Udp.RcvbufErrors".into(), count: 71 }],
+            believed: Some(
+                "the trace: the counter counts the 71 buffers in which the kernel had joined them (GRO)".into(),
+            ),
+            ..entry(Place::ReceiveBuffer, 4544)
+        };
+        let refused = Entry {
+            namespace: Some(1),
+            source: "send calls".into(),
+            reason: Some("ENETUNREACH".into()),
+            ..entry(Place::NoRoute, 3)
+        };
+        let ledger = Ledger {
+            port: 5000,
+            receiver: Some(Receiver {
+                address: Some("0.0.0.0:5000".parse().unwrap()),
+                cookie: Some(7),
+                namespace: 2,
+                pid: Some(4711),
+                process: Some("rsyslogd".into()),
+                group: None,
+                with: Vec::new(),
+            }),
+            sent: Some(1_006_400),
+            departed: Some(1_006_397),
+            arrived: Some(1_006_397),
+            received: Some(1_001_851),
+            pending: Some(2),
+            pending_where: vec![Pending { place: "receive queue".into(), datagrams: 2 }],
+            places: vec![refused, full],
+            unexplained: Some(0),
+            explanation: vec!["its reader did not read for 41.2 ms at the longest, while datagrams waited".into()],
+            senders: vec![Sender { cookie: 3, namespace: 1, pid: Some(12), process: Some("weir".into()), sent: 1 }],
+            ..Ledger::default()
+        };
+        let nobody = Ledger {
+            port: 5001,
+            arrived: Some(10),
+            received: Some(0),
+            pending: Some(0),
+            places: vec![entry(Place::PortClosed, 8)],
+            unexplained: Some(2),
+            unknown: vec!["before this host: nobody was seen sending here".into()],
+            ..Ledger::default()
+        };
+        let namespace = |inode, name: &str| Namespace { inode, name: Some(name.into()), ..Namespace::default() };
+        let account = Account {
+            took_s: 10.31,
+            sources: Sources {
+                trace: Some("everything".into()),
+                trace_refused: None,
+                counters: vec!["sock_diag".into(), "snmp".into()],
+            },
+            namespaces: vec![namespace(1, "left"), namespace(2, "right")],
+            ledgers: vec![ledger, nobody],
+            warnings: vec!["port 5001: nobody has bound it in the namespaces followed".into()],
+            ..Account::default()
+        };
+        insta::assert_snapshot!(of(&account));
+    }
+
+    #[test]
+    fn what_is_unknown_is_no_number() {
+        let ledger = Ledger { port: 5000, unknown: vec!["what was sent".into()], ..Ledger::default() };
+        let sources = Sources { trace_refused: Some("trace: not permitted".into()), ..Sources::default() };
+        insta::assert_snapshot!(of(&Account { ledgers: vec![ledger], sources, ..Account::default() }));
+    }
+}

@@ -1,0 +1,175 @@
+//! What eBPF counted, by place.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use weir_kernel::trace::{SocketTrace, Trace};
+
+use super::snapshot::{Count, Counted, Drops, Snapshot, SocketDrops};
+use crate::places::Place;
+
+/// Where sockets of a port have been seen. A queue that is thrown away with its socket tells its namespace no more.
+#[derive(Debug, Default)]
+pub(super) struct Ports(HashMap<u16, BTreeSet<u32>>);
+
+impl Ports {
+    pub(super) fn saw(&mut self, port: u16, namespace: u32) {
+        self.0.entry(port).or_default().insert(namespace);
+    }
+
+    /// The one namespace that has had sockets of the port.
+    fn only(&self, port: u16) -> Option<u32> {
+        self.0.get(&port).filter(|namespaces| namespaces.len() == 1)?.first().copied()
+    }
+}
+
+/// Adds drops by place, and to each socket what was traced of it. `has_queues`: more than drops is traced. `strangers`:
+/// also drops of which nobody knows the namespace, to ports that no socket was seen to have.
+pub(super) fn add(now: &mut Snapshot, trace: &Trace, ports: &Ports, has_queues: bool, strangers: bool) {
+    let mut drops: BTreeMap<(Option<u32>, u16, Place, &str, &str), u64> = BTreeMap::new();
+    let mut of_sockets: HashMap<u64, BTreeMap<Place, u64>> = HashMap::new();
+    for drop in &trace.drops {
+        let place = Place::of_drop(&drop.reason, &drop.function, drop.outgoing);
+        let namespace = if drop.namespace == 0 { ports.only(drop.port) } else { Some(drop.namespace) };
+        if namespace.is_none() && !strangers && !ports.0.contains_key(&drop.port) {
+            continue;
+        }
+        *drops.entry((namespace, drop.port, place, &drop.reason, &drop.function)).or_default() += drop.datagrams;
+        if drop.cookie != 0 && !drop.outgoing {
+            *of_sockets.entry(drop.cookie).or_default().entry(place).or_default() += drop.datagrams;
+        }
+    }
+    now.drops.extend(drops.into_iter().map(|((namespace, port, place, reason, function), datagrams)| Drops {
+        namespace,
+        port,
+        place,
+        reason: reason.to_owned(),
+        function: function.to_owned(),
+        datagrams: Count::new(datagrams),
+    }));
+    let traced: HashMap<u64, &SocketTrace> = trace.sockets.iter().map(|socket| (socket.cookie, socket)).collect();
+    for socket in &mut now.sockets {
+        let Some(cookie) = socket.cookie else { continue };
+        if let Some(places) = of_sockets.remove(&cookie) {
+            socket.places = places.into_iter().map(|(place, datagrams)| SocketDrops { place, datagrams }).collect();
+        }
+        if !has_queues {
+            continue;
+        }
+        // Nothing of it yet: nothing has come.
+        let nothing = SocketTrace { read_datagrams: Some(0), ..SocketTrace::default() };
+        let traced = traced.get(&cookie).copied().unwrap_or(&nothing);
+        socket.received = traced.read_datagrams.map(Count::new);
+        socket.received_bytes = Some(Count::new(traced.read_bytes));
+        socket.queue_max_bytes = socket.queue_max_bytes.max(traced.level_max.into());
+        socket.longest_stall_ms = Some(traced.longest_stall_ns as f64 / 1e6);
+        let name = traced.behind.split(|byte| *byte == 0).next().unwrap_or_default();
+        socket.behind = (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned());
+    }
+}
+
+/// What each counter has counted beyond what was traced.
+pub(super) fn untraced(drops: &[Drops], counted: &[Counted]) -> Vec<u64> {
+    let mut traced: HashMap<(Option<u32>, Place), u64> = HashMap::new();
+    for drops in drops {
+        let whole = drops.namespace.map(|_| (None, drops.place));
+        for key in [Some((drops.namespace, drops.place)), whole].into_iter().flatten() {
+            *traced.entry(key).or_default() += drops.datagrams.total;
+        }
+    }
+    let beyond = |counted: &Counted| {
+        let traced = traced.entry((counted.namespace, counted.place)).or_default();
+        let both = counted.datagrams.total.min(*traced);
+        *traced -= both;
+        counted.datagrams.total - both
+    };
+    counted.iter().map(beyond).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_kernel::trace::Drop;
+
+    use super::super::fixture;
+    use super::*;
+
+    #[test]
+    fn drops_are_told_by_place_and_of_the_socket_they_belong_to() {
+        let mut now = fixture::first();
+        let cookie = |port: u16| now.sockets.iter().find(|socket| socket.port == port).unwrap().cookie.unwrap();
+        let (busy, quiet) = (cookie(5000), cookie(514));
+        let drop = |reason: &str, cookie, interface, outgoing, datagrams| Drop {
+            reason: reason.into(),
+            port: 5000,
+            namespace: 1,
+            interface,
+            cookie,
+            outgoing,
+            datagrams,
+            ..Drop::default()
+        };
+        let mut behind = [0; 16];
+        behind[..6].copy_from_slice(b"stress");
+        let trace = Trace {
+            drops: vec![
+                drop("SOCKET_RCVBUFF", busy, 1, false, 20),
+                drop("SOCKET_RCVBUFF", busy, 2, false, 3),
+                drop("NETFILTER_DROP", quiet, 1, true, 5),
+            ],
+            sockets: vec![SocketTrace {
+                cookie: busy,
+                read_datagrams: None,
+                read_bytes: 100,
+                level_max: 300_000,
+                longest_stall_ns: 41_200_000,
+                behind,
+                ..SocketTrace::default()
+            }],
+            ..Trace::default()
+        };
+        add(&mut now, &trace, &Ports::default(), true, false);
+        let told: Vec<_> = now.drops.iter().map(|drops| (drops.place, drops.datagrams.total)).collect();
+        assert_eq!(told, [(Place::FirewallOut, 5), (Place::ReceiveBuffer, 23)]);
+        let of = |port: u16| now.sockets.iter().find(|socket| socket.port == port).unwrap();
+        assert_eq!(of(5000).places, [SocketDrops { place: Place::ReceiveBuffer, datagrams: 23 }]);
+        assert_eq!((of(5000).received, of(5000).received_bytes), (None, Some(Count::new(100))));
+        assert_eq!((of(5000).queue_max_bytes, of(5000).longest_stall_ms), (300_000, Some(41.2)));
+        assert_eq!(of(5000).behind.as_deref(), Some("stress"));
+        // What it sent is not lost at it; of a socket that nothing came to nothing was read.
+        assert_eq!((of(514).places.len(), of(514).received), (0, Some(Count::new(0))));
+
+        let mut now = fixture::first();
+        add(&mut now, &trace, &Ports::default(), false, false);
+        assert!(now.sockets.iter().all(|socket| socket.received.is_none() && socket.longest_stall_ms.is_none()));
+    }
+
+    #[test]
+    fn what_was_counted_before_is_told_apart() {
+        let mut now = fixture::at(60);
+        now.drops[0].datagrams = Count::new(59_000);
+        let told: Vec<(&str, u64)> = now
+            .counted
+            .iter()
+            .map(|counted| counted.counter.as_str())
+            .zip(untraced(&now.drops, &now.counted))
+            .filter(|(_, beyond)| *beyond > 0)
+            .collect();
+        assert_eq!(told, [("Udp.RcvbufErrors", 1_000), ("eth0 rx_missed", 720)]);
+    }
+
+    #[test]
+    fn what_was_thrown_away_with_its_socket_belongs_to_who_had_the_port() {
+        let drop = |port| Drop { reason: "QUEUE_PURGE".into(), port, datagrams: 1, ..Drop::default() };
+        let trace = Trace { drops: [1, 2, 3].map(drop).to_vec(), ..Trace::default() };
+        let mut ports = Ports::default();
+        ports.saw(1, 7);
+        ports.saw(2, 7);
+        ports.saw(2, 8);
+        let told = |strangers| {
+            let mut now = Snapshot::default();
+            add(&mut now, &trace, &ports, true, strangers);
+            now.drops.iter().map(|drops| (drops.port, drops.namespace)).collect::<Vec<_>>()
+        };
+        assert_eq!(told(false), [(2, None), (1, Some(7))]);
+        assert_eq!(told(true), [(2, None), (3, None), (1, Some(7))]);
+    }
+}

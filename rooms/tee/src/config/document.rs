@@ -1,0 +1,259 @@
+//! The file as it is written: every key with its type, nothing checked against anything else.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use weir_units::{BitRate, Frequency, Size, Span};
+
+use super::values::{Address, Endpoint, List, Network, matching, policy, source};
+use crate::settings::{Matching, Policy, Source};
+
+/// A configuration of `weir tee`. `None`: the default.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Document {
+    /// Threads that move datagrams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers: Option<usize>,
+    /// Which of several matching rules count.
+    #[serde(rename = "match", skip_serializing_if = "Option::is_none", with = "matching", default)]
+    pub matching: Option<Matching>,
+    /// How long a joined send may wait for more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gather: Option<Span>,
+    /// How long a stop may take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drain: Option<Span>,
+    /// Where `/metrics` and `/healthz` are served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admin: Option<Address>,
+    /// The user to become once every socket is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Where datagrams come in.
+    #[serde(rename = "listener", default, skip_serializing_if = "Vec::is_empty")]
+    pub listeners: Vec<Listener>,
+    /// Where they go.
+    #[serde(rename = "destination", default, skip_serializing_if = "Vec::is_empty")]
+    pub destinations: Vec<Destination>,
+    /// Destinations under one name.
+    #[serde(rename = "group", default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Group>,
+    /// Which go where.
+    #[serde(rename = "rule", default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<Rule>,
+}
+
+/// `[[listener]]`
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listener {
+    /// Absent: its address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Address and port to bind.
+    pub address: Address,
+    /// Interface to listen on alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// Multicast groups.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub join: Option<List<Join>>,
+    /// Receive buffer; 0: the kernel's default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_buffer: Option<Size>,
+}
+
+/// `"239.1.1.1"` or `{ group, source, interface }`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Join {
+    /// The multicast group.
+    pub group: IpAddr,
+    /// The one source to hear.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<IpAddr>,
+    /// Where to join.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+}
+
+/// `[[destination]]`
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Destination {
+    /// Absent: its address as written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Address or host name, and port.
+    pub to: Endpoint,
+    /// Which addresses of a host name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<Addresses>,
+    /// What the destination sees as the source.
+    #[serde(skip_serializing_if = "Option::is_none", with = "source", default)]
+    pub source: Option<Source>,
+    /// Local address and port to send from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<Address>,
+    /// Interface to send through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// TTL or hop limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<u8>,
+    /// Differentiated services code point.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<u8>,
+    /// Whether this machine hears multicast that it sends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loopback: Option<bool>,
+    /// Send buffer; 0: the kernel's default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub send_buffer: Option<Size>,
+    /// What may wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Size>,
+    /// Most datagrams a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Frequency>,
+    /// Most payload bits a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<BitRate>,
+    /// One of so many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample: Option<u32>,
+    /// How to find out whether it lives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probe: Option<Probe>,
+}
+
+impl Destination {
+    /// One with every default.
+    pub fn to(to: Endpoint) -> Self {
+        Self {
+            name: None,
+            to,
+            addresses: None,
+            source: None,
+            from: None,
+            interface: None,
+            ttl: None,
+            dscp: None,
+            loopback: None,
+            send_buffer: None,
+            queue: None,
+            rate: None,
+            bandwidth: None,
+            sample: None,
+            probe: None,
+        }
+    }
+}
+
+/// Which addresses of a host name get a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Addresses {
+    /// The first that the resolver gives.
+    First,
+    /// Each.
+    All,
+}
+
+/// `{ tcp = 6514 }` or `{ ping = true }`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Probe {
+    /// Connect to this TCP port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<u16>,
+    /// ICMP echo.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ping: Option<bool>,
+    /// From one try to the next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Span>,
+    /// When a try has failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Span>,
+}
+
+/// `[[group]]`
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// What rules call it.
+    pub name: String,
+    /// How datagrams are shared out.
+    #[serde(skip_serializing_if = "Option::is_none", with = "policy", default)]
+    pub policy: Option<Policy>,
+    /// Names of destinations.
+    pub members: List<String>,
+}
+
+/// `[[rule]]`
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// Absent: `rule 1` and so on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Sources; absent: any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<List<Network>>,
+    /// Names of listeners; absent: any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listener: Option<List<String>>,
+    /// Names of destinations and groups.
+    pub to: List<String>,
+}
+
+impl<'de> Deserialize<'de> for Join {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Table {
+            group: Group,
+            source: Option<Group>,
+            interface: Option<String>,
+        }
+
+        #[derive(Deserialize)]
+        #[serde(try_from = "String")]
+        struct Group(IpAddr);
+
+        impl TryFrom<String> for Group {
+            type Error = String;
+
+            fn try_from(text: String) -> Result<Self, String> {
+                text.parse().map(Self).map_err(|_| format!("`{text}`: write an address, e.g. 239.1.1.1 or ff15::1"))
+            }
+        }
+
+        struct TextOrTable;
+
+        impl<'de> Visitor<'de> for TextOrTable {
+            type Value = Join;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a multicast group as \"239.1.1.1\" or { group, source, interface }")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Join, E> {
+                let Group(group) = text.to_owned().try_into().map_err(E::custom)?;
+                Ok(Join { group, source: None, interface: None })
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Join, A::Error> {
+                let table = Table::deserialize(MapAccessDeserializer::new(map))?;
+                let source = table.source.map(|Group(source)| source);
+                Ok(Join { group: table.group.0, source, interface: table.interface })
+            }
+        }
+
+        deserializer.deserialize_any(TextOrTable)
+    }
+}

@@ -1,0 +1,105 @@
+//! Where a configuration comes from, at the start and at every reload.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use weir_service::config;
+
+use super::document::Document;
+use super::values::Address;
+use super::{Config, Local, check};
+
+/// A configuration to be read, perhaps again and again.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// A file, or what flags said.
+    pub base: Base,
+    /// Flags that go before it.
+    pub flags: Flags,
+}
+
+/// Where most of it stands.
+#[derive(Clone, Debug)]
+pub enum Base {
+    /// In a file.
+    File(PathBuf),
+    /// On the command line.
+    Flags(Box<Document>),
+}
+
+/// Flags that replace keys of a file.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    /// As in [`Document::workers`].
+    pub workers: Option<usize>,
+    /// As in [`Document::admin`].
+    pub admin: Option<SocketAddr>,
+    /// As in [`Document::user`].
+    pub user: Option<String>,
+}
+
+impl Origin {
+    /// The file; `None`: all is on the command line, and a reload would read nothing new.
+    pub fn file(&self) -> Option<&PathBuf> {
+        match &self.base {
+            Base::File(path) => Some(path),
+            Base::Flags(_) => None,
+        }
+    }
+
+    /// Reads and checks it, as it is now, on this machine as it is now.
+    ///
+    /// # Errors
+    /// One line: the file cannot be read, or [`Config::read`].
+    pub fn load(&self) -> Result<Config> {
+        let local = Local::now();
+        match &self.base {
+            Base::File(path) => {
+                let origin = path.display().to_string();
+                let text = fs::read_to_string(path).with_context(|| format!("read {origin}"))?;
+                let file = config::Document::parse(&origin, &text)?;
+                check::Checker::new(Some(&file), &local).config(&self.flags.over(file.read()?))
+            }
+            Base::Flags(document) => Config::from_flags(&self.flags.over(Document::clone(document)), &local),
+        }
+    }
+}
+
+impl Flags {
+    fn over(&self, document: Document) -> Document {
+        Document {
+            workers: self.workers.or(document.workers),
+            admin: self.admin.map(Address).or(document.admin),
+            user: self.user.clone().or(document.user),
+            ..document
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_go_before_the_file_and_the_file_is_read_each_time() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("tee.toml");
+        let tables = "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nto = \"10.0.0.5:514\"\n";
+        fs::write(&path, format!("workers = 3\nuser = \"nobody\"\n{tables}")).unwrap();
+        let flags = Flags { workers: Some(7), admin: Some("127.0.0.1:1".parse().unwrap()), user: None };
+        let origin = Origin { base: Base::File(path.clone()), flags };
+        let config = origin.load().unwrap();
+        assert_eq!((config.settings.workers, config.admin.map(|admin| admin.port())), (7, Some(1)));
+        assert_eq!(config.user.as_deref(), Some("nobody"));
+
+        fs::write(&path, tables.replace("514", "515")).unwrap();
+        let again = origin.load().unwrap();
+        assert_eq!((&*again.settings.destinations[0].name, again.user), ("10.0.0.5:515", None));
+
+        fs::remove_file(&path).unwrap();
+        let gone = format!("{:#}", origin.load().unwrap_err());
+        assert_eq!(gone, format!("read {}: No such file or directory (os error 2)", path.display()));
+    }
+}

@@ -1,0 +1,63 @@
+//! From a file, or from flags, to validated [`Settings`]; and back, for `--check`.
+//!
+//! ```text
+//! text -> Document (types of values) -> Config (names resolved, bounds and loops checked)
+//! ```
+
+mod check;
+pub mod document;
+mod load;
+mod loops;
+mod print;
+mod shadows;
+#[cfg(test)]
+mod tests;
+pub mod values;
+
+use std::net::SocketAddr;
+
+use anyhow::Result;
+use weir_service::config;
+
+use crate::settings::Settings;
+
+pub use load::{Base, Flags, Origin};
+pub use loops::{Local, is_own_listener};
+
+/// A validated configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// What to do.
+    pub settings: Settings,
+    /// Where to serve `/metrics`, `/healthz` and `/readyz`; `None`: nowhere.
+    pub admin: Option<SocketAddr>,
+    /// The user to become once every socket is open; `None`: stay.
+    pub user: Option<String>,
+    /// What is allowed and hardly meant, a line each.
+    pub warnings: Vec<String>,
+}
+
+impl Config {
+    /// Reads a file's text; `origin` names the file in errors.
+    ///
+    /// # Errors
+    /// One line with the place: not TOML, an unknown key, a value out of its bounds, a name that nothing has, a
+    /// destination that is one's own listener.
+    pub fn read(origin: &str, text: &str, local: &Local) -> Result<Self> {
+        let file = config::Document::parse(origin, text)?;
+        check::Checker::new(Some(&file), local).config(&file.read()?)
+    }
+
+    /// Checks what flags say.
+    ///
+    /// # Errors
+    /// As [`Config::read`], without a place.
+    pub fn from_flags(flags: &document::Document, local: &Local) -> Result<Self> {
+        check::Checker::new(None, local).config(flags)
+    }
+
+    /// The file that says the same with every default written out.
+    pub fn to_toml(&self) -> String {
+        print::to_toml(self)
+    }
+}

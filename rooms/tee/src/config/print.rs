@@ -1,0 +1,109 @@
+//! Settings as the file that says the same.
+
+use ipnet::IpNet;
+use weir_units::{Size, Span};
+
+use super::Config;
+use super::document::{Addresses, Destination, Document, Group, Join, Listener, Probe, Rule};
+use super::values::{Address, Endpoint, List, Network};
+use crate::settings::{self, ProbeKind, Settings, Way};
+
+/// The file, with every default written out.
+pub(super) fn to_toml(config: &Config) -> String {
+    // Every key of the document has a form in TOML.
+    toml::to_string(&document(config)).unwrap_or_default()
+}
+
+fn document(config: &Config) -> Document {
+    let settings = &config.settings;
+    Document {
+        workers: Some(settings.workers),
+        matching: Some(settings.matching),
+        gather: Some(span(settings.gather)),
+        drain: Some(span(settings.drain)),
+        admin: config.admin.map(Address),
+        user: config.user.clone(),
+        listeners: settings.listeners.iter().map(listener).collect(),
+        destinations: settings.destinations.iter().map(destination).collect(),
+        groups: settings.groups.iter().map(|group| self::group(group, settings)).collect(),
+        rules: settings.rules.iter().map(|rule| self::rule(rule, settings)).collect(),
+    }
+}
+
+fn listener(listener: &settings::Listener) -> Listener {
+    let join = |joined: &settings::Membership| Join {
+        group: joined.group,
+        source: joined.source,
+        interface: joined.interface.clone(),
+    };
+    Listener {
+        name: Some(listener.name.clone()),
+        address: Address(listener.address),
+        interface: listener.interface.clone(),
+        join: list(listener.groups.iter().map(join)),
+        receive_buffer: Some(listener.receive_buffer.map_or(Size::default(), size)),
+    }
+}
+
+fn destination(destination: &settings::Destination) -> Destination {
+    Destination {
+        name: Some(destination.name.clone()),
+        to: Endpoint(destination.to.clone()),
+        addresses: Some(if destination.all_addresses { Addresses::All } else { Addresses::First }),
+        source: Some(destination.source),
+        from: destination.from.map(Address),
+        interface: destination.interface.clone(),
+        ttl: destination.ttl,
+        dscp: destination.dscp,
+        loopback: destination.loopback,
+        send_buffer: Some(destination.send_buffer.map_or(Size::default(), size)),
+        queue: Some(size(destination.queue)),
+        rate: destination.rate,
+        bandwidth: destination.bandwidth,
+        sample: Some(destination.sample.get()),
+        probe: destination.probe.as_ref().map(probe),
+    }
+}
+
+fn probe(probe: &settings::Probe) -> Probe {
+    let (tcp, ping) = match probe.kind {
+        ProbeKind::Tcp(port) => (Some(port), None),
+        ProbeKind::Ping => (None, Some(true)),
+    };
+    Probe { tcp, ping, interval: Some(span(probe.interval)), timeout: Some(span(probe.timeout)) }
+}
+
+fn group(group: &settings::Group, settings: &Settings) -> Group {
+    Group {
+        name: group.name.clone(),
+        policy: Some(group.policy),
+        members: List(group.members.iter().map(|&index| settings.destinations[index].name.clone()).collect()),
+    }
+}
+
+fn rule(rule: &settings::Rule, settings: &Settings) -> Rule {
+    let way = |way: &Way| match *way {
+        Way::Destination(index) => settings.destinations[index].name.clone(),
+        Way::Group(index) => settings.groups[index].name.clone(),
+    };
+    Rule {
+        name: Some(rule.name.clone()),
+        from: list(rule.sources.iter().map(|&net: &IpNet| Network(net))),
+        listener: list(rule.listeners.iter().map(|&index| settings.listeners[index].name.clone())),
+        to: List(rule.to.iter().map(way).collect()),
+    }
+}
+
+/// A list; none, if it is empty.
+fn list<T>(values: impl Iterator<Item = T>) -> Option<List<T>> {
+    let values: Vec<T> = values.collect();
+    (!values.is_empty()).then_some(List(values))
+}
+
+fn size(bytes: usize) -> Size {
+    Size { bytes: bytes as u64 }
+}
+
+fn span(duration: std::time::Duration) -> Span {
+    Span::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,173 @@
+//! Asks destinations whether they live: a TCP connection, or an ICMP echo, every so often.
+//!
+//! Probes leave through the interface and from the address that datagrams for the destination leave by. They are tasks
+//! on a tokio runtime beside the data plane; what they find goes into [`Health`], which everybody reads.
+
+use std::future::pending;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpSocket;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
+
+use super::ping::Ping;
+use super::{Evidence, Health};
+use crate::settings::{Destination, Probe, ProbeKind};
+
+/// Probes whatever it is told to. Dropped, it probes nothing.
+pub struct Prober {
+    runtime: Handle,
+    tasks: Vec<(Target, JoinHandle<()>)>,
+}
+
+/// An address to be probed.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The destination's name, for messages.
+    pub name: String,
+    /// The address that datagrams go to. A TCP probe goes to the same host, but to a port of its own.
+    pub address: SocketAddr,
+    /// What is tried.
+    pub probe: Probe,
+    /// The local address to probe from; its port does not matter.
+    pub from: Option<SocketAddr>,
+    /// The interface to probe through (SO_BINDTODEVICE).
+    pub interface: Option<String>,
+    /// Who is told.
+    pub health: Arc<Health>,
+}
+
+/// Why an address cannot be probed at all. It goes on without: ICMP and send errors still tell.
+#[derive(Debug, thiserror::Error)]
+pub enum Unprobed {
+    /// There is no socket for it.
+    #[error("destination {name}: ping {}: {error}{}", address.ip(), remedy(error))]
+    Ping {
+        /// The destination's name.
+        name: String,
+        /// Its address.
+        address: SocketAddr,
+        /// What the kernel said.
+        error: io::Error,
+    },
+}
+
+impl Prober {
+    /// Probes nothing yet. Probes will run on `runtime`, which must drive I/O and time.
+    pub fn new(runtime: Handle) -> Self {
+        Self { runtime, tasks: Vec::new() }
+    }
+
+    /// Probes these targets and no others; first at once, then in their intervals. Those that it probed already go on
+    /// undisturbed. Returns those that cannot be probed, with the reason: each time that it is tried, which is whenever
+    /// they are new here.
+    ///
+    /// Sockets for ping are opened here, by the caller's thread: where only its privileges allow them, call this before
+    /// giving them up.
+    pub fn follow(&mut self, targets: impl IntoIterator<Item = Target>) -> Vec<Unprobed> {
+        let mut before = std::mem::take(&mut self.tasks);
+        let mut unprobed = Vec::new();
+        for target in targets {
+            if let Some(at) = before.iter().position(|(old, _)| old.is_same(&target)) {
+                self.tasks.push(before.swap_remove(at));
+                continue;
+            }
+            let task = match target.probe.kind {
+                ProbeKind::Tcp(port) => self.runtime.spawn(probe_tcp(target.clone(), port)),
+                ProbeKind::Ping => match Ping::open(&target) {
+                    Ok(ping) => self.runtime.spawn(probe_ping(target.clone(), ping)),
+                    Err(error) => {
+                        unprobed.push(Unprobed::Ping { name: target.name.clone(), address: target.address, error });
+                        // Held like the others, so that it is told once.
+                        self.runtime.spawn(pending())
+                    }
+                },
+            };
+            self.tasks.push((target, task));
+        }
+        before.iter().for_each(|(_, task)| task.abort());
+        unprobed
+    }
+}
+
+impl Drop for Prober {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(|(_, task)| task.abort());
+    }
+}
+
+impl Target {
+    /// What there is to probe for this address of a destination; `None`: it has no probe, or the address is a group's,
+    /// from which nobody answers.
+    pub fn of(destination: &Destination, address: SocketAddr, health: &Arc<Health>) -> Option<Self> {
+        let probe = destination.probe.clone().filter(|_| !address.ip().is_multicast())?;
+        Some(Self {
+            name: destination.name.clone(),
+            address,
+            probe,
+            from: destination.from,
+            interface: destination.interface.clone(),
+            health: Arc::clone(health),
+        })
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.address == other.address
+            && self.probe == other.probe
+            && self.from == other.from
+            && self.interface == other.interface
+            && Arc::ptr_eq(&self.health, &other.health)
+    }
+}
+
+async fn probe_tcp(target: Target, port: u16) {
+    let mut turns = turns(&target.probe);
+    loop {
+        turns.tick().await;
+        let answered = matches!(timeout(target.probe.timeout, connect(&target, port)).await, Ok(Ok(())));
+        target.health.note(if answered { Evidence::ProbeAnswered } else { Evidence::ProbeFailed });
+    }
+}
+
+async fn probe_ping(target: Target, mut ping: Ping) {
+    let mut turns = turns(&target.probe);
+    loop {
+        turns.tick().await;
+        let answered = matches!(timeout(target.probe.timeout, ping.echo()).await, Ok(Ok(())));
+        target.health.note(if answered { Evidence::HostAnswered } else { Evidence::ProbeFailed });
+    }
+}
+
+/// When it is time: at once, and then in the interval. A probe that takes longer than that delays the next.
+fn turns(probe: &Probe) -> Interval {
+    let mut turns = interval(probe.interval.max(SHORTEST));
+    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    turns
+}
+
+/// Opens a connection and closes it.
+async fn connect(target: &Target, port: u16) -> io::Result<()> {
+    let to = SocketAddr::new(target.address.ip(), port);
+    let socket = if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    if let Some(interface) = &target.interface {
+        socket.bind_device(Some(interface.as_bytes()))?;
+    }
+    if let Some(from) = target.from {
+        socket.bind(SocketAddr::new(from.ip(), 0))?;
+    }
+    socket.connect(to).await.map(drop)
+}
+
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::PermissionDenied => " (set net.ipv4.ping_group_range to include this group, or give CAP_NET_RAW)",
+        _ => "",
+    }
+}
+
+/// Least time between two probes, whatever was asked for.
+const SHORTEST: Duration = Duration::from_millis(10);

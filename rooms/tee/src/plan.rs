@@ -1,0 +1,196 @@
+//! Settings and resolved names, compiled: what workers carry out.
+//!
+//! A plan never changes. A reload, or a name that resolves to something else, makes a new one from the old: what is in
+//! both keeps its counts, its health and its limits. Health alone changes within a plan, atomically.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::balance::{Group, Member};
+use crate::counters::{Books, ListenerBook, OutletBook, RuleBook};
+use crate::health::Health;
+use crate::limit::Limiter;
+use crate::rules::Rules;
+use crate::settings::{self, Destination, Settings, Source, Target, Way};
+
+/// What workers carry out.
+#[derive(Debug)]
+pub struct Plan {
+    /// What it was made from.
+    pub settings: Arc<Settings>,
+    /// By the indices of the settings.
+    pub listeners: Vec<Listener>,
+    /// One for each destination and address of it, in the order of the settings.
+    pub outlets: Vec<Outlet>,
+    /// Which rules take what.
+    pub rules: Rules,
+    /// Where each rule leads.
+    pub routes: Vec<Route>,
+    /// By the indices of the settings.
+    pub groups: Vec<Group>,
+    /// The counts of this and all plans before.
+    pub books: Arc<Books>,
+}
+
+/// Where datagrams come in.
+#[derive(Debug)]
+pub struct Listener {
+    /// What it is to be.
+    pub settings: settings::Listener,
+    /// Whether the local address of each datagram must be known: not told by the listener's own, and a destination gets
+    /// it in a header.
+    pub wants_local: bool,
+    /// Its counts.
+    pub book: Arc<ListenerBook>,
+}
+
+/// The way to one address of a destination.
+#[derive(Debug)]
+pub struct Outlet {
+    /// Index of its destination in the settings.
+    pub destination: usize,
+    /// Where it leads; `None`: the name does not resolve yet.
+    pub address: Option<SocketAddr>,
+    /// What the destination is to get.
+    pub settings: Arc<Destination>,
+    /// Its counts.
+    pub book: Arc<OutletBook>,
+    /// Whether it is thought to live.
+    pub health: Arc<Health>,
+    /// Its rate limits; `None`: without.
+    pub limiter: Option<Arc<Limiter>>,
+}
+
+/// Where a rule leads.
+#[derive(Debug)]
+pub struct Route {
+    /// The rule's counts.
+    pub book: Arc<RuleBook>,
+    /// Indices of outlets that get every datagram.
+    pub outlets: Vec<usize>,
+    /// Indices of groups that choose.
+    pub groups: Vec<usize>,
+}
+
+/// What names resolved to: the addresses of each destination that has a name, by its index in the settings. A missing
+/// or empty entry: not yet.
+pub type Addresses = BTreeMap<usize, Vec<SocketAddr>>;
+
+impl Plan {
+    /// Compiles settings. What `previous` had under the same name and address is taken over. Never fails: settings are
+    /// validated, and sockets are opened by [`Sockets::open`](super::sockets::Sockets::open).
+    pub fn build(settings: Arc<Settings>, addresses: &Addresses, previous: Option<&Self>) -> Self {
+        let books = previous.map_or_else(|| Arc::new(Books::new(settings.workers)), |plan| Arc::clone(&plan.books));
+        let shared: Vec<_> = settings.destinations.iter().cloned().map(Arc::new).collect();
+        let mut outlets = Vec::new();
+        let mut ways = Vec::new();
+        for (index, destination) in shared.iter().enumerate() {
+            let first = outlets.len();
+            for address in used(index, destination, addresses, previous) {
+                outlets.push(Outlet::build(index, destination, address, &books, previous));
+            }
+            ways.push((first..outlets.len()).collect::<Vec<usize>>());
+        }
+        let headers = shared.iter().any(|destination| destination.source == Source::Proxy);
+        let listener = |listener: &settings::Listener| Listener {
+            wants_local: headers && (listener.address.ip().is_unspecified() || listener.address.ip().is_multicast()),
+            book: books.listener(&listener.name, listener.address),
+            settings: listener.clone(),
+        };
+        let route = |rule: &settings::Rule| {
+            let outlets = rule.to.iter().flat_map(|way| match *way {
+                Way::Destination(index) => ways[index].clone(),
+                Way::Group(_) => Vec::new(),
+            });
+            let groups = rule.to.iter().filter_map(|way| match *way {
+                Way::Destination(_) => None,
+                Way::Group(index) => Some(index),
+            });
+            Route { book: books.rule(&rule.name), outlets: outlets.collect(), groups: groups.collect() }
+        };
+        let group = |group: &settings::Group| {
+            let members = group.members.iter().map(|&member| Member::new(&shared[member].name, ways[member].clone()));
+            Group { policy: group.policy, members: members.collect() }
+        };
+        Self {
+            listeners: settings.listeners.iter().map(listener).collect(),
+            rules: Rules::compile(&settings.rules, settings.matching),
+            routes: settings.rules.iter().map(route).collect(),
+            groups: settings.groups.iter().map(group).collect(),
+            outlets,
+            books,
+            settings,
+        }
+    }
+
+    /// The outlets of a destination, by its index in the settings.
+    pub fn outlets_of(&self, destination: usize) -> impl Iterator<Item = &Outlet> {
+        self.outlets.iter().filter(move |outlet| outlet.destination == destination)
+    }
+}
+
+impl Outlet {
+    fn build(
+        index: usize,
+        destination: &Arc<Destination>,
+        address: Option<SocketAddr>,
+        books: &Books,
+        previous: Option<&Plan>,
+    ) -> Self {
+        let old = previous.and_then(|plan| plan.outlets.iter().find(|old| old.is(&destination.name, address)));
+        let (rate, bandwidth) = (destination.rate, destination.bandwidth);
+        let kept = old.filter(|old| old.settings.rate == rate && old.settings.bandwidth == bandwidth);
+        Self {
+            destination: index,
+            address,
+            settings: Arc::clone(destination),
+            book: books.outlet(&destination.name, address),
+            health: old.map(|old| Arc::clone(&old.health)).unwrap_or_default(),
+            limiter: kept.map_or_else(|| Limiter::new(rate, bandwidth).map(Arc::new), |old| old.limiter.clone()),
+        }
+    }
+
+    /// Whether it is the way to this address of the destination of this name.
+    pub fn is(&self, name: &str, address: Option<SocketAddr>) -> bool {
+        self.address == address && self.settings.name == name
+    }
+
+    /// Whether the address is a multicast group.
+    pub fn is_multicast(&self) -> bool {
+        self.address.is_some_and(|address| address.ip().is_multicast())
+    }
+
+    /// Whether it can be used as far as is known: resolved, and thought to live.
+    pub fn up(&self) -> bool {
+        self.address.is_some() && self.health.up()
+    }
+}
+
+/// The addresses that a destination's datagrams go to; one `None` while there is none.
+fn used(
+    index: usize,
+    destination: &Destination,
+    addresses: &Addresses,
+    previous: Option<&Plan>,
+) -> Vec<Option<SocketAddr>> {
+    let known = match &destination.to {
+        Target::Address(address) => return vec![Some(*address)],
+        Target::Name(..) => addresses.get(&index).map_or(&[][..], Vec::as_slice),
+    };
+    let mut all: Vec<_> = known.iter().copied().map(Some).collect();
+    all.sort_by_key(|address| address.map(|address| (address.ip(), address.port())));
+    all.dedup();
+    if all.is_empty() {
+        return vec![None];
+    }
+    if destination.all_addresses {
+        return all;
+    }
+    // Name servers turn the order of addresses round with every answer: stay with the one in use while it is there.
+    let in_use = previous.and_then(|plan| {
+        plan.outlets.iter().find(|old| old.settings.name == destination.name && all.contains(&old.address))
+    });
+    let first = known.first().copied();
+    vec![in_use.map_or(first, |old| old.address)]
+}

@@ -1,0 +1,189 @@
+//! What a tee is to do, validated: made by `config` from a file or by flags, carried out by everything else.
+//!
+//! Names are unique within their kind, references are indices, and every value is within its bounds.
+
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use weir_units::{BitRate, Frequency};
+
+/// Everything one `weir tee` does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Threads that move datagrams, at least 1. Cannot be changed by a reload.
+    pub workers: usize,
+    /// How long a joined send may wait for more datagrams of the same size; zero (the default): not at all.
+    pub gather: Duration,
+    /// How long a stop may take to send what was received.
+    pub drain: Duration,
+    /// Where datagrams come in; at least one.
+    pub listeners: Vec<Listener>,
+    /// Where they go.
+    pub destinations: Vec<Destination>,
+    /// Destinations under one name.
+    pub groups: Vec<Group>,
+    /// Which go where, in the order of the file.
+    pub rules: Vec<Rule>,
+    /// Which of several matching rules count.
+    pub matching: Matching,
+}
+
+/// Where datagrams come in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listener {
+    /// Its name; without one in the file, its address.
+    pub name: String,
+    /// The address to bind.
+    pub address: SocketAddr,
+    /// The interface to listen on alone (SO_BINDTODEVICE).
+    pub interface: Option<String>,
+    /// Multicast groups to join.
+    pub groups: Vec<Membership>,
+    /// Receive buffer to ask for, bytes; `None`: the kernel's default.
+    pub receive_buffer: Option<usize>,
+}
+
+/// A multicast group to receive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Membership {
+    /// The group.
+    pub group: IpAddr,
+    /// Source-specific multicast: the one source to receive from.
+    pub source: Option<IpAddr>,
+    /// The interface to join on; `None`: the kernel chooses by its routes.
+    pub interface: Option<String>,
+}
+
+/// Where datagrams go.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Destination {
+    /// Its name; without one in the file, its address as written.
+    pub name: String,
+    /// An address, or a host name to resolve.
+    pub to: Target,
+    /// Addresses of a name to use: the first, or each of them (every address gets a copy).
+    pub all_addresses: bool,
+    /// What the destination sees as the source.
+    pub source: Source,
+    /// The local address and port to send from; port 0: the kernel's choice.
+    pub from: Option<SocketAddr>,
+    /// The interface to send through (SO_BINDTODEVICE; for multicast, IP_MULTICAST_IF too).
+    pub interface: Option<String>,
+    /// TTL or hop limit; for multicast the multicast TTL. `None`: the kernel's default.
+    pub ttl: Option<u8>,
+    /// Differentiated services code point, 0 to 63.
+    pub dscp: Option<u8>,
+    /// Multicast: whether listeners on this machine hear it.
+    pub loopback: Option<bool>,
+    /// Send buffer to ask for, bytes; `None`: the kernel's default.
+    pub send_buffer: Option<usize>,
+    /// Bytes that may wait for this destination in each worker while its socket takes none.
+    pub queue: usize,
+    /// Most datagrams a second.
+    pub rate: Option<Frequency>,
+    /// Most payload bits a second.
+    pub bandwidth: Option<BitRate>,
+    /// Sends one of so many, chosen at random; 1: each.
+    pub sample: NonZeroU32,
+    /// How to find out whether it lives, besides ICMP and send errors.
+    pub probe: Option<Probe>,
+}
+
+/// An address, or a name for some.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// An address.
+    Address(SocketAddr),
+    /// A host name and a port.
+    Name(String, u16),
+}
+
+/// What a destination sees as the source of a datagram.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// This machine.
+    #[default]
+    Own,
+    /// The original source address and port (needs CAP_NET_RAW).
+    Kept,
+    /// This machine; the original source precedes each payload as a PROXY protocol v2 header.
+    Proxy,
+}
+
+/// How a destination's life is probed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Probe {
+    /// What is tried.
+    pub kind: ProbeKind,
+    /// From one try to the next.
+    pub interval: Duration,
+    /// When a try has failed.
+    pub timeout: Duration,
+}
+
+/// What a probe tries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeKind {
+    /// A TCP connection to this port of the destination.
+    Tcp(u16),
+    /// An ICMP echo.
+    Ping,
+}
+
+/// Destinations under one name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// Its name, unlike any destination's.
+    pub name: String,
+    /// How datagrams are shared out.
+    pub policy: Policy,
+    /// Indices into [`Settings::destinations`], at least one.
+    pub members: Vec<usize>,
+}
+
+/// How a group shares out datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Each to every member.
+    Replicate,
+    /// Each source to one living member, the same as long as that lives (consistent hash of the source address).
+    Hash,
+    /// Each datagram to the next living member.
+    RoundRobin,
+    /// All to the first living member.
+    Failover,
+}
+
+/// Which datagrams go where. What matches no rule is counted as `unmatched`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// Its name, by which its sources are counted; without one in the file, `rule 1` and so on.
+    pub name: String,
+    /// Sources it takes; empty: any.
+    pub sources: Vec<IpNet>,
+    /// Indices of the listeners it takes from; empty: any.
+    pub listeners: Vec<usize>,
+    /// Where its datagrams go. Empty: they are dropped, and counted as `discarded`.
+    pub to: Vec<Way>,
+}
+
+/// Where a rule leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Index into [`Settings::destinations`].
+    Destination(usize),
+    /// Index into [`Settings::groups`].
+    Group(usize),
+}
+
+/// Which of several matching rules count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Matching {
+    /// The first alone.
+    #[default]
+    First,
+    /// All. A destination still gets each datagram once.
+    All,
+}

@@ -1,0 +1,227 @@
+//! Datagrams that keep the address of their sender: finished IP packets, in fragments where the way is narrow.
+
+use std::io::IoSlice;
+use std::net::SocketAddr;
+use std::ops::Range;
+
+use weir_dgram::RawSender;
+use weir_wire::ip::{Header, UdpPacket, Unsendable, cut};
+
+use super::push::{Fate, Pushed, emptied, reason};
+use crate::counters::Reason;
+
+/// A datagram and who sent it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept<'a> {
+    /// Its sender.
+    pub(super) source: SocketAddr,
+    /// Its payload, one behind the other.
+    pub(super) parts: [&'a [u8]; 2],
+}
+
+/// The way out for kept addresses.
+#[derive(Debug)]
+pub(super) struct Forge {
+    /// Where to.
+    to: SocketAddr,
+    ttl: u8,
+    tos: u8,
+    /// Counts datagrams, so that their fragments are told apart.
+    identification: u32,
+}
+
+/// Lists that every push fills anew, kept for their memory. One a worker.
+#[derive(Default)]
+pub(super) struct Packing {
+    headers: Vec<Header>,
+    /// Of each packet, its datagram and what it carries of it.
+    carried: Vec<(usize, Range<usize>)>,
+    /// Of each datagram, the number of packets up to its end.
+    ends: Vec<usize>,
+    pieces: Vec<IoSlice<'static>>,
+    spans: Vec<Range<usize>>,
+    packets: Vec<&'static [IoSlice<'static>]>,
+}
+
+impl Forge {
+    /// To this address, with the options of the destination.
+    pub(super) fn new(to: SocketAddr, ttl: Option<u8>, dscp: Option<u8>) -> Self {
+        // A raw packet gets no default from the kernel. 64: RFC 1700, and what Linux uses; 1 for multicast: RFC 1112.
+        let usual = if to.ip().is_multicast() { 1 } else { 64 };
+        // Where a process starts to count must not repeat what the one before it sent within a reassembly's time.
+        let start = std::time::UNIX_EPOCH.elapsed().map_or(0, |now| now.subsec_nanos() ^ now.as_secs() as u32);
+        Self { to, ttl: ttl.unwrap_or(usual), tos: dscp.map_or(0, |dscp| dscp << 2), identification: start }
+    }
+
+    /// Sends datagrams in order. Afterwards `fates` tells of all that are done with. A datagram of which only some
+    /// fragments went before the buffer was full is to be sent again as a whole.
+    pub(super) fn push(
+        &mut self,
+        sender: &RawSender,
+        datagrams: &[Kept<'_>],
+        packing: &mut Packing,
+        fates: &mut Vec<Fate>,
+    ) -> Pushed {
+        fates.clear();
+        let mut pushed = Pushed::default();
+        let mut done = 0;
+        // The datagram that was last too long, if the route's MTU has changed since it was cut.
+        let mut recut = None;
+        while done < datagrams.len() && !pushed.blocked {
+            let mtu = sender.mtu();
+            if let Err(problem) = self.pack(&datagrams[done..], mtu, packing) {
+                fates.push(Fate::Dropped(1, problem));
+                done += 1;
+                continue;
+            }
+            let first = done;
+            packing.lay(&datagrams[first..], |packets, ends| {
+                // What is refused costs those behind it no second packing: whoever forbids a destination would have us
+                // work the more for it.
+                let mut at_once = ends.len();
+                while done - first < ends.len() {
+                    let before = ends[..done - first].last().copied().unwrap_or(0);
+                    let after = ends[ends.len().min(done - first + at_once) - 1];
+                    let taken = sender.send(&packets[before..after]);
+                    pushed.calls += u64::from(taken.calls);
+                    pushed.icmp += u64::from(taken.icmp);
+                    let whole = ends[done - first..].partition_point(|&end| end <= before + taken.messages);
+                    fates.push(Fate::Sent(whole));
+                    done += whole;
+                    let Some(error) = taken.error else {
+                        at_once *= 2;
+                        continue;
+                    };
+                    match reason(&error) {
+                        None => {
+                            pushed.blocked = true;
+                            break;
+                        }
+                        Some(Reason::TooLong) if sender.mtu() != mtu && recut != Some(done) => {
+                            recut = Some(done);
+                            break;
+                        }
+                        Some(reason) => {
+                            fates.push(Fate::Dropped(1, reason));
+                            done += 1;
+                            // The next is likely to be refused, too.
+                            at_once = 1;
+                        }
+                    }
+                }
+            });
+        }
+        pushed
+    }
+
+    /// Makes packets of the first few datagrams, at least one.
+    fn pack(&mut self, datagrams: &[Kept<'_>], mtu: usize, packing: &mut Packing) -> Result<(), Reason> {
+        packing.headers.clear();
+        packing.carried.clear();
+        packing.ends.clear();
+        for (index, datagram) in datagrams.iter().enumerate() {
+            self.identification = self.identification.wrapping_add(1);
+            let packet = UdpPacket {
+                source: datagram.source,
+                destination: self.to,
+                ttl: self.ttl,
+                tos: self.tos,
+                identification: self.identification,
+            };
+            let packets = match packet.packets(&datagram.parts, mtu) {
+                Ok(packets) => packets,
+                // The next round begins with it.
+                Err(_) if index > 0 => break,
+                Err(Unsendable::Family { .. }) => return Err(Reason::Family),
+                Err(Unsendable::TooLong { .. }) => return Err(Reason::TooLong),
+            };
+            for packet in packets {
+                packing.headers.push(packet.header);
+                packing.carried.push((index, packet.payload));
+            }
+            packing.ends.push(packing.headers.len());
+            if packing.headers.len() >= PACKETS {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Packing {
+    /// Gives the packets that were made of these datagrams, and of each the number of packets up to its end.
+    fn lay(&mut self, datagrams: &[Kept<'_>], send: impl FnOnce(&[&[IoSlice<'_>]], &[usize])) {
+        let mut pieces = emptied(std::mem::take(&mut self.pieces));
+        self.spans.clear();
+        for (header, (index, carried)) in self.headers.iter().zip(&self.carried) {
+            let start = pieces.len();
+            pieces.push(IoSlice::new(header));
+            pieces.extend(cut(&datagrams[*index].parts, carried.clone()).map(IoSlice::new));
+            self.spans.push(start..pieces.len());
+        }
+        let mut packets = emptied_packets(std::mem::take(&mut self.packets));
+        packets.extend(self.spans.iter().map(|span| &pieces[span.clone()]));
+        send(&packets, &self.ends);
+        self.packets = emptied_packets(packets);
+        self.pieces = emptied(pieces);
+    }
+}
+
+fn emptied_packets<'b>(mut list: Vec<&[IoSlice<'_>]>) -> Vec<&'b [IoSlice<'b>]> {
+    list.clear();
+    list.into_iter().map(|_| &[][..]).collect()
+}
+
+/// Packets that are made before some are sent.
+const PACKETS: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, UdpSocket};
+    use std::process::Command;
+
+    use weir_dgram::Options;
+    use weir_kernel::links::Netlink;
+    use weir_kernel::namespaces::NetNs;
+
+    use super::*;
+
+    #[test]
+    fn what_a_firewall_forbids_is_packed_once() {
+        let Some(nft) = weir_testbed::program("nft") else { return };
+        let ns = NetNs::create().unwrap();
+        Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
+        let forbid = "table ip t { chain out { type filter hook output priority 0; ip saddr 127.0.0.7 drop; }; }";
+        assert!(ns.run(|| Command::new(nft).arg(forbid).status()).unwrap().unwrap().success());
+        ns.run(|| {
+            let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let to = sink.local_addr().unwrap();
+            let sender = RawSender::open(to, &Options::default()).unwrap();
+            // Of the second, all but a few.
+            for (count, is_forbidden) in [(300, (|_| true) as fn(u8) -> bool), (150, |number| number % 32 != 5)] {
+                let mut forge = Forge::new(to, None, None);
+                let (before, mut fates) = (forge.identification, Vec::new());
+                let payloads: Vec<_> = (0..count).map(|number| [number as u8]).collect();
+                let kept = payloads.iter().map(|payload| {
+                    let source = Ipv4Addr::new(127, 0, 0, if is_forbidden(payload[0]) { 7 } else { 8 });
+                    Kept { source: (source, 9).into(), parts: [payload, &[]] }
+                });
+                let pushed = forge.push(&sender, &kept.collect::<Vec<_>>(), &mut Packing::default(), &mut fates);
+                assert!(!pushed.blocked);
+                let told = fates.iter().flat_map(|fate| match *fate {
+                    Fate::Sent(sent) => vec![None; sent],
+                    Fate::Dropped(dropped, reason) => vec![Some(reason); dropped],
+                });
+                let refused = payloads.iter().map(|payload| is_forbidden(payload[0]).then_some(Reason::Refused));
+                assert!(told.eq(refused), "{fates:?}");
+                assert_eq!(forge.identification.wrapping_sub(before), count, "one packing for each");
+                for payload in payloads.iter().filter(|payload| !is_forbidden(payload[0])) {
+                    let mut received = [0; 2];
+                    assert_eq!(sink.recv(&mut received).unwrap(), 1);
+                    assert_eq!(received[0], payload[0]);
+                }
+            }
+        })
+        .unwrap();
+    }
+}

@@ -1,0 +1,287 @@
+//! The threads that move datagrams, and their handle.
+//!
+//! ```text
+//! thread: epoll -> dispatch: recvmmsg -> routing -> lanes: join -> push -> sendmmsg
+//!                                                     |  (rest)            (at once, from the receive buffers)
+//!                                                     +-> backlog -> EPOLLOUT -> join -> push
+//! ```
+//!
+//! A worker that one sender keeps busy lends lanes to another that has time (`lend`).
+
+mod backlog;
+mod batch;
+mod carrier;
+mod desk;
+mod dispatch;
+mod join;
+mod kept;
+mod lane;
+mod lend;
+mod load;
+mod push;
+mod random;
+mod replace;
+mod routing;
+mod thread;
+mod wait;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use nix::sys::epoll::{Epoll, EpollCreateFlags};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::timerfd::{ClockId, TimerFd, TimerFlags};
+
+use crate::ledger::Ledger;
+use crate::plan::Plan;
+use crate::sockets::Sockets;
+use desk::Desk;
+use thread::{Command, Listening, Share, Thread};
+use wait::Inputs;
+
+/// The workers of a tee. Dropping them stops them without a drain.
+///
+/// ```no_run
+/// # use std::{collections::BTreeMap, sync::Arc, time::Duration};
+/// # use weir::tee::{plan::Plan, settings::Settings, sockets::Sockets, worker::Workers};
+/// # fn run(settings: Settings, other: Settings) -> anyhow::Result<()> {
+/// let plan = Plan::build(Arc::new(settings), &BTreeMap::new(), None);
+/// let sockets = Sockets::open(&plan, Vec::new(), None)?;
+/// let workers = Workers::start(plan, sockets)?;
+/// // A reload: nothing has changed when one of the first two lines fails.
+/// let plan = Plan::build(Arc::new(other), &BTreeMap::new(), Some(&workers.plan()));
+/// let sockets = workers.open(&plan)?;
+/// workers.replace(plan, sockets);
+/// workers.stop(Duration::from_secs(5));
+/// println!("{:?}", workers.ledger());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Workers {
+    desks: Arc<[Desk]>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    current: Mutex<Current>,
+}
+
+/// What is carried out.
+#[derive(Debug)]
+struct Current {
+    plan: Arc<Plan>,
+    sockets: Sockets,
+    /// The threads have ended, and counted what sockets had dropped.
+    stopped: bool,
+}
+
+/// A thread, or the descriptors it needs, could not be made.
+#[derive(Debug, thiserror::Error)]
+#[error("start worker {number}: {operation}: {source}")]
+pub struct StartError {
+    number: usize,
+    operation: &'static str,
+    source: io::Error,
+}
+
+impl Workers {
+    /// Starts as many threads as the plan's books are for, in the caller's network namespace.
+    ///
+    /// # Errors
+    /// No file descriptors or threads left.
+    pub fn start(plan: Plan, mut sockets: Sockets) -> Result<Self, StartError> {
+        let plan = Arc::new(plan);
+        let numbers = 0..plan.books.workers();
+        let prepared = numbers.clone().map(prepare).collect::<Result<Vec<_>, _>>()?;
+        let (desks, inputs): (Vec<_>, Vec<_>) = prepared.into_iter().unzip();
+        let desks: Arc<[Desk]> = desks.into();
+        let shares: Vec<_> = numbers.map(|number| sockets.share(&plan, number)).collect();
+        sockets.settle();
+        let current = Mutex::new(Current { plan, sockets, stopped: false });
+        let workers = Self { desks: Arc::clone(&desks), threads: Mutex::default(), current };
+        for (number, (inputs, share)) in inputs.into_iter().zip(shares).enumerate() {
+            let desks = Arc::clone(&desks);
+            let thread = std::thread::Builder::new()
+                .name(format!("worker {number}"))
+                .spawn(move || Thread::new(number, share, inputs, desks).run());
+            // If it fails the others end with `workers`.
+            let thread = thread.map_err(|source| StartError { number, operation: "thread", source })?;
+            workers.threads().push(thread);
+        }
+        Ok(workers)
+    }
+
+    /// The plan that is carried out.
+    pub fn plan(&self) -> Arc<Plan> {
+        Arc::clone(&self.current().plan)
+    }
+
+    /// Opens the sockets that a plan needs beyond those in use; see [`Sockets::open`].
+    ///
+    /// # Errors
+    /// As for [`Sockets::open`].
+    pub fn open(&self, plan: &Plan) -> Result<Sockets, weir_dgram::Error> {
+        Sockets::open(plan, Vec::new(), Some(&self.current().sockets))
+    }
+
+    /// Goes over to another plan, made from the current one, and returns when every worker has. What stays loses
+    /// nothing; what was queued at removed listeners is sent as the old plan says.
+    pub fn replace(&self, plan: Plan, mut sockets: Sockets) {
+        let plan = Arc::new(plan);
+        let mut current = self.current();
+        self.settle();
+        sockets.stand_aside();
+        let replace = |(number, desk): (usize, &Desk)| {
+            let share = Box::new(sockets.share(&plan, number));
+            ask(desk, |reply| Command::Replace(share, reply))
+        };
+        let answers: Vec<_> = self.desks.iter().enumerate().map(replace).collect();
+        for answer in answers {
+            // A worker that has ended takes nothing over; `is_alive` tells.
+            let _ = answer.recv();
+        }
+        sockets.settle();
+        (current.plan, current.sockets) = (plan, sockets);
+    }
+
+    /// Tells something of the sockets in use, with their plan.
+    pub fn with_sockets<T>(&self, tell: impl FnOnce(&Plan, &Sockets) -> T) -> T {
+        let current = self.current();
+        tell(&current.plan, &current.sockets)
+    }
+
+    /// Whether every worker answers within this time: what a watchdog asks.
+    pub fn is_alive(&self, within: Duration) -> bool {
+        let until = Instant::now() + within;
+        let answers: Vec<_> = self.desks.iter().map(|desk| ask(desk, Command::Answer)).collect();
+        answers.iter().all(|answer| answer.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok())
+    }
+
+    /// Lets nothing more in, sends what the kernel had accepted, no longer than `drain`, and ends the threads.
+    pub fn stop(&self, drain: Duration) {
+        let mut current = self.current();
+        self.settle();
+        for desk in self.desks.iter() {
+            desk.send(Command::Stop(drain));
+        }
+        for thread in self.threads().drain(..) {
+            let _ = thread.join();
+        }
+        current.stopped = true;
+    }
+
+    /// The account now: of what is there in the order of the plan, then of what was removed.
+    pub fn ledger(&self) -> Ledger {
+        let current = self.current();
+        let Current { plan, sockets, stopped } = &*current;
+        let mut ledger = plan.books.ledger();
+        for (index, listener) in plan.listeners.iter().enumerate() {
+            let same = |count: &&mut super::ledger::ListenerCount| {
+                count.name == listener.book.name && count.address == listener.book.address.to_string()
+            };
+            let Some(count) = ledger.listeners.iter_mut().find(same) else { continue };
+            if !stopped {
+                count.kernel_drops = count.kernel_drops.zip(sockets.kernel_drops(index)).map(|(a, b)| a + b);
+            }
+            if let Some(address) = sockets.local_addr(index) {
+                count.address = address.to_string();
+            }
+            count.asked_buffer = listener.settings.receive_buffer;
+            count.receive_buffer =
+                sockets.granted(index).map(|granted| granted.receive_buffer.granted).min().unwrap_or(0);
+            count.receive_queue = sockets.receive_queue(index).filter(|_| !stopped);
+        }
+        for (index, outlet) in plan.outlets.iter().enumerate() {
+            let same = |count: &&mut super::ledger::DestinationCount| outlet.is(&count.name, count.address);
+            let Some(count) = ledger.destinations.iter_mut().find(same) else { continue };
+            count.healthy = outlet.up();
+            count.not_joined = sockets.not_joined(index);
+            count.queue_limit = Some((outlet.settings.queue * plan.settings.workers) as u64);
+        }
+        let listeners: Vec<_> = plan.listeners.iter().map(|listener| listener.settings.name.as_str()).collect();
+        let outlets: Vec<_> =
+            plan.outlets.iter().map(|outlet| (outlet.settings.name.as_str(), outlet.address)).collect();
+        let rules: Vec<_> = plan.settings.rules.iter().map(|rule| rule.name.as_str()).collect();
+        // The entry of what was forgotten stands first in the books, and last here.
+        let place = |at: Option<usize>| at.unwrap_or(usize::MAX);
+        ledger.listeners.sort_by_key(|count| place(listeners.iter().position(|name| *name == count.name)));
+        ledger.rules.sort_by_key(|count| place(rules.iter().position(|name| *name == count.name)));
+        ledger.destinations.sort_by_key(|count| {
+            place(outlets.iter().position(|outlet| *outlet == (count.name.as_str(), count.address)))
+        });
+        ledger
+    }
+
+    /// CPU time that each worker has used; zero of one that has ended.
+    pub fn cpu_times(&self) -> Vec<Duration> {
+        let answers: Vec<_> = self.desks.iter().map(|desk| ask(desk, Command::CpuTime)).collect();
+        answers.into_iter().map(|answer| answer.recv().unwrap_or_default()).collect()
+    }
+
+    /// Workers that hold lanes of another at the moment.
+    #[cfg(test)]
+    fn holders(&self) -> usize {
+        self.desks.iter().filter(|desk| matches!(desk.role(), desk::Role::Holder(_))).count()
+    }
+
+    /// Has every worker take back what it lent, and lend nothing until the next plan.
+    fn settle(&self) {
+        let answers: Vec<_> = self.desks.iter().map(|desk| ask(desk, Command::Settle)).collect();
+        for answer in answers {
+            let _ = answer.recv();
+        }
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn current(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.stop(Duration::ZERO);
+    }
+}
+
+impl Sockets {
+    /// A worker's share.
+    fn share(&self, plan: &Arc<Plan>, worker: usize) -> Share {
+        let intakes = self.listeners.iter().enumerate().filter_map(|(listener, intake)| {
+            let socket = intake.sockets.get(worker)?.clone()?;
+            Some(Listening { listener, socket, lasting: intake.lasting })
+        });
+        Share {
+            plan: Arc::clone(plan),
+            intakes: intakes.collect(),
+            ways: self.outlets.iter().map(|exit| exit.ways[worker].clone()).collect(),
+        }
+    }
+}
+
+/// What a worker needs, before it starts.
+fn prepare(number: usize) -> Result<(Desk, Inputs), StartError> {
+    let failed = |operation| move |source: io::Error| StartError { number, operation, source };
+    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+    let wake = EventFd::from_value_and_flags(0, flags).map_err(|e| failed("eventfd")(e.into()))?;
+    let wake = Arc::new(wake);
+    let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
+    let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags).map_err(|e| failed("timerfd_create")(e.into()))?;
+    let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|e| failed("epoll_create1")(e.into()))?;
+    let (commands, receiver) = mpsc::channel();
+    let inputs = Inputs::new(epoll, Arc::clone(&wake), timer, receiver).map_err(failed("epoll_ctl"))?;
+    Ok((Desk::new(commands, wake), inputs))
+}
+
+/// Asks for something that is answered. A worker that has ended answers nobody.
+fn ask<T>(desk: &Desk, command: impl FnOnce(mpsc::Sender<T>) -> Command) -> mpsc::Receiver<T> {
+    let (reply, answer) = mpsc::channel();
+    desk.send(command(reply));
+    answer
+}

@@ -1,0 +1,65 @@
+//! What a bulk transfer is told to do.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::{TrafficError, Transport};
+
+/// What both ends of a bulk transfer do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// What carries the bytes.
+    pub transport: Transport,
+    /// Where the receiver listens and the sender sends to. Port 0: the kernel chooses, see
+    /// [`Receiver::local_addr`](super::Receiver::local_addr).
+    pub to: SocketAddr,
+    /// Connections at once, up to [`Self::MAX_STREAMS`].
+    pub streams: u32,
+    /// Congestion control by the kernel's name, e.g. `cubic` (TCP_CONGESTION); `None`: the host's default.
+    pub congestion: Option<String>,
+    /// Switches Nagle's algorithm off (TCP_NODELAY).
+    pub nodelay: bool,
+    /// Bytes handed to the kernel at once.
+    pub block_bytes: usize,
+    /// Length of the measured window.
+    pub duration: Duration,
+    /// How long to send before the window starts.
+    pub warmup: Duration,
+    /// Wished length of a batch of received bytes, and time between two looks at the connections. The window is cut
+    /// into a whole number of batches.
+    pub batch: Duration,
+    /// Give up the connections that are not made by this time after the begin.
+    pub connect_timeout: Duration,
+}
+
+impl Settings {
+    /// Most connections of a transfer.
+    pub const MAX_STREAMS: u32 = 1024;
+
+    /// One TCP connection, blocks of 128 KiB for 10 s without warm-up, in batches of 100 ms.
+    pub fn new(to: SocketAddr) -> Self {
+        Self {
+            transport: Transport::Tcp,
+            to,
+            streams: 1,
+            congestion: None,
+            nodelay: false,
+            block_bytes: 128 * 1024,
+            duration: Duration::from_secs(10),
+            warmup: Duration::ZERO,
+            batch: Duration::from_millis(100),
+            connect_timeout: Duration::from_secs(30),
+        }
+    }
+
+    /// Refuses what no transfer could be.
+    pub fn validate(&self) -> Result<(), TrafficError> {
+        if self.transport == Transport::Udp {
+            return Err(TrafficError::NoBulk(self.transport));
+        }
+        if !(1..=Self::MAX_STREAMS).contains(&self.streams) {
+            return Err(TrafficError::Streams { streams: self.streams, most: Self::MAX_STREAMS });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,50 @@
+//! The congestion control of a TCP socket.
+
+use std::{fs, io};
+
+use nix::libc::EPERM;
+
+use crate::TrafficError;
+
+/// Sets it by the kernel's name (TCP_CONGESTION).
+///
+/// # Errors
+/// There is none of that name, or only the administrator may use it; the error names those that there are.
+pub(super) fn set(socket: &socket2::Socket, name: &str) -> Result<(), TrafficError> {
+    socket.set_tcp_congestion(name.as_bytes()).map_err(|source| TrafficError::Option {
+        option: "TCP_CONGESTION",
+        value: name.to_owned(),
+        hint: hint(&source).into(),
+        source,
+    })
+}
+
+/// Refuses a name that the kernel does not know. Whether it may be used shows where it is.
+///
+/// # Errors
+/// There is none of that name; the error names those that there are.
+pub fn check(name: &str) -> Result<(), TrafficError> {
+    let Ok(socket) = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None) else { return Ok(()) };
+    match set(&socket, name) {
+        Err(TrafficError::Option { source, .. }) if source.raw_os_error() == Some(EPERM) => Ok(()),
+        result => result,
+    }
+}
+
+/// The name that a socket's congestion control has.
+pub(super) fn of(socket: &socket2::Socket) -> io::Result<String> {
+    let name = socket.tcp_congestion()?;
+    Ok(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
+}
+
+fn hint(error: &io::Error) -> String {
+    let (which, more) = match error.raw_os_error() {
+        Some(EPERM) => ("allowed", "an administrator sets net.ipv4.tcp_allowed_congestion_control"),
+        _ => ("available", "others are kernel modules: modprobe tcp_NAME"),
+    };
+    let path = format!("/proc/sys/net/ipv4/tcp_{which}_congestion_control");
+    match fs::read_to_string(&path) {
+        Ok(names) => format!(" ({which}: {}; {more})", names.trim().replace(' ', ", ")),
+        Err(_) => format!(" (see {path}; {more})"),
+    }
+}

@@ -1,0 +1,149 @@
+//! What can go wrong before traffic runs, and the count of what goes wrong while it runs.
+
+use std::borrow::Cow;
+use std::io;
+use std::net::SocketAddr;
+
+use serde::Serialize;
+
+use crate::Transport;
+
+/// Why a sender or receiver could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum TrafficError {
+    /// Making a socket failed.
+    #[error("open a {transport} socket for {address}: {}", reason(.source))]
+    Socket {
+        /// What carries the messages.
+        transport: Transport,
+        /// Where to listen or to send to.
+        address: SocketAddr,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// Binding a socket failed.
+    #[error("bind {address}: {}{}", reason(.source), bind_hint(*.address, .source))]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// Setting a UDP socket's destination failed.
+    #[error("connect to {address}: {}", reason(.source))]
+    Connect {
+        /// The destination.
+        address: SocketAddr,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// Setting a socket option failed.
+    #[error("set {option} to {value}: {}{hint}", reason(.source))]
+    Option {
+        /// Its name, e.g. `TCP_CONGESTION`.
+        option: &'static str,
+        /// The value asked for.
+        value: String,
+        /// What to do about it.
+        hint: Cow<'static, str>,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The message cannot have this length.
+    #[error("payload of {bytes}B: a message over {transport} has between {shortest}B and {longest}B")]
+    Payload {
+        /// Asked for, bytes.
+        bytes: usize,
+        /// What carries the messages.
+        transport: Transport,
+        /// Shortest message, bytes.
+        shortest: usize,
+        /// Longest message, bytes.
+        longest: usize,
+    },
+    /// A UDP socket could not be made, or joins no group.
+    #[error(transparent)]
+    Datagrams(#[from] weir_dgram::Error),
+    /// Source and destination belong to different families.
+    #[error("send from {from} to {to}: one is IPv4, the other IPv6")]
+    Family {
+        /// Source.
+        from: SocketAddr,
+        /// Destination.
+        to: SocketAddr,
+    },
+    /// It carries no bulk traffic.
+    #[error(
+        "bulk traffic over {0}: it has no bulk engine of its own (send messages at the interval that makes the rate)"
+    )]
+    NoBulk(Transport),
+    /// A bulk transfer without connections.
+    #[error("bulk traffic over {streams} connections: between 1 and {most}")]
+    Streams {
+        /// Asked for.
+        streams: u32,
+        /// Most that one transfer may have.
+        most: u32,
+    },
+    /// No such transport.
+    #[error("transport `{0}`: use udp, tcp, quic or quic-datagram")]
+    Transport(String),
+    /// quinn has no such congestion control.
+    #[error("quic.congestion `{name}`: use {}", super::QuicSettings::CONGESTION.join(", "))]
+    QuicCongestion {
+        /// Asked for.
+        name: String,
+    },
+    /// The certificate of this process could not be made or used.
+    #[error("set up TLS for QUIC: {0}")]
+    Tls(String),
+}
+
+/// A kind of error, and how often it happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ErrorCount {
+    /// What was tried: `connect`, `send`, `receive`, `accept`.
+    pub operation: &'static str,
+    /// The kernel's answer, in words.
+    pub error: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// Errors by operation and kind.
+#[derive(Debug, Default)]
+pub struct ErrorLog(Vec<(&'static str, Option<i32>, ErrorCount)>);
+
+impl ErrorLog {
+    /// Counts an error. Allocates only when its kind is new.
+    pub fn count(&mut self, operation: &'static str, error: &io::Error) {
+        let code = error.raw_os_error();
+        let same = |entry: &ErrorCount| code.is_some() || entry.error == error.to_string();
+        match self.0.iter_mut().find(|(o, c, entry)| *o == operation && *c == code && same(entry)) {
+            Some((_, _, entry)) => entry.count += 1,
+            None => self.0.push((operation, code, ErrorCount { operation, error: reason(error), count: 1 })),
+        }
+    }
+
+    /// The counts, in the order of first occurrence.
+    pub fn into_counts(self) -> Vec<ErrorCount> {
+        self.0.into_iter().map(|(_, _, entry)| entry).collect()
+    }
+}
+
+/// The kernel's answer in lower case and without the error number: `address in use`.
+pub(super) fn reason(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc_code) => nix::errno::Errno::from_raw(libc_code).desc().to_lowercase(),
+        None => error.to_string(),
+    }
+}
+
+fn bind_hint(address: SocketAddr, error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied if address.port() < 1024 => " (ports below 1024 need CAP_NET_BIND_SERVICE)",
+        io::ErrorKind::AddrInUse => " (another program listens there: choose another port, or end it)",
+        io::ErrorKind::AddrNotAvailable => " (no interface has this address: `0.0.0.0` or `[::]` listens on all)",
+        _ => "",
+    }
+}

@@ -1,0 +1,112 @@
+//! What the two ends of an experiment tell each other beside the network.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use weir_service::clock::{Nanos, nanos};
+
+/// Shared by one [`Sender`](super::Sender), one [`Receiver`](super::Receiver) and whoever watches them.
+///
+/// The sender opens the window with its first send and closes it with the number sent; the receiver then ends as soon
+/// as everything has arrived, or when the drain is over. Without a sender in this process the window stays unknown.
+#[derive(Debug)]
+pub struct Exchange {
+    drain: Duration,
+    window: OnceLock<Window>,
+    closed: OnceLock<Closed>,
+    sent: AtomicU64,
+    delivered: AtomicU64,
+    event: EventFd,
+}
+
+/// The time in which messages are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The first send call.
+    pub start: Nanos,
+    /// Planned end. A message received before it counts as received within the window.
+    pub end: Nanos,
+}
+
+impl Window {
+    /// When a sender that is behind its schedule gives the rest up: after another window.
+    pub(super) fn latest(&self) -> Nanos {
+        self.end.saturating_add(self.end - self.start)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Closed {
+    pub(super) sent: u64,
+    pub(super) drained: Nanos,
+}
+
+impl Exchange {
+    /// An exchange whose receiver waits for `drain` at most once the window is closed.
+    /// Fails where the process has no file descriptor left.
+    pub fn new(drain: Duration) -> io::Result<Self> {
+        Ok(Self {
+            drain,
+            window: OnceLock::new(),
+            closed: OnceLock::new(),
+            sent: AtomicU64::new(0),
+            delivered: AtomicU64::new(0),
+            event: EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?,
+        })
+    }
+
+    /// The window, once the first message was sent.
+    pub fn window(&self) -> Option<Window> {
+        self.window.get().copied()
+    }
+
+    /// Messages handed to the kernel so far.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Messages received so far, duplicates not counted.
+    pub fn delivered(&self) -> u64 {
+        self.delivered.load(Ordering::Relaxed)
+    }
+
+    /// The number sent, once sending has ended.
+    pub fn closed(&self) -> Option<u64> {
+        self.closed.get().map(|closed| closed.sent)
+    }
+
+    /// Says that sending has ended at the time `at`, after `sent` messages. [`Sender::run`](super::Sender::run) does it
+    /// in every case; call it if there is no sender after all, so that the receiver ends. Only the first call counts.
+    pub fn close(&self, sent: u64, at: Nanos) {
+        let _ = self.closed.set(Closed { sent, drained: at.saturating_add(nanos(self.drain)) });
+        // Readable from now on; nobody reads it.
+        let _ = self.event.write(1);
+    }
+
+    pub(super) fn open(&self, window: Window) {
+        let _ = self.window.set(window);
+    }
+
+    pub(super) fn ending(&self) -> Option<Closed> {
+        self.closed.get().copied()
+    }
+
+    pub(super) fn set_sent(&self, sent: u64) {
+        self.sent.store(sent, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_delivered(&self, delivered: u64) {
+        self.delivered.store(delivered, Ordering::Relaxed);
+    }
+}
+
+/// Readable once the window is closed.
+impl AsFd for Exchange {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+}

@@ -1,0 +1,52 @@
+//! The times of single messages, for those who must know what happened during each.
+
+use weir_service::clock::Nanos;
+
+/// A delivered message on its way, in ns of CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flight {
+    /// When it was due to be sent; without the probe's extension, when it was sent.
+    pub intended: Nanos,
+    /// The send call.
+    pub sent: Nanos,
+    /// The receive call's return.
+    pub received: Nanos,
+}
+
+/// The flights of a session in the order of arrival, the first ones if there are more than were wanted.
+#[derive(Clone, Debug, Default)]
+pub struct Flights {
+    list: Vec<Flight>,
+    more: u64,
+}
+
+impl Flights {
+    /// Room for so many. Untouched room costs no memory, and keeping one allocates nothing.
+    pub(super) fn new(most: usize) -> Flights {
+        Flights { list: Vec::with_capacity(most), more: 0 }
+    }
+
+    pub(super) fn keep(&mut self, flight: Flight) {
+        if self.list.len() < self.list.capacity() {
+            self.list.push(flight);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// Those that were kept.
+    pub fn list(&self) -> &[Flight] {
+        &self.list
+    }
+
+    /// How many were not.
+    pub fn more(&self) -> u64 {
+        self.more
+    }
+}
+
+impl FromIterator<Flight> for Flights {
+    fn from_iter<T: IntoIterator<Item = Flight>>(flights: T) -> Flights {
+        Flights { list: flights.into_iter().collect(), more: 0 }
+    }
+}

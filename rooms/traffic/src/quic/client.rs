@@ -1,0 +1,295 @@
+//! The sending end: one connection, and one stream or datagrams on it.
+
+use std::future::{Future, pending, poll_fn};
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use nix::libc::ETIMEDOUT;
+use quinn::{Connection, ConnectionStats, Endpoint, EndpointConfig, SendDatagramError, SendStream, TokioRuntime};
+use weir_service::clock::{Nanos, nanos, now};
+use weir_service::stop::Stop;
+
+use super::reactor::{Reactor, Waited};
+use super::{DONE, Route, SenderSettings, any_like, ended_by, tls, transport_config, udp_socket};
+use crate::{Exchange, TrafficError, Transport};
+
+/// A socket that connections can be made from.
+#[derive(Debug)]
+pub(super) struct Origin {
+    socket: UdpSocket,
+    /// Where its packets leave from.
+    source: Option<IpAddr>,
+    config: quinn::ClientConfig,
+}
+
+/// A socket, and from [`Self::connect`] on the connection.
+#[derive(Debug)]
+pub(crate) struct Client {
+    origin: Origin,
+    datagrams: bool,
+    send_buffer: usize,
+    connected: Option<Connected>,
+    blocked: Nanos,
+}
+
+#[derive(Debug)]
+struct Connected {
+    connection: Connection,
+    /// `None`: datagrams.
+    stream: Option<SendStream>,
+    endpoint: Endpoint,
+    // Last: the others belong to it.
+    reactor: Reactor,
+}
+
+/// What became of bytes to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// quinn has them.
+    All,
+    /// The deadline or a stop came before it had taken all of them; it has this many.
+    Late(usize),
+    /// The connection is gone, or was never there.
+    Broken(String),
+}
+
+impl Origin {
+    /// Makes the socket in the calling thread's network namespace. The client trusts the certificate of `peer`.
+    pub(super) fn open(settings: &SenderSettings, peer: &tls::Identity) -> Result<Self, TrafficError> {
+        let SenderSettings { transport, to, .. } = *settings;
+        let mut limits = transport_config();
+        limits.congestion_controller_factory(settings.quic.controller()?);
+        let route = Route::to(to);
+        limits.initial_mtu(route.packet_size).mtu_discovery_config(None);
+        let send_buffer = send_buffer(settings);
+        limits.send_window(send_buffer as u64).datagram_send_buffer_size(send_buffer);
+        let mut config = peer.client()?;
+        config.transport_config(Arc::new(limits));
+
+        let socket = udp_socket(transport, to)?;
+        let option = |option, value, hint: &'static str| {
+            move |source| TrafficError::Option { option, value, hint: hint.into(), source }
+        };
+        // The kernel caps what is asked for: quinn waits where a smaller buffer is full.
+        let failed = option("SO_SNDBUF", SOCKET_BUFFER.to_string(), "");
+        socket.set_send_buffer_size(SOCKET_BUFFER).map_err(failed)?;
+        if let Some(name) = &settings.interface {
+            let hint = " (the interface's name, and before Linux 5.7 CAP_NET_RAW)";
+            socket.bind_device(Some(name.as_bytes())).map_err(option("SO_BINDTODEVICE", name.clone(), hint))?;
+        }
+        if let Some(ttl) = settings.ttl {
+            let result = match to {
+                SocketAddr::V4(_) => socket.set_ttl_v4(ttl.into()),
+                SocketAddr::V6(_) => socket.set_unicast_hops_v6(ttl.into()),
+            };
+            result.map_err(option("IP_TTL", ttl.to_string(), ""))?;
+        }
+        let address = settings.from.unwrap_or_else(|| any_like(to));
+        socket.bind(&address.into()).map_err(|source| TrafficError::Bind { address, source })?;
+        Ok(Self { socket: socket.into(), source: route.source, config })
+    }
+
+    /// Hands the socket to quinn.
+    pub(super) fn endpoint(&self, reactor: &Reactor) -> io::Result<Endpoint> {
+        let socket = self.socket.try_clone()?;
+        reactor.with(|| Endpoint::new(EndpointConfig::default(), None, socket, Arc::new(TokioRuntime)))
+    }
+
+    /// Makes a connection from this socket's endpoint.
+    pub(super) fn connect(
+        &self,
+        endpoint: &Endpoint,
+        to: SocketAddr,
+    ) -> impl Future<Output = io::Result<Connection>> + Send + use<> {
+        let (endpoint, config) = (endpoint.clone(), self.config.clone());
+        async move {
+            let connecting = endpoint.connect_with(config, to, tls::SERVER_NAME).map_err(io::Error::other)?;
+            connecting.await.map_err(|error| io::Error::other(error.to_string()))
+        }
+    }
+
+    fn local_addr(&self) -> Option<SocketAddr> {
+        let mut local = self.socket.local_addr().ok()?;
+        if let Some(source) = self.source.filter(|_| local.ip().is_unspecified()) {
+            local.set_ip(source);
+        }
+        Some(local)
+    }
+}
+
+impl Client {
+    /// Makes the socket in the calling thread's network namespace.
+    pub(crate) fn open(settings: &SenderSettings) -> Result<Self, TrafficError> {
+        let datagrams = settings.transport == Transport::QuicDatagram;
+        let origin = Origin::open(settings, tls::Identity::of_process()?)?;
+        Ok(Self { origin, datagrams, send_buffer: send_buffer(settings), connected: None, blocked: 0 })
+    }
+
+    /// Its own address; unspecified if no route leads to the peer.
+    pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
+        self.origin.local_addr()
+    }
+
+    /// Bytes that quinn takes before it makes a sender wait.
+    pub(crate) fn send_buffer(&self) -> usize {
+        self.send_buffer
+    }
+
+    /// quinn's counters; `None`: never connected.
+    pub(crate) fn stats(&self) -> Option<ConnectionStats> {
+        self.connected.as_ref().map(|connected| connected.connection.stats())
+    }
+
+    /// Time spent waiting for quinn to take what was to be sent.
+    pub(crate) fn blocked(&self) -> Duration {
+        Duration::from_nanos(self.blocked)
+    }
+
+    /// Makes the connection, for messages of `longest` bytes.
+    pub(crate) fn connect(&mut self, to: SocketAddr, longest: usize, deadline: Nanos, stop: &Stop) -> io::Result<()> {
+        let reactor = Reactor::new(stop)?;
+        let endpoint = self.origin.endpoint(&reactor)?;
+        let (connecting, datagrams) = (self.origin.connect(&endpoint, to), self.datagrams);
+        let shaking_hands = async {
+            let connection = connecting.await?;
+            let stream = if datagrams { None } else { Some(connection.open_uni().await?) };
+            io::Result::Ok((connection, stream))
+        };
+        let (connection, stream) = match reactor.until(Some(deadline), shaking_hands) {
+            Waited::Come(connected) => connected?,
+            Waited::Not if stop.is_set() => return Err(io::Error::other("stopped")),
+            Waited::Not => return Err(io::Error::from_raw_os_error(ETIMEDOUT)),
+        };
+        if datagrams {
+            fits(longest, connection.max_datagram_size()).map_err(io::Error::other)?;
+        }
+        self.connected = Some(Connected { connection, stream, endpoint, reactor });
+        Ok(())
+    }
+
+    /// Hands over bytes: the next ones of the stream, or one datagram. Waits while quinn's buffer is full.
+    pub(crate) fn write(&mut self, bytes: &[u8], deadline: Nanos) -> Written {
+        let Some(Connected { connection, stream, reactor, .. }) = &mut self.connected else {
+            return Written::Broken("not connected".into());
+        };
+        let Some(stream) = stream else {
+            let sending = connection.send_datagram_wait(bytes.to_vec().into());
+            let sent = wait(reactor, &mut self.blocked, deadline, sending);
+            return match sent {
+                Waited::Come(Ok(())) => Written::All,
+                Waited::Come(Err(SendDatagramError::TooLarge)) => {
+                    Written::Broken(fits(bytes.len(), connection.max_datagram_size()).err().unwrap_or_default())
+                }
+                Waited::Come(Err(error)) => Written::Broken(error.to_string()),
+                Waited::Not => Written::Late(0),
+            };
+        };
+        let mut handed_over = 0;
+        while handed_over < bytes.len() {
+            match wait(reactor, &mut self.blocked, deadline, stream.write(&bytes[handed_over..])) {
+                Waited::Come(Ok(taken)) => handed_over += taken,
+                Waited::Come(Err(error)) => return Written::Broken(error.to_string()),
+                Waited::Not => return Written::Late(handed_over),
+            }
+        }
+        Written::All
+    }
+
+    /// Lets the connection work until the time `until` or the stop.
+    pub(crate) fn sleep(&self, until: Nanos) {
+        if let Some(connected) = &self.connected {
+            connected.reactor.until(Some(until), pending::<()>());
+        }
+    }
+
+    /// Says that nothing follows, waits until everything has arrived and closes the connection. What broke it
+    /// meanwhile, if anything did.
+    ///
+    /// A stream has arrived when the peer has acknowledged its end; what datagrams have arrived only `exchange` knows.
+    pub(crate) fn drain(&mut self, exchange: &Exchange, deadline: Nanos, stop: &Stop) -> Option<String> {
+        let Connected { connection, stream, endpoint, reactor } = self.connected.as_mut()?;
+        let finished = stream.as_mut().map(|stream| {
+            // A stream that is finished or gone has nothing left to say.
+            let _ = stream.finish();
+            stream.stopped()
+        });
+        let over = async {
+            tokio::select! {
+                error = connection.closed() => ended_by(&error),
+                () = async {
+                    match finished {
+                        Some(finished) => drop(finished.await),
+                        None => pending().await,
+                    }
+                } => None,
+            }
+        };
+        let mut over = pin!(over);
+        let error = loop {
+            if exchange.delivered() >= exchange.sent() {
+                break None;
+            }
+            // The receiver lives in this process: what it has counted needs no packet to tell.
+            let look = now().saturating_add(nanos(LOOK)).min(deadline);
+            match reactor.until(Some(look), over.as_mut()) {
+                Waited::Come(error) => break error,
+                Waited::Not if stop.is_set() || now() >= deadline => break None,
+                Waited::Not => {}
+            }
+        };
+        connection.close(DONE, b"");
+        endpoint.close(DONE, b"");
+        for _ in 0..LAST_TURNS {
+            reactor.turn();
+        }
+        error
+    }
+}
+
+/// Waits for quinn to take something, and lets it leave.
+fn wait<T>(reactor: &Reactor, blocked: &mut Nanos, deadline: Nanos, taking: impl Future<Output = T>) -> Waited<T> {
+    let mut taking = pin!(taking);
+    let at_once = poll_fn(|context| Poll::Ready(taking.as_mut().poll(context)));
+    let taken = match reactor.until(None, at_once) {
+        Waited::Come(Poll::Ready(taken)) => Waited::Come(taken),
+        _ => {
+            let begin = now();
+            let taken = reactor.until(Some(deadline), taking);
+            *blocked += now() - begin;
+            taken
+        }
+    };
+    reactor.turn();
+    taken
+}
+
+fn fits(bytes: usize, longest: Option<usize>) -> Result<(), String> {
+    match longest {
+        None => Err("the peer takes no datagrams".to_owned()),
+        Some(longest) if bytes > longest => {
+            Err(format!("payload of {bytes}B: a QUIC datagram on this path holds at most {longest}B"))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+fn send_buffer(settings: &SenderSettings) -> usize {
+    settings.send_buffer.unwrap_or(SEND_BUFFER)
+}
+
+/// What waits to be sent or acknowledged at most: what quinn allows a stream unless told otherwise is 10 MB, what the
+/// kernel's TCP autotunes to is 4 MiB (tcp_wmem).
+const SEND_BUFFER: usize = 4 << 20;
+
+/// The UDP socket's own buffers.
+const SOCKET_BUFFER: usize = 4 << 20;
+
+/// How often to ask the receiver whether everything has arrived.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Turns of the runtime that a closing connection needs to say so.
+const LAST_TURNS: usize = 4;

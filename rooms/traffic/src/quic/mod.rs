@@ -1,0 +1,163 @@
+//! QUIC (RFC 9000, RFC 9221) by quinn: messages over a stream or over datagrams.
+//!
+//! Both ends live in one process: the client trusts the one certificate that this process has made for itself, and
+//! nothing else, so that nothing has to be distributed and nothing is skipped. Each end drives quinn on the thread
+//! that runs it ([`reactor`]): a current-thread runtime, woken by its socket, by the stop, and by a timer that is exact
+//! to microseconds. quinn's own timers (loss detection, pacing) are tokio's, 1 ms coarse, as its users run them.
+//!
+//! The congestion window, not the socket, bounds what is under way, and quinn's send window what waits behind it:
+//! "sent" means handed to quinn, as it means handed to the kernel for TCP.
+
+pub(super) mod bulk;
+mod client;
+mod reactor;
+mod server;
+mod sys;
+mod tls;
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::socket::{getsockopt, sockopt};
+use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
+use quinn::{ConnectionError, IdleTimeout, TransportConfig, VarInt};
+use socket2::{Domain, Type};
+
+pub(super) use self::client::{Client, Written};
+pub(super) use self::server::{Event, Listener};
+use crate::{SenderSettings, TrafficError, Transport};
+
+/// QUIC settings of a sender.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuicSettings {
+    /// Congestion control, one of [`Self::CONGESTION`]. It is quinn's own: the kernel's has no part in it.
+    pub congestion: String,
+}
+
+impl QuicSettings {
+    /// The choices of congestion control.
+    pub const CONGESTION: [&str; 3] = ["cubic", "newreno", "bbr"];
+
+    /// Refuses what quinn does not have.
+    ///
+    /// # Errors
+    /// No such congestion control; the error names those that there are.
+    pub fn validate(&self) -> Result<(), TrafficError> {
+        self.controller().map(drop)
+    }
+
+    fn controller(&self) -> Result<Arc<dyn ControllerFactory + Send + Sync>, TrafficError> {
+        Ok(match self.congestion.as_str() {
+            "cubic" => Arc::new(CubicConfig::default()),
+            "newreno" => Arc::new(NewRenoConfig::default()),
+            "bbr" => Arc::new(BbrConfig::default()),
+            other => return Err(TrafficError::QuicCongestion { name: other.to_owned() }),
+        })
+    }
+}
+
+/// Cubic (RFC 9438), as quinn has it.
+impl Default for QuicSettings {
+    fn default() -> Self {
+        Self { congestion: Self::CONGESTION[0].to_owned() }
+    }
+}
+
+/// Payload bytes of the longest QUIC datagram to `to`, on a path that carries 1500-byte packets.
+pub fn longest_datagram(to: SocketAddr) -> usize {
+    usize::from(packet_size(ETHERNET, to.ip())) - DATAGRAM_OVERHEAD
+}
+
+/// Bytes that quinn keeps for itself in a packet with a datagram frame: flags, 8 bytes of connection id, 4 of packet
+/// number, 16 of authentication tag; frame type and length (at its bound).
+const DATAGRAM_OVERHEAD: usize = 1 + 8 + 4 + 16 + 9;
+
+/// An end's transport parameters, of which both ends share the limits.
+fn transport_config() -> TransportConfig {
+    let mut config = TransportConfig::default();
+    // At 50 % loss many packets in a row are lost: half of the packets, or of their acknowledgements, is a quarter
+    // of the round trips.
+    config.max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(IDLE_TIMEOUT.as_millis() as u32))));
+    config.keep_alive_interval(None);
+    config.stream_receive_window(VarInt::from_u32(RECEIVE_WINDOW));
+    config.datagram_receive_buffer_size(Some(RECEIVE_WINDOW as usize));
+    config
+}
+
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Bytes under way on a stream, at most. As much as 1 Gbit/s over 250 ms: flow control must not cap the path.
+const RECEIVE_WINDOW: u32 = 32 << 20;
+
+/// A UDP socket in the calling thread's network namespace.
+fn udp_socket(transport: Transport, address: SocketAddr) -> Result<socket2::Socket, TrafficError> {
+    let failed = |source| TrafficError::Socket { transport, address, source };
+    let socket = socket2::Socket::new(Domain::for_address(address), Type::DGRAM, None).map_err(failed)?;
+    socket.set_nonblocking(true).map_err(failed)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true).map_err(failed)?;
+    }
+    Ok(socket)
+}
+
+/// The unspecified address of the same family, any port.
+fn any_like(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    }
+}
+
+/// What the kernel's routes say about the way to a peer.
+struct Route {
+    /// The address that packets leave from; `None`: no route.
+    source: Option<IpAddr>,
+    /// Bytes of a UDP payload that the first link carries, at most what an Ethernet does. quinn would start from 1200
+    /// and probe for more, and under loss the result would be chance. Where the first link's size is a black hole
+    /// further on, quinn falls back to 1200.
+    packet_size: u16,
+}
+
+impl Route {
+    fn to(peer: SocketAddr) -> Self {
+        let ask = || -> io::Result<_> {
+            let socket = UdpSocket::bind(any_like(peer))?;
+            socket.connect(peer)?;
+            // The kernel answers it for IPv6 sockets, too.
+            Ok((socket.local_addr()?.ip(), getsockopt(&socket, sockopt::IpMtu)?))
+        };
+        // Without a route connecting will say so; the size is the least of its worries.
+        let (source, mtu) = ask().map_or((None, ETHERNET), |(source, mtu)| {
+            (Some(source), u16::try_from(mtu).unwrap_or(ETHERNET).min(ETHERNET))
+        });
+        Self { source, packet_size: packet_size(mtu, peer.ip()) }
+    }
+}
+
+fn packet_size(mtu: u16, to: IpAddr) -> u16 {
+    let headers = if to.is_ipv4() { 28 } else { 48 };
+    (mtu - headers).max(SMALLEST_PACKET)
+}
+
+const ETHERNET: u16 = 1500;
+
+/// RFC 9000, section 14.
+const SMALLEST_PACKET: u16 = 1200;
+
+/// What ended a connection, in words; `None`: one of the ends closed it as planned.
+fn ended_by(error: &ConnectionError) -> Option<String> {
+    match error {
+        ConnectionError::LocallyClosed => None,
+        ConnectionError::ApplicationClosed(close) if close.error_code == DONE => None,
+        ConnectionError::TimedOut => Some(format!("nothing heard for {} s", IDLE_TIMEOUT.as_secs())),
+        error => Some(error.to_string()),
+    }
+}
+
+/// Error code of a connection that is closed as planned.
+const DONE: VarInt = VarInt::from_u32(0);
+
+#[cfg(test)]
+mod tests;

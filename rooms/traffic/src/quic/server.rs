@@ -1,0 +1,305 @@
+//! The receiving end: takes every connection, and hands on what comes in the order in which it comes.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use nix::sys::socket::{setsockopt, sockopt};
+use quinn::{Connection, Endpoint, EndpointConfig, Incoming, ReadError, RecvStream, TokioRuntime};
+use tokio::select;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use weir_dgram::Memory;
+use weir_service::clock::{Nanos, now};
+use weir_service::stop::Stop;
+
+use super::reactor::{Flag, Reactor};
+use super::{DONE, ended_by, tls, transport_config, udp_socket};
+use crate::{ReceiverSettings, TrafficError, Transport};
+
+/// A bound socket. What comes before [`Self::start`] waits in it.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    socket: UdpSocket,
+    address: SocketAddr,
+    config: quinn::ServerConfig,
+    intake: Intake,
+    receive_buffer: Option<usize>,
+}
+
+/// What is done with what comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Intake {
+    Datagrams,
+    Streams,
+    /// Streams of which only the length counts.
+    Discard,
+}
+
+/// Something that has come.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A connection.
+    Connected,
+    /// The next bytes of a stream.
+    Bytes {
+        /// Tells the streams of all connections apart.
+        stream: (u64, u64),
+        /// Its sender.
+        peer: SocketAddr,
+        /// Never empty.
+        bytes: Bytes,
+        /// When they were read.
+        at: Nanos,
+    },
+    /// Bytes of a stream that were thrown away.
+    Discarded {
+        /// How many.
+        bytes: u64,
+        /// When they were read.
+        at: Nanos,
+    },
+    /// A datagram.
+    Datagram {
+        /// Its sender.
+        peer: SocketAddr,
+        /// Its payload.
+        bytes: Bytes,
+        /// When it was read.
+        at: Nanos,
+    },
+    /// A connection is closed.
+    Closed,
+    /// Something went wrong.
+    Failed {
+        /// What was tried.
+        operation: &'static str,
+        /// Why, in words.
+        reason: String,
+    },
+}
+
+/// The connections of a listener, at work.
+#[derive(Debug)]
+pub(crate) struct Arrivals {
+    events: mpsc::Receiver<Event>,
+    exchange: Flag,
+    endpoint: Endpoint,
+    socket: UdpSocket,
+    // Last: the others belong to it.
+    reactor: Reactor,
+}
+
+impl Listener {
+    /// Makes and binds the socket in the calling thread's network namespace.
+    pub(crate) fn bind(settings: &ReceiverSettings) -> Result<Self, TrafficError> {
+        Self::bind_as(settings, tls::Identity::of_process()?)
+    }
+
+    /// The same, showing the given certificate.
+    pub(super) fn bind_as(settings: &ReceiverSettings, identity: &tls::Identity) -> Result<Self, TrafficError> {
+        let ReceiverSettings { transport, listen: address, .. } = *settings;
+        let mut config = identity.server()?;
+        config.transport_config(Arc::new(transport_config()));
+        let socket = udp_socket(transport, address)?;
+        let bytes = settings.receive_buffer.unwrap_or(SOCKET_BUFFER);
+        let option =
+            |source| TrafficError::Option { option: "SO_RCVBUF", value: bytes.to_string(), hint: "".into(), source };
+        // Past rmem_max, where the process may.
+        if setsockopt(&socket, sockopt::RcvBufForce, &bytes).is_err() {
+            socket.set_recv_buffer_size(bytes).map_err(option)?;
+        }
+        let bind = |source| TrafficError::Bind { address, source };
+        socket.bind(&address.into()).map_err(bind)?;
+        let receive_buffer = socket.recv_buffer_size().ok();
+        let intake = if transport == Transport::QuicDatagram { Intake::Datagrams } else { Intake::Streams };
+        let socket = UdpSocket::from(socket);
+        let address = socket.local_addr().map_err(bind)?;
+        Ok(Self { socket, address, config, intake, receive_buffer })
+    }
+
+    /// The same, for streams of which only the length counts.
+    pub(super) fn discarding(self) -> Self {
+        Self { intake: Intake::Discard, ..self }
+    }
+
+    /// The address it listens on, with the port the kernel chose.
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// SO_RCVBUF as the kernel granted it, bytes.
+    pub(crate) fn receive_buffer(&self) -> Option<usize> {
+        self.receive_buffer
+    }
+
+    /// Takes connections from now on, on the thread that asks for their events. `exchange` is a descriptor that
+    /// becomes readable when sending has ended. Fails where the process has no file descriptor left.
+    pub(crate) fn start(self, stop: &Stop, exchange: BorrowedFd<'_>) -> io::Result<Arrivals> {
+        let reactor = Reactor::new(stop)?;
+        let socket = self.socket.try_clone()?;
+        let (sender, events) = mpsc::channel(EVENTS);
+        let (exchange, endpoint) = reactor.with(|| {
+            let exchange = Flag::new(exchange)?;
+            let runtime = Arc::new(TokioRuntime);
+            let endpoint = Endpoint::new(EndpointConfig::default(), Some(self.config), self.socket, runtime)?;
+            tokio::spawn(accept(endpoint.clone(), self.intake, sender));
+            io::Result::Ok((exchange, endpoint))
+        })?;
+        Ok(Arrivals { events, exchange, endpoint, socket, reactor })
+    }
+}
+
+impl Arrivals {
+    /// Adds to `events` what has come, and waits for it until the time `until` (`None`: without end), the stop, or
+    /// (`watch_exchange`) the end of sending.
+    pub(crate) fn next(&mut self, events: &mut Vec<Event>, until: Option<Nanos>, watch_exchange: bool) {
+        let Self { events: queue, exchange, reactor, .. } = self;
+        reactor.until(until, async {
+            select! {
+                biased;
+                _ = queue.recv_many(events, BATCH) => {}
+                () = exchange.set(), if watch_exchange => {}
+            }
+        });
+    }
+
+    /// Datagrams that the kernel dropped at the socket; `None`: it does not tell.
+    pub(crate) fn socket_drops(&self) -> Option<u64> {
+        Memory::of(self.socket.as_fd()).ok().map(|memory| memory.drops.into())
+    }
+}
+
+/// Tells the peers that it was enough. They need not hear it.
+impl Drop for Arrivals {
+    fn drop(&mut self) {
+        self.endpoint.close(DONE, b"");
+        for _ in 0..LAST_TURNS {
+            self.reactor.turn();
+        }
+    }
+}
+
+async fn accept(endpoint: Endpoint, intake: Intake, events: mpsc::Sender<Event>) {
+    for number in 0.. {
+        let Some(incoming) = endpoint.accept().await else { return };
+        tokio::spawn(serve(number, incoming, intake, events.clone()));
+    }
+}
+
+/// Serves a connection to its end. Nobody listens to its events any more once the receiver has ended.
+async fn serve(number: u64, incoming: Incoming, intake: Intake, events: mpsc::Sender<Event>) {
+    let connection = match incoming.await {
+        Ok(connection) => connection,
+        Err(error) => {
+            if let Some(reason) = ended_by(&error) {
+                let _ = events.send(Event::Failed { operation: "accept", reason }).await;
+            }
+            return;
+        }
+    };
+    let _ = events.send(Event::Connected).await;
+    let error = match intake {
+        Intake::Datagrams => read_datagrams(&connection, &events).await,
+        Intake::Streams | Intake::Discard => read_streams(number, &connection, intake, &events).await,
+    };
+    if let Some(reason) = ended_by(&error) {
+        let _ = events.send(Event::Failed { operation: "receive", reason }).await;
+    }
+    let _ = events.send(Event::Closed).await;
+}
+
+async fn read_datagrams(connection: &Connection, events: &mpsc::Sender<Event>) -> quinn::ConnectionError {
+    let peer = connection.remote_address();
+    loop {
+        match connection.read_datagram().await {
+            Ok(bytes) => {
+                let _ = events.send(Event::Datagram { peer, bytes, at: now() }).await;
+            }
+            Err(error) => return error,
+        }
+    }
+}
+
+async fn read_streams(
+    number: u64,
+    connection: &Connection,
+    intake: Intake,
+    events: &mpsc::Sender<Event>,
+) -> quinn::ConnectionError {
+    let mut readers = JoinSet::new();
+    let error = loop {
+        match connection.accept_uni().await {
+            Ok(stream) => {
+                let id = (number, stream.id().index());
+                match intake {
+                    Intake::Discard => readers.spawn(discard(stream, events.clone())),
+                    _ => readers.spawn(read(stream, id, connection.remote_address(), events.clone())),
+                };
+            }
+            Err(error) => break error,
+        }
+    };
+    // What came before the end is read to the end.
+    readers.join_all().await;
+    error
+}
+
+async fn read(mut stream: RecvStream, id: (u64, u64), peer: SocketAddr, events: mpsc::Sender<Event>) {
+    loop {
+        match stream.read_chunk(READ, true).await {
+            Ok(Some(chunk)) => {
+                let event = Event::Bytes { stream: id, peer, bytes: chunk.bytes, at: now() };
+                if events.send(event).await.is_err() {
+                    return;
+                }
+            }
+            Ok(None) => return,
+            Err(error) => return fail(error, &events).await,
+        }
+    }
+}
+
+async fn discard(mut stream: RecvStream, events: mpsc::Sender<Event>) {
+    let mut chunks = [const { Bytes::new() }; CHUNKS];
+    loop {
+        match stream.read_chunks(&mut chunks).await {
+            Ok(Some(count)) => {
+                let bytes = chunks[..count].iter().map(|chunk| chunk.len() as u64).sum();
+                if events.send(Event::Discarded { bytes, at: now() }).await.is_err() {
+                    return;
+                }
+            }
+            Ok(None) => return,
+            Err(error) => return fail(error, &events).await,
+        }
+    }
+}
+
+async fn fail(error: ReadError, events: &mpsc::Sender<Event>) {
+    // What ended the connection its own task tells.
+    if !matches!(error, ReadError::ConnectionLost(_)) {
+        let _ = events.send(Event::Failed { operation: "receive", reason: error.to_string() }).await;
+    }
+}
+
+/// Events between the connections and the receiver; behind them flow control holds the senders back.
+const EVENTS: usize = 1024;
+
+/// Events taken at once.
+const BATCH: usize = 256;
+
+/// Pieces of a stream discarded at once: each is what one packet held.
+const CHUNKS: usize = 64;
+
+/// Bytes read at once.
+const READ: usize = 256 * 1024;
+
+/// The UDP socket's receive buffer unless told otherwise: user space reads in bursts, and what a burst drops would be
+/// taken for the path's loss. The kernel caps it.
+const SOCKET_BUFFER: usize = 4 << 20;
+
+/// Turns of the runtime that a closing connection needs to say so.
+const LAST_TURNS: usize = 4;

@@ -1,0 +1,224 @@
+//! QUIC over the loopback interface: what is its own. What all transports share is in `traffic/tests.rs`.
+
+use std::net::UdpSocket;
+use std::thread;
+use std::time::Duration;
+
+use weir_service::clock::{nanos, now};
+use weir_service::stop::Stop;
+
+use super::tls::Identity;
+use super::*;
+use crate::{Ended, Exchange, Pacing, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, in_words};
+
+const ANY: &str = "127.0.0.1:0";
+
+fn sending(transport: Transport, to: SocketAddr) -> SenderSettings {
+    SenderSettings { transport, duration: Duration::from_millis(200), ..SenderSettings::new(to) }
+}
+
+fn receiving(transport: Transport) -> ReceiverSettings {
+    ReceiverSettings { transport, ..ReceiverSettings::new(ANY.parse().unwrap()) }
+}
+
+fn run(settings: SenderSettings) -> (SendReport, ReceiveReport) {
+    let (exchange, stop) = (Exchange::new(Duration::from_secs(10)).unwrap(), Stop::new().unwrap());
+    let receiver = Receiver::bind(&receiving(settings.transport)).unwrap();
+    let sender = Sender::open(&SenderSettings { to: receiver.local_addr(), ..settings }).unwrap();
+    thread::scope(|scope| {
+        let received = scope.spawn(|| receiver.run(&exchange, &stop));
+        (sender.run(&exchange, &stop), received.join().unwrap())
+    })
+}
+
+#[test]
+fn messages_of_a_stream_keep_their_order_whatever_their_size() {
+    // From a part of a packet to more than the send buffer holds.
+    for payload_bytes in [100, 50_000, 3_000_000] {
+        let is_one_sent = |window_ms| {
+            let duration = Duration::from_millis(window_ms);
+            let settings = SenderSettings {
+                payload_bytes,
+                interval: Duration::ZERO,
+                duration,
+                send_buffer: Some(1 << 20),
+                ..sending(Transport::Quic, ANY.parse().unwrap())
+            };
+            let (sent, received) = run(settings);
+            assert_eq!((&sent.errors, &received.errors), (&vec![], &vec![]));
+            assert_eq!((sent.used, sent.send_buffer), (duration, Some(1 << 20)));
+            assert!(
+                sent.blocked > Duration::ZERO || payload_bytes < 1 << 20,
+                "what does not fit into the buffer waits"
+            );
+            assert!(received.partial_bytes <= sent.partial_bytes);
+            if sent.sent == 0 {
+                return false;
+            }
+            let session = received.main_session().unwrap();
+            assert_eq!((received.ended, session.delivered, session.reordered), (Ended::Complete, sent.sent, 0));
+            assert_eq!(session.delivered_bytes, sent.sent * payload_bytes as u64);
+            true
+        };
+        // A busy machine takes a while for 3 MB.
+        assert!([200, 1_000, 5_000, 60_000].into_iter().any(is_one_sent), "{payload_bytes}");
+    }
+}
+
+#[test]
+fn datagrams_faster_than_the_path_wait_for_quinn() {
+    let delivered = |window_ms| {
+        let settings = SenderSettings {
+            interval: Duration::ZERO,
+            duration: Duration::from_millis(window_ms),
+            send_buffer: Some(65_536),
+            drain: Duration::ZERO,
+            ..sending(Transport::QuicDatagram, ANY.parse().unwrap())
+        };
+        let (sent, received) = run(settings);
+        assert_eq!((&sent.errors, sent.partial_bytes), (&vec![], 0));
+        let Some(session) = received.main_session() else { return 0 };
+        assert!(session.delivered <= sent.sent);
+        assert_eq!((session.duplicates, session.delivered_bytes), (0, session.delivered * 1000));
+        // What quinn held back at the end, and what the kernel dropped before a receiver that got no processor: 64 a
+        // buffer at most.
+        let missing = sent.sent - session.delivered;
+        assert!(missing <= 100 + 64 * received.socket_drops.unwrap(), "{missing}: {:?}", received.socket_drops);
+        session.delivered
+    };
+    // More than are under way at once, for which a busy machine needs longer.
+    assert!([200, 200, 1_000, 5_000, 30_000].into_iter().any(|window_ms| delivered(window_ms) > 100));
+}
+
+#[test]
+fn the_engine_adds_little_delay() {
+    for transport in [Transport::Quic, Transport::QuicDatagram] {
+        let adds_little = |_| {
+            let settings = SenderSettings {
+                interval: Duration::from_millis(2),
+                pacing: Pacing::Schedule,
+                duration: Duration::from_secs(1),
+                ..sending(transport, ANY.parse().unwrap())
+            };
+            let (sent, received) = run(settings);
+            let delays = received.main_session().unwrap().delays.delays();
+            let (delay, late) = (delays.quantile_us(0.5).unwrap().value, sent.lateness.quantile_us(0.5).unwrap().value);
+            println!("{transport}: n {}, median {delay:.0} us, late by {late:.0} us", delays.n());
+            // Most are a few system calls away. How long a thread of a busy machine waits for its turn, the sender's
+            // lateness tells; a message wakes a few.
+            delay < 1000.0 + 10.0 * late
+        };
+        assert!((0..10).any(adds_little), "{transport}");
+    }
+}
+
+#[test]
+fn another_certificate_is_refused_by_the_client() {
+    let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
+    let listener = Listener::bind_as(&receiving(Transport::Quic), &Identity::new().unwrap()).unwrap();
+    let to = listener.local_addr();
+    let sender = Sender::open(&sending(Transport::Quic, to)).unwrap();
+    let (sent, events) = thread::scope(|scope| {
+        let server = scope.spawn(|| {
+            let mut events = Vec::new();
+            let mut arrivals = listener.start(&stop, exchange_fd(&exchange)).unwrap();
+            while events.is_empty() {
+                arrivals.next(&mut events, None, false);
+            }
+            events
+        });
+        (sender.run(&exchange, &stop), server.join().unwrap())
+    });
+    assert_eq!((sent.sent, sent.window, exchange.closed()), (0, None, Some(0)));
+    let words = in_words(&sent.errors);
+    assert!(words.starts_with("connect: ") && words.contains("invalid peer certificate"), "{words}");
+    assert!(
+        matches!(&events[..], [Event::Failed { operation: "accept", reason }] if reason.contains("UnknownCA") || reason.contains("certificate")),
+        "{events:?}"
+    );
+}
+
+fn exchange_fd(exchange: &Exchange) -> std::os::fd::BorrowedFd<'_> {
+    std::os::fd::AsFd::as_fd(exchange)
+}
+
+#[test]
+fn nobody_there() {
+    // Somebody else's socket: it hears and says nothing.
+    let silent = UdpSocket::bind(ANY).unwrap();
+    let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
+    let settings = SenderSettings {
+        connect_timeout: Duration::from_millis(100),
+        ..sending(Transport::Quic, silent.local_addr().unwrap())
+    };
+    let begin = now();
+    let sent = Sender::open(&settings).unwrap().run(&exchange, &stop);
+    assert!(now() - begin >= nanos(settings.connect_timeout));
+    assert_eq!((sent.sent, sent.connect, sent.lost_packets), (0, None, None));
+    assert_eq!(in_words(&sent.errors), "connect: connection timed out");
+}
+
+#[test]
+fn a_peer_that_goes_away_ends_the_run_and_is_counted() {
+    let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
+    let listener = Listener::bind(&receiving(Transport::Quic)).unwrap();
+    let settings =
+        SenderSettings { duration: Duration::from_secs(60), ..sending(Transport::Quic, listener.local_addr()) };
+    let sender = Sender::open(&settings).unwrap();
+    let sent = thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut arrivals = listener.start(&stop, exchange_fd(&exchange)).unwrap();
+            let mut events = Vec::new();
+            while !events.iter().any(|event| matches!(event, Event::Bytes { .. })) {
+                arrivals.next(&mut events, None, false);
+            }
+        });
+        sender.run(&exchange, &stop)
+    });
+    assert!(sent.sent >= 1 && sent.used < Duration::from_secs(60));
+    assert_eq!((sent.errors.len(), sent.errors[0].operation), (1, "send"), "{sent:?}");
+}
+
+#[test]
+fn settings_that_cannot_work_are_refused_in_one_line() {
+    let open = |settings: SenderSettings| Sender::open(&settings).unwrap_err().to_string();
+    let settings = sending(Transport::QuicDatagram, "127.0.0.1:9".parse().unwrap());
+    assert_eq!(
+        open(SenderSettings { payload_bytes: 1435, ..settings.clone() }),
+        "payload of 1435B: a message over quic-datagram has between 16B and 1434B"
+    );
+    let quic = QuicSettings { congestion: "vegas".into() };
+    assert_eq!(open(SenderSettings { quic, ..settings.clone() }), "quic.congestion `vegas`: use cubic, newreno, bbr");
+    for name in QuicSettings::CONGESTION {
+        let quic = QuicSettings { congestion: name.into() };
+        Sender::open(&SenderSettings { quic, ..settings.clone() }).unwrap();
+    }
+}
+
+#[test]
+fn the_longest_datagram_is_what_quinn_can_send() {
+    for (address, longest) in [("127.0.0.1:0", 1434), ("[::1]:0", 1414)] {
+        let listen: SocketAddr = address.parse().unwrap();
+        assert_eq!(longest_datagram(listen), longest);
+        let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
+        let settings = ReceiverSettings { listen, ..receiving(Transport::QuicDatagram) };
+        let listener = Listener::bind(&settings).unwrap();
+        let to = listener.local_addr();
+        let mut client = Client::open(&sending(Transport::QuicDatagram, to)).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut arrivals = listener.start(&stop, exchange_fd(&exchange)).unwrap();
+                while !stop.is_set() {
+                    arrivals.next(&mut Vec::new(), None, false);
+                }
+            });
+            let error = client.connect(to, longest + 1, u64::MAX, &stop).unwrap_err().to_string();
+            assert_eq!(
+                error,
+                format!("payload of {}B: a QUIC datagram on this path holds at most {longest}B", longest + 1)
+            );
+            client.connect(to, longest, u64::MAX, &stop).unwrap();
+            stop.set();
+        });
+    }
+}

@@ -1,0 +1,100 @@
+//! Messages over UDP.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nix::poll::{PollFd, PollFlags};
+use weir_dgram::{Inbox, Socket};
+use weir_service::clock::{self, Nanos, now};
+use weir_wire::probe::Probe;
+
+use super::ending::Ending;
+use super::sessions::Sessions;
+use super::stalls::Stalls;
+use crate::{Ended, ErrorLog, ReceiveReport};
+
+/// Receives until the ending says so.
+pub(super) fn receive(
+    socket: &Socket,
+    reads: &AtomicU64,
+    mut stalls: Option<Stalls>,
+    mut sessions: Sessions<'_>,
+    mut ending: Ending<'_>,
+) -> ReceiveReport {
+    let mut errors = ErrorLog::default();
+    let mut inbox = Inbox::new(BATCH, LONGEST);
+    let ended = loop {
+        if let Some(stalls) = &mut stalls {
+            stalls.stand_still(&ending);
+        }
+        match take(socket, &mut inbox, &mut sessions, &mut errors) {
+            Taken::Some => {
+                reads.fetch_add(1, Ordering::Relaxed);
+                // Under load only a stop and the clock can end it: what waits in the socket has arrived. When sending
+                // has ended that is not without end.
+                match ending.check(&sessions, now()) {
+                    Err(Ended::Deadline) if !ending.awaits_exchange() => {}
+                    Err(ended @ (Ended::Stopped | Ended::Deadline)) => break ended,
+                    _ => {}
+                }
+            }
+            Taken::All => match ending.check(&sessions, now()) {
+                Ok(next) => wait(socket, &ending, next),
+                Err(ended) => break ended,
+            },
+            Taken::Failed => break Ended::Failed,
+        }
+    };
+    let socket_drops = socket.memory().ok().map(|memory| memory.drops.into());
+    let buffer = socket.granted().receive_buffer;
+    ReceiveReport {
+        ended,
+        socket_drops,
+        receive_buffer: Some(buffer.granted),
+        receive_buffer_limit: buffer.limit,
+        errors: errors.into_counts(),
+        ..sessions.into_report()
+    }
+}
+
+enum Taken {
+    Some,
+    All,
+    Failed,
+}
+
+/// Takes what the socket has, up to a batch. All of it has arrived when the call returns.
+fn take(socket: &Socket, inbox: &mut Inbox, sessions: &mut Sessions<'_>, errors: &mut ErrorLog) -> Taken {
+    match inbox.receive(socket) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Taken::All,
+        Err(error) => {
+            errors.count("receive", &error);
+            return Taken::Failed;
+        }
+    }
+    let at = now();
+    for message in inbox.messages() {
+        for datagram in message.segments() {
+            match Probe::parse_datagram(datagram) {
+                Ok(probe) => sessions.count(&probe, datagram.len(), message.source, at),
+                Err(_) => sessions.count_foreign(),
+            }
+        }
+    }
+    Taken::Some
+}
+
+fn wait(socket: &Socket, ending: &Ending<'_>, until: Option<Nanos>) {
+    let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
+    let mut fds = [readable(socket.as_fd()), readable(ending.stop_fd()), readable(ending.exchange_fd())];
+    let watched = if ending.awaits_exchange() { 3 } else { 2 };
+    clock::wait(&mut fds[..watched], until);
+}
+
+/// Bytes of the longest datagram.
+const LONGEST: usize = 65_536;
+
+/// Datagrams between two looks at the clock's other duties.
+const BATCH: usize = 64;

@@ -1,0 +1,131 @@
+//! The receiving end: takes messages as they come and keeps the account of every session.
+
+mod datagrams;
+mod ending;
+pub(crate) mod frames;
+mod gauge;
+mod quic;
+pub(crate) mod sessions;
+mod stalls;
+mod streams;
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use socket2::{Domain, Type};
+use weir_dgram::{Options, Socket};
+
+use self::ending::Ending;
+pub use self::gauge::{Gauge, Level};
+use weir_service::clock::now;
+use weir_service::stop::Stop;
+
+use self::sessions::Sessions;
+use self::stalls::Stalls;
+use crate::quic::Listener;
+use crate::{Exchange, ReceiveReport, ReceiverSettings, TrafficError, Transport};
+
+/// A socket that is bound, and receives already.
+#[derive(Debug)]
+pub struct Receiver {
+    settings: ReceiverSettings,
+    intake: Intake,
+}
+
+#[derive(Debug)]
+enum Intake {
+    /// The socket, and how often it was read: also for a [`Gauge`].
+    Datagrams(Arc<Socket>, Arc<AtomicU64>),
+    Streams {
+        listener: TcpListener,
+        address: SocketAddr,
+        receive_buffer: Option<usize>,
+    },
+    Quic(Box<Listener>),
+}
+
+impl Receiver {
+    /// Makes, binds and (TCP) listens on the socket in the calling thread's network namespace. UDP joins its groups.
+    pub fn bind(settings: &ReceiverSettings) -> Result<Self, TrafficError> {
+        let intake = match settings.transport {
+            Transport::Udp => Intake::Datagrams(Arc::new(datagram_socket(settings)?), Arc::default()),
+            Transport::Tcp => listen(settings)?,
+            Transport::Quic | Transport::QuicDatagram => Intake::Quic(Box::new(Listener::bind(settings)?)),
+        };
+        Ok(Self { settings: settings.clone(), intake })
+    }
+
+    /// The address it listens on, with the port the kernel chose.
+    pub fn local_addr(&self) -> SocketAddr {
+        match &self.intake {
+            Intake::Datagrams(socket, _) => socket.local_addr(),
+            Intake::Streams { address, .. } => *address,
+            Intake::Quic(listener) => listener.local_addr(),
+        }
+    }
+
+    /// Lets others look at its buffer while it receives; `None`: it is not of datagrams.
+    pub fn gauge(&self) -> Option<Gauge> {
+        match &self.intake {
+            Intake::Datagrams(socket, reads) => {
+                Some(Gauge { socket: Arc::downgrade(socket), reads: Arc::clone(reads) })
+            }
+            _ => None,
+        }
+    }
+
+    /// Receives until everything sent has arrived, the drain is over, `stop` is set, or as the settings say.
+    pub fn run(self, exchange: &Exchange, stop: &Stop) -> ReceiveReport {
+        let started = now();
+        let sessions = Sessions::new(&self.settings, exchange);
+        let ending = Ending::new(&self.settings.until, exchange, stop, started);
+        let report = match self.intake {
+            Intake::Datagrams(socket, reads) => {
+                let stalls = self.settings.stall.map(|stall| Stalls::new(stall, started));
+                datagrams::receive(&socket, &reads, stalls, sessions, ending)
+            }
+            Intake::Streams { listener, receive_buffer, .. } => {
+                ReceiveReport { receive_buffer, ..streams::receive(&listener, sessions, ending) }
+            }
+            Intake::Quic(listener) => quic::receive(*listener, sessions, ending, stop),
+        };
+        ReceiveReport { started, finished: now(), ..report }
+    }
+}
+
+fn datagram_socket(settings: &ReceiverSettings) -> Result<Socket, TrafficError> {
+    let options = Options {
+        receive_buffer: settings.receive_buffer,
+        reuse_address: !settings.groups.is_empty(),
+        coalesce: settings.coalesce,
+        ..Options::default()
+    };
+    let socket = Socket::bind(settings.listen, &options)?;
+    for group in &settings.groups {
+        socket.join(group)?;
+    }
+    Ok(socket)
+}
+
+fn listen(settings: &ReceiverSettings) -> Result<Intake, TrafficError> {
+    let address = settings.listen;
+    let failed = |source| TrafficError::Socket { transport: Transport::Tcp, address, source };
+    let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None).map_err(failed)?;
+    socket.set_nonblocking(true).map_err(failed)?;
+    if let Some(bytes) = settings.receive_buffer {
+        let failed =
+            |source| TrafficError::Option { option: "SO_RCVBUF", value: bytes.to_string(), hint: "".into(), source };
+        socket.set_recv_buffer_size(bytes).map_err(failed)?;
+    }
+    // Connections of an earlier receiver may still be in TIME_WAIT.
+    socket.set_reuse_address(true).map_err(failed)?;
+    let bind = |source| TrafficError::Bind { address, source };
+    socket.bind(&address.into()).map_err(bind)?;
+    socket.listen(BACKLOG).map_err(bind)?;
+    let bound = socket.local_addr().map_err(failed)?.as_socket().unwrap_or(address);
+    let receive_buffer = socket.recv_buffer_size().ok();
+    Ok(Intake::Streams { listener: socket.into(), address: bound, receive_buffer })
+}
+
+const BACKLOG: i32 = 128;

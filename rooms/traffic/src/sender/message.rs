@@ -1,0 +1,99 @@
+//! The bytes of messages.
+
+use weir_service::clock::{self, Nanos, now};
+use weir_wire::probe::{BASE_LEN, EXTENDED_LEN, Extension, Kind, Probe};
+
+use crate::SenderSettings;
+
+/// The bytes of as many messages as leave in one batch, stamped anew for each.
+pub(super) struct Messages {
+    probe: Probe,
+    bytes: Vec<u8>,
+    length: usize,
+}
+
+/// Messages of equal length, one behind the other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Batch<'a> {
+    /// All their bytes.
+    pub(super) bytes: &'a [u8],
+    /// Bytes of each.
+    pub(super) length: usize,
+}
+
+impl Messages {
+    pub(super) fn new(settings: &SenderSettings) -> Self {
+        let length = settings.payload_bytes.max(BASE_LEN);
+        let extension = Extension {
+            intended: 0,
+            boot: clock::boot_id().unwrap_or(0),
+            length: length.try_into().unwrap_or(u32::MAX),
+        };
+        let probe = Probe {
+            kind: Kind::Message,
+            session: settings.session,
+            sequence: 0,
+            sent: 0,
+            extension: (length >= EXTENDED_LEN).then_some(extension),
+        };
+        let most = settings.batch.map_or(MOST, |batch| batch.get().min(MOST));
+        let room = if settings.in_batches() { (BATCH_BYTES / length).clamp(1, most) } else { 1 };
+        Self { probe, bytes: vec![0; room * length], length }
+    }
+
+    /// Bytes of a message.
+    pub(super) fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Messages of a batch, at most.
+    pub(super) fn room(&self) -> usize {
+        self.bytes.len() / self.length
+    }
+
+    /// Makes the message at `place` of a batch that of the given number and times.
+    pub(super) fn stamp(&mut self, place: usize, number: u64, intended: Nanos, sent: Nanos) {
+        self.probe.sequence = number as u32;
+        self.probe.sent = sent;
+        if let Some(extension) = &mut self.probe.extension {
+            extension.intended = intended;
+        }
+        // There is room for the header by construction.
+        let _ = self.probe.write(&mut self.bytes[place * self.length..][..self.length]);
+    }
+
+    /// The message at the first place.
+    pub(super) fn first(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    /// The messages at the first `count` places.
+    pub(super) fn batch(&self, count: usize) -> Batch<'_> {
+        Batch { bytes: &self.bytes[..count * self.length], length: self.length }
+    }
+
+    /// What precedes messages on a stream that cannot say their own length.
+    pub(super) fn hello(&self) -> Option<[u8; EXTENDED_LEN]> {
+        self.probe.extension.is_none().then(|| self.control(Kind::Hello, 0, self.length))
+    }
+
+    /// What follows the last message.
+    pub(super) fn end(&self, sent: u64) -> [u8; EXTENDED_LEN] {
+        self.control(Kind::End, sent, EXTENDED_LEN)
+    }
+
+    fn control(&self, kind: Kind, number: u64, length: usize) -> [u8; EXTENDED_LEN] {
+        let at = now();
+        let extension = Extension { intended: at, boot: clock::boot_id().unwrap_or(0), length: length as u32 };
+        let probe = Probe { kind, sequence: number as u32, sent: at, extension: Some(extension), ..self.probe };
+        let mut bytes = [0; EXTENDED_LEN];
+        let _ = probe.write(&mut bytes);
+        bytes
+    }
+}
+
+/// Bytes of a batch, so that it stays in a processor's cache from its stamping to its sending.
+const BATCH_BYTES: usize = 256 * 1024;
+
+/// Messages of a batch, at most: a longer one would delay those that become due meanwhile.
+const MOST: usize = 512;

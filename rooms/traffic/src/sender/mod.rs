@@ -1,0 +1,267 @@
+//! The sending end: paces messages for a window, then lets the connection drain.
+
+mod channel;
+mod message;
+
+use std::net::SocketAddr;
+
+use weir_service::clock::{self, Nanos, nanos, now};
+use weir_service::stop::Stop;
+
+use self::channel::{Channel, Outcome};
+use self::message::Messages;
+use crate::{Exchange, Pacing, SendReport, SenderSettings, TrafficError, Transport, Window};
+
+/// A socket that is ready to send.
+#[derive(Debug)]
+pub struct Sender {
+    settings: SenderSettings,
+    channel: Channel,
+}
+
+impl Sender {
+    /// Makes the socket in the calling thread's network namespace. TCP and QUIC connect later, in [`Self::run`].
+    pub fn open(settings: &SenderSettings) -> Result<Self, TrafficError> {
+        settings.validate()?;
+        Ok(Self { settings: settings.clone(), channel: Channel::open(settings)? })
+    }
+
+    /// Its own address; unspecified as long as the kernel has not chosen one. `None`: the kernel does not tell.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.channel.local_addr()
+    }
+
+    /// Sends for the whole window, then (TCP, QUIC) waits for the drain. Returns early if `stop` is set.
+    ///
+    /// Opens and closes the window of `exchange`. What goes wrong is counted in the report: a connection that is never
+    /// made is a report with 0 messages.
+    pub fn run(self, exchange: &Exchange, stop: &Stop) -> SendReport {
+        let _closes = CloseOnDrop(exchange);
+        clock::precise_timers();
+        let report = SendReport { send_buffer: self.channel.send_buffer(), ..SendReport::default() };
+        let messages = Messages::new(&self.settings);
+        let mut run = Run { settings: self.settings, channel: self.channel, messages, exchange, stop, report };
+        if run.start() {
+            run.window();
+            exchange.close(run.report.sent, now());
+            run.finish();
+        }
+        let Run { channel, mut report, .. } = run;
+        report.local = channel.local_addr();
+        report.errors = channel.into_errors();
+        report.stopped = stop.is_set();
+        report
+    }
+}
+
+/// A run under way.
+struct Run<'a> {
+    settings: SenderSettings,
+    channel: Channel,
+    messages: Messages,
+    exchange: &'a Exchange,
+    stop: &'a Stop,
+    report: SendReport,
+}
+
+impl Run<'_> {
+    /// Connects and says hello, where that is needed. `false`: there is nobody to send to.
+    fn start(&mut self) -> bool {
+        if !self.settings.transport.connects() {
+            return true;
+        }
+        let begin = now();
+        if !self.channel.connect(
+            self.settings.to,
+            begin.saturating_add(nanos(self.settings.connect_timeout)),
+            self.stop,
+        ) {
+            return false;
+        }
+        self.report.connect = Some(std::time::Duration::from_nanos(now() - begin));
+        // The first bytes of a connection always fit.
+        match self.messages.hello() {
+            Some(hello) => self.channel.send(&hello, now(), self.stop) == Outcome::Sent,
+            None => true,
+        }
+    }
+
+    /// Sends messages from now to the end of the window.
+    fn window(&mut self) {
+        let start = now();
+        let window = Window { start, end: start.saturating_add(nanos(self.settings.duration)) };
+        self.exchange.open(window);
+        self.report.window = Some(window);
+        self.reserve();
+        if self.settings.in_batches() && self.settings.interval.is_zero() {
+            self.flood(window);
+        } else if self.settings.in_batches() {
+            self.batches(window);
+        } else {
+            self.one_by_one(window);
+        }
+        self.report.used = std::time::Duration::from_nanos(now().min(window.end) - start);
+        self.report.blocked = self.channel.blocked();
+        self.report.tcp_at_end = self.channel.tcp_info();
+    }
+
+    /// Sends each message in a call of its own.
+    fn one_by_one(&mut self, window: Window) {
+        let interval = nanos(self.settings.interval);
+        // Every scheduled datagram is sent, late ones too: otherwise a rerun could have fewer.
+        let all = self.settings.pacing == Pacing::Schedule && self.settings.transport == Transport::Udp;
+        let mut intended = window.start;
+        while !self.stop.is_set() {
+            let at = now();
+            if at < intended.min(window.end) {
+                self.channel.sleep(intended.min(window.end), self.stop);
+                continue;
+            }
+            if (if all { intended } else { at }) >= window.end || at >= window.latest() {
+                break;
+            }
+            match self.send(intended, at, window.end) {
+                Outcome::Sent | Outcome::Refused => {}
+                Outcome::Late { handed_over } => {
+                    self.report.partial_bytes = handed_over;
+                    break;
+                }
+                Outcome::Broken => break,
+            }
+            intended = match self.settings.pacing {
+                Pacing::Sleep => now().saturating_add(interval),
+                Pacing::Schedule => intended.saturating_add(interval),
+            };
+        }
+    }
+
+    /// Sends the messages of a schedule, all that are due at once, and then none for a quantum. Every one is sent, late
+    /// ones too, as one by one.
+    fn batches(&mut self, window: Window) {
+        let (interval, quantum) = (nanos(self.settings.interval), nanos(self.settings.quantum));
+        let count = (window.end - window.start).div_ceil(interval);
+        let intended = |number: u64| window.start + number * interval;
+        let mut next = 0;
+        let mut wake = window.start;
+        while next < count && !self.stop.is_set() {
+            let at = now();
+            if at < wake {
+                self.channel.sleep(wake, self.stop);
+                continue;
+            }
+            if at >= self.latest(window) {
+                break;
+            }
+            let due = ((at - window.start) / interval + 1).min(count);
+            if !self.send_due(&mut next, due, window) {
+                break;
+            }
+            // Who waited longer for the last ones would send them behind the window.
+            wake = intended(next).max(at.saturating_add(quantum).min(intended(count - 1)));
+        }
+    }
+
+    /// Sends the messages from number `next` of the schedule up to before `due`. `false`: no more can be sent.
+    fn send_due(&mut self, next: &mut u64, due: u64, window: Window) -> bool {
+        let interval = nanos(self.settings.interval);
+        let drained = window.end.saturating_add(nanos(self.settings.drain));
+        let patience = if self.settings.batch.is_some() { window.end } else { drained };
+        while *next < due {
+            let (at, first) = (now(), self.report.sent);
+            if at >= self.latest(window) {
+                return false;
+            }
+            let count = (due - *next).min(self.messages.room() as u64) as usize;
+            for (place, number) in (0..count).zip(*next..) {
+                self.messages.stamp(place, first + place as u64, window.start + number * interval, at);
+            }
+            let (taken, outcome) = self.channel.send_batch(self.messages.batch(count), patience, self.stop);
+            for number in (*next..).take(taken) {
+                self.count(window.start + number * interval, at);
+            }
+            self.exchange.set_sent(self.report.sent);
+            *next += taken as u64;
+            match outcome {
+                Outcome::Sent => {}
+                Outcome::Refused => *next += 1,
+                Outcome::Late { .. } | Outcome::Broken => return false,
+            }
+        }
+        true
+    }
+
+    /// Sends batch behind batch to the end of the window: as much as the machine takes.
+    fn flood(&mut self, window: Window) {
+        while !self.stop.is_set() {
+            let (at, first) = (now(), self.report.sent);
+            if at >= window.end {
+                break;
+            }
+            let room = self.messages.room();
+            (0..room).for_each(|place| self.messages.stamp(place, first + place as u64, at, at));
+            let (taken, outcome) = self.channel.send_batch(self.messages.batch(room), window.end, self.stop);
+            (0..taken).for_each(|_| self.count(at, at));
+            self.exchange.set_sent(self.report.sent);
+            if matches!(outcome, Outcome::Late { .. } | Outcome::Broken) {
+                break;
+            }
+        }
+    }
+
+    /// When a sender that is behind its schedule gives the rest up.
+    fn latest(&self, window: Window) -> Nanos {
+        if self.settings.batch.is_some() { window.end } else { window.latest() }
+    }
+
+    fn send(&mut self, intended: Nanos, at: Nanos, end: Nanos) -> Outcome {
+        self.messages.stamp(0, self.report.sent, intended, at);
+        let outcome = self.channel.send(self.messages.first(), end, self.stop);
+        if outcome == Outcome::Sent {
+            self.count(intended, at);
+            self.exchange.set_sent(self.report.sent);
+        }
+        outcome
+    }
+
+    /// Counts a message that the kernel has taken.
+    fn count(&mut self, intended: Nanos, at: Nanos) {
+        let report = &mut self.report;
+        report.lateness.record(at - intended);
+        report.first_send.get_or_insert(at);
+        report.last_send = Some(at);
+        if report.send_times.len() < report.send_times.capacity() {
+            report.send_times.push(at);
+        }
+        report.sent += 1;
+        report.sent_bytes += self.messages.length() as u64;
+    }
+
+    /// Announces the end if asked to, and waits until the peer has taken everything.
+    fn finish(&mut self) {
+        let deadline = now().saturating_add(nanos(self.settings.drain));
+        if self.settings.announce && self.report.partial_bytes == 0 {
+            let end = self.messages.end(self.report.sent);
+            self.report.announcements = self.channel.announce(&end, deadline, self.stop);
+        }
+        self.channel.drain(self.exchange, deadline, self.stop);
+        self.report.tcp_after_drain = self.channel.tcp_info();
+        self.report.lost_packets = self.channel.lost_packets();
+    }
+
+    /// Makes room for the send times, so that none is allocated while sending.
+    fn reserve(&mut self) {
+        if self.settings.keep_send_times {
+            let expected = nanos(self.settings.duration) / nanos(self.settings.interval).max(1) + 2;
+            self.report.send_times.reserve_exact(expected.min(SenderSettings::MAX_SEND_TIMES as u64) as usize);
+        }
+    }
+}
+
+/// Lets the receiver end whatever happens to the sender.
+struct CloseOnDrop<'a>(&'a Exchange);
+
+impl Drop for CloseOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.close(self.0.sent(), now());
+    }
+}

@@ -1,0 +1,270 @@
+//! What a sender and a receiver are told to do.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use weir_dgram::Membership;
+use weir_wire::probe;
+
+use crate::TrafficError;
+use crate::quic::{self, QuicSettings};
+
+/// What carries the messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// One datagram a message.
+    #[default]
+    Udp,
+    /// One connection; messages are framed by their length.
+    Tcp,
+    /// One QUIC connection with one stream; messages are framed as over TCP. Both ends live in one process.
+    #[value(skip)]
+    Quic,
+    /// One QUIC connection; one QUIC datagram (RFC 9221) a message. Both ends live in one process.
+    #[value(skip)]
+    QuicDatagram,
+}
+
+impl Transport {
+    /// Whether a connection is made before messages flow.
+    pub fn connects(self) -> bool {
+        self != Self::Udp
+    }
+
+    /// Whether quinn carries the messages.
+    pub fn is_quic(self) -> bool {
+        matches!(self, Self::Quic | Self::QuicDatagram)
+    }
+}
+
+/// When the next message is due.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Pacing {
+    /// The interval after the previous one was sent, as a script does that sends and sleeps.
+    #[default]
+    Sleep,
+    /// At start + n x interval, whatever happened before; a late message is sent at once and keeps its intended time.
+    Schedule,
+}
+
+/// TCP socket options.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TcpSettings {
+    /// Congestion control (TCP_CONGESTION), e.g. `cubic`; `None`: the host's default.
+    pub congestion: Option<String>,
+    /// Switches Nagle's algorithm off (TCP_NODELAY).
+    pub nodelay: bool,
+}
+
+/// What a [`Sender`](super::Sender) does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SenderSettings {
+    /// What carries the messages.
+    pub transport: Transport,
+    /// Where they go.
+    pub to: SocketAddr,
+    /// Address and port to send from; `None`: the kernel chooses. To fix only the port use the unspecified address.
+    pub from: Option<SocketAddr>,
+    /// Bytes of a message, its header included; at least [`probe::BASE_LEN`].
+    pub payload_bytes: usize,
+    /// Time between messages.
+    pub interval: Duration,
+    /// When the next message is due.
+    pub pacing: Pacing,
+    /// UDP by [`Pacing::Schedule`]: least time between two wake-ups of the sender. All messages due by then leave in
+    /// one batch, none early; each is late by up to this time, and says so. Zero: a wake-up and a call for each
+    /// message.
+    pub quantum: Duration,
+    /// UDP: most messages in one call (sendmmsg), each a datagram of its own, never joined (UDP_SEGMENT). They leave as
+    /// they are due, or, with an `interval` of zero, one call behind the other; what has not left by the end of the
+    /// window never does. `None`: as `quantum` says.
+    pub batch: Option<NonZeroUsize>,
+    /// Length of the window.
+    pub duration: Duration,
+    /// Number that tells this sender's messages from others'.
+    pub session: u16,
+    /// TCP only.
+    pub tcp: TcpSettings,
+    /// QUIC only.
+    pub quic: QuicSettings,
+    /// TTL or hop limit, of multicast packets too; `None`: the kernel's default (multicast: 1).
+    pub ttl: Option<u8>,
+    /// The interface to send through; `None`: where a route leads.
+    pub interface: Option<String>,
+    /// SO_SNDBUF to ask for, bytes; `None`: the kernel's default (TCP: autotuned). QUIC: what quinn keeps until it is
+    /// acknowledged or, of datagrams, sent; `None`: 4 MiB.
+    pub send_buffer: Option<usize>,
+    /// TCP and QUIC: give up connecting after this time.
+    pub connect_timeout: Duration,
+    /// TCP and QUIC: how long the kernel (quinn) may go on delivering after the window, before the connection is
+    /// closed.
+    pub drain: Duration,
+    /// Whether to announce the number of messages behind the last one, for a receiver in another process.
+    pub announce: bool,
+    /// Whether to keep the time of every send (8 bytes a message), up to [`Self::MAX_SEND_TIMES`].
+    pub keep_send_times: bool,
+}
+
+impl SenderSettings {
+    /// Send times kept at most.
+    pub const MAX_SEND_TIMES: usize = 1 << 22;
+
+    /// 1000 bytes every 10 ms over UDP for 60 s, drained for 10 s.
+    pub fn new(to: SocketAddr) -> Self {
+        Self {
+            transport: Transport::Udp,
+            to,
+            from: None,
+            payload_bytes: 1000,
+            interval: Duration::from_millis(10),
+            pacing: Pacing::Sleep,
+            quantum: Duration::ZERO,
+            batch: None,
+            duration: Duration::from_secs(60),
+            session: 0,
+            tcp: TcpSettings::default(),
+            quic: QuicSettings::default(),
+            ttl: None,
+            interface: None,
+            send_buffer: None,
+            connect_timeout: Duration::from_secs(30),
+            drain: Duration::from_secs(10),
+            announce: false,
+            keep_send_times: false,
+        }
+    }
+
+    /// Whether messages leave in batches.
+    pub(super) fn in_batches(&self) -> bool {
+        let scheduled = self.pacing == Pacing::Schedule && self.quantum > Duration::ZERO;
+        let spaced = scheduled && self.interval > Duration::ZERO;
+        self.transport == Transport::Udp && (self.batch.is_some() || spaced)
+    }
+
+    /// Whether the kernel may be handed runs to cut.
+    pub(super) fn in_runs(&self) -> bool {
+        self.in_batches() && self.batch.is_none()
+    }
+
+    /// Refuses what no socket could do.
+    pub fn validate(&self) -> Result<(), TrafficError> {
+        let longest = match (self.transport, self.to) {
+            (Transport::Tcp | Transport::Quic, _) => u32::MAX as usize,
+            (Transport::QuicDatagram, to) => quic::longest_datagram(to),
+            (Transport::Udp, SocketAddr::V4(_)) => 65_507,
+            (Transport::Udp, SocketAddr::V6(_)) => 65_527,
+        };
+        if !(probe::BASE_LEN..=longest).contains(&self.payload_bytes) {
+            return Err(TrafficError::Payload {
+                bytes: self.payload_bytes,
+                transport: self.transport,
+                shortest: probe::BASE_LEN,
+                longest,
+            });
+        }
+        if let Some(from) = self.from
+            && from.is_ipv4() != self.to.is_ipv4()
+        {
+            return Err(TrafficError::Family { from, to: self.to });
+        }
+        Ok(())
+    }
+}
+
+/// What a [`Receiver`](super::Receiver) does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReceiverSettings {
+    /// What carries the messages.
+    pub transport: Transport,
+    /// Where to listen; port 0: the kernel chooses.
+    pub listen: SocketAddr,
+    /// The only session to count, others are foreign; `None`: all.
+    pub session: Option<u16>,
+    /// UDP: multicast groups to join. Other receivers of the machine may then listen at the same address.
+    pub groups: Vec<Membership>,
+    /// SO_RCVBUF to ask for, bytes; `None`: the kernel's default (TCP: autotuned; QUIC: 4 MiB).
+    pub receive_buffer: Option<usize>,
+    /// UDP: lets the kernel join datagrams on their way to the socket (UDP_GRO), which is cheaper at high rates. A
+    /// joined run that finds no room then counts as one in [`socket_drops`](super::ReceiveReport::socket_drops).
+    pub coalesce: bool,
+    /// UDP: a reader that stops reading again and again, as one does that another program keeps from running; `None`:
+    /// it does not.
+    pub stall: Option<Stall>,
+    /// The times of so many messages of each session are kept one by one.
+    pub keep_flights: usize,
+    /// When to end, besides the [`Exchange`](super::Exchange) and the stop.
+    pub until: Until,
+}
+
+impl ReceiverSettings {
+    /// UDP, every session, until stopped.
+    pub fn new(listen: SocketAddr) -> Self {
+        Self {
+            transport: Transport::Udp,
+            listen,
+            session: None,
+            groups: Vec::new(),
+            receive_buffer: None,
+            coalesce: false,
+            stall: None,
+            keep_flights: 0,
+            until: Until::default(),
+        }
+    }
+}
+
+/// How a reader stops reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// From the beginning of one stall to that of the next. The first one begins so long after [`Receiver::run`] was
+    /// called.
+    ///
+    /// [`Receiver::run`]: super::Receiver::run
+    pub every: Duration,
+    /// How long it does not read.
+    pub length: Duration,
+}
+
+/// Events that end a receiver; the first one counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Until {
+    /// This long after `run` was called.
+    pub duration: Option<Duration>,
+    /// This long after the last message, once there was one.
+    pub idle: Option<Duration>,
+    /// Every session seen has announced its end and is complete, or its grace time of 1 s is over.
+    pub announced: bool,
+    /// How long to go on when everything sent has arrived, for duplicates still under way.
+    pub settle: Duration,
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+            Self::Quic => "quic",
+            Self::QuicDatagram => "quic-datagram",
+        })
+    }
+}
+
+impl FromStr for Transport {
+    type Err = TrafficError;
+
+    fn from_str(text: &str) -> Result<Self, TrafficError> {
+        match text {
+            "udp" => Ok(Self::Udp),
+            "tcp" => Ok(Self::Tcp),
+            "quic" => Ok(Self::Quic),
+            "quic-datagram" => Ok(Self::QuicDatagram),
+            _ => Err(TrafficError::Transport(text.to_owned())),
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! `weir lab`: run, resume, shell, report, compare, and what is in `scenario`.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use weir_lab::runner::{self, Plan};
+use weir_lab::scenario::{Jobs, Repeat, Scenario};
+use weir_lab::{shell, sweep::Sweep};
+use weir_report::opening::Seat;
+use weir_report::{self, asserts, store};
+use weir_service::output::say;
+use weir_units::Span;
+
+use crate::compare::Compare;
+use crate::scenario::{self, Init};
+use crate::{Outcome, usage};
+
+/// `weir lab`.
+#[derive(Debug, Args)]
+pub(super) struct Lab {
+    #[command(subcommand)]
+    command: LabCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum LabCommand {
+    /// List the scenarios that ship.
+    List,
+    /// Print a scenario that ships, as a file to start from.
+    Show {
+        /// Its name (`weir lab list`).
+        name: String,
+    },
+    /// Write a scenario that ships to a file, to make your own of it.
+    #[command(after_help = "Example:\n  weir lab init telemetry --out mine.toml")]
+    Init(Init),
+    /// Check a scenario and print what would run: every override and default in it, itself a scenario.
+    #[command(after_help = "Example:\n  weir lab check ./mine.toml --set path.loss=0%,5%")]
+    Check(Document),
+    /// Run a scenario and report.
+    #[command(after_help = "Example:\n  weir lab run telemetry --duration 20s --set path.loss=0%,5%,20%")]
+    Run(Run),
+    /// Go on with a run that was interrupted: the cells that it lacks are run, the report is made anew.
+    Resume {
+        /// Its result directory.
+        dir: PathBuf,
+        /// Exit with status 3 if a cell stays disturbed.
+        #[arg(long)]
+        strict: bool,
+    },
+    /// Run a program (or a shell) on a host of a scenario's network. The first one brings the network up, later ones
+    /// join it, and it goes with the last one.
+    #[command(after_help = "Example:\n  weir lab shell telemetry receiver python3 receiver.py")]
+    Shell(Shell),
+    /// Render a result directory again.
+    Report {
+        /// The directory that `weir lab run` named.
+        dir: PathBuf,
+        /// Draw what was sampled over time in this cell, too: charts/timeline-CELL.svg.
+        #[arg(long)]
+        cell: Option<String>,
+    },
+    /// Compare two result directories cell by cell; exit status 3 if the second one is worse anywhere.
+    #[command(after_help = "Example:\n  weir lab compare results/before results/after --column mbit_per_s")]
+    Compare(Compare),
+    /// Keeps the network of `shell` up; `shell` starts it.
+    #[command(hide = true)]
+    Keep(Keep),
+}
+
+#[derive(Debug, Args)]
+struct Document {
+    /// Name of a scenario that ships (`weir lab list`), or the path of a TOML file.
+    scenario: String,
+    /// Set a scenario key, e.g. `tcp.congestion=bbr`; several values (`a,b`) make it an axis.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    set: Vec<(String, String)>,
+}
+
+#[derive(Debug, Args)]
+struct Run {
+    #[command(flatten)]
+    document: Document,
+    /// Result directory [default: results/SCENARIO-TIME].
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Length of each cell's sending window, e.g. 60s or 20m.
+    #[arg(long)]
+    duration: Option<Span>,
+    /// Run each cell this often, or `auto`: as often as the machine carries side by side.
+    #[arg(long)]
+    repeat: Option<Repeat>,
+    /// Seed of every random choice.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Cells at once, `all`, or `auto`: as many as the processors carry.
+    #[arg(long)]
+    jobs: Option<Jobs>,
+    /// Capture the packets of this cell at sender and receiver, into pcap/ of the result directory.
+    #[arg(long, value_name = "CELL")]
+    pcap: Option<String>,
+    /// Bytes to keep of each captured packet; 0: all of it.
+    #[arg(long, value_name = "BYTES", default_value_t = 256, requires = "pcap")]
+    snap: u32,
+    /// Exit with status 3 if a cell stays disturbed.
+    #[arg(long)]
+    strict: bool,
+}
+
+#[derive(Debug, Args)]
+struct Shell {
+    #[command(flatten)]
+    document: Document,
+    /// Host to be on.
+    host: String,
+    /// Program and its arguments [default: $SHELL].
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+struct Keep {
+    #[command(flatten)]
+    document: Document,
+}
+
+impl Lab {
+    pub(super) fn run(self) -> Result<Outcome> {
+        match self.command {
+            LabCommand::List => scenario::list(),
+            LabCommand::Show { name } => scenario::show(&name),
+            LabCommand::Init(init) => init.run(),
+            LabCommand::Check(document) => scenario::check(document.sweep(&[])),
+            LabCommand::Run(run) => run.run(),
+            LabCommand::Resume { dir, strict } => run(&usage(Plan::resume(dir))?, strict),
+            LabCommand::Shell(Shell { document, host, command }) => {
+                let sweep = usage(document.sweep(&[]))?;
+                usage(shell::check(&sweep, &host))?;
+                let status = shell::enter(&document.scenario, &document.set, &sweep, &host, &command)?;
+                Ok(Outcome::Program(status))
+            }
+            LabCommand::Report { dir, cell } => {
+                let (manifest, records) = store::read(&dir)?;
+                let rendered = weir_report::write_all(&dir, &manifest, &records)?;
+                let seat = Seat::new(|name| std::env::var(name).ok());
+                say!("{}", seat.line(&rendered.page, std::io::stdout().is_terminal()));
+                if let Some(cell) = cell {
+                    say!("{}", weir_report::write_timeline(&dir, &records, &cell)?.display());
+                }
+                let unmet = asserts::fail(&asserts::check(&manifest, &records));
+                Ok(if unmet { Outcome::Unmet } else { Outcome::Done })
+            }
+            LabCommand::Compare(compare) => compare.run(),
+            LabCommand::Keep(Keep { document }) => {
+                shell::keep(&usage(document.sweep(&[]))?)?;
+                Ok(Outcome::Done)
+            }
+        }
+    }
+}
+
+impl Run {
+    fn run(self) -> Result<Outcome> {
+        let mut set = Vec::new();
+        set.extend(self.duration.map(|duration| ("run.duration".to_owned(), duration.to_string())));
+        set.extend(self.repeat.map(|repeat| ("run.repeat".to_owned(), repeat.to_string())));
+        set.extend(self.seed.map(|seed| ("run.seed".to_owned(), seed.to_string())));
+        set.extend(self.jobs.map(|jobs| ("run.jobs".to_owned(), jobs.to_string())));
+        let sweep = self.document.sweep(&set);
+        let plan = sweep.and_then(|sweep| Plan::new(sweep, self.out, std::env::args().collect()));
+        let plan = match self.pcap {
+            Some(cell) => plan.and_then(|plan| plan.capture(cell, self.snap)),
+            None => plan,
+        };
+        run(&usage(plan)?, self.strict)
+    }
+}
+
+fn run(plan: &Plan, strict: bool) -> Result<Outcome> {
+    let summary = runner::run(plan)?;
+    let disturbed = strict && summary.disturbed > 0;
+    Ok(if disturbed || summary.unmet { Outcome::Unmet } else { Outcome::Done })
+}
+
+impl Document {
+    fn sweep(&self, flags: &[(String, String)]) -> Result<Sweep> {
+        let (origin, text) = Scenario::find(&self.scenario)?;
+        let overrides: Vec<_> = self.set.iter().chain(flags).cloned().collect();
+        Sweep::new(&origin, &text, &overrides)
+    }
+}
+
+fn key_value(text: &str) -> Result<(String, String)> {
+    let (key, value) = text.split_once('=').context("expected KEY=VALUE")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}

@@ -1,0 +1,164 @@
+//! `weir loss check`: this machine against a stated load.
+
+use std::env;
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{process, thread};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use weir_loss::check;
+use weir_loss::check::facts::Subject;
+use weir_loss::check::load::Load;
+use weir_loss::subject::Process;
+use weir_service::output::{complain, print, say};
+use weir_service::stop::Stop;
+use weir_units::{Frequency, Size, Span};
+
+use super::group;
+use crate::{Outcome, usage};
+
+/// `weir loss check`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir loss check --rate 50k/s --payload 200B --stall 40ms
+  weir loss check --rate 50k/s --payload 200B --stall 40ms --port 5000 --trial
+  sudo weir loss check --rate 50k/s --payload 200B --stall 40ms --apply
+  sudo weir loss check --undo
+
+Prints what is wrong, with its evidence and the command that mends it. Exit status 3: something is
+wrong (still). docs/loss.md explains every finding.")]
+pub(super) struct Check {
+    /// Datagrams that arrive, e.g. 50k/s.
+    #[arg(long, value_name = "RATE", required_unless_present = "undo")]
+    rate: Option<Frequency>,
+    /// UDP payload of each.
+    #[arg(long, value_name = "SIZE", required_unless_present = "undo")]
+    payload: Option<Size>,
+    /// The longest time for which the receiver does not read: garbage collection, a disk that is flushed.
+    #[arg(long, value_name = "TIME", required_unless_present = "undo")]
+    stall: Option<Span>,
+    /// A port that a running program receives at. May be given again.
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Vec<u16>,
+    /// A running program that receives.
+    #[arg(long, value_name = "PID|NAME")]
+    process: Option<Process>,
+    /// The interface that datagrams come in by [default: all that are up].
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
+    /// The multicast group that is received.
+    #[arg(long, value_name = "ADDR", value_parser = group)]
+    group: Option<IpAddr>,
+    /// The network namespace to look at [default: this one].
+    #[arg(long, value_name = "NAME|PID|PATH")]
+    netns: Option<String>,
+    /// Send the load over a link of its own to a receiver that stalls, and tell where it was lost; how many
+    /// datagrams [default: those of 3s].
+    #[arg(long, value_name = "N", num_args = 0..=1, value_parser = clap::value_parser!(u64).range(1..))]
+    trial: Option<Option<u64>>,
+    /// Mend what can be mended, one by one, with a trial before and after; what does not help is rolled back.
+    #[arg(long)]
+    apply: bool,
+    /// Put back what --apply has changed.
+    #[arg(long, conflicts_with_all = ["apply", "rate", "payload", "stall", "port", "process", "interface", "group",
+        "netns", "trial"])]
+    undo: bool,
+    /// Where changes are recorded before they are made [default: loss-check.journal in /var/lib/weir, or in
+    /// $STATE_DIRECTORY].
+    #[arg(long, value_name = "FILE")]
+    journal: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    pub(super) fn run(self) -> Result<Outcome> {
+        let journal = self.journal.clone().unwrap_or_else(|| default_journal(env::var_os("STATE_DIRECTORY")));
+        if self.undo {
+            let report = check::undo(&journal)?;
+            if self.json {
+                say!("{}", serde_json::to_string(&report)?);
+            } else {
+                print(format_args!("{report}"));
+            }
+            return match report.failed() {
+                0 if report.is_unmet() => Ok(Outcome::Unmet),
+                0 => Ok(Outcome::Done),
+                failed => bail!("{failed} of {} changes could not be put back: see above", report.undone.len()),
+            };
+        }
+        let load = usage(self.load())?;
+        let check = check::Check {
+            load,
+            subject: Subject { ports: self.port, process: self.process, interface: self.interface, group: self.group },
+            netns: self.netns,
+            trial: self.trial.map(|count| count.unwrap_or_else(|| load.usual())),
+            journal: self.apply.then_some(journal),
+        };
+        if let Some(journal) = &check.journal {
+            tell_when_interrupted(journal).context("watch for Ctrl-C")?;
+        }
+        let report = check.run()?;
+        if self.json {
+            say!("{}", serde_json::to_string(&report)?);
+        } else {
+            print(format_args!("{report}"));
+        }
+        Ok(if report.is_unmet() { Outcome::Unmet } else { Outcome::Done })
+    }
+
+    fn load(&self) -> Result<Load> {
+        let (rate, payload, stall) =
+            (self.rate.unwrap_or_default(), self.payload.unwrap_or_default(), self.stall.unwrap_or_default());
+        if rate.micro_hertz == 0 {
+            bail!("--rate {rate}: nothing arrives, nothing can be lost; write e.g. 50k/s");
+        }
+        if payload.bytes > MOST_PAYLOAD {
+            bail!("--payload {payload}: a datagram holds at most {MOST_PAYLOAD}B");
+        }
+        Ok(Load { rate, payload, stall })
+    }
+}
+
+/// What is changed is in the journal before, so the program may end at any moment; but it says what to do then.
+fn tell_when_interrupted(journal: &Path) -> Result<()> {
+    let stop = Stop::on_signals()?;
+    let journal = journal.to_owned();
+    thread::Builder::new().name("interrupted".into()).spawn(move || {
+        while !stop.wait(Instant::now() + Duration::from_secs(3600)) {}
+        complain!(
+            "weir: interrupted: what was changed stays until `weir loss check --undo --journal {}`",
+            journal.display()
+        );
+        process::exit(1);
+    })?;
+    Ok(())
+}
+
+/// systemd names several directories with colons in between.
+fn default_journal(state: Option<OsString>) -> PathBuf {
+    let state = state.and_then(|state| Some(state.to_str()?.split(':').next()?.to_owned()));
+    PathBuf::from(state.filter(|state| !state.is_empty()).unwrap_or_else(|| "/var/lib/weir".into()))
+        .join("loss-check.journal")
+}
+
+/// Of UDP over IPv4.
+const MOST_PAYLOAD: u64 = 65_507;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_journal_is_where_services_keep_their_state() {
+        let of = |state: Option<&str>| default_journal(state.map(OsString::from)).display().to_string();
+        assert_eq!(of(None), "/var/lib/weir/loss-check.journal");
+        assert_eq!(of(Some("/var/lib/w:/var/lib/x")), "/var/lib/w/loss-check.journal");
+        assert_eq!(of(Some("")), "/var/lib/weir/loss-check.journal");
+    }
+}

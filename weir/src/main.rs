@@ -1,0 +1,80 @@
+//! The command line: flags, then validated settings, then a room. One file a subcommand.
+
+mod compare;
+mod lab;
+mod loss;
+mod recv;
+mod scenario;
+mod send;
+mod tee;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use weir_service::output::{self, complain, in_one_line};
+
+/// Carries, splits, measures and explains real-time telemetry over UDP.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, propagate_version = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run experiments in an emulated network on this machine.
+    Lab(lab::Lab),
+    /// Send numbered, timestamped messages over UDP or TCP.
+    Send(send::Send),
+    /// Receive them, and tell what was lost and how late the rest was.
+    Recv(recv::Recv),
+    /// Copy every datagram, whole, to every destination.
+    Tee(tee::Tee),
+    /// Tell where datagrams are lost, and what to change.
+    Loss(loss::Loss),
+}
+
+/// How a command ended that could do its job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// All is well.
+    Done,
+    /// An assertion or a check did not hold.
+    Unmet,
+    /// The exit status of a program that was run for the user.
+    Program(u8),
+}
+
+/// A mistake in flags or configuration, exit status 2. Everything else that fails is exit status 1.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", in_one_line(.0))]
+struct Usage(anyhow::Error);
+
+/// Runs the command line and returns the exit status: 0 done, 1 failed, 2 usage or configuration, 3 a check did not
+/// hold.
+fn main() -> ExitCode {
+    weir_kernel::namespaces::process::init_if_asked();
+    let outcome = match Cli::parse().command {
+        Command::Lab(lab) => lab.run(),
+        Command::Send(send) => send.run(),
+        Command::Recv(recv) => recv.run(),
+        Command::Tee(tee) => tee.run(),
+        Command::Loss(loss) => loss.run(),
+    };
+    match outcome {
+        Ok(_) if output::failed() => ExitCode::FAILURE,
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Unmet) => ExitCode::from(3),
+        Ok(Outcome::Program(status)) => ExitCode::from(status),
+        Err(error) => {
+            complain!("weir: {}", in_one_line(&error));
+            ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+        }
+    }
+}
+
+/// Marks the errors of a result as the user's mistake.
+fn usage<T>(result: anyhow::Result<T>) -> anyhow::Result<T> {
+    result.map_err(|error| Usage(error).into())
+}

@@ -1,0 +1,140 @@
+//! `weir tee`: every datagram, whole, to every destination.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use weir_service::output::{complain, print, say};
+use weir_tee::config::document::{Destination, Document, Join, Listener};
+use weir_tee::config::values::{Address, Endpoint, List};
+use weir_tee::config::{Base, Flags, Origin};
+use weir_tee::control::{self, Manner};
+use weir_tee::settings::{Source, Target};
+use weir_units::Size;
+
+use crate::{Outcome, usage};
+
+/// `weir tee`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir tee --listen 0.0.0.0:514 --to 10.0.0.5:514 --to [2001:db8::5]:514
+  weir tee --listen 239.1.1.1:5000 --to siem.example:5000 --admin 127.0.0.1:9514
+  weir tee -c tee.toml --check && weir tee -c tee.toml
+
+Signals: SIGHUP reads the file again (one that is wrong changes nothing), SIGUSR1 prints the ledger
+as JSON, SIGTERM and Ctrl-C send what was received and end with the ledger; a second one ends at
+once. docs/tee.md explains every key of the file and every term of the ledger.")]
+pub(super) struct Tee {
+    /// TOML file with listeners, destinations, groups and rules.
+    #[arg(short, long, value_name = "FILE", required_unless_present_all = ["listen", "to"])]
+    config: Option<PathBuf>,
+    /// Where datagrams come in; a multicast group is joined. May be given again.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = address, conflicts_with = "config", requires = "to")]
+    listen: Vec<SocketAddr>,
+    /// Where each of them goes: an address, a multicast group or a host name, and a port. May be given again.
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "config", requires = "listen")]
+    to: Vec<Target>,
+    /// What destinations see as the source: this machine, the original sender (needs CAP_NET_RAW), or this machine with
+    /// the original in a PROXY protocol header before each payload [default: own].
+    #[arg(long, value_parser = source(), conflicts_with = "config")]
+    source: Option<Source>,
+    /// Interface for multicast, in and out [default: as routed].
+    #[arg(long, value_name = "NAME", conflicts_with = "config")]
+    interface: Option<String>,
+    /// Receive buffer to ask for; 0: the kernel's default [default: 8MiB].
+    #[arg(long, value_name = "SIZE", conflicts_with = "config")]
+    receive_buffer: Option<Size>,
+    /// Threads that move datagrams [default: one a processor, 4 at most].
+    #[arg(long, value_name = "N")]
+    workers: Option<usize>,
+    /// Serve /metrics, /healthz, /readyz and /ledger here.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
+    admin: Option<SocketAddr>,
+    /// Become this user once every socket is open.
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Check the configuration, print what is in force as TOML, and end.
+    #[arg(long, conflicts_with_all = ["watch", "json"])]
+    check: bool,
+    /// Show the ledger live, on this terminal.
+    #[arg(long)]
+    watch: bool,
+    /// Print the final ledger as one JSON object.
+    #[arg(long)]
+    json: bool,
+    /// Log more to standard error; twice: everything.
+    #[arg(short, action = clap::ArgAction::Count)]
+    verbose: u8,
+}
+
+impl Tee {
+    pub(super) fn run(self) -> Result<Outcome> {
+        let origin = usage(self.origin())?;
+        let config = usage(origin.load())?;
+        if self.check {
+            for warning in &config.warnings {
+                complain!("weir: {warning}");
+            }
+            print(format_args!("{}", config.to_toml()));
+            return Ok(Outcome::Done);
+        }
+        let ledger = control::run(&origin, config, Manner { watch: self.watch, verbosity: self.verbose })?;
+        if self.json {
+            say!("{}", serde_json::to_string(&ledger)?);
+        } else {
+            complain!("{}", ledger.to_string().trim_end());
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn origin(&self) -> Result<Origin> {
+        let flags = Flags { workers: self.workers, admin: self.admin, user: self.user.clone() };
+        let base = match &self.config {
+            Some(path) => Base::File(path.clone()),
+            None => Base::Flags(Box::new(self.document()?)),
+        };
+        Ok(Origin { base, flags })
+    }
+
+    /// What the flags say as a file would.
+    fn document(&self) -> Result<Document> {
+        let is_group = |to: &Target| matches!(to, Target::Address(address) if address.ip().is_multicast());
+        let groups = self.listen.iter().any(|address| address.ip().is_multicast()) || self.to.iter().any(is_group);
+        if let (Some(interface), false) = (&self.interface, groups) {
+            bail!("--interface {interface}: there is no multicast group among --listen and --to");
+        }
+        let join = |group: IpAddr| Join { group, source: None, interface: self.interface.clone() };
+        let listener = |&address: &SocketAddr| Listener {
+            name: None,
+            address: Address(address),
+            interface: None,
+            join: address.ip().is_multicast().then(|| List(vec![join(address.ip())])),
+            receive_buffer: self.receive_buffer,
+        };
+        let destination = |to: &Target| Destination {
+            source: self.source,
+            interface: self.interface.clone().filter(|_| is_group(to)),
+            ..Destination::to(Endpoint(to.clone()))
+        };
+        Ok(Document {
+            listeners: self.listen.iter().map(listener).collect(),
+            destinations: self.to.iter().map(destination).collect(),
+            ..Document::default()
+        })
+    }
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    Address::try_from(text.to_owned()).map(|address| address.0)
+}
+
+fn source() -> impl TypedValueParser<Value = Source> {
+    PossibleValuesParser::new(["own", "kept", "proxy"]).map(|word| match word.as_str() {
+        "kept" => Source::Kept,
+        "proxy" => Source::Proxy,
+        _ => Source::Own,
+    })
+}

@@ -1,0 +1,182 @@
+//! The static binary and the container around it.
+
+use std::fs;
+use std::io::Write;
+use std::net::{TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::unistd::geteuid;
+use weir_kernel::links::Netlink;
+use weir_kernel::namespaces::NetNs;
+use weir_testbed::{program, skip};
+
+use super::{assert_flags_exist, ports, read};
+
+/// What `make dist` made. `make test` makes it before, and fails if that fails; only where Rust's target cannot be had there
+/// is none, and a test is skipped by name.
+fn dist() -> Option<PathBuf> {
+    let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dist");
+    let there = dist.join("weir").exists();
+    if !there {
+        skip("needs dist/weir (make dist)");
+    }
+    there.then_some(dist)
+}
+
+#[test]
+fn the_container_runs_the_program_as_it_is() {
+    let file = read("container/Containerfile");
+    let instruction = |name: &str| {
+        let all: Vec<&str> = file.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).collect();
+        assert_eq!(all.len(), 1, "{name}: {all:?}");
+        all[0].to_owned()
+    };
+    assert_eq!(instruction("FROM"), "scratch");
+    assert_eq!(serde_json::from_str::<Vec<String>>(&instruction("ENTRYPOINT")).unwrap(), ["/weir"]);
+    let command: Vec<String> = serde_json::from_str(&instruction("CMD")).unwrap();
+    assert_flags_exist(&command.iter().map(String::as_str).collect::<Vec<_>>());
+    let (listener, admin) = ports(&read("container/tee.toml"));
+    assert_eq!(instruction("EXPOSE"), format!("{listener}/udp {admin}/tcp"));
+    assert!(!instruction("USER").starts_with('0'));
+    assert!(file.contains(&format!("COPY tee.toml {}\n", command.last().unwrap())));
+}
+
+/// Nothing is there: no libraries, no /etc, no /proc.
+#[test]
+fn the_static_binary_runs_in_an_empty_root() {
+    let Some(dist) = dist() else { return };
+    let root = tempfile::tempdir().unwrap();
+    fs::copy(dist.join("weir"), root.path().join("weir")).unwrap();
+    fs::write(root.path().join("tee.toml"), read("container/tee.toml")).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = if geteuid().is_root() { Command::new("chroot") } else { Command::new("unshare") };
+        if !geteuid().is_root() {
+            command.args(["--map-root-user", "chroot"]);
+        }
+        command.arg(root.path()).arg("/weir").args(arguments).output().unwrap()
+    };
+    let version = run(&["--version"]);
+    assert_eq!(String::from_utf8(version.stdout).unwrap(), concat!("weir ", env!("CARGO_PKG_VERSION"), "\n"));
+    let check = run(&["tee", "-c", "/tee.toml", "--check"]);
+    assert!(check.status.success(), "{check:?}");
+
+    // The checksum is that of the file beside it.
+    let sums = Command::new("sha256sum").args(["--check", "weir.sha256"]).current_dir(&dist).output().unwrap();
+    assert!(sums.status.success(), "{sums:?}");
+}
+
+/// An image built and a container run by buildah, without a daemon and without the network.
+struct Buildah {
+    program: PathBuf,
+    storage: tempfile::TempDir,
+}
+
+impl Buildah {
+    fn new(program: PathBuf) -> Self {
+        let storage = tempfile::tempdir().unwrap();
+        // Nothing is fetched: no signature to check.
+        fs::write(storage.path().join("policy.json"), r#"{"default": [{"type": "insecureAcceptAnything"}]}"#).unwrap();
+        Self { program, storage }
+    }
+
+    fn policy(&self) -> String {
+        format!("--signature-policy={}", self.storage.path().join("policy.json").display())
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(["--storage-driver", "vfs", "--root"]).arg(self.storage.path().join("root"));
+        command.arg("--runroot").arg(self.storage.path().join("run")).args(arguments).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> String {
+        let Output { status, stdout, stderr } = self.command(arguments).output().unwrap();
+        assert!(status.success(), "buildah {arguments:?}: {}", String::from_utf8_lossy(&stderr));
+        String::from_utf8(stdout).unwrap()
+    }
+}
+
+impl Drop for Buildah {
+    fn drop(&mut self) {
+        // Lets go of mounts below the directory, which goes next.
+        let _ = self.command(&["rm", "--all"]).output();
+        let _ = self.command(&["rmi", "--all", "--force"]).output();
+    }
+}
+
+/// Ended when dropped, with what it started.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.0.id() as i32), nix::sys::signal::SIGTERM);
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_image_is_built_from_scratch_and_copies_datagrams() {
+    let Some(dist) = dist() else { return };
+    let Some(buildah) = program("buildah") else { return };
+    if !geteuid().is_root() {
+        return skip("needs root, for isolation by chroot");
+    }
+    let buildah = Buildah::new(buildah);
+    let context = tempfile::tempdir().unwrap();
+    for name in ["weir", "tee.toml"] {
+        fs::copy(dist.join(name), context.path().join(name)).unwrap();
+    }
+    fs::write(context.path().join("Containerfile"), read("container/Containerfile")).unwrap();
+    let context = context.path().to_str().unwrap();
+    buildah.run(&["build", &buildah.policy(), "--isolation", "chroot", "--tag", "weir", context]);
+    buildah.run(&["from", &buildah.policy(), "--pull-never", "--name", "tee", "localhost/weir"]);
+
+    // Nothing in it but what was put there.
+    let image: serde_json::Value = serde_json::from_str(&buildah.run(&["inspect", "--type", "image", "weir"])).unwrap();
+    let config = &image["OCIv1"]["config"];
+    assert_eq!((&config["User"], &config["Entrypoint"]), (&"65532:65532".into(), &serde_json::json!(["/weir"])));
+
+    let ns = NetNs::create().unwrap();
+    Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
+    let sink = ns.run(|| UdpSocket::bind("127.0.0.1:9999").unwrap()).unwrap();
+    sink.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let (listener, admin) = ports(&read("container/tee.toml"));
+    let (listen, admin) = (format!("0.0.0.0:{listener}"), format!("127.0.0.1:{admin}"));
+    let tee = ["tee", "--listen", &listen, "--to", "127.0.0.1:9999", "--admin", &admin];
+    let mut command = buildah.command(&[&["run", "--isolation", "chroot", "tee", "--", "/weir"][..], &tee].concat());
+    let running = Running(ns.run(|| command.stderr(Stdio::inherit()).spawn().unwrap()).unwrap());
+
+    ns.run(|| {
+        await_ready(&admin);
+        let source = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for payload in [&b"first"[..], b"", b"third"] {
+            source.send_to(payload, ("127.0.0.1", listener)).unwrap();
+            let mut bytes = [0; 100];
+            let length = sink.recv(&mut bytes).unwrap();
+            assert_eq!(&bytes[..length], payload);
+        }
+    })
+    .unwrap();
+    drop(running);
+}
+
+/// Until `/readyz` says so. The program tells nobody else when it listens.
+fn await_ready(admin: &str) {
+    let start = Instant::now();
+    loop {
+        assert!(start.elapsed() < Duration::from_secs(20), "not ready");
+        if let Ok(mut stream) = TcpStream::connect(admin) {
+            stream.write_all(b"GET /readyz HTTP/1.0\r\n\r\n").unwrap();
+            let mut answer = String::new();
+            let read = std::io::Read::read_to_string(&mut stream, &mut answer);
+            if read.is_ok() && answer.starts_with("HTTP/1.0 200") {
+                return;
+            }
+        }
+        thread::yield_now();
+    }
+}

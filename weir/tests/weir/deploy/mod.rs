@@ -1,0 +1,54 @@
+//! What `deploy/` promises: units, manifests and the container agree with the program and with one another.
+
+mod container;
+mod kubernetes;
+mod prometheus;
+mod systemd;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::service::weir;
+
+/// A file below `deploy/`.
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy").join(name)
+}
+
+fn read(name: &str) -> String {
+    fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// What `weir tee --check` says of a configuration: it must be a good one.
+fn check(config: &str) -> toml::Table {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("tee.toml");
+    fs::write(&file, config).unwrap();
+    let output = weir(&["tee", "-c", file.to_str().unwrap(), "--check"]).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && stderr.is_empty(), "{config}\n{stderr}");
+    // What it prints is a configuration, too.
+    String::from_utf8(output.stdout).unwrap().parse().unwrap()
+}
+
+/// Port of the one listener, and of `/metrics`.
+fn ports(config: &str) -> (u16, u16) {
+    let table = check(config);
+    let port = |address: &toml::Value| address.as_str().unwrap().rsplit(':').next().unwrap().parse::<u16>().unwrap();
+    let [listener] = &table["listener"].as_array().unwrap()[..] else { panic!("{table}") };
+    (port(&listener["address"]), port(&table["admin"]))
+}
+
+/// Whether the command that these arguments begin with has every flag among them.
+fn assert_flags_exist(arguments: &[&str]) {
+    let command: Vec<&str> = arguments.iter().copied().take_while(|argument| !argument.starts_with('-')).collect();
+    let help = weir(&command).arg("--help").env("COLUMNS", "100").output().unwrap();
+    assert!(help.status.success() && !command.is_empty(), "{arguments:?}");
+    let help = String::from_utf8(help.stdout).unwrap();
+    let known: BTreeSet<&str> = help.split([' ', ',', '\n']).filter(|word| word.starts_with('-')).collect();
+    for flag in arguments.iter().filter(|argument| argument.starts_with('-')) {
+        assert!(known.contains(flag.split('=').next().unwrap()), "{flag} of {arguments:?}: {known:?}");
+    }
+    assert!(arguments.iter().any(|argument| argument.starts_with('-')), "{arguments:?}");
+}

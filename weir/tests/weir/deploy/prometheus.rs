@@ -1,0 +1,32 @@
+//! The alert rules.
+
+use std::collections::BTreeSet;
+
+use serde_norway::Value;
+use weir_loss::metrics::families;
+use weir_service::metrics::Family;
+
+use super::read;
+
+#[test]
+fn alerts_are_on_metrics_that_there_are() {
+    let document: Value = serde_norway::from_str(&read("prometheus/weir-loss.rules.yaml")).unwrap();
+    let known: BTreeSet<String> = families().iter().map(Family::full_name).collect();
+    let rules = document["groups"][0]["rules"].as_sequence().unwrap();
+    assert!(!rules.is_empty());
+    let mut names = BTreeSet::new();
+    for rule in rules {
+        let name = rule["alert"].as_str().unwrap();
+        assert!(name.starts_with("Weir") && names.insert(name), "{name}");
+        assert!(rule["labels"]["severity"].is_string() && rule["annotations"]["summary"].is_string(), "{name}");
+        let expression = rule["expr"].as_str().unwrap();
+        let words = expression.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+        let metrics: Vec<&str> = words.filter(|word| word.starts_with("weir_")).collect();
+        assert!(!metrics.is_empty(), "{name}");
+        for metric in metrics {
+            assert!(known.contains(metric), "{name}: {metric}");
+        }
+        let (open, closed) = (expression.matches('(').count(), expression.matches(')').count());
+        assert_eq!(open, closed, "{name}");
+    }
+}

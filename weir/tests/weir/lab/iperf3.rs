@@ -1,0 +1,205 @@
+//! The real program in networks of our own.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use weir_kernel::counters;
+use weir_kernel::links::{MAIN_TABLE, MacAddress, Netlink, Route, TcpRule, VethEnd};
+use weir_kernel::namespaces::NetNs;
+use weir_kernel::sysctl;
+use weir_lab::iperf3::{self, Settings, Transfer};
+use weir_service::clock::now;
+use weir_service::stop::Stop;
+use weir_testbed::program;
+use weir_traffic::Transport;
+use weir_traffic::bulk::BulkReport;
+
+/// This test's own `main` starts no init.
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+
+const DATA_PORT: u16 = 5300;
+
+fn settings() -> Settings {
+    Settings {
+        server: "127.0.0.1:5201".parse().unwrap(),
+        transport: Transport::Tcp,
+        streams: 2,
+        congestion: Some("reno".into()),
+        duration: Duration::from_secs(1),
+        warmup: Duration::ZERO,
+        payload: 131_072,
+        rate: None,
+        interval: Duration::from_millis(100),
+        data_port: Some(DATA_PORT),
+        connect_timeout: Duration::from_secs(30),
+    }
+}
+
+fn loopback() -> NetNs {
+    let ns = NetNs::create().unwrap();
+    Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
+    ns
+}
+
+fn prepare(ns: &NetNs, settings: &Settings) -> anyhow::Result<Transfer> {
+    Transfer::prepare_below(Path::new(WEIR), ns, ns, settings)
+}
+
+fn transfer(ns: &NetNs, settings: &Settings) -> BulkReport {
+    prepare(ns, settings).unwrap().run(now(), &Stop::new().unwrap()).unwrap()
+}
+
+#[test]
+fn what_both_ends_of_iperf3_say_comes_together() {
+    if program("iperf3").is_none() {
+        return;
+    }
+    let (ns, version) = (loopback(), iperf3::find().unwrap());
+    let report = transfer(&ns, &Settings { warmup: Duration::from_secs(1), ..settings() });
+    assert_eq!((&report.errors, report.stopped, report.streams, report.connected), (&vec![], false, 2, 2));
+    assert!(report.received_bytes > 0 && report.sent_bytes > report.received_bytes, "{report:?}");
+    assert_eq!((report.batches.len(), report.batch, report.used.as_secs()), (10, Duration::from_millis(100), 1));
+    assert_eq!(report.batches.iter().sum::<u64>(), report.received_bytes);
+    let window = report.window.unwrap();
+    assert!(window.end - window.start == 1_000_000_000 && window.end <= now(), "{window:?}");
+    let told = format!("iperf {version}: iperf3 -c 127.0.0.1 ");
+    assert!(report.engine.starts_with(&told) && report.engine.contains(" --cport 5300 "), "{}", report.engine);
+
+    // Whatever this machine's default is: bbr would have left its pacing behind.
+    assert_eq!(sysctl::get(&ns, "ipv4/tcp_congestion_control").unwrap(), "reno");
+    assert!(report.retransmits.is_some());
+    assert!(report.samples.is_sorted_by_key(|sample| (sample.at, sample.stream)));
+    for stream in 0..2 {
+        let own = || report.samples.iter().filter(|sample| sample.stream == stream);
+        // A look every 0.1 s, in the warm-up and in the window, even if the machine skips some.
+        assert!((5..=21).contains(&own().count()), "{:?}", report.samples);
+        assert!(own().all(|sample| sample.congestion_window > 0 && sample.rtt > Duration::ZERO));
+        assert!(own().any(|sample| sample.at < Duration::from_secs(1)));
+        assert!(own().any(|sample| sample.at > Duration::from_secs(1)));
+    }
+
+    let udp = Settings {
+        transport: Transport::Udp,
+        streams: 1,
+        payload: 1000,
+        rate: Some(8_000_000),
+        server: "[::1]:5202".parse().unwrap(),
+        ..settings()
+    };
+    let report = transfer(&ns, &udp);
+    assert_eq!((&report.errors, report.retransmits), (&vec![], None));
+    let datagrams = report.datagrams.unwrap();
+    // 1000 a second; iperf3's pacing is not exact, and a busy machine keeps it from some.
+    assert!((200..=1100).contains(&datagrams.sent), "{datagrams:?}");
+    assert!(datagrams.received <= datagrams.sent && datagrams.jitter_us.is_some(), "{datagrams:?}");
+    assert!((1..=datagrams.received).contains(&(report.received_bytes / 1000)), "{report:?}");
+}
+
+#[test]
+fn a_stop_keeps_what_iperf3_has_seen() {
+    if program("iperf3").is_none() {
+        return;
+    }
+    let (ns, stop) = (loopback(), Stop::new().unwrap());
+    let transfer = prepare(&ns, &Settings { duration: Duration::from_secs(60), ..settings() }).unwrap();
+    let received = || counters::snmp(&ns).unwrap().get("Tcp", "InSegs").unwrap();
+    let report = thread::scope(|scope| {
+        scope.spawn(|| {
+            // Spinning would take a processor from the programs that are to do something.
+            let tick = Duration::from_millis(10);
+            while received() < 1000 {
+                thread::sleep(tick);
+            }
+            // The server has looked several times by then.
+            let flowing = now();
+            while now() < flowing + 2_000_000_000 {
+                thread::sleep(tick);
+            }
+            stop.set();
+        });
+        transfer.run(now(), &stop).unwrap()
+    });
+    assert_eq!((&report.errors, report.stopped, report.connected), (&vec![], true, 2));
+    assert!(report.used < Duration::from_secs(30) && report.received_bytes > 0, "{report:?}");
+    assert_eq!(report.batches.len() as u128, report.used.as_nanos() / 100_000_000);
+}
+
+#[test]
+fn errors_are_in_iperf3s_words() {
+    if program("iperf3").is_none() {
+        return;
+    }
+    let ns = loopback();
+    let held = ns.run(|| TcpListener::bind("0.0.0.0:5201").unwrap()).unwrap();
+    let taken = prepare(&ns, &settings()).unwrap_err().to_string();
+    assert_eq!(taken, "start iperf3 -s: another program of its host listens on port 5201");
+    drop(held);
+
+    let fastest = transfer(&ns, &Settings { congestion: Some("fastest".into()), ..settings() });
+    let error = fastest.errors.iter().find(|error| error.operation == "iperf3 -c").unwrap();
+    assert!(error.error.contains("TCP_CONGESTION"), "{error:?}");
+    assert_eq!((fastest.connected, fastest.received_bytes, fastest.window), (0, 0, None));
+
+    let nowhere = Settings { server: "192.0.2.1:5201".parse().unwrap(), ..settings() };
+    let unreachable = transfer(&ns, &nowhere);
+    assert!(unreachable.errors[0].error.contains("unable to connect to server"), "{:?}", unreachable.errors);
+    let half = Settings { duration: Duration::from_millis(500), ..settings() };
+    assert_eq!(prepare(&ns, &half).unwrap_err().to_string(), "a window of 500ms: iperf3 counts whole seconds");
+}
+
+/// Two wires between a client and a server: over `data` go the data connections, and nothing arrives.
+fn with_dead_data_link() -> (NetNs, NetNs) {
+    let (client, server) = (NetNs::create().unwrap(), NetNs::create().unwrap());
+    let mac = MacAddress::local;
+    for (number, name) in [(1, "control"), (2, "data")] {
+        let near = VethEnd { name, mtu: 1500, mac: mac(number), ns: &client, queue_length: 0 };
+        let far = VethEnd { name, mtu: 1500, mac: mac(10 + number), ns: &server, queue_length: 0 };
+        let mut links = [Netlink::open(&client).unwrap(), Netlink::open(&server).unwrap()];
+        links[0].add_veth(&near, &far).unwrap();
+        for (host, links) in (1..).zip(&mut links) {
+            let index = links.link(name).unwrap().index;
+            links.add_address(index, format!("10.0.{number}.{host}/24").parse().unwrap()).unwrap();
+            links.set_up(index).unwrap();
+        }
+        links.iter_mut().for_each(|links| links.wait_until_running(name).unwrap());
+    }
+    let mut links = Netlink::open(&client).unwrap();
+    let data = links.link("data").unwrap().index;
+    links.add_neighbour(data, "10.0.2.2".parse().unwrap(), mac(99)).unwrap();
+    let there = Route::new("10.0.1.2/32".parse().unwrap(), Some("10.0.2.2".parse().unwrap()), data);
+    links.install_route(&Route { table: 100, ..there }).unwrap();
+    assert_ne!(MAIN_TABLE, 100);
+    let rule = TcpRule {
+        priority: 100,
+        ipv6: false,
+        source_ports: Some(DATA_PORT..=DATA_PORT + 1),
+        destination_ports: None,
+        table: 100,
+    };
+    links.add_rule(&rule).unwrap();
+    (client, server)
+}
+
+#[test]
+fn data_connections_that_never_come_up_are_given_up_in_time() {
+    if program("iperf3").is_none() {
+        return;
+    }
+    let (client, server) = with_dead_data_link();
+    let timeout = Duration::from_secs(1);
+    let settings = Settings { server: "10.0.1.2:5201".parse().unwrap(), connect_timeout: timeout, ..settings() };
+    let transfer = Transfer::prepare_below(Path::new(WEIR), &client, &server, &settings).unwrap();
+    let begin = now();
+    let report = transfer.run(begin, &Stop::new().unwrap()).unwrap();
+    let took = Duration::from_nanos(now() - begin);
+    assert!(took >= timeout && took < Duration::from_secs(20), "{took:?}");
+    assert_eq!((report.connected, report.connect, report.received_bytes, report.stopped), (0, None, 0, false));
+    let errors: Vec<_> = report.errors.iter().map(|error| (error.operation, error.error.as_str())).collect();
+    assert_eq!(errors, [("connect", "connection timed out")]);
+    assert!(report.batches.is_empty() && report.window.is_none());
+    // The control connection had come up: what was given up is a data connection, by the port that is only its own.
+    let control = counters::snmp(&server).unwrap().get("Tcp", "PassiveOpens");
+    assert_eq!(control, Some(1));
+}
