@@ -133,8 +133,8 @@ impl<'a> Page<'a> {
         let quantiles = accounts::quantile_keys(records);
         let headline = Headline::new(manifest, records, cells);
         Self {
-            css: include_str!("../templates/report.css"),
-            script: include_str!("../templates/report.js"),
+            css: include_str!("../../templates/report.css"),
+            script: include_str!("../../templates/report.js"),
             manifest,
             picture: headline.picture(),
             answer: unbroken(&headline.answer),
