@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 use weir_kernel::contention::{self, Contention, Observer};
 
-pub use self::awake::Choice;
 use weir_service::clock::{Nanos, now};
 use weir_stats::Distribution;
 
+pub use self::awake::Choice;
 use self::awake::{Keeper, TRIAL};
 use self::heartbeat::{Heartbeat, INTERVAL};
 use self::standstills::Standstill;
@@ -40,6 +40,8 @@ struct Watched {
     observer: Observer,
     last: Contention,
     taken: Vec<Taken>,
+    /// What looking has taken of the processors.
+    spent: Duration,
 }
 
 /// What was taken from us in a short time.
@@ -86,7 +88,7 @@ impl Machine {
         let last = observer.read().unwrap_or_default();
         let keeper = Keeper::new(awake, now());
         let tried = keeper.holds();
-        let watched = Arc::new(Mutex::new(Watched { keeper, observer, last, taken: Vec::new() }));
+        let watched = Arc::new(Mutex::new(Watched { keeper, observer, last, taken: Vec::new(), spent: Duration::ZERO }));
         let stop = Arc::new(AtomicBool::new(false));
         let thread = {
             let (watched, stop) = (watched.clone(), stop.clone());
@@ -132,6 +134,11 @@ impl Machine {
     /// Whether processors are kept awake, and why.
     pub fn choice(&self) -> Choice {
         lock(&self.watched).keeper.choice().clone()
+    }
+
+    /// What watching has taken of the processors since the start.
+    pub fn spent(&self) -> Duration {
+        self.heartbeat.spent() + lock(&self.watched).spent
     }
 
     /// What it was like at the start, name and value.
@@ -188,7 +195,9 @@ impl Drop for Machine {
 fn watch(watched: &Mutex<Watched>, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(EVERY);
-        lock(watched).look();
+        let mut watched = lock(watched);
+        watched.look();
+        watched.spent = heartbeat::spent_by_this_thread();
     }
 }
 

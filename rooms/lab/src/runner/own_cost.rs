@@ -38,7 +38,7 @@ pub(super) fn measure(bench: &Bench, machine: &Machine, scenario: &Scenario) -> 
     let cell = Cell { name: "control".into(), axes: Vec::new(), scenario };
     let prepared = Prepared::new(bench, &cell, seed, 0, 0).context("control cell")?;
     let sent = seconds / INTERVAL.duration().as_secs_f64();
-    let (measured, load) = Load::measure(sent, cell.scenario.links.len(), || prepared.run(Duration::ZERO, machine));
+    let (measured, load) = Load::measure(machine, sent, cell.scenario.links.len(), || prepared.run(Duration::ZERO, machine));
     let measured = measured.context("control cell")?;
     let record = account::records(&cell, 1, &measured).into_iter().next().context("a cell has a receiver")?;
     let own_cost = OwnCost { n: record.delays.n, delay: record.delays, seconds, transport: record.row.transport };
