@@ -55,8 +55,8 @@ impl Heartbeat {
     pub(super) fn start(realtime: bool) -> Heartbeat {
         let stop = Arc::new(AtomicBool::new(false));
         let processors = scheduling::processors();
-        let seats = if processors.is_empty() { vec![None] } else { processors.into_iter().map(Some).collect() };
-        let beats: Vec<_> = seats.into_iter().map(|seat| Arc::new(Mutex::new(Beats::new(seat)))).collect();
+        let affinity = if processors.is_empty() { vec![None] } else { processors.into_iter().map(Some).collect() };
+        let beats: Vec<_> = affinity.into_iter().map(|processor| Arc::new(Mutex::new(Beats::new(processor)))).collect();
         let start = |beats: &Arc<Mutex<Beats>>| {
             let (beats, stop) = (beats.clone(), stop.clone());
             std::thread::spawn(move || beat(&beats, realtime, &stop))
@@ -114,7 +114,13 @@ impl Drop for Heartbeat {
 
 impl Beats {
     fn new(processor: Option<usize>) -> Beats {
-        Beats { processor, lateness: Distribution::new(), standstills: VecDeque::new(), forgotten: 0, spent: Duration::ZERO }
+        Beats {
+            processor,
+            lateness: Distribution::new(),
+            standstills: VecDeque::new(),
+            forgotten: 0,
+            spent: Duration::ZERO,
+        }
     }
 
     /// Counts a beat that was due and came at these times.
