@@ -11,7 +11,7 @@ use weir_units::format;
 use crate::cells::{self, Cell};
 use crate::claims::{self, Evidence, Interval, Lack};
 use crate::columns;
-use crate::record::{Assert, Claim, IntervalUse, Manifest, Record, Value};
+use crate::record::{Assert, Chart, Claim, IntervalUse, Manifest, Record, Value};
 
 /// An assertion and what became of it.
 #[derive(Clone, Debug, Serialize)]
@@ -104,18 +104,42 @@ pub fn validate(asserts: &[Assert], axes: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
+/// Refuses charts and claims over columns that there are not.
+///
+/// # Errors
+/// The first mistake, in one line, with the nearest name.
+pub fn validate_shown(charts: &[Chart], claims: &[Claim], axes: &[&str]) -> Result<(), String> {
+    for chart in charts {
+        let columns = [("x", &chart.x), ("y", &chart.y), ("series", &chart.series), ("value", &chart.value)];
+        let given = columns.into_iter().filter(|(_, column)| !column.is_empty());
+        given
+            .map(|(key, column)| check_selected(column, axes).map_err(|mistake| format!("{key}: {mistake}")))
+            .chain([check_selection(chart.selection.keys(), axes)])
+            .collect::<Result<(), _>>()
+            .map_err(|mistake| format!("chart {}: {mistake}", chart.name))?;
+    }
+    for claim in claims {
+        let keys = claim.selection.keys().chain(claim.relative_to.iter().flat_map(BTreeMap::keys));
+        columns::check(&claim.column, &[])
+            .and_then(|()| check_selection(keys, axes))
+            .map_err(|mistake| format!("claim \"{}\": {mistake}", claim.text))?;
+    }
+    Ok(())
+}
+
+fn check_selection<'a>(keys: impl Iterator<Item = &'a String>, axes: &[&str]) -> Result<(), String> {
+    let check = |key: &String| check_selected(key, axes).map_err(|mistake| format!("where: {mistake}"));
+    keys.map(check).collect()
+}
+
+/// A column or an axis. A scenario key that is an axis elsewhere, or was one before `--set`, selects nothing here.
+fn check_selected(key: &str, axes: &[&str]) -> Result<(), String> {
+    if key.contains('.') { Ok(()) } else { columns::check(key, axes) }
+}
+
 fn validate_one(assert: &Assert, axes: &[&str]) -> Result<(), String> {
-    let known: Vec<&str> = columns::COLUMNS.iter().chain(&columns::ADDED).map(|column| column.name).collect();
-    if !known.contains(&assert.column.as_str()) {
-        return Err(columns::unknown(&assert.column, known));
-    }
-    let selected = assert.selection.keys().chain(assert.relative_to.iter().flat_map(BTreeMap::keys));
-    for key in selected {
-        // A scenario key that is an axis elsewhere, or was one before `--set`, selects nothing here.
-        if !known.contains(&key.as_str()) && !axes.contains(&key.as_str()) && !key.contains('.') {
-            return Err(format!("where: {}", columns::unknown(key, known.iter().chain(axes).copied())));
-        }
-    }
+    columns::check(&assert.column, &[])?;
+    check_selection(assert.selection.keys().chain(assert.relative_to.iter().flat_map(BTreeMap::keys)), axes)?;
     match (assert.at_least, assert.at_most) {
         (None, None) => return Err("needs a bound: `at_least`, `at_most` or both".into()),
         (Some(low), Some(high)) if low > high => {

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use weir_stats::{Method, intervals};
 
-use crate::columns::{self, Kind, Statistic};
+use crate::columns::{self, Column, Kind, Statistic};
 use crate::record::{Estimate, Record};
 
 /// A cell: all its repeats, in the order of the records.
@@ -118,7 +118,8 @@ impl<'a> Cell<'a> {
     ///
     /// An estimated column has Student's interval over three repeats or more, the mean of two, or that of the only one.
     /// An extreme is the largest of all, with the interval that stalls leave it, if it has one. Other columns and axes
-    /// are exact: their mean, with the range over the repeats. Of a column that this version does not know nothing is
+    /// are exact: their mean, with the range over the repeats. Intervals are wider by what standstills can have changed.
+    /// Of a column that this version does not know nothing is
     /// taken for certain.
     pub fn measured(&self, column: &str) -> Option<Measured> {
         let believes = self.believes(column);
@@ -143,14 +144,37 @@ impl<'a> Cell<'a> {
         }
         let is_axis = self.first().axes.iter().any(|(key, _)| key == column);
         let estimated = known.map_or(!is_axis, |known| known.estimated) || !estimates.is_empty();
-        Some(match (estimated, values.len()) {
+        let taken =
+            known.map_or(0.0, |known| used().map(|record| taken_by_standstills(record, known)).sum::<f64>() / n);
+        let measured = match (estimated, values.len()) {
             (false, _) => Measured::Exact(mean, low, high),
             (true, 3..) => intervals::repeats(&values).map_or(Measured::Bare(mean), Measured::Estimate),
             (true, 2) if estimates.len() == 2 => Measured::Estimate(mean_of_two(estimates[0], estimates[1])),
             (true, 1) if estimates.len() == 1 => Measured::Estimate(estimates[0]),
             (true, 1) => Measured::Bare(first),
             (true, _) => Measured::Bare(mean),
+        };
+        Some(match measured {
+            Measured::Estimate(e) => Measured::Estimate(Estimate { low: e.low - taken, high: e.high + taken, ..e }),
+            exact => exact,
         })
+    }
+}
+
+/// By how much standstills can have changed what a record has in a column, in its unit: a rate by the share of the time
+/// that they took, a share of datagrams by no more than that, and no more than the losses that were not planned. Repeats
+/// that run side by side share their standstills, so that their scatter does not show it.
+pub fn taken_by_standstills(record: &Record, column: &Column) -> f64 {
+    let number = |name: &str| columns::number(record, name);
+    let share = number("standstill_pct").unwrap_or(0.0) / 100.0;
+    match column.kind {
+        Kind::Rate if column.rests_on == Statistic::Throughput => share * number(column.name).unwrap_or(0.0).abs(),
+        Kind::Share(_) => {
+            let planned = number("planned_drops").unwrap_or(0.0);
+            let (sent, delivered) = (number("sent").unwrap_or(0.0), number("delivered").unwrap_or(0.0));
+            share.min(((sent - delivered - planned) / sent.max(1.0)).max(0.0))
+        }
+        _ => 0.0,
     }
 }
 

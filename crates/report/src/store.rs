@@ -30,7 +30,7 @@ impl StoreError {
     pub fn new(doing: &'static str, path: &Path, source: io::Error) -> Self {
         let hint = match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                " (what was measured before is kept; free space, then `weir lab resume` runs the rest and `weir lab report` renders it)"
+                " (what was written before is kept; free space, then `weir lab resume` runs the rest and `weir lab report` renders it)"
             }
             io::ErrorKind::PermissionDenied => " (choose another directory with --out)",
             _ => "",

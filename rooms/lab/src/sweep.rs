@@ -80,7 +80,9 @@ impl Sweep {
             document.insert("axes".into(), Value::Table(table));
         }
         let keys: Vec<&str> = axes.iter().map(|axis| axis.key.as_str()).chain([columns::RECEIVER]).collect();
-        let checked = asserts::validate(&cells[0].scenario.asserts, &keys);
+        let first = &cells[0].scenario;
+        let checked = asserts::validate(&first.asserts, &keys)
+            .and_then(|()| asserts::validate_shown(&first.charts, &first.claims, &keys));
         checked.map_err(|mistake| anyhow!("{origin}: {mistake}"))?;
         Ok(Sweep { document, axes, cells })
     }

@@ -13,6 +13,13 @@ pub struct Flight {
     pub received: Nanos,
 }
 
+impl Flight {
+    /// From when it was due to when it was received.
+    pub fn late(&self) -> Nanos {
+        self.received.saturating_sub(self.intended)
+    }
+}
+
 /// The flights of a session in the order of arrival, the first ones if there are more than were wanted.
 #[derive(Clone, Debug, Default)]
 pub struct Flights {

@@ -46,7 +46,8 @@ impl Going {
 
     /// One that has said a line that begins so.
     fn start(program: &[&str], says: &str) -> Going {
-        let mut going = Going::spawn(Command::new(program[0]).args(&program[1..]));
+        // Whoever runs these tests may ignore signals (`nohup`), and what is ignored is inherited.
+        let mut going = Going::spawn(Command::new("env").arg("--default-signal=HUP,INT,TERM").args(program));
         while going.line.is_empty() || !going.line.starts_with(says) {
             going.line.clear();
             assert!(going.stderr.read_line(&mut going.line).unwrap() > 0, "{program:?} never said {says:?}");

@@ -46,6 +46,12 @@ pub(super) fn unknown<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
     nearest.map_or(format!("no column `{name}`"), |nearest| format!("no column `{name}`, did you mean `{nearest}`?"))
 }
 
+/// Refuses what is neither a column nor one of these axes, with the nearest name.
+pub(super) fn check(name: &str, axes: &[&str]) -> Result<(), String> {
+    let known = || COLUMNS.iter().chain(&ADDED).map(|column| column.name).chain(axes.iter().copied());
+    if known().any(|known| known == name) { Ok(()) } else { Err(unknown(name, known())) }
+}
+
 /// Names of all columns of a run: the fixed ones, then those that its first record adds.
 pub fn names(records: &[Record]) -> Vec<&str> {
     let added = records.first().map(|record| record.extra.as_slice()).unwrap_or_default();

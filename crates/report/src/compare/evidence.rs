@@ -3,17 +3,21 @@
 //! | kind | least standard deviation of a pair's difference that is believed |
 //! |---|---|
 //! | count | Poisson's, of both together; of what differs where the pairs share their seed |
-//! | share | the binomial one of both; of the trials that differ where the pairs share their seed |
+//! | share | the binomial one of both (of the trials that differ where the pairs share their seed), more where failures come in rows |
 //! | rate, amount | a message |
 //! | duration, extreme | a microsecond, or one of its unit |
 //! | share of the time | a tick of the clock |
 //!
-//! Few repeats that happen to agree prove no certain difference: the test takes the larger of this and what it sees.
+//! Few repeats that happen to agree prove no certain difference: the test takes the larger of this and what it sees. Of
+//! shares the theory holds beyond the few repeats, and adds to their degrees of freedom.
+//!
+//! Positive values are held against one another by their ratios (logarithms). Where those of a side lie far apart, as of
+//! transfers that collapse, ratios say little: then differences are looked at, too, each at half the level.
 
-use weir_stats::paired::{self, Difference, Mean};
+use weir_stats::paired::{self, Difference, Mean, Spread};
 
 use super::{BETWEEN_RUNS, Basis, FEWEST_PAIRS};
-use crate::cells::{Cell, Measured};
+use crate::cells::{self, Cell, Measured};
 use crate::columns::{self, Column, Kind, Statistic, Trials};
 use crate::record::{Record, Row};
 
@@ -26,6 +30,30 @@ pub(super) struct Test {
     pub(super) logarithmic: bool,
     /// What it may come to without being one, on its scale.
     pub(super) least: f64,
+    /// How many tests it is the best of.
+    pub(super) tries: f64,
+}
+
+impl Test {
+    fn new(basis: Basis, difference: Difference, logarithmic: bool, least: f64) -> Test {
+        Test { basis, difference, logarithmic, least, tries: 1.0 }
+    }
+
+    /// The chance of as much if there is no difference.
+    pub(super) fn p_value(&self) -> f64 {
+        (self.difference.p_value(self.least) * self.tries).min(1.0)
+    }
+
+    /// Where the difference lies: it is rejected at this level if, and only if, 0 lies outside.
+    pub(super) fn interval(&self, level: f64) -> (f64, f64) {
+        self.difference.interval(1.0 - level / self.tries)
+    }
+
+    /// The clearer of two.
+    fn or(self, other: Test) -> Test {
+        let better = if other.p_value() < self.p_value() { other } else { self };
+        Test { tries: self.tries + other.tries, ..better }
+    }
 }
 
 /// How two runs are held against one another.
@@ -108,18 +136,25 @@ fn by_repeats(pairs: &[Pair<'_>], column: &Column, terms: Terms) -> Option<Test>
     let [a, b] = [0, 1].map(|side| pairs.iter().map(|pair| pair.values[side]).collect::<Vec<_>>());
     let basis = Basis::Repeats(pairs.len());
     let spread = least_spread(pairs, column, terms.same_seed);
+    // What standstills of both may have taken.
+    let taken = pairs.iter().flat_map(|pair| pair.records).map(|record| cells::taken_by_standstills(record, column));
+    let taken = taken.sum::<f64>() / pairs.len() as f64;
     if let Kind::Share(trials) = column.kind {
-        let least = terms.least * rarer(pairs.iter().flat_map(|pair| pair.records), trials)?;
-        return Some(Test { basis, difference: paired::paired(&a, &b, spread)?, logarithmic: false, least });
+        let least = terms.least * rarer(pairs.iter().flat_map(|pair| pair.records), trials)? + taken;
+        return Some(Test::new(basis, paired::paired(&a, &b, spread)?, false, least));
     }
-    if a.iter().chain(&b).all(|&value| value > 0.0) {
-        let ln = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<_>>();
-        let smaller = mean(&a).min(mean(&b));
-        let difference = paired::paired(&ln(&a), &ln(&b), spread / smaller)?;
-        return Some(Test { basis, difference, logarithmic: true, least: terms.least(column, smaller, true) });
+    let least = terms.least(column, mean(&a).abs(), false) + taken;
+    let linear = Test::new(basis, paired::paired(&a, &b, spread)?, false, least);
+    if a.iter().chain(&b).any(|&value| value <= 0.0) {
+        return Some(linear);
     }
-    let least = terms.least(column, mean(&a).abs(), false);
-    Some(Test { basis, difference: paired::paired(&a, &b, spread)?, logarithmic: false, least })
+    let [ln_a, ln_b] = [&a, &b].map(|values| values.iter().map(|value| value.ln()).collect::<Vec<_>>());
+    let smaller = mean(&a).min(mean(&b));
+    let spread = Spread { least: spread.least / smaller, ..spread };
+    let least = terms.least(column, smaller, true) + taken / smaller;
+    let ratios = Test::new(basis, paired::paired(&ln_a, &ln_b, spread)?, true, least);
+    let far_apart = [&ln_a, &ln_b].iter().any(|values| deviation(values) > FAR_APART);
+    Some(if far_apart { ratios.or(linear) } else { ratios })
 }
 
 /// A difference of a share is held against its rarer outcome: a loss that doubles matters, however much still arrives.
@@ -142,14 +177,16 @@ fn by_batches(a: &Cell<'_>, b: &Cell<'_>, column: &Column, terms: Terms) -> Opti
         (Some(ln_a), Some(ln_b)) => (paired::welch(ln_a, ln_b), true, terms.least(column, a.value.min(b.value), true)),
         _ => (paired::welch(a, b), false, terms.least(column, a.value.abs(), false)),
     };
-    Some(Test { basis: Basis::Batches, difference, logarithmic, least })
+    Some(Test::new(Basis::Batches, difference, logarithmic, least))
 }
 
 fn shares_of_single_runs(a: &Cell<'_>, b: &Cell<'_>, column: &Column, trials: Trials, least: f64) -> Option<Test> {
     let [of_a, of_b] = [a, b].map(|cell| share_of_single_runs(cell, column, trials));
     let difference = paired::welch(of_a?.inflated(BETWEEN_RUNS), of_b?.inflated(BETWEEN_RUNS));
-    let least = least * rarer(believed(a, column).chain(believed(b, column)), trials)?;
-    Some(Test { basis: Basis::Batches, difference, logarithmic: false, least })
+    let taken = [a, b]
+        .map(|cell| mean(&believed(cell, column).map(|r| cells::taken_by_standstills(r, column)).collect::<Vec<_>>()));
+    let least = least * rarer(believed(a, column).chain(believed(b, column)), trials)? + taken[0] + taken[1];
+    Some(Test::new(Basis::Batches, difference, false, least))
 }
 
 /// A share with its binomial error, or that of the batches of its rate where failures come in rows.
@@ -157,17 +194,20 @@ fn share_of_single_runs(cell: &Cell<'_>, column: &Column, of: Trials) -> Option<
     let value = cell.measured(column.name)?.value();
     let Tally { successes, trials } = tally(believed(cell, column), of);
     let independent = binomial_variance(successes, trials) / trials;
-    let relative = |record: &Record| {
-        let mean = Mean::of(record.estimates.get(of.rate)?)?;
-        Some(mean.error / mean.value).filter(|error| error.is_finite())
-    };
-    let relative: Vec<f64> = believed(cell, column).filter_map(relative).map(|error| error * error).collect();
-    let in_rows = match relative.len() {
-        0 => 0.0,
-        n => mean(&relative) / n as f64 * (successes / trials).powi(2),
-    };
-    let error = independent.max(in_rows).sqrt();
+    let records: Vec<&Record> = believed(cell, column).collect();
+    let error = independent.max(in_rows(&records, of) / records.len().max(1) as f64).sqrt();
     (trials > 0.0).then_some(Mean { value, error, freedom: MOST_FREEDOM })
+}
+
+/// The variance of a record's share by the batches of its rate: more than the binomial one where failures come in rows.
+fn in_rows(records: &[&Record], of: Trials) -> f64 {
+    let variance = |record: &&Record| {
+        let mean = Mean::of(record.estimates.get(of.rate)?)?;
+        let Tally { successes, trials } = tally([*record].into_iter(), of);
+        Some((mean.error / mean.value * successes / trials).powi(2)).filter(|variance| variance.is_finite())
+    };
+    let variances: Vec<f64> = records.iter().filter_map(variance).collect();
+    if variances.is_empty() { 0.0 } else { mean(&variances) }
 }
 
 /// Successes and trials of several records.
@@ -192,22 +232,32 @@ fn binomial_variance(successes: f64, trials: f64) -> f64 {
 
 /// See the table above. Pairs of one seed share their draws, so that what they have in common is no scatter; at least
 /// as many events as they differ by are not in common (as in McNemar's test), and those are independent.
-fn least_spread(pairs: &[Pair<'_>], column: &Column, same_seed: bool) -> f64 {
+fn least_spread(pairs: &[Pair<'_>], column: &Column, same_seed: bool) -> Spread {
     let over_pairs = |of: &dyn Fn(&Pair<'_>) -> f64| mean(&pairs.iter().map(of).collect::<Vec<_>>());
-    let variance = match column.kind {
-        Kind::Count if same_seed => over_pairs(&|pair| pair.difference().abs()),
-        Kind::Count => over_pairs(&|pair| pair.values[0].abs() + pair.values[1].abs()),
+    let (variance, freedom) = match column.kind {
+        Kind::Count if same_seed => (over_pairs(&|pair| pair.difference().abs()), 0.0),
+        Kind::Count => (over_pairs(&|pair| pair.values[0].abs() + pair.values[1].abs()), 0.0),
         Kind::Share(trials) => {
-            let all = tally(pairs.iter().flat_map(|pair| pair.records), trials);
+            let records: Vec<&Record> = pairs.iter().flat_map(|pair| pair.records).collect();
+            let all = tally(records.iter().copied(), trials);
             let one = binomial_variance(all.successes, all.trials);
-            over_pairs(&|pair| {
+            let independent = over_pairs(&|pair| {
                 let [a, b] = pair.records.map(|record| columns::number(record, trials.trials).unwrap_or(1.0).max(1.0));
                 if same_seed { pair.difference().abs() / a.min(b) } else { one / a + one / b }
-            })
+            });
+            let of_one = one * records.len() as f64 / all.trials.max(1.0);
+            let events = over_pairs(&|pair| pair.difference().abs()) * all.trials / 2.0;
+            // What differs tells how much scatters: a few events tell that poorly.
+            let freedom = if same_seed { (events / FEW_EVENTS).min(MOST_FREEDOM) } else { MOST_FREEDOM };
+            match in_rows(&records, trials) {
+                // Nobody has looked whether they are independent.
+                0.0 => (independent, 0.0),
+                rows => (independent * (rows / of_one).max(1.0), freedom),
+            }
         }
-        _ => quantum(column, &pairs[0].records[0].row).powi(2),
+        _ => (quantum(column, &pairs[0].records[0].row).powi(2), 0.0),
     };
-    variance.sqrt()
+    Spread { least: variance.sqrt(), freedom }
 }
 
 /// The least step of a column, in its unit: a message in rates and amounts, a microsecond of time, a tick in shares of
@@ -230,6 +280,18 @@ fn quantum(column: &Column, row: &Row) -> f64 {
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
+
+/// The standard deviation of single values.
+fn deviation(values: &[f64]) -> f64 {
+    let mean = mean(values);
+    (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (values.len() as f64 - 1.0)).sqrt()
+}
+
+/// Events that are worth a degree of freedom.
+const FEW_EVENTS: f64 = 8.0;
+
+/// From this standard deviation of logarithms on, ratios are not all that is looked at.
+const FAR_APART: f64 = 0.3;
 
 /// Ticks by which Linux tells processor time, s (USER_HZ, proc_stat(5)).
 const TICK: f64 = 0.01;

@@ -198,7 +198,12 @@ impl Comparison {
             format::percent(self.false_alarms),
             format::percent(self.least),
         );
-        if said.is_empty() { vec![rate] } else { vec![format!("rests on {}", said.join(" and ")), rate] }
+        let undecided = self.rows.iter().filter(|row| row.verdict == Verdict::Undecided).count();
+        let all = self.rows.len();
+        let undecided = (undecided > 0)
+            .then(|| format!("{undecided} of {all} comparisons are undecided: nothing is known of these"));
+        let rests = (!said.is_empty()).then(|| format!("rests on {}", said.join(" and ")));
+        rests.into_iter().chain([rate]).chain(undecided).collect()
     }
 }
 
@@ -294,19 +299,18 @@ impl Tested {
 
 /// Judges all tests together.
 fn decided(tested: Vec<Tested>, false_alarms: f64) -> Vec<Row> {
-    let p_value = |tested: &Tested| tested.test.map(|test| test.difference.p_value(test.least));
+    let p_value = |tested: &Tested| tested.test.map(|test| test.p_value());
     let known: Vec<f64> = tested.iter().filter_map(p_value).collect();
     let mut decisions = paired::holm(&known, false_alarms).into_iter();
     tested
         .into_iter()
         .map(|tested| {
             let p_value = p_value(&tested);
-            let Some((Test { difference, logarithmic, .. }, decision)) =
-                tested.test.and_then(|test| Some((test, decisions.next()?)))
-            else {
+            let Some((test, decision)) = tested.test.and_then(|test| Some((test, decisions.next()?))) else {
                 return tested.row;
             };
-            let (low, high) = difference.interval(1.0 - decision.level);
+            let Test { difference, logarithmic, .. } = test;
+            let (low, high) = test.interval(decision.level);
             let ratio = match (tested.row.a, tested.row.b) {
                 _ if logarithmic => Some(Ratio { value: difference.value.exp(), low: low.exp(), high: high.exp() }),
                 // The reference taken as it is: good enough to show, the test does without.

@@ -46,7 +46,7 @@ pub(super) struct Delays {
     received: u64,
     /// Messages of all that arrived while was sent.
     pub(super) in_window: u64,
-    /// Messages that were disturbed.
+    /// Messages that were disturbed, or waited behind one that was.
     pub(super) disturbed: u64,
     /// Messages that nobody can tell about.
     pub(super) unknown: u64,
@@ -58,6 +58,14 @@ pub(super) struct Delays {
     max: Nanos,
     /// The largest of each part of the window: its end (s), and the delay (us).
     pub(super) course: Vec<(f64, f64)>,
+}
+
+/// A disturbed message, behind which others may wait.
+#[derive(Clone, Copy)]
+struct Behind {
+    /// What stood still during its flight, and during that of those before it.
+    stood: Nanos,
+    received: Nanos,
 }
 
 impl Disturbance {
@@ -153,13 +161,20 @@ impl Disturbance {
             course: Vec::new(),
         };
         let mut course = vec![None::<Nanos>; COURSE];
-        for &Flight { intended, sent, received } in flights.list() {
-            let stood = self.stood_still(intended, received);
-            let (delay, late) = (received.saturating_sub(sent), received.saturating_sub(intended));
-            let meanwhile = self.stood_still(sent, received).min(delay);
+        let mut in_order: Vec<Flight> = flights.list().to_vec();
+        in_order.sort_by_key(|flight| flight.sent);
+        let usual = median(in_order.iter().map(Flight::late).collect());
+        // What a standstill has delayed delays what waits behind it: a queue that it filled, a stream that it stopped.
+        let mut behind = None::<Behind>;
+        for flight in in_order {
+            let Flight { sent, received, .. } = flight;
+            let (delay, late) = (received.saturating_sub(sent), flight.late());
+            let waited = behind.filter(|first| sent < first.received && late as f64 > usual as f64 * (1.0 + TOLERATED));
+            let stood = self.stood_still(flight.intended, received) + waited.map_or(0, |first| first.stood);
+            behind = disturbs(stood, late).then_some(Behind { stood, received });
             delays.sums.0 += u128::from(delay);
-            delays.sums.1 += u128::from(delay - meanwhile);
-            delays.least_max = delays.least_max.max(delay - meanwhile);
+            delays.sums.1 += u128::from(delay.saturating_sub(stood));
+            delays.least_max = delays.least_max.max(delay.saturating_sub(stood));
             delays.max = delays.max.max(delay);
             let at = received.saturating_sub(start);
             delays.in_window += u64::from(at < length);
@@ -170,7 +185,7 @@ impl Disturbance {
             let at = Duration::from_nanos(at);
             all.record(at, delay);
             all_intended.record(at, late);
-            if disturbs(stood, late) {
+            if behind.is_some() {
                 delays.disturbed += 1;
                 continue;
             }
@@ -208,7 +223,20 @@ impl Disturbance {
             let (share, most) = (percent(self.share()), run.max_standstill);
             doubt(Statistic::Throughput, format!("{who} for {share} of the time (run.max_standstill is {most})"));
         }
+        let (used, planned) =
+            ((self.window.end - self.window.start) as f64 / 1e9, run.duration.duration().as_secs_f64());
+        if measured.traffic.stopped() && used < LEAST_USED * planned {
+            let why = format!("stopped after {used:.1} s of {planned} s: too short to tell");
+            doubt(Statistic::Throughput, why.clone());
+            doubt(Statistic::Delay, why);
+        }
         let bulk = scenario.traffic.mode == Mode::Bulk || measured.load.is_some();
+        let own = 1.0 - measured.idle - measured.foreign;
+        if !bulk && own > MOST_OWN {
+            let why =
+                format!("the lab itself took {} of the processors: run fewer cells at once (--jobs)", percent(own));
+            doubt(Statistic::Delay, why);
+        }
         if bulk && measured.foreign > run.max_foreign.fraction() && measured.idle < LEFT_OVER {
             let (foreign, most) = (percent(measured.foreign), run.max_foreign);
             let taken =
@@ -293,6 +321,12 @@ fn disturbs(stood: Nanos, flight: Nanos) -> bool {
     stood as f64 > flight as f64 * TOLERATED
 }
 
+/// The upper one of an even number; 0 of none.
+fn median(mut values: Vec<Nanos>) -> Nanos {
+    let middle = values.len() / 2;
+    if values.is_empty() { 0 } else { *values.select_nth_unstable(middle).1 }
+}
+
 fn rounded(value: f64, to: f64) -> f64 {
     (value * to).round() / to
 }
@@ -305,6 +339,12 @@ const MOST_DISTURBED: f64 = 0.5;
 
 /// By how much the mean of undisturbed messages may lie outside of what the mean of all can be.
 const SELECTED: f64 = 0.1;
+
+/// Of a cell that was stopped: from this part of its time on it is a shorter one.
+const LEAST_USED: f64 = 0.1;
+
+/// From this share of the processors on messages wait for the lab.
+const MOST_OWN: f64 = 0.9;
 
 /// As long as so much of the processors is left over, what others take is missing nowhere.
 const LEFT_OVER: f64 = 0.25;
@@ -369,6 +409,24 @@ mod tests {
         assert!((short.sample.delays().mean_us().unwrap() - 100.0).abs() < 1.0);
         let calm = delays(Union::new(vec![]), rows);
         assert!(!calm.whole && calm.disturbed == 0 && calm.sample.n() == 6000);
+    }
+
+    #[test]
+    fn what_waits_behind_a_disturbed_message_is_disturbed() {
+        const MS: Nanos = 1_000_000;
+        // 100 ms each 6 s, and for 2 s afterwards every message waits for the next one, as with Nagle and delayed ACKs.
+        let nagle = |at: Nanos| match at / MS % 6_000 {
+            since @ 0..100 => (100 - since) * MS + MS / 5,
+            100..2_000 => 10 * MS + MS / 3,
+            _ => MS / 5,
+        };
+        let seen = delays(every(6_000, 0, 100), nagle);
+        assert_eq!((seen.disturbed, seen.whole), (10 * 200, false));
+        assert!((seen.sample.delays().mean_us().unwrap() - 200.0).abs() < 5.0 && seen.selected().is_none());
+        // A long path alone keeps messages under way together.
+        let long = delays(every(6_000, 0, 100), |at| 50 * MS + 100 * MS.saturating_sub(at % (6_000 * MS)));
+        assert!(long.disturbed <= 10 * 16, "{}", long.disturbed);
+        assert!((long.sample.delays().mean_us().unwrap() - 50_000.0).abs() < 500.0);
     }
 
     #[test]

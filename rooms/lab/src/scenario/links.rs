@@ -50,7 +50,7 @@ pub struct Link {
     pub backward: LinkDirection,
 }
 
-/// LinkDirection of one direction of a link. What is absent does nothing.
+/// Impairments of one direction of a link. What is absent does nothing.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkDirection {
@@ -190,7 +190,7 @@ pub struct Reorder {
     pub by: Span,
 }
 
-/// LinkDirection of the whole route, spread evenly over its links, both ways independently: n links of
+/// Impairments of the whole route, spread evenly over its links, both ways independently: n links of
 /// 1 - (1 - loss)^(1/n) each multiply to `loss`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]

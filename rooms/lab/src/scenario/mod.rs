@@ -52,7 +52,7 @@ pub struct Scenario {
     pub switches: BTreeMap<String, Switch>,
     /// Emulated links by name, in the order of their random sequences.
     pub links: BTreeMap<String, Link>,
-    /// LinkDirection of the route from the sender to the receiver as a whole.
+    /// Impairments of the route from the sender to the receiver as a whole.
     #[serde(default)]
     pub path: PathImpairments,
     /// What is sent and measured.

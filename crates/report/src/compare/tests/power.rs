@@ -1,5 +1,7 @@
 //! What comparisons find, and how often they cry wolf, kind by kind: simulated with a fixed seed.
 
+use weir_stats::{Estimate, Method, intervals};
+
 use super::*;
 
 /// Seed of every simulation here.
@@ -17,6 +19,8 @@ struct Case {
     /// What is measured in the first run: a count, a share, or a multiple of what is usual.
     base: f64,
     same_seed: bool,
+    /// Losses come in rows of so many.
+    in_rows: f64,
     /// A repeat in both runs, from what is measured in each.
     pair: fn(&mut Source, [f64; 2]) -> [f64; 2],
 }
@@ -39,15 +43,37 @@ fn lost_alike(source: &mut Source, [a, b]: [f64; 2]) -> [f64; 2] {
 }
 
 const CASES: [Case; 11] = [
-    Case { name: "share: loss of 5 %, one seed", column: "lost_share", base: 0.05, same_seed: true, pair: lost_alike },
-    Case { name: "share: loss of 5 %, two seeds", column: "lost_share", base: 0.05, same_seed: false, pair: lost },
-    Case { name: "share: loss of 1 %, two seeds", column: "lost_share", base: 0.01, same_seed: false, pair: lost },
-    Case { name: "share: no loss", column: "lost_share", base: 0.0, same_seed: true, pair: lost_alike },
+    Case {
+        name: "share: loss of 5 %, one seed",
+        column: "lost_share",
+        base: 0.05,
+        same_seed: true,
+        in_rows: 1.0,
+        pair: lost_alike,
+    },
+    Case {
+        name: "share: loss of 5 %, two seeds",
+        column: "lost_share",
+        base: 0.05,
+        same_seed: false,
+        in_rows: 1.0,
+        pair: lost,
+    },
+    Case {
+        name: "share: loss of 1 %, two seeds",
+        column: "lost_share",
+        base: 0.01,
+        same_seed: false,
+        in_rows: 1.0,
+        pair: lost,
+    },
+    Case { name: "share: no loss", column: "lost_share", base: 0.0, same_seed: true, in_rows: 1.0, pair: lost_alike },
     Case {
         name: "count: 300 events, two seeds",
         column: "retransmits",
         base: 300.0,
         same_seed: false,
+        in_rows: 1.0,
         pair: |source, means| means.map(|mean| source.poisson(mean)),
     },
     Case {
@@ -55,6 +81,7 @@ const CASES: [Case; 11] = [
         column: "received_bytes",
         base: 1e8,
         same_seed: true,
+        in_rows: 1.0,
         pair: |source, amounts| lognormal(source, amounts, 0.01),
     },
     Case {
@@ -62,6 +89,7 @@ const CASES: [Case; 11] = [
         column: "load_mbit_per_s",
         base: 40.0,
         same_seed: true,
+        in_rows: 1.0,
         pair: |source, rates| lognormal(source, rates, 0.01),
     },
     Case {
@@ -69,6 +97,7 @@ const CASES: [Case; 11] = [
         column: "delay_mean_us",
         base: 160.0,
         same_seed: true,
+        in_rows: 1.0,
         pair: |source, delays| lognormal(source, delays, 0.05),
     },
     Case {
@@ -76,6 +105,7 @@ const CASES: [Case; 11] = [
         column: "cpu_softirq_pct",
         base: 10.0,
         same_seed: true,
+        in_rows: 1.0,
         // As many ticks as there are in 60 s.
         pair: |source, shares| lognormal(source, shares, 0.05).map(|share| (share * 60.0).round() / 60.0),
     },
@@ -84,6 +114,7 @@ const CASES: [Case; 11] = [
         column: "cwnd_mean_bytes",
         base: 1e5,
         same_seed: true,
+        in_rows: 1.0,
         pair: |source, levels| lognormal(source, levels, 0.05),
     },
     Case {
@@ -91,18 +122,24 @@ const CASES: [Case; 11] = [
         column: "delay_max_us",
         base: 1000.0,
         same_seed: true,
+        in_rows: 1.0,
         pair: |source, scales| scales.map(|scale| scale * source.largest(MESSAGES as f64)),
     },
 ];
 
-/// The record of a repeat in which this was measured; of a share its losses.
-fn measured(column: &str, repeat: u32, value: f64) -> Record {
+/// The record of a repeat in which this was measured; of a share its losses, and the rate by batches.
+fn measured(column: &str, repeat: u32, value: f64, in_rows: f64) -> Record {
     let mut record = record("a", repeat, 100.0, 160.0);
     record.row.duration_s = 60.0;
     let added = match column {
         "lost_share" => {
             record.row.sent = MESSAGES;
             record.row.delivered = MESSAGES - value as u64;
+            let lost = (value + 1.0) / MESSAGES as f64;
+            let half = 100.0 * (lost * in_rows / MESSAGES as f64).sqrt() * intervals::student(0.95, 31.0);
+            let estimate =
+                Estimate { value: 100.0, low: 100.0 - half, high: 100.0 + half, n: 32, method: Method::BatchMeans };
+            record.estimates.insert("msgs_per_s".into(), estimate);
             value / MESSAGES as f64
         }
         _ => value,
@@ -121,7 +158,7 @@ impl Case {
     fn verdict(&self, source: &mut Source, repeats: u32, bases: [f64; 2], settings: &CompareSettings) -> Verdict {
         let pairs = (1..=repeats).map(|repeat| {
             let [a, b] = (self.pair)(source, bases);
-            (measured(self.column, repeat, a), measured(self.column, repeat, b))
+            (measured(self.column, repeat, a, self.in_rows), measured(self.column, repeat, b, self.in_rows))
         });
         let (a, b): (Vec<Record>, Vec<Record>) = pairs.unzip();
         let manifest = |seed| Manifest { seed, planned_cells: a.len(), ..fixture::manifest() };
@@ -194,6 +231,7 @@ const EQUAL: [Case; 6] = [
         column: "retransmits",
         base: 0.7,
         same_seed: true,
+        in_rows: 1.0,
         pair: |source, means| means.map(|mean| source.poisson(mean)),
     },
     Case {
@@ -201,6 +239,7 @@ const EQUAL: [Case; 6] = [
         column: "retransmits",
         base: 20.0,
         same_seed: true,
+        in_rows: 1.0,
         pair: |source, means| {
             let common = source.poisson(means[0] / 2.0);
             means.map(|mean| common + source.poisson(mean / 2.0))
@@ -211,6 +250,7 @@ const EQUAL: [Case; 6] = [
         column: "lost_share",
         base: 0.001,
         same_seed: true,
+        in_rows: 1.0,
         pair: |source, shares| {
             let common = source.binomial(MESSAGES, shares[0] / 2.0) as f64;
             shares.map(|share| common + source.binomial(MESSAGES, share / 2.0) as f64)
@@ -221,6 +261,7 @@ const EQUAL: [Case; 6] = [
         column: "lost_share",
         base: 0.05,
         same_seed: false,
+        in_rows: 8.0,
         pair: |source, shares| shares.map(|share| 8.0 * source.binomial(MESSAGES / 8, share) as f64),
     },
     Case {
@@ -228,6 +269,7 @@ const EQUAL: [Case; 6] = [
         column: "delay_mean_us",
         base: 160.0,
         same_seed: true,
+        in_rows: 1.0,
         pair: |source, [a, b]| {
             let common = 0.1 * source.normal();
             lognormal(source, [a * common.exp(), b * common.exp()], 0.1)
@@ -238,6 +280,7 @@ const EQUAL: [Case; 6] = [
         column: "cpu_softirq_pct",
         base: 1.0 / 60.0,
         same_seed: true,
+        in_rows: 1.0,
         pair: |source, ticks| ticks.map(|tick| if source.uniform() < 0.5 { tick } else { 0.0 }),
     },
 ];
@@ -285,7 +328,7 @@ fn single_run(source: &mut Source, loss: f64, row: u64, between: f64) -> Vec<Rec
         .map(|number| batch(number) as f64 - (row * source.binomial(batch(number) / row, loss)) as f64)
         .collect();
     let lost = MESSAGES as f64 - arrived.iter().sum::<f64>();
-    let mut record = measured("lost_share", 1, lost);
+    let mut record = measured("lost_share", 1, lost, 1.0);
     let rate = intervals::batch_means(&arrived, &[60.0 / 32.0; 32]).unwrap();
     record.row.msgs_per_s = rate.value;
     record.estimates = [("msgs_per_s".into(), rate)].into();
@@ -329,7 +372,7 @@ fn single_runs_show_a_loss_that_is_plain() {
 fn what_arrives_and_what_is_lost_are_judged_alike() {
     let mut source = Source(SEED);
     let run = |source: &mut Source, loss: f64| -> Vec<Record> {
-        let repeats = (1..=5).map(|repeat| measured("lost_share", repeat, source.binomial(MESSAGES, loss) as f64));
+        let repeats = (1..=5).map(|repeat| measured("lost_share", repeat, source.binomial(MESSAGES, loss) as f64, 1.0));
         let with_delivered = |mut record: Record| {
             let lost = record.extra[0].1.map(|lost| 1.0 - lost);
             record.extra.push(("delivered_share".into(), lost));
@@ -357,6 +400,20 @@ fn a_gross_difference_of_any_kind_is_found() {
 }
 
 #[test]
+fn three_repeats_show_a_loss_of_two_percent() {
+    let run = |lost: [f64; 3]| {
+        let repeats = (1..).zip(lost).map(|(repeat, lost)| measured("lost_share", repeat, lost, 1.0));
+        repeats.collect::<Vec<_>>()
+    };
+    let all: CompareSettings = CompareSettings {
+        columns: ["mbit_per_s", "delay_mean_us", "lost_share"].map(String::from).into(),
+        ..settings(0.02)
+    };
+    let compared = compared(&run([0.0; 3]), &run([129.0, 129.0, 158.0]), &all);
+    assert_eq!(compared.rows[2].verdict, Verdict::Worse, "{:?}", compared.rows[2]);
+}
+
+#[test]
 fn three_repeats_that_agree_prove_no_certain_difference() {
     // One step of each column, in each of three repeats: by itself no scatter at all.
     for (column, before, after) in [
@@ -368,9 +425,43 @@ fn three_repeats_that_agree_prove_no_certain_difference() {
         ("cpu_softirq_pct", 0.0, 1.0 / 60.0),
         ("delay_max_us", 10.0, 11.0),
     ] {
-        let run = |value: f64| (1..=3).map(|repeat| measured(column, repeat, value)).collect::<Vec<_>>();
+        let run = |value: f64| (1..=3).map(|repeat| measured(column, repeat, value, 1.0)).collect::<Vec<_>>();
         let settings = CompareSettings { columns: vec![column.into()], ..settings(0.0) };
         let row = compared(&run(before), &run(after), &settings).rows.remove(0);
         assert_eq!(row.verdict, Verdict::NoDifference, "{row:?}");
     }
+}
+
+#[test]
+fn a_collapse_is_found_though_what_is_left_lies_far_apart() {
+    let run = |rates: [f64; 3]| (1..).zip(rates).map(|(n, rate)| record("a", n, rate, 160.0)).collect::<Vec<_>>();
+    let settings = CompareSettings { columns: vec!["mbit_per_s".into()], ..settings(0.02) };
+    let compared = compared(&run([0.794, 0.792, 0.794]), &run([0.002, 0.038, 0.01]), &settings);
+    assert_eq!(compared.rows[0].verdict, Verdict::Worse, "{:?}", compared.rows[0]);
+}
+
+#[test]
+fn what_standstills_can_have_taken_is_no_difference() {
+    let stood = |mut records: Vec<Record>, percent: f64| {
+        records.iter_mut().for_each(|record| record.extra.push(("standstill_pct".into(), Some(percent))));
+        records
+    };
+    let run = |rate: f64| (1..=4).map(|repeat| record("a", repeat, rate, 160.0)).collect::<Vec<_>>();
+    let rates = CompareSettings { columns: vec!["mbit_per_s".into()], ..settings(0.02) };
+    let verdict = |a: &[Record], b: &[Record]| compared(a, b, &rates).rows[0].verdict;
+    assert_eq!(verdict(&run(0.792), &run(0.756)), Verdict::Worse);
+    assert_eq!(verdict(&run(0.792), &stood(run(0.756), 4.2)), Verdict::NoDifference);
+    // Of losses only those that nobody planned.
+    let lossy = |lost: f64, planned: u64| {
+        let repeat = |repeat| {
+            let mut record = measured("lost_share", repeat, lost, 1.0);
+            record.row.planned_drops = planned;
+            record
+        };
+        stood((1..=4).map(repeat).collect(), 4.2)
+    };
+    let shares = CompareSettings { columns: vec!["lost_share".into()], ..settings(0.02) };
+    let verdict = |a: &[Record], b: &[Record]| compared(a, b, &shares).rows[0].verdict;
+    assert_eq!(verdict(&lossy(0.0, 0), &lossy(120.0, 0)), Verdict::NoDifference);
+    assert_eq!(verdict(&lossy(0.0, 0), &lossy(120.0, 120)), Verdict::Worse);
 }
