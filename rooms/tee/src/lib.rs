@@ -14,6 +14,7 @@ pub mod balance;
 pub mod config;
 pub mod control;
 pub mod counters;
+pub mod drops;
 #[cfg(test)]
 mod fixture;
 #[doc(hidden)]

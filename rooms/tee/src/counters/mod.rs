@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 pub use books::{ListenerBook, OutletBook, RuleBook};
-pub use cells::{AskedCell, CarriedCell, Counter, DropCounters, ListenerCell, Reason, RuleCell};
+pub use cells::{AskedCell, CarriedCell, Counter, DropCounters, ListenerCell, RuleCell};
 pub use entries::FORGOTTEN;
 pub use phase::Phase;
 

@@ -6,6 +6,7 @@ use std::thread;
 
 use super::entries::REMEMBERED;
 use super::*;
+use crate::drops::Reason;
 
 #[test]
 fn an_account_closes_at_any_moment() {

@@ -8,7 +8,7 @@ use weir_dgram::RawSender;
 use weir_wire::ip::{Header, UdpPacket, Unsendable, cut};
 
 use super::push::{Fate, Pushed, emptied, reason};
-use crate::counters::Reason;
+use crate::drops::Reason;
 
 /// A datagram and who sent it.
 #[derive(Clone, Copy, Debug)]

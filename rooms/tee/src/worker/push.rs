@@ -6,7 +6,7 @@ use nix::libc;
 use weir_dgram::{Outgoing, Socket};
 
 use super::join::{Joined, Run, join};
-use crate::counters::Reason;
+use crate::drops::Reason;
 
 /// What became of some datagrams, one after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

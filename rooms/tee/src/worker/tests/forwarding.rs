@@ -13,6 +13,7 @@ use weir_kernel::namespaces::NetNs;
 use weir_wire::proxy;
 
 use super::fixture::*;
+use crate::drops::Reason;
 use crate::settings::{Group, Matching, Policy, Rule, Source, Way};
 
 #[test]
@@ -207,10 +208,10 @@ fn samples_and_limits_count_what_they_leave_out() {
     let ledger = finish(&workers);
     let [sampled, limited, all] = to.map(|to| count(&ledger, to));
     assert_eq!(all.sent.datagrams, 2_000);
-    assert_eq!(sampled.sent.datagrams + sampled.drops.sampled_out, 2_000);
+    assert_eq!(sampled.sent.datagrams + sampled.drops[Reason::SampledOut], 2_000);
     // 200 expected, standard deviation 13.4.
     assert!(sampled.sent.datagrams.abs_diff(200) < 81, "{sampled:?}");
-    assert_eq!((limited.sent.datagrams, limited.drops.rate_limited), (1, 1_999));
+    assert_eq!((limited.sent.datagrams, limited.drops[Reason::RateLimited]), (1, 1_999));
 }
 
 #[test]
@@ -236,7 +237,7 @@ fn a_header_tells_who_sent_it() {
     assert_eq!(payloads(&sinks[1], 4)[3].len(), 65_500);
     let ledger = finish(&workers);
     let count = &ledger.destinations[0];
-    assert_eq!((count.sent.datagrams, count.sent.bytes, count.drops.too_long), (3, 250, 1));
+    assert_eq!((count.sent.datagrams, count.sent.bytes, count.drops[Reason::TooLong]), (3, 250, 1));
 }
 
 #[test]
@@ -260,7 +261,7 @@ fn the_source_address_is_kept_and_fragments_fit_the_way() {
         }
         let ledger = finish(&workers);
         assert_eq!(ledger.destinations[0].sent.datagrams, 5);
-        assert_eq!(ledger.destinations[1].drops.family, 5, "an IPv4 address cannot be kept on IPv6");
+        assert_eq!(ledger.destinations[1].drops[Reason::Family], 5, "an IPv4 address cannot be kept on IPv6");
     })
     .unwrap();
 }
