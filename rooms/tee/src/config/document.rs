@@ -8,7 +8,7 @@ use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use weir_units::{BitRate, Frequency, Size, Span};
 
-use super::values::{Address, Endpoint, List, Network, matching, policy, source};
+use super::values::{Address, Endpoint, List, Network};
 use crate::settings::{Matching, Policy, Source};
 
 /// A configuration of `weir tee`. `None`: the default.
@@ -19,7 +19,7 @@ pub struct Document {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
     /// Which of several matching rules count.
-    #[serde(rename = "match", skip_serializing_if = "Option::is_none", with = "matching", default)]
+    #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
     pub matching: Option<Matching>,
     /// How long a joined send may wait for more.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,7 +93,7 @@ pub struct Destination {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub addresses: Option<Addresses>,
     /// What the destination sees as the source.
-    #[serde(skip_serializing_if = "Option::is_none", with = "source", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
     /// Local address and port to send from.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -188,7 +188,7 @@ pub struct Group {
     /// What rules call it.
     pub name: String,
     /// How datagrams are shared out.
-    #[serde(skip_serializing_if = "Option::is_none", with = "policy", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
     /// Names of destinations.
     pub members: List<String>,

@@ -14,7 +14,7 @@ use weir_wire::proxy;
 
 use super::fixture::*;
 use crate::drops::Reason;
-use crate::settings::{Group, Matching, Policy, Rule, Source, Way};
+use crate::settings::{Group, Matching, Policy, Recipient, Rule, Source};
 
 #[test]
 fn every_size_arrives_whole_at_every_destination() {
@@ -150,7 +150,7 @@ fn rules_choose_by_source_and_each_destination_gets_one() {
         name: name.into(),
         sources: sources.iter().map(|net| net.parse().unwrap()).collect(),
         listeners: Vec::new(),
-        to: to.iter().map(|&to| Way::Destination(to)).collect(),
+        to: to.iter().map(|&to| Recipient::Destination(to)).collect(),
     };
     settings.rules = vec![
         takes("ours", &["127.0.0.0/30"], &[0]),
@@ -177,7 +177,7 @@ fn round_robin_deals_out_single_datagrams_of_a_run() {
     let sinks = [sink("127.0.0.1:0"), sink("127.0.0.1:0")];
     let mut settings = settings(&sinks.each_ref().map(|sink| sink.local_addr().unwrap()));
     settings.groups = vec![Group { name: "pair".into(), policy: Policy::RoundRobin, members: vec![0, 1] }];
-    settings.rules = vec![rule(vec![Way::Group(0)])];
+    settings.rules = vec![rule(vec![Recipient::Group(0)])];
     let workers = start(settings);
     let options = Options { segment: true, ..Options::default() };
     let source = Socket::connect(None, address(&workers, 0), &options).unwrap();
@@ -247,7 +247,7 @@ fn the_source_address_is_kept_and_fragments_fit_the_way() {
     ns.run(|| {
         let sinks = [sink("127.0.0.1:0"), sink("[::1]:0")];
         let mut settings = settings(&sinks.each_ref().map(|sink| sink.local_addr().unwrap()));
-        settings.destinations.iter_mut().for_each(|destination| destination.source = Source::Kept);
+        settings.destinations.iter_mut().for_each(|destination| destination.source = Source::Preserved);
         settings.destinations[0].ttl = Some(9);
         let workers = start(settings);
         let source = UdpSocket::bind("127.0.0.77:4321").unwrap();

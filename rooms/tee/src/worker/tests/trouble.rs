@@ -10,7 +10,7 @@ use super::fixture::*;
 use crate::drops::Reason;
 use crate::ledger::DestinationCount;
 use crate::plan::Plan;
-use crate::settings::{Group, Matching, Policy, Target, Way};
+use crate::settings::{Group, Matching, Policy, Recipient, Target};
 
 /// 10,000 datagrams for two that live, and one that never answers ARP.
 fn beside_a_dead_neighbour(send_buffer: Option<usize>) -> DestinationCount {
@@ -172,7 +172,7 @@ fn a_closed_port_makes_the_next_one_take_over() {
     let sinks = [sink("127.0.0.1:0"), sink("127.0.0.1:0")];
     let mut settings = settings(&[closed, sinks[0].local_addr().unwrap(), sinks[1].local_addr().unwrap()]);
     settings.groups = vec![Group { name: "pair".into(), policy: Policy::Failover, members: vec![0, 1] }];
-    settings.rules = vec![rule(vec![Way::Group(0)]), rule(vec![Way::Destination(2)])];
+    settings.rules = vec![rule(vec![Recipient::Group(0)]), rule(vec![Recipient::Destination(2)])];
     settings.rules[1].name = "witness".into();
     settings.matching = Matching::All;
     let workers = start(settings);
