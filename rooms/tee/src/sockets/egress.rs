@@ -12,7 +12,7 @@ use crate::settings;
 
 /// The sockets of an outlet.
 #[derive(Clone, Debug)]
-pub(super) struct EgressSockets {
+pub(crate) struct EgressSockets {
     address: Option<SocketAddr>,
     settings: Arc<settings::Destination>,
     /// By worker.
@@ -39,7 +39,7 @@ impl EgressSockets {
     }
 
     /// The socket of a worker.
-    pub(super) fn of_worker(&self, worker: usize) -> EgressSocket {
+    pub(crate) fn of_worker(&self, worker: usize) -> EgressSocket {
         self.sockets[worker].clone()
     }
 
@@ -52,7 +52,7 @@ impl EgressSockets {
     }
 
     /// Why sends are not joined; `None`: they are.
-    pub(super) fn not_joined(&self) -> Option<String> {
+    pub(crate) fn not_joined(&self) -> Option<String> {
         self.sockets.iter().find_map(|socket| match socket {
             EgressSocket::Connected(socket) => match socket.granted().segment {
                 Offload::Active => None,

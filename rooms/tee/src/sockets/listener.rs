@@ -19,7 +19,7 @@ use crate::settings;
 
 /// The sockets of a listener.
 #[derive(Clone, Debug)]
-pub(super) struct ListenerSockets {
+pub(crate) struct ListenerSockets {
     settings: settings::Listener,
     wants_local: bool,
     /// By worker; `None`: the worker has none, for the socket was handed to us and exists once, or must exist once.
@@ -30,7 +30,7 @@ pub(super) struct ListenerSockets {
 
 impl ListenerSockets {
     /// The socket of a worker, and whether others will go on with it; `None`: the worker has none.
-    pub(super) fn of_worker(&self, worker: usize) -> Option<(Arc<Socket>, bool)> {
+    pub(crate) fn of_worker(&self, worker: usize) -> Option<(Arc<Socket>, bool)> {
         Some((self.sockets.get(worker)?.clone()?, self.lasting))
     }
 
@@ -45,12 +45,12 @@ impl ListenerSockets {
     }
 
     /// Datagrams that the kernel dropped at them; `None`: it does not tell.
-    pub(super) fn kernel_drops(&self) -> Option<u64> {
+    pub(crate) fn kernel_drops(&self) -> Option<u64> {
         self.all().map(|socket| socket.memory().ok().map(|memory| u64::from(memory.drops))).sum()
     }
 
     /// Bytes that wait in the fullest; `None`: the kernel does not tell.
-    pub(super) fn receive_queue(&self) -> Option<usize> {
+    pub(crate) fn receive_queue(&self) -> Option<usize> {
         self.all().filter_map(|socket| Some(socket.memory().ok()?.receive_queue as usize)).max()
     }
 

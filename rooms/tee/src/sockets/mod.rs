@@ -23,9 +23,9 @@ pub(crate) use egress::EgressSocket;
 #[derive(Debug)]
 pub struct Sockets {
     /// By the plan's listeners.
-    listeners: Vec<ListenerSockets>,
+    pub(super) listeners: Vec<ListenerSockets>,
     /// By the plan's outlets, of each one a worker.
-    outlets: Vec<EgressSockets>,
+    pub(super) outlets: Vec<EgressSockets>,
     /// Memberships that are joined already and not part of the plan any more: left when the plan takes over.
     outdated: Vec<(Arc<Socket>, Membership)>,
     /// Sockets of listeners that are to have but one from now on.
@@ -77,34 +77,6 @@ impl Sockets {
     /// What the sockets of a listener were granted, by worker.
     pub fn granted(&self, listener: usize) -> impl Iterator<Item = Granted> {
         self.listeners[listener].granted()
-    }
-
-    /// Datagrams that the kernel dropped at the open sockets of a listener; `None`: it does not tell.
-    pub(super) fn kernel_drops(&self, listener: usize) -> Option<u64> {
-        self.listeners[listener].kernel_drops()
-    }
-
-    /// Bytes that wait in the fullest socket of a listener; `None`: the kernel does not tell.
-    pub(super) fn receive_queue(&self, listener: usize) -> Option<usize> {
-        self.listeners[listener].receive_queue()
-    }
-
-    /// Why sends to an outlet are not joined; `None`: they are.
-    pub(super) fn not_joined(&self, outlet: usize) -> Option<String> {
-        self.outlets[outlet].not_joined()
-    }
-
-    /// A worker's sockets of listeners, with their indices, and whether others will go on with them.
-    pub(super) fn listeners_of(&self, worker: usize) -> impl Iterator<Item = (usize, Arc<Socket>, bool)> {
-        self.listeners.iter().enumerate().filter_map(move |(listener, sockets)| {
-            let (socket, lasting) = sockets.of_worker(worker)?;
-            Some((listener, socket, lasting))
-        })
-    }
-
-    /// A worker's sockets, by outlet.
-    pub(super) fn egress_of(&self, worker: usize) -> impl Iterator<Item = EgressSocket> {
-        self.outlets.iter().map(move |sockets| sockets.of_worker(worker))
     }
 
     /// Has sockets that are about to be closed leave what comes from now on to the one that stays.

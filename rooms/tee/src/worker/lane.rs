@@ -138,16 +138,10 @@ impl Lane {
         !self.pending.is_empty()
     }
 
-    /// Datagrams that came this way since [`forget_given`](Self::forget_given); 0 if it is lent.
-    pub(super) fn given_here(&self) -> u64 {
-        match self.place {
-            Place::Here(_) => self.given,
-            Place::Lent(_) => 0,
-        }
-    }
-
-    pub(super) fn forget_given(&mut self) {
-        self.given = 0;
+    /// Datagrams that came this way since the last call; 0 if it is lent.
+    pub(super) fn take_given(&mut self) -> u64 {
+        let given = std::mem::take(&mut self.given);
+        if matches!(self.place, Place::Here(_)) { given } else { 0 }
     }
 
     /// Takes a part of a message, as far as the destination wants it. `each`: bytes of each datagram of the run that a

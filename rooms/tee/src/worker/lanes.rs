@@ -111,20 +111,14 @@ impl Lanes {
         }
     }
 
-    /// Goes on with a lane whose socket takes more.
-    pub(super) fn resume(&mut self, at: usize, broken: bool, events: &Events, turn: &mut Turn<'_>) {
-        if let Some(egress) = self.lanes[at].egress() {
-            egress.resume(broken, turn);
-            egress.watch(events, Token::Lane(at));
-        }
+    /// The egress of a lane, if it is here.
+    pub(super) fn egress(&mut self, at: usize) -> Option<&mut Egress> {
+        self.lanes[at].egress()
     }
 
-    /// The same for a leaving one.
-    pub(super) fn resume_leaving(&mut self, number: usize, broken: bool, events: &Events, turn: &mut Turn<'_>) {
-        if let Some(leaving) = self.leaving.iter_mut().find(|leaving| leaving.number == number) {
-            leaving.egress.resume(broken, turn);
-            leaving.egress.watch(events, Token::Leaving(number));
-        }
+    /// The egress of a leaving one.
+    pub(super) fn leaving(&mut self, number: usize) -> Option<&mut Egress> {
+        self.leaving.iter_mut().find(|leaving| leaving.number == number).map(|leaving| &mut *leaving.egress)
     }
 
     /// Sends what has waited for company long enough.
@@ -192,10 +186,11 @@ impl Lanes {
     /// Lanes here that had work since the last call, in the order in which they are lent: every other one of them first,
     /// by their work, so that both workers have heavy and light ones.
     pub(super) fn to_lend(&mut self) -> Vec<usize> {
-        let mut busy: Vec<usize> = (0..self.lanes.len()).filter(|&at| self.lanes[at].given_here() > 0).collect();
-        busy.sort_by_key(|&at| std::cmp::Reverse(self.lanes[at].given_here()));
-        self.lanes.iter_mut().for_each(Lane::forget_given);
-        busy.iter().step_by(2).chain(busy.iter().skip(1).step_by(2)).copied().collect()
+        let given = self.lanes.iter_mut().map(Lane::take_given).enumerate();
+        let mut busy: Vec<(usize, u64)> = given.filter(|(_, given)| *given > 0).collect();
+        busy.sort_by_key(|(_, given)| std::cmp::Reverse(*given));
+        let every_other = |first| busy.iter().skip(first).step_by(2).map(|(at, _)| *at);
+        every_other(0).chain(every_other(1)).collect()
     }
 
     /// Lends the egress of a lane; `None`: it is lent already.

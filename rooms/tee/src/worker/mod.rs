@@ -192,7 +192,8 @@ impl Workers {
             };
             let Some(count) = ledger.listeners.iter_mut().find(same) else { continue };
             if !stopped {
-                count.kernel_drops = count.kernel_drops.zip(sockets.kernel_drops(index)).map(|(a, b)| a + b);
+                count.kernel_drops =
+                    count.kernel_drops.zip(sockets.listeners[index].kernel_drops()).map(|(a, b)| a + b);
             }
             if let Some(address) = sockets.local_addr(index) {
                 count.address = address.to_string();
@@ -200,13 +201,13 @@ impl Workers {
             count.asked_buffer = listener.settings.receive_buffer;
             count.receive_buffer =
                 sockets.granted(index).map(|granted| granted.receive_buffer.granted).min().unwrap_or(0);
-            count.receive_queue = sockets.receive_queue(index).filter(|_| !stopped);
+            count.receive_queue = sockets.listeners[index].receive_queue().filter(|_| !stopped);
         }
         for (index, outlet) in plan.outlets.iter().enumerate() {
             let same = |count: &&mut super::ledger::DestinationCount| outlet.is(&count.name, count.address);
             let Some(count) = ledger.destinations.iter_mut().find(same) else { continue };
             count.healthy = outlet.up();
-            count.not_joined = sockets.not_joined(index);
+            count.not_joined = sockets.outlets[index].not_joined();
             count.queue_limit = Some((outlet.settings.queue * plan.settings.workers) as u64);
         }
         let listeners: Vec<_> = plan.listeners.iter().map(|listener| listener.settings.name.as_str()).collect();
@@ -261,11 +262,15 @@ impl Drop for Workers {
 impl Sockets {
     /// A worker's part of a plan.
     fn assignment(&self, plan: &Arc<Plan>, worker: usize) -> Assignment {
-        let listeners = self.listeners_of(worker).map(|(listener, socket, lasting)| {
-            let address = socket.local_addr();
-            ListenerSocket { listener, socket, address, lasting, ready: true }
+        let listeners = self.listeners.iter().enumerate().filter_map(|(listener, sockets)| {
+            let (socket, lasting) = sockets.of_worker(worker)?;
+            Some(ListenerSocket { listener, address: socket.local_addr(), socket, lasting, ready: true })
         });
-        Assignment { plan: Arc::clone(plan), listeners: listeners.collect(), egress: self.egress_of(worker).collect() }
+        Assignment {
+            plan: Arc::clone(plan),
+            listeners: listeners.collect(),
+            egress: self.outlets.iter().map(|sockets| sockets.of_worker(worker)).collect(),
+        }
     }
 }
 

@@ -145,8 +145,7 @@ impl Sharing {
         let Self { number, held, pending, .. } = self;
         batch.read(turn, |view, turn| {
             for (lane, given) in batch.given_to(*number) {
-                let is_this = |held: &&mut Held| held.lender == lender && held.lane == lane;
-                let Some(Held { egress, .. }) = held.iter_mut().find(is_this) else { continue };
+                let Some(egress) = find(held, lender, lane) else { continue };
                 pending.copy(given);
                 egress.count().taken.add(pending.datagrams());
                 egress.flush(pending, view, turn);
@@ -161,19 +160,9 @@ impl Sharing {
         self.workers[lender].batch_released();
     }
 
-    /// Goes on with a lane of another worker whose socket takes more.
-    pub(super) fn resume(
-        &mut self,
-        (lender, lane): (usize, usize),
-        broken: bool,
-        events: &Events,
-        turn: &mut Turn<'_>,
-    ) {
-        let held = self.held.iter_mut().find(|held| held.lender == lender && held.lane == lane);
-        if let Some(Held { egress, .. }) = held {
-            egress.resume(broken, turn);
-            egress.watch(events, Token::Held { lender, lane });
-        }
+    /// The egress of another worker's lane, if it is held here.
+    pub(super) fn held(&mut self, lender: usize, lane: usize) -> Option<&mut Egress> {
+        find(&mut self.held, lender, lane)
     }
 
     /// Returns to a worker what it lent, at most so many lanes.
@@ -283,6 +272,10 @@ impl Sharing {
         }
         self.pause = PAUSE;
     }
+}
+
+fn find(held: &mut [Held], lender: usize, lane: usize) -> Option<&mut Egress> {
+    held.iter_mut().find(|held| held.lender == lender && held.lane == lane).map(|held| &mut *held.egress)
 }
 
 /// How often workers look at one another.

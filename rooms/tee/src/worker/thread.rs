@@ -138,13 +138,23 @@ impl Worker {
         };
         for Event { subject, broken } in sharing.park(timeout, commands, |timeout| events.wait(timeout))? {
             let mut turn = Turn::begin(phase, scratch);
-            match subject {
-                Token::Listener(at) => listeners[at].ready = true,
-                Token::Lane(at) => lanes.resume(at, broken, events, &mut turn),
-                Token::Leaving(number) => lanes.resume_leaving(number, broken, events, &mut turn),
-                Token::Held { lender, lane } => sharing.resume((lender, lane), broken, events, &mut turn),
-                Token::Timer => lanes.release_due(events, &mut turn),
-                Token::Wake => {}
+            let egress = match subject {
+                Token::Lane(at) => lanes.egress(at),
+                Token::Leaving(number) => lanes.leaving(number),
+                Token::Held { lender, lane } => sharing.held(lender, lane),
+                Token::Listener(at) => {
+                    listeners[at].ready = true;
+                    None
+                }
+                Token::Timer => {
+                    lanes.release_due(events, &mut turn);
+                    None
+                }
+                Token::Wake => None,
+            };
+            if let Some(egress) = egress {
+                egress.resume(broken, &mut turn);
+                egress.watch(events, subject);
             }
         }
         if lanes.has_leaving() {
