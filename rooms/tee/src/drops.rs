@@ -96,3 +96,16 @@ impl Serialize for Drops {
         serializer.collect_map(self.by_reason())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manual_has_every_reason() {
+        let manual = include_str!("../../../docs/tee.md");
+        for reason in Reason::ALL {
+            assert!(manual.contains(&format!("`{}`", reason.name())), "{}", reason.name());
+        }
+    }
+}

@@ -77,7 +77,7 @@ impl Lanes {
     }
 
     /// Gives what of the batch goes to lanes that others hold: to which worker, for which lane.
-    pub(super) fn hand_over(&mut self, mut give: impl FnMut(usize, usize, &mut Pending)) {
+    pub(super) fn hand_over(&mut self, _: &Turn<'_>, mut give: impl FnMut(usize, usize, &mut Pending)) {
         for &at in &self.touched {
             self.lanes[at].hand_over(|holder, pending| give(holder, at, pending));
         }

@@ -52,7 +52,7 @@ use thread::Worker;
 ///
 /// ```no_run
 /// # use std::{collections::BTreeMap, sync::Arc, time::Duration};
-/// # use weir::tee::{plan::Plan, settings::Settings, sockets::Sockets, worker::Workers};
+/// # use weir_tee::{plan::Plan, settings::Settings, sockets::Sockets, worker::Workers};
 /// # fn run(settings: Settings, other: Settings) -> anyhow::Result<()> {
 /// let plan = Plan::build(Arc::new(settings), &BTreeMap::new(), None);
 /// let sockets = Sockets::open(&plan, Vec::new(), None)?;

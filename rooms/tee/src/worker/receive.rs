@@ -30,7 +30,7 @@ impl Worker {
             if let Some(batch) = Arc::get_mut(&mut batch) {
                 Dispatch { worker: *number, plan, routing, lanes }.dispatch(listener, batch, &mut turn);
             }
-            sharing.hand_over(&mut batch, lanes);
+            sharing.hand_over(&mut batch, lanes, &turn);
             batch.read(&mut turn, |batch, turn| lanes.send(batch, plan.settings.gather, turn));
             lanes.finish_batch(events);
         }

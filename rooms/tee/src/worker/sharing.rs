@@ -120,13 +120,13 @@ impl Sharing {
     }
 
     /// Gives others what of a batch goes to lanes that they hold.
-    pub(super) fn hand_over(&self, batch: &mut Arc<SharedBatch>, lanes: &mut Lanes) {
+    pub(super) fn hand_over(&self, batch: &mut Arc<SharedBatch>, lanes: &mut Lanes, turn: &Turn<'_>) {
         if lanes.lent() == 0 {
             return;
         }
         // Nobody else has it yet.
         let Some(own) = Arc::get_mut(batch) else { return };
-        lanes.hand_over(|holder, lane, pending| own.give(holder, lane, pending));
+        lanes.hand_over(turn, |holder, lane, pending| own.give(holder, lane, pending));
         for (holder, worker) in self.workers.iter().enumerate() {
             if batch.given_to(holder).next().is_some() {
                 worker.send(Command::Send { lender: self.number, batch: Arc::clone(batch) });
