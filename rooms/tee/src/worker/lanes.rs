@@ -185,7 +185,7 @@ impl Lanes {
 
     /// Lanes here that had work since the last call, in the order in which they are lent: every other one of them first,
     /// by their work, so that both workers have heavy and light ones.
-    pub(super) fn to_lend(&mut self) -> Vec<usize> {
+    pub(super) fn lendable(&mut self) -> Vec<usize> {
         let given = self.lanes.iter_mut().map(Lane::take_given).enumerate();
         let mut busy: Vec<(usize, u64)> = given.filter(|(_, given)| *given > 0).collect();
         busy.sort_by_key(|(_, given)| std::cmp::Reverse(*given));

@@ -228,7 +228,7 @@ impl Sharing {
         };
         let loads: Vec<Load> = self.workers.iter().zip(&efforts).zip(&self.efforts).map(load).collect();
         (self.since, self.efforts) = (now, efforts);
-        let mut to_lend = lanes.to_lend();
+        let mut to_lend = lanes.lendable();
         if !self.allowed {
             to_lend.clear();
         }
