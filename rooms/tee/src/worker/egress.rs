@@ -134,8 +134,8 @@ impl Egress {
         if self.backlog.is_empty() {
             let source = self.source;
             let runs = pending.rest().iter().map(|part| part.run(batch, source));
-            if let Some(statistics) = self.sender.send(runs, turn) {
-                self.account(turn, statistics, |_, count| pending.pop(count));
+            if let Some(statistics) = self.sender.send(runs, turn.scratch) {
+                self.account(turn.scratch, statistics, |_, count| pending.pop(count));
             }
         }
         self.keep(pending, batch);
@@ -171,11 +171,11 @@ impl Egress {
 
     /// Sends some of what waits, the oldest first.
     pub(super) fn drain(&mut self, turn: &mut Turn<'_>) {
-        let Some(statistics) = self.sender.send(self.backlog.runs().take(DRAINED), turn) else {
+        let Some(statistics) = self.sender.send(self.backlog.runs().take(DRAINED), turn.scratch) else {
             return self.abandon(turn);
         };
         let before = self.backlog.len();
-        self.account(turn, statistics, Backlog::pop);
+        self.account(turn.scratch, statistics, Backlog::pop);
         self.count().queued.sub((before - self.backlog.len()) as u64);
         self.count().queued_bytes.set(self.backlog.occupied() as u64);
         self.due = None;

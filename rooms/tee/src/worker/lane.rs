@@ -157,7 +157,7 @@ impl Lane {
         } else if self.sample == 1 && self.limiter.is_none() {
             self.pending.add(part, each);
         } else {
-            self.choose(part, each, &mut turn.random);
+            self.choose(part, each, &mut turn.scratch.random);
         }
     }
 

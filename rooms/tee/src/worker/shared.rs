@@ -93,10 +93,10 @@ impl SharedBatch {
 
     /// Shows it as lanes see it.
     pub(super) fn read(&self, turn: &mut Turn<'_>, send: impl FnOnce(Batch<'_>, &mut Turn<'_>)) {
-        let mut bodies = recycle(std::mem::take(&mut turn.bodies));
+        let mut bodies = recycle(std::mem::take(&mut turn.scratch.bodies));
         bodies.extend(self.inbox.payloads());
         send(Batch { bodies: &bodies, sources: &self.sources, headers: &self.headers }, turn);
-        turn.bodies = recycle(bodies);
+        turn.scratch.bodies = recycle(bodies);
     }
 }
 

@@ -1,7 +1,5 @@
 //! A turn: the stretch in which a worker's counts disagree, and what sending needs meanwhile.
 
-use std::ops::{Deref, DerefMut};
-
 use super::packetize::Packing;
 use super::random::Random;
 use super::send::SendScratch;
@@ -10,7 +8,7 @@ use crate::counters::{Phase, PhaseMark};
 /// Work on lanes. Whoever offers, sends or gives up datagrams needs one, so that nothing is counted outside of it and no
 /// reader of the ledger sees half of a batch. It ends when it is dropped.
 pub(super) struct Turn<'a> {
-    scratch: &'a mut Scratch,
+    pub(super) scratch: &'a mut Scratch,
     _mark: PhaseMark<'a>,
 }
 
@@ -26,19 +24,5 @@ pub(super) struct Scratch {
 impl<'a> Turn<'a> {
     pub(super) fn begin(phase: &'a Phase, scratch: &'a mut Scratch) -> Self {
         Self { _mark: phase.begin(), scratch }
-    }
-}
-
-impl Deref for Turn<'_> {
-    type Target = Scratch;
-
-    fn deref(&self) -> &Scratch {
-        self.scratch
-    }
-}
-
-impl DerefMut for Turn<'_> {
-    fn deref_mut(&mut self) -> &mut Scratch {
-        self.scratch
     }
 }
