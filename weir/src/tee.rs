@@ -132,9 +132,8 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 fn source() -> impl TypedValueParser<Value = Source> {
-    PossibleValuesParser::new(["own", "kept", "proxy"]).map(|word| match word.as_str() {
-        "kept" => Source::Kept,
-        "proxy" => Source::Proxy,
-        _ => Source::Own,
+    PossibleValuesParser::new(Source::ALL.map(Source::name)).map(|word| {
+        // It is one of them.
+        Source::ALL.into_iter().find(|source| source.name() == word).unwrap_or_default()
     })
 }

@@ -1,6 +1,7 @@
 //! Ledgers for tests: made up, and closing.
 
-use crate::ledger::{Count, DestinationCount, Drops, Ledger, ListenerCount, RuleCount};
+use crate::drops::{Drops, Reason};
+use crate::ledger::{Count, DestinationCount, Ledger, ListenerCount, RuleCount};
 
 fn count(datagrams: u64) -> Count {
     Count { datagrams, bytes: datagrams * 500 }
@@ -48,7 +49,11 @@ pub(super) fn at(seconds: u64) -> Ledger {
         joined: received / 2,
         ..DestinationCount::default()
     };
-    let drops = Drops { queue_full: 1_000 * seconds, refused: 5, ..Drops::default() };
+    let drops = Drops::count(|reason| match reason {
+        Reason::QueueFull => 1_000 * seconds,
+        Reason::Refused => 5,
+        _ => 0,
+    });
     let siem = DestinationCount {
         name: "siem".into(),
         address: Some("10.0.0.5:514".parse().unwrap()),

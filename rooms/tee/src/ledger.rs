@@ -8,6 +8,8 @@ use std::ops::AddAssign;
 
 use serde::Serialize;
 
+use crate::drops::Drops;
+
 /// All counts since the start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Ledger {
@@ -106,33 +108,6 @@ pub struct DestinationCount {
     pub unexplained: i64,
 }
 
-/// Copies that were not sent, by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Drops {
-    /// The destination's queue was full: it is slow, or its neighbour does not answer.
-    pub queue_full: u64,
-    /// Not of the sample, as configured.
-    pub sampled_out: u64,
-    /// Above the destination's rate.
-    pub rate_limited: u64,
-    /// Longer than the protocol or the path allows (EMSGSIZE).
-    pub too_long: u64,
-    /// No route, network or host (ENETUNREACH, EHOSTUNREACH ...).
-    pub unreachable: u64,
-    /// Forbidden by a firewall of this machine (EPERM, EACCES).
-    pub refused: u64,
-    /// Out of memory or buffers in the kernel (ENOBUFS, ENOMEM).
-    pub no_buffers: u64,
-    /// Any other error of the kernel.
-    pub other_error: u64,
-    /// Its name does not resolve (yet).
-    pub unresolved: u64,
-    /// The source belongs to the other family, so that it cannot be kept.
-    pub family: u64,
-    /// Still queued when the drain ended, or when a reload removed the destination.
-    pub abandoned: u64,
-}
-
 impl Ledger {
     /// Works out what every sum leaves unexplained, and whether all close.
     pub fn close(&mut self) {
@@ -187,45 +162,5 @@ impl DestinationCount {
         self.calls += other.calls;
         self.joined += other.joined;
         self.icmp_errors += other.icmp_errors;
-    }
-}
-
-impl AddAssign for Drops {
-    fn add_assign(&mut self, other: Self) {
-        self.queue_full += other.queue_full;
-        self.sampled_out += other.sampled_out;
-        self.rate_limited += other.rate_limited;
-        self.too_long += other.too_long;
-        self.unreachable += other.unreachable;
-        self.refused += other.refused;
-        self.no_buffers += other.no_buffers;
-        self.other_error += other.other_error;
-        self.unresolved += other.unresolved;
-        self.family += other.family;
-        self.abandoned += other.abandoned;
-    }
-}
-
-impl Drops {
-    /// Each reason by its name, as metrics label it.
-    pub fn by_reason(&self) -> [(&'static str, u64); 11] {
-        [
-            ("queue_full", self.queue_full),
-            ("sampled_out", self.sampled_out),
-            ("rate_limited", self.rate_limited),
-            ("too_long", self.too_long),
-            ("unreachable", self.unreachable),
-            ("refused", self.refused),
-            ("no_buffers", self.no_buffers),
-            ("other_error", self.other_error),
-            ("unresolved", self.unresolved),
-            ("family", self.family),
-            ("abandoned", self.abandoned),
-        ]
-    }
-
-    /// All of them.
-    pub fn total(&self) -> u64 {
-        self.by_reason().iter().map(|(_, count)| count).sum()
     }
 }

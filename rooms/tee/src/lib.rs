@@ -14,6 +14,7 @@ pub mod balance;
 pub mod config;
 pub mod control;
 pub mod counters;
+pub mod drops;
 #[cfg(test)]
 mod fixture;
 #[doc(hidden)]
@@ -22,10 +23,10 @@ pub mod health;
 pub mod ledger;
 pub mod limit;
 pub mod losses;
+pub mod matcher;
 pub mod metrics;
 pub mod plan;
 pub mod resolve;
-pub mod rules;
 pub mod screen;
 pub mod settings;
 pub mod sockets;

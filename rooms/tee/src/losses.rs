@@ -2,6 +2,7 @@
 
 use weir_service::losses::Loss;
 
+use crate::drops::Reason;
 use crate::ledger::Ledger;
 
 /// All losses that nobody asked for, as totals: [`weir_service::losses::Losses`] makes lines of how they grow. What a
@@ -10,17 +11,21 @@ pub fn losses(ledger: &Ledger) -> Vec<Loss> {
     let mut losses = Vec::new();
     for listener in &ledger.listeners {
         let subject = subject("listener", &listener.name, Some(&listener.address));
-        let reasons = [("kernel_drops", listener.kernel_drops.unwrap_or(0)), ("truncated", listener.truncated)];
-        losses.extend(reasons.map(|(reason, total)| loss(&subject, reason, total)));
+        let remedy = "bursts fill its buffer: raise `receive_buffer` and net.core.rmem_max, or `workers`";
+        losses.push(loss(&subject, "kernel_drops", remedy, listener.kernel_drops.unwrap_or(0)));
+        let remedy = "longer than UDP allows, which no sender should manage";
+        losses.push(loss(&subject, "truncated", remedy, listener.truncated));
     }
     for rule in ledger.rules.iter().filter(|rule| rule.copies > 0) {
-        losses.push(loss(&format!("rule {}", rule.name), "discarded", rule.discarded));
+        let remedy = "no member of its group lives";
+        losses.push(loss(&format!("rule {}", rule.name), "discarded", remedy, rule.discarded));
     }
     for destination in &ledger.destinations {
         let address = destination.address.map(|address| address.to_string());
         let subject = subject("destination", &destination.name, address.as_deref());
-        let unwanted = destination.drops.by_reason().into_iter().filter(|(reason, _)| *reason != "sampled_out");
-        losses.extend(unwanted.map(|(reason, total)| loss(&subject, reason, total)));
+        let drops = &destination.drops;
+        let unwanted = Reason::ALL.iter().filter_map(|&reason| Some((reason, reason.remedy()?)));
+        losses.extend(unwanted.map(|(reason, remedy)| loss(&subject, reason.name(), remedy, drops[reason])));
     }
     losses
 }
@@ -33,26 +38,8 @@ fn subject(kind: &str, name: &str, address: Option<&str>) -> String {
     }
 }
 
-fn loss(subject: &str, reason: &'static str, total: u64) -> Loss {
-    Loss { subject: subject.to_owned(), reason, remedy: remedy(reason), total }
-}
-
-fn remedy(reason: &str) -> &'static str {
-    match reason {
-        "kernel_drops" => "bursts fill its buffer: raise `receive_buffer` and net.core.rmem_max, or `workers`",
-        "truncated" => "longer than UDP allows, which no sender should manage",
-        "discarded" => "no member of its group lives",
-        "queue_full" => "it is slow, or its neighbour does not answer",
-        "rate_limited" => "above its `rate` or `bandwidth`: raise them, or sample",
-        "too_long" => "longer than the way there allows: check its MTU",
-        "unreachable" => "no route to it: check routes and interfaces",
-        "refused" => "a firewall of this machine forbids it: check its output rules",
-        "no_buffers" => "the kernel has no memory for it: a slow interface, or net.core.wmem_max",
-        "unresolved" => "its name does not resolve: check DNS",
-        "family" => "an IPv4 source cannot be kept towards IPv6, nor the other way round: use `source = \"proxy\"`",
-        "abandoned" => "still queued when the drain ended, or when a reload removed it",
-        _ => "an error of the kernel: see `-v`",
-    }
+fn loss(subject: &str, reason: &'static str, remedy: &'static str, total: u64) -> Loss {
+    Loss { subject: subject.to_owned(), reason, remedy, total }
 }
 
 #[cfg(test)]
@@ -62,7 +49,6 @@ mod tests {
     use weir_service::losses::{Line, Losses};
 
     use super::super::fixture;
-    use super::super::ledger::Drops;
     use super::*;
 
     #[test]
@@ -90,11 +76,12 @@ mod tests {
         let mut ledger = fixture::busy();
         ledger.destinations.truncate(1);
         let all = losses(&ledger);
-        for (reason, _) in Drops::default().by_reason() {
-            let found = all.iter().find(|loss| loss.reason == reason && loss.subject.starts_with("destination "));
-            assert_eq!(found.is_some(), reason != "sampled_out", "{reason}");
-            let generic = remedy("other_error");
-            assert!(reason == "other_error" || found.is_none_or(|loss| loss.remedy != generic), "{reason}");
+        for reason in Reason::ALL {
+            let name = reason.name();
+            let found = all.iter().find(|loss| loss.reason == name && loss.subject.starts_with("destination "));
+            assert_eq!(found.is_some(), *reason != Reason::SampledOut, "{name}");
+            let same = all.iter().filter(|loss| found.is_some_and(|found| found.remedy == loss.remedy));
+            assert_eq!(same.count(), usize::from(found.is_some()), "{name}: a remedy of its own");
         }
     }
 

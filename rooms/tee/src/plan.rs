@@ -11,8 +11,8 @@ use crate::balance::{Group, Member};
 use crate::counters::{Books, ListenerBook, OutletBook, RuleBook};
 use crate::health::Health;
 use crate::limit::Limiter;
-use crate::rules::Rules;
-use crate::settings::{self, Destination, Settings, Source, Target, Way};
+use crate::matcher::Matcher;
+use crate::settings::{self, Destination, Recipient, Settings, Target};
 
 /// What workers carry out.
 #[derive(Debug)]
@@ -24,11 +24,13 @@ pub struct Plan {
     /// One for each destination and address of it, in the order of the settings.
     pub outlets: Vec<Outlet>,
     /// Which rules take what.
-    pub rules: Rules,
-    /// Where each rule leads.
-    pub routes: Vec<Route>,
+    pub matcher: Matcher,
+    /// By the indices of the settings.
+    pub rules: Vec<Rule>,
     /// By the indices of the settings.
     pub groups: Vec<Group>,
+    /// Whether a destination gets headers.
+    pub headed: bool,
     /// The counts of this and all plans before.
     pub books: Arc<Books>,
 }
@@ -45,7 +47,7 @@ pub struct Listener {
     pub book: Arc<ListenerBook>,
 }
 
-/// The way to one address of a destination.
+/// One address of a destination.
 #[derive(Debug)]
 pub struct Outlet {
     /// Index of its destination in the settings.
@@ -64,8 +66,8 @@ pub struct Outlet {
 
 /// Where a rule leads.
 #[derive(Debug)]
-pub struct Route {
-    /// The rule's counts.
+pub struct Rule {
+    /// Its counts.
     pub book: Arc<RuleBook>,
     /// Indices of outlets that get every datagram.
     pub outlets: Vec<usize>,
@@ -84,41 +86,43 @@ impl Plan {
         let books = previous.map_or_else(|| Arc::new(Books::new(settings.workers)), |plan| Arc::clone(&plan.books));
         let shared: Vec<_> = settings.destinations.iter().cloned().map(Arc::new).collect();
         let mut outlets = Vec::new();
-        let mut ways = Vec::new();
+        let mut outlets_of = Vec::new();
         for (index, destination) in shared.iter().enumerate() {
             let first = outlets.len();
             for address in used(index, destination, addresses, previous) {
                 outlets.push(Outlet::build(index, destination, address, &books, previous));
             }
-            ways.push((first..outlets.len()).collect::<Vec<usize>>());
+            outlets_of.push((first..outlets.len()).collect::<Vec<usize>>());
         }
-        let headers = shared.iter().any(|destination| destination.source == Source::Proxy);
+        let headed = shared.iter().any(|destination| destination.source.is_headed());
         let listener = |listener: &settings::Listener| Listener {
-            wants_local: headers && (listener.address.ip().is_unspecified() || listener.address.ip().is_multicast()),
+            wants_local: headed && (listener.address.ip().is_unspecified() || listener.address.ip().is_multicast()),
             book: books.listener(&listener.name, listener.address),
             settings: listener.clone(),
         };
-        let route = |rule: &settings::Rule| {
-            let outlets = rule.to.iter().flat_map(|way| match *way {
-                Way::Destination(index) => ways[index].clone(),
-                Way::Group(_) => Vec::new(),
+        let rule = |rule: &settings::Rule| {
+            let outlets = rule.to.iter().flat_map(|recipient| match *recipient {
+                Recipient::Destination(index) => outlets_of[index].clone(),
+                Recipient::Group(_) => Vec::new(),
             });
-            let groups = rule.to.iter().filter_map(|way| match *way {
-                Way::Destination(_) => None,
-                Way::Group(index) => Some(index),
+            let groups = rule.to.iter().filter_map(|recipient| match *recipient {
+                Recipient::Destination(_) => None,
+                Recipient::Group(index) => Some(index),
             });
-            Route { book: books.rule(&rule.name), outlets: outlets.collect(), groups: groups.collect() }
+            Rule { book: books.rule(&rule.name), outlets: outlets.collect(), groups: groups.collect() }
         };
         let group = |group: &settings::Group| {
-            let members = group.members.iter().map(|&member| Member::new(&shared[member].name, ways[member].clone()));
+            let members =
+                group.members.iter().map(|&member| Member::new(&shared[member].name, outlets_of[member].clone()));
             Group { policy: group.policy, members: members.collect() }
         };
         Self {
             listeners: settings.listeners.iter().map(listener).collect(),
-            rules: Rules::compile(&settings.rules, settings.matching),
-            routes: settings.rules.iter().map(route).collect(),
+            matcher: Matcher::new(&settings.rules, settings.matching),
+            rules: settings.rules.iter().map(rule).collect(),
             groups: settings.groups.iter().map(group).collect(),
             outlets,
+            headed,
             books,
             settings,
         }
@@ -151,7 +155,7 @@ impl Outlet {
         }
     }
 
-    /// Whether it is the way to this address of the destination of this name.
+    /// Whether it is this address of the destination of this name.
     pub fn is(&self, name: &str, address: Option<SocketAddr>) -> bool {
         self.address == address && self.settings.name == name
     }

@@ -7,6 +7,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
 use weir_units::{BitRate, Frequency};
 
 /// Everything one `weir tee` does.
@@ -18,6 +19,9 @@ pub struct Settings {
     pub gather: Duration,
     /// How long a stop may take to send what was received.
     pub drain: Duration,
+    /// Whether a worker that one sender fills lends lanes to one that has time: always, but where benchmarks and tests
+    /// look at what that changes.
+    pub lending: bool,
     /// Where datagrams come in; at least one.
     pub listeners: Vec<Listener>,
     /// Where they go.
@@ -100,16 +104,49 @@ pub enum Target {
     Name(String, u16),
 }
 
-/// What a destination sees as the source of a datagram.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a destination sees as the source of a datagram: the kinds of destinations. What they are to everybody else is
+/// decided here; what precedes a payload, in `worker/headers.rs`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Source {
     /// This machine.
     #[default]
     Own,
     /// The original source address and port (needs CAP_NET_RAW).
-    Kept,
+    #[serde(rename = "kept")]
+    Preserved,
     /// This machine; the original source precedes each payload as a PROXY protocol v2 header.
     Proxy,
+}
+
+impl Source {
+    /// Every kind.
+    pub const ALL: [Self; 3] = [Self::Own, Self::Preserved, Self::Proxy];
+
+    /// Its name in files and flags.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::Preserved => "kept",
+            Self::Proxy => "proxy",
+        }
+    }
+
+    /// Whether packets leave with the sender's own address: finished ones, from raw sockets (CAP_NET_RAW).
+    pub fn is_preserved(self) -> bool {
+        match self {
+            Self::Preserved => true,
+            Self::Own | Self::Proxy => false,
+        }
+    }
+
+    /// Whether a header precedes each payload, for which the local address of each datagram must be known.
+    pub fn is_headed(self) -> bool {
+        match self {
+            Self::Proxy => true,
+            Self::Own | Self::Preserved => false,
+        }
+    }
 }
 
 /// How a destination's life is probed.
@@ -144,7 +181,8 @@ pub struct Group {
 }
 
 /// How a group shares out datagrams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Policy {
     /// Each to every member.
     Replicate,
@@ -166,12 +204,12 @@ pub struct Rule {
     /// Indices of the listeners it takes from; empty: any.
     pub listeners: Vec<usize>,
     /// Where its datagrams go. Empty: they are dropped, and counted as `discarded`.
-    pub to: Vec<Way>,
+    pub to: Vec<Recipient>,
 }
 
 /// Where a rule leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Recipient {
     /// Index into [`Settings::destinations`].
     Destination(usize),
     /// Index into [`Settings::groups`].
@@ -179,11 +217,57 @@ pub enum Way {
 }
 
 /// Which of several matching rules count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Matching {
     /// The first alone.
     #[default]
     First,
     /// All. A destination still gets each datagram once.
     All,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn files_flags_and_the_manual_have_the_same_names() {
+        let manual = include_str!("../../../docs/tee.md");
+        for source in Source::ALL {
+            assert_eq!(serde_json::to_value(source).unwrap(), source.name());
+            assert!(manual.contains(&format!("\n- `{}`: ", source.name())), "{}", source.name());
+        }
+    }
+
+    /// A new kind of destination is a variant here, and a header perhaps. Whoever asks for a certain one anywhere else
+    /// makes the next one dearer.
+    #[test]
+    fn kinds_of_destinations_are_told_apart_in_one_other_file() {
+        fn visit(path: &Path, found: &mut BTreeSet<String>) {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() && name != "tests" {
+                fs::read_dir(path).unwrap().for_each(|entry| visit(&entry.unwrap().path(), found));
+            } else if name.ends_with(".rs") && name != "tests.rs" {
+                let text = fs::read_to_string(path).unwrap();
+                let program = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+                // A variant, and neither a constant nor a method.
+                let is_kind = |rest: &str| {
+                    rest.starts_with(char::is_uppercase) && rest.chars().nth(1).is_some_and(char::is_lowercase)
+                };
+                if program.split("Source::").skip(1).any(is_kind) {
+                    found.insert(name);
+                }
+            }
+        }
+        let mut found = BTreeSet::new();
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        visit(&here.join("src"), &mut found);
+        visit(&here.join("../../weir/src/tee.rs"), &mut found);
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["headers.rs"]);
+    }
 }

@@ -105,7 +105,7 @@ fn number(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::Drops;
+    use crate::drops::{Drops, Reason};
 
     #[test]
     fn people_read_equations() {
@@ -139,7 +139,11 @@ mod tests {
                     copies: count(5_000),
                     sent: count(4_000),
                     queued: 1,
-                    drops: Drops { queue_full: 990, sampled_out: 5, ..Drops::default() },
+                    drops: Drops::count(|reason| match reason {
+                        Reason::QueueFull => 990,
+                        Reason::SampledOut => 5,
+                        _ => 0,
+                    }),
                     icmp_errors: 3,
                     unexplained: 4,
                     ..DestinationCount::default()

@@ -3,6 +3,7 @@
 mod cpu;
 mod dead;
 mod delay;
+mod lending;
 mod load;
 mod rate;
 mod reload;
@@ -62,11 +63,12 @@ impl Scale {
 type Scene = fn(&Programs, Scale, &mut Report) -> Result<()>;
 
 /// All, by name, in the order in which they run.
-pub(crate) const SCENES: [(&str, Scene); 6] = [
+pub(crate) const SCENES: [(&str, Scene); 7] = [
     ("cpu", cpu::run),
     ("delay", delay::run),
     ("dead", dead::run),
     ("rate", rate::run),
     ("load", load::run),
     ("reload", reload::run),
+    ("lending", lending::run),
 ];

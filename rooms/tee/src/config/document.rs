@@ -8,7 +8,7 @@ use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use weir_units::{BitRate, Frequency, Size, Span};
 
-use super::values::{Address, Endpoint, List, Network, matching, policy, source};
+use super::values::{Address, Endpoint, List, Network};
 use crate::settings::{Matching, Policy, Source};
 
 /// A configuration of `weir tee`. `None`: the default.
@@ -16,22 +16,17 @@ use crate::settings::{Matching, Policy, Source};
 #[serde(deny_unknown_fields)]
 pub struct Document {
     /// Threads that move datagrams.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
     /// Which of several matching rules count.
-    #[serde(rename = "match", skip_serializing_if = "Option::is_none", with = "matching", default)]
+    #[serde(rename = "match")]
     pub matching: Option<Matching>,
     /// How long a joined send may wait for more.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub gather: Option<Span>,
     /// How long a stop may take.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub drain: Option<Span>,
     /// Where `/metrics` and `/healthz` are served.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub admin: Option<Address>,
     /// The user to become once every socket is open.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// Where datagrams come in.
     #[serde(rename = "listener", default, skip_serializing_if = "Vec::is_empty")]
@@ -52,18 +47,14 @@ pub struct Document {
 #[serde(deny_unknown_fields)]
 pub struct Listener {
     /// Absent: its address.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Address and port to bind.
     pub address: Address,
     /// Interface to listen on alone.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     /// Multicast groups.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub join: Option<List<Join>>,
     /// Receive buffer; 0: the kernel's default.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<Size>,
 }
 
@@ -73,10 +64,8 @@ pub struct Join {
     /// The multicast group.
     pub group: IpAddr,
     /// The one source to hear.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<IpAddr>,
     /// Where to join.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
 }
 
@@ -85,48 +74,34 @@ pub struct Join {
 #[serde(deny_unknown_fields)]
 pub struct Destination {
     /// Absent: its address as written.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Address or host name, and port.
     pub to: Endpoint,
     /// Which addresses of a host name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub addresses: Option<Addresses>,
     /// What the destination sees as the source.
-    #[serde(skip_serializing_if = "Option::is_none", with = "source", default)]
     pub source: Option<Source>,
     /// Local address and port to send from.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Address>,
     /// Interface to send through.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     /// TTL or hop limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<u8>,
     /// Differentiated services code point.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub dscp: Option<u8>,
     /// Whether this machine hears multicast that it sends.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub loopback: Option<bool>,
     /// Send buffer; 0: the kernel's default.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub send_buffer: Option<Size>,
     /// What may wait.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Size>,
     /// Most datagrams a second.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Frequency>,
     /// Most payload bits a second.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<BitRate>,
     /// One of so many.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<u32>,
     /// How to find out whether it lives.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub probe: Option<Probe>,
 }
 
@@ -168,16 +143,12 @@ pub enum Addresses {
 #[serde(deny_unknown_fields)]
 pub struct Probe {
     /// Connect to this TCP port.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp: Option<u16>,
     /// ICMP echo.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ping: Option<bool>,
     /// From one try to the next.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<Span>,
     /// When a try has failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
 }
 
@@ -188,7 +159,6 @@ pub struct Group {
     /// What rules call it.
     pub name: String,
     /// How datagrams are shared out.
-    #[serde(skip_serializing_if = "Option::is_none", with = "policy", default)]
     pub policy: Option<Policy>,
     /// Names of destinations.
     pub members: List<String>,
@@ -199,13 +169,10 @@ pub struct Group {
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// Absent: `rule 1` and so on.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Sources; absent: any.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<List<Network>>,
     /// Names of listeners; absent: any.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub listener: Option<List<String>>,
     /// Names of destinations and groups.
     pub to: List<String>,

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use nix::ifaddrs::getifaddrs;
 
-use crate::settings::{Destination, Listener, Membership, Source};
+use crate::settings::{Destination, Listener, Membership};
 
 /// Addresses of this machine's interfaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,8 +86,8 @@ fn takes(bound: IpAddr, ip: IpAddr) -> bool {
 fn hears(joined: &Membership, group: IpAddr, destination: &Destination, local: &Local) -> bool {
     joined.group == group
         && meet(destination.interface.as_ref(), joined.interface.as_ref())
-        // A kept source may be the one that is joined.
-        && joined.source.is_none_or(|source| local.is_own(source) || destination.source == Source::Kept)
+        // A preserved source may be the one that is joined.
+        && joined.source.is_none_or(|source| local.is_own(source) || destination.source.is_preserved())
 }
 
 /// Whether two choices of an interface can mean the same one.

@@ -6,7 +6,7 @@ use weir_units::{Size, Span};
 use super::Config;
 use super::document::{Addresses, Destination, Document, Group, Join, Listener, Probe, Rule};
 use super::values::{Address, Endpoint, List, Network};
-use crate::settings::{self, ProbeKind, Settings, Way};
+use crate::settings::{self, ProbeKind, Recipient, Settings};
 
 /// The file, with every default written out.
 pub(super) fn to_toml(config: &Config) -> String {
@@ -82,15 +82,15 @@ fn group(group: &settings::Group, settings: &Settings) -> Group {
 }
 
 fn rule(rule: &settings::Rule, settings: &Settings) -> Rule {
-    let way = |way: &Way| match *way {
-        Way::Destination(index) => settings.destinations[index].name.clone(),
-        Way::Group(index) => settings.groups[index].name.clone(),
+    let name = |recipient: &Recipient| match *recipient {
+        Recipient::Destination(index) => settings.destinations[index].name.clone(),
+        Recipient::Group(index) => settings.groups[index].name.clone(),
     };
     Rule {
         name: Some(rule.name.clone()),
         from: list(rule.sources.iter().map(|&net: &IpNet| Network(net))),
         listener: list(rule.listeners.iter().map(|&index| settings.listeners[index].name.clone())),
-        to: List(rule.to.iter().map(way).collect()),
+        to: List(rule.to.iter().map(name).collect()),
     }
 }
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use weir_units::{BitRate, Frequency};
 
 use super::{Config, Local};
-use crate::settings::{Matching, Membership, Policy, Probe, ProbeKind, Source, Target, Way};
+use crate::settings::{Matching, Membership, Policy, Probe, ProbeKind, Recipient, Source, Target};
 
 const FULL: &str = r#"
 workers = 2
@@ -119,14 +119,14 @@ fn a_file_with_every_key_means_what_it_says() {
     assert_eq!(siem.bandwidth, Some(BitRate { bits_per_second: 100_000_000 }));
     let probe = Probe { kind: ProbeKind::Tcp(6514), interval: Duration::from_secs(4), timeout: Duration::from_secs(1) };
     assert_eq!(siem.probe, Some(probe));
-    assert_eq!((&*kept.name, kept.source, kept.sample.get()), ("[2001:db8::5]:514", Source::Kept, 1));
+    assert_eq!((&*kept.name, kept.source, kept.sample.get()), ("[2001:db8::5]:514", Source::Preserved, 1));
     assert_eq!((feed.loopback, feed.all_addresses, feed.send_buffer), (Some(false), false, None));
 
     assert_eq!((settings.groups[0].policy, &settings.groups[0].members[..]), (Policy::RoundRobin, &[0, 1][..]));
     let [some, rest] = &settings.rules[..] else { panic!("{settings:?}") };
     assert_eq!(some.sources, ["10.0.0.0/8".parse().unwrap(), "2001:db8::7/128".parse().unwrap()]);
     assert_eq!((&*some.name, &some.listeners[..]), ("rule 1", &[0][..]));
-    assert_eq!(some.to, [Way::Destination(2), Way::Group(0)]);
+    assert_eq!(some.to, [Recipient::Destination(2), Recipient::Group(0)]);
     assert_eq!((&*rest.name, rest.sources.len(), rest.listeners.len(), rest.to.len()), ("rest", 0, 0, 0));
 }
 
@@ -135,7 +135,7 @@ fn little_is_needed() {
     let config = read("[[listener]]\naddress = \"0.0.0.0:514\"\n[[destination]]\nto = \"10.0.0.5:514\"").unwrap();
     let settings = &config.settings;
     assert!((1..=4).contains(&settings.workers) && settings.gather.is_zero());
-    assert_eq!((settings.rules.len(), &settings.rules[0].to[..]), (1, &[Way::Destination(0)][..]));
+    assert_eq!((settings.rules.len(), &settings.rules[0].to[..]), (1, &[Recipient::Destination(0)][..]));
     assert_eq!((config.admin, config.user, config.warnings.len()), (None, None, 0));
 }
 
@@ -143,7 +143,7 @@ fn little_is_needed() {
 fn without_rules_all_goes_to_groups_and_to_what_is_in_none() {
     let rules = FULL.find("[[rule]]").unwrap();
     let config = read(&FULL[..rules]).unwrap();
-    assert_eq!(config.settings.rules[0].to, [Way::Group(0), Way::Destination(2)]);
+    assert_eq!(config.settings.rules[0].to, [Recipient::Group(0), Recipient::Destination(2)]);
     assert_eq!((config.settings.rules.len(), config.warnings.len()), (1, 0));
 }
 

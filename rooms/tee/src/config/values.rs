@@ -133,37 +133,3 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for List<T> {
         deserializer.deserialize_any(OneOrMore(PhantomData)).map(List)
     }
 }
-
-/// Text form of a choice of the settings, as a module for `#[serde(with)]`.
-macro_rules! words {
-    ($module:ident, $type:ident, $($word:literal => $variant:ident),+) => {
-        pub(in crate::config) mod $module {
-            use super::{Deserialize, Deserializer, Serialize, Serializer, de};
-            use crate::settings::$type;
-
-            /// What may be written.
-            const WORDS: &[&str] = &[$($word),+];
-
-            fn word(value: $type) -> &'static str {
-                match value {
-                    $($type::$variant => $word,)+
-                }
-            }
-
-            pub(in crate::config) fn serialize<S: Serializer>(value: &Option<$type>, serializer: S) -> Result<S::Ok, S::Error> {
-                value.map(word).serialize(serializer)
-            }
-
-            pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<$type>, D::Error> {
-                match String::deserialize(deserializer)?.as_str() {
-                    $($word => Ok(Some($type::$variant)),)+
-                    other => Err(de::Error::unknown_variant(other, WORDS)),
-                }
-            }
-        }
-    };
-}
-
-words!(matching, Matching, "first" => First, "all" => All);
-words!(source, Source, "own" => Own, "kept" => Kept, "proxy" => Proxy);
-words!(policy, Policy, "replicate" => Replicate, "hash" => Hash, "round-robin" => RoundRobin, "failover" => Failover);

@@ -9,8 +9,8 @@ use crate::settings::{ProbeKind, Settings, Source};
 
 /// Refuses what would fail for every single datagram.
 pub(super) fn check(settings: &Settings) -> Result<()> {
-    let kept = settings.destinations.iter().find(|destination| destination.source == Source::Kept);
-    if let Some(destination) = kept
+    let preserved = settings.destinations.iter().find(|destination| destination.source.is_preserved());
+    if let Some(destination) = preserved
         && !has(Capability::CAP_NET_RAW)
     {
         bail!(
@@ -29,7 +29,7 @@ pub(super) fn give_up(settings: &Settings, user: Option<&str>) -> Result<()> {
     if settings.listeners.iter().any(|listener| listener.address.port() < first_free_port()) {
         kept.push(Capability::CAP_NET_BIND_SERVICE);
     }
-    let raw = |source, probe| source == Source::Kept || probe == Some(ProbeKind::Ping);
+    let raw = |source: Source, probe| source.is_preserved() || probe == Some(ProbeKind::Ping);
     let mut destinations = settings.destinations.iter();
     if destinations.any(|to| raw(to.source, to.probe.as_ref().map(|probe| probe.kind))) {
         kept.push(Capability::CAP_NET_RAW);

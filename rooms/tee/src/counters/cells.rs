@@ -1,9 +1,9 @@
 //! The cells that a worker writes: a counter for each term of the account.
 
-use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::ledger::{Count, DestinationCount, Drops};
+use crate::drops::{Drops, Reason};
+use crate::ledger::{Count, DestinationCount};
 
 /// One number with one writer.
 #[derive(Debug, Default)]
@@ -82,26 +82,9 @@ pub struct CarriedCell {
     pub drops: DropCounters,
 }
 
-/// Why a copy was not sent; see [`Drops`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is a field of Drops and explained there")]
-pub enum Reason {
-    QueueFull,
-    SampledOut,
-    RateLimited,
-    TooLong,
-    Unreachable,
-    Refused,
-    NoBuffers,
-    OtherError,
-    Unresolved,
-    Family,
-    Abandoned,
-}
-
 /// One counter a reason.
 #[derive(Debug, Default)]
-pub struct DropCounters([Counter; REASONS]);
+pub struct DropCounters([Counter; Reason::ALL.len()]);
 
 impl Counter {
     /// Adds. Only the one writer may call this.
@@ -172,32 +155,7 @@ impl DropCounters {
     }
 
     fn copy(&self) -> Drops {
-        let [
-            queue_full,
-            sampled_out,
-            rate_limited,
-            too_long,
-            unreachable,
-            refused,
-            no_buffers,
-            other_error,
-            unresolved,
-            family,
-            abandoned,
-        ] = array::from_fn(|reason| self.0[reason].get());
-        Drops {
-            queue_full,
-            sampled_out,
-            rate_limited,
-            too_long,
-            unreachable,
-            refused,
-            no_buffers,
-            other_error,
-            unresolved,
-            family,
-            abandoned,
-        }
+        Drops::count(|reason| self.0[reason as usize].get())
     }
 }
 
@@ -205,6 +163,3 @@ impl DropCounters {
 pub(super) fn holder_of(hold: u64) -> Option<usize> {
     (hold as u16).checked_sub(1).map(usize::from)
 }
-
-/// As many as there are variants of [`Reason`].
-const REASONS: usize = Reason::Abandoned as usize + 1;

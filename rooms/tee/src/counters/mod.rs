@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 pub use books::{ListenerBook, OutletBook, RuleBook};
-pub use cells::{AskedCell, CarriedCell, Counter, DropCounters, ListenerCell, Reason, RuleCell};
+pub use cells::{AskedCell, CarriedCell, Counter, DropCounters, ListenerCell, RuleCell};
 pub use entries::FORGOTTEN;
-pub use phase::Phase;
+pub use phase::{Phase, PhaseMark};
 
 use crate::ledger::{DestinationCount, Ledger};
 use entries::{Entries, find};
@@ -27,7 +27,7 @@ use phase::PATIENCE;
 #[derive(Debug)]
 pub struct Books {
     start: Instant,
-    phases: Box<[Phase]>,
+    phases: Box<[Arc<Phase>]>,
     entries: Mutex<Entries>,
 }
 
@@ -43,8 +43,8 @@ impl Books {
     }
 
     /// The mark of one worker.
-    pub fn phase(&self, worker: usize) -> &Phase {
-        &self.phases[worker]
+    pub fn phase(&self, worker: usize) -> Arc<Phase> {
+        Arc::clone(&self.phases[worker])
     }
 
     /// The book of a listener: the one there is, or a new one.

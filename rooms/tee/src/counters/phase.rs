@@ -19,24 +19,15 @@ pub struct Phase {
 
 type Job = Box<dyn FnOnce() + Send>;
 
+/// The stretch in which a worker's cells disagree: until it is dropped.
+pub struct PhaseMark<'a>(&'a Phase);
+
 impl Phase {
-    /// From here on the worker's cells disagree.
-    pub fn begin(&self) {
+    /// From here on the worker's cells disagree. Only the one writer may call this, and not twice at a time.
+    pub fn begin(&self) -> PhaseMark<'_> {
         self.number.store(self.number.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         fence(Ordering::Release);
-    }
-
-    /// From here on they agree again.
-    pub fn end(&self) {
-        self.number.store(self.number.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
-        // A worker with much to do begins anew at once: whoever waits for a copy gets it made.
-        if self.asked.load(Ordering::Relaxed) {
-            let job = self.job().take();
-            self.asked.store(false, Ordering::Relaxed);
-            if let Some(job) = job {
-                job();
-            }
-        }
+        PhaseMark(self)
     }
 
     /// A copy taken while they agreed: by the caller from a worker that rests, else by the worker.
@@ -68,6 +59,21 @@ impl Phase {
 
     fn job(&self) -> MutexGuard<'_, Option<Job>> {
         self.job.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for PhaseMark<'_> {
+    fn drop(&mut self) {
+        let phase = self.0;
+        phase.number.store(phase.number.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+        // A worker with much to do begins anew at once: whoever waits for a copy gets it made.
+        if phase.asked.load(Ordering::Relaxed) {
+            let job = phase.job().take();
+            phase.asked.store(false, Ordering::Relaxed);
+            if let Some(job) = job {
+                job();
+            }
+        }
     }
 }
 

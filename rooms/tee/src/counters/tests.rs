@@ -6,6 +6,7 @@ use std::thread;
 
 use super::entries::REMEMBERED;
 use super::*;
+use crate::drops::Reason;
 
 #[test]
 fn an_account_closes_at_any_moment() {
@@ -16,13 +17,13 @@ fn an_account_closes_at_any_moment() {
         for worker in 0..2 {
             let (books, outlet, stop) = (&books, &outlet, &stop);
             scope.spawn(move || {
-                let (asked, carried) = (outlet.asked(worker), outlet.carried(worker));
+                let (asked, carried, phase) = (outlet.asked(worker), outlet.carried(worker), books.phase(worker));
                 while !stop.load(Ordering::Relaxed) {
-                    books.phase(worker).begin();
+                    let mark = phase.begin();
                     asked.copies.add(3);
                     asked.drops.add(Reason::SampledOut, 1);
                     carried.sent.add(2);
-                    books.phase(worker).end();
+                    drop(mark);
                     thread::yield_now();
                 }
             });

@@ -15,18 +15,18 @@ pub(super) struct Backlog {
 
 /// A datagram that waits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+struct Entry {
     /// Bytes of it, header included.
-    pub(super) length: u32,
+    length: u32,
     /// Bytes of the header that precedes its payload.
-    pub(super) head: u16,
+    head: u16,
     /// Who sent it.
-    pub(super) source: SocketAddr,
+    source: SocketAddr,
 }
 
 impl Entry {
     /// Bytes of payload.
-    pub(super) fn payload(&self) -> u64 {
+    fn payload(&self) -> u64 {
         u64::from(self.length) - u64::from(self.head)
     }
 }
@@ -60,9 +60,9 @@ impl Backlog {
         self.entries.is_empty()
     }
 
-    /// The oldest ones, each a run of its own; one that is bent round the end of the ring has its first part as its
-    /// head.
-    pub(super) fn runs(&self) -> impl Iterator<Item = Run<'_>> {
+    /// The oldest ones, each a run of its own with its sender; one that is bent round the end of the ring has its first
+    /// part as its head.
+    pub(super) fn runs(&self) -> impl Iterator<Item = (Run<'_>, SocketAddr)> {
         let (front, back) = self.bytes.as_slices();
         let mut start = 0;
         self.entries.iter().map(move |entry| {
@@ -70,13 +70,9 @@ impl Backlog {
             let head = &front[start.min(front.len())..end.min(front.len())];
             let tail = &back[start.saturating_sub(front.len())..end.saturating_sub(front.len())];
             start = end;
-            if tail.is_empty() { Run { body: head, ..Run::default() } } else { Run { head, body: tail, segment: None } }
+            let (head, body) = if tail.is_empty() { (&[][..], head) } else { (head, tail) };
+            (Run { head, body, segment: None }, entry.source)
         })
-    }
-
-    /// The oldest ones.
-    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.iter()
     }
 
     /// Takes out the oldest `count` datagrams; returns their payload bytes.
@@ -123,7 +119,7 @@ mod tests {
     fn headers_are_no_payload() {
         let mut backlog = Backlog::default();
         assert!(backlog.push(b"head", b"payload", SOURCE, 1_000));
-        assert_eq!(backlog.runs().next().unwrap().body, b"headpayload");
+        assert_eq!(backlog.runs().next().unwrap().0.body, b"headpayload");
         assert_eq!(backlog.pop(1), 7);
         assert!(backlog.is_empty());
     }
@@ -140,7 +136,7 @@ mod tests {
                 } else {
                     prop_assert!(!model.is_empty());
                 }
-                let here: Vec<Vec<u8>> = backlog.runs().map(|run| [run.head, run.body].concat()).collect();
+                let here: Vec<Vec<u8>> = backlog.runs().map(|(run, _)| [run.head, run.body].concat()).collect();
                 prop_assert!(here.iter().eq(&model));
                 let out = out.min(model.len());
                 let bytes: usize = model.drain(..out).map(|datagram| datagram.len()).sum();

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 
-use weir_wire::proxy;
-
+use super::headers::Headers;
 use super::join::Run;
+use crate::settings::Source;
 
 /// The messages of a batch.
 #[derive(Clone, Copy)]
@@ -14,8 +14,8 @@ pub(super) struct Batch<'a> {
     pub(super) bodies: &'a [&'a [u8]],
     /// Who sent each.
     pub(super) sources: &'a [SocketAddr],
-    /// What a header says about each; empty if no destination wants headers.
-    pub(super) headers: &'a [proxy::Header],
+    /// What precedes their payloads.
+    pub(super) headers: &'a Headers,
 }
 
 /// A part of a message: one or more whole datagrams.
@@ -60,14 +60,14 @@ impl Part {
         None
     }
 
-    /// Its bytes, and with `headed` the header that precedes each datagram.
-    pub(super) fn run<'a>(&self, batch: Batch<'a>, headed: bool) -> Run<'a> {
-        let header = batch.headers.get(self.message).filter(|_| headed);
-        Run {
-            head: header.map_or(&[], |header| header),
+    /// Its bytes as a destination of this kind gets them, and who sent them.
+    pub(super) fn run<'a>(&self, batch: Batch<'a>, source: Source) -> (Run<'a>, SocketAddr) {
+        let run = Run {
+            head: batch.headers.before(self.message, source),
             body: &batch.bodies[self.message][self.start..self.end],
             segment: self.segment,
-        }
+        };
+        (run, batch.sources[self.message])
     }
 
     /// What is left behind the first `count` datagrams, and the bytes before it; `None`: nothing is.
@@ -80,7 +80,7 @@ impl Part {
     }
 }
 
-/// What of a batch goes one way.
+/// What of a batch goes to one lane.
 #[derive(Default)]
 pub(super) struct Pending {
     parts: Vec<Part>,

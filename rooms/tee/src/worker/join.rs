@@ -58,7 +58,15 @@ pub(super) fn join<'a>(runs: impl Iterator<Item = Run<'a>>, pieces: &mut Vec<IoS
     open.close(pieces, messages);
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    /// The datagrams, each as a run of its own.
+    pub(super) fn singles(self) -> impl Iterator<Item = Self> {
+        let each = self.each().max(1);
+        let count = self.body.len().div_ceil(each).max(1);
+        let end = move |number: usize| self.body.len().min(number * each);
+        (0..count).map(move |number| Run { body: &self.body[end(number)..end(number + 1)], segment: None, ..self })
+    }
+
     /// Bytes of `body` in each datagram but the last.
     pub(super) fn each(&self) -> usize {
         self.segment.map_or(self.body.len(), |segment| segment.get().into())
@@ -223,6 +231,15 @@ mod tests {
             joined(&[Run { head: b"<>", ..run(b"abcde", 2) }, Run { head: b"[]", ..single(b"xy") }]);
         assert_eq!(datagrams, [&b"<>ab"[..], b"<>cd", b"<>e", b"[]xy"]);
         assert_eq!(sizes(&messages), [3, 1]);
+    }
+
+    #[test]
+    fn a_run_is_its_datagrams() {
+        let bodies = |run: Run<'static>| run.singles().map(|one| one.body.to_vec()).collect::<Vec<_>>();
+        assert_eq!(bodies(run(b"abcde", 2)), [&b"ab"[..], b"cd", b"e"]);
+        assert_eq!(bodies(single(b"abc")), [b"abc"]);
+        assert_eq!(bodies(single(b"")), [b""], "an empty one is one");
+        assert!(Run { head: b"<", ..run(b"abcd", 2) }.singles().all(|one| one.head == b"<" && one.segment.is_none()));
     }
 
     /// A run as bytes of its own.

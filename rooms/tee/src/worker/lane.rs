@@ -1,18 +1,21 @@
-//! The near part of a lane, the way of one worker to one outlet: what of a batch goes there.
+//! A lane, from one worker to one outlet: what of a batch goes there, and the egress, or who holds it.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::batch::{Part, Pending};
-use super::carrier::Carrier;
+use super::batch::{Batch, Part, Pending};
+use super::egress::Egress;
 use super::random::Random;
-use crate::counters::{OutletBook, Reason};
+use super::turn::Turn;
+use crate::counters::OutletBook;
+use crate::drops::Reason;
 use crate::limit::Limiter;
 use crate::plan::Outlet;
-use crate::sockets::Way;
+use crate::sockets::EgressSocket;
 
-/// The way of one worker to one outlet.
+/// A lane from one worker to one outlet.
 pub(super) struct Lane {
     worker: usize,
     book: Arc<OutletBook>,
@@ -20,17 +23,16 @@ pub(super) struct Lane {
     sample: u32,
     access: Access,
     /// What of the batch goes here.
-    pub(super) pending: Pending,
-    /// The far part.
-    pub(super) place: Place,
+    pending: Pending,
+    place: Place,
     /// Datagrams that came this way since somebody looked.
-    pub(super) given: u64,
+    given: u64,
 }
 
-/// Who holds the far part of a lane.
-pub(super) enum Place {
+/// Who holds the egress of a lane.
+enum Place {
     /// The worker itself.
-    Here(Box<Carrier>),
+    Here(Box<Egress>),
     /// The worker of this number.
     Lent(usize),
 }
@@ -38,7 +40,7 @@ pub(super) enum Place {
 /// Which datagrams can go this way at all.
 enum Access {
     Any,
-    /// Those of one family: the other's addresses cannot be kept.
+    /// Those of one family: the other's addresses cannot be preserved.
     Family {
         v4: bool,
     },
@@ -46,12 +48,12 @@ enum Access {
 }
 
 impl Access {
-    fn new(outlet: &Outlet, way: &Way) -> Self {
-        match (way, outlet.address) {
-            (Way::Unresolved, _) | (_, None) => Self::None(Reason::Unresolved),
-            (Way::Closed(_), _) => Self::None(Reason::Unreachable),
-            (Way::Socket(_), _) => Self::Any,
-            (Way::Raw(_), Some(to)) => Self::Family { v4: to.ip().to_canonical().is_ipv4() },
+    fn new(outlet: &Outlet, socket: &EgressSocket) -> Self {
+        match (socket, outlet.address) {
+            (EgressSocket::Unresolved, _) | (_, None) => Self::None(Reason::Unresolved),
+            (EgressSocket::Closed(_), _) => Self::None(Reason::Unreachable),
+            (EgressSocket::Connected(_), _) => Self::Any,
+            (EgressSocket::Raw(_), Some(to)) => Self::Family { v4: to.ip().to_canonical().is_ipv4() },
         }
     }
 
@@ -65,27 +67,27 @@ impl Access {
 }
 
 impl Lane {
-    /// A lane with a far part of its own.
-    pub(super) fn new(worker: usize, outlet: &Outlet, way: Way) -> Self {
+    /// A lane with an egress of its own.
+    pub(super) fn new(worker: usize, outlet: &Outlet, socket: EgressSocket) -> Self {
         Self {
             worker,
             book: Arc::clone(&outlet.book),
             limiter: outlet.limiter.clone(),
             sample: outlet.settings.sample.get(),
-            access: Access::new(outlet, &way),
+            access: Access::new(outlet, &socket),
             pending: Pending::default(),
-            place: Place::Here(Box::new(Carrier::new(worker, outlet, way))),
+            place: Place::Here(Box::new(Egress::new(worker, outlet, socket))),
             given: 0,
         }
     }
 
-    /// Goes on with other options and perhaps another socket. The far part must be here and not be watched.
-    pub(super) fn adapt(&mut self, outlet: &Outlet, way: Way) {
+    /// Goes on with other options and perhaps another socket. The egress must be here and not be watched.
+    pub(super) fn adapt(&mut self, outlet: &Outlet, socket: EgressSocket, turn: &Turn<'_>) {
         self.limiter.clone_from(&outlet.limiter);
         self.sample = outlet.settings.sample.get();
-        self.access = Access::new(outlet, &way);
-        if let Place::Here(carrier) = &mut self.place {
-            carrier.adapt(outlet, way);
+        self.access = Access::new(outlet, &socket);
+        if let Some(egress) = self.egress() {
+            egress.adapt(outlet, socket, turn);
         }
     }
 
@@ -94,27 +96,57 @@ impl Lane {
         Arc::ptr_eq(&self.book, &outlet.book)
     }
 
-    /// The far part, if it is here.
-    pub(super) fn carrier(&mut self) -> Option<&mut Carrier> {
+    /// The egress, if it is here.
+    pub(super) fn egress(&mut self) -> Option<&mut Egress> {
         match &mut self.place {
-            Place::Here(carrier) => Some(carrier),
+            Place::Here(egress) => Some(egress),
             Place::Lent(_) => None,
         }
     }
 
-    /// Whether something waits here.
-    pub(super) fn has_backlog(&self) -> bool {
-        matches!(&self.place, Place::Here(carrier) if carrier.has_backlog())
+    /// The same, for good.
+    pub(super) fn into_egress(self) -> Option<Box<Egress>> {
+        match self.place {
+            Place::Here(egress) => Some(egress),
+            Place::Lent(_) => None,
+        }
     }
 
-    /// Counts what of the batch goes to the worker that holds the far part.
-    pub(super) fn count_lent(&self) {
-        self.book.asked(self.worker).lent.add(self.pending.datagrams());
+    /// Lends the egress to another worker; `None`: it is lent already.
+    pub(super) fn lend(&mut self, holder: usize) -> Option<Box<Egress>> {
+        match std::mem::replace(&mut self.place, Place::Lent(holder)) {
+            Place::Here(egress) => Some(egress),
+            lent @ Place::Lent(_) => {
+                self.place = lent;
+                None
+            }
+        }
+    }
+
+    /// Has the egress back.
+    pub(super) fn take_back(&mut self, egress: Box<Egress>) {
+        self.place = Place::Here(egress);
+    }
+
+    /// Whether something waits here.
+    pub(super) fn has_backlog(&self) -> bool {
+        matches!(&self.place, Place::Here(egress) if egress.has_backlog())
+    }
+
+    /// Whether something of the batch is still to go here.
+    pub(super) fn is_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Datagrams that came this way since the last call; 0 if it is lent.
+    pub(super) fn take_given(&mut self) -> u64 {
+        let given = std::mem::take(&mut self.given);
+        if matches!(self.place, Place::Here(_)) { given } else { 0 }
     }
 
     /// Takes a part of a message, as far as the destination wants it. `each`: bytes of each datagram of the run that a
     /// single one is from.
-    pub(super) fn offer(&mut self, part: Part, each: Option<NonZeroU16>, source: SocketAddr, random: &mut Random) {
+    pub(super) fn offer(&mut self, part: Part, each: Option<NonZeroU16>, source: SocketAddr, turn: &mut Turn<'_>) {
         let datagrams = part.datagrams() as u64;
         let asked = self.book.asked(self.worker);
         asked.copies.add(datagrams);
@@ -125,8 +157,27 @@ impl Lane {
         } else if self.sample == 1 && self.limiter.is_none() {
             self.pending.add(part, each);
         } else {
-            self.choose(part, each, random);
+            self.choose(part, each, &mut turn.scratch.random);
         }
+    }
+
+    /// Gives what of the batch goes to the worker that holds the egress, if it is lent.
+    pub(super) fn hand_over(&mut self, give: impl FnOnce(usize, &mut Pending)) {
+        if let Place::Lent(holder) = self.place {
+            self.book.asked(self.worker).lent.add(self.pending.datagrams());
+            give(holder, &mut self.pending);
+        }
+    }
+
+    /// Sends what of the batch goes here. `gather`: how long it may wait for company. Returns whether it does from now
+    /// on.
+    pub(super) fn send(&mut self, batch: Batch<'_>, gather: Duration, turn: &mut Turn<'_>) -> bool {
+        let Place::Here(egress) = &mut self.place else { return false };
+        if gather.is_zero() || egress.is_blocked() {
+            egress.flush(&mut self.pending, batch, turn);
+            return false;
+        }
+        egress.gather(&mut self.pending, batch, gather, turn)
     }
 
     /// Decides for each datagram on its own.

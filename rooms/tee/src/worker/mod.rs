@@ -1,29 +1,34 @@
 //! The threads that move datagrams, and their handle.
 //!
 //! ```text
-//! thread: epoll -> dispatch: recvmmsg -> routing -> lanes: join -> push -> sendmmsg
-//!                                                     |  (rest)            (at once, from the receive buffers)
-//!                                                     +-> backlog -> EPOLLOUT -> join -> push
+//! thread: events -> receive: recvmmsg -> routing -> lanes -> egress: join -> send: sendmmsg
+//!                                                             |  (rest)       (at once, from the receive buffers)
+//!                                                             +-> backlog -> EPOLLOUT -> join -> send
 //! ```
 //!
-//! A worker that one sender keeps busy lends lanes to another that has time (`lend`).
+//! A worker that one sender keeps busy lends lanes to another that has time (`sharing`, decided by `policy`).
 
 mod backlog;
 mod batch;
-mod carrier;
-mod desk;
-mod dispatch;
+mod command;
+mod egress;
+mod events;
+mod handle;
+mod headers;
 mod join;
-mod kept;
 mod lane;
-mod lend;
-mod load;
-mod push;
+mod lanes;
+mod packetize;
+mod policy;
 mod random;
-mod replace;
+mod receive;
+mod recycle;
 mod routing;
+mod send;
+mod shared;
+mod sharing;
 mod thread;
-mod wait;
+mod turn;
 
 #[cfg(test)]
 mod tests;
@@ -33,22 +38,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use nix::sys::epoll::{Epoll, EpollCreateFlags};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::timerfd::{ClockId, TimerFd, TimerFlags};
 
 use crate::ledger::Ledger;
 use crate::plan::Plan;
 use crate::sockets::Sockets;
-use desk::Desk;
-use thread::{Command, Listening, Share, Thread};
-use wait::Inputs;
+use command::{Assignment, Command, Commands, ListenerSocket};
+use events::Events;
+use handle::Handle;
+use thread::Worker;
 
 /// The workers of a tee. Dropping them stops them without a drain.
 ///
 /// ```no_run
 /// # use std::{collections::BTreeMap, sync::Arc, time::Duration};
-/// # use weir::tee::{plan::Plan, settings::Settings, sockets::Sockets, worker::Workers};
+/// # use weir_tee::{plan::Plan, settings::Settings, sockets::Sockets, worker::Workers};
 /// # fn run(settings: Settings, other: Settings) -> anyhow::Result<()> {
 /// let plan = Plan::build(Arc::new(settings), &BTreeMap::new(), None);
 /// let sockets = Sockets::open(&plan, Vec::new(), None)?;
@@ -64,7 +68,7 @@ use wait::Inputs;
 /// ```
 #[derive(Debug)]
 pub struct Workers {
-    desks: Arc<[Desk]>,
+    handles: Arc<[Handle]>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     current: Mutex<Current>,
 }
@@ -95,18 +99,22 @@ impl Workers {
     pub fn start(plan: Plan, mut sockets: Sockets) -> Result<Self, StartError> {
         let plan = Arc::new(plan);
         let numbers = 0..plan.books.workers();
-        let prepared = numbers.clone().map(prepare).collect::<Result<Vec<_>, _>>()?;
-        let (desks, inputs): (Vec<_>, Vec<_>) = prepared.into_iter().unzip();
-        let desks: Arc<[Desk]> = desks.into();
-        let shares: Vec<_> = numbers.map(|number| sockets.share(&plan, number)).collect();
+        let (mut handles, mut parts) = (Vec::new(), Vec::new());
+        for number in numbers.clone() {
+            let (handle, commands, events) = prepare(number)?;
+            handles.push(handle);
+            parts.push((commands, events));
+        }
+        let handles: Arc<[Handle]> = handles.into();
+        let assignments: Vec<_> = numbers.map(|number| sockets.assignment(&plan, number)).collect();
         sockets.settle();
         let current = Mutex::new(Current { plan, sockets, stopped: false });
-        let workers = Self { desks: Arc::clone(&desks), threads: Mutex::default(), current };
-        for (number, (inputs, share)) in inputs.into_iter().zip(shares).enumerate() {
-            let desks = Arc::clone(&desks);
+        let workers = Self { handles: Arc::clone(&handles), threads: Mutex::default(), current };
+        for (number, ((commands, events), assignment)) in parts.into_iter().zip(assignments).enumerate() {
+            let handles = Arc::clone(&handles);
             let thread = std::thread::Builder::new()
                 .name(format!("worker {number}"))
-                .spawn(move || Thread::new(number, share, inputs, desks).run());
+                .spawn(move || Worker::new(number, assignment, commands, events, handles).run());
             // If it fails the others end with `workers`.
             let thread = thread.map_err(|source| StartError { number, operation: "thread", source })?;
             workers.threads().push(thread);
@@ -133,12 +141,12 @@ impl Workers {
         let plan = Arc::new(plan);
         let mut current = self.current();
         self.settle();
-        sockets.stand_aside();
-        let replace = |(number, desk): (usize, &Desk)| {
-            let share = Box::new(sockets.share(&plan, number));
-            ask(desk, |reply| Command::Replace(share, reply))
+        sockets.leave_reuseport_groups();
+        let replace = |(number, handle): (usize, &Handle)| {
+            let assignment = Box::new(sockets.assignment(&plan, number));
+            handle.ask(|reply| Command::Replace(assignment, reply))
         };
-        let answers: Vec<_> = self.desks.iter().enumerate().map(replace).collect();
+        let answers: Vec<_> = self.handles.iter().enumerate().map(replace).collect();
         for answer in answers {
             // A worker that has ended takes nothing over; `is_alive` tells.
             let _ = answer.recv();
@@ -156,7 +164,7 @@ impl Workers {
     /// Whether every worker answers within this time: what a watchdog asks.
     pub fn is_alive(&self, within: Duration) -> bool {
         let until = Instant::now() + within;
-        let answers: Vec<_> = self.desks.iter().map(|desk| ask(desk, Command::Answer)).collect();
+        let answers: Vec<_> = self.handles.iter().map(|handle| handle.ask(Command::Answer)).collect();
         answers.iter().all(|answer| answer.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok())
     }
 
@@ -164,8 +172,8 @@ impl Workers {
     pub fn stop(&self, drain: Duration) {
         let mut current = self.current();
         self.settle();
-        for desk in self.desks.iter() {
-            desk.send(Command::Stop(drain));
+        for handle in self.handles.iter() {
+            handle.send(Command::Stop(drain));
         }
         for thread in self.threads().drain(..) {
             let _ = thread.join();
@@ -184,7 +192,8 @@ impl Workers {
             };
             let Some(count) = ledger.listeners.iter_mut().find(same) else { continue };
             if !stopped {
-                count.kernel_drops = count.kernel_drops.zip(sockets.kernel_drops(index)).map(|(a, b)| a + b);
+                count.kernel_drops =
+                    count.kernel_drops.zip(sockets.listeners[index].kernel_drops()).map(|(a, b)| a + b);
             }
             if let Some(address) = sockets.local_addr(index) {
                 count.address = address.to_string();
@@ -192,13 +201,13 @@ impl Workers {
             count.asked_buffer = listener.settings.receive_buffer;
             count.receive_buffer =
                 sockets.granted(index).map(|granted| granted.receive_buffer.granted).min().unwrap_or(0);
-            count.receive_queue = sockets.receive_queue(index).filter(|_| !stopped);
+            count.receive_queue = sockets.listeners[index].receive_queue().filter(|_| !stopped);
         }
         for (index, outlet) in plan.outlets.iter().enumerate() {
             let same = |count: &&mut super::ledger::DestinationCount| outlet.is(&count.name, count.address);
             let Some(count) = ledger.destinations.iter_mut().find(same) else { continue };
             count.healthy = outlet.up();
-            count.not_joined = sockets.not_joined(index);
+            count.not_joined = sockets.outlets[index].not_joined();
             count.queue_limit = Some((outlet.settings.queue * plan.settings.workers) as u64);
         }
         let listeners: Vec<_> = plan.listeners.iter().map(|listener| listener.settings.name.as_str()).collect();
@@ -217,19 +226,19 @@ impl Workers {
 
     /// CPU time that each worker has used; zero of one that has ended.
     pub fn cpu_times(&self) -> Vec<Duration> {
-        let answers: Vec<_> = self.desks.iter().map(|desk| ask(desk, Command::CpuTime)).collect();
+        let answers: Vec<_> = self.handles.iter().map(|handle| handle.ask(Command::CpuTime)).collect();
         answers.into_iter().map(|answer| answer.recv().unwrap_or_default()).collect()
     }
 
     /// Workers that hold lanes of another at the moment.
     #[cfg(test)]
     fn holders(&self) -> usize {
-        self.desks.iter().filter(|desk| matches!(desk.role(), desk::Role::Holder(_))).count()
+        self.handles.iter().filter(|handle| matches!(handle.role(), handle::Role::Holder(_))).count()
     }
 
     /// Has every worker take back what it lent, and lend nothing until the next plan.
     fn settle(&self) {
-        let answers: Vec<_> = self.desks.iter().map(|desk| ask(desk, Command::Settle)).collect();
+        let answers: Vec<_> = self.handles.iter().map(|handle| handle.ask(Command::Settle)).collect();
         for answer in answers {
             let _ = answer.recv();
         }
@@ -251,37 +260,27 @@ impl Drop for Workers {
 }
 
 impl Sockets {
-    /// A worker's share.
-    fn share(&self, plan: &Arc<Plan>, worker: usize) -> Share {
-        let intakes = self.listeners.iter().enumerate().filter_map(|(listener, intake)| {
-            let socket = intake.sockets.get(worker)?.clone()?;
-            Some(Listening { listener, socket, lasting: intake.lasting })
+    /// A worker's part of a plan.
+    fn assignment(&self, plan: &Arc<Plan>, worker: usize) -> Assignment {
+        let listeners = self.listeners.iter().enumerate().filter_map(|(listener, sockets)| {
+            let (socket, lasting) = sockets.of_worker(worker)?;
+            Some(ListenerSocket { listener, address: socket.local_addr(), socket, lasting, ready: true })
         });
-        Share {
+        Assignment {
             plan: Arc::clone(plan),
-            intakes: intakes.collect(),
-            ways: self.outlets.iter().map(|exit| exit.ways[worker].clone()).collect(),
+            listeners: listeners.collect(),
+            egress: self.outlets.iter().map(|sockets| sockets.of_worker(worker)).collect(),
         }
     }
 }
 
 /// What a worker needs, before it starts.
-fn prepare(number: usize) -> Result<(Desk, Inputs), StartError> {
-    let failed = |operation| move |source: io::Error| StartError { number, operation, source };
+fn prepare(number: usize) -> Result<(Handle, Commands, Events), StartError> {
+    let failed = |(operation, source)| StartError { number, operation, source };
     let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-    let wake = EventFd::from_value_and_flags(0, flags).map_err(|e| failed("eventfd")(e.into()))?;
+    let wake = EventFd::from_value_and_flags(0, flags).map_err(|errno| failed(("eventfd", errno.into())))?;
     let wake = Arc::new(wake);
-    let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
-    let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags).map_err(|e| failed("timerfd_create")(e.into()))?;
-    let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|e| failed("epoll_create1")(e.into()))?;
-    let (commands, receiver) = mpsc::channel();
-    let inputs = Inputs::new(epoll, Arc::clone(&wake), timer, receiver).map_err(failed("epoll_ctl"))?;
-    Ok((Desk::new(commands, wake), inputs))
-}
-
-/// Asks for something that is answered. A worker that has ended answers nobody.
-fn ask<T>(desk: &Desk, command: impl FnOnce(mpsc::Sender<T>) -> Command) -> mpsc::Receiver<T> {
-    let (reply, answer) = mpsc::channel();
-    desk.send(command(reply));
-    answer
+    let events = Events::new(Arc::clone(&wake)).map_err(failed)?;
+    let (sender, commands) = mpsc::channel();
+    Ok((Handle::new(sender, wake), Commands::new(commands), events))
 }

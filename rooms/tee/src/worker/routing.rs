@@ -7,34 +7,34 @@ use std::sync::Arc;
 use crate::plan::Plan;
 use crate::settings::Policy;
 
-/// A worker's way of asking its plan.
+/// What a worker's plan says of each source, remembered.
 pub(super) struct Routing {
     plan: Arc<Plan>,
-    /// Which course a source takes at a listener. Keyed by chance: senders must not be able to choose collisions.
+    /// Which route a source takes at a listener. Keyed by chance: senders must not be able to choose collisions.
     remembered: HashMap<(usize, IpAddr), usize>,
     /// One for each set of rules that was met.
-    courses: Vec<Course>,
+    routes: Vec<Route>,
     /// Datagrams that each group has shared out.
     turns: Vec<usize>,
     /// Outlets that the datagram at hand has been given to: marked with its number.
     marks: Vec<u64>,
     number: u64,
-    chosen: Vec<Copy>,
+    chosen: Vec<Delivery>,
 }
 
 /// What happens to the datagrams that a certain set of rules takes.
-pub(super) struct Course {
+pub(super) struct Route {
     /// Indices of the rules; empty: nobody wants them.
     pub(super) rules: Vec<usize>,
     /// Where they go, if that depends on nothing else.
-    fixed: Option<Vec<Copy>>,
+    fixed: Option<Vec<Delivery>>,
     /// Whether it may be another outlet for each datagram.
     pub(super) singly: bool,
 }
 
-/// A copy for an outlet.
-#[derive(Clone, std::marker::Copy, Debug, PartialEq, Eq)]
-pub(super) struct Copy {
+/// A delivery of a datagram to an outlet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Delivery {
     /// Index of the rule that asks for it.
     pub(super) rule: usize,
     /// Index of the outlet.
@@ -46,7 +46,7 @@ impl Routing {
     pub(super) fn new(plan: Arc<Plan>, worker: usize) -> Self {
         Self {
             remembered: HashMap::new(),
-            courses: Vec::new(),
+            routes: Vec::new(),
             turns: vec![worker; plan.groups.len()],
             marks: vec![0; plan.outlets.len()],
             number: 0,
@@ -55,41 +55,41 @@ impl Routing {
         }
     }
 
-    /// The course of datagrams of this source at this listener.
-    pub(super) fn course(&mut self, listener: usize, source: IpAddr) -> usize {
-        if let Some(&course) = self.remembered.get(&(listener, source)) {
-            return course;
+    /// The route of datagrams of this source at this listener.
+    pub(super) fn route(&mut self, listener: usize, source: IpAddr) -> usize {
+        if let Some(&route) = self.remembered.get(&(listener, source)) {
+            return route;
         }
-        let rules: Vec<usize> = self.plan.rules.matching(listener, source).collect();
-        let known = self.courses.iter().position(|course| course.rules == rules);
-        let course = known.unwrap_or_else(|| {
-            let course = self.lay(rules);
-            self.courses.push(course);
-            self.courses.len() - 1
+        let rules: Vec<usize> = self.plan.matcher.matching(listener, source).collect();
+        let known = self.routes.iter().position(|route| route.rules == rules);
+        let route = known.unwrap_or_else(|| {
+            let route = self.compile(rules);
+            self.routes.push(route);
+            self.routes.len() - 1
         });
         if self.remembered.len() >= REMEMBERED {
             self.remembered.clear();
         }
-        self.remembered.insert((listener, source), course);
-        course
+        self.remembered.insert((listener, source), route);
+        route
     }
 
-    /// What a course is.
-    pub(super) fn get(&self, course: usize) -> &Course {
-        &self.courses[course]
+    /// What a route is.
+    pub(super) fn get(&self, route: usize) -> &Route {
+        &self.routes[route]
     }
 
     /// Where the next datagram of this source goes: each outlet once, by the first rule that names it.
-    pub(super) fn choose(&mut self, course: usize, source: IpAddr) -> &[Copy] {
-        let Self { plan, courses, turns, marks, number, chosen, .. } = self;
-        let course = &courses[course];
-        if let Some(fixed) = &course.fixed {
+    pub(super) fn choose(&mut self, route: usize, source: IpAddr) -> &[Delivery] {
+        let Self { plan, routes, turns, marks, number, chosen, .. } = self;
+        let route = &routes[route];
+        if let Some(fixed) = &route.fixed {
             return fixed;
         }
         *number += 1;
         choose(
             plan,
-            &course.rules,
+            &route.rules,
             source,
             turns,
             |outlet| std::mem::replace(&mut marks[outlet], *number) != *number,
@@ -98,19 +98,18 @@ impl Routing {
         chosen
     }
 
-    fn lay(&mut self, rules: Vec<usize>) -> Course {
+    fn compile(&mut self, rules: Vec<usize>) -> Route {
         let plan = &self.plan;
-        let groups =
-            || rules.iter().flat_map(|&rule| &plan.routes[rule].groups).map(|&group| plan.groups[group].policy);
+        let groups = || rules.iter().flat_map(|&rule| &plan.rules[rule].groups).map(|&group| plan.groups[group].policy);
         let fixed = groups().all(|policy| policy == Policy::Replicate).then(|| {
-            let (mut seen, mut copies) = (vec![false; plan.outlets.len()], Vec::new());
+            let (mut seen, mut deliveries) = (vec![false; plan.outlets.len()], Vec::new());
             // Any source will do: none is asked for.
             let source = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
             let first = |outlet: usize| !std::mem::replace(&mut seen[outlet], true);
-            choose(plan, &rules, source, &mut self.turns, first, &mut copies);
-            copies
+            choose(plan, &rules, source, &mut self.turns, first, &mut deliveries);
+            deliveries
         });
-        Course { fixed, singly: groups().any(|policy| policy == Policy::RoundRobin), rules }
+        Route { fixed, singly: groups().any(|policy| policy == Policy::RoundRobin), rules }
     }
 }
 
@@ -120,21 +119,21 @@ fn choose(
     source: IpAddr,
     turns: &mut [usize],
     mut first: impl FnMut(usize) -> bool,
-    copies: &mut Vec<Copy>,
+    deliveries: &mut Vec<Delivery>,
 ) {
-    copies.clear();
+    deliveries.clear();
     for &rule in rules {
-        let route = &plan.routes[rule];
+        let leads = &plan.rules[rule];
         let mut add = |outlets: &[usize]| {
-            copies.extend(outlets.iter().filter(|&&outlet| first(outlet)).map(|&outlet| Copy { rule, outlet }));
+            deliveries.extend(outlets.iter().filter(|&&outlet| first(outlet)).map(|&outlet| Delivery { rule, outlet }));
         };
-        add(&route.outlets);
-        for &group in &route.groups {
+        add(&leads.outlets);
+        for &group in &leads.groups {
             let members = plan.groups[group].choose(source, &mut turns[group], |outlet| plan.outlets[outlet].up());
             members.iter().for_each(|member| add(&member.outlets));
         }
     }
 }
 
-/// Sources whose course is remembered.
+/// Sources whose route is remembered.
 const REMEMBERED: usize = 65_536;

@@ -3,181 +3,100 @@
 //! A turn takes one batch from each listener that has something, and sends it on before the next. A listener that is
 //! never empty waits for the others after each batch; the thread sleeps when all are empty.
 
-use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nix::sys::stat::fstat;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 use weir_dgram::Socket;
 
-use super::carrier::{Carrier, Tools};
-use super::desk::Desk;
-use super::lane::Lane;
-use super::lend::Sharing;
-use super::load::{Load, MESSAGES, Pool};
-use super::replace::Leaving;
+use super::command::{Assignment, Command, Commands, ListenerSocket};
+use super::events::{Event, Events, Token};
+use super::handle::Handle;
+use super::lanes::Lanes;
 use super::routing::Routing;
-use super::wait::Inputs;
+use super::shared::MESSAGES;
+use super::sharing::Sharing;
+use super::turn::{Scratch, Turn};
+use crate::counters::Phase;
 use crate::plan::Plan;
-use crate::sockets::Way;
 
-/// What a worker is to do.
-pub(super) enum Command {
-    /// Carry out another plan; the answer comes when it does.
-    Replace(Box<Share>, mpsc::Sender<()>),
-    /// Show that it lives.
-    Answer(mpsc::Sender<()>),
-    /// Send what was received, no longer than this, and end.
-    Stop(Duration),
-    /// Tell how much CPU time was used.
-    CpuTime(mpsc::Sender<Duration>),
-    /// Take all lanes back, and lend none until the next plan.
-    Settle(mpsc::Sender<()>),
-    /// Hold the far part of another's lane.
-    Lend { lender: usize, lane: usize, carrier: Box<Carrier> },
-    /// Send what of this goes to lanes held here.
-    Work { lender: usize, load: Arc<Load> },
-    /// A load of this worker's may be free.
-    Freed,
-    /// Return what another worker lent, or so many lanes of it.
-    GiveBack { lender: usize, lanes: usize },
-    /// What this worker lent: the lanes' indices and far parts.
-    Returned(Vec<(usize, Box<Carrier>)>),
-    /// Take lanes back: the holder is busy with its own.
-    Relieve,
-}
-
-/// A worker's share of a plan.
-pub(super) struct Share {
-    pub(super) plan: Arc<Plan>,
-    pub(super) intakes: Vec<Listening>,
-    /// By outlet.
-    pub(super) ways: Vec<Way>,
-}
-
-/// A listener's socket for a worker.
-pub(super) struct Listening {
-    /// Index of the listener.
-    pub(super) listener: usize,
-    pub(super) socket: Arc<Socket>,
-    /// Whether a service manager holds the socket, too.
-    pub(super) lasting: bool,
-}
-
-/// The state of a worker's thread. It stays on its thread.
-pub(super) struct Thread {
+/// The state of a worker's thread. It stays on its thread. Its parts know nothing of one another: each is handed what it
+/// needs for a step.
+pub(super) struct Worker {
     pub(super) number: usize,
-    pub(super) inputs: Inputs,
-    /// Of all workers, by their numbers.
-    pub(super) desks: Arc<[Desk]>,
-    /// Commands that came while an answer was waited for.
-    pub(super) stash: VecDeque<Command>,
     pub(super) plan: Arc<Plan>,
+    pub(super) phase: Arc<Phase>,
+    pub(super) scratch: Scratch,
+    pub(super) listeners: Vec<ListenerSocket>,
     pub(super) routing: Routing,
-    pub(super) intakes: Vec<Intake>,
-    /// By outlet.
-    pub(super) lanes: Vec<Lane>,
-    /// Lanes to outlets that the plan no longer has, as long as something waits there.
-    pub(super) leaving: Vec<Leaving>,
-    pub(super) pool: Pool,
+    pub(super) lanes: Lanes,
     pub(super) sharing: Sharing,
-    pub(super) bodies: Vec<&'static [u8]>,
-    /// Lanes that wait for company (gather).
-    pub(super) gathering: Vec<usize>,
-    /// Whether the plan has a destination that wants headers.
-    pub(super) headers: bool,
-    /// Lanes that were given something of the batch.
-    pub(super) touched: Vec<usize>,
-    pub(super) tools: Tools,
+    pub(super) commands: Commands,
+    pub(super) events: Events,
 }
 
-/// A listener's socket.
-pub(super) struct Intake {
-    /// Index of the listener.
-    pub(super) listener: usize,
-    pub(super) socket: Arc<Socket>,
-    /// Where it listens, for headers when the kernel does not tell.
-    pub(super) address: SocketAddr,
-    /// Whether others hold the socket, too, and will go on with it.
-    pub(super) lasting: bool,
-    /// Whether there may be more.
-    pub(super) ready: bool,
-}
-
-impl Thread {
-    pub(super) fn new(number: usize, share: Share, inputs: Inputs, desks: Arc<[Desk]>) -> Self {
-        let mut thread = Self {
+impl Worker {
+    pub(super) fn new(
+        number: usize,
+        assignment: Assignment,
+        commands: Commands,
+        events: Events,
+        workers: Arc<[Handle]>,
+    ) -> Self {
+        let plan = Arc::clone(&assignment.plan);
+        let mut worker = Self {
             number,
-            inputs,
-            routing: Routing::new(Arc::clone(&share.plan), number),
-            plan: Arc::clone(&share.plan),
-            intakes: Vec::new(),
-            lanes: Vec::new(),
-            leaving: Vec::new(),
-            pool: Pool::default(),
-            sharing: Sharing::new(desks.len()),
-            desks,
-            stash: VecDeque::new(),
-            bodies: Vec::new(),
-            gathering: Vec::new(),
-            headers: false,
-            touched: Vec::new(),
-            tools: Tools::default(),
+            phase: plan.books.phase(number),
+            scratch: Scratch::default(),
+            listeners: Vec::new(),
+            routing: Routing::new(Arc::clone(&plan), number),
+            lanes: Lanes::new(number),
+            sharing: Sharing::new(number, workers),
+            commands,
+            events,
+            plan,
         };
-        thread.replace(share);
-        thread
+        worker.replace(assignment);
+        worker
     }
 
     /// Runs until told to stop.
     pub(super) fn run(&mut self) {
-        let mut woken = false;
         loop {
-            if let Some(drain) = self.obey(woken) {
+            if let Some(drain) = self.obey() {
                 return self.finish(drain);
             }
-            for at in 0..self.intakes.len() {
-                if self.intakes[at].ready {
+            for at in 0..self.listeners.len() {
+                if self.listeners[at].ready {
                     // An edge comes once: after an error of the moment the queue is looked into again.
-                    self.intakes[at].ready = match self.take(at) {
+                    self.listeners[at].ready = match self.receive(at) {
                         Ok(messages) => messages == MESSAGES,
                         Err(error) => error.kind() != io::ErrorKind::WouldBlock,
                     };
                 }
             }
-            if self.desks.len() > 1 {
-                self.assess();
-            }
-            match self.wait(None) {
-                Ok(commanded) => woken = commanded,
-                // Nothing but a descriptor that is no epoll any more: a fault that no work can go on with.
-                Err(_) => return self.finish(Duration::ZERO),
+            self.sharing.assess(&mut self.lanes, &mut self.commands, &self.events);
+            // Nothing but a descriptor that is no epoll any more: a fault that no work can go on with.
+            if self.wait(None).is_err() {
+                return self.finish(Duration::ZERO);
             }
         }
     }
 
-    /// Carries out the commands that wait; returns how long to drain if told to stop. `woken`: somebody rang.
-    fn obey(&mut self, woken: bool) -> Option<Duration> {
-        if woken {
-            let _ = self.inputs.wake.read();
-        }
-        // Listeners have their turn, however many loads others send.
+    /// Carries out commands that wait; returns how long to drain if told to stop.
+    fn obey(&mut self) -> Option<Duration> {
+        let Self { lanes, sharing, commands, events, phase, scratch, .. } = self;
+        // Listeners have their turn, however many batches others send.
         for _ in 0..COMMANDS {
-            let command = match self.stash.pop_front() {
-                Some(command) => command,
-                None => match self.inputs.commands.try_recv() {
-                    Ok(command) => command,
-                    Err(mpsc::TryRecvError::Disconnected) => return Some(Duration::ZERO),
-                    Err(mpsc::TryRecvError::Empty) => return None,
-                },
-            };
             // Whoever asked may have gone meanwhile; then nobody minds that the answer is lost.
-            match command {
-                Command::Replace(share, reply) => {
-                    self.replace(*share);
+            match commands.next()? {
+                Command::Replace(assignment, reply) => {
+                    self.replace(*assignment);
                     let _ = reply.send(());
+                    return None;
                 }
                 Command::Answer(reply) => {
                     let _ = reply.send(());
@@ -188,55 +107,126 @@ impl Thread {
                 }
                 Command::Stop(drain) => return Some(drain),
                 Command::Settle(reply) => {
-                    self.sharing.allowed = false;
-                    self.recall();
+                    sharing.allow(false);
+                    sharing.take_all_back(lanes, commands, events);
                     let _ = reply.send(());
                 }
-                Command::Lend { lender, lane, carrier } => self.hold(lender, lane, carrier),
-                Command::Work { lender, load } => self.help(lender, load),
-                Command::GiveBack { lender, lanes } => self.give_back(lender, lanes),
-                Command::Relieve => self.recall(),
+                Command::Hold { lender, lane, egress } => sharing.hold(lender, lane, egress),
+                Command::Send { lender, batch } => {
+                    sharing.count_busy(false);
+                    sharing.send(lender, &batch, events, &mut Turn::begin(phase, scratch));
+                    sharing.release(lender, batch);
+                    sharing.count_busy(true);
+                }
+                Command::Return { lender, most } => sharing.give_back(lender, most, events),
+                Command::Relieve => sharing.take_all_back(lanes, commands, events),
                 // Whoever waited for these has had them.
-                Command::Freed | Command::Returned(_) => {}
+                Command::Released | Command::Returned(_) => {}
             }
         }
         None
     }
 
+    /// Waits until there is something to do, `until` then at the latest, and sends what has room or has waited enough.
+    fn wait(&mut self, until: Option<Instant>) -> io::Result<()> {
+        let Self { listeners, lanes, sharing, commands, events, phase, scratch, .. } = self;
+        let until = lanes.deadline().into_iter().chain(until).min();
+        let timeout = if listeners.iter().any(|listener| listener.ready) {
+            Some(Duration::ZERO)
+        } else {
+            until.map(|until| until.saturating_duration_since(Instant::now()))
+        };
+        for Event { subject, broken } in sharing.park(timeout, commands, |timeout| events.wait(timeout))? {
+            let mut turn = Turn::begin(phase, scratch);
+            let egress = match subject {
+                Token::Lane(at) => lanes.egress(at),
+                Token::Leaving(number) => lanes.leaving(number),
+                Token::Held { lender, lane } => sharing.held(lender, lane),
+                Token::Listener(at) => {
+                    listeners[at].ready = true;
+                    None
+                }
+                Token::Timer => {
+                    lanes.release_due(events, &mut turn);
+                    None
+                }
+                Token::Wake => None,
+            };
+            if let Some(egress) = egress {
+                egress.resume(broken, &mut turn);
+                egress.watch(events, subject);
+            }
+        }
+        if lanes.has_leaving() {
+            lanes.dismiss(events, &Turn::begin(phase, scratch));
+        }
+        Ok(())
+    }
+
+    /// Goes over to another plan. No lane may be lent. What a removed listener has in its queue still goes where the old
+    /// plan says.
+    fn replace(&mut self, assignment: Assignment) {
+        let Assignment { plan, listeners, egress } = assignment;
+        for at in 0..self.listeners.len() {
+            if !listeners.iter().any(|new| is_same(&new.socket, &self.listeners[at].socket)) {
+                self.close(at);
+            }
+            self.events.unwatch(&*self.listeners[at].socket);
+        }
+        self.lanes.replace(&plan, egress, &self.events, &Turn::begin(&self.phase, &mut self.scratch));
+        self.sharing.allow(plan.settings.lending && plan.settings.gather.is_zero());
+        for (at, listener) in listeners.iter().enumerate() {
+            self.events.watch_listener(&*listener.socket, at);
+        }
+        self.listeners = listeners;
+        self.routing = Routing::new(Arc::clone(&plan), self.number);
+        self.plan = plan;
+    }
+
+    /// Sends what is queued at a listener, and lets nothing more in. A socket that others will go on with stays open:
+    /// what comes in meanwhile is theirs.
+    fn close(&mut self, at: usize) {
+        let ListenerSocket { listener, socket, lasting, .. } = &self.listeners[at];
+        // What the closed door turns away counts as dropped at the socket, but is no loss.
+        let drops = socket.memory().map_or(0, |memory| memory.drops);
+        let closed = !lasting && socket.close_intake().is_ok();
+        self.plan.listeners[*listener].book.cell(self.number).kernel_drops.add(drops.into());
+        let most = if closed { usize::MAX } else { LASTING };
+        for _ in 0..most {
+            if self.receive(at).is_err() {
+                break;
+            }
+        }
+    }
+
     /// Lets nothing more in, sends what is here, for `drain` at the longest, and counts the rest.
     fn finish(&mut self, drain: Duration) {
         let until = Instant::now() + drain;
-        for at in 0..self.intakes.len() {
-            let _ = self.inputs.epoll.delete(&*self.intakes[at].socket);
+        for at in 0..self.listeners.len() {
+            self.events.unwatch(&*self.listeners[at].socket);
             self.close(at);
-            self.intakes[at].ready = false;
+            self.listeners[at].ready = false;
         }
-        for leaving in &mut self.leaving {
-            leaving.until = leaving.until.min(until);
-        }
-        self.settle_gathered();
-        self.watch_all();
-        let waits = |thread: &Self| thread.lanes.iter().any(Lane::has_backlog) || !thread.leaving.is_empty();
-        while waits(self) && Instant::now() < until {
+        self.lanes.shorten(until);
+        self.lanes.stop_gathering();
+        self.lanes.watch(&self.events);
+        while self.lanes.has_backlog() && Instant::now() < until {
             if self.wait(Some(until)).is_err() {
                 break;
             }
         }
-        let phase = self.plan.books.phase(self.number);
-        phase.begin();
-        let here = self.lanes.iter_mut().filter_map(Lane::carrier);
-        for carrier in here.chain(self.leaving.iter_mut().map(|leaving| &mut *leaving.carrier)) {
-            carrier.abandon();
-        }
-        phase.end();
+        self.lanes.abandon(&Turn::begin(&self.phase, &mut self.scratch));
     }
 }
 
-/// The same memory for payloads that live differently long: collecting in place allocates nothing.
-pub(super) fn emptied<'b>(mut list: Vec<&[u8]>) -> Vec<&'b [u8]> {
-    list.clear();
-    list.into_iter().map(|_| &[][..]).collect()
+/// Whether two handles are of the same socket: one may have been made from the other to change its options.
+fn is_same(one: &Arc<Socket>, other: &Arc<Socket>) -> bool {
+    Arc::ptr_eq(one, other)
+        || fstat(one).ok().zip(fstat(other).ok()).is_some_and(|(one, other)| one.st_ino == other.st_ino)
 }
 
 /// Commands that are carried out before listeners have their turn.
 const COMMANDS: usize = 8;
+
+/// Batches that are taken of a socket that stays open before it is left to others.
+const LASTING: usize = 64;

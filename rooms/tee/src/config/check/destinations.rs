@@ -72,7 +72,7 @@ impl Checker<'_> {
         {
             return fail("from", &format!("{from} cannot send to {to}: they are of different families"));
         }
-        if written.source == Some(Source::Kept) && written.from.is_some() {
+        if written.source.is_some_and(Source::is_preserved) && written.from.is_some() {
             return fail("from", "a kept source is the sender's own address (remove `from`, or source = \"kept\")");
         }
         if let Some(to) = address

@@ -14,7 +14,7 @@ use weir_units::Span;
 
 use super::document::Document;
 use super::{Config, Local, shadows};
-use crate::settings::{Settings, Way};
+use crate::settings::{Recipient, Settings};
 
 /// Checks one document.
 pub(super) struct Checker<'a> {
@@ -38,6 +38,7 @@ impl<'a> Checker<'a> {
             workers: self.workers(document.workers)?,
             gather: self.gather(document.gather)?,
             drain: document.drain.map_or(DRAIN, Span::duration),
+            lending: true,
             listeners,
             destinations,
             groups,
@@ -80,16 +81,16 @@ impl<'a> Checker<'a> {
             let message = format!("rule `{name}`: never matches: the rules before it take all of its sources");
             warnings.push(self.place(&[Step::Key("rule"), Step::Index(index)], &message));
         }
-        let ways: Vec<Way> = settings.rules.iter().flat_map(|rule| rule.to.iter().copied()).collect();
+        let recipients: Vec<Recipient> = settings.rules.iter().flat_map(|rule| rule.to.iter().copied()).collect();
         for (index, group) in settings.groups.iter().enumerate() {
-            if !ways.contains(&Way::Group(index)) {
+            if !recipients.contains(&Recipient::Group(index)) {
                 let message = format!("group `{}`: no rule leads to it", group.name);
                 warnings.push(self.place(&[Step::Key("group"), Step::Index(index)], &message));
             }
         }
         for (index, destination) in settings.destinations.iter().enumerate() {
             let is_member = settings.groups.iter().any(|group| group.members.contains(&index));
-            if !is_member && !ways.contains(&Way::Destination(index)) {
+            if !is_member && !recipients.contains(&Recipient::Destination(index)) {
                 let message = format!("destination `{}`: no rule leads to it", destination.name);
                 warnings.push(self.place(&[Step::Key("destination"), Step::Index(index)], &message));
             }

@@ -5,7 +5,7 @@ use weir_service::config::Step;
 
 use super::{Checker, unknown};
 use crate::config::document;
-use crate::settings::{Destination, Group, Listener, Policy, Rule, Way};
+use crate::settings::{Destination, Group, Listener, Policy, Recipient, Rule};
 
 impl Checker<'_> {
     pub(super) fn groups(&self, written: &[document::Group], destinations: &[Destination]) -> Result<Vec<Group>> {
@@ -91,10 +91,11 @@ impl Checker<'_> {
             for (number, wanted) in rule.to.0.iter().enumerate() {
                 let destination = destinations.iter().position(|destination| destination.name == *wanted);
                 let group = || groups.iter().position(|group| group.name == *wanted);
-                let Some(way) = destination.map(Way::Destination).or_else(|| group().map(Way::Group)) else {
+                let Some(recipient) = destination.map(Recipient::Destination).or_else(|| group().map(Recipient::Group))
+                else {
                     return fail("to", Some(number), &unknown(wanted, "destination or group", names()));
                 };
-                to.push(way);
+                to.push(recipient);
             }
             rules.push(Rule { name, sources, listeners: from, to });
         }
@@ -105,7 +106,7 @@ impl Checker<'_> {
 /// Without rules: from every listener to every group, and to every destination that is in none.
 fn everything(destinations: &[Destination], groups: &[Group]) -> Rule {
     let is_member = |index: &usize| groups.iter().any(|group| group.members.contains(index));
-    let single = (0..destinations.len()).filter(|index| !is_member(index)).map(Way::Destination);
-    let to = (0..groups.len()).map(Way::Group).chain(single).collect();
+    let single = (0..destinations.len()).filter(|index| !is_member(index)).map(Recipient::Destination);
+    let to = (0..groups.len()).map(Recipient::Group).chain(single).collect();
     Rule { name: "rule 1".into(), sources: Vec::new(), listeners: Vec::new(), to }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use weir_testbed::program;
 
 use super::fixture::*;
+use crate::drops::Reason;
 use crate::plan::Plan;
 use crate::settings::Membership;
 
@@ -25,7 +26,7 @@ fn an_address_of_a_family_that_is_off_is_no_reason_not_to_start() {
             let workers = start(settings(&[away, sink.local_addr().unwrap()]));
             source(address(&workers, 0)).send(b"one").unwrap();
             assert_eq!(payloads(&sink, 1), [b"one"]);
-            assert_eq!(count(&finish(&workers), away).drops.unreachable, 1);
+            assert_eq!(count(&finish(&workers), away).drops[Reason::Unreachable], 1);
         })
         .unwrap();
 }
@@ -182,7 +183,7 @@ fn another_address_of_this_machine_is_found() {
             // The second address of a network goes with the first, unless it is promoted.
             std::fs::write("/proc/sys/net/ipv4/conf/near/promote_secondaries", "1").unwrap();
             assert!(ip("address del 10.0.0.1/24 dev near"));
-            let unreachable = || count(&workers.ledger(), to).drops.unreachable;
+            let unreachable = || count(&workers.ledger(), to).drops[Reason::Unreachable];
             source.send(b"lost").unwrap();
             while unreachable() == 0 {
                 std::thread::yield_now();

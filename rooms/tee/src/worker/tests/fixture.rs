@@ -21,10 +21,11 @@ pub(super) fn settings(to: &[SocketAddr]) -> Settings {
         workers: 1,
         gather: Duration::ZERO,
         drain: Duration::from_secs(5),
+        lending: true,
         listeners: vec![listener("127.0.0.1:0")],
         destinations: to.iter().map(|&to| destination(to)).collect(),
         groups: Vec::new(),
-        rules: vec![rule((0..to.len()).map(Way::Destination).collect())],
+        rules: vec![rule((0..to.len()).map(Recipient::Destination).collect())],
         matching: Matching::First,
     }
 }
@@ -54,7 +55,7 @@ pub(super) fn destination(to: SocketAddr) -> Destination {
     }
 }
 
-pub(super) fn rule(to: Vec<Way>) -> Rule {
+pub(super) fn rule(to: Vec<Recipient>) -> Rule {
     Rule { name: "all".into(), sources: Vec::new(), listeners: Vec::new(), to }
 }
 

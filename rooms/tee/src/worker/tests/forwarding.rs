@@ -13,7 +13,8 @@ use weir_kernel::namespaces::NetNs;
 use weir_wire::proxy;
 
 use super::fixture::*;
-use crate::settings::{Group, Matching, Policy, Rule, Source, Way};
+use crate::drops::Reason;
+use crate::settings::{Group, Matching, Policy, Recipient, Rule, Source};
 
 #[test]
 fn every_size_arrives_whole_at_every_destination() {
@@ -149,7 +150,7 @@ fn rules_choose_by_source_and_each_destination_gets_one() {
         name: name.into(),
         sources: sources.iter().map(|net| net.parse().unwrap()).collect(),
         listeners: Vec::new(),
-        to: to.iter().map(|&to| Way::Destination(to)).collect(),
+        to: to.iter().map(|&to| Recipient::Destination(to)).collect(),
     };
     settings.rules = vec![
         takes("ours", &["127.0.0.0/30"], &[0]),
@@ -176,7 +177,7 @@ fn round_robin_deals_out_single_datagrams_of_a_run() {
     let sinks = [sink("127.0.0.1:0"), sink("127.0.0.1:0")];
     let mut settings = settings(&sinks.each_ref().map(|sink| sink.local_addr().unwrap()));
     settings.groups = vec![Group { name: "pair".into(), policy: Policy::RoundRobin, members: vec![0, 1] }];
-    settings.rules = vec![rule(vec![Way::Group(0)])];
+    settings.rules = vec![rule(vec![Recipient::Group(0)])];
     let workers = start(settings);
     let options = Options { segment: true, ..Options::default() };
     let source = Socket::connect(None, address(&workers, 0), &options).unwrap();
@@ -207,10 +208,10 @@ fn samples_and_limits_count_what_they_leave_out() {
     let ledger = finish(&workers);
     let [sampled, limited, all] = to.map(|to| count(&ledger, to));
     assert_eq!(all.sent.datagrams, 2_000);
-    assert_eq!(sampled.sent.datagrams + sampled.drops.sampled_out, 2_000);
+    assert_eq!(sampled.sent.datagrams + sampled.drops[Reason::SampledOut], 2_000);
     // 200 expected, standard deviation 13.4.
     assert!(sampled.sent.datagrams.abs_diff(200) < 81, "{sampled:?}");
-    assert_eq!((limited.sent.datagrams, limited.drops.rate_limited), (1, 1_999));
+    assert_eq!((limited.sent.datagrams, limited.drops[Reason::RateLimited]), (1, 1_999));
 }
 
 #[test]
@@ -236,7 +237,7 @@ fn a_header_tells_who_sent_it() {
     assert_eq!(payloads(&sinks[1], 4)[3].len(), 65_500);
     let ledger = finish(&workers);
     let count = &ledger.destinations[0];
-    assert_eq!((count.sent.datagrams, count.sent.bytes, count.drops.too_long), (3, 250, 1));
+    assert_eq!((count.sent.datagrams, count.sent.bytes, count.drops[Reason::TooLong]), (3, 250, 1));
 }
 
 #[test]
@@ -246,7 +247,7 @@ fn the_source_address_is_kept_and_fragments_fit_the_way() {
     ns.run(|| {
         let sinks = [sink("127.0.0.1:0"), sink("[::1]:0")];
         let mut settings = settings(&sinks.each_ref().map(|sink| sink.local_addr().unwrap()));
-        settings.destinations.iter_mut().for_each(|destination| destination.source = Source::Kept);
+        settings.destinations.iter_mut().for_each(|destination| destination.source = Source::Preserved);
         settings.destinations[0].ttl = Some(9);
         let workers = start(settings);
         let source = UdpSocket::bind("127.0.0.77:4321").unwrap();
@@ -260,7 +261,7 @@ fn the_source_address_is_kept_and_fragments_fit_the_way() {
         }
         let ledger = finish(&workers);
         assert_eq!(ledger.destinations[0].sent.datagrams, 5);
-        assert_eq!(ledger.destinations[1].drops.family, 5, "an IPv4 address cannot be kept on IPv6");
+        assert_eq!(ledger.destinations[1].drops[Reason::Family], 5, "an IPv4 address cannot be kept on IPv6");
     })
     .unwrap();
 }

@@ -3,6 +3,6 @@
 mod adversary;
 mod fixture;
 mod forwarding;
-mod lend;
 mod reload;
+mod sharing;
 mod trouble;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::fixture::*;
 use crate::plan::Plan;
-use crate::settings::{Membership, Way};
+use crate::settings::{Membership, Recipient};
 use crate::sockets::Sockets;
 use crate::worker::Workers;
 
@@ -106,7 +106,7 @@ fn what_was_queued_at_a_removed_listener_still_goes_where_it_should() {
     let mut both = settings(&to);
     both.listeners.push(listener("127.0.0.2:0"));
     both.listeners[1].name = "second".into();
-    both.rules = vec![rule(vec![Way::Destination(0)]), rule(vec![Way::Destination(1)])];
+    both.rules = vec![rule(vec![Recipient::Destination(0)]), rule(vec![Recipient::Destination(1)])];
     both.rules[0].listeners = vec![0];
     both.rules[1].name = "of the second".into();
     both.rules[1].listeners = vec![1];

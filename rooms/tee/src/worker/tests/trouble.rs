@@ -7,9 +7,10 @@ use std::time::Duration;
 use weir_kernel::links::{MacAddress, Netlink};
 
 use super::fixture::*;
+use crate::drops::Reason;
 use crate::ledger::DestinationCount;
 use crate::plan::Plan;
-use crate::settings::{Group, Matching, Policy, Target, Way};
+use crate::settings::{Group, Matching, Policy, Recipient, Target};
 
 /// 10,000 datagrams for two that live, and one that never answers ARP.
 fn beside_a_dead_neighbour(send_buffer: Option<usize>) -> DestinationCount {
@@ -54,8 +55,8 @@ fn a_neighbour_that_never_answers_costs_the_others_nothing() {
 fn a_lane_that_is_full_drops_the_newest_without_a_system_call() {
     let dead = beside_a_dead_neighbour(Some(4_608));
     assert_eq!(dead.copies.datagrams, 10_000);
-    assert!(dead.drops.queue_full > 9_000, "{dead:#?}");
-    assert!(dead.drops.abandoned > 0 && dead.queued == 0, "{dead:#?}");
+    assert!(dead.drops[Reason::QueueFull] > 9_000, "{dead:#?}");
+    assert!(dead.drops[Reason::Abandoned] > 0 && dead.queued == 0, "{dead:#?}");
     // A try when it fills up, and some for each time that the kernel gives the neighbour up.
     assert!(dead.calls < 200, "{dead:#?}");
 }
@@ -116,7 +117,7 @@ fn a_firewall_that_forbids_is_named() {
             }
             payloads(&sink, 1_000);
             let count = count(&finish(&workers), forbidden);
-            assert_eq!((count.sent.datagrams, count.drops.refused), (0, 1_000));
+            assert_eq!((count.sent.datagrams, count.drops[Reason::Refused]), (0, 1_000));
             assert!(!count.healthy);
         })
         .unwrap();
@@ -138,8 +139,8 @@ fn a_name_without_address_and_an_address_without_route_are_no_reason_not_to_star
             assert_eq!(payloads(&sink, 1), [b"one"]);
             let ledger = workers.ledger();
             assert!(ledger.closed);
-            assert_eq!(count(&ledger, away).drops.unreachable, 1);
-            assert_eq!(count(&ledger, "later").drops.unresolved, 1);
+            assert_eq!(count(&ledger, away).drops[Reason::Unreachable], 1);
+            assert_eq!(count(&ledger, "later").drops[Reason::Unresolved], 1);
             let why: Vec<_> =
                 workers.with_sockets(|_, sockets| sockets.closed().map(|(_, why)| why.to_owned()).collect());
             assert_eq!(why, ["connect to 192.0.2.1:9: network is unreachable (no route leads there)"]);
@@ -157,7 +158,7 @@ fn a_name_without_address_and_an_address_without_route_are_no_reason_not_to_star
             workers.stop(Duration::from_millis(10));
             let ledger = workers.ledger();
             assert!(ledger.closed, "{ledger:#?}");
-            assert_eq!(count(&ledger, away).drops.unreachable, 1);
+            assert_eq!(count(&ledger, away).drops[Reason::Unreachable], 1);
             let later: Vec<_> = ledger.destinations.iter().filter(|to| to.name == "later").collect();
             assert_eq!(later.len(), 2, "before and after it resolved");
         })
@@ -171,7 +172,7 @@ fn a_closed_port_makes_the_next_one_take_over() {
     let sinks = [sink("127.0.0.1:0"), sink("127.0.0.1:0")];
     let mut settings = settings(&[closed, sinks[0].local_addr().unwrap(), sinks[1].local_addr().unwrap()]);
     settings.groups = vec![Group { name: "pair".into(), policy: Policy::Failover, members: vec![0, 1] }];
-    settings.rules = vec![rule(vec![Way::Group(0)]), rule(vec![Way::Destination(2)])];
+    settings.rules = vec![rule(vec![Recipient::Group(0)]), rule(vec![Recipient::Destination(2)])];
     settings.rules[1].name = "witness".into();
     settings.matching = Matching::All;
     let workers = start(settings);
@@ -206,6 +207,6 @@ fn what_a_protocol_does_not_allow_is_counted() {
     assert!(payloads(&sinks[0], 1) == [payload(1, 65_507)]);
     assert!(payloads(&sinks[1], 2) == [payload(1, 65_527), payload(1, 65_507)]);
     let ledger = finish(&workers);
-    assert_eq!(count(&ledger, to[0]).drops.too_long, 1);
+    assert_eq!(count(&ledger, to[0]).drops[Reason::TooLong], 1);
     assert_eq!(count(&ledger, to[1]).drops.total(), 0);
 }

@@ -1,4 +1,4 @@
-//! What workers know of one another.
+//! The handle of a worker: how others reach it, and what workers know of one another.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use nix::sys::eventfd::EventFd;
 
-use super::thread::Command;
+use super::command::Command;
 
-/// A worker as the others, and its handle, see it.
+/// A worker as the others, and the program, see it.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct Handle {
     commands: mpsc::Sender<Command>,
     wake: Arc<EventFd>,
     /// Whether it sleeps, or is about to: whoever sends a command must wake it.
-    asleep: AtomicBool,
-    /// Whether it waits for one of its loads.
-    starving: AtomicBool,
+    parked: AtomicBool,
+    /// Whether it waits for one of its batches.
+    wants_batch: AtomicBool,
     /// What it is in the sharing of lanes; see [`Role`].
     role: AtomicUsize,
     /// Time that it did not sleep, ns.
@@ -45,13 +45,13 @@ pub(super) struct Effort {
     pub(super) helping: Duration,
 }
 
-impl Desk {
+impl Handle {
     pub(super) fn new(commands: mpsc::Sender<Command>, wake: Arc<EventFd>) -> Self {
         Self {
             commands,
             wake,
-            asleep: AtomicBool::new(false),
-            starving: AtomicBool::new(false),
+            parked: AtomicBool::new(false),
+            wants_batch: AtomicBool::new(false),
             role: AtomicUsize::new(0),
             busy: AtomicU64::new(0),
             helping: AtomicU64::new(0),
@@ -61,37 +61,44 @@ impl Desk {
     /// Sends a command; `false`: the worker has ended.
     pub(super) fn send(&self, command: Command) -> bool {
         let sent = self.commands.send(command).is_ok();
-        // Pairs with `doze`: either we see that it sleeps, or it sees the command.
+        // Pairs with `park`: either we see that it sleeps, or it sees the command.
         std::sync::atomic::fence(Ordering::SeqCst);
-        if self.asleep.load(Ordering::Relaxed) {
+        if self.parked.load(Ordering::Relaxed) {
             // The counter of an eventfd is full only when there are 2^64 - 2 wake-ups to see.
             let _ = self.wake.write(1);
         }
         sent
     }
 
+    /// Sends a command that is answered. A worker that has ended answers nobody.
+    pub(super) fn ask<T>(&self, command: impl FnOnce(mpsc::Sender<T>) -> Command) -> mpsc::Receiver<T> {
+        let (reply, answer) = mpsc::channel();
+        self.send(command(reply));
+        answer
+    }
+
     /// Says that the worker is about to sleep. It must look for commands once more before it does.
-    pub(super) fn doze(&self) {
-        self.asleep.store(true, Ordering::Relaxed);
+    pub(super) fn park(&self) {
+        self.parked.store(true, Ordering::Relaxed);
         std::sync::atomic::fence(Ordering::SeqCst);
     }
 
     /// Says that it is awake, and looks for commands before it sleeps again.
-    pub(super) fn rise(&self) {
-        self.asleep.store(false, Ordering::Relaxed);
+    pub(super) fn unpark(&self) {
+        self.parked.store(false, Ordering::Relaxed);
     }
 
-    /// Says that the worker waits for a load, or no longer. It must look for one once more before it waits.
-    pub(super) fn starve(&self, starving: bool) {
-        self.starving.store(starving, Ordering::Relaxed);
+    /// Says that the worker waits for a batch, or no longer. It must look for one once more before it waits.
+    pub(super) fn request_batch(&self, wants: bool) {
+        self.wants_batch.store(wants, Ordering::Relaxed);
         std::sync::atomic::fence(Ordering::SeqCst);
     }
 
-    /// Tells the worker, if it waits for that, that a load of its has been let go.
-    pub(super) fn feed(&self) {
+    /// Tells the worker, if it waits for that, that a batch of its has been let go.
+    pub(super) fn batch_released(&self) {
         std::sync::atomic::fence(Ordering::SeqCst);
-        if self.starving.load(Ordering::Relaxed) {
-            self.send(Command::Freed);
+        if self.wants_batch.load(Ordering::Relaxed) {
+            self.send(Command::Released);
         }
     }
 

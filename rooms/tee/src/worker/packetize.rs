@@ -1,4 +1,4 @@
-//! Datagrams that keep the address of their sender: finished IP packets, in fragments where the way is narrow.
+//! Datagrams with the source address of their sender: finished IP packets, in fragments where the way is narrow.
 
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -7,21 +7,22 @@ use std::ops::Range;
 use weir_dgram::RawSender;
 use weir_wire::ip::{Header, UdpPacket, Unsendable, cut};
 
-use super::push::{Fate, Pushed, emptied, reason};
-use crate::counters::Reason;
+use super::recycle::recycle;
+use super::send::{Outcome, SendStatistics, reason};
+use crate::drops::Reason;
 
-/// A datagram and who sent it.
+/// A datagram that leaves with the address of its sender.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kept<'a> {
+pub(super) struct Preserved<'a> {
     /// Its sender.
     pub(super) source: SocketAddr,
     /// Its payload, one behind the other.
     pub(super) parts: [&'a [u8]; 2],
 }
 
-/// The way out for kept addresses.
+/// Makes raw packets for one destination.
 #[derive(Debug)]
-pub(super) struct Forge {
+pub(super) struct Packetizer {
     /// Where to.
     to: SocketAddr,
     ttl: u8,
@@ -30,7 +31,7 @@ pub(super) struct Forge {
     identification: u32,
 }
 
-/// Lists that every push fills anew, kept for their memory. One a worker.
+/// Lists that every send fills anew, kept for their memory. One a worker.
 #[derive(Default)]
 pub(super) struct Packing {
     headers: Vec<Header>,
@@ -43,7 +44,7 @@ pub(super) struct Packing {
     packets: Vec<&'static [IoSlice<'static>]>,
 }
 
-impl Forge {
+impl Packetizer {
     /// To this address, with the options of the destination.
     pub(super) fn new(to: SocketAddr, ttl: Option<u8>, dscp: Option<u8>) -> Self {
         // A raw packet gets no default from the kernel. 64: RFC 1700, and what Linux uses; 1 for multicast: RFC 1112.
@@ -53,48 +54,48 @@ impl Forge {
         Self { to, ttl: ttl.unwrap_or(usual), tos: dscp.map_or(0, |dscp| dscp << 2), identification: start }
     }
 
-    /// Sends datagrams in order. Afterwards `fates` tells of all that are done with. A datagram of which only some
+    /// Sends datagrams in order. Afterwards `outcomes` tells of all that are done with. A datagram of which only some
     /// fragments went before the buffer was full is to be sent again as a whole.
-    pub(super) fn push(
+    pub(super) fn send(
         &mut self,
         sender: &RawSender,
-        datagrams: &[Kept<'_>],
+        datagrams: &[Preserved<'_>],
         packing: &mut Packing,
-        fates: &mut Vec<Fate>,
-    ) -> Pushed {
-        fates.clear();
-        let mut pushed = Pushed::default();
+        outcomes: &mut Vec<Outcome>,
+    ) -> SendStatistics {
+        outcomes.clear();
+        let mut statistics = SendStatistics::default();
         let mut done = 0;
         // The datagram that was last too long, if the route's MTU has changed since it was cut.
         let mut recut = None;
-        while done < datagrams.len() && !pushed.blocked {
+        while done < datagrams.len() && !statistics.blocked {
             let mtu = sender.mtu();
             if let Err(problem) = self.pack(&datagrams[done..], mtu, packing) {
-                fates.push(Fate::Dropped(1, problem));
+                outcomes.push(Outcome::Dropped(1, problem));
                 done += 1;
                 continue;
             }
             let first = done;
-            packing.lay(&datagrams[first..], |packets, ends| {
+            packing.packets(&datagrams[first..], |packets, ends| {
                 // What is refused costs those behind it no second packing: whoever forbids a destination would have us
                 // work the more for it.
                 let mut at_once = ends.len();
                 while done - first < ends.len() {
                     let before = ends[..done - first].last().copied().unwrap_or(0);
                     let after = ends[ends.len().min(done - first + at_once) - 1];
-                    let taken = sender.send(&packets[before..after]);
-                    pushed.calls += u64::from(taken.calls);
-                    pushed.icmp += u64::from(taken.icmp);
-                    let whole = ends[done - first..].partition_point(|&end| end <= before + taken.messages);
-                    fates.push(Fate::Sent(whole));
+                    let progress = sender.send(&packets[before..after]);
+                    statistics.calls += u64::from(progress.calls);
+                    statistics.icmp += u64::from(progress.icmp);
+                    let whole = ends[done - first..].partition_point(|&end| end <= before + progress.messages);
+                    outcomes.push(Outcome::Sent(whole));
                     done += whole;
-                    let Some(error) = taken.error else {
+                    let Some(error) = progress.error else {
                         at_once *= 2;
                         continue;
                     };
                     match reason(&error) {
                         None => {
-                            pushed.blocked = true;
+                            statistics.blocked = true;
                             break;
                         }
                         Some(Reason::TooLong) if sender.mtu() != mtu && recut != Some(done) => {
@@ -102,7 +103,7 @@ impl Forge {
                             break;
                         }
                         Some(reason) => {
-                            fates.push(Fate::Dropped(1, reason));
+                            outcomes.push(Outcome::Dropped(1, reason));
                             done += 1;
                             // The next is likely to be refused, too.
                             at_once = 1;
@@ -111,11 +112,11 @@ impl Forge {
                 }
             });
         }
-        pushed
+        statistics
     }
 
     /// Makes packets of the first few datagrams, at least one.
-    fn pack(&mut self, datagrams: &[Kept<'_>], mtu: usize, packing: &mut Packing) -> Result<(), Reason> {
+    fn pack(&mut self, datagrams: &[Preserved<'_>], mtu: usize, packing: &mut Packing) -> Result<(), Reason> {
         packing.headers.clear();
         packing.carried.clear();
         packing.ends.clear();
@@ -150,8 +151,8 @@ impl Forge {
 
 impl Packing {
     /// Gives the packets that were made of these datagrams, and of each the number of packets up to its end.
-    fn lay(&mut self, datagrams: &[Kept<'_>], send: impl FnOnce(&[&[IoSlice<'_>]], &[usize])) {
-        let mut pieces = emptied(std::mem::take(&mut self.pieces));
+    fn packets(&mut self, datagrams: &[Preserved<'_>], send: impl FnOnce(&[&[IoSlice<'_>]], &[usize])) {
+        let mut pieces = recycle(std::mem::take(&mut self.pieces));
         self.spans.clear();
         for (header, (index, carried)) in self.headers.iter().zip(&self.carried) {
             let start = pieces.len();
@@ -159,17 +160,12 @@ impl Packing {
             pieces.extend(cut(&datagrams[*index].parts, carried.clone()).map(IoSlice::new));
             self.spans.push(start..pieces.len());
         }
-        let mut packets = emptied_packets(std::mem::take(&mut self.packets));
+        let mut packets = recycle(std::mem::take(&mut self.packets));
         packets.extend(self.spans.iter().map(|span| &pieces[span.clone()]));
         send(&packets, &self.ends);
-        self.packets = emptied_packets(packets);
-        self.pieces = emptied(pieces);
+        self.packets = recycle(packets);
+        self.pieces = recycle(pieces);
     }
-}
-
-fn emptied_packets<'b>(mut list: Vec<&[IoSlice<'_>]>) -> Vec<&'b [IoSlice<'b>]> {
-    list.clear();
-    list.into_iter().map(|_| &[][..]).collect()
 }
 
 /// Packets that are made before some are sent.
@@ -199,22 +195,23 @@ mod tests {
             let sender = RawSender::open(to, &Options::default()).unwrap();
             // Of the second, all but a few.
             for (count, is_forbidden) in [(300, (|_| true) as fn(u8) -> bool), (150, |number| number % 32 != 5)] {
-                let mut forge = Forge::new(to, None, None);
-                let (before, mut fates) = (forge.identification, Vec::new());
+                let mut packetizer = Packetizer::new(to, None, None);
+                let (before, mut outcomes) = (packetizer.identification, Vec::new());
                 let payloads: Vec<_> = (0..count).map(|number| [number as u8]).collect();
-                let kept = payloads.iter().map(|payload| {
+                let preserved = payloads.iter().map(|payload| {
                     let source = Ipv4Addr::new(127, 0, 0, if is_forbidden(payload[0]) { 7 } else { 8 });
-                    Kept { source: (source, 9).into(), parts: [payload, &[]] }
+                    Preserved { source: (source, 9).into(), parts: [payload, &[]] }
                 });
-                let pushed = forge.push(&sender, &kept.collect::<Vec<_>>(), &mut Packing::default(), &mut fates);
-                assert!(!pushed.blocked);
-                let told = fates.iter().flat_map(|fate| match *fate {
-                    Fate::Sent(sent) => vec![None; sent],
-                    Fate::Dropped(dropped, reason) => vec![Some(reason); dropped],
+                let statistics =
+                    packetizer.send(&sender, &preserved.collect::<Vec<_>>(), &mut Packing::default(), &mut outcomes);
+                assert!(!statistics.blocked);
+                let told = outcomes.iter().flat_map(|fate| match *fate {
+                    Outcome::Sent(sent) => vec![None; sent],
+                    Outcome::Dropped(dropped, reason) => vec![Some(reason); dropped],
                 });
                 let refused = payloads.iter().map(|payload| is_forbidden(payload[0]).then_some(Reason::Refused));
-                assert!(told.eq(refused), "{fates:?}");
-                assert_eq!(forge.identification.wrapping_sub(before), count, "one packing for each");
+                assert!(told.eq(refused), "{outcomes:?}");
+                assert_eq!(packetizer.identification.wrapping_sub(before), count, "one packing for each");
                 for payload in payloads.iter().filter(|payload| !is_forbidden(payload[0])) {
                     let mut received = [0; 2];
                     assert_eq!(sink.recv(&mut received).unwrap(), 1);

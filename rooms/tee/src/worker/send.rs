@@ -6,21 +6,22 @@ use nix::libc;
 use weir_dgram::{Outgoing, Socket};
 
 use super::join::{Joined, Run, join};
-use crate::counters::Reason;
+use super::recycle::recycle;
+use crate::drops::Reason;
 
 /// What became of some datagrams, one after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum Outcome {
     /// The kernel took them.
     Sent(usize),
     /// The kernel refused them.
     Dropped(usize, Reason),
 }
 
-/// What a push came to.
+/// What sending took.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pushed {
-    /// The send buffer is full: datagrams behind those in [`Scratch::fates`] are still to be sent.
+pub(super) struct SendStatistics {
+    /// The send buffer is full: datagrams behind those in [`SendScratch::outcomes`] are still to be sent.
     pub(super) blocked: bool,
     /// System calls.
     pub(super) calls: u64,
@@ -30,25 +31,29 @@ pub(super) struct Pushed {
     pub(super) icmp: u64,
 }
 
-/// Lists that every push fills anew, kept for their memory. One a worker.
+/// Lists that every send fills anew, kept for their memory. One a worker.
 #[derive(Default)]
-pub(super) struct Scratch {
+pub(super) struct SendScratch {
     pieces: Vec<IoSlice<'static>>,
     outgoing: Vec<Outgoing<'static>>,
     messages: Vec<Joined>,
-    /// What became of the datagrams of the last push, in order.
-    pub(super) fates: Vec<Fate>,
+    /// What became of the datagrams of the last send, in order.
+    pub(super) outcomes: Vec<Outcome>,
 }
 
-/// Sends runs in order. Afterwards [`Scratch::fates`] tells of all that are done with.
-pub(super) fn push<'a>(socket: &Socket, runs: impl Iterator<Item = Run<'a>>, scratch: &mut Scratch) -> Pushed {
-    let mut pieces = emptied(std::mem::take(&mut scratch.pieces));
+/// Sends runs in order. Afterwards [`SendScratch::outcomes`] tells of all that are done with.
+pub(super) fn send<'a>(
+    socket: &Socket,
+    runs: impl Iterator<Item = Run<'a>>,
+    scratch: &mut SendScratch,
+) -> SendStatistics {
+    let mut pieces = recycle(std::mem::take(&mut scratch.pieces));
     scratch.messages.clear();
-    scratch.fates.clear();
+    scratch.outcomes.clear();
     join(runs, &mut pieces, &mut scratch.messages);
-    let mut pushed = Pushed::default();
+    let mut statistics = SendStatistics::default();
     {
-        let mut outgoing = emptied_outgoing(std::mem::take(&mut scratch.outgoing));
+        let mut outgoing = recycle(std::mem::take(&mut scratch.outgoing));
         outgoing.extend(scratch.messages.iter().map(|message| Outgoing {
             pieces: &pieces[message.pieces.clone()],
             segment: message.segment,
@@ -56,27 +61,29 @@ pub(super) fn push<'a>(socket: &Socket, runs: impl Iterator<Item = Run<'a>>, scr
         }));
         let mut done = 0;
         while done < outgoing.len() {
-            let taken = socket.send(&outgoing[done..]);
-            pushed.calls += u64::from(taken.calls);
-            pushed.joined += taken.joined;
-            pushed.icmp += u64::from(taken.icmp);
-            let whole: usize = scratch.messages[done..done + taken.messages].iter().map(|all| all.datagrams).sum();
-            scratch.fates.push(Fate::Sent(whole + taken.segments));
-            done += taken.messages;
-            let Some(error) = taken.error else { break };
+            let progress = socket.send(&outgoing[done..]);
+            statistics.calls += u64::from(progress.calls);
+            statistics.joined += progress.joined;
+            statistics.icmp += u64::from(progress.icmp);
+            let whole = &scratch.messages[done..done + progress.messages];
+            let sent: usize = whole.iter().map(|message| message.datagrams).sum();
+            scratch.outcomes.push(Outcome::Sent(sent + progress.segments));
+            done += progress.messages;
+            let Some(error) = progress.error else { break };
             let Some(reason) = reason(&error) else {
-                pushed.blocked = true;
+                statistics.blocked = true;
                 break;
             };
             // The datagrams of a message are of one size and go to one place: what is wrong with one is wrong with all,
             // and a call for each would let whoever forbids them cost us the more.
-            scratch.fates.push(Fate::Dropped(scratch.messages[done].datagrams - taken.segments, reason));
+            let refused = scratch.messages[done].datagrams - progress.segments;
+            scratch.outcomes.push(Outcome::Dropped(refused, reason));
             done += 1;
         }
-        scratch.outgoing = emptied_outgoing(outgoing);
+        scratch.outgoing = recycle(outgoing);
     }
-    scratch.pieces = emptied(pieces);
-    pushed
+    scratch.pieces = recycle(pieces);
+    statistics
 }
 
 /// Why the kernel refused a datagram; `None`: its buffer is full.
@@ -102,30 +109,9 @@ pub(super) fn reason(error: &io::Error) -> Option<Reason> {
     })
 }
 
-/// The same memory for slices that live differently long: collecting in place allocates nothing.
-pub(super) fn emptied<'b>(mut list: Vec<IoSlice<'_>>) -> Vec<IoSlice<'b>> {
-    list.clear();
-    list.into_iter().map(|_| IoSlice::new(&[])).collect()
-}
-
-fn emptied_outgoing<'b>(mut list: Vec<Outgoing<'_>>) -> Vec<Outgoing<'b>> {
-    list.clear();
-    list.into_iter().map(|_| Outgoing { pieces: &[], segment: None, to: None }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lists_keep_their_memory() {
-        let bytes = [0; 8];
-        let mut list = vec![IoSlice::new(&bytes); 100];
-        list.reserve(1_000);
-        let (at, room) = (list.as_ptr() as usize, list.capacity());
-        let again = emptied(list);
-        assert_eq!((again.as_ptr() as usize, again.capacity(), again.len()), (at, room, 0));
-    }
 
     #[test]
     fn errors_have_reasons() {

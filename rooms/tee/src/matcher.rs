@@ -10,7 +10,7 @@ use crate::settings::{Matching, Rule};
 
 /// Rules in a form that is quick to ask.
 #[derive(Debug)]
-pub struct Rules {
+pub struct Matcher {
     rules: Vec<Compiled>,
     matching: Matching,
 }
@@ -30,9 +30,9 @@ struct Sources(Vec<RangeInclusive<Key>>);
 /// An address as something to compare: whether it is of IPv6, and its bits.
 type Key = (bool, u128);
 
-impl Rules {
+impl Matcher {
     /// Prepares rules.
-    pub fn compile(rules: &[Rule], matching: Matching) -> Self {
+    pub fn new(rules: &[Rule], matching: Matching) -> Self {
         let compile = |rule: &Rule| Compiled {
             sources: (!rule.sources.is_empty()).then(|| Sources::new(&rule.sources)),
             listeners: rule.listeners.clone(),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     fn matching(rules: &[Rule], matching: Matching, listener: usize, source: &str) -> Vec<usize> {
-        Rules::compile(rules, matching).matching(listener, source.parse().unwrap()).collect()
+        Matcher::new(rules, matching).matching(listener, source.parse().unwrap()).collect()
     }
 
     #[test]

@@ -1,0 +1,145 @@
+//! The sockets of an outlet, one a worker.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use nix::libc;
+use weir_dgram::{Error, Offload, Options, RawSender, Socket};
+
+use crate::plan::Outlet;
+use crate::settings;
+
+/// The sockets of an outlet.
+#[derive(Clone, Debug)]
+pub(crate) struct EgressSockets {
+    address: Option<SocketAddr>,
+    settings: Arc<settings::Destination>,
+    /// By worker.
+    sockets: Vec<EgressSocket>,
+}
+
+/// The socket of one worker to one outlet.
+#[derive(Clone, Debug)]
+pub(crate) enum EgressSocket {
+    /// There is no address yet.
+    Unresolved,
+    /// No socket could be opened, and why: no route, perhaps until an interface comes up.
+    Closed(Arc<str>),
+    /// A connected socket.
+    Connected(Arc<Socket>),
+    /// A raw socket: finished packets, with the sender's own address.
+    Raw(Arc<RawSender>),
+}
+
+impl EgressSockets {
+    /// The same sockets for other settings.
+    pub(super) fn keep(&self, outlet: &Outlet) -> Self {
+        Self { settings: Arc::clone(&outlet.settings), ..self.clone() }
+    }
+
+    /// The socket of a worker.
+    pub(crate) fn of_worker(&self, worker: usize) -> EgressSocket {
+        self.sockets[worker].clone()
+    }
+
+    /// Why there are none; `None`: there are.
+    pub(super) fn closed(&self) -> Option<&str> {
+        match self.sockets.first() {
+            Some(EgressSocket::Closed(why)) => Some(why),
+            _ => None,
+        }
+    }
+
+    /// Why sends are not joined; `None`: they are.
+    pub(crate) fn not_joined(&self) -> Option<String> {
+        self.sockets.iter().find_map(|socket| match socket {
+            EgressSocket::Connected(socket) => match socket.granted().segment {
+                Offload::Active => None,
+                Offload::Below(size, why) => Some(format!("from {size} bytes on: {why}")),
+                Offload::Off(why) => Some(why),
+            },
+            EgressSocket::Raw(_) => Some("source addresses are kept".to_owned()),
+            EgressSocket::Unresolved | EgressSocket::Closed(_) => None,
+        })
+    }
+
+    /// Whether the sockets can go on for this outlet as they are. Without any, they are to be tried anew.
+    pub(super) fn serves(&self, outlet: &Outlet) -> bool {
+        let options = |settings: &settings::Destination| {
+            let settings::Destination { source, from, interface, ttl, dscp, loopback, send_buffer, .. } = settings;
+            (source.is_preserved(), *from, interface.clone(), *ttl, *dscp, *loopback, *send_buffer)
+        };
+        outlet.is(&self.settings.name, self.address)
+            && options(&self.settings) == options(&outlet.settings)
+            && !self.sockets.iter().any(|socket| matches!(socket, EgressSocket::Closed(_)))
+    }
+
+    pub(super) fn open(outlet: &Outlet, workers: usize) -> Result<Self, Error> {
+        let mut sockets = Vec::new();
+        for _ in 0..workers {
+            let socket = match outlet.address {
+                None => Ok(EgressSocket::Unresolved),
+                Some(to) => EgressSocket::open(to, outlet, workers),
+            };
+            match socket {
+                Ok(socket) => sockets.push(socket),
+                Err(error) if is_passing(&error, outlet.settings.from) => {
+                    sockets = vec![EgressSocket::Closed(error.to_string().into()); workers];
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Self { address: outlet.address, settings: Arc::clone(&outlet.settings), sockets })
+    }
+}
+
+impl EgressSocket {
+    fn open(to: SocketAddr, outlet: &Outlet, workers: usize) -> Result<Self, Error> {
+        let settings = &outlet.settings;
+        let multicast = to.ip().is_multicast();
+        let options = Options {
+            interface: settings.interface.clone(),
+            reuse_port: workers > 1 && settings.from.is_some_and(|from| from.port() != 0),
+            reuse_address: settings.from.is_some_and(|from| from.port() != 0),
+            send_buffer: settings.send_buffer,
+            segment: true,
+            errors: true,
+            ttl: settings.ttl,
+            dscp: settings.dscp,
+            multicast_ttl: settings.ttl.filter(|_| multicast),
+            multicast_loop: settings.loopback.filter(|_| multicast),
+            multicast_interface: settings.interface.clone().filter(|_| multicast),
+            broadcast: true,
+            fragment: true,
+            ..Options::default()
+        };
+        if settings.source.is_preserved() {
+            return Ok(Self::Raw(Arc::new(RawSender::open(to, &options)?)));
+        }
+        let socket = Socket::connect(settings.from, to, &options)?;
+        // Answers are of no use here: they would only lie in the socket's memory.
+        let _ = socket.close_intake();
+        Ok(Self::Connected(Arc::new(socket)))
+    }
+}
+
+/// Whether opening may succeed later, when the network is another. One destination that cannot be reached, or not in this
+/// family of addresses, is no reason to let the others wait.
+fn is_passing(error: &Error, from: Option<SocketAddr>) -> bool {
+    match error.answer().and_then(io::Error::raw_os_error) {
+        // No route or interface is up; a route says `prohibit`; IPv6 is switched off (disable_ipv6).
+        Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN) => {
+            matches!(error, Error::Connect { .. } | Error::Raw { .. })
+        }
+        Some(libc::EACCES | libc::EPERM | libc::EADDRNOTAVAIL) => matches!(error, Error::Connect { .. }),
+        // A route says `blackhole`. From loopback it is a mistake of the settings instead.
+        Some(libc::EINVAL) => {
+            matches!(error, Error::Connect { .. }) && !from.is_some_and(|from| from.ip().is_loopback())
+        }
+        // The kernel has no IPv6 (ipv6.disable=1).
+        Some(libc::EAFNOSUPPORT) => matches!(error, Error::Open { .. } | Error::Raw { .. }),
+        _ => false,
+    }
+}

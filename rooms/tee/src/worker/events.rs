@@ -1,0 +1,152 @@
+//! What a worker's thread sleeps for: datagrams, room in sockets, the time of what waits for company, and commands.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::eventfd::EventFd;
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+
+/// The descriptors by which the thread learns of things.
+pub(super) struct Events {
+    epoll: Epoll,
+    wake: Arc<EventFd>,
+    timer: TimerFd,
+}
+
+/// Something has happened.
+pub(super) struct Event {
+    pub(super) subject: Token,
+    /// The socket has an error to tell.
+    pub(super) broken: bool,
+}
+
+/// What something has happened to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Token {
+    /// The listener's socket of this index.
+    Listener(usize),
+    /// The lane of this index.
+    Lane(usize),
+    /// The leaving lane of this number.
+    Leaving(usize),
+    /// The lane of this index of another worker.
+    Held { lender: usize, lane: usize },
+    /// The time for which the timer was set has come.
+    Timer,
+    /// Somebody has sent a command.
+    Wake,
+}
+
+impl Events {
+    /// `wake`: written to by whoever sends a command to a thread that sleeps.
+    ///
+    /// # Errors
+    /// The system call that failed.
+    pub(super) fn new(wake: Arc<EventFd>) -> Result<Self, (&'static str, io::Error)> {
+        let failed = |operation| move |errno: Errno| (operation, errno.into());
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed("epoll_create1"))?;
+        let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
+        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags).map_err(failed("timerfd_create"))?;
+        for (descriptor, token) in [(wake.as_fd(), Token::Wake), (timer.as_fd(), Token::Timer)] {
+            epoll.add(descriptor, EpollEvent::new(EpollFlags::EPOLLIN, token.into())).map_err(failed("epoll_ctl"))?;
+        }
+        Ok(Self { epoll, wake, timer })
+    }
+
+    /// Sleeps until something happens, no longer than this; `None`: for as long as it takes.
+    pub(super) fn wait(&self, timeout: Option<Duration>) -> io::Result<impl Iterator<Item = Event>> {
+        let timeout = match timeout {
+            Some(Duration::ZERO) => EpollTimeout::ZERO,
+            // Rounded up: waking early would be waking for nothing.
+            Some(time) => EpollTimeout::try_from(time + Duration::from_millis(1)).unwrap_or(EpollTimeout::MAX),
+            None => EpollTimeout::NONE,
+        };
+        let mut events = [EpollEvent::empty(); 64];
+        let count = match self.epoll.wait(&mut events, timeout) {
+            Err(Errno::EINTR) => 0,
+            result => result?,
+        };
+        let events = events.into_iter().take(count);
+        Ok(events.map(|event| {
+            let subject = Token::from(event.data());
+            match subject {
+                Token::Wake => drop(self.wake.read()),
+                Token::Timer => drop(self.timer.wait()),
+                _ => {}
+            }
+            Event { subject, broken: event.events().contains(EpollFlags::EPOLLERR) }
+        }))
+    }
+
+    /// Tells when datagrams come to a listener's socket. On edges: a batch that was not full has emptied the queue, and
+    /// the kernel need not look into it once more.
+    pub(super) fn watch_listener(&self, socket: impl AsFd, at: usize) {
+        let events = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
+        // It fails only for want of memory, and then the queue is looked at until it works.
+        let _ = self.epoll.add(socket, EpollEvent::new(events, Token::Listener(at).into()));
+    }
+
+    /// Tells when a socket takes more; `false`: it cannot.
+    pub(super) fn watch_room(&self, socket: BorrowedFd<'_>, token: Token) -> bool {
+        self.epoll.add(socket, EpollEvent::new(EpollFlags::EPOLLOUT, token.into())).is_ok()
+    }
+
+    /// Tells no more of a socket.
+    pub(super) fn unwatch(&self, socket: impl AsFd) {
+        let _ = self.epoll.delete(socket);
+    }
+
+    /// Has the timer go off after this time.
+    pub(super) fn set_timer(&self, left: Duration) {
+        // Zero would stop the timer.
+        let expiration = Expiration::OneShot(TimeSpec::from_duration(left.max(Duration::from_nanos(1))));
+        let _ = self.timer.set(expiration, TimerSetTimeFlags::empty());
+    }
+}
+
+impl From<Token> for u64 {
+    fn from(token: Token) -> Self {
+        let (kind, lender, index) = match token {
+            Token::Listener(at) => (0, 0, at),
+            Token::Lane(at) => (1, 0, at),
+            Token::Leaving(number) => (2, 0, number),
+            Token::Held { lender, lane } => (3, lender, lane),
+            Token::Timer => (4, 0, 0),
+            Token::Wake => (5, 0, 0),
+        };
+        kind << 56 | (lender as Self) << 40 | index as Self
+    }
+}
+
+impl From<u64> for Token {
+    fn from(number: u64) -> Self {
+        let (lender, index) = ((number >> 40 & 0xffff) as usize, (number & 0xff_ffff_ffff) as usize);
+        match number >> 56 {
+            0 => Self::Listener(index),
+            1 => Self::Lane(index),
+            2 => Self::Leaving(index),
+            3 => Self::Held { lender, lane: index },
+            4 => Self::Timer,
+            _ => Self::Wake,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_told_apart() {
+        let held = |lender, lane| Token::Held { lender, lane };
+        let indices = [Token::Listener(7), Token::Lane(7), Token::Leaving(7), held(255, 7), held(7, 65_536)];
+        for token in indices.into_iter().chain([Token::Timer, Token::Wake]) {
+            assert_eq!(Token::from(u64::from(token)), token);
+        }
+    }
+}
