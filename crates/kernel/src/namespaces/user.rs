@@ -14,6 +14,8 @@ use nix::unistd::{getegid, geteuid};
 use super::NetNs;
 use crate::Error;
 use crate::error::During;
+use crate::processes::{own_status, status_field};
+use crate::sysctl;
 
 /// Where the process's privilege over networks comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,14 +74,14 @@ pub fn join(namespace: impl AsFd) -> Result<(), Error> {
 }
 
 fn has_capabilities() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = own_status();
     let effective = status_field(&status, "CapEff").and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0);
     NEEDED_CAPABILITIES.iter().all(|bit| effective & (1 << bit) != 0)
 }
 
 fn forbidden(errno: Errno) -> Error {
-    let setting = |path: &str| fs::read_to_string(format!("/proc/sys/{path}")).ok()?.trim().parse::<u64>().ok();
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let setting = |path: &str| sysctl::seen(path)?.parse::<u64>().ok();
+    let status = own_status();
     let clues = Clues {
         unprivileged_clone: setting("kernel/unprivileged_userns_clone"),
         max_user_namespaces: setting("user/max_user_namespaces"),
@@ -140,10 +142,6 @@ impl Clues {
             errno => format!("{}: run as root", errno.desc()),
         }
     }
-}
-
-pub(crate) fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
-    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
 const USER: &str = "/proc/self/ns/user";
