@@ -158,6 +158,9 @@ pub fn is_first() -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     #[test]
@@ -180,8 +183,29 @@ mod tests {
     }
 
     #[test]
-    fn joining_the_own_namespace_is_nothing() {
-        // With several threads, as in a test, anything else would fail.
+    fn joining_the_own_namespace_is_nothing_and_another_is_refused_to_threads() {
         join(current().unwrap()).unwrap();
+        if !weir_testbed::user_namespaces(None) {
+            return;
+        }
+        let mut command = Command::new("unshare");
+        let mut resident =
+            command.args(["--user", "cat"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // Once it answers it is in there.
+        resident.stdin.as_mut().unwrap().write_all(b"!").unwrap();
+        resident.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let there = File::open(format!("/proc/{}/ns/user", resident.id())).unwrap();
+        // Only a process of one thread can go there; this one has more.
+        let refused = join(&there).unwrap_err();
+        assert_eq!(refused.errno(), Some(Errno::EINVAL), "{refused}");
+        drop(resident.stdin.take());
+        resident.wait().unwrap();
+    }
+
+    #[test]
+    fn the_first_namespace_has_all_users() {
+        let users = fs::read_to_string("/proc/self/uid_map").unwrap();
+        let first = users.lines().count() == 1 && users.split_whitespace().nth(2) == Some(&u32::MAX.to_string());
+        assert_eq!(is_first(), Some(first));
     }
 }
