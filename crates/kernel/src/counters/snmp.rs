@@ -124,7 +124,7 @@ mod tests {
         fn lines_that_look_otherwise_are_left_out(strange in "\\PC{0,20}", value: i64) {
             let mut counters = Snmp::default();
             // Headings and values of different protocols; a line without a number.
-            counters.add_tables(&format!("x: {strange}\ny: {strange}\nUdp: InErrors\nUdp: {value}\nx: {strange}"));
+            counters.add_tables(&format!("x: a{strange}\ny: 1\nUdp: InErrors\nUdp: {value}\nx: {strange}"));
             counters.add_list(&format!("Udp6NoPorts x{strange}\nUdp6InErrors {value}\n"));
             let read: Vec<_> = counters.iter().collect();
             prop_assert_eq!(read, [("Udp", "InErrors", value), ("Udp6", "InErrors", value)]);
