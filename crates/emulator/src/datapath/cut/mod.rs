@@ -1,6 +1,6 @@
 //! Cuts super-packets into runs of adjacent segments, and single packets out of them: pure functions of a buffer.
 //!
-//! Mended as the kernel's own segmentation does it (net/ipv4/af_inet.c inet_gso_segment, tcp_offload.c, udp_offload.c):
+//! Fixed up as the kernel's own segmentation does it (net/ipv4/af_inet.c inet_gso_segment, tcp_offload.c, udp_offload.c):
 //! IPv4 total length, identification (plus the segment's index) and header checksum; IPv6 payload length; UDP length;
 //! TCP sequence number, PSH and FIN on the last segment only, CWR on the first only; and the checksum of the
 //! pseudo-header, which counts the length.
@@ -32,9 +32,9 @@ pub(super) fn headers(buffer: &[u8], layout: &Layout, run: Run, out: &mut [u8; M
     let transport = usize::from(layout.transport);
     let new_length = length - transport + payload.len();
     let old_length = layout.end as usize - transport;
-    mend_vnet(headers, run, is_first);
-    mend_ip(&mut headers[IP..], layout.version, run.first, length - IP + payload.len());
-    mend_checksum(headers, layout, old_length as u16, new_length as u16);
+    fix_up_vnet(headers, run, is_first);
+    fix_up_ip(&mut headers[IP..], layout.version, run.first, length - IP + payload.len());
+    fix_up_checksum(headers, layout, old_length as u16, new_length as u16);
     let transport = &mut headers[transport..];
     if layout.tcp {
         let sequence = u32::from_be_bytes([transport[4], transport[5], transport[6], transport[7]]);
@@ -86,7 +86,7 @@ const TCP_FIN: u8 = 0x01;
 const TCP_PSH: u8 = 0x08;
 const TCP_CWR: u8 = 0x80;
 
-fn mend_vnet(headers: &mut [u8], run: Run, is_first: bool) {
+fn fix_up_vnet(headers: &mut [u8], run: Run, is_first: bool) {
     let Some(mut vnet) = VnetHeader::read(headers) else {
         return;
     };
@@ -100,7 +100,7 @@ fn mend_vnet(headers: &mut [u8], run: Run, is_first: bool) {
     headers[..VNET].copy_from_slice(&vnet.to_bytes());
 }
 
-fn mend_ip(ip: &mut [u8], version: u8, index: u32, length: usize) {
+fn fix_up_ip(ip: &mut [u8], version: u8, index: u32, length: usize) {
     if version == 4 {
         let header = usize::from(ip[0] & 15) * 4;
         let identification = u16::from_be_bytes([ip[4], ip[5]]).wrapping_add(index as u16);
@@ -115,7 +115,7 @@ fn mend_ip(ip: &mut [u8], version: u8, index: u32, length: usize) {
 }
 
 /// Replaces the length in the sum of the pseudo-header, which is not complemented.
-fn mend_checksum(headers: &mut [u8], layout: &Layout, old_length: u16, new_length: u16) {
+fn fix_up_checksum(headers: &mut [u8], layout: &Layout, old_length: u16, new_length: u16) {
     let at = usize::from(layout.transport) + if layout.tcp { TCP_CHECKSUM } else { UDP_CHECKSUM };
     let field = &mut headers[at..at + 2];
     let mut sum = sum(field);
