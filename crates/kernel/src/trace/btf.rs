@@ -189,11 +189,15 @@ fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
+/// Name, offset and size of a member, in bytes.
+#[cfg(test)]
+type Member = (String, usize, usize);
+
 /// What is read of our own programs' types, to hold them against ours.
 #[cfg(test)]
 impl Btf {
     /// Size of a named struct, and name, offset and size of each member, in bytes.
-    pub(super) fn layout(&self, name: &str) -> Option<(usize, Vec<(String, usize, usize)>)> {
+    pub(super) fn layout(&self, name: &str) -> Option<(usize, Vec<Member>)> {
         let number = self.find(STRUCT, name)?;
         let member = |(name, kind, bits): (&str, usize, usize)| Some((name.to_owned(), bits / 8, self.size(kind)?));
         Some((self.size(number)?, self.fields(number).map(member).collect::<Option<_>>()?))
