@@ -133,7 +133,7 @@ impl Sockets {
     /// Why sends to an outlet are not joined; `None`: they are.
     pub(super) fn not_joined(&self, outlet: usize) -> Option<String> {
         self.outlets[outlet].ways.iter().find_map(|way| match way {
-            Way::Socket(socket) => match socket.granted().segment {
+            Way::Socket(socket) => match socket.granted().gso {
                 Offload::Active => None,
                 Offload::Below(size, why) => Some(format!("from {size} bytes on: {why}")),
                 Offload::Off(why) => Some(why),
@@ -312,7 +312,7 @@ impl Way {
             reuse_port: workers > 1 && settings.from.is_some_and(|from| from.port() != 0),
             reuse_address: settings.from.is_some_and(|from| from.port() != 0),
             send_buffer: settings.send_buffer,
-            segment: true,
+            gso: true,
             errors: true,
             ttl: settings.ttl,
             dscp: settings.dscp,
@@ -347,7 +347,7 @@ fn options(listener: &Listener, workers: usize, worker: usize) -> Options {
         reuse_address: listener.settings.address.ip().is_multicast(),
         reuse_port: workers > 1,
         receive_buffer: listener.settings.receive_buffer,
-        coalesce: true,
+        gro: true,
         local_address: listener.wants_local || (worker > 0 && hears_all),
         ..Options::default()
     }
