@@ -26,6 +26,12 @@ dist:
 	cp $(DIST) deploy/container/Containerfile deploy/container/tee.toml dist/
 	cd dist && sha256sum weir > weir.sha256 && cat weir.sha256
 
+# Tests that draw at random print their seed; WEIR_SEED repeats one, for proptest's cases, too.
+ifdef WEIR_SEED
+export WEIR_SEED
+export PROPTEST_RNG_SEED = $(WEIR_SEED)
+endif
+
 # The libraries' tests make namespaces: an ordinary user runs them in a user namespace, as `weir` itself does.
 AS_ROOT = $(shell [ "$$(id -u)" = 0 ] || echo unshare --map-root-user --)
 

@@ -7,5 +7,4 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     weir_kernel::foreign::proc_text(text);
-    weir_service::foreign::status(text);
 });

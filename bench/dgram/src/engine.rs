@@ -10,9 +10,9 @@ use crate::Mode;
 use crate::measure::{Costs, Sum, costs};
 
 pub(crate) fn run(mode: Mode, payload: usize, bursts: usize, burst: usize) -> Result<Costs> {
-    let receiving = Options { receive_buffer: Some(32 << 20), coalesce: mode == Mode::Runs, ..Options::default() };
+    let receiving = Options { receive_buffer: Some(32 << 20), gro: mode == Mode::Runs, ..Options::default() };
     let receiver = Socket::bind("127.0.0.1:0".parse()?, &receiving)?;
-    let sending = Options { segment: mode == Mode::Runs, ..Options::default() };
+    let sending = Options { gso: mode == Mode::Runs, ..Options::default() };
     let sender = Socket::connect(None, receiver.local_addr(), &sending)?;
     let (batch, run, mut inbox) = match mode {
         Mode::Plain => (1, 1, Inbox::new(1, 65_535)),

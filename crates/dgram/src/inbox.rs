@@ -184,10 +184,4 @@ mod tests {
         let cut_off = run(&[0; 15], 31, 10);
         assert_eq!((lengths(&cut_off), cut_off.datagrams()), (vec![10, 5], 4));
     }
-
-    #[test]
-    fn an_inbox_goes_to_the_thread_that_needs_it() {
-        fn sent<T: Send>(_: &T) {}
-        sent(&Inbox::new(1, 100));
-    }
 }

@@ -20,7 +20,7 @@ pub enum Offload {
 }
 
 /// Asks for runs of joined datagrams (UDP_GRO).
-pub(crate) fn coalesce(socket: BorrowedFd<'_>, wanted: bool) -> Offload {
+pub(crate) fn gro(socket: BorrowedFd<'_>, wanted: bool) -> Offload {
     if !wanted {
         return Offload::Off(NOT_ASKED_FOR.into());
     }

@@ -24,9 +24,9 @@ pub struct Options {
     /// Send buffer, likewise.
     pub send_buffer: Option<usize>,
     /// Lets the kernel join datagrams into runs: [`Received::segment`](crate::Received) (UDP_GRO).
-    pub coalesce: bool,
+    pub gro: bool,
     /// Lets the kernel cut what [`Outgoing::segment`](crate::Outgoing) says (UDP_SEGMENT).
-    pub segment: bool,
+    pub gso: bool,
     /// Arrival times: [`Received::arrival`](crate::Received) (SO_TIMESTAMPNS).
     pub timestamps: bool,
     /// The count of drops with every datagram: [`Received::socket_drops`](crate::Received) (SO_RXQ_OVFL).

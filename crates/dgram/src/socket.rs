@@ -20,7 +20,7 @@ pub struct Socket {
     peer: Option<SocketAddr>,
     receive_buffer: Buffer,
     send_buffer: Buffer,
-    coalesce: Offload,
+    gro: Offload,
     segmentation: Segmentation,
     beside: bool,
     /// Whether it was told which address of this machine to send from.
@@ -35,9 +35,9 @@ pub struct Granted {
     /// The send buffer.
     pub send_buffer: Buffer,
     /// Joined datagrams (UDP_GRO).
-    pub coalesce: Offload,
+    pub gro: Offload,
     /// Cut sends (UDP_SEGMENT), as sends have shown so far.
-    pub segment: Offload,
+    pub gso: Offload,
 }
 
 impl Socket {
@@ -112,8 +112,8 @@ impl Socket {
         Granted {
             receive_buffer: self.receive_buffer,
             send_buffer: self.send_buffer,
-            coalesce: self.coalesce.clone(),
-            segment: self.segmentation.state(),
+            gro: self.gro.clone(),
+            gso: self.segmentation.state(),
         }
     }
 
@@ -175,14 +175,14 @@ impl Socket {
     }
 
     fn bound(prepared: Prepared, local: SocketAddr, peer: Option<SocketAddr>) -> Self {
-        let Prepared { socket, receive_buffer, send_buffer, coalesce, segmentation, beside } = prepared;
+        let Prepared { socket, receive_buffer, send_buffer, gro, segmentation, beside } = prepared;
         Self {
             descriptor: socket.into(),
             local,
             peer,
             receive_buffer,
             send_buffer,
-            coalesce,
+            gro,
             segmentation,
             beside,
             has_fixed_source: false,
@@ -201,7 +201,7 @@ struct Prepared {
     socket: socket2::Socket,
     receive_buffer: Buffer,
     send_buffer: Buffer,
-    coalesce: Offload,
+    gro: Offload,
     segmentation: Segmentation,
     beside: bool,
 }
@@ -213,9 +213,9 @@ impl Prepared {
         Ok(Self {
             receive_buffer: Buffer::request(fd, buffers::RECEIVE, options.receive_buffer)?,
             send_buffer: Buffer::request(fd, buffers::SEND, options.send_buffer)?,
-            coalesce: offload::coalesce(fd, options.coalesce),
-            segmentation: Segmentation::probe(fd, options.segment),
-            beside: options.coalesce || options.timestamps || options.count_drops || options.local_address,
+            gro: offload::gro(fd, options.gro),
+            segmentation: Segmentation::probe(fd, options.gso),
+            beside: options.gro || options.timestamps || options.count_drops || options.local_address,
             socket,
         })
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use procfs::process::{MountInfo, Process};
 use procfs::{Current, CurrentSI, KernelStats, ProcessCGroup};
 
-use crate::Error;
+use crate::{Error, sysctl};
 
 /// What was taken from this process so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,9 +71,9 @@ impl Default for Observer {
 
 /// How long, of every period, real-time threads may run (sched(7)); `None`: without limit, or not told.
 pub fn realtime_bandwidth() -> Option<(Duration, Duration)> {
-    let number = |name: &str| fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?.trim().parse::<i64>().ok();
-    let runtime = u64::try_from(number("sched_rt_runtime_us")?).ok()?;
-    let period = u64::try_from(number("sched_rt_period_us")?).ok()?;
+    // Without limit the first is -1.
+    let micros = |name: &str| sysctl::seen(name)?.parse::<u64>().ok();
+    let (runtime, period) = (micros("kernel/sched_rt_runtime_us")?, micros("kernel/sched_rt_period_us")?);
     Some((Duration::from_micros(runtime), Duration::from_micros(period)))
 }
 

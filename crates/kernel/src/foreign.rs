@@ -10,8 +10,9 @@ use crate::counters::columns::Columns;
 use crate::counters::{LinkCounters, Snmp, conntrack, interfaces, neighbours, qdiscs, queues, sockstat, softnet};
 use crate::host;
 use crate::links::mdb;
-use crate::namespaces::{find, user};
+use crate::namespaces::find;
 use crate::netlink::{Raw, attributes, messages};
+use crate::processes;
 use crate::processors::activity;
 use crate::sockets::{diag, groups, owners, proc};
 use crate::trace::btf::Btf;
@@ -28,7 +29,8 @@ pub fn proc_text(text: &str) {
     let _ = (conntrack::parse(text, Some(1), None), interfaces::parse(text), softnet::parse(text));
     let _ = sockstat::values(text, "UDP", ["inuse", "mem"]);
     let _ = (proc::parse(text), groups::parse_igmp(text), groups::parse_igmp6(text));
-    let _ = (owners::parse_link(text), find::parse_link(text), user::status_field(text, "CapEff"));
+    let _ =
+        (owners::parse_link(text), find::parse_link(text), processes::ignored(text, nix::sys::signal::Signal::SIGHUP));
     let _ = (activity::lines(text), host::field(text, "model name"));
     let _ = symbols::nearest(text.as_bytes(), &BTreeSet::from([1, 0xffff_ffff_8100_0000, u64::MAX]));
 }

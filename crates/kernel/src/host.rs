@@ -3,11 +3,13 @@
 use std::fs;
 
 use nix::sys::utsname::uname;
+use procfs::{Current, Meminfo};
+
+use crate::sysctl::seen;
 
 /// Name and value of each fact that can be found out, in the order to print them. Sizes have a unit.
 pub fn facts() -> Vec<(String, String)> {
     let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let facts = [
         ("kernel", kernel()),
         ("cpu", field(&cpu_info, "model name")),
@@ -15,18 +17,28 @@ pub fn facts() -> Vec<(String, String)> {
         ("cpu governor", file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
         ("virtualisation", Some(virtualisation(&cpu_info))),
         ("clock source", file("/sys/devices/system/clocksource/clocksource0/current_clocksource")),
-        ("memory", field(&memory, "MemTotal").and_then(|size| mebibytes(&size))),
+        ("memory", memory().map(|bytes| format!("{} MiB", bytes >> 20))),
         ("load (1, 5, 15 min)", file("/proc/loadavg").map(|line| first_words(&line, 3))),
-        ("tcp congestion control", setting("net/ipv4/tcp_congestion_control")),
-        ("tcp congestion controls available", setting("net/ipv4/tcp_available_congestion_control")),
-        ("tcp_rmem (bytes)", setting("net/ipv4/tcp_rmem").map(|sizes| first_words(&sizes, 3))),
-        ("tcp_wmem (bytes)", setting("net/ipv4/tcp_wmem").map(|sizes| first_words(&sizes, 3))),
-        ("rmem_default (bytes)", setting("net/core/rmem_default")),
-        ("rmem_max (bytes)", setting("net/core/rmem_max")),
-        ("wmem_max (bytes)", setting("net/core/wmem_max")),
-        ("netdev_max_backlog (packets)", setting("net/core/netdev_max_backlog")),
+        ("tcp congestion control", seen("net/ipv4/tcp_congestion_control")),
+        ("tcp congestion controls available", seen("net/ipv4/tcp_available_congestion_control")),
+        ("tcp_rmem (bytes)", seen("net/ipv4/tcp_rmem").map(|sizes| first_words(&sizes, 3))),
+        ("tcp_wmem (bytes)", seen("net/ipv4/tcp_wmem").map(|sizes| first_words(&sizes, 3))),
+        ("rmem_default (bytes)", seen("net/core/rmem_default")),
+        ("rmem_max (bytes)", seen("net/core/rmem_max")),
+        ("wmem_max (bytes)", seen("net/core/wmem_max")),
+        ("netdev_max_backlog (packets)", seen("net/core/netdev_max_backlog")),
     ];
     facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+/// The machine's memory, bytes; `None`: /proc does not tell.
+pub fn memory() -> Option<u64> {
+    Meminfo::current().ok().map(|memory| memory.mem_total)
+}
+
+/// What tells this boot from any other, a UUID; `None`: /proc does not tell.
+pub fn boot_id() -> Option<String> {
+    seen("kernel/random/boot_id").filter(|id| !id.is_empty())
 }
 
 fn kernel() -> Option<String> {
@@ -57,10 +69,6 @@ pub(crate) fn field(text: &str, name: &str) -> Option<String> {
     })
 }
 
-fn setting(name: &str) -> Option<String> {
-    file(&format!("/proc/sys/{name}"))
-}
-
 fn file(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let text = text.trim();
@@ -69,11 +77,6 @@ fn file(path: &str) -> Option<String> {
 
 fn first_words(text: &str, count: usize) -> String {
     text.split_whitespace().take(count).collect::<Vec<_>>().join(" ")
-}
-
-fn mebibytes(size: &str) -> Option<String> {
-    let kibibytes: u64 = size.strip_suffix(" kB")?.parse().ok()?;
-    Some(format!("{} MiB", kibibytes / 1024))
 }
 
 #[cfg(test)]
@@ -95,7 +98,6 @@ mod tests {
     #[test]
     fn pieces() {
         assert_eq!(field("model\t: 6\nmodel name\t: Xeon\n", "model name"), Some("Xeon".into()));
-        assert_eq!(mebibytes("8388608 kB"), Some("8192 MiB".into()));
         assert_eq!(first_words("4096\t131072\t6291456", 2), "4096 131072");
         assert_eq!(virtualisation("flags : fpu hypervisor sse\n").split([' ', ',']).next(), Some("virtual"));
     }

@@ -42,7 +42,7 @@ pub(crate) fn read(name: impl fmt::Display) -> Result<String, Error> {
     fs::read_to_string(&path).during(|| format!("read {path}"))
 }
 
-fn path(name: impl fmt::Display) -> String {
+pub(crate) fn path(name: impl fmt::Display) -> String {
     format!("/proc/thread-self/net/{name}")
 }
 

@@ -27,6 +27,40 @@ pub fn receive_on(ns: &NetNs, interface: &str, processor: usize) -> Result<(), E
     })?
 }
 
+/// A receive queue of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiveQueue {
+    /// Its number.
+    pub number: u32,
+    /// How many processors it hands packets to (rps_cpus).
+    pub steered_to: usize,
+}
+
+/// The receive queues of an interface of the network in which /sys was mounted, mostly the machine's first; none for one of
+/// another network, told by its index.
+pub fn receive_queues(interface: &str, index: u32) -> Vec<ReceiveQueue> {
+    let directory = format!("/sys/class/net/{interface}");
+    let shown = fs::read_to_string(format!("{directory}/ifindex")).ok();
+    if shown.and_then(|text| text.trim().parse().ok()) != Some(index) {
+        return Vec::new();
+    }
+    let queue = |entry: std::io::Result<fs::DirEntry>| {
+        let path = entry.ok()?.path();
+        let number = path.file_name()?.to_str()?.strip_prefix("rx-")?.parse().ok()?;
+        let mask = fs::read_to_string(path.join("rps_cpus")).unwrap_or_default();
+        Some(ReceiveQueue { number, steered_to: processors(&mask) })
+    };
+    let entries = fs::read_dir(format!("{directory}/queues")).into_iter().flatten();
+    let mut queues: Vec<ReceiveQueue> = entries.filter_map(queue).collect();
+    queues.sort_by_key(|queue| queue.number);
+    queues
+}
+
+/// How many are in a bitmap.
+fn processors(mask: &str) -> usize {
+    mask.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| digit.count_ones() as usize).sum()
+}
+
 /// A bitmap of one processor, as the kernel writes them: groups of 32 bits in hexadecimal, the lowest last.
 fn mask(processor: usize) -> String {
     format!("{:x}{}", 1_u32 << (processor % 32), ",00000000".repeat(processor / 32))
@@ -41,6 +75,7 @@ mod tests {
     fn masks() {
         assert_eq!((mask(0), mask(5)), ("1".into(), "20".into()));
         assert_eq!((mask(32), mask(65)), ("1,00000000".into(), "2,00000000,00000000".into()));
+        assert_eq!((processors("00000000,0000000f\n"), processors("0"), processors("")), (4, 0, 0));
     }
 
     #[test]
@@ -48,6 +83,17 @@ mod tests {
         let ns = NetNs::create().unwrap();
         Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
         receive_on(&ns, "lo", 0).unwrap();
+        let (there, other) = ns
+            .run(|| {
+                unshare(CloneFlags::CLONE_NEWNS).unwrap();
+                let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+                mount(None::<&str>, "/", None::<&str>, private, None::<&str>).unwrap();
+                mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), None::<&str>).unwrap();
+                (receive_queues("lo", 1), receive_queues("lo", 2))
+            })
+            .unwrap();
+        assert_eq!(there.len(), 1);
+        assert_eq!((there[0].number, other), (0, Vec::new()), "another network's");
         let error = receive_on(&ns, "nothing", 0).unwrap_err();
         assert_eq!(error.errno(), Some(nix::errno::Errno::ENOENT), "{error}");
     }

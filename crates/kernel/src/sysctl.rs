@@ -1,4 +1,4 @@
-//! Settings of a network namespace: the files of /proc/sys/net.
+//! Settings of a network namespace, and of the machine: the files of /proc/sys.
 
 use std::fs;
 
@@ -48,6 +48,13 @@ pub fn find(ns: &NetNs, setting: &str) -> Result<Option<String>, Error> {
     }
 }
 
+/// Any setting by its path under /proc/sys (`kernel/random/boot_id`), as the calling thread sees it, without its line's
+/// end; `None`: there is none, or it may not be read.
+pub fn seen(setting: &str) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/sys/{setting}")).ok()?;
+    Some(text.trim_end().to_owned())
+}
+
 /// /proc/sys/net shows the settings of whoever looks.
 fn path(setting: &str) -> String {
     format!("/proc/sys/net/{setting}")
@@ -68,6 +75,8 @@ mod tests {
         assert_eq!(refused.to_string(), "set net/ipv4/ip_default_ttl to \"0\": invalid argument");
         assert_eq!(find(&ns, "ipv4/no_such"), Ok(None));
         assert_eq!(find(&ns, "ipv4/ip_default_ttl"), Ok(Some("7".into())));
+        assert_eq!(ns.run(|| seen("net/ipv4/ip_default_ttl")).unwrap(), Some("7".into()));
+        assert_eq!(seen("no_such"), None);
         assert_eq!(get(&ns, "ipv4/no_such").unwrap_err().errno(), Some(Errno::ENOENT));
     }
 }

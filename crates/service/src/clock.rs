@@ -1,6 +1,5 @@
 //! Time as probes carry it, and waiting for events with nanosecond time-outs.
 
-use std::fs;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use nix::sys::epoll::EpollTimeout;
 use nix::sys::prctl;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
+use weir_kernel::host;
 
 /// Nanoseconds of CLOCK_MONOTONIC, which all network namespaces of one machine share.
 pub type Nanos = u64;
@@ -29,8 +29,7 @@ pub fn nanos(duration: Duration) -> Nanos {
 pub fn boot_id() -> Option<u64> {
     static ID: OnceLock<Option<u64>> = OnceLock::new();
     *ID.get_or_init(|| {
-        let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-        let digits: String = text.chars().filter(char::is_ascii_hexdigit).take(16).collect();
+        let digits: String = host::boot_id()?.chars().filter(char::is_ascii_hexdigit).take(16).collect();
         u64::from_str_radix(&digits, 16).ok().filter(|&id| id != 0)
     })
 }

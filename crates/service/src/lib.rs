@@ -12,8 +12,6 @@ pub mod activation;
 pub mod admin;
 pub mod clock;
 pub mod config;
-#[doc(hidden)]
-pub mod foreign;
 pub mod log;
 pub mod losses;
 pub mod metrics;

@@ -1,9 +1,10 @@
 //! Signals, heard by a plain thread: a handler may do next to nothing, a thread may do anything.
 
 use std::time::{Duration, Instant};
-use std::{fs, io, thread};
+use std::{io, thread};
 
 use nix::sys::signal::{SigSet, Signal};
+use weir_kernel::processes::ignores;
 
 /// Tells `hear` of each of these signals, on a thread of its own named `signals`.
 ///
@@ -26,16 +27,8 @@ pub fn watch(signals: &[Signal], mut hear: impl FnMut(Signal) + Send + 'static) 
 /// Signals by which a process is asked to end: from a keyboard, by a manager, by a terminal that is closed. The last not
 /// if whoever started us has seen to it that we outlive the terminal (`nohup`).
 pub fn that_ask_for_the_end() -> Vec<Signal> {
-    let ignored = fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores(&status, Signal::SIGHUP));
-    let hangup = (!ignored).then_some(Signal::SIGHUP);
+    let hangup = (!ignores(Signal::SIGHUP)).then_some(Signal::SIGHUP);
     [Signal::SIGINT, Signal::SIGTERM].into_iter().chain(hangup).collect()
-}
-
-/// Whether a process (its /proc/PID/status) ignores a signal: bit n - 1 of SigIgn, see proc(5).
-pub(crate) fn ignores(status: &str, signal: Signal) -> bool {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_some_and(|mask| mask >> (signal as i32 - 1) & 1 == 1)
 }
 
 /// The signals that ask a process to end, as they come.
@@ -84,14 +77,5 @@ mod tests {
         let heard = [0, 0, 1, 999, 1000, 1001].map(|millis| requests.hear(after(millis)));
         use Request::{AtOnce, End, Same};
         assert_eq!(heard, [End, Same, Same, Same, AtOnce, AtOnce]);
-    }
-
-    #[test]
-    fn nohup_is_seen() {
-        let status = |mask: &str| format!("Name:\tweir\nSigBlk:\t0000000000000001\nSigIgn:\t{mask}\nSigCgt:\t1\n");
-        assert!(ignores(&status("0000000000000001"), Signal::SIGHUP));
-        assert!(!ignores(&status("0000000000001002"), Signal::SIGHUP));
-        assert!(ignores(&status("0000000000001002"), Signal::SIGINT));
-        assert!(!ignores("", Signal::SIGHUP) && !ignores(&status("?"), Signal::SIGHUP));
     }
 }

@@ -12,6 +12,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 
+#[cfg(feature = "network")]
+pub mod network;
 pub mod random;
 
 /// The machine, until this is dropped. Who takes a second turn waits for ever.

@@ -8,15 +8,15 @@ use weir_traffic::Transport;
 use weir_traffic::bulk::BulkReport;
 
 use crate::iperf3::json::Output;
-use crate::iperf3::{self, Iperf3Settings, connections, report};
+use crate::iperf3::{self, Iperf3Settings, report};
 
-/// What the two ends of iperf3 printed, as a report of both; and text as its version, and as a line of /proc/net/tcp.
+/// What the two ends of iperf3 printed, as a report of both; and text as its version.
 ///
 /// # Errors
 /// In words: an end printed something else.
 pub fn iperf3(client: &[u8], server: &[u8], transport: Transport) -> Result<[BulkReport; 2], String> {
     let text = String::from_utf8_lossy(client);
-    let _ = (iperf3::parse_version(&text), connections::parse(&text));
+    let _ = iperf3::parse_version(&text);
     let settings = Iperf3Settings {
         server: SocketAddr::from((Ipv4Addr::LOCALHOST, 7)),
         transport,

@@ -1,9 +1,11 @@
 //! What is followed: ports, groups, sockets, processes.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
-use std::{fmt, fs};
+
+use weir_kernel::processes;
 
 /// What is followed; everything, if nothing is chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,14 +53,9 @@ impl fmt::Display for Process {
 impl Process {
     /// Whether there is one such.
     pub fn runs(&self) -> bool {
-        let name = |pid: u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         match self {
-            Self::Pid(pid) => fs::exists(format!("/proc/{pid}")).unwrap_or(false),
-            Self::Name(own) => {
-                let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-                let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-                pids.into_iter().any(|pid| name(pid).trim_end() == own)
-            }
+            Self::Pid(pid) => processes::runs(*pid),
+            Self::Name(own) => processes::all().unwrap_or_default().into_iter().any(|pid| processes::name(pid) == *own),
         }
     }
 

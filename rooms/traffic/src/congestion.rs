@@ -1,8 +1,9 @@
 //! The congestion control of a TCP socket.
 
-use std::{fs, io};
+use std::io;
 
 use nix::libc::EPERM;
+use weir_kernel::sysctl;
 
 use crate::TrafficError;
 
@@ -42,9 +43,9 @@ fn hint(error: &io::Error) -> String {
         Some(EPERM) => ("allowed", "an administrator sets net.ipv4.tcp_allowed_congestion_control"),
         _ => ("available", "others are kernel modules: modprobe tcp_NAME"),
     };
-    let path = format!("/proc/sys/net/ipv4/tcp_{which}_congestion_control");
-    match fs::read_to_string(&path) {
-        Ok(names) => format!(" ({which}: {}; {more})", names.trim().replace(' ', ", ")),
-        Err(_) => format!(" (see {path}; {more})"),
+    let setting = format!("net/ipv4/tcp_{which}_congestion_control");
+    match sysctl::seen(&setting) {
+        Some(names) => format!(" ({which}: {}; {more})", names.replace(' ', ", ")),
+        None => format!(" (see /proc/sys/{setting}; {more})"),
     }
 }

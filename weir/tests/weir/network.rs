@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use weir_kernel::counters::{Snmp, snmp};
-use weir_kernel::links::{BridgeSettings, Index, MacAddress, Netlink, VethEnd};
+use weir_kernel::links::{MacAddress, Netlink};
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::namespaces::process::{Program, Running};
-use weir_testbed::or_skip;
+use weir_testbed::network::{self, Switch};
 
 /// A host with one interface, `eth0`, of MTU 1500, without a route to anywhere but its switch.
 pub(super) struct Host {
@@ -26,55 +26,26 @@ pub(super) struct Host {
     switch: Arc<Switch>,
 }
 
-/// What joins the hosts; it goes with the last of them.
-struct Switch {
-    ns: NetNs,
-}
-
 /// Makes hosts that reach one another; `None` without the privilege to: the test is skipped.
 pub(super) fn network<const N: usize>(names: [&'static str; N]) -> Option<[Host; N]> {
-    let ns = or_skip(NetNs::create())?;
-    let mut netlink = Netlink::open(&ns).unwrap();
-    let settings =
-        BridgeSettings { mac: MacAddress::local(1000), multicast_snooping: true, ageing: Duration::from_secs(300) };
-    let bridge = netlink.add_bridge("br0", &settings).unwrap();
-    netlink.set_no_link_local(bridge).unwrap();
-    netlink.set_up(bridge).unwrap();
-    let switch = Arc::new(Switch { ns });
+    let switch = Arc::new(Switch::create()?);
     let mut number = 0;
-    let hosts = names.map(|name| {
+    Some(names.map(|name| {
         number += 1;
-        Host::connect(&switch, &mut netlink, bridge, name, number)
-    });
-    for host in &hosts {
-        Netlink::open(&host.ns).unwrap().wait_until_running("eth0").unwrap();
-        netlink.wait_until_running(host.name).unwrap();
-    }
-    Some(hosts)
+        Host::connect(&switch, name, number)
+    }))
 }
 
 impl Host {
-    fn connect(switch: &Arc<Switch>, inside: &mut Netlink, bridge: Index, name: &'static str, number: u8) -> Host {
-        let ns = NetNs::create().unwrap();
-        let mac = |end| MacAddress::local(u32::from(number) * 2 + end);
-        let end = |ns, name, mac| VethEnd { ns, name, mac, mtu: 1500, queue_length: 1000 };
-        inside.add_veth(&end(&ns, "eth0", mac(0)), &end(&switch.ns, name, mac(1))).unwrap();
-        let port = inside.link(name).unwrap().index;
-        inside.set_no_link_local(port).unwrap();
-        inside.set_bridge(port, bridge).unwrap();
-        inside.set_up(port).unwrap();
-
-        let v4 = Ipv4Addr::new(10, 0, 0, number);
-        let v6 = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number.into());
-        let mut netlink = Netlink::open(&ns).unwrap();
-        netlink.set_loopback_up().unwrap();
-        let eth0 = netlink.link("eth0").unwrap().index;
-        netlink.set_no_link_local(eth0).unwrap();
-        netlink.set_up(eth0).unwrap();
+    fn connect(switch: &Arc<Switch>, name: &'static str, number: u8) -> Host {
+        let network::Host { ns, v4: IpAddr::V4(v4), v6: IpAddr::V6(v6) } = switch.plug(number, name) else {
+            panic!("an address of the wrong family")
+        };
         // Without a link-local address it could not look for neighbours on behalf of another source.
-        for (address, length) in [(IpAddr::from(v4), 24), (v6.into(), 64), (mac(0).link_local().into(), 64)] {
-            netlink.add_address(eth0, IpNet::new(address, length).unwrap()).unwrap();
-        }
+        let own = MacAddress::local(network::Host::mac(number)).link_local();
+        let mut netlink = Netlink::open(&ns).unwrap();
+        let eth0 = netlink.link("eth0").unwrap().index;
+        netlink.add_address(eth0, IpNet::new(own.into(), 64).unwrap()).unwrap();
         Host { ns, name, v4, v6, switch: Arc::clone(switch) }
     }
 

@@ -78,11 +78,11 @@ fn more_than_a_batch_goes_out_in_order_to_several_destinations() {
 #[test]
 fn the_kernel_cuts_and_joins_runs() {
     on_loopback(|| {
-        let options = Options { segment: true, coalesce: true, ..Options::default() };
+        let options = Options { gso: true, gro: true, ..Options::default() };
         for address in [V4, V6] {
             let (sender, receiver) = pair(address, &options);
             let granted = sender.granted();
-            assert_eq!((granted.segment, granted.coalesce), (Offload::Active, Offload::Active));
+            assert_eq!((granted.gso, granted.gro), (Offload::Active, Offload::Active));
             // 64 segments; the last shorter; nearly the most bytes that fit one packet of loopback, with headers (gso_max_size
             // 65,536); one alone; none.
             for (length, segment, joined, datagrams) in [
@@ -117,7 +117,7 @@ fn the_kernel_cuts_and_joins_runs() {
 #[test]
 fn runs_beyond_what_the_kernel_cuts_are_cut_by_us() {
     on_loopback(|| {
-        let options = Options { segment: true, ..Options::default() };
+        let options = Options { gso: true, ..Options::default() };
         let (sender, receiver) = pair(V4, &options);
         // Too many segments, too many bytes. 65 datagrams do not fit one batch.
         for (length, segment, calls) in [(65 * 10, 10, 2), (70_000, 9000, 1)] {
@@ -127,10 +127,10 @@ fn runs_beyond_what_the_kernel_cuts_are_cut_by_us() {
             let expected: Vec<_> = payload.chunks(segment.into()).map(<[u8]>::to_vec).collect();
             assert!(payloads(&receiver, expected.len()) == expected);
         }
-        assert_eq!(sender.granted().segment, Offload::Active, "it was not asked to");
+        assert_eq!(sender.granted().gso, Offload::Active, "it was not asked to");
         // A socket that may not leave it to the kernel.
         let plain = Socket::connect(None, receiver.local_addr(), &Options::default()).unwrap();
-        assert_eq!(plain.granted().segment, Offload::Off("not asked for".into()));
+        assert_eq!(plain.granted().gso, Offload::Off("not asked for".into()));
         assert_eq!(send(&plain, &pattern(25), 10).joined, 0);
         assert_eq!(
             payloads(&receiver, 3),
@@ -225,7 +225,7 @@ fn drops_are_counted_in_both_ways() {
 #[test]
 fn too_long_for_the_buffer_is_told_with_the_true_length() {
     on_loopback(|| {
-        let (sender, receiver) = pair(V4, &Options { segment: true, coalesce: true, ..Options::default() });
+        let (sender, receiver) = pair(V4, &Options { gso: true, gro: true, ..Options::default() });
         let mut inbox = Inbox::new(2, 100);
         for (length, segment, datagrams) in [(100, 0, 1), (101, 0, 1), (350, 100, 4)] {
             assert_eq!(send(&sender, &pattern(length), segment).messages, 1);

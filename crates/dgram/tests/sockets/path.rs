@@ -13,7 +13,7 @@ use crate::network::{Host, cable, end, namespace, pattern, payloads, receive, se
 
 /// A sender on host a, and a receiver on host b that takes runs.
 fn sockets([a, b]: &[Host; 2], to: IpAddr, options: &Options) -> (Socket, Socket) {
-    let receiving = Options { coalesce: true, receive_buffer: Some(1 << 20), ..Options::default() };
+    let receiving = Options { gro: true, receive_buffer: Some(1 << 20), ..Options::default() };
     let receiver = b.run(|| Socket::bind(SocketAddr::new(to, 0), &receiving)).unwrap();
     let sender = a.run(|| Socket::connect(None, receiver.local_addr(), options)).unwrap();
     (sender, receiver)
@@ -22,7 +22,7 @@ fn sockets([a, b]: &[Host; 2], to: IpAddr, options: &Options) -> (Socket, Socket
 #[test]
 fn a_run_crosses_a_veth_whole() {
     let Some(hosts) = cable(1500) else { return };
-    let options = Options { segment: true, ..Options::default() };
+    let options = Options { gso: true, ..Options::default() };
     for (to, segment) in [(hosts[1].v4, 1472), (hosts[1].v6, 1452)] {
         let (sender, receiver) = sockets(&hosts, to, &options);
         let payload = pattern(20 * usize::from(segment) + 1);
@@ -42,14 +42,14 @@ fn a_run_crosses_a_veth_whole() {
 #[test]
 fn segments_above_the_mtu_are_cut_by_us_and_fragmented_by_the_kernel() {
     let Some(hosts) = cable(1500) else { return };
-    let options = Options { segment: true, ..Options::default() };
+    let options = Options { gso: true, ..Options::default() };
     for to in [hosts[1].v4, hosts[1].v6] {
         let (sender, receiver) = sockets(&hosts, to, &options);
         let payload = pattern(7001);
         let taken = send(&sender, &payload, 2000);
         assert_eq!((taken.messages, taken.joined, taken.icmp), (1, 0, 0), "{taken:?}");
         assert!(payloads(&receiver, 4).iter().map(Vec::as_slice).eq(payload.chunks(2000)));
-        let granted = sender.granted().segment;
+        let granted = sender.granted().gso;
         assert!(matches!(&granted, Offload::Below(2000, why) if why.contains("do not fit the path")), "{granted:?}");
         // The next one is cut at once; shorter segments are still left to the kernel.
         assert_eq!(send(&sender, &payload, 2000).calls, 1);
@@ -68,7 +68,7 @@ fn a_device_without_offloads_gets_every_datagram() {
     {
         switches.set("eth0", offload, false).unwrap();
     }
-    let options = Options { segment: true, ..Options::default() };
+    let options = Options { gso: true, ..Options::default() };
     let (sender, receiver) = sockets(&hosts, hosts[1].v4, &options);
     for _ in 0..3 {
         let payload = pattern(10_001);
@@ -76,7 +76,7 @@ fn a_device_without_offloads_gets_every_datagram() {
         assert_eq!((taken.messages, taken.segments), (1, 0), "{taken:?}");
         assert!(payloads(&receiver, 11).iter().map(Vec::as_slice).eq(payload.chunks(1000)));
         // Before Linux 6.11 the kernel refuses (EIO), since then it computes the checksums itself.
-        match sender.granted().segment {
+        match sender.granted().gso {
             Offload::Active => assert_eq!(taken.joined, 11),
             Offload::Off(why) => {
                 assert_eq!(taken.joined, 0);
@@ -90,7 +90,7 @@ fn a_device_without_offloads_gets_every_datagram() {
 #[test]
 fn a_neighbour_that_does_not_answer_fills_the_send_buffer_and_no_more() {
     let Some(hosts) = cable(1500) else { return };
-    let nobody = SocketAddr::new("10.9.0.200".parse().unwrap(), 9);
+    let nobody = SocketAddr::new("10.0.0.200".parse().unwrap(), 9);
     let options = Options { send_buffer: Some(8192), ..Options::default() };
     let sender = hosts[0].run(|| Socket::connect(None, nobody, &options)).unwrap();
     // Without UDP_SEGMENT the message is cut by us, and the buffer is full in the middle of it.

@@ -35,7 +35,7 @@ fn headers(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Vec<u8> {
 #[test]
 fn packets_arrive_from_whom_they_say() {
     let Some([a, b]) = cable(1500) else { return };
-    for (own, stranger) in [(b.v4, "10.9.0.77"), (b.v6, "fd09::77")] {
+    for (own, stranger) in [(b.v4, "10.0.0.77"), (b.v6, "fd00::77")] {
         let receiver = b.run(|| Socket::bind(SocketAddr::new(own, 0), &Options::default())).unwrap();
         let to = receiver.local_addr();
         let raw = a.run(|| RawSender::open(to, &Options::default())).unwrap();

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 
-use super::direction::Direction;
+use super::pipeline::Pipeline;
 use super::{Error, LinkId, LinkPorts, Port};
 use crate::ledger::LinkReport;
 use crate::model::Nanos;
 
 /// Directions by a time. Superseded entries stay until then and are to be ignored.
-pub(super) type Agenda = BinaryHeap<Reverse<(Nanos, u32)>>;
+pub(super) type Timers = BinaryHeap<Reverse<(Nanos, u32)>>;
 
 /// Attached links; each has two directions, numbered `2 * slot` and `2 * slot + 1`.
 #[derive(Default)]
@@ -24,8 +24,8 @@ pub(super) struct Links {
 /// A link. Direction 0 takes frames from port 0 and hands them to port 1.
 pub(super) struct Link {
     pub(super) ports: [Port; 2],
-    pub(super) directions: [Direction; 2],
-    /// When each direction is on the agenda of releases; `Nanos::MAX`: not at all.
+    pub(super) directions: [Pipeline; 2],
+    /// When each direction is on the timers of releases; `Nanos::MAX`: not at all.
     pub(super) scheduled: [Nanos; 2],
     pub(super) watches: [Watch; 2],
 }
@@ -37,11 +37,11 @@ pub(super) struct Link {
 /// within the delay, as network drivers do under load, which saves a wake-up for nearly every packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watch {
-    /// How often to look; `None`: there is no time for that.
+    /// How often to poll; `None`: there is no time for that.
     interval: Option<Nanos>,
     /// When epoll last told.
     told: Nanos,
-    /// When to look next; `None`: epoll tells.
+    /// When to poll next; `None`: epoll tells.
     pub(super) look_at: Option<Nanos>,
 }
 
@@ -55,7 +55,7 @@ impl Links {
                 .add(port.fd(), told_by_epoll((2 * slot + side) as u32))
                 .map_err(|error| Error::Attach { link: link.name.clone(), source: error.into() })?;
         }
-        let directions = [Direction::new(link.forward), Direction::new(link.backward)];
+        let directions = [Pipeline::new(link.forward), Pipeline::new(link.backward)];
         let ports = [link.a, link.b];
         let watches = [0, 1].map(|side| Watch::new(directions[side].least_delay(), ports[side].receive_buffer()));
         let link = Link { ports, directions, scheduled: [Nanos::MAX; 2], watches };
@@ -92,19 +92,19 @@ impl Links {
 }
 
 impl Link {
-    /// Puts direction `number` on the agenda of releases, if it is not there for an earlier time.
-    pub(super) fn schedule(&mut self, number: u32, agenda: &mut Agenda) {
+    /// Puts direction `number` on the timers of releases, if it is not there for an earlier time.
+    pub(super) fn schedule(&mut self, number: u32, timers: &mut Timers) {
         let side = number as usize % 2;
         if let Some(next) = self.directions[side].next()
             && next < self.scheduled[side]
         {
             self.scheduled[side] = next;
-            agenda.push(Reverse((next, number)));
+            timers.push(Reverse((next, number)));
         }
     }
 
     /// Decides how to learn of further frames, having taken `count` from direction `number` and left none.
-    pub(super) fn watch(&mut self, number: u32, now: Nanos, count: usize, epoll: &Epoll, looks: &mut Agenda) {
+    pub(super) fn watch(&mut self, number: u32, now: Nanos, count: usize, epoll: &Epoll, polls: &mut Timers) {
         let side = number as usize % 2;
         let (port, watch) = (&self.ports[side], &mut self.watches[side]);
         let Some(interval) = watch.interval else { return };
@@ -121,7 +121,7 @@ impl Link {
             }
         }
         watch.look_at = Some(now + interval);
-        looks.push(Reverse((now + interval, number)));
+        polls.push(Reverse((now + interval, number)));
     }
 
     /// Sets time 0 of both directions' plans.

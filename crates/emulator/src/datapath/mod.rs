@@ -14,19 +14,19 @@
 //!
 //! With [`Path::Segments`] the hosts keep their segmentation offloads: a super-packet crosses the emulator as one frame,
 //! yet every decision is made for each of its segments. What survives leaves in runs of adjacent segments, each a
-//! super-packet of its own whose headers are mended (see `cut`). A run leaves when its last segment is released: no
+//! super-packet of its own whose headers are fixed up (see `cut`). A run leaves when its last segment is released: no
 //! segment is ever early, and none is held back for its companions by more than [`Settings::run_span`]. Lateness counts
 //! from the release of a run's *first* packet, so this holding back shows in the histogram.
 
 mod clock;
 mod cut;
-mod direction;
 mod emulator;
 #[doc(hidden)]
 pub mod foreign;
 mod frame;
 mod lateness;
 mod links;
+mod pipeline;
 mod pool;
 mod port;
 mod queue;

@@ -2,7 +2,7 @@
 //!
 //! Every turn takes one batch from each port that has frames, then sends what is due, a batch of one direction after
 //! the other in the order of their releases, so that no link waits for another for longer than a turn. Links without
-//! traffic cost nothing: frames are announced by epoll, releases by an agenda with one entry for each direction that
+//! traffic cost nothing: frames are announced by epoll, releases by timers with one entry for each direction that
 //! waits.
 
 use std::cmp::Reverse;
@@ -15,9 +15,9 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use nix::sys::eventfd::EventFd;
 
 use super::clock::{self, Clock};
-use super::direction::Tools;
 use super::frame::{MAX_HEADERS, VNET};
-use super::links::{Agenda, Link, Links};
+use super::links::{Link, Links, Timers};
+use super::pipeline::Scratch;
 use super::pool::{LARGE, Pool, Slot};
 use super::sys::batch::{MAX_BATCH, ReceiveBatch};
 use super::sys::wait::{self, Event};
@@ -65,14 +65,14 @@ pub(super) struct Worker {
     inputs: Inputs,
     clock: Clock,
     spin_span: Nanos,
-    tools: Tools,
+    scratch: Scratch,
     links: Links,
     /// Directions whose port may have frames.
     ready: Vec<u32>,
     /// Directions by their next release.
-    releases: Agenda,
-    /// Directions by when to look for frames, as far as epoll does not tell.
-    looks: Agenda,
+    releases: Timers,
+    /// Directions by when to poll for frames, as far as epoll does not tell.
+    polls: Timers,
     commanded: bool,
 }
 
@@ -81,7 +81,7 @@ impl Worker {
         let batch = settings.batch.clamp(1, MAX_BATCH);
         let slots: Vec<Slot> = (0..batch).map(|_| std::iter::repeat_n(0, LARGE).collect()).collect();
         let vnet = settings.path == Path::Segments;
-        let tools = Tools {
+        let scratch = Scratch {
             pool: Pool::new(settings.pool_bytes),
             inbox: ReceiveBatch::new(slots, if vnet { 0 } else { VNET }),
             headers: Box::new([[0; MAX_HEADERS]; MAX_BATCH]),
@@ -94,11 +94,11 @@ impl Worker {
             inputs,
             clock: Clock::default(),
             spin_span,
-            tools,
+            scratch,
             links: Links::default(),
             ready: Vec::new(),
-            releases: Agenda::new(),
-            looks: Agenda::new(),
+            releases: Timers::new(),
+            polls: Timers::new(),
             commanded: false,
         }
     }
@@ -123,10 +123,10 @@ impl Worker {
     /// Takes a batch from every port that has frames.
     fn receive(&mut self) {
         let now = self.clock.tick();
-        while let Some(&Reverse((at, number))) = self.looks.peek()
+        while let Some(&Reverse((at, number))) = self.polls.peek()
             && at <= now
         {
-            self.looks.pop();
+            self.polls.pop();
             let watch = self.links.direction(number).map(|(link, side)| link.watches[side]);
             if watch.is_some_and(|watch| watch.look_at == Some(at)) {
                 self.ready.push(number);
@@ -139,15 +139,15 @@ impl Worker {
                 continue;
             };
             let mut taken = 0;
-            let more = match self.tools.inbox.receive(link.ports[side].fd()) {
+            let more = match self.scratch.inbox.receive(link.ports[side].fd()) {
                 Ok(count) => {
                     self.clock.tick();
                     for index in 0..count {
-                        let arrival = self.clock.arrival(self.tools.inbox.message(index).stamp);
-                        link.directions[side].accept(index, arrival, &mut self.tools);
+                        let arrival = self.clock.arrival(self.scratch.inbox.message(index).stamp);
+                        link.directions[side].accept(index, arrival, &mut self.scratch);
                     }
                     taken = count;
-                    count == self.tools.batch
+                    count == self.scratch.batch
                 }
                 Err(error) => match error.raw_os_error() {
                     // A frame that cannot be described by a virtio header.
@@ -164,7 +164,7 @@ impl Worker {
                 self.ready[still_ready] = number;
                 still_ready += 1;
             } else {
-                link.watch(number, self.clock.now(), taken, &self.inputs.epoll, &mut self.looks);
+                link.watch(number, self.clock.now(), taken, &self.inputs.epoll, &mut self.polls);
             }
         }
         self.ready.truncate(still_ready);
@@ -184,7 +184,7 @@ impl Worker {
                 continue;
             }
             link.scheduled[side] = Nanos::MAX;
-            link.directions[side].send(link.ports[1 - side].fd(), &mut self.clock, &mut self.tools);
+            link.directions[side].send(link.ports[1 - side].fd(), &mut self.clock, &mut self.scratch);
             link.schedule(number, &mut self.releases);
         }
     }
@@ -193,8 +193,8 @@ impl Worker {
     fn wait(&mut self) -> io::Result<()> {
         let now = self.clock.tick();
         let next = self.releases.peek().map(|&Reverse((at, _))| at);
-        let look = self.looks.peek().map(|&Reverse((at, _))| at);
-        let wake = next.map(|at| at.saturating_sub(self.spin_span)).into_iter().chain(look).min();
+        let poll = self.polls.peek().map(|&Reverse((at, _))| at);
+        let wake = next.map(|at| at.saturating_sub(self.spin_span)).into_iter().chain(poll).min();
         let sleep = if self.ready.is_empty() { wake.map(|at| at.saturating_sub(now)) } else { Some(0) };
         let mut events = [Event::NONE; 128];
         let count = wait::wait(self.inputs.epoll.0.as_fd(), &mut events, sleep)?;
@@ -248,7 +248,7 @@ impl Worker {
         self.ready.retain(|number| number / 2 != slot);
         let report = link.report();
         for direction in &mut link.directions {
-            direction.clear(&mut self.tools.pool);
+            direction.clear(&mut self.scratch.pool);
         }
         Some(report)
     }

@@ -132,22 +132,32 @@ mod tests {
         assert!(after.ipv4.high_threshold.is_some());
     }
 
+    /// Three numbers of pages, as the first network of the machine shows them, and no other.
+    fn limits_shown() -> Option<[u64; 3]> {
+        let text = std::fs::read_to_string("/proc/sys/net/ipv4/udp_mem").ok()?;
+        let pages: Vec<u64> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        Some(pages.try_into().unwrap())
+    }
+
     #[test]
-    fn memory_of_udp_has_limits() {
+    fn memory_of_udp_has_the_limits_that_the_caller_is_shown() {
         let ns = NetNs::create().unwrap();
         let memory = udp_memory(&ns).unwrap();
-        assert!(memory.page_size >= 4096);
-        // Only where the tests run in the machine's first network.
-        if let Some([low, pressure, high]) = memory.limits {
-            assert!(0 < low && low <= pressure && pressure <= high && memory.pages <= high, "{memory:?}");
-        }
+        assert_eq!(memory.limits, limits_shown());
+        assert_eq!(memory.page_size, nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).unwrap().unwrap() as u64);
+        // Nobody is shown them in another network.
+        let hidden = ns.run(|| (udp_memory(&ns).unwrap().limits, limits_shown())).unwrap();
+        assert_eq!(hidden, (None, None));
     }
 
     proptest! {
         #[test]
-        fn no_text_is_too_strange(text in "\\PC*", line in "[a-z0-9 ]{0,30}") {
-            values(&text, "UDP", ["mem"]);
-            values(&format!("UDP:{line}"), "UDP", ["mem"]);
+        fn a_line_is_found_whatever_lies_beside_it(strange in "\\PC{0,30}", numbers: [u32; 2]) {
+            let [inuse, memory] = numbers.map(u64::from);
+            let text = format!("x{strange}\nUDP: {strange}\nUDP6: inuse 7\n");
+            prop_assert_eq!(values(&text, "UDP", ["no such name"]), None);
+            let text = format!("x{strange}\nUDP: inuse {inuse} mem {memory}\nUDP: {strange}\n");
+            prop_assert_eq!(values(&text, "UDP", ["mem", "inuse"]), Some([memory, inuse]));
         }
     }
 }

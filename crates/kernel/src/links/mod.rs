@@ -21,7 +21,7 @@ pub use interface::{Link, VethEnd};
 pub use mac::MacAddress;
 pub use mdb::GroupPort;
 pub use netlink_packet_route::link::Stats64 as LinkStatistics;
-pub use route::Route;
+pub use route::{Route, default_routes};
 pub use rule::{MAIN_TABLE, TcpRule};
 
 use netlink_sys::protocols::NETLINK_ROUTE;

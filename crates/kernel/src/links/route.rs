@@ -1,5 +1,6 @@
 //! Routes.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -9,9 +10,14 @@ use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
 
+use procfs::FromRead;
+use procfs::net::RouteEntries;
+
 use super::address::{family, without_ipv6};
 use super::{Index, MAIN_TABLE, Netlink};
 use crate::Error;
+use crate::namespaces::NetNs;
+use crate::proc::path;
 
 /// A route to be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +39,17 @@ impl Route {
     pub fn new(destination: IpNet, gateway: Option<IpAddr>, index: Index) -> Route {
         Route { destination, gateway, index, source: None, table: MAIN_TABLE }
     }
+}
+
+/// Names of the interfaces that a default route of IPv4 leads through.
+///
+/// # Errors
+/// If the namespace cannot be entered, or /proc/net/route says what nobody understands.
+pub fn default_routes(ns: &NetNs) -> Result<BTreeSet<String>, Error> {
+    let routes = ns.run(|| RouteEntries::from_file(path("route")))?;
+    let routes = routes.map_err(|error| Error::answer("read /proc/net/route", error.to_string()))?.0;
+    let default = routes.into_iter().filter(|route| route.destination.is_unspecified() && route.mask.is_unspecified());
+    Ok(default.map(|route| route.iface).collect())
 }
 
 impl Netlink {
@@ -73,5 +90,35 @@ impl Netlink {
         };
         let flags = NLM_F_CREATE | NLM_F_EXCL;
         without_ipv6(ip, self.socket.change(RouteNetlinkMessage::NewRoute(message), flags, operation))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::links::{MacAddress, VethEnd};
+
+    #[test]
+    fn default_routes_are_told_from_others() {
+        let ns = NetNs::create().unwrap();
+        let mut netlink = Netlink::open(&ns).unwrap();
+        for (number, pair) in [["a", "b"], ["c", "d"]].into_iter().enumerate() {
+            let number = number as u32 * 2;
+            let end = |name, more| VethEnd {
+                ns: &ns,
+                name,
+                mac: MacAddress::local(number + more),
+                mtu: 1500,
+                queue_length: 0,
+            };
+            netlink.add_veth(&end(pair[0], 1), &end(pair[1], 2)).unwrap();
+            let index = netlink.link(pair[0]).unwrap().index;
+            netlink.set_up(index).unwrap();
+            netlink.add_address(index, format!("10.9.{number}.1/24").parse().unwrap()).unwrap();
+        }
+        assert_eq!(default_routes(&ns).unwrap(), BTreeSet::new());
+        let index = netlink.link("c").unwrap().index;
+        netlink.add_route("0.0.0.0/0".parse().unwrap(), Some("10.9.2.9".parse().unwrap()), index).unwrap();
+        assert_eq!(default_routes(&ns).unwrap(), BTreeSet::from(["c".to_owned()]));
     }
 }

@@ -12,7 +12,7 @@ use nix::sys::statfs::{FsType, fstatfs};
 
 use super::NetNs;
 use crate::Error;
-use crate::error::During;
+use crate::processes::{self, numbers};
 
 /// A network namespace of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,8 +75,7 @@ pub fn all() -> Result<Vec<Listed>, Error> {
 
 fn all_in(directories: &[&Path]) -> Result<Vec<Listed>, Error> {
     let mut found: BTreeMap<u32, Listed> = BTreeMap::new();
-    let mut pids: Vec<u32> = numbers("/proc").during(|| "list /proc")?;
-    pids.sort_unstable();
+    let pids = processes::all()?;
     let inode_at = |path: &Path| fs::read_link(path).ok().and_then(|link| parse_link(link.to_str()?));
     for &pid in &pids {
         let path = of_process(pid);
@@ -137,11 +136,6 @@ pub(super) fn inode_of(file: impl AsFd) -> Result<u32, Errno> {
 /// `net:[4026531840]` (fs/nsfs.c).
 pub(crate) fn parse_link(link: &str) -> Option<u32> {
     link.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok()
-}
-
-/// Entries of a directory whose names are numbers.
-pub(crate) fn numbers(directory: impl AsRef<Path>) -> io::Result<Vec<u32>> {
-    Ok(fs::read_dir(directory)?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
 }
 
 /// NSFS_MAGIC of include/uapi/linux/magic.h.

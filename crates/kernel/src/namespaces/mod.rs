@@ -16,7 +16,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::resume_unwind;
 use std::thread;
 
-pub(crate) use find::numbers;
 pub use find::{Listed, all, find};
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns, unshare};

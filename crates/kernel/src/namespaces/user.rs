@@ -14,6 +14,8 @@ use nix::unistd::{getegid, geteuid};
 use super::NetNs;
 use crate::Error;
 use crate::error::During;
+use crate::processes::{own_status, status_field};
+use crate::sysctl;
 
 /// Where the process's privilege over networks comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,14 +74,14 @@ pub fn join(namespace: impl AsFd) -> Result<(), Error> {
 }
 
 fn has_capabilities() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = own_status();
     let effective = status_field(&status, "CapEff").and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0);
     NEEDED_CAPABILITIES.iter().all(|bit| effective & (1 << bit) != 0)
 }
 
 fn forbidden(errno: Errno) -> Error {
-    let setting = |path: &str| fs::read_to_string(format!("/proc/sys/{path}")).ok()?.trim().parse::<u64>().ok();
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let setting = |path: &str| sysctl::seen(path)?.parse::<u64>().ok();
+    let status = own_status();
     let clues = Clues {
         unprivileged_clone: setting("kernel/unprivileged_userns_clone"),
         max_user_namespaces: setting("user/max_user_namespaces"),
@@ -142,10 +144,6 @@ impl Clues {
     }
 }
 
-pub(crate) fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
-    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
-}
-
 const USER: &str = "/proc/self/ns/user";
 
 /// CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_ADMIN (include/uapi/linux/capability.h).
@@ -160,6 +158,9 @@ pub fn is_first() -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     #[test]
@@ -182,8 +183,29 @@ mod tests {
     }
 
     #[test]
-    fn joining_the_own_namespace_is_nothing() {
-        // With several threads, as in a test, anything else would fail.
+    fn joining_the_own_namespace_is_nothing_and_another_is_refused_to_threads() {
         join(current().unwrap()).unwrap();
+        if !weir_testbed::user_namespaces(None) {
+            return;
+        }
+        let mut command = Command::new("unshare");
+        let mut resident =
+            command.args(["--user", "cat"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // Once it answers it is in there.
+        resident.stdin.as_mut().unwrap().write_all(b"!").unwrap();
+        resident.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let there = File::open(format!("/proc/{}/ns/user", resident.id())).unwrap();
+        // Only a process of one thread can go there; this one has more.
+        let refused = join(&there).unwrap_err();
+        assert_eq!(refused.errno(), Some(Errno::EINVAL), "{refused}");
+        drop(resident.stdin.take());
+        resident.wait().unwrap();
+    }
+
+    #[test]
+    fn the_first_namespace_has_all_users() {
+        let users = fs::read_to_string("/proc/self/uid_map").unwrap();
+        let first = users.lines().count() == 1 && users.split_whitespace().nth(2) == Some(&u32::MAX.to_string());
+        assert_eq!(is_first(), Some(first));
     }
 }

@@ -269,12 +269,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_is_too_strange(text in "\\PC*",
-            table in "(CPU[0-9] ?){0,3}\n([A-Z0-9]{1,4}:[ 0-9a-z]{0,20}\n){0,4}") {
-            for text in [text, table] {
-                lines(&text);
-                processors(&text, 100);
-            }
+        fn lines_are_read_whatever_lies_beside_them(strange in prop::collection::vec("\\PC{0,40}", 2), counts: [u64; 2]) {
+            let [a, b] = counts.map(|count| count >> 8);
+            let text = format!("CPU0 CPU3\n{}\n 41: {a} {b} PCI virtio3-rx\n{}\n", strange[0], strange[1]);
+            let sound = Line { name: "41".into(), description: "PCI virtio3-rx".into(), counts: vec![(0, a), (3, b)] };
+            prop_assert!(lines(&text).contains(&sound));
+            let text = format!("{}\ncpu7 0 0 0 {} 0 0 0 0 0 0\n{}\n", strange[0], a % 1_000_000, strange[1]);
+            let idle = Duration::from_millis(10 * (a % 1_000_000));
+            let sound = Processor { cpu: 7, time: Times { idle, ..Times::default() } };
+            prop_assert!(processors(&text, 100).0.contains(&sound));
+            prop_assert_eq!(lines(&strange[0]), []);
         }
     }
 }

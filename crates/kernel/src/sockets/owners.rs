@@ -5,8 +5,7 @@ use std::fs;
 use std::os::fd::RawFd;
 
 use crate::Error;
-use crate::error::During;
-use crate::namespaces::numbers;
+use crate::processes::{self, numbers};
 
 /// A descriptor of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,9 +56,7 @@ impl Owners {
 /// Without /proc.
 pub fn owners() -> Result<Owners, Error> {
     let mut owners = Owners::default();
-    let mut pids = numbers("/proc").during(|| "list /proc")?;
-    pids.sort_unstable();
-    for pid in pids {
+    for pid in processes::all()? {
         let directory = format!("/proc/{pid}/fd");
         let descriptors = match numbers(&directory) {
             Ok(descriptors) => descriptors,
@@ -74,9 +71,7 @@ pub fn owners() -> Result<Owners, Error> {
         for fd in descriptors {
             let link = fs::read_link(format!("{directory}/{fd}")).ok();
             let Some(inode) = link.and_then(|link| parse_link(link.to_str()?)) else { continue };
-            let name = name.get_or_insert_with(|| {
-                fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
-            });
+            let name = name.get_or_insert_with(|| processes::name(pid));
             let Ok(fd) = RawFd::try_from(fd) else { continue };
             owners.sockets.entry(inode).or_default().push(Owner { pid, name: name.clone(), fd });
         }

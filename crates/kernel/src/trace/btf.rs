@@ -189,6 +189,52 @@ fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
+/// Name, offset and size of a member, in bytes.
+#[cfg(test)]
+type Member = (String, usize, usize);
+
+/// What is read of our own programs' types, to hold them against ours.
+#[cfg(test)]
+impl Btf {
+    /// Size of a named struct, and name, offset and size of each member, in bytes.
+    pub(super) fn layout(&self, name: &str) -> Option<(usize, Vec<Member>)> {
+        let number = self.find(STRUCT, name)?;
+        let member = |(name, kind, bits): (&str, usize, usize)| Some((name.to_owned(), bits / 8, self.size(kind)?));
+        Some((self.size(number)?, self.fields(number).map(member).collect::<Option<_>>()?))
+    }
+
+    /// Names of the structs that are keys or values of maps.
+    pub(super) fn held_by_maps(&self) -> std::collections::BTreeSet<String> {
+        let variables = (1..self.types.len()).filter(|&number| self.kind(number) == Some(VAR));
+        let maps = variables.filter_map(|number| self.resolve(self.target(number)?));
+        let maps = maps.filter(|&number| self.kind(number) == Some(STRUCT));
+        let held = maps.flat_map(|number| self.fields(number)).filter(|(name, ..)| ["key", "value"].contains(name));
+        // A member `value` points to what the map holds.
+        let held = held.filter_map(|(_, pointer, _)| self.resolve(self.target(pointer)?));
+        let named = held.filter(|&number| self.kind(number) == Some(STRUCT));
+        named.filter_map(|number| Some(self.name(self.word(self.types[number])?)?.to_owned())).collect()
+    }
+
+    /// Name, type and offset in bits of each member.
+    fn fields(&self, number: usize) -> impl Iterator<Item = (&str, usize, usize)> {
+        (0..self.members(number).unwrap_or(0)).filter_map(move |index| {
+            let at = self.types[number] + 12 + 12 * index;
+            Some((self.name(self.word(at)?)?, self.word(at + 4)? as usize, self.word(at + 8)? as usize))
+        })
+    }
+
+    fn size(&self, number: usize) -> Option<usize> {
+        let number = self.resolve(number)?;
+        let at = self.types[number];
+        match self.kind(number)? {
+            PTR => Some(8),
+            ARRAY => Some(self.size(self.word(at + 12)? as usize)? * self.word(at + 20)? as usize),
+            INT | STRUCT | UNION | ENUM | ENUM64 => Some(self.word(at + 8)? as usize),
+            _ => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

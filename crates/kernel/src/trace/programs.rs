@@ -16,7 +16,7 @@ use crate::Error;
 use crate::namespaces::user;
 
 /// Compiled by `make bpf`.
-static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/loss.bpf.o");
+pub(super) static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/loss.bpf.o");
 
 /// Each program, its tracepoint, and the level that needs it.
 const PROGRAMS: [(&str, &str, Detail); 10] = [

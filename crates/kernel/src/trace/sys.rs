@@ -4,7 +4,7 @@
 use aya::Pod;
 
 macro_rules! shared {
-    ($($(#[$about:meta])* $name:ident: $bytes:literal { $($field:ident: $kind:ty,)* })*) => {$(
+    ($($(#[$about:meta])* $name:ident of $($of:literal)|+: $bytes:literal { $($field:ident: $kind:ty,)* })*) => {$(
         $(#[$about])*
         #[repr(C)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,8 +15,20 @@ macro_rules! shared {
         // SAFETY: made of integers and arrays of them, without padding, as the assertion above shows: any bytes are a
         // valid value, and no byte of a value is uninitialised.
         unsafe impl Pod for $name {}
-    )*};
+    )*
+        #[cfg(test)]
+        const LAYOUTS: &[Layout] = &[$((
+            stringify!($name),
+            &[$($of),+],
+            $bytes,
+            &[$((stringify!($field), std::mem::offset_of!($name, $field), size_of::<$kind>())),*],
+        )),*];
+    };
 }
+
+/// Of a struct here: its name, those in C, its size, and name, offset and size of each member.
+#[cfg(test)]
+type Layout = (&'static str, &'static [&'static str], usize, &'static [(&'static str, usize, usize)]);
 
 /// A key with a processor's own counts.
 pub(super) trait Key: Pod + Eq + std::hash::Hash {
@@ -27,34 +39,33 @@ pub(super) trait Key: Pod + Eq + std::hash::Hash {
 }
 
 macro_rules! slots {
-    ($($name:ident of $key:ident: $bytes:literal)*) => {
-        shared! {$($name: $bytes { counts: Counts, key: $key, })*}
-        $(impl Key for $key {
+    ($($name:ident of $key:ident)*) => {$(
+        impl Key for $key {
             type Slot = $name;
 
             fn take(slot: &$name) -> (Self, Counts) {
                 (slot.key, slot.counts)
             }
-        })*
-    };
+        }
+    )*};
 }
 
 slots! {
-    DropSlot of DropKey: 56
-    PassageSlot of PassageKey: 40
-    SendSlot of SendKey: 40
+    DropSlot of DropKey
+    PassageSlot of PassageKey
+    SendSlot of SendKey
 }
 
 shared! {
     /// What is followed.
-    FilterValue: 8208 {
+    FilterValue of "filter": 8208 {
         ports: [u64; 1024],
         all_ports: u32,
         all_namespaces: u32,
         namespace: u32,
         more_namespaces: u32,
     }
-    DropKey: 40 {
+    DropKey of "drop_key": 40 {
         location: u64,
         cookie: u64,
         namespace: u32,
@@ -66,18 +77,18 @@ shared! {
         unused: u32,
     }
     /// Datagrams and buffers, datagrams and bytes, or calls and datagrams. All zero: an unused slot.
-    Counts: 16 {
+    Counts of "counts": 16 {
         first: u64,
         second: u64,
     }
-    PassageKey: 24 {
+    PassageKey of "passage_key": 24 {
         cookie: u64,
         namespace: u32,
         interface: u32,
         port: u32,
         unused: u32,
     }
-    SendKey: 24 {
+    SendKey of "send_key": 24 {
         cookie: u64,
         namespace: u32,
         errno: i32,
@@ -85,7 +96,7 @@ shared! {
         port: u16,
         unused: u32,
     }
-    SocketValue: 192 {
+    SocketValue of "socket_state": 192 {
         cookie: u64,
         claimed: u64,
         enqueued: u64,
@@ -110,19 +121,19 @@ shared! {
         namespace: u32,
         unused_too: [u64; 2],
     }
-    ReaderValue: 40 {
+    ReaderValue of "reader": 40 {
         ready_since: u64,
         waited: u64,
         longest: u64,
         behind: [u8; 16],
     }
-    FragmentKey: 40 {
+    FragmentKey of "fragment_key": 40 {
         from: [u32; 4],
         to: [u32; 4],
         id: u32,
         namespace: u32,
     }
-    Fragmented: 32 {
+    Fragmented of "fragmented": 32 {
         lost: u64,
         point: u64,
         port: u16,
@@ -133,12 +144,71 @@ shared! {
         namespace: u32,
         unused_too: u32,
     }
-    Waiting: 24 {
+    Waiting of "waiting": 24 {
         since: u64,
         bytes: u32,
         total: u32,
         port: u16,
         multicast: u8,
         unused: [u8; 5],
+    }
+    /// Of one processor: since when it is in the receive path's softirq, and how long it was, nanoseconds.
+    SoftirqTime of "softirq": 16 {
+        since: u64,
+        total: u64,
+    }
+    DropSlot of "drops_slot" | "drops_by_port_slot": 56 {
+        counts: Counts,
+        key: DropKey,
+    }
+    PassageSlot of "arrivals_slot" | "departures_slot": 40 {
+        counts: Counts,
+        key: PassageKey,
+    }
+    SendSlot of "sends_slot": 40 {
+        counts: Counts,
+        key: SendKey,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use object::{Object, ObjectSection};
+
+    use super::LAYOUTS;
+    use crate::trace::btf::Btf;
+    use crate::trace::programs::OBJECT;
+
+    /// The types of the committed object.
+    fn compiled() -> Btf {
+        let object = object::File::parse(OBJECT).unwrap();
+        Btf::parse(object.section_by_name(".BTF").unwrap().data().unwrap().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn layouts_are_those_of_the_object() {
+        let btf = compiled();
+        for (name, structs, size, members) in LAYOUTS {
+            for of in *structs {
+                let (compiled_size, compiled) = btf.layout(of).unwrap_or_else(|| panic!("the object has no {of}"));
+                assert_eq!(*size, compiled_size, "bytes of {name}, of {of}");
+                // What only we have lies where the compiler left a gap: neither size nor the next member tells.
+                let ours = members.iter().filter(|(member, ..)| !member.starts_with("unused"));
+                let theirs = compiled.iter().filter(|(member, ..)| !member.starts_with("unused"));
+                let theirs: Vec<_> = theirs.map(|(member, at, size)| (member.as_str(), *at, *size)).collect();
+                assert_eq!(ours.copied().collect::<Vec<_>>(), theirs, "members of {name}, of {of}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_maps_hold_has_a_layout_here() {
+        let here: BTreeSet<&str> = LAYOUTS.iter().flat_map(|(_, structs, ..)| *structs).copied().collect();
+        let held = compiled().held_by_maps();
+        assert!(held.len() > 8, "{held:?}");
+        let missing: Vec<_> = held.iter().filter(|of| !here.contains(of.as_str())).collect();
+        assert_eq!(missing, ["reader_bits"], "the programs alone use these");
     }
 }

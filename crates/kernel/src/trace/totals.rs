@@ -10,7 +10,7 @@ use super::features::Types;
 use super::programs::{Programs, refusal};
 use super::symbols::Symbols;
 use super::sys::{
-    Counts, DropKey, FragmentKey, Fragmented, Key, PassageKey, ReaderValue, SendKey, SocketValue, Waiting,
+    Counts, DropKey, FragmentKey, Fragmented, Key, PassageKey, ReaderValue, SendKey, SocketValue, SoftirqTime, Waiting,
 };
 use super::unread::Unread;
 use super::{Detail, Drop, Passage, Sends, SocketTrace, Trace};
@@ -57,7 +57,10 @@ impl Totals {
             departures: passages(programs, "departures")?,
             sends: sends(programs)?,
             sockets,
-            receive_softirq_ns: per_cpu::<Counts>(programs.map("softirq")?)?.iter().map(|time| time.second).collect(),
+            receive_softirq_ns: per_cpu::<SoftirqTime>(programs.map("softirq")?)?
+                .iter()
+                .map(|time| time.total)
+                .collect(),
             reassembling: reassembling(programs)?,
             missed: per_cpu::<u64>(programs.map("missed")?)?.iter().sum::<u64>() + programs.recursions(),
         })

@@ -28,9 +28,23 @@ impl Checksum {
         self.odd ^= piece.len() % 2 == 1;
     }
 
+    /// Replaces a word, as it is read in network order, that lay at an even place (RFC 1624).
+    pub fn replace(&mut self, old: u16, new: u16) {
+        self.sum = fold(self.sum + u64::from((!old).to_be()) + u64::from(new.to_be()));
+    }
+
     /// The checksum: the complement of the sum, as a number to be written in network order.
     pub fn finish(self) -> u16 {
         !u16::from_be(self.sum as u16)
+    }
+
+    /// As [`Checksum::finish`], for the field of a UDP header: there 0 says that there is no checksum, and its other form, all
+    /// ones, is sent instead (RFC 768, RFC 8200 section 8.1).
+    pub fn finish_udp(self) -> u16 {
+        match self.finish() {
+            0 => 0xffff,
+            checksum => checksum,
+        }
     }
 }
 
@@ -106,6 +120,21 @@ mod tests {
         // The same bytes cut between and within words.
         assert_eq!(quick(&[&bytes[..3], &[], &bytes[3..4], &bytes[4..7], &bytes[7..]]), !0xddf2);
         assert_eq!(quick(&[]), 0xffff);
+    }
+
+    #[test]
+    fn a_word_is_replaced() {
+        let sum = |bytes: &[u8]| {
+            let mut sum = Checksum::new();
+            sum.add(bytes);
+            sum
+        };
+        for (old, new) in [(0x1234, 0x0034), (0, 0xffff), (0xffff, 0x0001), (0x8000, 0x8000)] {
+            let bytes = |word: u16| [&[0xab, 0xcd][..], &word.to_be_bytes(), &[0x55]].concat();
+            let mut replaced = sum(&bytes(old));
+            replaced.replace(old, new);
+            assert_eq!(replaced.finish(), slow(&bytes(new)), "{old:#x} by {new:#x}");
+        }
     }
 
     #[test]

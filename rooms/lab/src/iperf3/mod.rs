@@ -6,7 +6,6 @@
 //! [`Iperf3Settings::data_port`] and the ports behind it (`--cport`; iperf_create_streams in src/iperf_client_api.c of
 //! github.com/esnet/iperf), so that a routing rule by source port can tell them apart.
 
-pub(crate) mod connections;
 pub(crate) mod json;
 pub(crate) mod report;
 mod transfer;

@@ -15,12 +15,12 @@ use nix::sys::signal::Signal;
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::namespaces::process::{Program, Running};
 use weir_kernel::sysctl;
+use weir_kernel::tcp::TcpSockets;
 use weir_service::clock::{self, Nanos, nanos, now};
 use weir_service::stop::Stop;
 use weir_traffic::bulk::BulkReport;
 use weir_traffic::{ErrorCount, Transport, Window};
 
-use super::connections::Connections;
 use super::json::Output;
 use super::report::report;
 use super::{Iperf3Settings, MISSING, PROGRAM};
@@ -30,7 +30,7 @@ use super::{Iperf3Settings, MISSING, PROGRAM};
 pub struct Transfer {
     settings: Iperf3Settings,
     client_ns: NetNs,
-    connections: Connections,
+    connections: TcpSockets,
     server: Running,
     init: PathBuf,
 }
@@ -51,7 +51,7 @@ impl Transfer {
     /// As for [`Self::prepare`].
     pub fn prepare_below(init: &Path, client_ns: &NetNs, server_ns: &NetNs, settings: &Iperf3Settings) -> Result<Self> {
         settings.validate()?;
-        let (port, sockets) = (settings.server.port(), Connections::open(server_ns)?);
+        let (port, sockets) = (settings.server.port(), TcpSockets::open(server_ns)?);
         if sockets.listens(port)? {
             bail!("start iperf3 -s: another program of its host listens on port {port}");
         }
@@ -65,7 +65,7 @@ impl Transfer {
             server: await_listening(server, &sockets, port)?,
             settings: settings.clone(),
             client_ns: client_ns.try_clone()?,
-            connections: Connections::open(client_ns)?,
+            connections: TcpSockets::open(client_ns)?,
             init: init.to_owned(),
         })
     }
@@ -251,7 +251,7 @@ fn begin_with(ns: &NetNs, name: &str) -> Result<()> {
 /// With `-J` it says nothing before its end, its PID file is there before it listens, a connection to try would be
 /// taken for the one client it serves, and no event of the kernel tells of sockets that begin to listen. So the host's
 /// table of sockets is looked at every 2 ms, for some milliseconds on a quiet machine.
-fn await_listening(mut server: Running, sockets: &Connections, port: u16) -> Result<Running> {
+fn await_listening(mut server: Running, sockets: &TcpSockets, port: u16) -> Result<Running> {
     let deadline = now() + nanos(PATIENCE);
     loop {
         if sockets.listens(port)? {

@@ -94,3 +94,100 @@ const GENEROSITY: f64 = 1.5;
 
 /// Building and settling a network, and connecting.
 const OVERHEAD: Duration = Duration::from_millis(700);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sweep::Sweep;
+
+    /// Two links one way, two back; in front of it what is sent.
+    const NETWORK: &str = r#"
+        [run]
+        duration = "60s"
+        drain = "10s"
+        [hosts.a]
+        addresses = ["10.0.0.1/24"]
+        [hosts.b]
+        addresses = ["10.0.0.2/24"]
+        [switches.s]
+        [links.one]
+        ends = ["a", "s"]
+        [links.other]
+        ends = ["s", "b"]
+        [traffic]
+        from = "a"
+        to = "b"
+        port = 5201
+    "#;
+    const MESSAGES: &str = r#"transport = "udp"
+        payload = "1000B"
+        interval = "10ms""#;
+    const BULK: &str = r#"mode = "bulk"
+        transport = "tcp"
+        payload = "128kB"
+        warmup = "2s""#;
+
+    #[track_caller]
+    fn cost(traffic: &str, changes: &[(&str, &str)]) -> Cost {
+        let text = format!("name = \"test\"\ntitle = \"Test\"\n{NETWORK}{traffic}");
+        let changes: Vec<_> = changes.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let sweep = Sweep::new("test.toml", &text, &changes).unwrap_or_else(|error| panic!("{error:#}"));
+        let cell = &sweep.cells[0];
+        Cost::of(cell, &cell.topology().unwrap())
+    }
+
+    /// Processors beyond those of an idle cell.
+    #[track_caller]
+    fn moving(traffic: &str, changes: &[(&str, &str)]) -> f64 {
+        cost(traffic, changes).processors - 0.02
+    }
+
+    #[track_caller]
+    fn assert_near(value: f64, expected: f64) {
+        assert!((value - expected).abs() < 1e-9 * expected.abs(), "{value} instead of {expected}");
+    }
+
+    #[test]
+    fn messages_cost_by_their_number() {
+        // 100 a second, 40 us each.
+        assert_near(moving(MESSAGES, &[]), 0.004);
+        assert_near(moving(MESSAGES, &[("traffic.interval", "1ms")]), 0.04);
+        assert_near(moving(MESSAGES, &[("traffic.payload", "100B")]), 0.004);
+    }
+
+    #[test]
+    fn who_waits_for_what_is_lost_takes_longer() {
+        let seconds = |traffic, changes: &[_]| cost(traffic, changes).time.as_secs_f64();
+        assert_near(seconds(MESSAGES, &[]), 60.0 + 10.0 + 0.7);
+        assert_near(seconds(MESSAGES, &[("traffic.transport", "tcp")]), 60.0 + 10.0 + 0.7);
+        assert_near(seconds(BULK, &[]), 2.0 + 60.0 + 0.7);
+        let udp = [("traffic.transport", "udp"), ("traffic.payload", "1000B"), ("traffic.rate", "8mbit")];
+        assert_near(seconds(BULK, &udp), 2.0 + 60.0 + 10.0 + 0.7);
+    }
+
+    #[test]
+    fn bulk_fills_what_the_path_carries() {
+        // 1 Gbit/s fills 1.6 processors; without a shaper it is 4.
+        let rate = |rate| ("links.one.rate", rate);
+        assert_near(moving(BULK, &[rate("1gbit")]), 1.6);
+        assert_near(moving(BULK, &[rate("250mbit")]), 0.4);
+        assert_near(moving(BULK, &[]), 6.4);
+        assert_near(moving(BULK, &[rate("1gbit"), ("traffic.transport", "quic")]), 4.0 * 1.6);
+        assert_near(moving(BULK, &[rate("1gbit"), ("traffic.engine", "iperf3")]), 1.2 * 1.6);
+        // Datagrams of a given rate cost by their number, 12 us each: 1000 a second.
+        let udp = [("traffic.transport", "udp"), ("traffic.payload", "1000B"), ("traffic.rate", "8mbit")];
+        assert_near(moving(BULK, &udp), 0.012);
+    }
+
+    #[test]
+    fn loss_holds_back_who_yields_to_it() {
+        let lossy = [("links.one.rate", "1gbit"), ("links.one.loss", "1%"), ("links.other.delay", "20ms")];
+        let of = |congestion| moving(BULK, &[&lossy[..], &[("tcp.congestion", congestion)]].concat());
+        // Mathis: 1448 bytes every 40.1 ms, times 1.22 / sqrt(1 %), half as much again.
+        let rate = 1.5 * 1448.0 * 8.0 / 0.0401 * (1.5_f64 / 0.01).sqrt();
+        assert_near(of("cubic"), rate * 1.6e-9);
+        assert_near(of("bbr"), 1.6);
+        let both = [&lossy[..], &[("tcp.congestion", "cubic"), ("traffic.streams", "2")]].concat();
+        assert_near(moving(BULK, &both), 2.0 * rate * 1.6e-9);
+    }
+}

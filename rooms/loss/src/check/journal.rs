@@ -252,7 +252,7 @@ impl<F: Storage> Journal<F> {
 
 /// This boot's id.
 pub fn boot() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
+    weir_kernel::host::boot_id().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! Which privileges the configuration needs, and which are given up.
 
-use std::fs;
-
 use anyhow::{Context, Result, bail};
 use weir_kernel::capabilities::{Capability, User, has, keep_only};
+use weir_kernel::sysctl;
 
 use crate::settings::{ProbeKind, Settings, Source};
 
@@ -40,6 +39,5 @@ pub(super) fn give_up(settings: &Settings, user: Option<&str>) -> Result<()> {
 /// The first port that anybody may bind (ip_unprivileged_port_start, ip-sysctl.rst); as the kernel has it by default,
 /// where it does not say.
 fn first_free_port() -> u16 {
-    let text = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
-    text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(1024)
+    sysctl::seen("net/ipv4/ip_unprivileged_port_start").and_then(|port| port.parse().ok()).unwrap_or(1024)
 }

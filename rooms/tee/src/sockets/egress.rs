@@ -54,7 +54,7 @@ impl EgressSockets {
     /// Why sends are not joined; `None`: they are.
     pub(crate) fn not_joined(&self) -> Option<String> {
         self.sockets.iter().find_map(|socket| match socket {
-            EgressSocket::Connected(socket) => match socket.granted().segment {
+            EgressSocket::Connected(socket) => match socket.granted().gso {
                 Offload::Active => None,
                 Offload::Below(size, why) => Some(format!("from {size} bytes on: {why}")),
                 Offload::Off(why) => Some(why),
@@ -104,7 +104,7 @@ impl EgressSocket {
             reuse_port: workers > 1 && settings.from.is_some_and(|from| from.port() != 0),
             reuse_address: settings.from.is_some_and(|from| from.port() != 0),
             send_buffer: settings.send_buffer,
-            segment: true,
+            gso: true,
             errors: true,
             ttl: settings.ttl,
             dscp: settings.dscp,

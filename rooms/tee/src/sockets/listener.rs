@@ -188,7 +188,7 @@ fn options(listener: &Listener, workers: usize, worker: usize) -> Options {
         reuse_address: listener.settings.address.ip().is_multicast(),
         reuse_port: workers > 1,
         receive_buffer: listener.settings.receive_buffer,
-        coalesce: true,
+        gro: true,
         local_address: listener.wants_local || (worker > 0 && hears_all),
         ..Options::default()
     }

@@ -98,7 +98,7 @@ fn datagram_socket(settings: &ReceiverSettings) -> Result<Socket, TrafficError> 
     let options = Options {
         receive_buffer: settings.receive_buffer,
         reuse_address: !settings.groups.is_empty(),
-        coalesce: settings.coalesce,
+        gro: settings.coalesce,
         ..Options::default()
     };
     let socket = Socket::bind(settings.listen, &options)?;

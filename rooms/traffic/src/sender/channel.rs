@@ -336,7 +336,7 @@ fn datagram_socket(settings: &SenderSettings) -> Result<weir_dgram::Socket, Traf
         multicast_ttl: settings.ttl,
         multicast_interface: interface.clone().filter(|_| multicast),
         interface: interface.filter(|_| !multicast),
-        segment: settings.in_runs(),
+        gso: settings.in_runs(),
         ..Options::default()
     };
     Ok(weir_dgram::Socket::connect(settings.from, settings.to, &options)?)

@@ -6,11 +6,11 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use serde_json::Value;
+use weir_testbed::random::seed;
 
 use super::{Lab, Run, ended, is_binomial, weir};
 
@@ -22,8 +22,7 @@ type Taken = Vec<(usize, u64, u64)>;
 
 impl Taker {
     fn start(share: f64, seconds: u32) -> Taker {
-        let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
-        println!("taker: seed {seed}, {share} of the time");
+        let seed = seed() & 0xffff_ffff;
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/weir/lab/scripts/taker.py");
         let arguments = [seed.to_string(), share.to_string(), "100".into(), seconds.to_string()];
         let mut child = Command::new("python3")

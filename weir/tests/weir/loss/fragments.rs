@@ -7,17 +7,17 @@ use crate::network::await_that;
 #[test]
 fn a_later_fragment_lost() {
     // Not the first, but more behind it.
-    lost_between("a_later_fragment_lost", "ip frag-off & 0x3fff > 0x2000");
+    lost_between("ip frag-off & 0x3fff > 0x2000");
 }
 
 #[test]
 fn the_first_fragment_lost() {
-    lost_between("the_first_fragment_lost", "ip frag-off & 0x3fff == 0x2000");
+    lost_between("ip frag-off & 0x3fff == 0x2000");
 }
 
 /// Three fragments each; the switch, which nobody follows, drops those of some that match.
-fn lost_between(test: &str, which: &str) {
-    let Some(mut scene) = Scene::set(test) else { return };
+fn lost_between(which: &str) {
+    let Some(mut scene) = Scene::set() else { return };
     set(&scene.receiver.ns, &[("ipv4/ipfrag_time", "1")]);
     let (kept, lost) = (scene.seed.number(5..20), scene.seed.number(5..20));
     let reader = Reader::start(scene.listen());
@@ -45,7 +45,7 @@ fn lost_between(test: &str, which: &str) {
 /// The receiver's own firewall drops a piece: lost there, and once.
 #[test]
 fn a_fragment_dropped_by_the_firewall() {
-    let Some(mut scene) = Scene::set("a_fragment_dropped_by_the_firewall") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     set(&scene.receiver.ns, &[("ipv4/ipfrag_time", "1")]);
     let reader = Reader::start(scene.listen());
     let [plain, marked] = [scene.source(), scene.source()];

@@ -14,9 +14,8 @@ use super::{Account, Following, Reader, Scene, WEIR};
 
 #[test]
 fn less_is_said_and_nothing_wrong() {
-    let test = "less_is_said_and_nothing_wrong";
     let (Some(setpriv), Some(nsenter)) = (program("setpriv"), program("nsenter")) else { return };
-    let Some(scene) = Scene::set(test) else { return };
+    let Some(scene) = Scene::set() else { return };
     let socket = scene.listen();
     setsockopt(&socket, sockopt::RcvBuf, &30_000).unwrap();
     let source = scene.source();
@@ -84,7 +83,7 @@ fn less_is_said_and_nothing_wrong() {
 
 #[test]
 fn followed_from_the_receiver_alone() {
-    let Some(mut scene) = Scene::set("followed_from_the_receiver_alone") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let rule = scene.dropping("ip", "input");
     scene.nft(&scene.receiver, &rule);
     let reader = Reader::start(scene.listen());
@@ -104,7 +103,7 @@ fn followed_from_the_receiver_alone() {
 /// Fragments, a next hop, a queue and a reader that all keep the account waiting: it answers in time, and nothing is lost.
 #[test]
 fn not_decided_yet() {
-    let Some(mut scene) = Scene::set("not_decided_yet") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     // One question, and minutes for the answer; nothing else in the queue.
     let settings = [("ipv4/neigh/eth0/retrans_time_ms", "600000"), ("ipv6/conf/all/disable_ipv6", "1")];
     set(&scene.sender.ns, &settings);

@@ -16,8 +16,7 @@ use crate::network::Host;
 
 #[test]
 fn one_of_three_receivers_stalls() {
-    let test = "one_of_three_receivers_stalls";
-    let Some((mut scene, [second, slow])) = Scene::with(test, ["sender", "receiver", "second", "slow"]) else { return };
+    let Some((mut scene, [second, slow])) = Scene::with(["sender", "receiver", "second", "slow"]) else { return };
     let (group, _) = scene.groups();
     let member = |host: &Host| {
         let socket = host.run(|| UdpSocket::bind((group, scene.port))).unwrap();

@@ -12,7 +12,7 @@ use super::{Following, Reader, Scene, WEIR};
 
 #[test]
 fn a_port_that_nobody_uses() {
-    let Some(scene) = Scene::set("a_port_that_nobody_uses") else { return };
+    let Some(scene) = Scene::set() else { return };
     let account = scene.follow().end().traced();
     for ledger in account.ledgers() {
         assert_eq!((&ledger["receiver"], &ledger["places"]), (&Value::Null, &Value::Array(vec![])), "{ledger:#}");
@@ -26,7 +26,7 @@ fn a_port_that_nobody_uses() {
 
 #[test]
 fn it_is_quick_and_ends_by_itself() {
-    let Some(scene) = Scene::set("it_is_quick_and_ends_by_itself") else { return };
+    let Some(scene) = Scene::set() else { return };
     let port = scene.port.to_string();
     // The machine may have other things to do now and then.
     let quickest = (0..5)
@@ -45,7 +45,7 @@ fn it_is_quick_and_ends_by_itself() {
 
 #[test]
 fn a_process_that_is_killed() {
-    let Some(scene) = Scene::set("a_process_that_is_killed") else { return };
+    let Some(scene) = Scene::set() else { return };
     let at = scene.to().to_string();
     let program = scene.receiver.program(WEIR).args(["recv", "--listen", &at, "--json"]);
     let mut receiver = program.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -74,8 +74,7 @@ fn a_process_that_is_killed() {
 
 #[test]
 fn a_namespace_that_goes() {
-    let test = "a_namespace_that_goes";
-    let Some((mut scene, [gone])) = Scene::with(test, ["sender", "receiver", "gone"]) else { return };
+    let Some((mut scene, [gone])) = Scene::with(["sender", "receiver", "gone"]) else { return };
     let mut program = gone.program("sleep").args(["600"]).spawn().unwrap();
     let reader = Reader::start(scene.listen());
     let socket = scene.source();
@@ -135,7 +134,7 @@ fn a_process_that_has_no_socket() {
 
 #[test]
 fn a_session_file_that_is_not_there() {
-    let Some(mut scene) = Scene::set("a_session_file_that_is_not_there") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let reader = Reader::start(scene.listen());
     let socket = scene.source();
     let port = scene.port.to_string();

@@ -57,7 +57,7 @@ struct Mix {
 
 #[test]
 fn five_at_once() {
-    let Some(mut scene) = Scene::set("five_at_once") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let mut drawn = FAULTS;
     scene.seed.shuffle(&mut drawn);
     let mut drawn = drawn[..5].to_vec();
@@ -192,7 +192,7 @@ const SECOND: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 102);
 
 #[test]
 fn taken_before_the_socket() {
-    let Some(mut scene) = Scene::set("taken_before_the_socket") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     // TC_ACT_STOLEN: "somebody else has it", no drop.
     scene.tc(&scene.receiver, "qdisc add dev eth0 clsact");
     scene.tc_by_length(&scene.receiver, "ingress", STOLEN);
@@ -201,7 +201,7 @@ fn taken_before_the_socket() {
 
 #[test]
 fn taken_before_the_wire() {
-    let Some(mut scene) = Scene::set("taken_before_the_wire") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     scene.tc(&scene.sender, "qdisc add dev eth0 clsact");
     scene.tc_by_length(&scene.sender, "egress", STOLEN);
     stolen(&mut scene);
@@ -224,7 +224,7 @@ fn stolen(scene: &mut Scene) {
 /// Sender and receiver are joined by tun devices; the program between them keeps some.
 #[test]
 fn taken_on_the_way() {
-    let Some(mut scene) = Scene::set("taken_on_the_way") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let [(mut from, _), (mut to, address)] = scene.tuns();
     let address = SocketAddr::new(address, scene.port);
     let reader = Reader::start(scene.receiver.run(|| UdpSocket::bind(address)).unwrap());

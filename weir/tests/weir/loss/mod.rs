@@ -2,7 +2,7 @@
 //!
 //! What is expected comes from the injectors alone: rules' counters, queues' counters, errors that the tests' sockets
 //! got, arithmetic. Counts, sizes, ports and the order of lost and kept datagrams are drawn from a seed that is printed;
-//! WEIR_TEST_SEED repeats it.
+//! WEIR_SEED repeats it.
 
 mod account;
 mod check;
@@ -16,7 +16,6 @@ mod multicast;
 mod ongoing;
 mod receiving;
 mod scene;
-mod seed;
 mod sending;
 mod session;
 mod sockets;

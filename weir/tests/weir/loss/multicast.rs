@@ -10,7 +10,7 @@ use crate::network::await_that;
 
 #[test]
 fn group_not_joined() {
-    let Some(mut scene) = Scene::set("group_not_joined") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let (group, other) = scene.groups();
     let reader = Reader::start(scene.member(group));
     let speaker = scene.speaker();
@@ -29,7 +29,7 @@ fn group_not_joined() {
 
 #[test]
 fn group_joined_by_another_socket() {
-    let Some(mut scene) = Scene::set("group_joined_by_another_socket") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let (group, _) = scene.groups();
     // Bound to the host's address, it takes no group; another port's socket brings the group to the host.
     let reader = Reader::start(scene.listen());

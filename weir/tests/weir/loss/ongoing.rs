@@ -12,7 +12,7 @@ use super::{Reader, Scene, WEIR};
 
 #[test]
 fn traffic_that_goes_on_is_accounted_for() {
-    let Some(scene) = Scene::set("traffic_that_goes_on_is_accounted_for") else { return };
+    let Some(scene) = Scene::set() else { return };
     let reader = Reader::start(scene.listen());
     let socket = scene.source();
     let ends = AtomicBool::new(false);
@@ -40,7 +40,7 @@ fn traffic_that_goes_on_is_accounted_for() {
 
 #[test]
 fn a_session_prints_its_account() {
-    let Some(scene) = Scene::set("a_session_prints_its_account") else { return };
+    let Some(scene) = Scene::set() else { return };
     let at = scene.to().to_string();
     let program = |host: &crate::network::Host, flags: &[&str]| {
         let flags = [flags, &["--json", "--account"]].concat();

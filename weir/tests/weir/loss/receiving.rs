@@ -16,7 +16,7 @@ use crate::network::{Host, await_that};
 
 #[test]
 fn reverse_path() {
-    let Some(mut scene) = Scene::set("reverse_path") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     set(&scene.receiver.ns, &[("ipv4/conf/all/rp_filter", "1")]);
     scene.ip(&scene.receiver, "route add 172.16.0.0/24 dev lo");
     scene.ip(&scene.sender, "address add 172.16.0.9/32 dev eth0");
@@ -35,7 +35,7 @@ fn reverse_path() {
 
 #[test]
 fn firewall_in() {
-    let Some(mut scene) = Scene::set("firewall_in") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let rule = scene.dropping("ip", "input");
     scene.nft(&scene.receiver, &rule);
     scene.firewall();
@@ -43,7 +43,7 @@ fn firewall_in() {
 
 #[test]
 fn connection_tracking() {
-    let Some(mut scene) = Scene::set("connection_tracking") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let rule = format!(
         "add table ip t; add chain ip t pre {{ type filter hook prerouting priority -100; }}; \
          add rule ip t pre ct state new udp dport {} udp length {} counter drop",
@@ -70,7 +70,7 @@ impl Scene {
 
 #[test]
 fn firewall_in_for_ipv6() {
-    let Some(mut scene) = Scene::set("firewall_in_for_ipv6") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let rule = scene.dropping("inet", "input");
     scene.nft(&scene.receiver, &rule);
     let reader = Reader::start(scene.receiver.run(|| UdpSocket::bind(scene.to6())).unwrap());
@@ -85,8 +85,7 @@ fn firewall_in_for_ipv6() {
 
 #[test]
 fn firewall_of_a_router_between() {
-    let test = "firewall_of_a_router_between";
-    let Some((mut scene, [router])) = Scene::with(test, ["sender", "receiver", "router"]) else { return };
+    let Some((mut scene, [router])) = Scene::with(["sender", "receiver", "router"]) else { return };
     // Both hosts are on the one switch, but their other addresses only on the way over the router.
     scene.ip(&scene.sender, "address add 10.1.0.1/32 dev eth0");
     scene.ip(&scene.receiver, "address add 10.2.0.1/32 dev eth0");
@@ -113,13 +112,13 @@ fn firewall_of_a_router_between() {
 #[test]
 fn malformed_header() {
     // A header of 16 bytes, of which there is none: it has no port where one would look for it.
-    frames("malformed_header", "ip_header", ("Ip", "InHdrErrors"), |frame| frame[IP] = 0x44);
+    frames("ip_header", ("Ip", "InHdrErrors"), |frame| frame[IP] = 0x44);
 }
 
 #[test]
 fn cut_off() {
     // The length in the header is more than there is.
-    frames("cut_off", "ip_header", ("IpExt", "InTruncatedPkts"), |frame| {
+    frames("ip_header", ("IpExt", "InTruncatedPkts"), |frame| {
         frame[IP + 2..IP + 4].copy_from_slice(&1000u16.to_be_bytes());
         mend_header(frame);
     });
@@ -127,18 +126,18 @@ fn cut_off() {
 
 #[test]
 fn header_checksum() {
-    frames("header_checksum", "ip_header", ("IpExt", "InCsumErrors"), |frame| frame[IP + 10] ^= 0x55);
+    frames("ip_header", ("IpExt", "InCsumErrors"), |frame| frame[IP + 10] ^= 0x55);
 }
 
 #[test]
 fn udp_checksum() {
-    frames("udp_checksum", "udp_checksum", ("Udp", "InCsumErrors"), |frame| frame[UDP + 6] ^= 0x55);
+    frames("udp_checksum", ("Udp", "InCsumErrors"), |frame| frame[UDP + 6] ^= 0x55);
 }
 
 /// Frames of which some are damaged, and the counter that must know.
 #[track_caller]
-fn frames(test: &str, place: &str, counter: (&str, &str), damage: impl Fn(&mut Vec<u8>)) {
-    let Some(mut scene) = Scene::set(test) else { return };
+fn frames(place: &str, counter: (&str, &str), damage: impl Fn(&mut Vec<u8>)) {
+    let Some(mut scene) = Scene::set() else { return };
     // Else the switch itself would look at headers (br_netfilter), where there is one.
     let _ = weir_kernel::sysctl::set(scene.sender.switch(), &[("bridge/bridge-nf-call-iptables", "0")]);
     let reader = Reader::start(scene.listen());
@@ -163,7 +162,7 @@ fn frames(test: &str, place: &str, counter: (&str, &str), damage: impl Fn(&mut V
 
 #[test]
 fn address_not_ours() {
-    let Some(mut scene) = Scene::set("address_not_ours") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let mac = scene.receiver.netlink().link("eth0").unwrap().mac.unwrap();
     let eth0 = scene.sender.netlink().link("eth0").unwrap().index;
     let other = Ipv4Addr::new(10, 0, 0, 99);
@@ -184,7 +183,7 @@ fn address_not_ours() {
 
 #[test]
 fn ingress_filter() {
-    let Some(mut scene) = Scene::set("ingress_filter") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     scene.tc(&scene.receiver, "qdisc add dev eth0 clsact");
     scene.tc_by_length(&scene.receiver, "ingress", SHOT);
     let reader = Reader::start(scene.listen());
@@ -198,7 +197,7 @@ fn ingress_filter() {
 
 #[test]
 fn backlog() {
-    let Some(scene) = Scene::set("backlog") else { return };
+    let Some(scene) = Scene::set() else { return };
     let processors = weir_kernel::counters::softnet().unwrap();
     let [first, second, ..] = processors[..] else {
         return skip("needs two processors");
@@ -267,7 +266,7 @@ fn backlog() {
 
 #[test]
 fn xdp_program() {
-    let Some(mut scene) = Scene::set("xdp_program") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let _attached = xdp::dropping(14 + 28 + scene.lost_size, &scene.receiver);
     let reader = Reader::start(scene.listen());
     let socket = scene.source();

@@ -14,9 +14,9 @@ use nix::errno::Errno;
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::namespaces::process::Program;
 use weir_kernel::sysctl;
+use weir_testbed::random::Source;
 use weir_testbed::{Turn, program, turn};
 
-use super::seed::Seed;
 use super::{Following, WEIR};
 use crate::network::{Host, await_that, network};
 
@@ -24,7 +24,7 @@ use crate::network::{Host, await_that, network};
 pub(super) struct Scene {
     pub(super) sender: Host,
     pub(super) receiver: Host,
-    pub(super) seed: Seed,
+    pub(super) seed: Source,
     /// The receiver's port.
     pub(super) port: u16,
     /// Datagrams to be received, and to be lost.
@@ -40,15 +40,12 @@ pub(super) struct Scene {
 
 impl Scene {
     /// `None`, with a word about it, without the privilege or the tools (a failure under `CI`).
-    pub(super) fn set(test: &str) -> Option<Scene> {
-        Scene::with(test, ["sender", "receiver"]).map(|(scene, [])| scene)
+    pub(super) fn set() -> Option<Scene> {
+        Scene::with(["sender", "receiver"]).map(|(scene, [])| scene)
     }
 
     /// With further hosts on the switch.
-    pub(super) fn with<const N: usize, const MORE: usize>(
-        test: &str,
-        names: [&'static str; N],
-    ) -> Option<(Scene, [Host; MORE])> {
+    pub(super) fn with<const N: usize, const MORE: usize>(names: [&'static str; N]) -> Option<(Scene, [Host; MORE])> {
         let (nft, tc) = (program("nft")?, program("tc")?);
         let turn = turn();
         let mut hosts = network(names)?.into_iter();
@@ -62,7 +59,7 @@ impl Scene {
             host.netlink().add_neighbour(eth0, other.v4.into(), mac).unwrap();
             host.netlink().add_neighbour(eth0, other.v6.into(), mac).unwrap();
         }
-        let mut seed = Seed::draw(test);
+        let mut seed = Source::drawn();
         let port = u16::try_from(seed.number(5000..30000)).unwrap();
         // All of either kind fit into the smallest receive buffer together: 256 datagrams of at most 100 bytes.
         let (kept, lost) = (seed.number(20..120), seed.number(5..80));

@@ -13,7 +13,7 @@ use crate::network::await_that;
 
 #[test]
 fn no_route() {
-    let Some(mut scene) = Scene::set("no_route") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let reader = Reader::start(scene.listen());
     let (free, bound) = (scene.source(), scene.source());
     // A socket keeps its peer when its route goes.
@@ -38,7 +38,7 @@ fn no_route() {
 
 #[test]
 fn no_route_for_ipv6() {
-    let Some(mut scene) = Scene::set("no_route_for_ipv6") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let reader = Reader::start(scene.receiver.run(|| UdpSocket::bind(scene.to6())).unwrap());
     let socket = scene.sender.run(|| UdpSocket::bind(scene.sender.at6(0))).unwrap();
     let following = scene.follow();
@@ -57,7 +57,7 @@ fn no_route_for_ipv6() {
 
 #[test]
 fn firewall_out() {
-    let Some(mut scene) = Scene::set("firewall_out") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let reader = Reader::start(scene.listen());
     let socket = scene.source();
     let rule = scene.dropping("ip", "output");
@@ -76,7 +76,7 @@ fn firewall_out() {
 
 #[test]
 fn send_buffer() {
-    let Some(mut scene) = Scene::set("send_buffer") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let reader = Reader::start(scene.listen());
     // 1 ms a datagram, and a queue that holds more than the buffer.
     scene.tc(&scene.sender, "qdisc add dev eth0 root tbf rate 8mbit burst 2000 limit 1000000");
@@ -103,7 +103,7 @@ fn send_buffer() {
 
 #[test]
 fn queue_full() {
-    let Some(mut scene) = Scene::set("queue_full") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let reader = Reader::start(scene.listen());
     let limit = scene.seed.number(4..12) * 1000;
     scene.tc(&scene.sender, &format!("qdisc add dev eth0 root tbf rate 2mbit burst 2000 limit {limit}"));
@@ -126,7 +126,7 @@ fn queue_full() {
 
 #[test]
 fn neighbour_dead() {
-    let Some(mut scene) = Scene::set("neighbour_dead") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     // Three questions, 20 ms apart; a queue that holds a few: the others are dropped at once.
     let settings = [
         ("ipv4/neigh/eth0/retrans_time_ms", "20"),
@@ -152,7 +152,7 @@ fn neighbour_dead() {
 
 #[test]
 fn cable_out() {
-    let Some(scene) = Scene::set("cable_out") else { return };
+    let Some(scene) = Scene::set() else { return };
     let reader = Reader::start(scene.listen());
     let socket = scene.source();
     let mut switch = weir_kernel::links::Netlink::open(scene.sender.switch()).unwrap();
@@ -181,7 +181,7 @@ fn cable_out() {
 /// Sender and receiver joined by tun devices; what passes is in the test's hands.
 #[test]
 fn tun_ring_full() {
-    let Some(scene) = Scene::set("tun_ring_full") else { return };
+    let Some(scene) = Scene::set() else { return };
     let [(mut from, _), (mut to, address)] = scene.tuns();
     let address = SocketAddr::new(address, scene.port);
     let reader = Reader::start(scene.receiver.run(|| UdpSocket::bind(address)).unwrap());
@@ -208,7 +208,7 @@ fn tun_ring_full() {
 /// A call that stands for many datagrams loses all of them at once.
 #[test]
 fn firewall_out_of_joined_datagrams() {
-    let Some(mut scene) = Scene::set("firewall_out_of_joined_datagrams") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let reader = Reader::start(scene.listen());
     let (kept, lost) = (scene.source(), scene.source());
     for socket in [&kept, &lost] {

@@ -10,7 +10,7 @@ use super::{Following, Scene, WEIR};
 
 #[test]
 fn a_session_closes_with_and_without_a_trace() {
-    let Some(scene) = Scene::set("a_session_closes_with_and_without_a_trace") else { return };
+    let Some(scene) = Scene::set() else { return };
     let rule = format!(
         "add table ip t; add chain ip t in {{ type filter hook input priority 0; }}; \
          add rule ip t in udp dport {} numgen inc mod 10 == 3 counter drop",

@@ -11,13 +11,13 @@ use crate::network::await_that;
 
 #[test]
 fn port_closed() {
-    let Some(mut scene) = Scene::set("port_closed") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     closed(&mut scene, false);
 }
 
 #[test]
 fn port_closed_for_ipv6() {
-    let Some(mut scene) = Scene::set("port_closed_for_ipv6") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     closed(&mut scene, true);
 }
 
@@ -42,7 +42,7 @@ fn closed(scene: &mut Scene, v6: bool) {
 
 #[test]
 fn port_that_nobody_ever_uses() {
-    let Some(scene) = Scene::set("port_that_nobody_ever_uses") else { return };
+    let Some(scene) = Scene::set() else { return };
     let socket = scene.source();
     let following = scene.follow();
     for _ in 0..scene.lost {
@@ -54,7 +54,7 @@ fn port_that_nobody_ever_uses() {
 
 #[test]
 fn socket_filter() {
-    let Some(mut scene) = Scene::set("socket_filter") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let socket = scene.listen();
     refuse(&socket, scene.lost_size);
     let reader = Reader::start(socket);
@@ -79,13 +79,13 @@ pub(super) fn refuse(socket: &UdpSocket, size: usize) {
 
 #[test]
 fn receive_buffer() {
-    let Some(mut scene) = Scene::set("receive_buffer") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     overflows(&mut scene, false);
 }
 
 #[test]
 fn receive_buffer_for_ipv6() {
-    let Some(mut scene) = Scene::set("receive_buffer_for_ipv6") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     overflows(&mut scene, true);
 }
 
@@ -111,7 +111,7 @@ fn overflows(scene: &mut Scene, v6: bool) {
 
 #[test]
 fn receive_buffer_of_joined_datagrams() {
-    let Some(mut scene) = Scene::set("receive_buffer_of_joined_datagrams") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let socket = scene.listen();
     setsockopt(&socket, sockopt::UdpGroSegment, &true).unwrap();
     let source = scene.source();
@@ -137,7 +137,7 @@ fn receive_buffer_of_joined_datagrams() {
 
 #[test]
 fn closed_with_data_unread() {
-    let Some(scene) = Scene::set("closed_with_data_unread") else { return };
+    let Some(scene) = Scene::set() else { return };
     let reader = Reader::start(scene.listen());
     let source = scene.source();
     let following = scene.follow();
@@ -156,7 +156,7 @@ fn closed_with_data_unread() {
 
 #[test]
 fn left_in_the_queue() {
-    let Some(scene) = Scene::set("left_in_the_queue") else { return };
+    let Some(scene) = Scene::set() else { return };
     let socket = scene.listen();
     let source = scene.source();
     let following = scene.follow();
@@ -173,7 +173,7 @@ fn left_in_the_queue() {
 
 #[test]
 fn cut_off_by_a_small_buffer() {
-    let Some(mut scene) = Scene::set("cut_off_by_a_small_buffer") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let socket = scene.listen();
     let source = scene.source();
     let following = scene.follow();

@@ -14,7 +14,7 @@ use super::{Account, Following, Reader, Scene, WEIR, expect_errors};
 /// Everything at once that can be lost to others on the way, beside what is followed.
 #[test]
 fn others_are_left_out() {
-    let Some(mut scene) = Scene::set("others_are_left_out") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let noise = scene.port + 1;
     let others = [scene.receiver.run(|| UdpSocket::bind(scene.receiver.at(noise))).unwrap(), scene.listen()];
     let [other, socket] = others;
@@ -53,7 +53,7 @@ fn others_are_left_out() {
 /// A socket that is opened and a sender that begins while the account follows already.
 #[test]
 fn who_comes_later_is_followed() {
-    let Some(mut scene) = Scene::set("who_comes_later_is_followed") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let rule = scene.dropping("ip", "output");
     scene.nft(&scene.sender, &rule);
     let following = scene.follow();
@@ -71,7 +71,7 @@ fn who_comes_later_is_followed() {
 
 #[test]
 fn one_socket_of_two_on_a_port() {
-    let Some(mut scene) = Scene::set("one_socket_of_two_on_a_port") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     // Two addresses, one port: each socket has datagrams of its own.
     scene.ip(&scene.receiver, "address add 10.0.0.102/32 dev eth0");
     scene.ip(&scene.sender, "route add 10.0.0.102/32 via 10.0.0.2");
@@ -94,7 +94,7 @@ fn one_socket_of_two_on_a_port() {
 /// Sender, switch and receiver are followed, and each datagram is counted once.
 #[test]
 fn all_namespaces() {
-    let Some(mut scene) = Scene::set("all_namespaces") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let rule = scene.dropping("netdev", "ingress device sender");
     scene.nft_on_switch(&rule);
     let reader = Reader::start(scene.listen());
@@ -115,7 +115,7 @@ fn all_namespaces() {
 /// Two accounts, each of its own host, and a loss between them.
 #[test]
 fn two_hosts_are_joined() {
-    let Some(mut scene) = Scene::set("two_hosts_are_joined") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let rule = scene.dropping("netdev", "ingress device sender");
     scene.nft_on_switch(&rule);
     let socket = scene.source();
@@ -147,7 +147,7 @@ fn two_hosts_are_joined() {
 
 #[test]
 fn on_the_loopback() {
-    let Some(scene) = Scene::set("on_the_loopback") else { return };
+    let Some(scene) = Scene::set() else { return };
     let at = (Ipv4Addr::LOCALHOST, scene.port);
     let listener = scene.receiver.run(|| UdpSocket::bind(at)).unwrap();
     setsockopt(&listener, sockopt::RcvBuf, &20_000).unwrap();
@@ -169,7 +169,7 @@ fn on_the_loopback() {
 /// What a group's members share: several sockets on one port, each with its copy.
 #[test]
 fn two_members_on_one_host() {
-    let Some(mut scene) = Scene::set("two_members_on_one_host") else { return };
+    let Some(mut scene) = Scene::set() else { return };
     let (group, _) = scene.groups();
     let members = [212_992usize, 10_000].map(|buffer| {
         let socket = scene.receiver.run(|| {

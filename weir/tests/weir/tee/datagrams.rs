@@ -186,35 +186,6 @@ pub(super) fn send_paced(socket: &UdpSocket, to: SocketAddr, payloads: &[Vec<u8>
     }
 }
 
-/// Numbers and payloads drawn from a seed, which is printed (SplitMix64: Steele, Lea and Flood, 2014).
-pub(super) struct Random(u64);
-
-impl Random {
-    pub(super) fn new() -> Random {
-        let seed = std::process::id().into();
-        eprintln!("seed {seed}");
-        Random(seed)
-    }
-
-    pub(super) fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound as u64).unwrap()
-    }
-
-    pub(super) fn payload(&mut self, length: usize) -> Vec<u8> {
-        let mut bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(|_| self.next().to_le_bytes()).collect();
-        bytes.truncate(length);
-        bytes
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-}
-
 /// Half of the kernel's usual receive buffer (net.core.rmem_default), bytes.
 const WINDOW: usize = 100_000;
 

@@ -4,7 +4,9 @@ use std::process::Stdio;
 
 use weir_kernel::offloads::{Offload, Offloads};
 
-use super::datagrams::{Datagram, Random, Sink, assert_same, send_all, source};
+use weir_testbed::random::Source;
+
+use super::datagrams::{Datagram, Sink, assert_same, send_all, source};
 use super::network::{Host, network};
 use super::{Tee, program, turn};
 
@@ -30,11 +32,11 @@ fn sinks_see_the_original_source() {
         "#,
     );
     let before = [&a, &b].map(Host::counters);
-    let mut random = Random::new();
+    let mut random = Source::drawn();
     // With odd ends, one whose checksum is 0 (sent as all ones: RFC 768), and above the MTU: 2 to 45 fragments.
     let mut lengths = vec![0, 1, 2, 3, 1451, 1452, 1453, 1471, 1472, 1473, 2949, 8972, 65_487, 65_507];
-    lengths.extend((0..200).map(|_| random.below(3000)));
-    let mut payloads: Vec<Vec<u8>> = lengths.iter().map(|&length| random.payload(length)).collect();
+    lengths.extend((0..200).map(|_| random.size(0..3000)));
+    let mut payloads: Vec<Vec<u8>> = lengths.iter().map(|&length| random.bytes(length)).collect();
     payloads.extend((0..=u16::MAX).step_by(257).map(|word| word.to_be_bytes().to_vec()));
     for (from, sink, to) in [(client.at(4004), &sink4, host.at(5000)), (client.at6(6006), &sink6, host.at6(5000))] {
         send_all(&source(&client, from), to, &payloads, &[sink]);

@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 use ipnet::IpNet;
 
-use super::datagrams::{Random, Sink, Window, send_all, source};
+use weir_testbed::random::Source;
+
+use super::datagrams::{Sink, Window, send_all, source};
 use super::network::network;
 use super::{Tee, turn};
 
@@ -28,10 +30,10 @@ fn ten_thousand_sources_keep_their_order() {
     // Sources take turns at random, and each numbers its own datagrams.
     let sources: Vec<SocketAddr> =
         addresses.iter().flat_map(|&address| (0..PORTS).map(move |port| (address, 20_000 + port).into())).collect();
-    let mut random = Random::new();
+    let mut random = Source::drawn();
     let mut turns: Vec<usize> = (0..sources.len()).flat_map(|source| [source; EACH]).collect();
     for index in (1..turns.len()).rev() {
-        turns.swap(index, random.below(index + 1));
+        turns.swap(index, random.size(0..index + 1));
     }
     client.run(|| {
         let mut sent: HashMap<usize, u32> = HashMap::new();

@@ -1,11 +1,13 @@
 //! Cuts super-packets into runs of adjacent segments, and single packets out of them: pure functions of a buffer.
 //!
-//! Mended as the kernel's own segmentation does it (net/ipv4/af_inet.c inet_gso_segment, tcp_offload.c, udp_offload.c):
+//! Fixed up as the kernel's own segmentation does it (net/ipv4/af_inet.c inet_gso_segment, tcp_offload.c, udp_offload.c):
 //! IPv4 total length, identification (plus the segment's index) and header checksum; IPv6 payload length; UDP length;
 //! TCP sequence number, PSH and FIN on the last segment only, CWR on the first only; and the checksum of the
 //! pseudo-header, which counts the length.
 
-use super::frame::{IP, Layout, MAX_HEADERS, VNET, VnetHeader};
+use weir_wire::ip::Checksum;
+
+use super::frame::{IP, Layout, MAX_HEADERS, TCP_CHECKSUM, UDP_CHECKSUM, VNET, VnetHeader};
 
 /// Adjacent segments of a super-packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +32,9 @@ pub(super) fn headers(buffer: &[u8], layout: &Layout, run: Run, out: &mut [u8; M
     let transport = usize::from(layout.transport);
     let new_length = length - transport + payload.len();
     let old_length = layout.end as usize - transport;
-    mend_vnet(headers, run, is_first);
-    mend_ip(&mut headers[IP..], layout.version, run.first, length - IP + payload.len());
-    mend_checksum(headers, layout, old_length as u16, new_length as u16);
+    fix_up_vnet(headers, run, is_first);
+    fix_up_ip(&mut headers[IP..], layout.version, run.first, length - IP + payload.len());
+    fix_up_checksum(headers, layout, old_length as u16, new_length as u16);
     let transport = &mut headers[transport..];
     if layout.tcp {
         let sequence = u32::from_be_bytes([transport[4], transport[5], transport[6], transport[7]]);
@@ -84,7 +86,7 @@ const TCP_FIN: u8 = 0x01;
 const TCP_PSH: u8 = 0x08;
 const TCP_CWR: u8 = 0x80;
 
-fn mend_vnet(headers: &mut [u8], run: Run, is_first: bool) {
+fn fix_up_vnet(headers: &mut [u8], run: Run, is_first: bool) {
     let Some(mut vnet) = VnetHeader::read(headers) else {
         return;
     };
@@ -98,26 +100,27 @@ fn mend_vnet(headers: &mut [u8], run: Run, is_first: bool) {
     headers[..VNET].copy_from_slice(&vnet.to_bytes());
 }
 
-fn mend_ip(ip: &mut [u8], version: u8, index: u32, length: usize) {
+fn fix_up_ip(ip: &mut [u8], version: u8, index: u32, length: usize) {
     if version == 4 {
         let header = usize::from(ip[0] & 15) * 4;
         let identification = u16::from_be_bytes([ip[4], ip[5]]).wrapping_add(index as u16);
         ip[2..4].copy_from_slice(&(length as u16).to_be_bytes());
         ip[4..6].copy_from_slice(&identification.to_be_bytes());
         ip[10..12].fill(0);
-        let checksum = !fold(sum(&ip[..header]));
+        let checksum = sum(&ip[..header]).finish();
         ip[10..12].copy_from_slice(&checksum.to_be_bytes());
     } else {
         ip[4..6].copy_from_slice(&((length - 40) as u16).to_be_bytes());
     }
 }
 
-/// Replaces the length in the sum of the pseudo-header (RFC 1624, but for a sum that is not complemented).
-fn mend_checksum(headers: &mut [u8], layout: &Layout, old_length: u16, new_length: u16) {
-    let at = usize::from(layout.transport) + if layout.tcp { 16 } else { 6 };
-    let old = u16::from_be_bytes([headers[at], headers[at + 1]]);
-    let new = fold(u64::from(old) + u64::from(!old_length) + u64::from(new_length));
-    headers[at..at + 2].copy_from_slice(&new.to_be_bytes());
+/// Replaces the length in the sum of the pseudo-header, which is not complemented.
+fn fix_up_checksum(headers: &mut [u8], layout: &Layout, old_length: u16, new_length: u16) {
+    let at = usize::from(layout.transport) + if layout.tcp { TCP_CHECKSUM } else { UDP_CHECKSUM };
+    let field = &mut headers[at..at + 2];
+    let mut sum = sum(field);
+    sum.replace(old_length, new_length);
+    field.copy_from_slice(&(!sum.finish()).to_be_bytes());
 }
 
 /// Does what hardware would do with `NEEDS_CHECKSUM`, and withdraws the request.
@@ -130,26 +133,17 @@ fn finish_checksum(packet: &mut [u8]) {
     let start = VNET + usize::from(vnet.checksum_start);
     let Some(covered) = packet.get_mut(start..) else { return };
     let offset = usize::from(vnet.checksum_offset);
-    let checksum = !fold(sum(covered));
-    // A UDP checksum of 0 would mean that there is none (RFC 768).
-    let checksum = if checksum == 0 && offset == 6 { 0xffff } else { checksum };
+    let sum = sum(covered);
+    let checksum = if offset == UDP_CHECKSUM { sum.finish_udp() } else { sum.finish() };
     if let Some(field) = covered.get_mut(offset..offset + 2) {
         field.copy_from_slice(&checksum.to_be_bytes());
     }
 }
 
-/// Sum of big-endian 16-bit words, an odd last byte padded with zero (RFC 1071).
-fn sum(bytes: &[u8]) -> u64 {
-    let words = bytes.chunks_exact(2);
-    let odd = words.remainder().first().map_or(0, |&last| u64::from(last) << 8);
-    words.map(|word| u64::from(u16::from_be_bytes([word[0], word[1]]))).sum::<u64>() + odd
-}
-
-fn fold(mut sum: u64) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
+fn sum(bytes: &[u8]) -> Checksum {
+    let mut sum = Checksum::new();
+    sum.add(bytes);
+    sum
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! A *buffer* is what the data path keeps of a frame: the 10 bytes of `struct virtio_net_hdr` (linux/virtio_net.h, in
 //! the machine's byte order; all zero where the path has none), then the Ethernet frame. All offsets count from there.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weir_wire::ip::{Headers, ICMPV6, IGMP, TCP, UDP};
 
 use crate::model::FlowTuple;
 
@@ -150,9 +150,9 @@ pub(super) fn parse(buffer: &[u8]) -> Result<Frame, Malformed> {
             return Err(Malformed);
         }
     }
-    let packet = match u16::from_be_bytes([buffer[IP - 2], buffer[IP - 1]]) {
-        ETHERTYPE_IPV4 => parse_ipv4(ip)?,
-        ETHERTYPE_IPV6 => parse_ipv6(ip)?,
+    let version = match u16::from_be_bytes([buffer[IP - 2], buffer[IP - 1]]) {
+        ETHERTYPE_IPV4 => 4,
+        ETHERTYPE_IPV6 => 6,
         ETHERTYPE_VLAN | ETHERTYPE_QINQ => return Err(Malformed),
         _ => {
             let end = buffer.len() as u32;
@@ -160,27 +160,25 @@ pub(super) fn parse(buffer: &[u8]) -> Result<Frame, Malformed> {
             return Ok(Frame { content: Content::Control, layout });
         }
     };
-    let segmented = if vnet.gso_type == VnetHeader::GSO_NONE { None } else { Some(segmentation(&vnet, ip, &packet)?) };
+    let headers = Headers::parse(ip).map_err(|_| Malformed)?;
+    if version != if headers.source.is_ipv4() { 4 } else { 6 } {
+        return Err(Malformed);
+    }
+    let segmented = if vnet.gso_type == VnetHeader::GSO_NONE { None } else { Some(segmentation(&vnet, ip, &headers)?) };
     let (end, payload, segment, tcp) = match segmented {
         Some((payload, tcp)) => (buffer.len(), payload, vnet.gso_size, tcp),
-        None => (IP + packet.length, IP + packet.transport, 0, packet.protocol == TCP),
+        None => (IP + headers.length, IP + headers.transport, 0, headers.protocol == TCP),
     };
-    let layout = Layout {
-        end: end as u32,
-        transport: (IP + packet.transport) as u16,
-        payload: payload as u16,
-        segment,
-        version: if packet.source.is_ipv4() { 4 } else { 6 },
-        tcp,
-    };
-    let content = if packet.control {
+    let transport = (IP + headers.transport) as u16;
+    let layout = Layout { end: end as u32, transport, payload: payload as u16, segment, version, tcp };
+    let content = if is_control(&headers, ip) {
         Content::Control
     } else {
         Content::Flow(FlowTuple {
-            protocol: Some(packet.protocol),
-            source: packet.source,
-            destination: packet.destination,
-            ports: packet.ports,
+            protocol: Some(headers.protocol),
+            source: headers.source,
+            destination: headers.destination,
+            ports: headers.ports(ip),
         })
     };
     Ok(Frame { content, layout })
@@ -191,133 +189,42 @@ const ETHERTYPE_IPV6: u16 = 0x86dd;
 const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_QINQ: u16 = 0x88a8;
 
-const IGMP: u8 = 2;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const ICMPV6: u8 = 58;
-/// Protocols whose header starts with source and destination port: TCP, UDP, DCCP, SCTP, UDP-Lite.
-const WITH_PORTS: [u8; 5] = [TCP, UDP, 33, 132, 136];
+/// Where the checksum is in the headers of TCP and UDP.
+pub(super) const TCP_CHECKSUM: usize = 16;
+pub(super) const UDP_CHECKSUM: usize = 6;
 
-/// An IP packet; offsets count from the IP header.
-struct Packet {
-    protocol: u8,
-    source: IpAddr,
-    destination: IpAddr,
-    ports: Option<(u16, u16)>,
-    control: bool,
-    /// First byte behind the IP headers.
-    transport: usize,
-    /// As the IP header says; for a super-packet of no meaning.
-    length: usize,
-    fragment: bool,
-}
-
-/// RFC 791.
-fn parse_ipv4(ip: &[u8]) -> Result<Packet, Malformed> {
-    let header: &[u8; 20] = ip.first_chunk().ok_or(Malformed)?;
-    let transport = usize::from(header[0] & 15) * 4;
-    let length = usize::from(u16::from_be_bytes([header[2], header[3]]));
-    if header[0] >> 4 != 4 || transport < 20 || length < transport || length > ip.len() {
-        return Err(Malformed);
-    }
-    // More fragments, or an offset.
-    let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
-    let protocol = header[9];
-    let address = |at: usize| IpAddr::V4(Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]));
-    Ok(Packet {
-        protocol,
-        source: address(12),
-        destination: address(16),
-        ports: if fragment { None } else { ports(protocol, &ip[transport..length]) },
-        control: protocol == IGMP,
-        transport,
-        length,
-        fragment,
-    })
-}
-
-/// RFC 8200.
-fn parse_ipv6(ip: &[u8]) -> Result<Packet, Malformed> {
-    let header: &[u8; 40] = ip.first_chunk().ok_or(Malformed)?;
-    let length = 40 + usize::from(u16::from_be_bytes([header[4], header[5]]));
-    if header[0] >> 4 != 6 || length > ip.len() {
-        return Err(Malformed);
-    }
-    let address = |at: usize| {
-        let mut octets = [0; 16];
-        octets.copy_from_slice(&header[at..at + 16]);
-        IpAddr::V6(Ipv6Addr::from(octets))
-    };
-    let (protocol, transport, fragment) = skip_extensions(header[6], &ip[..length]);
-    let body = &ip[transport..length];
-    // Neighbour discovery (RFC 4861), multicast listener discovery (RFC 2710, 3810).
-    let control = protocol == ICMPV6 && !fragment && matches!(body.first(), Some(130..=137 | 143));
-    Ok(Packet {
-        protocol,
-        source: address(8),
-        destination: address(24),
-        ports: if fragment { None } else { ports(protocol, body) },
-        control,
-        transport,
-        length,
-        fragment,
-    })
-}
-
-/// The protocol behind the extension headers, where it starts, and whether the packet is a fragment. Stops at what it
-/// does not understand: a link carries that, too.
-fn skip_extensions(first: u8, ip: &[u8]) -> (u8, usize, bool) {
-    const HOP_BY_HOP: u8 = 0;
-    const ROUTING: u8 = 43;
-    const FRAGMENT: u8 = 44;
-    const AUTHENTICATION: u8 = 51;
-    const DESTINATION: u8 = 60;
-
-    let (mut protocol, mut at) = (first, 40);
-    while let Some(&[next, length]) = ip.get(at..).and_then(|rest| rest.first_chunk()) {
-        let end = match protocol {
-            HOP_BY_HOP | ROUTING | DESTINATION => at + (usize::from(length) + 1) * 8,
-            AUTHENTICATION => at + (usize::from(length) + 2) * 4,
-            FRAGMENT => at + 8,
-            _ => break,
-        };
-        if end > ip.len() {
-            break;
+/// IGMP, neighbour discovery (RFC 4861), multicast listener discovery (RFC 2710, 3810).
+fn is_control(headers: &Headers, ip: &[u8]) -> bool {
+    match headers.protocol {
+        IGMP => headers.source.is_ipv4(),
+        ICMPV6 => {
+            headers.source.is_ipv6() && !headers.fragment && matches!(headers.body(ip).first(), Some(130..=137 | 143))
         }
-        if protocol == FRAGMENT {
-            return (next, end, true);
-        }
-        (protocol, at) = (next, end);
+        _ => false,
     }
-    (protocol, at, false)
-}
-
-fn ports(protocol: u8, body: &[u8]) -> Option<(u16, u16)> {
-    let &[a, b, c, d] = body.first_chunk()?;
-    WITH_PORTS.contains(&protocol).then(|| (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }
 
 /// Where the payload of a super-packet starts in its buffer, and whether it is TCP.
-fn segmentation(vnet: &VnetHeader, ip: &[u8], packet: &Packet) -> Result<(usize, bool), Malformed> {
-    let v4 = packet.source.is_ipv4();
-    let (tcp, checksum_offset) = match (vnet.gso_type & !VnetHeader::GSO_ECN, packet.protocol) {
-        (VnetHeader::GSO_TCPV4, TCP) if v4 => (true, 16),
-        (VnetHeader::GSO_TCPV6, TCP) if !v4 => (true, 16),
-        (VnetHeader::GSO_UDP_L4, UDP) => (false, 6),
+fn segmentation(vnet: &VnetHeader, ip: &[u8], headers: &Headers) -> Result<(usize, bool), Malformed> {
+    let v4 = headers.source.is_ipv4();
+    let (tcp, checksum_offset) = match (vnet.gso_type & !VnetHeader::GSO_ECN, headers.protocol) {
+        (VnetHeader::GSO_TCPV4, TCP) if v4 => (true, TCP_CHECKSUM),
+        (VnetHeader::GSO_TCPV6, TCP) if !v4 => (true, TCP_CHECKSUM),
+        (VnetHeader::GSO_UDP_L4, UDP) => (false, UDP_CHECKSUM),
         _ => return Err(Malformed),
     };
-    let transport = ip.get(packet.transport..).ok_or(Malformed)?;
+    let transport = ip.get(headers.transport..).ok_or(Malformed)?;
     let header = if tcp { usize::from(transport.get(12).ok_or(Malformed)? >> 4) * 4 } else { 8 };
-    let payload = IP + packet.transport + header;
+    let payload = IP + headers.transport + header;
     let sound = vnet.flags & VnetHeader::NEEDS_CHECKSUM != 0
-        && VNET + usize::from(vnet.checksum_start) == IP + packet.transport
-        && vnet.checksum_offset == checksum_offset
+        && VNET + usize::from(vnet.checksum_start) == IP + headers.transport
+        && usize::from(vnet.checksum_offset) == checksum_offset
         && vnet.gso_size > 0
         && header >= if tcp { 20 } else { 8 }
         && header < transport.len()
         && payload <= MAX_HEADERS
         && ip.len() <= usize::from(u16::MAX)
-        && !packet.fragment;
+        && !headers.fragment;
     if sound { Ok((payload, tcp)) } else { Err(Malformed) }
 }
 

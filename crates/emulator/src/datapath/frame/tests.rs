@@ -48,24 +48,14 @@ fn flows_are_told_by_protocol_addresses_and_ports() {
     assert_eq!(flow(&ipv6(TCP, &PORTS)), (Some(TCP), Some((0x1234, 0x5678))));
     assert_eq!(flow(&ipv4(1, 0, &PORTS)), (Some(1), None), "ICMP has no ports");
     assert_eq!(flow(&ipv4(UDP, 0, &PORTS[..3])), (Some(UDP), None), "a link carries broken packets, too");
+    assert_eq!(flow(&ipv4(UDP, 0x2000, &PORTS)), (Some(UDP), None), "a fragment");
 }
 
 #[test]
-fn fragments_have_no_ports() {
-    for offset in [0x2000, 0x2010, 0x0010] {
-        assert_eq!(flow(&ipv4(UDP, offset, &PORTS)), (Some(UDP), None));
-    }
-    assert_eq!(flow(&ipv4(UDP, 0x4000, &PORTS)).1, Some((0x1234, 0x5678)), "don't fragment");
-    assert_eq!(flow(&ipv6(44, &[&[UDP, 0, 0, 0, 0, 0, 0, 1], &PORTS[..]].concat())), (Some(UDP), None));
-}
-
-#[test]
-fn extension_headers_are_skipped() {
-    let body = [&[60, 0, 0, 0, 0, 0, 0, 0, UDP, 1][..], &[0; 14], &PORTS[..]].concat();
-    let packet = ipv6(0, &body);
+fn extension_headers_belong_to_ip() {
+    let packet = ipv6(0, &[&[UDP, 0, 1, 4, 0, 0, 0, 0], &PORTS[..]].concat());
     assert_eq!(flow(&packet), (Some(UDP), Some((0x1234, 0x5678))));
-    assert_eq!(usize::from(parse(&packet).unwrap().layout.transport), IP + 40 + 8 + 16);
-    assert_eq!(flow(&ipv6(0, &[UDP, 200, 0, 0])), (Some(0), None), "longer than the packet");
+    assert_eq!(usize::from(parse(&packet).unwrap().layout.transport), IP + 40 + 8);
 }
 
 #[test]
@@ -99,8 +89,9 @@ fn what_cannot_be_counted_is_malformed() {
     checksum_outside[..VNET].copy_from_slice(
         &VnetHeader { flags: 1, checksum_start: 34, checksum_offset: 7, ..Default::default() }.to_bytes(),
     );
-    let bad: [&[u8]; 8] = [
+    let bad: [&[u8]; 9] = [
         &[],
+        &frame(ETHERTYPE_IPV6, &cut_off[IP..]),
         &cut_off[..IP - 1],
         &cut_off[..cut_off.len() - 1],
         &long,

@@ -62,15 +62,20 @@ pub(in crate::datapath) fn drop_timer_slack() -> io::Result<()> {
 /// Asks the fair scheduler for a short time slice for the calling thread: EEVDF then picks it sooner when it wakes up,
 /// and takes the processor from it sooner. Linux 6.12; ignored before. sched_setattr(2), needs no privilege.
 pub(in crate::datapath) fn shorten_slice(nanoseconds: u64) -> io::Result<()> {
+    let attributes = SchedulingAttributes { runtime: nanoseconds, ..attributes()? };
+    // SAFETY: the pointer describes `attributes`, whose size field tells its size; the kernel only reads it.
+    check_long(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) })?;
+    Ok(())
+}
+
+/// The calling thread's.
+fn attributes() -> io::Result<SchedulingAttributes> {
     // SAFETY: SchedulingAttributes is plain data, for which all-zero bytes are valid.
     let mut attributes: SchedulingAttributes = unsafe { mem::zeroed() };
     let size = size_of::<SchedulingAttributes>() as u32;
     // SAFETY: the pointer and size describe `attributes`, which the kernel fills. Pid 0 is the calling thread.
     check_long(unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) })?;
-    attributes.runtime = nanoseconds;
-    // SAFETY: the pointer describes `attributes`, whose size field tells its size; the kernel only reads it.
-    check_long(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) })?;
-    Ok(())
+    Ok(attributes)
 }
 
 /// `struct __kernel_timespec`: 64 bits each on every machine.
@@ -123,12 +128,22 @@ mod tests {
     }
 
     #[test]
-    fn the_scheduler_accepts_what_we_ask() {
-        std::thread::spawn(|| {
+    fn the_thread_has_what_was_asked_for_it() {
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+        let tells_slice = (numbers.next(), numbers.next()) >= (Some(6), Some(12));
+        let thread = std::thread::spawn(move || {
+            // SAFETY: takes no pointers.
+            let slack = || unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
+            assert!(slack() > 1);
             drop_timer_slack().unwrap();
-            shorten_slice(100_000).unwrap();
-        })
-        .join()
-        .unwrap();
+            assert_eq!(slack(), 1);
+            let before = attributes().unwrap();
+            shorten_slice(300_000).unwrap();
+            let after = attributes().unwrap();
+            assert_eq!((after.policy, after.nice), (before.policy, before.nice), "nothing else is changed");
+            assert_eq!(after.runtime, if tells_slice { 300_000 } else { before.runtime });
+        });
+        thread.join().unwrap();
     }
 }

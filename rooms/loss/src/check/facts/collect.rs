@@ -2,7 +2,6 @@
 //! from what it counted at any time since boot.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,11 +10,12 @@ use anyhow::{Result, bail};
 use nix::sys::socket::{getsockopt, sockopt};
 use weir_kernel::counters::{Conntrack, LinkCounters, Snmp, conntrack, links, reassembly, snmp, softnet, udp_memory};
 use weir_kernel::ethtool::{Device, Ethtool};
-use weir_kernel::links::Netlink;
+use weir_kernel::links::{Netlink, default_routes};
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::offloads::{Offload, Offloads};
 use weir_kernel::sockets::{Owner, Sockets, UdpSocket, borrow, owners};
-use weir_kernel::{counters, sysctl};
+use weir_kernel::steering::receive_queues;
+use weir_kernel::{counters, host, sysctl};
 
 use super::{
     Bridge, Counted, Facts, Interface, Moderation, Pause, Queue, Receiver, Ring, Settings, Softnet, Tracking, Truesize,
@@ -73,7 +73,7 @@ pub fn collect(ns: &NetNs, own: bool, subject: &Subject, truesize: Truesize) -> 
     Ok(Facts {
         watched_s: watched.as_secs_f64(),
         processors: after.softnet.len(),
-        memory: total_memory(),
+        memory: host::memory(),
         truesize,
         settings,
         page: Some(memory.page_size),
@@ -234,7 +234,7 @@ impl Looking<'_> {
             // A port of a bridge that is no card belongs to a container or a virtual machine.
             None => link.up && !link.loopback && (link.kind.is_none() || link.master.is_none()),
         };
-        let default_routes = self.default_routes()?;
+        let default_routes = default_routes(self.ns).ok().filter(|through| !through.is_empty());
         let (ethtool, mut offloads) = (Ethtool::open(self.ns)?, Offloads::open(self.ns)?);
         let mut devices: BTreeMap<&str, Device> = BTreeMap::new();
         for link in links {
@@ -315,55 +315,15 @@ impl Looking<'_> {
         let (own, all) = (value(of(name)?), value(of("all")?));
         Ok(own.zip(all).map(|(own, all)| own.max(all)))
     }
-
-    /// Interfaces that a default route leads through; `None`: there is none.
-    fn default_routes(&self) -> Result<Option<BTreeSet<String>>> {
-        let text = self.ns.run(|| fs::read_to_string("/proc/thread-self/net/route").unwrap_or_default())?;
-        let through = default_routes(&text);
-        Ok((!through.is_empty()).then_some(through))
-    }
 }
 
 fn is_hardware(link: &LinkCounters) -> bool {
     link.kind.is_none() && !link.loopback
 }
 
-/// `Iface Destination Gateway Flags RefCnt Use Metric Mask ...`, numbers in hexadecimal (net/ipv4/fib_trie.c).
-fn default_routes(text: &str) -> BTreeSet<String> {
-    let route = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let default = words.get(1) == Some(&"00000000") && words.get(7) == Some(&"00000000");
-        default.then(|| words[0].to_owned())
-    };
-    text.lines().skip(1).filter_map(route).collect()
-}
-
-/// Receive queues, from /sys of our own namespace.
 fn queues(link: &LinkCounters) -> Vec<Queue> {
-    let directory = format!("/sys/class/net/{}", link.name);
-    // /sys may show another namespace than ours.
-    let index =
-        fs::read_to_string(format!("{directory}/ifindex")).ok().and_then(|text| text.trim().parse::<u32>().ok());
-    if index != Some(link.index) {
-        return Vec::new();
-    }
-    let mut queues: Vec<Queue> = fs::read_dir(format!("{directory}/queues"))
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| {
-            let path = entry.ok()?.path();
-            let number = path.file_name()?.to_str()?.strip_prefix("rx-")?.parse().ok()?;
-            let mask = fs::read_to_string(path.join("rps_cpus")).unwrap_or_default();
-            Some(Queue { number, steered_to: bits(&mask) })
-        })
-        .collect();
-    queues.sort_by_key(|queue| queue.number);
-    queues
-}
-
-/// Bits of a mask like `00000000,0000000f`.
-fn bits(mask: &str) -> usize {
-    mask.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| digit.count_ones() as usize).sum()
+    let queues = receive_queues(&link.name, link.index).into_iter();
+    queues.map(|queue| Queue { number: queue.number, steered_to: queue.steered_to }).collect()
 }
 
 fn softnet_facts(before: &Counts, after: &Counts) -> Vec<Softnet> {
@@ -393,12 +353,6 @@ fn tracking(before: &Counts, after: &Counts) -> Option<Tracking> {
     Some(Tracking { entries: now.count, most: now.max, drops })
 }
 
-fn total_memory() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
-}
-
 /// How long counters are watched.
 const WINDOW: Duration = Duration::from_millis(1000);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
@@ -422,15 +376,6 @@ mod tests {
         assert_eq!(weigh(&levels(&[0, 7, 3, 12, 31, 8, 9, 10, 11])), Some(832));
         assert_eq!(weigh(&levels(&[2, 4])), None);
         assert_eq!(weigh(&(1..20).collect()), None);
-    }
-
-    #[test]
-    fn routes_and_masks() {
-        let text = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n\
-                    eth0 00000000 0100000A 0003 0 0 0 00000000 0 0 0\n\
-                    eth1 0000000A 00000000 0001 0 0 0 00FFFFFF 0 0 0\n";
-        assert_eq!(default_routes(text), BTreeSet::from(["eth0".to_owned()]));
-        assert_eq!((bits("00000000,0000000f\n"), bits("0"), bits("")), (4, 0, 0));
     }
 
     #[test]

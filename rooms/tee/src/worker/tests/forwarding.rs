@@ -47,7 +47,7 @@ fn runs_leave_as_they_came() {
     let sink = sink("127.0.0.1:0");
     let to = sink.local_addr().unwrap();
     let workers = start(settings(&[to]));
-    let options = Options { segment: true, ..Options::default() };
+    let options = Options { gso: true, ..Options::default() };
     let source = Socket::connect(None, address(&workers, 0), &options).unwrap();
     // 40 of 1,000 bytes and a shorter last one; on loopback they stay one buffer all the way to the listener.
     let bytes = payload(7, 40 * 1_000 + 123);
@@ -179,7 +179,7 @@ fn round_robin_deals_out_single_datagrams_of_a_run() {
     settings.groups = vec![Group { name: "pair".into(), policy: Policy::RoundRobin, members: vec![0, 1] }];
     settings.rules = vec![rule(vec![Recipient::Group(0)])];
     let workers = start(settings);
-    let options = Options { segment: true, ..Options::default() };
+    let options = Options { gso: true, ..Options::default() };
     let source = Socket::connect(None, address(&workers, 0), &options).unwrap();
     let bytes = payload(1, 950);
     source.send(&[Outgoing { pieces: &[IoSlice::new(&bytes)], segment: NonZeroU16::new(100), to: None }]);
@@ -223,7 +223,7 @@ fn a_header_tells_who_sent_it() {
     let workers = start(settings);
     let port = address(&workers, 0).port();
     let to = SocketAddr::from(([127, 0, 0, 9], port));
-    let options = Options { segment: true, ..Options::default() };
+    let options = Options { gso: true, ..Options::default() };
     let source = Socket::connect(None, to, &options).unwrap();
     let from = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), source.local_addr().port());
     let bytes = payload(3, 250);

@@ -20,7 +20,7 @@ const ATTEMPTS: u32 = 20;
 const RETRY: Nanos = 50_000;
 
 /// One direction of a link.
-pub(super) struct Direction {
+pub(super) struct Pipeline {
     model: model::Direction,
     queue: ReleaseQueue,
     /// Due, and not yet taken by the kernel.
@@ -34,7 +34,7 @@ pub(super) struct Direction {
 }
 
 /// What an emulator thread lends to its directions.
-pub(super) struct Tools {
+pub(super) struct Scratch {
     pub(super) pool: Pool,
     pub(super) inbox: ReceiveBatch,
     /// Headers of the runs being sent.
@@ -47,7 +47,7 @@ pub(super) struct Tools {
     pub(super) vnet: bool,
 }
 
-impl Direction {
+impl Pipeline {
     pub(super) fn new(model: model::Direction) -> Self {
         Self {
             model,
@@ -84,10 +84,10 @@ impl Direction {
     }
 
     /// Decides about the frame at `index` of the inbox.
-    pub(super) fn accept(&mut self, index: usize, arrival: Nanos, tools: &mut Tools) {
-        let message = tools.inbox.message(index);
-        let length = message.length + if tools.vnet { 0 } else { VNET };
-        let buffer = &tools.inbox.slot(index)[..length];
+    pub(super) fn accept(&mut self, index: usize, arrival: Nanos, scratch: &mut Scratch) {
+        let message = scratch.inbox.message(index);
+        let length = message.length + if scratch.vnet { 0 } else { VNET };
+        let buffer = &scratch.inbox.slot(index)[..length];
         let frame = match frame::parse(buffer) {
             Ok(frame) if !message.truncated => frame,
             _ => return self.count_malformed(),
@@ -101,7 +101,7 @@ impl Direction {
         let arrival = arrival.max(self.last_arrival);
         self.last_arrival = arrival;
 
-        let mut incoming = Incoming { index, length, layout, kept: None, tools };
+        let mut incoming = Incoming { index, length, layout, kept: None, scratch };
         match frame.content {
             Content::Control => {
                 self.ledger.control += 1;
@@ -120,27 +120,27 @@ impl Direction {
             }
         }
         if let Some(slot) = incoming.kept {
-            tools.pool.give(slot);
+            scratch.pool.give(slot);
         }
     }
 
     /// Sends what is due, at most one batch.
-    pub(super) fn send(&mut self, port: BorrowedFd<'_>, clock: &mut Clock, tools: &mut Tools) {
+    pub(super) fn send(&mut self, port: BorrowedFd<'_>, clock: &mut Clock, scratch: &mut Scratch) {
         let mut now = clock.tick();
-        while self.outbox.len() < tools.batch {
+        while self.outbox.len() < scratch.batch {
             match self.queue.pop(now) {
                 Some(entry) => self.outbox.push_back(entry),
                 None => break,
             }
         }
         while !self.outbox.is_empty() {
-            match self.offer(port, tools) {
+            match self.offer(port, scratch) {
                 Ok(taken) => {
                     self.refusals = 0;
                     // The frames of a call are taken to leave evenly spread over its time.
                     let (began, each) = (now, if taken > 1 { (clock.tick() - now) / taken as Nanos } else { 0 });
                     for at in 0..taken as Nanos {
-                        self.finish(Some(began + at * each), tools);
+                        self.finish(Some(began + at * each), scratch);
                     }
                     now = began + taken as Nanos * each;
                 }
@@ -151,7 +151,7 @@ impl Direction {
                         return;
                     }
                     // Once patience has run out it stays so, until a frame gets through.
-                    self.finish(None, tools);
+                    self.finish(None, scratch);
                 }
             }
         }
@@ -190,7 +190,7 @@ impl Direction {
             };
             open = match (open, passes) {
                 (Some((run, due, last)), Some(release))
-                    if release >= last && release - due <= incoming.tools.run_span =>
+                    if release >= last && release - due <= incoming.scratch.run_span =>
                 {
                     Some((Run { count: run.count + 1, ..run }, due, release))
                 }
@@ -243,7 +243,7 @@ impl Direction {
         let layout = incoming.layout;
         let bytes = layout.bytes_of(index, 1);
         let whole = frame::IP + bytes as usize;
-        let Some(mut slot) = incoming.tools.pool.take(whole) else {
+        let Some(mut slot) = incoming.scratch.pool.take(whole) else {
             self.ledger.buffer_dropped += 1;
             return;
         };
@@ -269,11 +269,11 @@ impl Direction {
     }
 
     /// Offers the outbox to the kernel; returns how many frames it took.
-    fn offer(&self, port: BorrowedFd<'_>, tools: &mut Tools) -> io::Result<usize> {
+    fn offer(&self, port: BorrowedFd<'_>, scratch: &mut Scratch) -> io::Result<usize> {
         let mut frames = [[IoSlice::new(&[]); 2]; MAX_BATCH];
-        let skipped = if tools.vnet { 0 } else { VNET };
+        let skipped = if scratch.vnet { 0 } else { VNET };
         let mut count = 0;
-        for ((entry, headers), frame) in self.outbox.iter().zip(tools.headers.iter_mut()).zip(&mut frames) {
+        for ((entry, headers), frame) in self.outbox.iter().zip(scratch.headers.iter_mut()).zip(&mut frames) {
             let buffer = &entry.slot[..entry.length as usize];
             *frame = match &entry.run {
                 None => [IoSlice::new(&buffer[skipped..]), IoSlice::new(&[])],
@@ -291,7 +291,7 @@ impl Direction {
     }
 
     /// Accounts for the first of the outbox, which left at that time or not at all, and gives its slot back.
-    fn finish(&mut self, left: Option<Nanos>, tools: &mut Tools) {
+    fn finish(&mut self, left: Option<Nanos>, scratch: &mut Scratch) {
         let Some(entry) = self.outbox.pop_front() else { return };
         let packets = u64::from(entry.packets);
         if let Some(left) = left {
@@ -303,7 +303,7 @@ impl Direction {
         } else {
             self.ledger.send_failed += packets;
         }
-        tools.pool.give(entry.slot);
+        scratch.pool.give(entry.slot);
     }
 }
 
@@ -313,23 +313,23 @@ struct Incoming<'a> {
     length: usize,
     layout: Layout,
     kept: Option<Slot>,
-    tools: &'a mut Tools,
+    scratch: &'a mut Scratch,
 }
 
 impl Incoming<'_> {
     fn buffer(&self) -> &[u8] {
-        let slot = self.kept.as_deref().unwrap_or_else(|| self.tools.inbox.slot(self.index));
+        let slot = self.kept.as_deref().unwrap_or_else(|| self.scratch.inbox.slot(self.index));
         &slot[..self.length]
     }
 
     /// A further hold on the frame's bytes; `None` when there is no memory left.
     fn keep(&mut self) -> Option<Slot> {
         if self.kept.is_none() {
-            let mut slot = self.tools.pool.take(self.length)?;
-            if slot.len() < self.tools.inbox.slot(self.index).len() {
+            let mut slot = self.scratch.pool.take(self.length)?;
+            if slot.len() < self.scratch.inbox.slot(self.index).len() {
                 Rc::get_mut(&mut slot)?[..self.length].copy_from_slice(self.buffer());
             } else {
-                slot = self.tools.inbox.exchange(self.index, slot);
+                slot = self.scratch.inbox.exchange(self.index, slot);
             }
             self.kept = Some(slot);
         }
