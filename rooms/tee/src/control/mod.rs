@@ -56,7 +56,7 @@ pub fn run(origin: &Origin, config: Config, options: Options) -> Result<Ledger> 
     limits::ensure_file_descriptors(descriptors(&settings))?;
     privileges::check(&settings)?;
     let fixed = Fixed { admin, user };
-    let mut setup = Setup::new(Launch { fixed, file: origin.file().cloned(), verbosity: options.verbosity })?;
+    let mut setup = Setup::new(Launch { fixed, file: origin.base.file().cloned(), verbosity: options.verbosity })?;
     let plan = Plan::build(settings.clone(), &Addresses::new(), None);
     let mut passed = Vec::new();
     for listener in &settings.listeners {
