@@ -49,7 +49,8 @@ impl Setup {
     /// One line: what was passed for the admin address is bound to another one, or does not listen.
     pub fn new(launch: Launch) -> Result<Self> {
         let mut passed = Passed::new(inherited()?);
-        let adopt = |address| passed.admin(address)?.map(Admin::adopt).transpose().context("take over the admin address");
+        let adopt =
+            |address| passed.admin(address)?.map(Admin::adopt).transpose().context("take over the admin address");
         let admin = launch.fixed.admin.map(adopt).transpose()?.flatten();
         Ok(Self { launch, passed, admin })
     }
