@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use weir_service::config::Base;
 use weir_service::output::{complain, print, say};
 use weir_tee::config::document::{Destination, Document, Join, Listener};
 use weir_tee::config::values::{Address, Endpoint, List};
-use weir_tee::config::{Base, Flags, Origin};
-use weir_tee::control::{self, Manner};
+use weir_tee::config::{Flags, Origin};
+use weir_tee::control::{self, Options};
 use weir_tee::settings::{Source, Target};
 use weir_units::Size;
 
@@ -81,7 +82,7 @@ impl Tee {
             print(format_args!("{}", config.to_toml()));
             return Ok(Outcome::Done);
         }
-        let ledger = control::run(&origin, config, Manner { watch: self.watch, verbosity: self.verbose })?;
+        let ledger = control::run(&origin, config, Options { watch: self.watch, verbosity: self.verbose })?;
         if self.json {
             say!("{}", serde_json::to_string(&ledger)?);
         } else {

@@ -127,9 +127,8 @@ pub fn validate_shown(charts: &[Chart], claims: &[Claim], axes: &[&str]) -> Resu
     Ok(())
 }
 
-fn check_selection<'a>(keys: impl Iterator<Item = &'a String>, axes: &[&str]) -> Result<(), String> {
-    let check = |key: &String| check_selected(key, axes).map_err(|mistake| format!("where: {mistake}"));
-    keys.map(check).collect()
+fn check_selection<'a>(mut keys: impl Iterator<Item = &'a String>, axes: &[&str]) -> Result<(), String> {
+    keys.try_for_each(|key| check_selected(key, axes).map_err(|mistake| format!("where: {mistake}")))
 }
 
 /// A column or an axis. A scenario key that is an axis elsewhere, or was one before `--set`, selects nothing here.

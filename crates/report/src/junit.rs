@@ -5,9 +5,9 @@
 
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
-use quick_xml::Writer;
-use quick_xml::events::{BytesDecl, BytesText, Event};
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use crate::asserts::{Checked, State};
 use crate::record::{Manifest, Record};
@@ -18,132 +18,67 @@ use crate::store::{self, StoreError};
 /// # Errors
 /// The file cannot be written.
 pub fn write(path: &Path, manifest: &Manifest, records: &[Record], checked: &[Checked]) -> Result<(), StoreError> {
-    store::replace(path, |out| {
-        let suites = [of_asserts(checked), of_cells(records)];
-        let mut xml = Writer::new_with_indent(out, b' ', 2);
-        xml.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
-        let count = |result: fn(&Outcome) -> bool| {
-            suites.iter().flat_map(|suite| &suite.cases).filter(|case| result(&case.outcome)).count().to_string()
-        };
-        let (tests, time) = (count(|_| true), format!("{:.3}", manifest.elapsed_s));
-        xml.create_element("testsuites")
-            .with_attribute(("name", printable(&format!("weir lab {}", manifest.scenario)).as_str()))
-            .with_attribute(("tests", tests.as_str()))
-            .with_attribute(("failures", count(Outcome::is_failure).as_str()))
-            .with_attribute(("errors", count(Outcome::is_error).as_str()))
-            .with_attribute(("time", time.as_str()))
-            .write_inner_content(|xml| suites.iter().try_for_each(|suite| suite.write(xml, manifest)))?;
-        xml.into_inner().write_all(b"\n")
-    })
-}
-
-struct Suite {
-    name: &'static str,
-    cases: Vec<Case>,
-}
-
-struct Case {
-    name: String,
-    time: f64,
-    outcome: Outcome,
-}
-
-enum Outcome {
-    Passed,
-    Failed(String),
-    Disturbed(String),
-    Skipped(String),
-}
-
-impl Outcome {
-    fn is_failure(&self) -> bool {
-        matches!(self, Self::Failed(_))
-    }
-
-    fn is_error(&self) -> bool {
-        matches!(self, Self::Disturbed(_))
-    }
-
-    fn is_skipped(&self) -> bool {
-        matches!(self, Self::Skipped(_))
-    }
-}
-
-fn of_asserts(checked: &[Checked]) -> Suite {
-    let case = |checked: &Checked| Case {
-        name: checked.name.clone(),
-        time: 0.0,
-        outcome: match checked.state {
-            State::Pass => Outcome::Passed,
-            State::Fail => Outcome::Failed(checked.sentence()),
-            State::Skipped => Outcome::Skipped(checked.reason.clone()),
-        },
-    };
-    Suite { name: "asserts", cases: checked.iter().map(case).collect() }
-}
-
-fn of_cells(records: &[Record]) -> Suite {
     let repeated = records.iter().any(|record| record.row.repeat > 1);
-    let case = |record: &Record| Case {
-        name: if repeated { format!("{} #{}", record.row.cell, record.row.repeat) } else { record.row.cell.clone() },
-        time: record.row.duration_s,
-        outcome: if record.row.valid {
-            Outcome::Passed
-        } else {
-            Outcome::Disturbed(format!("not valid: {}", record.remarks.join("; ")))
-        },
+    let mut report = Report::new(printable(&format!("weir lab {}", manifest.scenario)));
+    report.set_time(seconds(manifest.elapsed_s));
+    report.add_test_suite(suite("asserts", manifest, checked.iter().map(of_assert)));
+    report.add_test_suite(suite("cells", manifest, records.iter().map(|record| of_cell(record, repeated))));
+    store::replace(path, |out| report.serialize(out).map_err(io::Error::other))
+}
+
+fn suite(name: &str, manifest: &Manifest, cases: impl Iterator<Item = TestCase>) -> TestSuite {
+    let mut suite = TestSuite::new(name);
+    let class = printable(&format!("weir.{}.{name}", manifest.scenario));
+    for mut case in cases {
+        case.set_classname(&class);
+        suite.add_test_case(case);
+    }
+    suite.set_time(suite.test_cases.iter().filter_map(|case| case.time).sum());
+    // Without the zone, for which the schema that most servers go by (JUnit.xsd of windyroad) has no place.
+    suite.extra.insert("timestamp".into(), printable(manifest.started.trim_end_matches('Z')).into());
+    suite
+}
+
+fn of_assert(checked: &Checked) -> TestCase {
+    let status = match checked.state {
+        State::Pass => TestCaseStatus::success(),
+        State::Fail => because(TestCaseStatus::non_success(NonSuccessKind::Failure), "assert", &checked.sentence()),
+        State::Skipped => because(TestCaseStatus::skipped(), "duration", &checked.reason),
     };
-    Suite { name: "cells", cases: records.iter().map(case).collect() }
+    case(&checked.name, 0.0, status)
 }
 
-impl Suite {
-    fn write(&self, xml: &mut Writer<&mut dyn io::Write>, manifest: &Manifest) -> io::Result<()> {
-        let count =
-            |result: fn(&Outcome) -> bool| self.cases.iter().filter(|case| result(&case.outcome)).count().to_string();
-        let time = format!("{:.3}", self.cases.iter().map(|case| case.time).sum::<f64>());
-        let class = printable(&format!("weir.{}.{}", manifest.scenario, self.name));
-        xml.create_element("testsuite")
-            .with_attribute(("name", self.name))
-            .with_attribute(("tests", self.cases.len().to_string().as_str()))
-            .with_attribute(("failures", count(Outcome::is_failure).as_str()))
-            .with_attribute(("errors", count(Outcome::is_error).as_str()))
-            .with_attribute(("skipped", count(Outcome::is_skipped).as_str()))
-            .with_attribute(("time", time.as_str()))
-            .with_attribute(("timestamp", printable(manifest.started.trim_end_matches('Z')).as_str()))
-            .write_inner_content(|xml| self.cases.iter().try_for_each(|case| case.write(xml, &class)))?;
-        Ok(())
-    }
+fn of_cell(record: &Record, repeated: bool) -> TestCase {
+    let row = &record.row;
+    let status = if row.valid {
+        TestCaseStatus::success()
+    } else {
+        let why = format!("not valid: {}", record.remarks.join("; "));
+        because(TestCaseStatus::non_success(NonSuccessKind::Error), "disturbed", &why)
+    };
+    let name = if repeated { format!("{} #{}", row.cell, row.repeat) } else { row.cell.clone() };
+    case(&name, row.duration_s, status)
 }
 
-impl Case {
-    fn write(&self, xml: &mut Writer<&mut dyn io::Write>, class: &str) -> io::Result<()> {
-        let case = xml
-            .create_element("testcase")
-            .with_attribute(("classname", class))
-            .with_attribute(("name", printable(&self.name).as_str()))
-            .with_attribute(("time", format!("{:.3}", self.time).as_str()));
-        let (element, kind, message) = match &self.outcome {
-            Outcome::Passed => {
-                case.write_empty()?;
-                return Ok(());
-            }
-            Outcome::Failed(message) => ("failure", "assert", message),
-            Outcome::Disturbed(message) => ("error", "disturbed", message),
-            Outcome::Skipped(message) => ("skipped", "duration", message),
-        };
-        let message = printable(message);
-        case.write_inner_content(|xml| {
-            xml.create_element(element)
-                .with_attribute(("type", kind))
-                .with_attribute(("message", message.as_str()))
-                .write_text_content(BytesText::new(&message))?;
-            Ok(())
-        })?;
-        Ok(())
-    }
+fn case(name: &str, time_s: f64, status: TestCaseStatus) -> TestCase {
+    let mut case = TestCase::new(printable(name), status);
+    case.set_time(seconds(time_s));
+    case
 }
 
-/// Without the characters that XML 1.0 cannot hold in any form (section 2.2).
+/// Some servers show the message, others the text.
+fn because(mut status: TestCaseStatus, kind: &str, message: &str) -> TestCaseStatus {
+    let message = printable(message);
+    status.set_type(kind).set_message(&message).set_description(message);
+    status
+}
+
+fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
+}
+
+/// Without the characters that XML 1.0 cannot hold in any form (section 2.2). quick-junit removes some of them, so that two
+/// names could become one, and leaves U+FFFE and U+FFFF.
 fn printable(text: &str) -> String {
     let allowed =
         |c: char| matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
@@ -152,6 +87,8 @@ fn printable(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use quick_xml::events::Event;
+
     use super::*;
     use crate::record::{Assert, IntervalUse};
     use crate::{asserts, fixture};

@@ -1,8 +1,8 @@
 //! Sockets passed by a service manager, and which listener each is for.
 
 use std::fmt;
-use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 
 use socket2::{SockRef, Type};
 use weir_kernel::activation::Inherited;
@@ -31,14 +31,33 @@ pub enum Kind {
     Other,
 }
 
-/// Sockets that nothing in the configuration asked for: datagrams would wait in them for ever.
+/// Why what was passed cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "socket activation: nothing listens on {} (give a listener, or for tcp `admin`, this address, or the socket unit \
-     `FileDescriptorName=` with a listener's name or `admin`)",
-    .0.join(", ")
-)]
-pub struct Unused(Vec<String>);
+pub enum Error {
+    /// Nothing in the configuration asked for them: datagrams would wait in them for ever.
+    #[error(
+        "socket activation: nothing listens on {} (give a listener, or for tcp `admin`, this address, or the socket unit \
+         `FileDescriptorName=` with a listener's name or `admin`)",
+        .0.join(", ")
+    )]
+    Unused(Vec<String>),
+    /// A socket is bound to another address than the configuration has.
+    #[error("socket activation: {user} is passed {bound}, and its address is {address} (make them one)")]
+    Elsewhere {
+        /// Whose it is to be.
+        user: String,
+        /// The socket's address.
+        bound: SocketAddr,
+        /// That of the configuration.
+        address: SocketAddr,
+    },
+    /// Several sockets for the one admin address: connections would wait in the second one for ever.
+    #[error("socket activation: {ADMIN} is passed {0} more than once (pass one)")]
+    Twice(SocketAddr),
+    /// A connection instead of a socket that takes connections.
+    #[error("socket activation: {ADMIN} is passed a connection (set `Accept=no`)")]
+    Connection,
+}
 
 impl Passed {
     /// What [`weir_kernel::activation::inherited`] took over.
@@ -79,12 +98,46 @@ impl Passed {
         Vec::into_iter(taken).map(|socket: Socket| socket.socket).collect()
     }
 
+    /// Takes the sockets for a listener of datagrams, as [`Passed::take`] finds them.
+    ///
+    /// # Errors
+    /// One is bound to another address.
+    pub fn listener(&mut self, name: &str, address: SocketAddr) -> Result<Vec<OwnedFd>, Error> {
+        let sockets = self.take(Kind::Datagrams, name, address);
+        sockets.iter().try_for_each(|socket| is_bound(socket, address, format!("listener `{name}`")))?;
+        Ok(sockets)
+    }
+
+    /// Takes the socket for the admin address; `None`: none was passed.
+    ///
+    /// # Errors
+    /// There are several, or it is bound to another address, or does not listen.
+    pub fn admin(&mut self, address: SocketAddr) -> Result<Option<TcpListener>, Error> {
+        let mut sockets = self.take(Kind::Connections, ADMIN, address).into_iter();
+        let Some(socket) = sockets.next() else { return Ok(None) };
+        is_bound(&socket, address, ADMIN.to_owned())?;
+        if sockets.next().is_some() {
+            return Err(Error::Twice(address));
+        }
+        if !SockRef::from(&socket).is_listener().unwrap_or(true) {
+            return Err(Error::Connection);
+        }
+        Ok(Some(socket.into()))
+    }
+
     /// Makes sure that all were taken.
     ///
     /// # Errors
-    /// [`Unused`], naming those that were not.
-    pub fn finish(self) -> Result<(), Unused> {
-        if self.0.is_empty() { Ok(()) } else { Err(Unused(self.0.iter().map(Socket::to_string).collect())) }
+    /// [`Error::Unused`], naming those that were not.
+    pub fn finish(self) -> Result<(), Error> {
+        if self.0.is_empty() { Ok(()) } else { Err(Error::Unused(self.0.iter().map(Socket::to_string).collect())) }
+    }
+}
+
+fn is_bound(socket: &OwnedFd, address: SocketAddr, user: String) -> Result<(), Error> {
+    match SockRef::from(socket).local_addr().ok().and_then(|bound| bound.as_socket()) {
+        Some(bound) if bound != address => Err(Error::Elsewhere { user, bound, address }),
+        _ => Ok(()),
     }
 }
 
@@ -106,15 +159,12 @@ impl fmt::Display for Socket {
     }
 }
 
-impl AsFd for Socket {
-    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
+/// The key of the configuration, and the name of a socket that is for it.
+const ADMIN: &str = "admin";
 
 #[cfg(test)]
 mod tests {
-    use std::net::{TcpListener, UdpSocket};
+    use std::net::UdpSocket;
     use std::os::unix::net::UnixDatagram;
 
     use super::*;

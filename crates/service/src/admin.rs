@@ -7,8 +7,9 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::State;
@@ -24,22 +25,37 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::metrics::{Format, Samples, expose};
-use crate::process;
+use crate::metrics::{Format, expose};
+use crate::pulse::Pulses;
+use crate::room::Observable;
+use crate::{notify, process};
 
-/// What a room tells about itself. Called on the admin thread: answers at once, from counters.
-pub trait Service: Send + Sync + 'static {
-    /// The room's samples; those of the process are added.
-    fn metrics(&self, samples: &mut Samples<'_>);
+/// What probes ask of a service: of its room, and of its threads.
+#[derive(Debug)]
+pub(crate) struct Probes<S> {
+    room: Arc<S>,
+    pulses: Pulses,
+    stopping: AtomicBool,
+}
 
-    /// The room's account, as JSON.
-    fn ledger(&self) -> serde_json::Value;
+impl<S: Observable> Probes<S> {
+    pub(crate) fn new(room: Arc<S>, pulses: Pulses) -> Self {
+        Self { room, pulses, stopping: AtomicBool::new(false) }
+    }
 
-    /// Whether it does its job now, so that traffic may be led to it; else why not, in one line.
-    fn ready(&self) -> Result<(), String>;
+    /// From now on no more traffic should be led here.
+    pub(crate) fn stopping(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
 
-    /// Whether it can go on; else why it is to be started anew, in one line.
-    fn healthy(&self) -> Result<(), String>;
+    fn ready(&self) -> Result<(), String> {
+        if self.stopping.load(Ordering::Relaxed) { Err("stopping".into()) } else { self.room.ready() }
+    }
+
+    /// Whether it can go on; else why it is to be started anew.
+    fn healthy(&self) -> Result<(), String> {
+        self.pulses.check(Instant::now(), notify::PATIENCE)
+    }
 }
 
 /// The server, bound but not yet serving: bind first, drop privileges, then serve.
@@ -119,7 +135,7 @@ impl Admin {
     ///
     /// # Errors
     /// If the thread or its runtime cannot be had (no file descriptor or memory left).
-    pub fn serve(self, service: Arc<dyn Service>) -> Result<Serving, Error> {
+    pub(crate) fn serve<S: Observable>(self, probes: Arc<Probes<S>>) -> Result<Serving, Error> {
         let address = self.address;
         let failed = |error| Error::Start { address, error };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
@@ -130,7 +146,7 @@ impl Admin {
         let (stop, stopped) = oneshot::channel();
         let serving = move || {
             runtime.block_on(async {
-                tokio::spawn(accept(listener, routes(service), self.limits));
+                tokio::spawn(accept(listener, routes(probes), self.limits));
                 // Connections end with the runtime.
                 let _ = stopped.await;
             });
@@ -157,31 +173,35 @@ impl Drop for Serving {
     }
 }
 
-fn routes(service: Arc<dyn Service>) -> Router {
+fn routes<S: Observable>(probes: Arc<Probes<S>>) -> Router {
+    type Probed<S> = State<Arc<Probes<S>>>;
     Router::new()
         .route("/", get(index))
-        .route("/metrics", get(metrics))
-        .route("/healthz", get(async |State(service): State<Arc<dyn Service>>| probe(service.healthy())))
-        .route("/readyz", get(async |State(service): State<Arc<dyn Service>>| probe(service.ready())))
-        .route("/ledger", get(ledger))
-        .with_state(service)
+        .route("/metrics", get(metrics::<S>))
+        .route("/healthz", get(async |State(probes): Probed<S>| probe(probes.healthy())))
+        .route("/readyz", get(async |State(probes): Probed<S>| probe(probes.ready())))
+        .route("/ledger", get(ledger::<S>))
+        .with_state(probes)
 }
 
 async fn index() -> &'static str {
     "/metrics\n/healthz\n/readyz\n/ledger\n"
 }
 
-async fn metrics(State(service): State<Arc<dyn Service>>, headers: HeaderMap) -> Response {
+async fn metrics<S: Observable>(State(probes): State<Arc<Probes<S>>>, headers: HeaderMap) -> Response {
     let format = Format::accepted(headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()));
     let body = expose(format, move |samples| {
-        service.metrics(samples);
+        probes.room.metrics(samples);
         process::metrics(samples);
     });
     ([(header::CONTENT_TYPE, format.content_type())], body).into_response()
 }
 
-async fn ledger(State(service): State<Arc<dyn Service>>) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], format!("{:#}\n", service.ledger())).into_response()
+async fn ledger<S: Observable>(State(probes): State<Arc<Probes<S>>>) -> Response {
+    match serde_json::to_string_pretty(&probes.room.ledger()) {
+        Ok(json) => ([(header::CONTENT_TYPE, "application/json")], json + "\n").into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
 }
 
 fn probe(state: Result<(), String>) -> Response {
@@ -259,11 +279,10 @@ const LONGEST_HEAD: usize = 16 * 1024;
 mod tests {
     use std::io::{Read, Write};
     use std::net::TcpStream;
-    use std::sync::atomic::{AtomicBool, Ordering};
 
     use serde_json::json;
 
-    use super::super::metrics::{Family, Kind};
+    use super::super::metrics::{Family, Kind, Samples};
     use super::*;
 
     static MADE: Family = Family {
@@ -281,7 +300,9 @@ mod tests {
         long: usize,
     }
 
-    impl Service for Room {
+    impl Observable for Room {
+        type Ledger = serde_json::Value;
+
         fn metrics(&self, samples: &mut Samples<'_>) {
             samples.single(&MADE, 3_u64);
         }
@@ -293,16 +314,12 @@ mod tests {
         fn ready(&self) -> Result<(), String> {
             if self.ready.load(Ordering::Relaxed) { Ok(()) } else { Err("no listener is open yet".into()) }
         }
-
-        fn healthy(&self) -> Result<(), String> {
-            Ok(())
-        }
     }
 
-    fn serve(room: Room, limits: Limits) -> (Arc<Room>, Serving) {
-        let room = Arc::new(room);
+    fn serve(room: Room, limits: Limits) -> (Arc<Probes<Room>>, Serving) {
+        let probes = Arc::new(Probes::new(Arc::new(room), Pulses::new()));
         let admin = Admin { limits, ..Admin::bind("127.0.0.1:0".parse().unwrap()).unwrap() };
-        (room.clone(), admin.serve(room).unwrap())
+        (probes.clone(), admin.serve(probes).unwrap())
     }
 
     fn request(serving: &Serving, text: &str) -> (String, String) {
@@ -328,7 +345,7 @@ mod tests {
 
     #[test]
     fn every_path_answers() {
-        let (room, serving) = serve(Room::default(), LIMITS);
+        let (probes, serving) = serve(Room::default(), LIMITS);
         let (head, body) = get(&serving, "/metrics", "");
         assert!(
             head.starts_with("http/1.1 200 ok") && head.contains("content-type: text/plain; version=0.0.4"),
@@ -350,8 +367,12 @@ mod tests {
         let (head, body) = get(&serving, "/readyz", "");
         assert!(head.starts_with("http/1.1 503 "), "{head}");
         assert_eq!(body, "no listener is open yet\n");
-        room.ready.store(true, Ordering::Relaxed);
+        probes.room.ready.store(true, Ordering::Relaxed);
         assert_eq!(get(&serving, "/readyz", "").1, "ok\n");
+        probes.stopping();
+        assert_eq!(get(&serving, "/readyz", "").1, "stopping\n");
+        // Ending is not failing.
+        assert_eq!(get(&serving, "/healthz", "").1, "ok\n");
 
         assert!(get(&serving, "/", "").1.contains("/metrics\n"));
         assert!(get(&serving, "/nowhere", "").0.starts_with("http/1.1 404 "));

@@ -1,10 +1,49 @@
 //! Reading a TOML document so that every mistake is one line: the document, the line, what is wrong, the nearest valid
 //! word.
 
-use anyhow::{Result, anyhow};
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, anyhow};
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
+
+/// Where the document of a configuration comes from, at the start and at every reload.
+#[derive(Clone, Debug)]
+pub enum Base<D> {
+    /// A file.
+    File(PathBuf),
+    /// The command line, which says what a file would.
+    Flags(Box<D>),
+}
+
+impl<D: DeserializeOwned + Clone> Base<D> {
+    /// The file; `None`: all is on the command line, and a reload would read nothing new.
+    pub fn file(&self) -> Option<&PathBuf> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Flags(_) => None,
+        }
+    }
+
+    /// Reads it as it is now, and has `check` make a configuration of it, which knows from the document where everything
+    /// stands.
+    ///
+    /// # Errors
+    /// One line: the file cannot be read or is no such document, or that of `check`.
+    pub fn load<T>(&self, check: impl FnOnce(D, Option<&Document<'_>>) -> Result<T>) -> Result<T> {
+        match self {
+            Self::File(path) => {
+                let origin = path.display().to_string();
+                let text = fs::read_to_string(path).with_context(|| format!("read {origin}"))?;
+                let file = Document::parse(&origin, &text)?;
+                check(file.read()?, Some(&file))
+            }
+            Self::Flags(flags) => check(D::clone(flags), None),
+        }
+    }
+}
 
 /// A TOML document that is valid as such, and knows where everything in it stands.
 #[derive(Debug)]

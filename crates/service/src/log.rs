@@ -2,6 +2,9 @@
 //!
 //! A line waits in a bounded queue for a thread that writes; a full disk, a closed or a stuck pipe costs lines, which are
 //! counted ([`lost`]), and nothing else.
+//!
+//! The queue of tracing-appender counts lines for which there was no room, but not those that could not be written, which
+//! it drops without a word; and nobody can look into it or hold it back while a screen has the terminal.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -77,8 +77,8 @@ fn number(address: IpAddr) -> u64 {
     }
 }
 
-/// Spreads every bit over all (the finaliser of SplitMix64; Steele, Lea, Flood: Fast splittable pseudorandom number
-/// generators, 2014).
+/// Spreads every bit over all: a hash, never to change, for it decides which member gets which source (the finaliser of
+/// SplitMix64; Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
 fn mix(mut x: u64) -> u64 {
     x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use weir_loss::subject::Process;
 use weir_loss::watch::settings::{Settings, Where};
-use weir_loss::watch::{self, Manner};
+use weir_loss::watch::{self, Options};
 use weir_units::Span;
 
 use super::Tracing;
@@ -71,7 +71,7 @@ impl Watch {
             interval: self.interval.duration(),
         };
         let duration = self.duration.map(Duration::from);
-        watch::run(&settings, Manner { json: self.json, admin: self.admin, duration, verbosity: self.verbose })?;
+        watch::run(&settings, Options { json: self.json, admin: self.admin, duration, verbosity: self.verbose })?;
         Ok(Outcome::Done)
     }
 

@@ -1,13 +1,9 @@
 //! The latest snapshot, for whoever shows it.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
-use serde_json::Value;
-use weir_service::admin::Service;
+use weir_service::Observable;
 use weir_service::metrics::Samples;
-use weir_service::notify;
-use weir_service::pulse::Pulses;
 
 use super::snapshot::Snapshot;
 use crate::metrics::Books;
@@ -16,7 +12,6 @@ use crate::metrics::Books;
 pub(super) struct State {
     latest: Mutex<Latest>,
     changed: Condvar,
-    pulses: Pulses,
 }
 
 struct Latest {
@@ -29,14 +24,10 @@ struct Latest {
 
 impl State {
     /// Begins with a first snapshot.
-    pub(super) fn new(first: Snapshot, mut books: Books, pulses: Pulses) -> Self {
+    pub(super) fn new(first: Snapshot, mut books: Books) -> Self {
         let snapshot = Arc::new(first.clone());
         books.enter(first);
-        Self {
-            latest: Mutex::new(Latest { snapshot, books, number: 1, ended: false }),
-            changed: Condvar::new(),
-            pulses,
-        }
+        Self { latest: Mutex::new(Latest { snapshot, books, number: 1, ended: false }), changed: Condvar::new() }
     }
 
     /// Takes the next one.
@@ -73,14 +64,15 @@ impl State {
     }
 }
 
-impl Service for State {
+impl Observable for State {
+    type Ledger = Snapshot;
+
     fn metrics(&self, samples: &mut Samples<'_>) {
         self.lock().books.metrics(samples);
     }
 
-    fn ledger(&self) -> Value {
-        // Its keys are strings: it has a form in JSON.
-        serde_json::to_value(&*self.latest()).unwrap_or_default()
+    fn ledger(&self) -> Snapshot {
+        Snapshot::clone(&self.latest())
     }
 
     fn ready(&self) -> Result<(), String> {
@@ -88,9 +80,5 @@ impl Service for State {
             "starting" => Err("eBPF is being attached".into()),
             _ => Ok(()),
         }
-    }
-
-    fn healthy(&self) -> Result<(), String> {
-        self.pulses.check(Instant::now(), notify::PATIENCE)
     }
 }

@@ -1,11 +1,9 @@
 //! Where a configuration comes from, at the start and at every reload.
 
-use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
-use anyhow::{Context, Result};
-use weir_service::config;
+use anyhow::Result;
+use weir_service::config::Base;
 
 use super::document::Document;
 use super::values::Address;
@@ -15,18 +13,9 @@ use super::{Config, Local, check};
 #[derive(Clone, Debug)]
 pub struct Origin {
     /// A file, or what flags said.
-    pub base: Base,
+    pub base: Base<Document>,
     /// Flags that go before it.
     pub flags: Flags,
-}
-
-/// Where most of it stands.
-#[derive(Clone, Debug)]
-pub enum Base {
-    /// In a file.
-    File(PathBuf),
-    /// On the command line.
-    Flags(Box<Document>),
 }
 
 /// Flags that replace keys of a file.
@@ -41,29 +30,13 @@ pub struct Flags {
 }
 
 impl Origin {
-    /// The file; `None`: all is on the command line, and a reload would read nothing new.
-    pub fn file(&self) -> Option<&PathBuf> {
-        match &self.base {
-            Base::File(path) => Some(path),
-            Base::Flags(_) => None,
-        }
-    }
-
     /// Reads and checks it, as it is now, on this machine as it is now.
     ///
     /// # Errors
     /// One line: the file cannot be read, or [`Config::read`].
     pub fn load(&self) -> Result<Config> {
         let local = Local::now();
-        match &self.base {
-            Base::File(path) => {
-                let origin = path.display().to_string();
-                let text = fs::read_to_string(path).with_context(|| format!("read {origin}"))?;
-                let file = config::Document::parse(&origin, &text)?;
-                check::Checker::new(Some(&file), &local).config(&self.flags.over(file.read()?))
-            }
-            Base::Flags(document) => Config::from_flags(&self.flags.over(Document::clone(document)), &local),
-        }
+        self.base.load(|document, file| check::Checker::new(file, &local).config(&self.flags.over(document)))
     }
 }
 
@@ -80,6 +53,8 @@ impl Flags {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

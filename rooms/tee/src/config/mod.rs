@@ -21,7 +21,7 @@ use weir_service::config;
 
 use crate::settings::Settings;
 
-pub use load::{Base, Flags, Origin};
+pub use load::{Flags, Origin};
 pub use loops::{Local, is_own_listener};
 
 /// A validated configuration.

@@ -2,51 +2,47 @@
 //!
 //! ```text
 //! one thread:  sockets passed -> privileges checked -> plan -> sockets opened -> privileges given up
-//! then:        signals -> log -> names -> workers -> admin, watchdog -> ready -> events, until one says stop
+//! then:        names -> workers -> the room runs, as every service does (weir_service)
 //! signals, names --> queue --> the control thread alone changes the plan
 //! ```
 
-mod events;
+mod background;
+mod liveness;
 mod names;
-mod passed;
 mod privileges;
-mod running;
+mod room;
 mod state;
-mod threads;
 mod verdicts;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use weir_kernel::{activation, limits};
-use weir_service::activation::Passed;
-use weir_service::admin::Admin;
-use weir_service::log;
-use weir_service::notify::{self, Watchdog};
-use weir_service::pulse::Pulses;
+use weir_kernel::limits;
+use weir_service::screen::Ended;
+use weir_service::{Fixed, Launch, Service, Setup};
 
 use crate::config::{Config, Origin};
 use crate::ledger::Ledger;
 use crate::plan::{Addresses, Plan};
+use crate::screen;
 use crate::settings::Settings;
 use crate::sockets::Sockets;
 use crate::worker::Workers;
-use events::Event;
+use background::Background;
+use liveness::Liveness;
 use names::Names;
-use running::Control;
+use room::Tee;
 use state::State;
-use threads::{Beside, Screen, Vigil};
 use verdicts::Verdicts;
 
 /// How whoever started the tee wants to see it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Manner {
+pub struct Options {
     /// Shows the ledger live on the terminal.
     pub watch: bool,
-    /// As in [`log::start`].
+    /// As in [`weir_service::log::start`].
     pub verbosity: u8,
 }
 
@@ -54,53 +50,42 @@ pub struct Manner {
 ///
 /// # Errors
 /// One line: a privilege is missing, the kernel refuses a socket, a thread cannot be started. Nothing runs then.
-pub fn run(origin: &Origin, config: Config, manner: Manner) -> Result<Ledger> {
-    let passed = Passed::new(activation::inherited()?);
+pub fn run(origin: &Origin, config: Config, options: Options) -> Result<Ledger> {
     let Config { settings, admin, user, warnings } = config;
     let settings = Arc::new(settings);
     limits::ensure_file_descriptors(descriptors(&settings))?;
     privileges::check(&settings)?;
+    let fixed = Fixed { admin, user };
+    let mut setup = Setup::new(Launch { fixed, file: origin.base.file().cloned(), verbosity: options.verbosity })?;
     let plan = Plan::build(settings.clone(), &Addresses::new(), None);
-    let passed = passed::take(passed, &settings, admin)?;
-    let sockets = Sockets::open(&plan, passed.listeners, None)?;
-    let admin_server = match passed.admin {
-        None => admin.map(Admin::bind).transpose()?,
-        passed => passed,
-    };
-    privileges::give_up(&settings, user.as_deref())?;
+    let mut passed = Vec::new();
+    for listener in &settings.listeners {
+        passed.extend(setup.passed(&listener.name, listener.address)?);
+    }
+    let sockets = Sockets::open(&plan, passed, None)?;
 
-    let (events, queue) = sync_channel(QUEUE);
-    events::hear_signals(events.clone(), origin.file().is_some()).context("watch for signals")?;
-    let log = log::start(manner.verbosity).context("start the log")?;
+    let mut service = setup.start(&privileges::needed(&settings))?;
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
-    let beside = Beside::start().context("start the thread for names and probes")?;
-    let mut names = Names::new(beside.handle.clone(), events.clone());
-    let (plan, sockets) = with_first_addresses(plan, sockets, &mut names, &events, &queue)?;
-    let pulses = Pulses::new();
-    let (pulse, workers_pulse) = (pulses.pulse("control"), pulses.pulse("workers"));
+    let background = Background::start().context("start the thread for names and probes")?;
+    let mut names = Names::new(background.handle.clone(), service.events());
+    let (plan, sockets) = with_first_addresses(plan, sockets, &mut names, &mut service)?;
+    let liveness = Liveness::new(service.pulse("workers"));
     let workers = Workers::start(plan, sockets)?;
-    let state = Arc::new(State::new(workers, pulses.clone(), settings.workers));
-    let serving = admin_server.map(|server| server.serve(state.clone())).transpose()?;
-    let watchdog = Watchdog::start(pulses).context("start the watchdog")?;
-    let screen = manner.watch.then(|| Screen::start(state.clone(), events)).transpose().context("start the screen")?;
-
-    let verdicts = Verdicts::new(beside.handle.clone());
-    let workers = Vigil::new(workers_pulse);
-    let mut control = Control { origin, settings, admin, user, names, verdicts, state, pulse, workers };
-    control.tell_listeners(None);
-    control.verdicts.follow(&control.state.workers.plan());
-    if let Some(serving) = &serving {
-        tracing::info!("admin: http://{}/", serving.local_addr());
+    let state = Arc::new(State::new(workers, service.reloads(), settings.workers));
+    if options.watch {
+        let state = state.clone();
+        service.show(move |stop| {
+            let shown = screen::run(|| state.workers.ledger(), stop);
+            // Datagrams move all the same.
+            Ok(shown.inspect_err(|error| tracing::warn!("show the ledger: {error}")).unwrap_or(Ended::Stopped))
+        });
     }
-    let status = control.status();
-    tracing::info!("ready: {status}");
-    notify::ready(&status);
-    control.until_stopped(&queue);
-    let ledger = control.end();
-    drop((screen, watchdog, serving, log));
-    Ok(ledger)
+    let verdicts = Verdicts::new(background.handle.clone());
+    let mut tee = Tee::new(origin, settings, names, verdicts, state, liveness);
+    service.run(&mut tee)?;
+    Ok(tee.ledger())
 }
 
 /// Waits a moment for what names mean, while the kernel keeps what comes in: else a tee would begin by dropping what a
@@ -109,8 +94,7 @@ fn with_first_addresses(
     plan: Plan,
     sockets: Sockets,
     names: &mut Names,
-    events: &SyncSender<Event>,
-    queue: &Receiver<Event>,
+    service: &mut Service<Tee<'_>>,
 ) -> Result<(Plan, Sockets)> {
     let settings = plan.settings.clone();
     names.follow([&*settings]);
@@ -119,19 +103,11 @@ fn with_first_addresses(
         return Ok((plan, sockets));
     }
     let until = Instant::now() + FIRST_ANSWERS;
-    while !unknown.is_empty() {
-        match queue.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(Event::Name(event)) => {
-                unknown.remove(names::name(&event));
-                names::tell(&event);
-            }
-            Ok(other) => {
-                // There is room: it has just been taken out.
-                let _ = events.try_send(other);
-                break;
-            }
-            Err(_) => break,
-        }
+    while !unknown.is_empty()
+        && let Some(news) = service.next_news(until)
+    {
+        unknown.remove(names::name(&news));
+        names::tell(&news);
     }
     let plan = Plan::build(settings.clone(), &names.addresses(&settings), Some(&plan));
     let sockets = Sockets::open(&plan, Vec::new(), Some(&sockets))?;
@@ -143,9 +119,6 @@ fn descriptors(settings: &Settings) -> u64 {
     let sockets = settings.workers * (settings.listeners.len() + settings.destinations.len());
     2 * sockets as u64 + 64
 }
-
-/// Signals and names that may wait for the control thread.
-const QUEUE: usize = 64;
 
 /// Longest wait for the first answers of name servers.
 const FIRST_ANSWERS: Duration = Duration::from_millis(250);

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::mpsc::SyncSender;
 
 use tokio::runtime::Handle;
+use weir_service::EventSender;
 
-use super::events::Event;
 use crate::config::{Local, is_own_listener};
 use crate::plan::Addresses;
 use crate::resolve::{self, Options, Resolver};
@@ -20,11 +19,11 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Asks on `runtime`. What it learns comes as [`Event::Name`].
-    pub(super) fn new(runtime: Handle, events: SyncSender<Event>) -> Self {
+    /// Asks on `runtime`. What it learns it tells through `events`.
+    pub(super) fn new(runtime: Handle, events: EventSender<resolve::Event>) -> Self {
         // Any event makes a new plan of all addresses: where the queue is full of others, this one is not missed.
         let resolver = Resolver::new(runtime, Options::default(), move |event| {
-            let _ = events.try_send(Event::Name(event));
+            events.try_tell(event);
         });
         Self { resolver, told: BTreeSet::new() }
     }

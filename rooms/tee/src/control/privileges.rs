@@ -1,15 +1,15 @@
-//! Which privileges the configuration needs, and which are given up.
+//! Which privileges the configuration needs.
 
-use anyhow::{Context, Result, bail};
-use weir_kernel::capabilities::{Capability, User, has, keep_only};
-use weir_kernel::sysctl;
+use anyhow::{Result, bail};
+use weir_kernel::capabilities::{Capability, has};
+use weir_service::privileges::{Privileges, to_bind};
 
 use crate::settings::{ProbeKind, Settings, Source};
 
 /// Refuses what would fail for every single datagram.
 pub(super) fn check(settings: &Settings) -> Result<()> {
-    let preserved = settings.destinations.iter().find(|destination| destination.source.is_preserved());
-    if let Some(destination) = preserved
+    let kept = settings.destinations.iter().find(|destination| destination.source.is_preserved());
+    if let Some(destination) = kept
         && !has(Capability::CAP_NET_RAW)
     {
         bail!(
@@ -21,23 +21,12 @@ pub(super) fn check(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// Gives up, for good, what a reload does not need, and becomes `user`. Only while the process has one thread.
-pub(super) fn give_up(settings: &Settings, user: Option<&str>) -> Result<()> {
-    let user = user.map(User::find).transpose()?;
-    let mut kept = Vec::new();
-    if settings.listeners.iter().any(|listener| listener.address.port() < first_free_port()) {
-        kept.push(Capability::CAP_NET_BIND_SERVICE);
-    }
+/// What datagrams, and a reload that binds its ports once more, need.
+pub(super) fn needed(settings: &Settings) -> Privileges {
+    let ports = settings.listeners.iter().map(|listener| listener.address.port());
     let raw = |source: Source, probe| source.is_preserved() || probe == Some(ProbeKind::Ping);
     let mut destinations = settings.destinations.iter();
-    if destinations.any(|to| raw(to.source, to.probe.as_ref().map(|probe| probe.kind))) {
-        kept.push(Capability::CAP_NET_RAW);
-    }
-    keep_only(&kept, user.as_ref()).map(drop).context("give up privileges")
-}
-
-/// The first port that anybody may bind (ip_unprivileged_port_start, ip-sysctl.rst); as the kernel has it by default,
-/// where it does not say.
-fn first_free_port() -> u16 {
-    sysctl::seen("net/ipv4/ip_unprivileged_port_start").and_then(|port| port.parse().ok()).unwrap_or(1024)
+    let is_raw = destinations.any(|to| raw(to.source, to.probe.as_ref().map(|probe| probe.kind)));
+    let raw = is_raw.then_some(Capability::CAP_NET_RAW);
+    Privileges::Only(to_bind(ports).into_iter().chain(raw).collect())
 }

@@ -36,7 +36,7 @@ fn an_assertion_that_fails_is_status_3_and_a_failure_in_junit_xml() {
     assert!(drops > 0);
     assert!(bad.stdout.contains(&format!("fail    nothing is lost: {drops}: 20% lies outside")), "{}", bad.stdout);
     let junit = fs::read_to_string(bad.dir.join("junit.xml")).unwrap();
-    assert!(junit.contains("<testsuites name=\"weir lab bad\" tests=\"4\" failures=\"1\""), "{junit}");
+    assert!(junit.contains("<testsuites name=\"weir lab bad\" tests=\"4\" skipped=\"0\" failures=\"1\""), "{junit}");
     assert!(junit.contains(&format!("message=\"{drops}: 20% lies outside")), "{junit}");
     let page = fs::read_to_string(bad.dir.join("report.html")).unwrap();
     assert!(page.contains("nothing is lost") && page.contains("badge fail"));

@@ -1,7 +1,7 @@
 //! A service manager starts, watches, reloads and stops a tee, and passes it sockets.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, RawFd};
 use std::process::{Command, Stdio};
@@ -123,6 +123,31 @@ fn a_passed_admin_socket_answers_whoever_came_before_the_start() {
         assert!(machine.get("/readyz").0.starts_with("HTTP/1.0 200 "));
         assert!(tee.end().success());
     }
+}
+
+/// What holds for a tee holds for whatever is run as a service.
+#[test]
+fn a_watch_is_a_service_as_well() {
+    let Some(machine) = Machine::new() else { return };
+    let admin = machine.run(|| TcpListener::bind(ADMIN).unwrap());
+    let arguments = ["loss", "watch", "--json", "--trace", "off", "--interval", "1h", "--admin", ADMIN];
+    let (command, copies) = passing(&arguments, &[&admin], "admin");
+    let mut watch = Service::start(&machine, command);
+    drop(copies);
+    assert!(machine.get("/readyz").0.starts_with("HTTP/1.0 200 "));
+    let mut output = BufReader::new(watch.child.stdout.take().unwrap());
+    let mut first = String::new();
+    output.read_line(&mut first).unwrap();
+    watch.signal(Signal::SIGUSR1);
+    // Of two signals that wait the lower number is heard first.
+    watch.signal(Signal::SIGTERM);
+    assert_eq!(watch.hear(), "STOPPING=1\nSTATUS=reading the last counters\n");
+    assert!(watch.child.wait().unwrap().success());
+    // The ledger on demand is the same snapshot once more, the last one is new.
+    let rest: Vec<String> = output.lines().map(Result::unwrap).collect();
+    assert_eq!(rest.len(), 2, "{rest:?}");
+    assert_eq!(rest[0], first.trim_end());
+    assert_ne!(rest[1], first.trim_end());
 }
 
 #[test]

@@ -75,18 +75,18 @@ pub(super) fn drain(socket: &Socket, payload: u64) -> Result<u64> {
 struct Stalls {
     /// The longest.
     most: Nanos,
-    state: u64,
+    random: fastrand::Rng,
     count: u64,
 }
 
 impl Stalls {
     fn new(most: Nanos) -> Stalls {
-        Stalls { most, state: 0, count: 0 }
+        Stalls { most, random: fastrand::Rng::with_seed(0), count: 0 }
     }
 
     /// The moment of the next one: on average it reads four times as long as it stalls at most.
     fn begin(&mut self) -> Nanos {
-        let pause = (self.uniform() * self.most as f64 * 8.0) as Nanos;
+        let pause = (self.random.f64() * self.most as f64 * 8.0) as Nanos;
         // The first comes early, so that even a short trial has one.
         clock::now() + if self.count == 0 { pause / 8 } else { pause }
     }
@@ -94,17 +94,8 @@ impl Stalls {
     /// Its length: any up to the longest, each eighth the longest.
     fn length(&mut self) -> Nanos {
         self.count += 1;
-        let length = (self.uniform() * self.most as f64) as Nanos;
+        let length = (self.random.f64() * self.most as f64) as Nanos;
         if self.count % 8 == 1 { self.most } else { length }
-    }
-
-    /// 0 to 1 (SplitMix64: Steele, Lea, Flood 2014).
-    fn uniform(&mut self) -> f64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 

@@ -1,0 +1,229 @@
+//! A running service: its control thread, and the threads that every service has.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use crate::admin::{Admin, Probes};
+use crate::events::{Event, EventSender, hear_signals};
+use crate::log::{self, Log};
+use crate::notify::{self, Watchdog};
+use crate::pulse::{Pulse, Pulses};
+use crate::reloads::Reloads;
+use crate::room::{Observable, Room};
+use crate::screen::Ended;
+use crate::setup::{Fixed, Launch};
+use crate::stop::Stop;
+
+/// A service whose room is being started: signals are heard, the log is written.
+pub struct Service<R: Room> {
+    launch: Launch,
+    admin: Option<Admin>,
+    pulses: Pulses,
+    reloads: Reloads,
+    events: SyncSender<Event<R::News>>,
+    queue: Receiver<Event<R::News>>,
+    /// A signal that came while news was waited for.
+    signal: Option<Event<R::News>>,
+    show: Option<Show>,
+    /// The last to end.
+    log: Log,
+}
+
+type Show = Box<dyn FnOnce(&Stop) -> Result<Ended> + Send>;
+
+impl<R: Room> Service<R> {
+    pub(crate) fn start(launch: Launch, admin: Option<Admin>) -> Result<Self> {
+        let (events, queue) = sync_channel(QUEUE);
+        hear_signals(events.clone(), launch.file.is_some()).context("watch for signals")?;
+        let log = log::start(launch.verbosity).context("start the log")?;
+        let (pulses, reloads) = (Pulses::new(), Reloads::new());
+        Ok(Self { launch, admin, pulses, reloads, events, queue, signal: None, show: None, log })
+    }
+
+    /// The pulse of a thread that is watched; see [`Pulses::pulse`].
+    pub fn pulse(&self, thread: impl Into<String>) -> Pulse {
+        self.pulses.pulse(thread)
+    }
+
+    /// Where threads of the room tell [`Room::hear`] something.
+    pub fn events(&self) -> EventSender<R::News> {
+        EventSender(self.events.clone())
+    }
+
+    /// What became of reloads.
+    pub fn reloads(&self) -> Reloads {
+        self.reloads.clone()
+    }
+
+    /// Waits for news before the room runs; `None`: the time is over, or a signal has come, which [`Service::run`] hears.
+    pub fn next_news(&mut self, until: Instant) -> Option<R::News> {
+        if self.signal.is_some() {
+            return None;
+        }
+        match self.queue.recv_timeout(until.saturating_duration_since(Instant::now())).ok()? {
+            Event::News(news) => Some(news),
+            signal => {
+                self.signal = Some(signal);
+                None
+            }
+        }
+    }
+
+    /// What shows the room to whoever started it, on a thread of its own named `screen`, until the stop is set. The service
+    /// ends where somebody asks for the end there, or when it fails.
+    pub fn show(&mut self, show: impl FnOnce(&Stop) -> Result<Ended> + Send + 'static) {
+        self.show = Some(Box::new(show));
+    }
+
+    /// Starts what is left (admin, watchdog, screen), says that the service is ready, and drives the room until a signal,
+    /// a person or the room itself ends it. When this returns the room has ended, and all threads started here but that of
+    /// signals; what was logged is written.
+    ///
+    /// # Errors
+    /// A thread cannot be started, or what shows the room has failed.
+    pub fn run(mut self, room: &mut R) -> Result<()> {
+        let control = self.pulse("control");
+        let probes = Arc::new(Probes::new(room.state(), self.pulses.clone()));
+        let admin = self.admin.take().map(|admin| admin.serve(probes.clone())).transpose()?;
+        let watchdog = Watchdog::start(self.pulses.clone()).context("start the watchdog")?;
+        let show = self.show.take();
+        let is_shown = show.is_some();
+        let shown = show.map(|show| Shown::start(show, self.events.clone())).transpose().context("start the screen")?;
+        let first_look = room.begin();
+        if let Some(admin) = &admin {
+            tracing::info!("admin: http://{}/", admin.local_addr());
+        }
+        tell(is_shown, format_args!("ready: {}", room.status()));
+        notify::ready(&room.status());
+
+        self.drive(room, &control, first_look);
+
+        probes.stopping();
+        notify::stopping(R::ENDING);
+        tell(is_shown, format_args!("stopping: {}", R::ENDING));
+        room.end();
+        let shown = shown.map_or(Ok(()), Shown::end);
+        drop((watchdog, admin, self.log));
+        shown
+    }
+
+    /// Until the end is asked for.
+    fn drive(&mut self, room: &mut R, pulse: &Pulse, mut due: Instant) {
+        loop {
+            pulse.wait();
+            let left = due.saturating_duration_since(Instant::now());
+            let event = self.signal.take().map_or_else(|| self.queue.recv_timeout(left), Ok);
+            pulse.work();
+            match event {
+                Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Event::Reload) => self.reload(room),
+                Ok(Event::Account) => print_ledger(&*room.state()),
+                Ok(Event::News(news)) => room.hear(news),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if Instant::now() >= due {
+                let Some(next) = room.look() else { return };
+                due = next;
+            }
+        }
+    }
+
+    fn reload(&self, room: &mut R) {
+        let Some(file) = &self.launch.file else { return };
+        notify::reloading();
+        let outcome = room.reload();
+        // Whoever reads the line finds it counted.
+        self.reloads.count(outcome.is_ok());
+        match &outcome {
+            Ok(wanted) => {
+                self.launch.fixed.stays(wanted);
+                tracing::info!("reloaded {}: {}", file.display(), room.status());
+            }
+            Err(error) => tracing::error!("reload of {}: {error:#} (nothing has changed)", file.display()),
+        }
+        notify::ready(&room.status());
+    }
+}
+
+impl<R: Room> fmt::Debug for Service<R> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Service").field("launch", &self.launch).finish_non_exhaustive()
+    }
+}
+
+impl Fixed {
+    /// Says where a file wants what only a start can change.
+    fn stays(&self, wanted: &Self) {
+        stays("admin", &shown(self.admin.as_ref()), &shown(wanted.admin.as_ref()));
+        stays("user", &shown(self.user.as_ref()), &shown(wanted.user.as_ref()));
+    }
+}
+
+/// Says, on a reload, that a key stays what it is where the file wants something else.
+pub fn stays<T: PartialEq + fmt::Display>(key: &str, is: &T, wanted: &T) {
+    if is != wanted {
+        tracing::warn!("{key} stays {is}: a reload does not change it (restart for {wanted})");
+    }
+}
+
+fn shown<T: fmt::Display>(value: Option<&T>) -> String {
+    value.map_or_else(|| "unset".to_owned(), T::to_string)
+}
+
+/// Of its life a service tells the log; not where somebody looks at it anyway.
+fn tell(is_shown: bool, line: fmt::Arguments<'_>) {
+    if is_shown {
+        tracing::debug!("{line}");
+    } else {
+        tracing::info!("{line}");
+    }
+}
+
+/// On standard output, which may be gone or full: that is no reason to end.
+fn print_ledger(room: &impl Observable) {
+    let line = serde_json::to_string(&room.ledger()).map_err(io::Error::from);
+    let printed = line.and_then(|line| {
+        let mut output = io::stdout().lock();
+        writeln!(output, "{line}").and_then(|()| output.flush())
+    });
+    if let Err(error) = printed {
+        tracing::warn!("print the ledger on standard output: {error}");
+    }
+}
+
+/// The thread that shows the room.
+struct Shown {
+    stop: Stop,
+    thread: JoinHandle<Result<()>>,
+}
+
+impl Shown {
+    fn start<N: Send + 'static>(show: Show, events: SyncSender<Event<N>>) -> io::Result<Self> {
+        let stop = Stop::new()?;
+        let stopped = stop.clone();
+        let show = move || {
+            let outcome = show(&stopped);
+            if !matches!(outcome, Ok(Ended::Stopped)) {
+                let _ = events.send(Event::Stop);
+            }
+            outcome.map(drop)
+        };
+        let thread = thread::Builder::new().name("screen".into()).spawn(show)?;
+        Ok(Self { stop, thread })
+    }
+
+    fn end(self) -> Result<()> {
+        self.stop.set();
+        // A panic on that thread has been told on stderr already.
+        self.thread.join().unwrap_or(Ok(()))
+    }
+}
+
+/// Events that may wait for the control thread.
+const QUEUE: usize = 64;

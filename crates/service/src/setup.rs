@@ -1,0 +1,90 @@
+//! A service before it has a second thread: sockets passed by a service manager, the admin address, privileges.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use weir_kernel::activation::inherited;
+use weir_kernel::capabilities::{User, effective, keep_only};
+
+use crate::activation::Passed;
+use crate::admin::Admin;
+use crate::privileges::Privileges;
+use crate::room::Room;
+use crate::service::Service;
+
+/// How a service is started, whatever its room does.
+#[derive(Clone, Debug, Default)]
+pub struct Launch {
+    /// What a reload does not change.
+    pub fixed: Fixed,
+    /// The file that SIGHUP reads again; `None`: SIGHUP (the terminal is gone) asks for the end.
+    pub file: Option<PathBuf>,
+    /// As in [`log::start`](crate::log::start).
+    pub verbosity: u8,
+}
+
+/// What a configuration says of the process: only a start can change it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fixed {
+    /// Where `/metrics`, `/healthz`, `/readyz` and `/ledger` are served; `None`: nowhere.
+    pub admin: Option<SocketAddr>,
+    /// The user to become once every socket is open; `None`: stay.
+    pub user: Option<String>,
+}
+
+/// A service that has one thread and all its privileges: the time to open sockets.
+#[derive(Debug)]
+pub struct Setup {
+    launch: Launch,
+    passed: Passed,
+    admin: Option<Admin>,
+}
+
+impl Setup {
+    /// Takes over the sockets that a service manager has passed.
+    ///
+    /// # Errors
+    /// One line: what was passed for the admin address is bound to another one, or does not listen.
+    pub fn new(launch: Launch) -> Result<Self> {
+        let mut passed = Passed::new(inherited()?);
+        let adopt =
+            |address| passed.admin(address)?.map(Admin::adopt).transpose().context("take over the admin address");
+        let admin = launch.fixed.admin.map(adopt).transpose()?.flatten();
+        Ok(Self { launch, passed, admin })
+    }
+
+    /// The sockets that were passed for a listener, by its name or its address; empty: open one.
+    ///
+    /// # Errors
+    /// One is bound to another address.
+    pub fn passed(&mut self, listener: &str, address: SocketAddr) -> Result<Vec<OwnedFd>> {
+        Ok(self.passed.listener(listener, address)?)
+    }
+
+    /// Binds the admin address where it was not passed, gives privileges up, which belong to threads, and starts what every
+    /// service has: signals, which no later thread hears, and the log.
+    ///
+    /// # Errors
+    /// One line: a socket was passed that nobody took, the admin address cannot be had, a privilege cannot be given up, a
+    /// thread cannot be started.
+    pub fn start<R: Room>(self, privileges: &Privileges) -> Result<Service<R>> {
+        let Self { launch, passed, admin } = self;
+        passed.finish()?;
+        let admin = match admin {
+            None => launch.fixed.admin.map(Admin::bind).transpose()?,
+            adopted => adopted,
+        };
+        let user = launch.fixed.user.as_deref().map(User::find).transpose()?;
+        let kept = match (privileges, &user) {
+            (Privileges::All, None) => None,
+            (Privileges::All, Some(_)) => Some(effective()?),
+            (Privileges::Only(kept), _) => Some(kept.clone()),
+        };
+        if let Some(kept) = kept {
+            keep_only(&kept, user.as_ref()).context("give up privileges")?;
+        }
+        Service::start(launch, admin)
+    }
+}
