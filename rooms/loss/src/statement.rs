@@ -39,7 +39,7 @@ fn tell(text: &mut String, account: &Account, ledger: &Ledger) {
     }
     rows.push(row("received", count(ledger.received), share(ledger.received, base), String::new()));
     for entry in &ledger.places {
-        let title = format!("- {}", entry.place.facts().title);
+        let title = format!("- {}", entry.place.row().title);
         rows.push(row(&title, with_commas(entry.datagrams), share(Some(entry.datagrams), base), why(account, entry)));
     }
     let places: Vec<String> =
@@ -62,7 +62,7 @@ fn tell(text: &mut String, account: &Account, ledger: &Ledger) {
         let _ = writeln!(text, "{}", line.trim_end());
     }
     for entry in &ledger.places {
-        let _ = writeln!(text, "  {}: {}", entry.place.facts().title, entry.remedy);
+        let _ = writeln!(text, "  {}: {}", entry.place.row().title, entry.remedy);
     }
     for sentence in &ledger.explanation {
         let _ = writeln!(text, "  {sentence}");
@@ -71,7 +71,7 @@ fn tell(text: &mut String, account: &Account, ledger: &Ledger) {
         if let Some(believed) = &entry.believed {
             let counts: Vec<String> = entry.also.iter().map(|also| format!("{} {}", also.source, also.count)).collect();
             let counts = if counts.is_empty() { String::new() } else { format!(" ({})", counts.join(", ")) };
-            let _ = writeln!(text, "  {}: believed is {believed}{counts}", entry.place.facts().title);
+            let _ = writeln!(text, "  {}: believed is {believed}{counts}", entry.place.row().title);
         }
     }
     for unknown in &ledger.unknown {
@@ -180,7 +180,7 @@ mod tests {
             function: None,
             also: Vec::new(),
             believed: None,
-            remedy: place.facts().remedy.into(),
+            remedy: place.row().remedy.into(),
             parts: Vec::new(),
         }
     }

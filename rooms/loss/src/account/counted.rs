@@ -1,9 +1,11 @@
 //! What counters alone can tell, where nothing is traced.
 
+use super::apportion::{Rule, apportion};
 use super::evidence::{Evidence, NamespaceEvidence};
 use super::ledger::Subject;
 use super::tally::Tally;
-use crate::places::Place;
+use crate::places::{Place, Stage};
+use crate::reading::Loss;
 
 /// What the program read, where its socket is the only one of UDP in its namespace: `Udp.InDatagrams`.
 pub(super) fn received(evidence: &Evidence, subject: &Subject<'_>) -> Option<u64> {
@@ -44,36 +46,38 @@ pub(super) fn places(
     if subject.receivers.iter().any(|socket| socket.gone) {
         unknown.push("what its socket dropped and left unread when it was closed".to_owned());
     }
-    let namespaces: Vec<&NamespaceEvidence> = match namespace {
-        Some(namespace) => vec![namespace],
-        None => evidence.namespaces.iter().collect(),
-    };
-    let mut found = Vec::new();
-    for namespace in namespaces {
-        for place in Place::all().filter(|place| *place < Place::UdpChecksum) {
-            for (table, name) in place.facts().counters {
-                let counter = format!("{table}.{name}");
-                let count = namespace.counter(&counter);
-                if count > 0 {
-                    found.push((place, counter, count, namespace.inode));
-                }
-            }
-        }
-        for hardware in &namespace.hardware {
-            found.push((hardware.place, hardware.counter.clone(), hardware.count, namespace.inode));
-        }
-    }
-    let sum: u64 = found.iter().map(|(_, _, count, _)| count).sum();
-    let missing = sent.zip(received).map(|(sent, received)| sent.saturating_sub(received + places.total()));
-    for (place, counter, count, inode) in found {
-        if missing.is_some_and(|missing| sum <= missing) {
-            places.add(place, count, &counter, "", "", Some(inode));
-            places.believe(place, format!("{counter} counts every port of the namespace; it fits what is missing"));
+    let claims = claims(evidence, namespace);
+    let bounds: Vec<u64> = claims.iter().map(|(loss, _)| loss.packets).collect();
+    let missing = sent.zip(received).map_or(0, |(sent, received)| sent.saturating_sub(received + places.total()));
+    for ((loss, inode), share) in claims.into_iter().zip(apportion(missing, &bounds, Rule::AllOrNothing)) {
+        let (place, name) = (loss.place, &loss.name);
+        if share > 0 {
+            places.add(place, share, name, "", "", Some(inode));
+            places.believe(place, format!("{name} counts every port; all that it counted fits what is missing"));
         } else {
-            unknown.push(format!("how much of {counter} (+{count}, all ports) is of this traffic: {}", place.name()));
+            unknown.push(format!(
+                "how much of {name} (+{}, all ports) is of this traffic: {}",
+                loss.packets,
+                place.name()
+            ));
         }
     }
     unknown.push("losses that leave no counter: firewall, closed with data unread, groups not joined".to_owned());
+}
+
+/// Losses that may be of this traffic: on its way through every namespace that is followed, and behind it at its port.
+fn claims<'a>(evidence: &'a Evidence, home: Option<&NamespaceEvidence>) -> Vec<(&'a Loss, u32)> {
+    let of = |(index, namespace): (usize, &'a NamespaceEvidence)| {
+        let is_home = home.is_none_or(|home| home.inode == namespace.inode);
+        let is_claim = move |loss: &&Loss| match loss.place.stage() {
+            Stage::Socket | Stage::Anywhere => false,
+            Stage::Port => is_home,
+            // What all namespaces share is told with each.
+            _ => index == 0 || !loss.counter.is_of_machine(),
+        };
+        namespace.losses.iter().filter(is_claim).map(|loss| (loss, namespace.inode))
+    };
+    evidence.namespaces.iter().enumerate().flat_map(of).collect()
 }
 
 /// The kernel keeps one count a socket: by what the namespace counted it is known what it means.
@@ -114,5 +118,55 @@ fn by_socket(drops: u64, namespace: Option<&NamespaceEvidence>, places: &mut Tal
                 told.join(", ")
             ));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_kernel::counters::Counter;
+
+    use super::*;
+
+    /// What is placed of 10 sent and 7 received, and what is unknown of counters.
+    fn placed(counted: &[(Place, Counter, u64)]) -> (Vec<(Place, u64)>, usize) {
+        let losses = counted.iter().map(|&(place, counter, packets)| {
+            let name = format!("eth0 {counter}");
+            Loss { place, counter, interface: 0, name, packets }
+        });
+        let namespace =
+            |inode| NamespaceEvidence { inode, losses: losses.clone().collect(), ..NamespaceEvidence::default() };
+        let evidence = Evidence { namespaces: vec![namespace(1)], ..Evidence::default() };
+        let subject = Subject { port: 1, receivers: &[], all: &[], everybody: &[], copies: false };
+        let (mut tally, mut unknown) = (Tally::default(), Vec::new());
+        places(&evidence, &subject, Some(10), Some(7), &mut tally, &mut unknown);
+        let entries = tally.into_entries(&[]).into_iter().map(|entry| (entry.place, entry.datagrams)).collect();
+        (entries, unknown.len() - 1)
+    }
+
+    #[test]
+    fn every_counter_that_a_place_names_is_placed_if_it_fits() {
+        for place in Place::all().filter(|place| !matches!(place.stage(), Stage::Socket | Stage::Anywhere)) {
+            for counter in place.counters() {
+                assert_eq!(placed(&[(place, counter, 3)]), (vec![(place, 3)], 0), "{counter}");
+                assert_eq!(placed(&[(place, counter, 4)]), (vec![], 1), "{counter}");
+            }
+        }
+        let (queue, ring) = ((Place::Qdisc, Counter::Qdisc, 2), (Place::ReceiveRing, Counter::RxMissed, 1));
+        assert_eq!(placed(&[queue, ring]).0, [(Place::Qdisc, 2), (Place::ReceiveRing, 1)]);
+        assert_eq!(placed(&[queue, (Place::ReceiveRing, Counter::RxMissed, 2)]), (vec![], 2));
+    }
+
+    #[test]
+    fn what_all_namespaces_share_is_lost_once() {
+        let loss = Loss {
+            place: Place::Backlog,
+            counter: Counter::SoftnetDropped,
+            interface: 0,
+            name: "softnet.dropped".into(),
+            packets: 3,
+        };
+        let namespace = |inode| NamespaceEvidence { inode, losses: vec![loss.clone()], ..NamespaceEvidence::default() };
+        let evidence = Evidence { namespaces: vec![namespace(1), namespace(2)], ..Evidence::default() };
+        assert_eq!(claims(&evidence, None).len(), 1);
     }
 }

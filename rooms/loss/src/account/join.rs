@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 
 use super::book::{Account, Count, Entry, Ledger, VERSION};
-use crate::places::Place;
+use crate::places::{Place, Stage};
 
 /// Reads the sender's and the receiver's account, and joins them.
 ///
@@ -67,13 +67,11 @@ pub(crate) fn join(sender: Account, receiver: Account) -> Account {
 
 fn join_ledgers(here: &Ledger, there: Ledger) -> Ledger {
     // On the sender's host nobody receives: of its places only those before departure, and those of its own interfaces.
-    let mut places: Vec<Entry> = here.places.iter().filter(|entry| entry.place < Place::Network).cloned().collect();
-    let lost_after_departure: u64 = places
-        .iter()
-        .filter(|entry| matches!(entry.place, Place::Qdisc | Place::Transmit))
-        .map(|entry| entry.datagrams)
-        .sum();
-    let arriving = |place: Place| place > Place::Network;
+    let departing = |place: Place| matches!(place.stage(), Stage::Sending | Stage::NextHop | Stage::Departed);
+    let mut places: Vec<Entry> = here.places.iter().filter(|entry| departing(entry.place)).cloned().collect();
+    let lost_after_departure: u64 =
+        places.iter().filter(|entry| entry.place.stage() == Stage::Departed).map(|entry| entry.datagrams).sum();
+    let arriving = |place: Place| !departing(place) && place != Place::Network;
     let network = here.departed.zip(there.arrived).map(|(departed, arrived)| {
         let left = departed.saturating_sub(lost_after_departure);
         (left, arrived, left.saturating_sub(arrived))
@@ -97,7 +95,7 @@ fn join_ledgers(here: &Ledger, there: Ledger) -> Ledger {
                         Count { source: "arrived".to_owned(), count: arrived },
                     ],
                     believed: None,
-                    remedy: Place::Network.facts().remedy.to_owned(),
+                    remedy: Place::Network.row().remedy.to_owned(),
                     parts: Vec::new(),
                 });
             }

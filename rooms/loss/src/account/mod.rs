@@ -10,6 +10,7 @@
 
 pub mod book;
 
+mod apportion;
 mod beside;
 mod counted;
 mod evidence;

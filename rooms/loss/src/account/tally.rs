@@ -6,7 +6,7 @@ use weir_kernel::trace::Drop;
 
 use super::book::{Count, Entry, Part};
 use super::evidence::NamespaceEvidence;
-use crate::places::Place;
+use crate::places::{Place, Stage};
 
 /// Losses by place.
 #[derive(Clone, Debug, Default)]
@@ -70,6 +70,12 @@ impl Tally {
         self.0.get(&place).map_or(0, |loss| loss.buffers)
     }
 
+    /// Datagrams lost in these parts of the way.
+    pub(super) fn within(&self, stages: &[Stage]) -> u64 {
+        let lost = self.0.iter().filter(|(place, _)| stages.contains(&place.stage()));
+        lost.map(|(_, loss)| loss.datagrams).sum()
+    }
+
     /// All datagrams lost.
     pub(super) fn total(&self) -> u64 {
         self.0.values().map(|loss| loss.datagrams).sum()
@@ -88,15 +94,14 @@ impl Loss {
         parts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         let ((reason, function, namespace), _) = parts.first().cloned().unwrap_or_default();
         let within: Vec<u32> = parts.iter().filter_map(|((_, _, namespace), _)| *namespace).collect();
-        let mut also = Vec::new();
-        for (table, name) in place.facts().counters {
-            let source = format!("{table}.{name}");
-            let of_these = namespaces.iter().filter(|ns| within.contains(&ns.inode));
-            let count = of_these.map(|ns| ns.counter(&source)).sum();
-            if count > 0 && source != self.source {
-                also.push(Count { source, count });
-            }
+        let of_these = namespaces.iter().filter(|ns| within.contains(&ns.inode)).flat_map(|ns| &ns.losses);
+        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+        for loss in of_these.filter(|loss| loss.place == place && loss.name != self.source) {
+            let count = counts.entry(&loss.name).or_default();
+            *count = if loss.counter.is_of_machine() { loss.packets } else { *count + loss.packets };
         }
+        let also: Vec<Count> =
+            counts.into_iter().map(|(source, count)| Count { source: source.to_owned(), count }).collect();
         let counted: u64 = also.iter().map(|count| count.count).sum();
         let believed = self.believed.or_else(|| differ(&self.source, self.datagrams, self.buffers, counted));
         let several = parts.len() > 1;

@@ -6,30 +6,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_kernel::trace::{Detail, Trace};
 
 use super::sockets::Known;
-use super::{Following, Sessions};
+use super::{Following, Sessions, namespaces};
 use crate::account::book::{Account, Ledger, Namespace, Sources, VERSION};
-use crate::account::evidence::{Evidence, Hardware, NamespaceEvidence, SocketSeen, difference, moved};
+use crate::account::evidence::{Evidence, NamespaceEvidence, SocketSeen, difference, moved};
 use crate::account::receivers::{Followed, ledgers};
-use crate::reading::{NamespaceReader, hardware_place};
 
 impl Following {
     fn namespace_evidence(&self) -> Vec<NamespaceEvidence> {
         let sockets_of = |inode: u32| self.sockets.keys().filter(|(namespace, _)| *namespace == inode).count();
-        let evidence = |reader: &NamespaceReader| {
-            let counters = reader.totals();
-            let hardware = counters.iter().filter_map(|(counter, count)| {
-                Some(Hardware { place: hardware_place(counter)?, counter: counter.clone(), count: *count })
-            });
-            NamespaceEvidence {
-                inode: reader.inode(),
-                hardware: hardware.collect(),
-                udp_sockets: sockets_of(reader.inode()),
-                queued: reader.queued(),
-                incomplete: reader.incomplete(),
-                counters,
-            }
+        let evidence = |namespace: &namespaces::Namespace| NamespaceEvidence {
+            inode: namespace.inode,
+            losses: namespace.totals().losses().into_iter().filter(|loss| loss.packets > 0).collect(),
+            udp_sockets: sockets_of(namespace.inode),
+            queued: namespace.queued,
+            incomplete: namespace.incomplete,
+            counters: namespace.risen(),
         };
-        self.readers.iter().map(evidence).collect()
+        self.namespaces.iter().map(evidence).collect()
     }
 
     /// Ports that are followed, as far as they are known by now.
@@ -198,16 +191,16 @@ impl Following {
     pub(super) fn account(mut self, ledgers: Vec<Ledger>) -> Account {
         let took = self.begun.elapsed();
         let mut counters: Vec<String> = Vec::new();
-        for source in self.readers.iter().flat_map(NamespaceReader::sources) {
+        for source in self.namespaces.iter().flat_map(|namespace| &namespace.sources) {
             if !counters.iter().any(|known| known == source) {
                 counters.push((*source).to_owned());
             }
         }
-        for reader in &self.readers {
-            for counter in reader.resets() {
+        for namespace in &self.namespaces {
+            for counter in namespace.resets() {
                 self.warnings.insert(format!(
                     "{counter} of namespace {} began again: its total is a lower bound",
-                    reader.inode()
+                    namespace.inode
                 ));
             }
         }
@@ -234,12 +227,12 @@ impl Following {
                 counters,
             },
             namespaces: self
-                .readers
+                .namespaces
                 .iter()
-                .map(|reader| Namespace {
-                    inode: reader.inode(),
-                    name: reader.name().map(str::to_owned),
-                    counters: reader.totals(),
+                .map(|namespace| Namespace {
+                    inode: namespace.inode,
+                    name: namespace.name.clone(),
+                    counters: namespace.risen(),
                 })
                 .collect(),
             ledgers,

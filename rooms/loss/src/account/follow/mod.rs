@@ -14,13 +14,12 @@ use anyhow::{Result, ensure};
 use weir_kernel::trace::{Detail, Filter, Trace};
 use weir_service::stop::Stop;
 
-use self::namespaces::open;
+use self::namespaces::{Namespace, open};
 use self::sockets::Known;
 use super::book::{Account, Ledger};
 use super::evidence::moved;
 use super::session::{ReceivedSession, SentSession};
 use super::tracing::Tracing;
-use crate::reading::NamespaceReader;
 use crate::subject::Subject;
 
 /// What is to be followed, and how.
@@ -46,7 +45,7 @@ pub struct Sessions {
 /// Traffic that is being followed.
 pub struct Following {
     subject: Subject,
-    readers: Vec<NamespaceReader>,
+    namespaces: Vec<Namespace>,
     tracing: Tracing,
     sockets: BTreeMap<(u32, u64), Known>,
     /// Number of the last reading of sockets.
@@ -72,16 +71,16 @@ impl Following {
         if let Some(process) = &settings.subject.process {
             ensure!(process.runs(), "follow {}: there is no such process", settings.subject.in_words());
         }
-        let readers = open(&settings.namespaces, &mut warnings)?;
+        let namespaces = open(&settings.namespaces, &mut warnings)?;
         let ports = settings.subject.known_ports();
         let filter = Filter {
             ports: if settings.subject.ports_are_known() { ports.into_iter().collect() } else { Vec::new() },
-            namespaces: readers.iter().map(NamespaceReader::inode).collect(),
+            namespaces: namespaces.iter().map(|namespace| namespace.inode).collect(),
         };
         let tracing = Tracing::start(settings.trace, &filter);
         let mut following = Following {
             subject: settings.subject.clone(),
-            readers,
+            namespaces,
             tracing,
             sockets: BTreeMap::new(),
             reading: 0,
@@ -108,11 +107,8 @@ impl Following {
             (None, None) => "not traced".to_owned(),
             (None, Some(refused)) => format!("not traced: {refused}"),
         };
-        let namespaces: Vec<String> = self
-            .readers
-            .iter()
-            .map(|reader| reader.name().map_or_else(|| reader.inode().to_string(), str::to_owned))
-            .collect();
+        let name_of = |namespace: &Namespace| namespace.name.clone().unwrap_or_else(|| namespace.inode.to_string());
+        let namespaces: Vec<String> = self.namespaces.iter().map(name_of).collect();
         let namespaces = match &namespaces[..] {
             [one] => format!("namespace {one}"),
             several if several.len() <= 4 => format!("namespaces {}", several.join(", ")),
@@ -149,7 +145,7 @@ impl Following {
             let moving = self.look_quietly();
             let ledgers = self.ledgers(sessions);
             let closed = |ledger: &Ledger| ledger.unexplained.is_none_or(|rest| rest == 0) && ledger.pending == Some(0);
-            let undecided = self.readers.iter().any(|reader| reader.incomplete() > 0 || reader.queued() > 0)
+            let undecided = self.namespaces.iter().any(|namespace| namespace.incomplete > 0 || namespace.queued > 0)
                 || self.last.reassembling > 0;
             let counts: Vec<_> = ledgers.iter().map(Ledger::counts).collect();
             if before != counts {
@@ -212,9 +208,9 @@ impl Following {
     }
 
     fn read_counters(&mut self) {
-        for reader in &mut self.readers {
-            if let Err(error) = reader.read() {
-                self.warnings.insert(format!("namespace {}: {error}", reader.inode()));
+        for namespace in &mut self.namespaces {
+            if let Err(error) = namespace.read() {
+                self.warnings.insert(format!("namespace {}: {error}", namespace.inode));
             }
         }
     }
@@ -242,7 +238,7 @@ impl Following {
         if self.subject.groups.is_empty() {
             return Vec::new();
         }
-        let joined: BTreeSet<IpAddr> = self.readers.iter().flat_map(NamespaceReader::groups).collect();
+        let joined: BTreeSet<IpAddr> = self.namespaces.iter().flat_map(Namespace::groups).collect();
         let groups = self.subject.groups.iter().filter(|group| !joined.contains(group));
         groups.map(|group| format!("group {group}: nobody has joined it in the namespaces followed")).collect()
     }

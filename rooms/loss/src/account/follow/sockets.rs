@@ -23,9 +23,10 @@ impl Following {
         self.reading += 1;
         let first = self.reading == 1;
         let mut unknown = false;
-        for reader in &mut self.readers {
-            let namespace = reader.inode();
-            let sockets = match reader.sockets() {
+        for namespace in &mut self.namespaces {
+            let sockets = namespace.sockets();
+            let namespace = namespace.inode;
+            let sockets = match sockets {
                 Ok(sockets) => sockets,
                 Err(error) => {
                     self.warnings.insert(format!("namespace {namespace}: {error}"));

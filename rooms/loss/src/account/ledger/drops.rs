@@ -4,7 +4,7 @@ use weir_kernel::trace::Drop;
 
 use super::Closing;
 use crate::account::evidence::SocketSeen;
-use crate::places::Place;
+use crate::places::{Place, Stage};
 
 impl Closing<'_> {
     /// Collects what was traced: all of it, or what happened after arrival.
@@ -67,7 +67,7 @@ impl Closing<'_> {
             // A group's copy for this host leaves the way before the interface's queue.
             let looped = self.subject.copies && home == Some(drop.namespace) && drop.interface != LOOPBACK;
             let place = Place::of_drop(&drop.reason, &drop.function, true);
-            return !(looped && place >= Place::Neighbour);
+            return !looped || place.stage() == Stage::Sending;
         }
         if drop.cookie != 0 {
             return self.is_receiver(drop.cookie);
@@ -79,7 +79,8 @@ impl Closing<'_> {
             return true;
         }
         let others = self.subject.all.iter().any(|socket| socket.namespace == drop.namespace);
-        let only_passes = Place::of_drop(&drop.reason, &drop.function, false) < Place::NotJoined;
+        let stage = Place::of_drop(&drop.reason, &drop.function, false).stage();
+        let only_passes = !matches!(stage, Stage::Port | Stage::Socket | Stage::Anywhere);
         !from(drop.namespace) && !others && only_passes && !self.subject.receivers.is_empty()
     }
 

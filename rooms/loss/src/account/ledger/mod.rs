@@ -153,3 +153,8 @@ impl<'a> Closing<'a> {
 fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
+
+/// What is still missing; nothing, where there is more than was expected.
+fn missing(rest: i64) -> u64 {
+    u64::try_from(rest).unwrap_or(0)
+}

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use weir_kernel::trace::{Detail, Drop, SocketTrace};
 
 use super::drops::{after_enqueue, is_anonymous};
-use super::{Closing, signed};
+use super::{Closing, missing, signed};
+use crate::account::apportion::{Rule, apportion};
 use crate::account::book::Receiver;
 use crate::account::counted;
 use crate::account::evidence::SocketSeen;
@@ -160,11 +161,11 @@ impl Closing<'_> {
     }
 
     /// Of what is missing, what the socket counted as dropped and no tracepoint told; returns how many.
-    pub(super) fn add_untold(&mut self, missing: i64) -> i64 {
+    pub(super) fn add_untold(&mut self, rest: i64) -> i64 {
         if self.evidence.detail.is_none() || self.evidence.trace.missed > 0 {
             return 0;
         }
-        let untold = u64::try_from(missing).unwrap_or(0).min(self.untraced());
+        let untold = apportion(missing(rest), &[self.untraced()], Rule::LargestFirst).into_iter().sum();
         self.add_untraced(untold, "the socket's own counter: no tracepoint told of the others".to_owned());
         signed(untold)
     }

@@ -1,11 +1,13 @@
 //! What is left over: what interfaces lost, what is not decided yet, and between which points the rest vanished.
 
-use super::{Closing, signed};
+use super::{Closing, missing, signed};
+use crate::account::apportion::{Rule, apportion};
 use crate::account::book::Pending;
+use crate::account::evidence::NamespaceEvidence;
 use crate::account::level;
-use crate::places::Place;
+use crate::places::{Place, Stage};
 
-impl Closing<'_> {
+impl<'a> Closing<'a> {
     pub(super) fn pend(&mut self, place: &str, datagrams: u64) {
         if datagrams > 0 {
             self.pending.push(Pending { place: place.to_owned(), datagrams });
@@ -20,48 +22,33 @@ impl Closing<'_> {
     /// departure and arrival.
     pub(super) fn add_hardware(&mut self, rest: i64, departed: Option<u64>, arrived: Option<u64>) -> i64 {
         let (Some(_), Some(_)) = (departed, arrived) else { return 0 };
-        let mut left = u64::try_from(rest).unwrap_or(0);
-        let mut added = 0;
-        for namespace in &self.evidence.namespaces {
-            for hardware in &namespace.hardware {
-                let count = hardware.count.min(left);
-                self.places.add(hardware.place, count, &hardware.counter, "", "", Some(namespace.inode));
-                if count > 0 && count < hardware.count {
-                    self.places.believe(
-                        hardware.place,
-                        format!(
-                            "{} tells {}, of all ports: no more than is missing here",
-                            hardware.counter, hardware.count
-                        ),
-                    );
-                }
-                left -= count;
-                added += signed(count);
-            }
+        let of = |namespace: &'a NamespaceEvidence| namespace.losses.iter().map(|loss| (loss, namespace.inode));
+        let claims = self.evidence.namespaces.iter().flat_map(of);
+        let claims: Vec<_> = claims.filter(|(loss, _)| loss.counter.is_of_card()).collect();
+        let bounds: Vec<u64> = claims.iter().map(|(loss, _)| loss.packets).collect();
+        let shares = apportion(missing(rest), &bounds, Rule::LargestFirst);
+        for ((loss, inode), share) in claims.into_iter().zip(&shares).filter(|(_, share)| **share > 0) {
+            self.places.add(loss.place, *share, &loss.name, "", "", Some(inode));
+            let told = format!("{} counts every port, {}: no more than is missing here", loss.name, loss.packets);
+            self.places.believe(loss.place, told);
         }
-        added
+        signed(shares.iter().sum())
     }
 
     /// What the kernel has not decided yet.
     pub(super) fn add_undecided(&mut self, rest: i64, from_sender: bool) -> i64 {
-        let mut left = u64::try_from(rest).unwrap_or(0);
-        let mut added = 0;
         let namespaces = &self.evidence.namespaces;
         let queued: u64 = namespaces.iter().map(|ns| ns.queued).sum();
         let incomplete: u64 = namespaces.iter().map(|ns| ns.incomplete).sum();
         let held = if from_sender && incomplete > 0 { self.held_back() } else { 0 };
         let queued = if from_sender { queued } else { 0 };
-        for (place, datagrams) in [
-            ("waiting for a next hop's address", held),
-            ("an interface's queue", queued),
-            ("reassembly", self.evidence.trace.reassembling),
-        ] {
-            let count = datagrams.min(left);
-            self.pend(place, count);
-            left -= count;
-            added += signed(count);
+        let shares = apportion(missing(rest), &[held, queued, self.evidence.trace.reassembling], Rule::LargestFirst);
+        for (place, share) in
+            ["waiting for a next hop's address", "an interface's queue", "reassembly"].into_iter().zip(&shares)
+        {
+            self.pend(place, *share);
         }
-        added
+        signed(shares.iter().sum())
     }
 
     /// Datagrams that the kernel took and that neither departed nor were dropped on the way there.
@@ -73,7 +60,7 @@ impl Closing<'_> {
 
     /// Whether datagrams left for where nobody follows them; then it says so.
     pub(super) fn left_for_elsewhere(&mut self, departed: Option<u64>) -> bool {
-        let lost = self.places.at(Place::Qdisc) + self.places.at(Place::Transmit);
+        let lost = self.places.within(&[Stage::Departed]);
         let came: u64 = self.evidence.namespaces.iter().map(|ns| self.arrivals(ns.inode)).sum();
         let came = came + self.places.at(Place::Backlog);
         let left = departed.unwrap_or(0).saturating_sub(lost).saturating_sub(came);
@@ -93,8 +80,7 @@ impl Closing<'_> {
         if rest == 0 {
             return;
         }
-        let lost = Place::all().filter(|place| (Place::Qdisc..Place::Backlog).contains(place));
-        let lost: u64 = lost.map(|place| self.places.at(place)).sum();
+        let lost = self.places.within(&[Stage::Departed, Stage::Wire, Stage::Arriving]);
         let missing = departed.saturating_sub(lost).saturating_sub(arrived);
         let (before, behind) = (missing.min(rest), rest - missing.min(rest));
         if before > 0 {
@@ -121,7 +107,7 @@ impl Closing<'_> {
         let came = passages.filter(|passage| passage.namespace == home && passage.port == self.subject.port);
         let cut = came.map(|passage| passage.bytes).sum::<u64>().saturating_sub(socket.read_bytes);
         if cut > 0 {
-            self.explanation.push(format!("{cut} bytes were cut off: {}", Place::Truncated.facts().remedy));
+            self.explanation.push(format!("{cut} bytes were cut off: {}", Place::Truncated.row().remedy));
         }
     }
 
@@ -139,7 +125,7 @@ impl Closing<'_> {
             self.explanation.push(format!(
                 "{} more were dropped before they came here: {}",
                 entry.datagrams,
-                entry.place.facts().title
+                entry.place.row().title
             ));
         }
         let lost = |place: Place| self.places.at(place);
