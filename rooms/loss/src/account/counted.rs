@@ -3,6 +3,7 @@
 use super::apportion::{Rule, apportion};
 use super::evidence::{Evidence, NamespaceEvidence};
 use super::ledger::Subject;
+use super::remarks::{Belief, Unknown};
 use super::tally::Tally;
 use crate::places::{Place, Stage};
 use crate::reading::Loss;
@@ -33,18 +34,16 @@ pub(super) fn places(
     sent: Option<u64>,
     received: Option<u64>,
     places: &mut Tally,
-    unknown: &mut Vec<String>,
+    unknown: &mut Vec<Unknown>,
 ) {
     let drops: u64 = subject.receivers.iter().map(|socket| socket.drops).sum();
     let namespace = home(evidence, subject);
     if drops > 0 {
         by_socket(drops, namespace, places, unknown);
-        unknown.push(
-            "how many datagrams were lost at a socket that takes them joined (UDP_GRO): it counts buffers".to_owned(),
-        );
+        unknown.push(Unknown::DropsJoined);
     }
     if subject.receivers.iter().any(|socket| socket.gone) {
-        unknown.push("what its socket dropped and left unread when it was closed".to_owned());
+        unknown.push(Unknown::Closed);
     }
     let claims = claims(evidence, namespace);
     let bounds: Vec<u64> = claims.iter().map(|(loss, _)| loss.packets).collect();
@@ -53,16 +52,12 @@ pub(super) fn places(
         let (place, name) = (loss.place, &loss.name);
         if share > 0 {
             places.add(place, share, name, "", "", Some(inode));
-            places.believe(place, format!("{name} counts every port; all that it counted fits what is missing"));
+            places.believe(place, Belief::Fits(name.clone()));
         } else {
-            unknown.push(format!(
-                "how much of {name} (+{}, all ports) is of this traffic: {}",
-                loss.packets,
-                place.name()
-            ));
+            unknown.push(Unknown::ShareOf { counter: name.clone(), packets: loss.packets, place });
         }
     }
-    unknown.push("losses that leave no counter: firewall, closed with data unread, groups not joined".to_owned());
+    unknown.push(Unknown::WithoutCounter);
 }
 
 /// Losses that may be of this traffic: on its way through every namespace that is followed, and behind it at its port.
@@ -81,7 +76,7 @@ fn claims<'a>(evidence: &'a Evidence, home: Option<&NamespaceEvidence>) -> Vec<(
 }
 
 /// The kernel keeps one count a socket: by what the namespace counted it is known what it means.
-fn by_socket(drops: u64, namespace: Option<&NamespaceEvidence>, places: &mut Tally, unknown: &mut Vec<String>) {
+fn by_socket(drops: u64, namespace: Option<&NamespaceEvidence>, places: &mut Tally, unknown: &mut Vec<Unknown>) {
     let Some(namespace) = namespace else {
         places.add(Place::Other, drops, "socket drops", "", "", None);
         return;
@@ -102,7 +97,7 @@ fn by_socket(drops: u64, namespace: Option<&NamespaceEvidence>, places: &mut Tal
         [(place, count)] => {
             places.add(*place, drops, "socket drops", "", "", Some(namespace.inode));
             if *count != drops {
-                places.believe(*place, "the socket's own counter: that of the namespace counts other sockets, too");
+                places.believe(*place, Belief::OwnSocket);
             }
         }
         _ if sum == drops => {
@@ -112,11 +107,7 @@ fn by_socket(drops: u64, namespace: Option<&NamespaceEvidence>, places: &mut Tal
         }
         _ => {
             places.add(Place::Other, drops, "socket drops", "", "", Some(namespace.inode));
-            let told: Vec<String> = classes.iter().map(|(place, count)| format!("{} {count}", place.name())).collect();
-            unknown.push(format!(
-                "why the socket dropped {drops}: its namespace counted, other sockets included, {}",
-                told.join(", ")
-            ));
+            unknown.push(Unknown::WhyDropped(drops, classes.to_vec()));
         }
     }
 }

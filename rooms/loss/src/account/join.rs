@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 
 use super::book::{Account, Count, Entry, Ledger, VERSION};
+use super::remarks::{Explanation, Unknown};
 use crate::places::{Place, Stage};
 
 /// Reads the sender's and the receiver's account, and joins them.
@@ -76,9 +77,9 @@ fn join_ledgers(here: &Ledger, there: Ledger) -> Ledger {
         let left = departed.saturating_sub(lost_after_departure);
         (left, arrived, left.saturating_sub(arrived))
     });
-    let left_for_the_other = |line: &&String| line.starts_with("what became of ");
-    let mut unknown: Vec<String> = here.unknown.iter().filter(|line| !left_for_the_other(line)).cloned().collect();
-    unknown.extend(there.unknown.into_iter().filter(|line| !line.starts_with("before this host")));
+    let answered_there = |unknown: &&Unknown| matches!(unknown, Unknown::Elsewhere(_));
+    let mut unknown: Vec<Unknown> = here.unknown.iter().filter(|one| !answered_there(one)).cloned().collect();
+    unknown.extend(there.unknown.into_iter().filter(|one| *one != Unknown::BeforeThisHost));
     let mut explanation = there.explanation;
     match network {
         Some((left, arrived, lost)) => {
@@ -100,13 +101,10 @@ fn join_ledgers(here: &Ledger, there: Ledger) -> Ledger {
                 });
             }
             if arrived > left {
-                explanation.push(format!(
-                    "{} more came than left: another sender, a copy on the way, or accounts that did not begin together",
-                    arrived - left
-                ));
+                explanation.push(Explanation::MoreCame(arrived - left));
             }
         }
-        None => unknown.push("what the network lost: an account without a full trace does not tell it".to_owned()),
+        None => unknown.push(Unknown::Network),
     }
     places.extend(there.places.into_iter().filter(|entry| arriving(entry.place)));
     places.sort_by_key(|entry| entry.place);
@@ -176,6 +174,6 @@ mod tests {
         let receiver = Ledger { arrived: Some(80), received: Some(80), ..ledger(5000) };
         let joined = join_ledgers(&sender, receiver);
         assert_eq!((joined.unexplained, joined.places.len()), (None, 0));
-        assert!(joined.unknown.iter().any(|line| line.starts_with("what the network lost")));
+        assert!(joined.unknown.iter().any(|unknown| *unknown == Unknown::Network));
     }
 }

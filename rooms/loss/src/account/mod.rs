@@ -19,6 +19,7 @@ pub mod join;
 mod ledger;
 mod level;
 mod receivers;
+pub mod remarks;
 mod senders;
 mod session;
 mod tally;

@@ -9,6 +9,7 @@ use weir_kernel::trace::{Detail, Trace};
 use super::book::Ledger;
 use super::evidence::{Evidence, SocketSeen, difference, moved};
 use super::ledger::{Subject, ledger};
+use super::remarks::Partial;
 
 /// One socket while the account went on.
 #[derive(Clone, Debug)]
@@ -65,7 +66,7 @@ pub(super) fn ledgers(
     if others.is_empty() || receivers.is_empty() {
         return vec![ledger(evidence, &subject)];
     }
-    let partial = Some("other sockets, which are not followed, receive at the same port");
+    let partial = Some(Partial::OtherSockets);
     vec![ledger(&Evidence { partial, ..evidence.clone() }, &subject)]
 }
 
@@ -90,8 +91,7 @@ fn of_copies(
     }
     let ports = std::iter::once(port).collect();
     let moving = |between: &Between| moved(&between.after, &between.before, &ports);
-    let partial = (came.map_or(0, moving) > 0 || went.map_or(0, moving) > 0)
-        .then_some("it came, or went, while others of its group received");
+    let partial = (came.map_or(0, moving) > 0 || went.map_or(0, moving) > 0).then_some(Partial::CameOrWent);
     let from = came.map_or(start, |between| &*between.before);
     let to = went.map_or(end, |between| &*between.after);
     let trace = if partial.is_some() { evidence.trace.clone() } else { difference(to, from) };

@@ -6,6 +6,7 @@ use weir_kernel::trace::Drop;
 
 use super::book::{Count, Entry, Part};
 use super::evidence::NamespaceEvidence;
+use super::remarks::Belief;
 use crate::places::{Place, Stage};
 
 /// Losses by place.
@@ -19,7 +20,7 @@ struct Loss {
     /// Kernel buffers, where the trace counted them: what the kernel's own counters count.
     buffers: u64,
     source: String,
-    believed: Option<String>,
+    believed: Option<Belief>,
     parts: BTreeMap<(String, String, Option<u32>), u64>,
 }
 
@@ -54,9 +55,9 @@ impl Tally {
     }
 
     /// Says which source is believed at a place, and why.
-    pub(super) fn believe(&mut self, place: Place, sentence: impl Into<String>) {
+    pub(super) fn believe(&mut self, place: Place, belief: Belief) {
         if let Some(loss) = self.0.get_mut(&place) {
-            loss.believed = Some(sentence.into());
+            loss.believed = Some(belief);
         }
     }
 
@@ -127,15 +128,15 @@ impl Loss {
 }
 
 /// Which is believed of a trace and the namespace's counters, and why, where they differ.
-fn differ(source: &str, datagrams: u64, buffers: u64, counted: u64) -> Option<String> {
+fn differ(source: &str, datagrams: u64, buffers: u64, counted: u64) -> Option<Belief> {
     if source != "trace" || counted == 0 || counted == datagrams {
         return None;
     }
     Some(if counted == buffers {
-        format!("the trace: the counter counts the {buffers} buffers in which the kernel had joined them (GRO)")
+        Belief::Joined(buffers)
     } else if counted > buffers {
-        "the trace: the counter counts the whole namespace, other sockets and ports included".to_owned()
+        Belief::Others
     } else {
-        "the trace: it saw each of them, the counter fewer".to_owned()
+        Belief::SawEach
     })
 }

@@ -10,6 +10,7 @@ use weir_kernel::trace::Detail;
 
 use super::book::{Ledger, Pending};
 use super::evidence::{Evidence, SocketSeen};
+use super::remarks::{Explanation, Unknown};
 use super::senders::{SendingSocket, sending_sockets};
 use super::tally::Tally;
 use super::{counted, level};
@@ -43,8 +44,8 @@ struct Closing<'a> {
     /// Losses before the receiver's namespace, where nobody knows what was sent: beside the ledger.
     upstream: Tally,
     pending: Vec<Pending>,
-    unknown: Vec<String>,
-    explanation: Vec<String>,
+    unknown: Vec<Unknown>,
+    explanation: Vec<Explanation>,
 }
 
 impl<'a> Closing<'a> {

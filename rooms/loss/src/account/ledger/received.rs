@@ -10,6 +10,7 @@ use crate::account::apportion::{Rule, apportion};
 use crate::account::book::Receiver;
 use crate::account::counted;
 use crate::account::evidence::SocketSeen;
+use crate::account::remarks::{Belief, Explanation, Unknown};
 use crate::places::Place;
 
 impl Closing<'_> {
@@ -75,12 +76,11 @@ impl Closing<'_> {
         if self.evidence.detail.is_none_or(|detail| detail < Detail::Queues) {
             let received = session.or_else(|| counted::received(self.evidence, self.subject));
             if received.is_none() {
-                self.unknown
-                    .push("what the program read: only a trace or its own report tells (--received FILE)".to_owned());
+                self.unknown.push(Unknown::Read);
             }
             let queued: u64 = self.subject.receivers.iter().map(|socket| u64::from(socket.queued)).sum();
             if queued > 0 {
-                self.unknown.push(format!("how many datagrams the {queued} bytes in the receive queue are"));
+                self.unknown.push(Unknown::Queue(queued));
                 return (received, None);
             }
             return (received, Some(0));
@@ -89,11 +89,10 @@ impl Closing<'_> {
         for socket in self.subject.receivers {
             let (read, queued) = self.read_by(socket);
             if read.is_none() {
-                self.unknown
-                    .push("how many datagrams the program read: joined ones (UDP_GRO) of different sizes".to_owned());
+                self.unknown.push(Unknown::ReadJoined);
             }
             if queued.is_none() {
-                self.unknown.push("how many datagrams wait in the receive queue: some are joined (UDP_GRO)".to_owned());
+                self.unknown.push(Unknown::QueueJoined);
             }
             received = received.zip(read).map(|(sum, read)| sum + read);
             queue = queue.zip(queued).map(|(sum, queued)| sum + queued);
@@ -101,17 +100,15 @@ impl Closing<'_> {
         match (received, session) {
             (Some(traced), Some(session)) if traced == session => {}
             (Some(traced), Some(session)) if self.evidence.trace.missed == 0 && traced > session => {
-                self.explanation.push(format!("{} that it read were not of that session", traced - session));
+                self.explanation.push(Explanation::ReadBeside(traced - session));
             }
             (traced, Some(session)) => {
                 if let Some(traced) = traced {
-                    self.explanation.push(format!("the program counted {session}, the trace {traced}"));
+                    self.explanation.push(Explanation::ReadUntraced { session, traced });
                 }
                 received = Some(session);
             }
-            (None, None) => self
-                .unknown
-                .push("how many datagrams the program read: joined ones (UDP_GRO) of different sizes".to_owned()),
+            (None, None) => self.unknown.push(Unknown::ReadJoined),
             _ => {}
         }
         (received, queue)
@@ -155,8 +152,7 @@ impl Closing<'_> {
     pub(super) fn correct_by_socket(&mut self) {
         let missed = self.evidence.trace.missed;
         if missed > 0 && self.evidence.detail.is_some() {
-            let told = format!("the socket's own counter: the trace missed {missed} events");
-            self.add_untraced(self.untraced(), told);
+            self.add_untraced(self.untraced(), Belief::TraceMissed(missed));
         }
     }
 
@@ -166,16 +162,16 @@ impl Closing<'_> {
             return 0;
         }
         let untold = apportion(missing(rest), &[self.untraced()], Rule::LargestFirst).into_iter().sum();
-        self.add_untraced(untold, "the socket's own counter: no tracepoint told of the others".to_owned());
+        self.add_untraced(untold, Belief::Untraced);
         signed(untold)
     }
 
-    fn add_untraced(&mut self, drops: u64, believed: String) {
+    fn add_untraced(&mut self, drops: u64, belief: Belief) {
         if drops > 0 {
             let place = CLASSES.into_iter().rev().max_by_key(|place| self.places.buffers_at(*place));
             let place = place.unwrap_or(Place::ReceiveBuffer);
             self.places.add(place, drops, "socket drops", "", "", self.home);
-            self.places.believe(place, believed);
+            self.places.believe(place, belief);
         }
     }
 

@@ -5,6 +5,7 @@ use crate::account::apportion::{Rule, apportion};
 use crate::account::book::Pending;
 use crate::account::evidence::NamespaceEvidence;
 use crate::account::level;
+use crate::account::remarks::{Belief, Explanation, Unknown};
 use crate::places::{Place, Stage};
 
 impl<'a> Closing<'a> {
@@ -29,8 +30,8 @@ impl<'a> Closing<'a> {
         let shares = apportion(missing(rest), &bounds, Rule::LargestFirst);
         for ((loss, inode), share) in claims.into_iter().zip(&shares).filter(|(_, share)| **share > 0) {
             self.places.add(loss.place, *share, &loss.name, "", "", Some(inode));
-            let told = format!("{} counts every port, {}: no more than is missing here", loss.name, loss.packets);
-            self.places.believe(loss.place, told);
+            let belief = Belief::AtMost { counter: loss.name.clone(), packets: loss.packets };
+            self.places.believe(loss.place, belief);
         }
         signed(shares.iter().sum())
     }
@@ -65,9 +66,7 @@ impl<'a> Closing<'a> {
         let came = came + self.places.at(Place::Backlog);
         let left = departed.unwrap_or(0).saturating_sub(lost).saturating_sub(came);
         if left > 0 {
-            self.unknown.push(format!(
-                "what became of {left} that left the namespaces followed: follow the receiver's, too (on another host: --join)"
-            ));
+            self.unknown.push(Unknown::Elsewhere(left));
         }
         left > 0
     }
@@ -84,14 +83,10 @@ impl<'a> Closing<'a> {
         let missing = departed.saturating_sub(lost).saturating_sub(arrived);
         let (before, behind) = (missing.min(rest), rest - missing.min(rest));
         if before > 0 {
-            self.explanation.push(format!(
-                "{before} left the sender and did not come to the receiver's namespace, and no counter tells why"
-            ));
+            self.explanation.push(Explanation::VanishedBefore(before));
         }
         if behind > 0 {
-            self.explanation.push(format!(
-                "{behind} came to the receiver's namespace, and neither its program nor a counter has them"
-            ));
+            self.explanation.push(Explanation::VanishedBehind(behind));
         }
     }
 
@@ -107,26 +102,19 @@ impl<'a> Closing<'a> {
         let came = passages.filter(|passage| passage.namespace == home && passage.port == self.subject.port);
         let cut = came.map(|passage| passage.bytes).sum::<u64>().saturating_sub(socket.read_bytes);
         if cut > 0 {
-            self.explanation.push(format!("{cut} bytes were cut off: {}", Place::Truncated.row().remedy));
+            self.explanation.push(Explanation::CutOff(cut));
         }
     }
 
     pub(super) fn explain(&mut self) {
         if self.evidence.group.is_some() {
-            self.unknown.push("which of them went to the group: all that goes to its port is counted".to_owned());
+            self.unknown.push(Unknown::Group);
         }
         if self.evidence.trace.missed > 0 {
-            self.unknown.push(format!(
-                "{} events that the trace missed: its totals are lower bounds",
-                self.evidence.trace.missed
-            ));
+            self.unknown.push(Unknown::Missed(self.evidence.trace.missed));
         }
         for entry in std::mem::take(&mut self.upstream).into_entries(&self.evidence.namespaces) {
-            self.explanation.push(format!(
-                "{} more were dropped before they came here: {}",
-                entry.datagrams,
-                entry.place.row().title
-            ));
+            self.explanation.push(Explanation::Upstream(entry.datagrams, entry.place));
         }
         let lost = |place: Place| self.places.at(place);
         level::explain(self.subject.receivers, &self.receiver_traces(), &lost, self.evidence, &mut self.explanation);
