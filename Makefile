@@ -39,6 +39,7 @@ test: deps
 	$(CARGO) test --workspace --locked --no-run
 	@mkdir -p target && : >$(SKIPPED)
 	WEIR_SKIPPED=$(SKIPPED) $(AS_ROOT) $(CARGO) test --workspace --locked --lib --bins -- --test-threads=$$(nproc)
+	$(AS_ROOT) $(CARGO) test --workspace --locked --doc
 	WEIR_SKIPPED=$(SKIPPED) $(AS_ROOT) $(CARGO) test --workspace --locked --test '*' -- --test-threads=1
 	@sed 's/\(.*\)\t\(.*\)/skipped: \2: \1/' $(SKIPPED)
 	@because=$$(cut -f1 $(SKIPPED) | sort | uniq -c | sed 's/^ *\([0-9]*\) \(.*\)/\2 (\1)/' | paste -sd';' | sed 's/;/; /g'); \

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
-use weir_report::compare::{self, Settings};
+use weir_report::compare::{self, CompareSettings};
 use weir_report::{store, terminal};
 use weir_service::output::{print, say};
 use weir_units::Share;
@@ -43,7 +43,8 @@ impl Compare {
             let checked = compare::check_columns(&self.columns, records);
             usage(checked.map_err(|mistake| anyhow!("{}: {mistake}", dir.display())))?;
         }
-        let settings = Settings { columns: self.columns, false_alarms: 1.0 - confidence, least: self.least.fraction() };
+        let settings =
+            CompareSettings { columns: self.columns, false_alarms: 1.0 - confidence, least: self.least.fraction() };
         let compared = compare::compare((&a.0, &a.1), (&b.0, &b.1), &settings);
         ensure!(!compared.rows.is_empty(), "nothing to compare: the runs have no measured cell in common");
         let untested = || compared.rows.iter().find_map(|row| row.reason.as_deref()).unwrap_or_default();

@@ -354,7 +354,7 @@ mod tests {
             record.row.msgs_per_s = halved.value;
             record.estimates.insert("msgs_per_s".into(), halved);
         }
-        let settings = compare::Settings { columns: vec!["msgs_per_s".into()], false_alarms: 0.05, least: 0.02 };
+        let settings = compare::CompareSettings { columns: vec!["msgs_per_s".into()], false_alarms: 0.05, least: 0.02 };
         let compared = compare::compare((&manifest, &records[..10]), (&manifest, &other), &settings);
         insta::assert_snapshot!(comparison(&compared));
     }

@@ -3,6 +3,15 @@
 //!
 //! Numbers are decimal fractions (`1.5s`) and kept exactly: what is finer than the smallest unit is refused, not
 //! rounded. Every quantity is printed so that it reads back as the same value.
+//!
+//! ```
+//! use weir_units::{Share, Span};
+//!
+//! let delay: Span = "1.5ms".parse()?;
+//! assert_eq!((delay.nanos, delay.to_string().parse()), (1_500_000, Ok(delay)));
+//! assert!("5".parse::<Share>().is_err(), "5 of what?");
+//! # Ok::<(), weir_units::UnitError>(())
+//! ```
 
 pub mod format;
 mod kind;

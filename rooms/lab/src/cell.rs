@@ -26,7 +26,7 @@ use crate::topology::{Flow, Node, Topology};
 use crate::watch::{self, Looks, Watched};
 
 /// What all cells of a run share.
-pub struct Bench {
+pub struct Testbed {
     /// Carry the cells' links.
     emulators: Vec<Emulator>,
     /// How their ports are opened.
@@ -39,7 +39,7 @@ pub struct Bench {
 
 /// A cell that is about to run.
 pub struct Prepared<'a> {
-    bench: &'a Bench,
+    testbed: &'a Testbed,
     network: Network<'a>,
     topology: Topology,
     traffic: Endpoints,
@@ -92,9 +92,9 @@ pub struct Measured<'a> {
     pub captures: Vec<CaptureReport>,
 }
 
-impl Bench {
+impl Testbed {
     /// Starts what the cells of a scenario share, with so many emulator threads.
-    pub fn start(scenario: &Scenario, stop: Stop, emulators: usize) -> Result<Bench> {
+    pub fn start(scenario: &Scenario, stop: Stop, emulators: usize) -> Result<Testbed> {
         let settings = datapath::Settings {
             path: match scenario.run.datapath {
                 Datapath::Segments => datapath::Path::Segments,
@@ -109,7 +109,7 @@ impl Bench {
                 let realtime = scenario.run.realtime && scheduling::become_real_time().is_ok();
                 let emulators = (0..emulators.max(1)).map(|_| Emulator::spawn(settings.clone()));
                 let emulators = emulators.collect::<Result<_, _>>()?;
-                Ok(Bench { emulators, settings, stop, realtime })
+                Ok(Testbed { emulators, settings, stop, realtime })
             }))
         })
     }
@@ -123,10 +123,10 @@ impl Bench {
 impl<'a> Prepared<'a> {
     /// Builds the network and opens the sockets. `session` tells the messages of cells apart, `worker` chooses the
     /// emulator.
-    pub fn new(bench: &'a Bench, cell: &Cell, seed: u64, session: u16, worker: usize) -> Result<Self> {
+    pub fn new(testbed: &'a Testbed, cell: &Cell, seed: u64, session: u16, worker: usize) -> Result<Self> {
         let scenario = &cell.scenario;
         let topology = Topology::new(scenario)?;
-        let network = Network::build(&topology, bench.emulator(worker), &bench.settings, seed)?;
+        let network = Network::build(&topology, testbed.emulator(worker), &testbed.settings, seed)?;
         let (tracer, untraced) =
             match scenario.run.trace.detail().map(|detail| trace(&network, &topology, scenario, detail)) {
                 None => (None, None),
@@ -137,7 +137,7 @@ impl<'a> Prepared<'a> {
                 Some(Err(error)) => (None, Some(error.to_string())),
             };
         // Copies come behind the message that would end the cell.
-        let duplicates = topology.traffic.paths.iter().any(|path| topology.duplicates(&path.there));
+        let duplicates = topology.traffic.paths.iter().any(|path| topology.duplicates(&path.forward));
         let settle = if duplicates { patience(&topology) } else { Duration::ZERO };
         let processors: Vec<Option<usize>> = topology.nodes.iter().map(|node| node.processor).collect();
         let open =
@@ -149,7 +149,7 @@ impl<'a> Prepared<'a> {
         let load = load.transpose()?;
         let traffic = open(&scenario.traffic, &topology.traffic)?;
         let drain = scenario.run.drain.duration();
-        let realtime = bench.realtime && scenario.traffic.mode == Mode::Messages;
+        let realtime = testbed.realtime && scenario.traffic.mode == Mode::Messages;
         let burning = |node: &Node| {
             let burners = scenario.hosts.get(&node.name).map_or(0, |host| host.burners as usize);
             std::iter::repeat_n(node.processor, burners)
@@ -158,7 +158,7 @@ impl<'a> Prepared<'a> {
         let watch = scenario.run.watch.duration();
         let captures = Vec::new();
         Ok(Prepared {
-            bench,
+            testbed,
             network,
             topology,
             traffic,
@@ -178,8 +178,8 @@ impl<'a> Prepared<'a> {
         std::fs::create_dir_all(dir).with_context(|| format!("create directory {}", dir.display()))?;
         let mut ends: Vec<(usize, usize)> = Vec::new();
         for (path, &receiver) in self.topology.traffic.paths.iter().zip(&self.topology.traffic.receivers) {
-            ends.extend(path.there.first().map(|&(link, _)| (self.topology.traffic.sender, link)));
-            ends.extend(path.there.last().map(|&(link, _)| (receiver, link)));
+            ends.extend(path.forward.first().map(|&(link, _)| (self.topology.traffic.sender, link)));
+            ends.extend(path.forward.last().map(|&(link, _)| (receiver, link)));
         }
         ends.sort_unstable();
         ends.dedup();
@@ -195,7 +195,7 @@ impl<'a> Prepared<'a> {
     /// Sends for the window, drains, and reads the counters. Traffic starts after `delay`, so that cells that run side
     /// by side do not send in step.
     pub fn run(mut self, delay: Duration, machine: &Machine) -> Result<Measured<'a>> {
-        let (stop, realtime) = (&self.bench.stop, self.realtime);
+        let (stop, realtime) = (&self.testbed.stop, self.realtime);
         let head_start = self.load.as_ref().map_or(Duration::ZERO, |&(_, head_start)| head_start);
         let load_begin = clock::now() + clock::nanos(LEAD_IN + delay);
         let begin = load_begin + clock::nanos(head_start);
@@ -210,8 +210,8 @@ impl<'a> Prepared<'a> {
                 let wanted = Looks { every: self.watch, begin, window };
                 endpoints::spawn(scope, true, None, move || watch::watch(&gauges, &wanted, stop))
             });
-            for seat in self.burners {
-                endpoints::spawn(scope, false, seat, || watch::burn(begin, &burn));
+            for processor in self.burners {
+                endpoints::spawn(scope, false, processor, || watch::burn(begin, &burn));
             }
             let burning = watch::Burning(&burn);
             let load = self.load.map(|(load, _)| scope.spawn(move || load.run(load_begin, false, stop)));
@@ -310,7 +310,7 @@ const LEAD_IN: Duration = Duration::from_millis(300);
 /// How long what is under way when the traffic has ended may still take: the path's delay, variation included, and
 /// what a busy machine needs.
 fn patience(topology: &Topology) -> Duration {
-    let slowest = topology.traffic.paths.iter().map(|path| topology.latency_ms(&path.there)).fold(0.0, f64::max);
+    let slowest = topology.traffic.paths.iter().map(|path| topology.latency_ms(&path.forward)).fold(0.0, f64::max);
     Duration::from_secs(1) + Duration::from_secs_f64(4.0 * slowest / 1e3)
 }
 

@@ -11,13 +11,13 @@ use weir_dgram::Membership;
 use weir_kernel::scheduling;
 use weir_service::clock::{self, Nanos};
 use weir_service::stop::Stop;
-use weir_traffic::bulk::{self, BulkReport};
+use weir_traffic::bulk::{self, BulkReport, BulkSettings};
 use weir_traffic::{
     Exchange, Gauge, Pacing, QuicSettings, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender,
     SenderSettings, Stall, TcpSettings, Transport, Until, check_congestion, longest_datagram,
 };
 
-use crate::iperf3;
+use crate::iperf3::{self, Iperf3Settings};
 use crate::network::{DATA_PORTS, Network};
 use crate::scenario::{Engine, Mode, Scenario, Traffic};
 use crate::topology::{Flow, Topology};
@@ -31,7 +31,7 @@ pub enum Endpoints {
         /// Its receivers, in the order of the scenario.
         receivers: Vec<Receiver>,
         /// The processors that they keep to, the sender's first; `None`: any.
-        seats: Vec<Option<usize>>,
+        affinity: Vec<Option<usize>>,
         /// What they tell each other beside the network.
         exchange: Exchange,
     },
@@ -103,7 +103,7 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
         sender_settings(scenario, traffic, to, 0, "").validate().with_context(|| format!("{key}.payload"))?;
     }
     if traffic.transport == Transport::QuicDatagram {
-        let mtu = flow.paths.iter().map(|path| topology.mtu(&path.there)).min().unwrap_or(0) as usize;
+        let mtu = flow.paths.iter().map(|path| topology.mtu(&path.forward)).min().unwrap_or(0) as usize;
         let most = longest_datagram(to).saturating_sub(1500_usize.saturating_sub(mtu));
         ensure!(
             traffic.payload.bytes <= most as u64,
@@ -158,13 +158,13 @@ impl Endpoints {
             _ => {
                 let exchange = Exchange::new(scenario.run.drain.duration()).context("open an event descriptor")?;
                 let receivers = flow.receivers.iter().zip(&flow.paths).map(|(&node, path)| {
-                    let (link, _) = path.there.last().context("a path has a link")?;
+                    let (link, _) = path.forward.last().context("a path has a link")?;
                     let interface = network.interface(node, *link);
                     let settings = receiver_settings(scenario, traffic, to, session, patience, interface);
                     Ok(network.namespace(node).run(|| Receiver::bind(&settings))??)
                 });
                 let receivers = receivers.collect::<Result<Vec<_>>>()?;
-                let (link, _) = flow.paths[0].there.first().context("a path has a link")?;
+                let (link, _) = flow.paths[0].forward.first().context("a path has a link")?;
                 let interface = network.interface(flow.sender, *link);
                 let settings = sender_settings(scenario, traffic, to, session, interface);
                 let sender = Box::new(sender.run(|| Sender::open(&settings))??);
@@ -172,8 +172,8 @@ impl Endpoints {
                     network.wait_for_members(to.ip(), &flow.receivers)?;
                 }
                 let ends = std::iter::once(&flow.sender).chain(&flow.receivers);
-                let seats = ends.map(|&node| processors[node]).collect();
-                Ok(Endpoints::Messages { sender, receivers, seats, exchange })
+                let affinity = ends.map(|&node| processors[node]).collect();
+                Ok(Endpoints::Messages { sender, receivers, affinity, exchange })
             }
         }
     }
@@ -189,16 +189,18 @@ impl Endpoints {
     /// Starts at `begin` and goes on to the end of the window and the drain.
     pub fn run(self, begin: Nanos, realtime: bool, stop: &Stop) -> Result<Outcome> {
         match self {
-            Endpoints::Messages { sender, receivers, seats, exchange } => {
+            Endpoints::Messages { sender, receivers, affinity, exchange } => {
                 let exchange = &exchange;
-                let seat = |end: usize| seats.get(end).copied().flatten();
+                let processor = |end: usize| affinity.get(end).copied().flatten();
                 std::thread::scope(|scope| {
                     let receiving: Vec<_> = receivers
                         .into_iter()
                         .zip(1..)
-                        .map(|(receiver, end)| spawn(scope, realtime, seat(end), move || receiver.run(exchange, stop)))
+                        .map(|(receiver, end)| {
+                            spawn(scope, realtime, processor(end), move || receiver.run(exchange, stop))
+                        })
                         .collect();
-                    let sending = spawn(scope, realtime, seat(0), move || {
+                    let sending = spawn(scope, realtime, processor(0), move || {
                         clock::wait(&mut [PollFd::new(stop.as_fd(), PollFlags::POLLIN)], Some(begin));
                         sender.run(exchange, stop)
                     });
@@ -228,7 +230,7 @@ impl Outcome {
 pub(super) fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     realtime: bool,
-    seat: Option<usize>,
+    processor: Option<usize>,
     f: impl FnOnce() -> T + Send + 'scope,
 ) -> ScopedJoinHandle<'scope, T> {
     scope.spawn(move || {
@@ -236,7 +238,7 @@ pub(super) fn spawn<'scope, T: Send + 'scope>(
             // What the emulator got, the others get as well; one that does not is late, and says so.
             let _ = scheduling::become_real_time();
         }
-        if let Some(processor) = seat {
+        if let Some(processor) = processor {
             // It was among those that may be used when the network was laid out.
             let _ = scheduling::run_on(processor);
         }
@@ -330,8 +332,8 @@ fn flights(scenario: &Scenario, traffic: &Traffic) -> usize {
     usize::try_from(sent).unwrap_or(MOST_FLIGHTS).saturating_add(1).min(MOST_FLIGHTS)
 }
 
-fn bulk_settings(scenario: &Scenario, traffic: &Traffic, to: SocketAddr) -> bulk::Settings {
-    bulk::Settings {
+fn bulk_settings(scenario: &Scenario, traffic: &Traffic, to: SocketAddr) -> BulkSettings {
+    BulkSettings {
         transport: traffic.transport,
         streams: traffic.streams,
         congestion: Some(match traffic.transport {
@@ -344,12 +346,12 @@ fn bulk_settings(scenario: &Scenario, traffic: &Traffic, to: SocketAddr) -> bulk
         warmup: traffic.warmup.duration(),
         batch: scenario.run.sample.duration(),
         connect_timeout: scenario.tcp.connect_timeout.duration(),
-        ..bulk::Settings::new(to)
+        ..BulkSettings::new(to)
     }
 }
 
-fn iperf3_settings(scenario: &Scenario, traffic: &Traffic, to: SocketAddr) -> iperf3::Settings {
-    iperf3::Settings {
+fn iperf3_settings(scenario: &Scenario, traffic: &Traffic, to: SocketAddr) -> Iperf3Settings {
+    Iperf3Settings {
         server: to,
         transport: traffic.transport,
         streams: traffic.streams,

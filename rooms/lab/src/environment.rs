@@ -4,13 +4,13 @@ use weir_kernel::host;
 use weir_kernel::namespaces::user::Privilege;
 use weir_report::record::{PROCESSORS, STANDSTILLS};
 
-use crate::cell::Bench;
+use crate::cell::Testbed;
 use crate::machine::Machine;
 use crate::scenario::Run;
 
 /// Name and value, in the order to print them: how the lab ran, then what it ran on.
-pub fn facts(run: &Run, bench: &Bench, machine: &Machine, privilege: Privilege) -> Vec<(String, String)> {
-    let scheduling = match (run.realtime, bench.realtime) {
+pub fn facts(run: &Run, testbed: &Testbed, machine: &Machine, privilege: Privilege) -> Vec<(String, String)> {
+    let scheduling = match (run.realtime, testbed.realtime) {
         (_, true) => "real-time (SCHED_RR)",
         (true, false) => "ordinary: real-time was refused (needs CAP_SYS_NICE or RLIMIT_RTPRIO)",
         (false, false) => "ordinary",

@@ -8,7 +8,7 @@ use weir_traffic::Transport;
 use weir_traffic::bulk::BulkReport;
 
 use crate::iperf3::json::Output;
-use crate::iperf3::{self, connections, report};
+use crate::iperf3::{self, Iperf3Settings, connections, report};
 
 /// What the two ends of iperf3 printed, as a report of both; and text as its version, and as a line of /proc/net/tcp.
 ///
@@ -17,7 +17,7 @@ use crate::iperf3::{self, connections, report};
 pub fn iperf3(client: &[u8], server: &[u8], transport: Transport) -> Result<[BulkReport; 2], String> {
     let text = String::from_utf8_lossy(client);
     let _ = (iperf3::parse_version(&text), connections::parse(&text));
-    let settings = iperf3::Settings {
+    let settings = Iperf3Settings {
         server: SocketAddr::from((Ipv4Addr::LOCALHOST, 7)),
         transport,
         streams: 2,

@@ -6,6 +6,23 @@
 //! of what went where turns into a record for `report`. The [`runner`] drives cells side by side and may [`capture`]
 //! one of them, [`watch`] looks at buffers and processors meanwhile, the [`machine`] is watched for standstills; [`shell`]
 //! brings one network up to be entered by hand. [`effective`] writes a sweep as a document again.
+//!
+//! ```no_run
+//! use weir_lab::runner::{self, Plan};
+//! use weir_lab::scenario::Scenario;
+//! use weir_lab::sweep::Sweep;
+//!
+//! # fn main() -> anyhow::Result<()> {
+//! // A scenario that ships, with two of its keys changed.
+//! let (origin, text) = Scenario::find("telemetry")?;
+//! let set = [("path.loss", "0%,20%"), ("run.duration", "10s")].map(|(key, value)| (key.into(), value.into()));
+//! let sweep = Sweep::new(&origin, &text, &set)?;
+//! // Makes namespaces: as root, or where user namespaces are permitted.
+//! let summary = runner::run(&Plan::new(sweep, Some("result".into()), Vec::new())?)?;
+//! println!("{}", summary.dir.join("report.html").display());
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod account;
 pub mod capture;

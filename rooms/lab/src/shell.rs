@@ -22,7 +22,7 @@ use weir_kernel::rendezvous::{self, Answer, Rendezvous, Reply};
 use weir_service::signals;
 use weir_service::stop::Stop;
 
-use crate::cell::Bench;
+use crate::cell::Testbed;
 use crate::network::Network;
 use crate::runner;
 use crate::sweep::Sweep;
@@ -88,8 +88,8 @@ fn serve(sweep: &Sweep, output: &mut impl Write) -> Result<()> {
     runner::ensure_descriptors(sweep, 1)?;
     let scenario = sweep.scenario();
     let topology = Topology::new(scenario)?;
-    let bench = Bench::start(scenario, Stop::new()?, 1)?;
-    let network = Network::build(&topology, bench.emulator(0), &bench.settings, scenario.run.seed)?;
+    let testbed = Testbed::start(scenario, Stop::new()?, 1)?;
+    let network = Network::build(&topology, testbed.emulator(0), &testbed.settings, scenario.run.seed)?;
     let mut hosts = HashMap::new();
     for (index, node) in topology.nodes.iter().enumerate() {
         hosts.insert(node.name.clone(), network.namespace(index).try_clone()?);

@@ -9,6 +9,31 @@
 //! Sockets are created by [`Sender::open`] and [`Receiver::bind`] in the network namespace of the calling thread, and
 //! stay there; `run` may be called on any thread. Plain threads, non-blocking sockets, `ppoll`; nothing is allocated
 //! per message. QUIC alone works otherwise, see [`quic`].
+//!
+//! ```
+//! use std::{thread, time::Duration};
+//!
+//! use weir_service::stop::Stop;
+//! use weir_traffic::{Exchange, Receiver, ReceiverSettings, Sender, SenderSettings};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let (exchange, stop) = (Exchange::new(Duration::from_secs(10))?, Stop::new()?);
+//! let receiver = Receiver::bind(&ReceiverSettings::new("127.0.0.1:0".parse()?))?;
+//! let settings = SenderSettings {
+//!     interval: Duration::from_millis(1),
+//!     duration: Duration::from_millis(20),
+//!     ..SenderSettings::new(receiver.local_addr())
+//! };
+//! let sender = Sender::open(&settings)?;
+//! let (sent, received) = thread::scope(|scope| {
+//!     let received = scope.spawn(|| receiver.run(&exchange, &stop));
+//!     (sender.run(&exchange, &stop), received.join().expect("it does not panic"))
+//! });
+//! let session = received.main_session().expect("something has arrived");
+//! assert_eq!(session.delivered, sent.sent);
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod bulk;
 mod congestion;

@@ -8,7 +8,7 @@
 //! on the column's kind (`compare/evidence.rs`).
 //!
 //! All tests together alarm falsely in no more than the stated share of comparisons of equal runs (Holm), as long as
-//! the machine favours neither run by more than [`Settings::least`].
+//! the machine favours neither run by more than [`CompareSettings::least`].
 
 mod evidence;
 
@@ -23,7 +23,7 @@ use crate::record::{Manifest, Record};
 
 /// What to compare and how strictly.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct CompareSettings {
     /// Columns; empty: [`DEFAULT_COLUMNS`].
     pub columns: Vec<String>,
     /// Share of comparisons of equal runs that may alarm, in any cell and column.
@@ -58,9 +58,9 @@ pub struct Comparison {
     pub only_b: Vec<String>,
     /// Cell by cell, column by column.
     pub rows: Vec<Row>,
-    /// See [`Settings::false_alarms`].
+    /// See [`CompareSettings::false_alarms`].
     pub false_alarms: f64,
-    /// See [`Settings::least`].
+    /// See [`CompareSettings::least`].
     pub least: f64,
     /// Differences of delays up to this are none either, us: what the lab itself added to them, the larger of both.
     pub own_delay_us: f64,
@@ -203,7 +203,7 @@ impl Comparison {
 }
 
 /// Compares `b` with `a`. Columns of `settings` are taken as given: [`check_columns`].
-pub fn compare(a: (&Manifest, &[Record]), b: (&Manifest, &[Record]), settings: &Settings) -> Comparison {
+pub fn compare(a: (&Manifest, &[Record]), b: (&Manifest, &[Record]), settings: &CompareSettings) -> Comparison {
     let (cells_a, cells_b) = (cells::group(a.1), cells::group(b.1));
     let chosen: Vec<&Column> = match settings.columns.as_slice() {
         [] => DEFAULT_COLUMNS.iter().filter_map(|name| columns::column(name)).collect(),

@@ -6,7 +6,7 @@ use crate::columns;
 use crate::record::{DropList, Quantiles, Record};
 
 /// The account of one record.
-pub(super) struct Account {
+pub(super) struct AccountView {
     pub(super) name: String,
     pub(super) valid: bool,
     pub(super) equation: String,
@@ -42,7 +42,7 @@ pub(super) struct DropView {
     pub(super) first: String,
 }
 
-impl Account {
+impl AccountView {
     /// Arranges a record; `quantiles` are the columns of its distributions.
     pub(super) fn new(record: &Record, quantiles: &[f64]) -> Self {
         let row = &record.row;

@@ -17,7 +17,7 @@ use crate::monotony::Monotony;
 use crate::record::{Manifest, Record};
 use crate::store::{self, StoreError};
 use crate::{asserts, charts, claims, comparison, summary};
-use accounts::Account;
+use accounts::AccountView;
 use surface::{CostView, GridView, ModelView, MonotonyView};
 
 mod accounts;
@@ -65,7 +65,7 @@ struct Page<'a> {
     headings: Vec<Heading<'a>>,
     rows: Vec<RowView>,
     quantile_names: Vec<String>,
-    accounts: Vec<Account>,
+    accounts: Vec<AccountView>,
     paragraphs: Vec<&'a str>,
     command: String,
     /// JSON for the script.
@@ -155,7 +155,7 @@ impl<'a> Page<'a> {
             headings: shown.iter().map(|name| heading(name, records)).collect(),
             rows: records.iter().map(|record| row(record, &shown)).collect(),
             quantile_names: quantiles.iter().map(|q| format!("p{}", format::plain(q * 100.0))).collect(),
-            accounts: records.iter().map(|record| Account::new(record, &quantiles)).collect(),
+            accounts: records.iter().map(|record| AccountView::new(record, &quantiles)).collect(),
             paragraphs: manifest.description.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()).collect(),
             command: manifest.command.join(" "),
             timelines,

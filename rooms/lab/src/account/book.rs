@@ -5,12 +5,12 @@ use std::net::{IpAddr, SocketAddr};
 use weir_emulator::model::{FlowIdentity, Way};
 use weir_report::record::{DropList, LedgerEntry};
 
-use super::{Account, report, udp_lost};
+use super::{PathAccount, report, udp_lost};
 use crate::cell::Measured;
 use crate::network::LinkReading;
 use crate::topology::Topology;
 
-impl Account<'_> {
+impl PathAccount<'_> {
     /// Every counter, in the order of a message's way and back.
     pub(super) fn ledger(&self) -> Vec<LedgerEntry> {
         let Measured { topology, links, receiver_hosts, .. } = self.measured;
@@ -25,7 +25,7 @@ impl Account<'_> {
             }
             _ => {}
         }
-        for &(index, way) in &self.path.there {
+        for &(index, way) in &self.path.forward {
             ledger.add_direction(topology, &links[index], index, way);
         }
         ledger.add(
@@ -55,7 +55,7 @@ impl Account<'_> {
             let source = format!("kfree_skb in {}", if drop.function.is_empty() { "?" } else { &drop.function });
             ledger.add(&format!("traced: {}", place.name()), name, "datagrams", drop.datagrams, &source);
         }
-        for &(index, way) in &self.path.back {
+        for &(index, way) in &self.path.backward {
             ledger.add_direction(topology, &links[index], index, way);
         }
         ledger.0

@@ -9,18 +9,18 @@ use weir_stats::tcp_models::{self, Expected};
 use weir_stats::{Distribution, Estimate, Method, binomial};
 use weir_traffic::{ReceiveReport, SendReport, SessionReport, Transport};
 
-use super::{Account, Delays, Direction, bulk, rounded};
+use super::{Delays, PathAccount, bulk, rounded};
 use crate::cell::Measured;
 use crate::endpoints::Outcome;
 
-impl Account<'_> {
+impl PathAccount<'_> {
     pub(super) fn extra(&self, row: &Row, lateness: &Distribution) -> Vec<(String, Option<f64>)> {
         let Measured { topology, .. } = self.measured;
         let sent = self.messages().map(|(sent, _)| sent);
         let datagrams = self.cell.scenario.traffic.transport == Transport::Udp;
         let session = self.session();
-        let back = self.passage(Direction::Back);
-        let there = self.passage(Direction::There);
+        let backward = self.totals(&self.path.backward);
+        let forward = self.totals(&self.path.forward);
         let delays = self.delays.as_ref();
         let sample = delays.map(Delays::distribution);
         let intended = delays.map(|delays| delays.intended.delays());
@@ -56,13 +56,13 @@ impl Account<'_> {
             ("censored_delay_mean_us", censored.as_ref().and_then(Distribution::mean_us)),
             ("censored_delay_p99_us", quantile(censored.as_ref(), 0.99)),
             ("censored_delay_max_us", censored.as_ref().and_then(Distribution::max_us)),
-            ("return_loss_pct", Some(rounded(topology.loss(&self.path.back) * 100.0))),
-            ("return_latency_ms", Some(rounded(topology.latency_ms(&self.path.back)))),
-            ("return_planned_drops", count(back.planned)),
-            ("return_queue_drops", count(back.queue)),
-            ("return_emulator_drops", count(back.emulator)),
-            ("control_packets", count(there.control + back.control)),
-            ("corrupted_packets", count(there.corrupted + back.corrupted)),
+            ("return_loss_pct", Some(rounded(topology.loss(&self.path.backward) * 100.0))),
+            ("return_latency_ms", Some(rounded(topology.latency_ms(&self.path.backward)))),
+            ("return_planned_drops", count(backward.planned)),
+            ("return_queue_drops", count(backward.queue)),
+            ("return_emulator_drops", count(backward.emulator)),
+            ("control_packets", count(forward.control + backward.control)),
+            ("corrupted_packets", count(forward.corrupted + backward.corrupted)),
             ("connect_ms", connect.map(|connect| connect.as_secs_f64() * 1e3)),
             ("lateness_p99_us", quantile(Some(lateness), 0.99)),
             ("lateness_max_us", lateness.max_us()),
@@ -85,7 +85,7 @@ impl Account<'_> {
 
     pub(super) fn estimates(&self, row: &Row) -> BTreeMap<String, Estimate> {
         let mut estimates = BTreeMap::new();
-        let there = self.passage(Direction::There);
+        let forward = self.totals(&self.path.forward);
         let mut insert = |name: &str, estimate: Option<Estimate>| {
             if let Some(estimate) = estimate {
                 estimates.insert(name.to_owned(), estimate);
@@ -119,7 +119,7 @@ impl Account<'_> {
         // Independent losses: only then is the share binomial. TCP loses nothing, it is late.
         if self.messages().is_some() && self.cell.scenario.traffic.transport == Transport::Udp {
             // A full buffer loses in rows.
-            let in_rows = self.host_drops() != Some(0) || there.queue + there.backlog > 0;
+            let in_rows = self.host_drops() != Some(0) || forward.queue + forward.backlog > 0;
             let share = binomial::share(row.delivered, row.sent).filter(|_| !in_rows);
             let expected = 1.0 - row.loss_pct / 100.0;
             insert("delivered_share", share);
@@ -144,13 +144,13 @@ impl Account<'_> {
         if !tcp_models::is_loss_driven(&scenario.tcp.congestion) {
             return None;
         }
-        let rtt = topology.latency_ms(&self.path.there) + topology.latency_ms(&self.path.back);
+        let rtt = topology.latency_ms(&self.path.forward) + topology.latency_ms(&self.path.backward);
         let rtt = Duration::from_secs_f64(rtt / 1e3);
         let headers = if topology.traffic.destination.is_ipv4() { 20 } else { 40 } + TCP_HEADER;
-        let mtu = topology.mtu(&self.path.there);
+        let mtu = topology.mtu(&self.path.forward);
         let mss = mtu.saturating_sub(headers);
-        let limit = topology.rate_mbit(&self.path.there).map(|rate| rate * 1e6 * f64::from(mss) / f64::from(mtu));
-        let one = tcp_models::expected(topology.loss(&self.path.there), rtt, rtt + LEAST_TIMEOUT, mss, limit)?;
+        let limit = topology.rate_mbit(&self.path.forward).map(|rate| rate * 1e6 * f64::from(mss) / f64::from(mtu));
+        let one = tcp_models::expected(topology.loss(&self.path.forward), rtt, rtt + LEAST_TIMEOUT, mss, limit)?;
         Some(one.of_streams(scenario.traffic.streams, limit))
     }
 

@@ -14,7 +14,7 @@ use super::{columns_words, report};
 use crate::cell::Measured;
 use crate::endpoints::Outcome;
 use crate::machine::standstills::{Standstill, Union};
-use crate::machine::{Observed, Taken};
+use crate::machine::{LostTime, Observed};
 use crate::scenario::{Mode, Scenario};
 use crate::topology::Path;
 
@@ -66,7 +66,7 @@ impl Disturbance {
         let Measured { machine, topology, .. } = measured;
         let window = window(measured);
         let (mut emulator, mut unlisted) = (Vec::new(), 0);
-        for &(index, way) in path.there.iter().chain(&path.back) {
+        for &(index, way) in path.forward.iter().chain(&path.backward) {
             let Some(report) = report(&measured.links[index], way) else { continue };
             let place = format!("{} {}", topology.links[index].name, arrow(way));
             unlisted += report.unlisted_late;
@@ -113,7 +113,7 @@ impl Disturbance {
         let more = (list.len().saturating_sub(MOST_LISTED)) as u64 + machine.forgotten + self.unlisted;
         list.truncate(MOST_LISTED);
         list.sort_by(|a, b| a.at_s.total_cmp(&b.at_s).then_with(|| a.place.cmp(&b.place)));
-        let taken = |of: fn(&Taken) -> Duration| {
+        let taken = |of: fn(&LostTime) -> Duration| {
             let some = machine.taken.iter().filter(|taken| !of(taken).is_zero());
             joined(
                 &some.map(|taken| (rounded(since(taken.at), 1e2), of(taken).as_secs_f64() * 1e3)).collect::<Vec<_>>(),

@@ -9,10 +9,10 @@ use weir_report::timelines;
 use weir_stats::binomial;
 use weir_traffic::Transport;
 
-use super::{Account, Direction};
+use super::PathAccount;
 use crate::watch::{self, Look};
 
-impl Account<'_> {
+impl PathAccount<'_> {
     /// The columns about it, in order.
     pub(super) fn load_columns(&self, row: &Row) -> [(&'static str, Option<f64>); 19] {
         let sent = self.messages().map(|(sent, _)| sent);
@@ -24,7 +24,7 @@ impl Account<'_> {
             sent.used.as_secs_f64().max(last as f64 / 1e9)
         });
         let offered = used.filter(|used| *used > 0.0).map(|used| row.sent as f64 / used);
-        let backlog = self.passage(Direction::There).backlog;
+        let backlog = self.totals(&self.path.forward).backlog;
         let direct = self.measured.topology.links.iter().any(|link| link.direct);
         let looks = self.looks();
         let most = looks.iter().map(|look| look.level.bytes).max();

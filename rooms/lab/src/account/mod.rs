@@ -38,7 +38,7 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
     let path = &topology.traffic.paths[receiver];
     let own = measured.load.is_some().then(|| OwnFlow::new(&cell.scenario, topology));
     let disturbance = Disturbance::new(measured, path, cell.scenario.traffic.mode);
-    let mut account = Account { measured, cell, receiver, path, own, disturbance, delays: None };
+    let mut account = PathAccount { measured, cell, receiver, path, own, disturbance, delays: None };
     account.delays = account.session().map(|session| account.disturbance.delays(&session.flights));
     let mut row = account.row(repeat);
     let mut axes = cell.axes.clone();
@@ -71,7 +71,7 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
     }
 }
 
-struct Account<'a> {
+struct PathAccount<'a> {
     measured: &'a Measured<'a>,
     cell: &'a Cell,
     /// Which of the receivers.
@@ -88,7 +88,7 @@ struct Account<'a> {
 
 /// What the directions of a way through the network add up to.
 #[derive(Default)]
-struct Passage {
+struct PathTotals {
     planned: u64,
     queue: u64,
     /// Packets (frames, where only frames were counted) the emulator or an interface could not carry.
@@ -103,36 +103,36 @@ struct Passage {
     control: u64,
 }
 
-impl Account<'_> {
+impl PathAccount<'_> {
     fn row(&self, repeat: u32) -> Row {
         let (scenario, topology) = (&self.cell.scenario, &self.measured.topology);
-        let there = self.passage(Direction::There);
+        let forward = self.totals(&self.path.forward);
         let payload = scenario.traffic.payload.bytes;
         let row = Row {
             scenario: scenario.name.clone(),
             cell: self.cell.name.clone(),
             repeat,
             transport: scenario.traffic.transport.to_string(),
-            loss_pct: rounded(topology.loss(&self.path.there) * 100.0),
-            latency_ms: rounded(topology.latency_ms(&self.path.there)),
-            rate_mbit: topology.rate_mbit(&self.path.there),
+            loss_pct: rounded(topology.loss(&self.path.forward) * 100.0),
+            latency_ms: rounded(topology.latency_ms(&self.path.forward)),
+            rate_mbit: topology.rate_mbit(&self.path.forward),
             payload_bytes: payload,
-            planned_drops: there.planned,
-            queue_drops: there.queue,
+            planned_drops: forward.planned,
+            queue_drops: forward.queue,
             socket_drops: self.socket_drops(),
-            emulator_drops: there.emulator,
+            emulator_drops: forward.emulator,
             // One that was stopped is a shorter one.
             valid: true,
             ..Row::default()
         };
         match (self.messages(), self.bulk()) {
-            (Some((sent, _)), _) => self.row_of_messages(row, sent, &there),
+            (Some((sent, _)), _) => self.row_of_messages(row, sent, &forward),
             (_, Some(report)) => bulk::row(row, report, self.unexplained_frames()),
             _ => row,
         }
     }
 
-    fn row_of_messages(&self, row: Row, sent: &SendReport, there: &Passage) -> Row {
+    fn row_of_messages(&self, row: Row, sent: &SendReport, forward: &PathTotals) -> Row {
         let datagrams = self.cell.scenario.traffic.transport == Transport::Udp;
         let delivered = self.session().map_or(0, |session| session.delivered);
         // Of one that was stopped the planned window is no measure.
@@ -156,7 +156,7 @@ impl Account<'_> {
             delay_max_us: delays.and_then(Distribution::max_us),
             retransmits: retransmits.or(sent.lost_packets),
             unexplained: if datagrams {
-                self.unexplained_messages(sent, there)
+                self.unexplained_messages(sent, forward)
             } else {
                 Some(self.unexplained_frames())
             },
@@ -166,34 +166,34 @@ impl Account<'_> {
 
     /// Datagrams that no counter accounts for: everything that was sent or copied, less where it ended. `None` where that
     /// cannot be told, see [`Self::unknown`].
-    fn unexplained_messages(&self, sent: &SendReport, there: &Passage) -> Option<i64> {
+    fn unexplained_messages(&self, sent: &SendReport, forward: &PathTotals) -> Option<i64> {
         let received = self.received()?;
-        if self.unknown(there).is_some() {
+        if self.unknown(forward).is_some() {
             return None;
         }
         let arrived: u64 = received.sessions.iter().map(|s| s.delivered + s.duplicates + s.stale).sum();
-        let inflow = sent.sent + there.duplicated;
+        let inflow = sent.sent + forward.duplicated;
         let outflow = arrived
             + received.foreign
-            + there.planned
-            + there.queue
-            + there.emulator
-            + there.backlog
+            + forward.planned
+            + forward.queue
+            + forward.emulator
+            + forward.backlog
             + self.host_drops().or(received.socket_drops)?;
         Some(inflow as i64 - outflow as i64)
     }
 
     /// Why nobody can tell what became of every datagram; `None`: the account can be closed.
-    fn unknown(&self, there: &Passage) -> Option<&'static str> {
+    fn unknown(&self, forward: &PathTotals) -> Option<&'static str> {
         let Measured { topology, .. } = self.measured;
         let headers = if topology.traffic.destination.is_ipv4() { 28 } else { 48 };
-        let longest = u64::from(topology.mtu(&self.path.there));
-        let joined = self.cell.scenario.traffic.mode == Mode::Bulk && there.frames + there.backlog > 0;
+        let longest = u64::from(topology.mtu(&self.path.forward));
+        let joined = self.cell.scenario.traffic.mode == Mode::Bulk && forward.frames + forward.backlog > 0;
         if self.cell.scenario.traffic.payload.bytes + headers > longest {
             Some("messages are larger than the path's MTU: fragments are not followed")
-        } else if there.in_flight > 0 {
+        } else if forward.in_flight > 0 {
             Some("packets were still under way when the counters were read")
-        } else if self.own.is_some() && there.duplicated + there.emulator > 0 {
+        } else if self.own.is_some() && forward.duplicated + forward.emulator > 0 {
             Some("copies and drops of the emulator are counted together with those of the load")
         } else if joined {
             Some("what the emulator could not take is counted in frames, and a frame may hold many datagrams")
@@ -229,14 +229,14 @@ impl Account<'_> {
         joints + ledgers + unexplained_by_nodes(topology, links)
     }
 
-    fn passage(&self, direction: Direction) -> Passage {
-        let mut passage = Passage::default();
-        for &(index, way) in self.hops(direction) {
+    fn totals(&self, hops: &[(usize, Way)]) -> PathTotals {
+        let mut totals = PathTotals::default();
+        for &(index, way) in hops {
             let link = &self.measured.links[index];
             // A full backlog behind a veth (net.core.netdev_max_backlog): dropped on its way to what is behind it.
             let dropped_before = link.nodes[way as usize].send_dropped;
             let Some(report) = report(link, way) else {
-                passage.backlog += dropped_before;
+                totals.backlog += dropped_before;
                 continue;
             };
             let own = self.own.as_ref().map(|own| own.drops(report));
@@ -253,17 +253,17 @@ impl Account<'_> {
                 socket_dropped_frames,
                 ..
             } = report.ledger;
-            passage.planned += own.map_or(lost, |own| own.lost);
-            passage.queue += own.map_or(queue_dropped, |own| own.queue);
+            totals.planned += own.map_or(lost, |own| own.lost);
+            totals.queue += own.map_or(queue_dropped, |own| own.queue);
             let frames = socket_dropped_frames + dropped_before;
-            passage.emulator += buffer_dropped + send_failed + malformed + frames;
-            passage.frames += frames;
-            passage.duplicated += duplicated;
-            passage.in_flight += in_flight;
-            passage.corrupted += corrupted;
-            passage.control += control;
+            totals.emulator += buffer_dropped + send_failed + malformed + frames;
+            totals.frames += frames;
+            totals.duplicated += duplicated;
+            totals.in_flight += in_flight;
+            totals.corrupted += corrupted;
+            totals.control += control;
         }
-        passage
+        totals
     }
 
     /// By how much the emulator was late, over all links and both ways.
@@ -319,7 +319,7 @@ impl Account<'_> {
         }
         if row.unexplained.is_none() && self.messages().is_some() {
             let why =
-                self.unknown(&self.passage(Direction::There)).unwrap_or("another's datagrams are counted with them");
+                self.unknown(&self.totals(&self.path.forward)).unwrap_or("another's datagrams are counted with them");
             remarks.push(format!("{why}: unexplained is unknown"));
         }
         if let Some((sent, _)) = self.messages() {
@@ -351,7 +351,7 @@ impl Account<'_> {
             let name = &self.measured.topology.links[index].name;
             (dropped > 0).then(|| format!("{dropped} packets were lost in the queue of link `{name}`{rate}"))
         };
-        self.path.there.iter().filter_map(dropped).collect()
+        self.path.forward.iter().filter_map(dropped).collect()
     }
 
     /// Whether a sender of datagrams could not do what it was told to.
@@ -380,13 +380,6 @@ impl Account<'_> {
         })
     }
 
-    fn hops(&self, direction: Direction) -> &[(usize, Way)] {
-        match direction {
-            Direction::There => &self.path.there,
-            Direction::Back => &self.path.back,
-        }
-    }
-
     fn messages(&self) -> Option<(&SendReport, &[ReceiveReport])> {
         match &self.measured.traffic {
             Outcome::Messages(sent, received) => Some((sent, received)),
@@ -412,12 +405,6 @@ impl Account<'_> {
 
 /// So much later than the window a schedule may end, ns.
 const BEHIND: u64 = 100_000_000;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
-    There,
-    Back,
-}
 
 /// The emulator's account of one way; `None`: a direct link.
 fn report(link: &LinkReading, way: Way) -> Option<&DirectionReport> {

@@ -41,8 +41,8 @@ impl OwnFlow {
     }
 
     fn matches(&self, flow: &FlowIdentity) -> bool {
-        let there = flow.destination == self.destination && flow.destination_port == Some(self.port);
-        let back = flow.source == self.destination && flow.source_port == Some(self.port);
-        flow.protocol == Some(self.protocol) && (there || back)
+        let forward = flow.destination == self.destination && flow.destination_port == Some(self.port);
+        let backward = flow.source == self.destination && flow.source_port == Some(self.port);
+        flow.protocol == Some(self.protocol) && (forward || backward)
     }
 }

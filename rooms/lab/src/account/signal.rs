@@ -5,9 +5,9 @@ use std::ops::Range;
 use weir_report::record::Signal;
 use weir_traffic::{SequenceSet, Transport};
 
-use super::Account;
+use super::PathAccount;
 
-impl Account<'_> {
+impl PathAccount<'_> {
     /// A stretch of the signal around its longest gap; `None` where nobody watched, or for other traffic than datagrams.
     pub(super) fn signal(&self) -> Option<Signal> {
         let datagrams = self.cell.scenario.traffic.transport == Transport::Udp;

@@ -3,9 +3,9 @@
 use weir_kernel::trace::{Drop, SocketTrace};
 use weir_loss::places::Place;
 
-use super::Account;
+use super::PathAccount;
 
-impl Account<'_> {
+impl PathAccount<'_> {
     /// Drops on the way to this receiver, with their places: on its host, and on whatever is no other receiver's.
     /// `None`: not traced.
     pub(super) fn traced_drops(&self) -> Option<Vec<(Place, &Drop)>> {

@@ -3,7 +3,7 @@
 //! The server prints what was received, the client what its connections were like; both are asked (`-J`), because the
 //! client's own figure of what was received comes through the control connection and has no intervals. The control
 //! connection and the data connections go to the same address and port; only the latter leave from
-//! [`Settings::data_port`] and the ports behind it (`--cport`; iperf_create_streams in src/iperf_client_api.c of
+//! [`Iperf3Settings::data_port`] and the ports behind it (`--cport`; iperf_create_streams in src/iperf_client_api.c of
 //! github.com/esnet/iperf), so that a routing rule by source port can tell them apart.
 
 pub(crate) mod connections;
@@ -24,7 +24,7 @@ use weir_traffic::Transport;
 
 /// What a transfer by iperf3 is told to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct Iperf3Settings {
     /// Where the server listens, and the client connects to.
     pub server: SocketAddr,
     /// TCP or UDP.
@@ -81,7 +81,7 @@ pub(crate) fn parse_version(text: &str) -> Option<Version> {
     number.starts_with("3.").then(|| Version(number.to_owned()))
 }
 
-impl Settings {
+impl Iperf3Settings {
     /// Refuses what iperf3 would refuse, or misread.
     ///
     /// # Errors
@@ -197,8 +197,8 @@ const MOST_INTERVAL: Duration = Duration::from_secs(60);
 mod tests {
     use super::*;
 
-    pub(super) fn settings() -> Settings {
-        Settings {
+    pub(super) fn settings() -> Iperf3Settings {
+        Iperf3Settings {
             server: "10.0.0.2:5201".parse().unwrap(),
             transport: Transport::Tcp,
             streams: 1,
@@ -220,7 +220,7 @@ mod tests {
             settings().client_arguments().join(" "),
             "-c 10.0.0.2 -4 -p 5201 -t 10 -i 0.100 -P 1 -l 131072 -C cubic --connect-timeout 30000 -J"
         );
-        let udp = Settings {
+        let udp = Iperf3Settings {
             server: "[fd00::2]:5202".parse().unwrap(),
             transport: Transport::Udp,
             streams: 4,
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn batches_fill_the_window() {
         let batches = |duration, interval| {
-            let settings = Settings {
+            let settings = Iperf3Settings {
                 duration: Duration::from_secs(duration),
                 interval: Duration::from_millis(interval),
                 ..settings()
@@ -255,17 +255,17 @@ mod tests {
 
     #[test]
     fn refuses_what_iperf3_would_misread() {
-        let error = |settings: Settings| settings.validate().unwrap_err().to_string();
+        let error = |settings: Iperf3Settings| settings.validate().unwrap_err().to_string();
         assert!(settings().validate().is_ok());
         let duration = Duration::from_millis(1500);
-        assert_eq!(error(Settings { duration, ..settings() }), "a window of 1.5s: iperf3 counts whole seconds");
+        assert_eq!(error(Iperf3Settings { duration, ..settings() }), "a window of 1.5s: iperf3 counts whole seconds");
         let warmup = Duration::from_millis(300);
-        assert!(error(Settings { warmup, ..settings() }).starts_with("a warm-up of 300ms: iperf3 counts whole"));
-        assert_eq!(error(Settings { streams: 129, ..settings() }), "129 streams: iperf3 makes between 1 and 128");
+        assert!(error(Iperf3Settings { warmup, ..settings() }).starts_with("a warm-up of 300ms: iperf3 counts whole"));
+        assert_eq!(error(Iperf3Settings { streams: 129, ..settings() }), "129 streams: iperf3 makes between 1 and 128");
         let payload = 1 << 21;
-        assert!(error(Settings { payload, ..settings() }).starts_with("a payload of 2097152B: iperf3 sends"));
+        assert!(error(Iperf3Settings { payload, ..settings() }).starts_with("a payload of 2097152B: iperf3 sends"));
         let (data_port, streams) = (Some(65_535), 2);
-        assert!(error(Settings { data_port, streams, ..settings() }).contains("beyond 65535"));
+        assert!(error(Iperf3Settings { data_port, streams, ..settings() }).contains("beyond 65535"));
     }
 
     #[test]

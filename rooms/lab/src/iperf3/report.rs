@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_traffic::Transport;
 use weir_traffic::bulk::{BulkReport, Datagrams, Sample};
 
-use super::Settings;
+use super::Iperf3Settings;
 use super::json::{Interval, Output, Sum};
 
 /// Puts the two ends together. An end that printed nothing is empty. `complete`: the transfer ran to its planned end.
@@ -13,7 +13,7 @@ use super::json::{Interval, Output, Sum};
 /// Received bytes are those of the server's looks. These come every `-i` seconds, but for some milliseconds, so between
 /// two of them the bytes are taken as received evenly; what came behind the window's end does not count. Bytes sent and
 /// the connections' states are the client's.
-pub(crate) fn report(settings: &Settings, client: &Output, server: &Output, complete: bool) -> BulkReport {
+pub(crate) fn report(settings: &Iperf3Settings, client: &Output, server: &Output, complete: bool) -> BulkReport {
     let course = Course::of(&server.intervals);
     let used = if complete { settings.duration } else { course.end().min(settings.duration) };
     let (batch, count) = settings.batches();
@@ -143,8 +143,8 @@ mod tests {
     use super::*;
 
     /// Two seconds in batches of half a second, behind one second of warm-up.
-    fn of_two_seconds() -> Settings {
-        Settings {
+    fn of_two_seconds() -> Iperf3Settings {
+        Iperf3Settings {
             duration: Duration::from_secs(2),
             warmup: Duration::from_secs(1),
             interval: Duration::from_millis(500),
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn datagrams_are_counted_by_both_ends() {
-        let settings = Settings { transport: Transport::Udp, ..of_two_seconds() };
+        let settings = Iperf3Settings { transport: Transport::Udp, ..of_two_seconds() };
         let client = json!({
             "start": {"connected": [{}]},
             "intervals": [{"sum": {"end": 2.0, "bytes": 100_000, "packets": 100}}],

@@ -23,12 +23,12 @@ use weir_traffic::{ErrorCount, Transport, Window};
 use super::connections::Connections;
 use super::json::Output;
 use super::report::report;
-use super::{MISSING, PROGRAM, Settings};
+use super::{Iperf3Settings, MISSING, PROGRAM};
 
 /// A server that listens, and a client that is ready to start. Both end with this.
 #[derive(Debug)]
 pub struct Transfer {
-    settings: Settings,
+    settings: Iperf3Settings,
     client_ns: NetNs,
     connections: Connections,
     server: Running,
@@ -40,7 +40,7 @@ impl Transfer {
     ///
     /// # Errors
     /// iperf3 is missing, cannot listen, or could not do what the settings say.
-    pub fn prepare(client_ns: &NetNs, server_ns: &NetNs, settings: &Settings) -> Result<Self> {
+    pub fn prepare(client_ns: &NetNs, server_ns: &NetNs, settings: &Iperf3Settings) -> Result<Self> {
         Self::prepare_below(Path::new("/proc/self/exe"), client_ns, server_ns, settings)
     }
 
@@ -49,7 +49,7 @@ impl Transfer {
     ///
     /// # Errors
     /// As for [`Self::prepare`].
-    pub fn prepare_below(init: &Path, client_ns: &NetNs, server_ns: &NetNs, settings: &Settings) -> Result<Self> {
+    pub fn prepare_below(init: &Path, client_ns: &NetNs, server_ns: &NetNs, settings: &Iperf3Settings) -> Result<Self> {
         settings.validate()?;
         let (port, sockets) = (settings.server.port(), Connections::open(server_ns)?);
         if sockets.listens(port)? {
@@ -117,7 +117,7 @@ impl Transfer {
 
     /// Waits until the client has ended, and ends it if it must not go on.
     fn attend(&self, client: &Running, begin: Nanos, stop: &Stop) -> Result<Ended> {
-        let Settings { connect_timeout, warmup, duration, .. } = self.settings;
+        let Iperf3Settings { connect_timeout, warmup, duration, .. } = self.settings;
         let mut connected_by =
             (self.settings.transport == Transport::Tcp).then(|| begin.saturating_add(nanos(connect_timeout)));
         let over = begin.saturating_add(nanos(connect_timeout + warmup + duration + GRACE));

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use nix::time::{ClockId, clock_gettime};
 use weir_kernel::scheduling;
 use weir_service::clock::{self, Nanos, nanos, now};
 use weir_stats::Distribution;
@@ -27,6 +28,8 @@ struct Beats {
     standstills: VecDeque<(Nanos, Nanos)>,
     /// Those that there was no room for: the earliest of all.
     forgotten: u64,
+    /// What the thread has taken of its processor.
+    spent: Duration,
 }
 
 /// The beats at one moment.
@@ -52,8 +55,8 @@ impl Heartbeat {
     pub(super) fn start(realtime: bool) -> Heartbeat {
         let stop = Arc::new(AtomicBool::new(false));
         let processors = scheduling::processors();
-        let seats = if processors.is_empty() { vec![None] } else { processors.into_iter().map(Some).collect() };
-        let beats: Vec<_> = seats.into_iter().map(|seat| Arc::new(Mutex::new(Beats::new(seat)))).collect();
+        let affinity = if processors.is_empty() { vec![None] } else { processors.into_iter().map(Some).collect() };
+        let beats: Vec<_> = affinity.into_iter().map(|processor| Arc::new(Mutex::new(Beats::new(processor)))).collect();
         let start = |beats: &Arc<Mutex<Beats>>| {
             let (beats, stop) = (beats.clone(), stop.clone());
             std::thread::spawn(move || beat(&beats, realtime, &stop))
@@ -65,6 +68,11 @@ impl Heartbeat {
     /// How many processors it watches.
     pub(super) fn processors(&self) -> usize {
         self.beats.len()
+    }
+
+    /// What watching has taken of the processors.
+    pub(super) fn spent(&self) -> Duration {
+        self.beats.iter().map(|beats| lock(beats).spent).sum()
     }
 
     /// From here on.
@@ -106,7 +114,13 @@ impl Drop for Heartbeat {
 
 impl Beats {
     fn new(processor: Option<usize>) -> Beats {
-        Beats { processor, lateness: Distribution::new(), standstills: VecDeque::new(), forgotten: 0 }
+        Beats {
+            processor,
+            lateness: Distribution::new(),
+            standstills: VecDeque::new(),
+            forgotten: 0,
+            spent: Duration::ZERO,
+        }
     }
 
     /// Counts a beat that was due and came at these times.
@@ -138,9 +152,18 @@ fn beat(beats: &Mutex<Beats>, realtime: bool, stop: &AtomicBool) {
         let due = seen + nanos(INTERVAL);
         clock::wait(&mut [], Some(due));
         let came = now();
-        lock(beats).record(due, came);
+        {
+            let mut beats = lock(beats);
+            beats.record(due, came);
+            beats.spent = spent_by_this_thread();
+        }
         seen = came;
     }
+}
+
+/// Processor time of the calling thread.
+pub(super) fn spent_by_this_thread() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 fn lock(beats: &Mutex<Beats>) -> MutexGuard<'_, Beats> {

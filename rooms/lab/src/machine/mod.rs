@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 use weir_kernel::contention::{self, Contention, Observer};
 
-pub use self::awake::Choice;
 use weir_service::clock::{Nanos, now};
 use weir_stats::Distribution;
 
+pub use self::awake::Choice;
 use self::awake::{Keeper, TRIAL};
 use self::heartbeat::{Heartbeat, INTERVAL};
 use self::standstills::Standstill;
@@ -39,12 +39,14 @@ struct Watched {
     keeper: Keeper,
     observer: Observer,
     last: Contention,
-    taken: Vec<Taken>,
+    taken: Vec<LostTime>,
+    /// What looking has taken of the processors.
+    spent: Duration,
 }
 
 /// What was taken from us in a short time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct LostTime {
     /// When that ended, ns of CLOCK_MONOTONIC.
     pub at: Nanos,
     /// By the host of this virtual machine, all processors together.
@@ -72,7 +74,7 @@ pub struct Observed {
     /// Further ones that nobody remembers.
     pub forgotten: u64,
     /// What others took; times in which they took nothing are left out.
-    pub taken: Vec<Taken>,
+    pub taken: Vec<LostTime>,
     /// Processors that are watched.
     pub processors: usize,
 }
@@ -86,7 +88,8 @@ impl Machine {
         let last = observer.read().unwrap_or_default();
         let keeper = Keeper::new(awake, now());
         let tried = keeper.holds();
-        let watched = Arc::new(Mutex::new(Watched { keeper, observer, last, taken: Vec::new() }));
+        let watched =
+            Arc::new(Mutex::new(Watched { keeper, observer, last, taken: Vec::new(), spent: Duration::ZERO }));
         let stop = Arc::new(AtomicBool::new(false));
         let thread = {
             let (watched, stop) = (watched.clone(), stop.clone());
@@ -111,7 +114,7 @@ impl Machine {
         let beats = self.heartbeat.since(&mark.beats);
         let watched = lock(&self.watched);
         let taken = watched.taken.iter().rev().take_while(|taken| taken.at > mark.at);
-        let mut taken: Vec<Taken> = taken.copied().collect();
+        let mut taken: Vec<LostTime> = taken.copied().collect();
         taken.reverse();
         Observed {
             from: mark.at,
@@ -134,6 +137,11 @@ impl Machine {
         lock(&self.watched).keeper.choice().clone()
     }
 
+    /// What watching has taken of the processors since the start.
+    pub fn spent(&self) -> Duration {
+        self.heartbeat.spent() + lock(&self.watched).spent
+    }
+
     /// What it was like at the start, name and value.
     pub fn facts(&self) -> &[(String, String)] {
         &self.facts
@@ -152,7 +160,7 @@ impl Observed {
     pub fn words(&self) -> String {
         let count = self.standstills.len() as u64 + self.forgotten;
         let longest = self.standstills.iter().map(|s| s.end - s.start).max();
-        let taken = |of: fn(&Taken) -> Duration| self.taken.iter().map(of).sum::<Duration>();
+        let taken = |of: fn(&LostTime) -> Duration| self.taken.iter().map(of).sum::<Duration>();
         let (stolen, throttled) = (taken(|taken| taken.stolen), taken(|taken| taken.throttled));
         let mut words = match longest {
             None => "none".to_owned(),
@@ -188,7 +196,9 @@ impl Drop for Machine {
 fn watch(watched: &Mutex<Watched>, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(EVERY);
-        lock(watched).look();
+        let mut watched = lock(watched);
+        watched.look();
+        watched.spent = heartbeat::spent_by_this_thread();
     }
 }
 
@@ -199,7 +209,7 @@ impl Watched {
         let stolen = read.stolen.iter().zip(&self.last.stolen).map(|(now, before)| now.saturating_sub(*before)).sum();
         let throttled = read.throttled.unwrap_or_default().saturating_sub(self.last.throttled.unwrap_or_default());
         if stolen > Duration::ZERO || throttled > Duration::ZERO {
-            self.taken.push(Taken { at, stolen, throttled });
+            self.taken.push(LostTime { at, stolen, throttled });
         }
         self.keeper.judge(at, &read);
         self.last = read;
@@ -245,7 +255,7 @@ mod tests {
             lateness: Distribution::new(),
             standstills: vec![at(0, 100_000_000, 0), at(50_000_000, 150_000_000, 1)],
             forgotten: 0,
-            taken: vec![Taken { at: 9, stolen: Duration::from_millis(200), throttled: Duration::ZERO }],
+            taken: vec![LostTime { at: 9, stolen: Duration::from_millis(200), throttled: Duration::ZERO }],
             processors: 2,
         };
         assert_eq!((observed.share(0, 1_000_000_000), observed.share(100_000_000, 200_000_000)), (0.1, 0.25));

@@ -15,17 +15,17 @@ use weir_kernel::namespaces::process::Program;
 use weir_kernel::offloads::{Offload, Offloads};
 use weir_kernel::{steering, sysctl};
 
-use super::{Emulated, LinkReading, Network, Site, Wire};
+use super::{Emulated, LinkReading, Network, NodeNs, Wire};
 use crate::topology::{Kind, Link, Node, Topology};
 
 /// A namespace a node, with its settings, which interfaces take over when they are made.
-pub(super) fn sites(topology: &Topology) -> Result<Vec<Site>> {
-    let site = |node: &Node| -> Result<Site> {
-        let site = Site::create()?;
-        configure(&site.ns, node, topology)?;
-        Ok(site)
+pub(super) fn nodes(topology: &Topology) -> Result<Vec<NodeNs>> {
+    let node_ns = |node: &Node| -> Result<NodeNs> {
+        let node_ns = NodeNs::create()?;
+        configure(&node_ns.ns, node, topology)?;
+        Ok(node_ns)
     };
-    topology.nodes.iter().map(|node| site(node).with_context(|| format!("{} {}", node.kind, node.name))).collect()
+    topology.nodes.iter().map(|node| node_ns(node).with_context(|| format!("{} {}", node.kind, node.name))).collect()
 }
 
 impl Network<'_> {
@@ -33,7 +33,7 @@ impl Network<'_> {
         let mut bridges: Vec<Option<Index>> = vec![None; topology.nodes.len()];
         for (index, node) in topology.nodes.iter().enumerate() {
             match node.kind {
-                Kind::Host | Kind::Router => self.sites[index].netlink.set_loopback_up()?,
+                Kind::Host | Kind::Router => self.nodes[index].netlink.set_loopback_up()?,
                 Kind::Switch => bridges[index] = Some(self.add_bridge(index, topology.has_ipv6())?),
             }
         }
@@ -54,7 +54,7 @@ impl Network<'_> {
             thread::sleep(TICK);
         }
         for &(index, bridge) in &switches {
-            self.sites[index].netlink.enable_querier(bridge, QUERY_RESPONSE)?;
+            self.nodes[index].netlink.enable_querier(bridge, QUERY_RESPONSE)?;
             if switches.len() > 1 {
                 self.wait_until_asked(topology, index)?;
             }
@@ -87,7 +87,7 @@ impl Network<'_> {
             multicast_snooping: true,
             ageing: Duration::from_secs(300),
         };
-        let netlink = &mut self.sites[node].netlink;
+        let netlink = &mut self.nodes[node].netlink;
         let bridge = netlink.add_bridge("br0", &settings)?;
         netlink.set_no_link_local(bridge)?;
         if ipv6 {
@@ -100,7 +100,7 @@ impl Network<'_> {
 
     /// Of links that run already: a port forwards from here on.
     fn add_ports(&mut self, topology: &Topology, switch: usize, bridge: Index) -> Result<()> {
-        let netlink = &mut self.sites[switch].netlink;
+        let netlink = &mut self.nodes[switch].netlink;
         for port in &topology.nodes[switch].interfaces {
             let index = netlink.link(&port.name)?.index;
             netlink.set_bridge(index, bridge)?;
@@ -139,32 +139,32 @@ impl Network<'_> {
         if link.direct {
             return self.add_direct_link(topology, index);
         }
-        let air_names = [format!("l{index}a"), format!("l{index}b")];
+        let fabric_names = [format!("l{index}a"), format!("l{index}b")];
         let mut nodes = Vec::with_capacity(2);
         let mut ports = Vec::with_capacity(2);
         for (end, node) in link.ends.into_iter().enumerate() {
             let interface = topology.nodes[node].interface(index).context("a link ends at an interface")?;
             let name = interface.name.clone();
-            let site = &mut self.sites[node];
+            let node_ns = &mut self.nodes[node];
             let mtu = link.mtu;
-            let near = VethEnd { ns: &site.ns, name: &name, mac: mac(index, end), mtu, queue_length: QUEUE_LENGTH };
-            let far = VethEnd { ns: &self.air.ns, name: &air_names[end], mac: air_mac(index, end), ..near };
-            site.netlink.add_veth(&near, &far)?;
-            let near = site.netlink.link(&name)?.index;
-            let far = self.air.netlink.link(&air_names[end])?.index;
-            site.netlink.set_no_link_local(near)?;
-            self.air.netlink.set_no_link_local(far)?;
+            let near = VethEnd { ns: &node_ns.ns, name: &name, mac: mac(index, end), mtu, queue_length: QUEUE_LENGTH };
+            let far = VethEnd { ns: &self.fabric.ns, name: &fabric_names[end], mac: fabric_mac(index, end), ..near };
+            node_ns.netlink.add_veth(&near, &far)?;
+            let near = node_ns.netlink.link(&name)?.index;
+            let far = self.fabric.netlink.link(&fabric_names[end])?.index;
+            node_ns.netlink.set_no_link_local(near)?;
+            self.fabric.netlink.set_no_link_local(far)?;
             if settings.path == datapath::Path::Packets {
-                let mut offloads = Offloads::open(&site.ns)?;
+                let mut offloads = Offloads::open(&node_ns.ns)?;
                 for offload in LEFT_TO_HARDWARE {
                     offloads.set(&name, offload, false)?;
                 }
             }
-            let port = self.air.ns.run(|| Port::open(far, settings))??;
+            let port = self.fabric.ns.run(|| Port::open(far, settings))??;
             self.receive_buffer = self.receive_buffer.min(port.receive_buffer());
             ports.push(port);
-            self.air.netlink.set_up(far)?;
-            site.netlink.set_up(near)?;
+            self.fabric.netlink.set_up(far)?;
+            node_ns.netlink.set_up(near)?;
             nodes.push((node, name));
         }
         let direction = |way: Way| {
@@ -175,7 +175,7 @@ impl Network<'_> {
         let (forward, backward) = (direction(Way::Forward), direction(Way::Backward));
         let id = self.emulator.attach(LinkPorts { name: link.name.clone(), a, b, forward, backward })?;
         let nodes = nodes.try_into().map_err(|_| anyhow::anyhow!("a link has two ends"))?;
-        Ok(Wire { nodes, emulated: Some(Emulated { id, air: air_names }) })
+        Ok(Wire { nodes, emulated: Some(Emulated { id, fabric: fabric_names }) })
     }
 
     /// A veth pair from one node to the other.
@@ -186,14 +186,14 @@ impl Network<'_> {
             anyhow::Ok(interface.name.clone())
         };
         let nodes = [(link.ends[0], name(0)?), (link.ends[1], name(1)?)];
-        let far_ns = self.sites[nodes[1].0].ns.try_clone()?;
-        let near_ns = self.sites[nodes[0].0].ns.try_clone()?;
+        let far_ns = self.nodes[nodes[1].0].ns.try_clone()?;
+        let near_ns = self.nodes[nodes[0].0].ns.try_clone()?;
         let (mtu, queue_length) = (link.mtu, QUEUE_LENGTH);
         let near = VethEnd { ns: &near_ns, name: &nodes[0].1, mac: mac(index, 0), mtu, queue_length };
         let far = VethEnd { ns: &far_ns, name: &nodes[1].1, mac: mac(index, 1), mtu, queue_length };
-        self.sites[nodes[0].0].netlink.add_veth(&near, &far)?;
+        self.nodes[nodes[0].0].netlink.add_veth(&near, &far)?;
         for (node, name) in &nodes {
-            let netlink = &mut self.sites[*node].netlink;
+            let netlink = &mut self.nodes[*node].netlink;
             let interface = netlink.link(name)?.index;
             netlink.set_no_link_local(interface)?;
             netlink.set_up(interface)?;
@@ -203,10 +203,10 @@ impl Network<'_> {
 
     /// Lets packets to hosts with a processor of their own be received there.
     fn steer(&mut self, topology: &Topology) {
-        for (node, site) in topology.nodes.iter().zip(&self.sites) {
+        for (node, node_ns) in topology.nodes.iter().zip(&self.nodes) {
             let Some(processor) = node.processor else { continue };
             for interface in &node.interfaces {
-                if let Err(error) = steering::receive_on(&site.ns, &interface.name, processor) {
+                if let Err(error) = steering::receive_on(&node_ns.ns, &interface.name, processor) {
                     self.refused.push(format!("{}: {error}: they are received wherever they come", node.name));
                 }
             }
@@ -217,10 +217,10 @@ impl Network<'_> {
     fn wait_until_running(&mut self) -> Result<()> {
         for wire in &self.links {
             for (node, name) in &wire.nodes {
-                self.sites[*node].netlink.wait_until_running(name)?;
+                self.nodes[*node].netlink.wait_until_running(name)?;
             }
-            for name in wire.emulated.iter().flat_map(|emulated| &emulated.air) {
-                self.air.netlink.wait_until_running(name)?;
+            for name in wire.emulated.iter().flat_map(|emulated| &emulated.fabric) {
+                self.fabric.netlink.wait_until_running(name)?;
             }
         }
         Ok(())
@@ -228,7 +228,7 @@ impl Network<'_> {
 
     /// Runs one line of a node's `setup` by the shell, on that node.
     fn run_setup(&self, index: usize, node: &Node, line: &str) -> Result<()> {
-        let program = Program::new(&self.sites[index].ns, &node.name, "sh").args(["-c", line]);
+        let program = Program::new(&self.nodes[index].ns, &node.name, "sh").args(["-c", line]);
         let program = program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let (status, _, said) = program.output()?;
         let said = String::from_utf8_lossy(&said);
@@ -244,7 +244,7 @@ pub(super) fn mac(link: usize, end: usize) -> MacAddress {
 }
 
 /// That of the emulator's end.
-fn air_mac(link: usize, end: usize) -> MacAddress {
+fn fabric_mac(link: usize, end: usize) -> MacAddress {
     MacAddress::local((link * 4 + end * 2 + 1) as u32)
 }
 

@@ -12,7 +12,7 @@ use super::Network;
 use crate::topology::{Kind, Path, Topology};
 
 /// A port by which a switch must hand a group out for a receiver.
-pub(super) struct Leg {
+pub(super) struct GroupPort {
     group: IpAddr,
     receiver: usize,
     receiver_name: String,
@@ -21,15 +21,15 @@ pub(super) struct Leg {
     port: String,
 }
 
-/// The legs of all receivers of a group.
-pub(super) fn legs(topology: &Topology) -> Vec<Leg> {
+/// The group_ports of all receivers of a group.
+pub(super) fn group_ports(topology: &Topology) -> Vec<GroupPort> {
     let groups = topology.flows().filter(|flow| flow.destination.is_multicast());
     let ends = groups.flat_map(|flow| flow.receivers.iter().zip(&flow.paths).map(|end| (flow.destination, end)));
-    let legs = |(group, (&receiver, path)): (IpAddr, (&usize, &Path))| -> Vec<Leg> {
-        let leg = |&(link, way): &(usize, Way)| {
+    let group_ports = |(group, (&receiver, path)): (IpAddr, (&usize, &Path))| -> Vec<GroupPort> {
+        let group_port = |&(link, way): &(usize, Way)| {
             let switch = topology.links[link].ends[way as usize];
             let node = &topology.nodes[switch];
-            (node.kind == Kind::Switch).then(|| Leg {
+            (node.kind == Kind::Switch).then(|| GroupPort {
                 group,
                 receiver,
                 receiver_name: topology.nodes[receiver].name.clone(),
@@ -38,9 +38,9 @@ pub(super) fn legs(topology: &Topology) -> Vec<Leg> {
                 port: node.interface(link).map(|port| port.name.clone()).unwrap_or_default(),
             })
         };
-        path.there.iter().filter_map(leg).collect()
+        path.forward.iter().filter_map(group_port).collect()
     };
-    ends.flat_map(legs).collect()
+    ends.flat_map(group_ports).collect()
 }
 
 impl Network<'_> {
@@ -55,12 +55,19 @@ impl Network<'_> {
 
     pub(super) fn members_within(&self, patience: Duration, group: IpAddr, receivers: &[usize]) -> Result<()> {
         let deadline = Instant::now() + patience;
-        for leg in self.legs.iter().filter(|leg| leg.group == group && receivers.contains(&leg.receiver)) {
-            let mut netlink = Netlink::open(&self.sites[leg.switch].ns)?;
-            let port = netlink.link(&leg.port)?.index;
+        for group_port in self
+            .group_ports
+            .iter()
+            .filter(|group_port| group_port.group == group && receivers.contains(&group_port.receiver))
+        {
+            let mut netlink = Netlink::open(&self.nodes[group_port.switch].ns)?;
+            let port = netlink.link(&group_port.port)?.index;
             let left = deadline.saturating_duration_since(Instant::now());
             netlink.wait_until_forwarded(port, group, left).with_context(|| {
-                format!("switch {} has not heard that `{}` has joined {group}", leg.switch_name, leg.receiver_name)
+                format!(
+                    "switch {} has not heard that `{}` has joined {group}",
+                    group_port.switch_name, group_port.receiver_name
+                )
             })?;
         }
         // The kernel tells nobody when a querier's first round is over.

@@ -1,7 +1,7 @@
 //! A cell's network in the kernel: a namespace a node, two veth pairs a link, the emulator between them.
 //!
 //! ```text
-//!  host            the cell's air                switch
+//!  host            the cell's fabric                switch
 //!  eth0 ==== l0a  (emulator, link 0)  l0b ==== p0  br0
 //! ```
 //! A direct link is one veth pair, `eth0 ==== p0`.
@@ -25,7 +25,7 @@ use weir_kernel::counters::{InterfaceCounters, Interfaces};
 use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
 
-use self::members::Leg;
+use self::members::GroupPort;
 pub use self::reading::{EmulatedReading, Joint, LinkReading, Throughput};
 pub use self::routing::DATA_PORTS;
 use crate::topology::Topology;
@@ -33,13 +33,13 @@ use crate::topology::Topology;
 /// A network that is up. Dropping it takes it down.
 pub struct Network<'a> {
     emulator: &'a Emulator,
-    sites: Vec<Site>,
-    air: Site,
+    nodes: Vec<NodeNs>,
+    fabric: NodeNs,
     links: Vec<Wire>,
     receive_buffer: usize,
     control_address: Option<IpAddr>,
     /// What switches must know before a group reaches its receivers.
-    legs: Vec<Leg>,
+    group_ports: Vec<GroupPort>,
     /// What the kernel refused, and the network does without.
     refused: Vec<String>,
     /// From when on switches hold groups back that nobody has joined.
@@ -47,7 +47,7 @@ pub struct Network<'a> {
 }
 
 /// A node's namespace.
-struct Site {
+struct NodeNs {
     ns: NetNs,
     netlink: Netlink,
     interfaces: Interfaces,
@@ -65,7 +65,7 @@ struct Wire {
 struct Emulated {
     id: LinkId,
     /// Per end: the emulator's interface.
-    air: [String; 2],
+    fabric: [String; 2],
 }
 
 impl<'a> Network<'a> {
@@ -78,12 +78,12 @@ impl<'a> Network<'a> {
     ) -> Result<Self> {
         let mut network = Network {
             emulator,
-            sites: bring_up::sites(topology)?,
-            air: Site::create()?,
+            nodes: bring_up::nodes(topology)?,
+            fabric: NodeNs::create()?,
             links: Vec::new(),
             receive_buffer: usize::MAX,
             control_address: topology.control.as_ref().map(|control| control.address),
-            legs: members::legs(topology),
+            group_ports: members::group_ports(topology),
             refused: Vec::new(),
             snooping_from: Instant::now(),
         };
@@ -93,7 +93,7 @@ impl<'a> Network<'a> {
 
     /// A node's namespace.
     pub fn namespace(&self, node: usize) -> &NetNs {
-        &self.sites[node].ns
+        &self.nodes[node].ns
     }
 
     /// The name of a node's interface on a link: `eth0` where it is a host's or router's only one, else `eth0`, `eth1`
@@ -151,19 +151,19 @@ impl<'a> Network<'a> {
     }
 
     fn read(&self) -> Result<Vec<LinkReading>> {
-        let sites: Vec<_> = self.sites.iter().map(|site| site.interfaces.read()).collect::<Result<_, _>>()?;
-        let air = self.air.interfaces.read()?;
+        let nodes: Vec<_> = self.nodes.iter().map(|node_ns| node_ns.interfaces.read()).collect::<Result<_, _>>()?;
+        let fabric = self.fabric.interfaces.read()?;
         let find = |counters: &[InterfaceCounters], name: &str| {
             counters.iter().find(|interface| interface.name == name).cloned().with_context(|| format!("{name} is gone"))
         };
         let read = |wire: &Wire| {
             let [a, b] = &wire.nodes;
-            let nodes = [find(&sites[a.0], &a.1)?, find(&sites[b.0], &b.1)?];
+            let nodes = [find(&nodes[a.0], &a.1)?, find(&nodes[b.0], &b.1)?];
             let Some(emulated) = &wire.emulated else { return Ok(LinkReading { nodes, emulated: None }) };
-            let air = [find(&air, &emulated.air[0])?, find(&air, &emulated.air[1])?];
+            let fabric = [find(&fabric, &emulated.fabric[0])?, find(&fabric, &emulated.fabric[1])?];
             Ok(LinkReading {
                 nodes,
-                emulated: Some(EmulatedReading { report: self.emulator.report(emulated.id)?, air }),
+                emulated: Some(EmulatedReading { report: self.emulator.report(emulated.id)?, fabric }),
             })
         };
         self.links.iter().map(read).collect()
@@ -179,11 +179,11 @@ impl Drop for Network<'_> {
     }
 }
 
-impl Site {
-    fn create() -> Result<Site> {
+impl NodeNs {
+    fn create() -> Result<NodeNs> {
         let ns = NetNs::create()?;
         let (netlink, interfaces) = (Netlink::open(&ns)?, Interfaces::open(&ns)?);
-        Ok(Site { ns, netlink, interfaces })
+        Ok(NodeNs { ns, netlink, interfaces })
     }
 }
 

@@ -18,7 +18,7 @@ pub struct EmulatedReading {
     /// The emulator's account.
     pub report: LinkReport,
     /// Per end: the emulator's interface.
-    pub air: [InterfaceCounters; 2],
+    pub fabric: [InterfaceCounters; 2],
 }
 
 impl LinkReading {

@@ -117,7 +117,7 @@ fn a_group_reaches_those_who_joined_and_nobody_else() {
             ["at-near", "at-silent", "at-r1", "between"].map(|link| lab.passed(&readings, link));
         assert_eq!((near_link, between), ([COUNT, 0], [0, COUNT]), "{group}");
         assert_eq!((silent, r1), ([0, 0], [0, 0]), "{group}");
-        // A fifth of it is lost on its way: it has a leg of its own.
+        // A fifth of it is lost on its way: it has a group_port of its own.
         let lost = readings[2].emulated.as_ref().unwrap().report.forward.ledger.lost;
         assert_eq!(lab.topology.links[2].name, "at-near");
         near.set_nonblocking(true).unwrap();
@@ -167,10 +167,10 @@ fn what_routers_and_switches_take_in_they_hand_out() {
         for node in ["r1", "s1", "s2"] {
             assert_eq!(lab.remainder(&readings, node), 0, "{node}");
         }
-        let there: Vec<_> = lab.topology.traffic.paths[0].there.iter().map(|hop| hop.0).collect();
-        let names: Vec<_> = there.iter().map(|&link| lab.topology.links[link].name.as_str()).collect();
+        let forward: Vec<_> = lab.topology.traffic.paths[0].forward.iter().map(|hop| hop.0).collect();
+        let names: Vec<_> = forward.iter().map(|&link| lab.topology.links[link].name.as_str()).collect();
         assert_eq!(names, ["at-sender", "between", "at-r1", "at-beyond"]);
         let router = lab.node("r1");
-        assert_eq!([there[3], there[2]].map(|link| network.interface(router, link)), ["eth0", "eth1"]);
+        assert_eq!([forward[3], forward[2]].map(|link| network.interface(router, link)), ["eth0", "eth1"]);
     }
 }

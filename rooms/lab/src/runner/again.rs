@@ -13,7 +13,7 @@ use weir_units::format;
 
 use super::queue::{Extras, Queue};
 use super::{Plan, sweep_name};
-use crate::cell::Bench;
+use crate::cell::Testbed;
 use crate::machine::Machine;
 use crate::scenario::Run;
 
@@ -23,7 +23,7 @@ pub(super) fn run(
     plan: &Plan,
     repeats: u32,
     records: &mut [Record],
-    bench: &Bench,
+    testbed: &Testbed,
     machine: &Machine,
     store: &mut Store,
 ) -> Result<bool> {
@@ -33,14 +33,14 @@ pub(super) fn run(
     }
     let reason = reason(records, &disturbed);
     let cells = if disturbed.len() == 1 { "1 cell was".to_owned() } else { format!("{} cells were", disturbed.len()) };
-    if !is_calm(machine, &plan.sweep.scenario().run, &bench.stop) {
+    if !is_calm(machine, &plan.sweep.scenario().run, &testbed.stop) {
         say!("{cells} disturbed ({reason}); not run again, the machine is not calm now");
         return Ok(false);
     }
     let extras = Extras::default();
     let queue = Queue::new(&plan.sweep, repeats, |job| disturbed.contains(job), extras)?.without_store();
     say!("{cells} disturbed ({reason}): again, {}", queue.time());
-    let again = queue.run(bench, machine, store);
+    let again = queue.run(testbed, machine, store);
     for better in replace(records, again.records) {
         store.append(&better)?;
     }

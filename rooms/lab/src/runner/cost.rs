@@ -38,7 +38,7 @@ impl Cost {
 }
 
 fn for_traffic(scenario: &Scenario, traffic: &Traffic, topology: &Topology, path: &Path) -> f64 {
-    let hops = (path.there.len() + path.back.len()) as f64 / 4.0;
+    let hops = (path.forward.len() + path.backward.len()) as f64 / 4.0;
     match (traffic.mode, traffic.transport) {
         (Mode::Messages, _) => {
             let receivers = topology.traffic.receivers.len() as f64;
@@ -62,9 +62,9 @@ fn for_traffic(scenario: &Scenario, traffic: &Traffic, topology: &Topology, path
 
 /// What a connection may reach, generously: the model of its loss, up to the path's rate.
 fn expected_rate(scenario: &Scenario, traffic: &Traffic, topology: &Topology, path: &Path) -> f64 {
-    let limit = topology.rate_mbit(&path.there).map_or(UNSHAPED, |rate| rate * 1e6);
-    let rtt = (topology.latency_ms(&path.there) + topology.latency_ms(&path.back)) / 1e3 + 100e-6;
-    let loss = topology.loss(&path.there);
+    let limit = topology.rate_mbit(&path.forward).map_or(UNSHAPED, |rate| rate * 1e6);
+    let rtt = (topology.latency_ms(&path.forward) + topology.latency_ms(&path.backward)) / 1e3 + 100e-6;
+    let loss = topology.loss(&path.forward);
     // BBR does not yield to loss.
     let yields = tcp_models::is_loss_driven(&scenario.tcp.congestion) || loss > 0.2;
     if loss <= 0.0 || !yields {

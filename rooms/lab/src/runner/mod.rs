@@ -28,7 +28,7 @@ use weir_service::stop::Stop;
 use self::last_words::LastWords;
 use self::queue::{Extras, Queue};
 use self::repeats::Load;
-use crate::cell::{self, Bench};
+use crate::cell::{self, Testbed};
 use crate::environment;
 use crate::iperf3;
 use crate::machine::Machine;
@@ -119,22 +119,22 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         None => Store::create(&plan.dir)?,
         Some(_) => Store::resume(&plan.dir, &done)?,
     };
-    let bench = Bench::start(scenario, stop, if jobs == Jobs::All { 1 } else { fewest })?;
-    let machine = Machine::start(bench.realtime, scenario.run.realtime);
+    let testbed = Testbed::start(scenario, stop, if jobs == Jobs::All { 1 } else { fewest })?;
+    let machine = Machine::start(testbed.realtime, scenario.run.realtime);
     let (started, before) = (Instant::now(), plan.earlier.as_ref().map_or(0.0, |earlier| earlier.elapsed_s));
     let mut own_cost = plan.earlier.as_ref().and_then(|earlier| earlier.own_cost.clone());
     let mut load = None;
     if own_cost.is_none() && !scenario.run.control.duration().is_zero() {
-        let (measured, seen) = own_cost::measure(&bench, &machine, scenario)?;
+        let (measured, seen) = own_cost::measure(&testbed, &machine, scenario)?;
         load = Some(seen);
         // One that was stopped is measured again when the run is resumed.
-        own_cost = (!bench.stop.is_set()).then_some(measured);
+        own_cost = (!testbed.stop.is_set()).then_some(measured);
     }
     let most = most_cells(&plan.sweep, descriptors);
-    let repeats = repeats::how_many(&plan.sweep, load.unwrap_or(Load::GUESSED), bench.realtime, most);
+    let repeats = repeats::how_many(&plan.sweep, load.unwrap_or(Load::GUESSED), testbed.realtime, most);
     let mut manifest = match &plan.earlier {
         None => {
-            let mut facts = environment::facts(&scenario.run, &bench, &machine, privilege);
+            let mut facts = environment::facts(&scenario.run, &testbed, &machine, privilege);
             facts.extend(load.map(|load| ("a message takes".to_owned(), load.words())));
             let buffer = scenario.tcp.buffer.map(|most| format!("up to {most}"));
             facts.extend(buffer.map(|buffer| ("tcp buffers of the hosts".to_owned(), buffer)));
@@ -145,28 +145,28 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     };
     manifest.own_cost = own_cost;
     store.manifest(&manifest).map_err(|error| if plan.earlier.is_none() { error.at_the_start() } else { error })?;
-    let _unless_rendered = LastWords::new(&plan.dir, &bench.stop);
+    let _unless_rendered = LastWords::new(&plan.dir, &testbed.stop);
     manifest.network.iter().filter(|line| line.contains(" -> ")).for_each(|path| say!("{path}"));
     let queue = Queue::new(&plan.sweep, repeats, |job| !names.contains(job), plan.extras.clone())?;
     ensure_descriptors(&plan.sweep, queue.jobs)?;
     let chosen = scenario.run.repeat == Repeat::Auto && jobs == Jobs::All;
     say!("{}", queue.announcement(&scenario.name, repeats, chosen));
-    let mut results = queue.run(&bench, &machine, &mut store);
+    let mut results = queue.run(&testbed, &machine, &mut store);
     for _ in 0..scenario.run.reruns {
-        if results.error.is_some() || bench.stop.is_set() {
+        if results.error.is_some() || testbed.stop.is_set() {
             break;
         }
-        match again::run(plan, repeats, &mut results.records, &bench, &machine, &mut store) {
+        match again::run(plan, repeats, &mut results.records, &testbed, &machine, &mut store) {
             Ok(true) => {}
             Ok(false) => break,
             Err(error) => results.error = Some(error),
         }
     }
-    let interrupted = bench.stop.is_set();
+    let interrupted = testbed.stop.is_set();
     if queue.total > 0 {
         environment::conclude(&mut manifest.environment, &machine, plan.earlier.is_some());
     }
-    drop((bench, machine));
+    drop((testbed, machine));
 
     manifest.elapsed_s = before + started.elapsed().as_secs_f64();
     manifest.interrupted = interrupted;

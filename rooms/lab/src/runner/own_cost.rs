@@ -9,14 +9,14 @@ use weir_units::{Size, Span};
 
 use super::repeats::Load;
 use crate::account;
-use crate::cell::{Bench, Prepared};
+use crate::cell::{Prepared, Testbed};
 use crate::machine::Machine;
 use crate::scenario::{Engine, Mode, Receive, Scenario, Tracing};
 use crate::sweep::Cell;
 
 /// Sends 1000-byte datagrams, one a millisecond, over the unimpaired network for `run.control`. Tells what that took of
 /// the processors, too.
-pub(super) fn measure(bench: &Bench, machine: &Machine, scenario: &Scenario) -> Result<(OwnCost, Load)> {
+pub(super) fn measure(testbed: &Testbed, machine: &Machine, scenario: &Scenario) -> Result<(OwnCost, Load)> {
     let mut scenario = scenario.clone();
     scenario.load = None;
     scenario.run.impaired = false;
@@ -36,9 +36,10 @@ pub(super) fn measure(bench: &Bench, machine: &Machine, scenario: &Scenario) -> 
     let seconds = scenario.run.duration.duration().as_secs_f64();
     let seed = scenario.run.seed;
     let cell = Cell { name: "control".into(), axes: Vec::new(), scenario };
-    let prepared = Prepared::new(bench, &cell, seed, 0, 0).context("control cell")?;
+    let prepared = Prepared::new(testbed, &cell, seed, 0, 0).context("control cell")?;
     let sent = seconds / INTERVAL.duration().as_secs_f64();
-    let (measured, load) = Load::measure(sent, cell.scenario.links.len(), || prepared.run(Duration::ZERO, machine));
+    let (measured, load) =
+        Load::measure(machine, sent, cell.scenario.links.len(), || prepared.run(Duration::ZERO, machine));
     let measured = measured.context("control cell")?;
     let record = account::records(&cell, 1, &measured).into_iter().next().context("a cell has a receiver")?;
     let own_cost = OwnCost { n: record.delays.n, delay: record.delays, seconds, transport: record.row.transport };

@@ -15,7 +15,7 @@ use weir_service::output::complain;
 use super::cost::Cost;
 use super::gate::Gate;
 use crate::account;
-use crate::cell::{Bench, Measured, Prepared};
+use crate::cell::{Measured, Prepared, Testbed};
 use crate::endpoints;
 use crate::machine::Machine;
 use crate::scenario::Jobs;
@@ -66,7 +66,7 @@ struct Job<'a> {
 struct Worker<'q, 'a> {
     number: usize,
     queue: &'q Queue<'a>,
-    bench: &'q Bench,
+    testbed: &'q Testbed,
     machine: &'q Machine,
     /// The networks of the first cells come up before any traffic starts, the last ones stay until all traffic has
     /// ended.
@@ -130,14 +130,14 @@ impl<'a> Queue<'a> {
     }
 
     /// Runs every cell, or as many as there is time for until the stop.
-    pub(super) fn run(&self, bench: &Bench, machine: &Machine, store: &mut Store) -> Results {
+    pub(super) fn run(&self, testbed: &Testbed, machine: &Machine, store: &mut Store) -> Results {
         let results = Mutex::new((Results::default(), store));
         let meeting = Barrier::new(if self.meets { self.jobs } else { 1 });
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..self.jobs)
                 .map(|number| {
                     let (results, meeting) = (&results, &meeting);
-                    let worker = Worker { number, queue: self, bench, machine, meeting, started: false, last: None };
+                    let worker = Worker { number, queue: self, testbed, machine, meeting, started: false, last: None };
                     scope.spawn(move || worker.run(results))
                 })
                 .collect();
@@ -177,9 +177,9 @@ impl<'a> Queue<'a> {
 
 impl Worker<'_, '_> {
     fn run(mut self, results: &Mutex<(Results, &mut Store)>) {
-        while !self.bench.stop.is_set() {
+        while !self.testbed.stop.is_set() {
             let Some((job, pass)) = self.queue.gate.next() else { break };
-            if self.bench.stop.is_set() {
+            if self.testbed.stop.is_set() {
                 break;
             }
             let outcome = self.run_job(job);
@@ -196,12 +196,12 @@ impl Worker<'_, '_> {
                 stored
             });
             if let Err(error) = outcome {
-                self.bench.stop.set();
+                self.testbed.stop.set();
                 results.error.get_or_insert(error);
             }
             self.queue.done.fetch_add(1, Ordering::Relaxed);
         }
-        if self.bench.stop.is_set() {
+        if self.testbed.stop.is_set() {
             self.queue.gate.close();
         }
     }
@@ -216,7 +216,7 @@ impl Worker<'_, '_> {
             false => Duration::ZERO,
         };
         drop(self.last.take());
-        let mut prepared = Prepared::new(self.bench, cell, seed, job.place as u16, self.number);
+        let mut prepared = Prepared::new(self.testbed, cell, seed, job.place as u16, self.number);
         if let Some((name, dir, snap)) = &self.queue.extras.capture
             && *name == cell.name
         {
@@ -241,7 +241,7 @@ impl Worker<'_, '_> {
 impl Drop for Worker<'_, '_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.bench.stop.set();
+            self.testbed.stop.set();
             self.queue.gate.close();
         }
         if self.queue.meets {

@@ -1,12 +1,13 @@
 //! How often each cell is run, where the machine is to say: as often as it carries side by side.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_kernel::processors::Processors;
 use weir_traffic::Transport;
 
 use super::queue::{MOST_BUSY, processors};
 use crate::cell;
+use crate::machine::Machine;
 use crate::scenario::{Jobs, Mode, Repeat};
 use crate::sweep::{Cell, Sweep};
 
@@ -29,13 +30,14 @@ impl Load {
     }
 
     /// Measures while `control` runs, which sends so many messages over so many links.
-    pub(super) fn measure<T>(messages: f64, links: usize, control: impl FnOnce() -> T) -> (T, Load) {
+    pub(super) fn measure<T>(machine: &Machine, messages: f64, links: usize, control: impl FnOnce() -> T) -> (T, Load) {
         // Watching the machine costs the same with any number of cells.
-        let ((), of_watching) = spent_a_second(|| std::thread::sleep(ALONE));
-        let (before, begin) = (Processors::read().ok(), Instant::now());
-        let (done, busy) = spent_a_second(control);
-        let others = before.zip(Processors::read().ok()).map_or(0.0, |(before, after)| after.foreign_share(&before));
-        let spent = (busy - of_watching).max(0.0) * begin.elapsed().as_secs_f64();
+        let spent = || spent().saturating_sub(machine.spent());
+        let (processors, before) = (Processors::read().ok(), spent());
+        let done = control();
+        let spent = spent().saturating_sub(before).as_secs_f64();
+        let others =
+            processors.zip(Processors::read().ok()).map_or(0.0, |(before, after)| after.foreign_share(&before));
         let per_message = spent / messages.max(1.0) * 2.0 / links.max(1) as f64;
         (done, Load { per_message, idle: 1.0 - others })
     }
@@ -75,22 +77,11 @@ fn needed(cell: &Cell, load: Load) -> f64 {
     load.per_message * links * protocol / traffic.interval.duration().as_secs_f64().max(1e-6)
 }
 
-/// What something took of the processors, in processors: from this process' time, packet work on behalf of its calls
-/// included.
-fn spent_a_second<T>(something: impl FnOnce() -> T) -> (T, f64) {
-    let (begin, before) = (Instant::now(), spent());
-    let done = something();
-    (done, spent().saturating_sub(before).div_duration_f64(begin.elapsed().max(Duration::from_millis(1))))
-}
-
-/// Processor time of this process.
+/// Processor time of this process, packet work on behalf of its calls included.
 fn spent() -> Duration {
     let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID);
     time.map_or(Duration::ZERO, Duration::from)
 }
-
-/// How long the lab is looked at alone.
-const ALONE: Duration = Duration::from_millis(250);
 
 /// More tell little: intervals shrink with the root of their number.
 const MOST: u32 = 5;

@@ -18,42 +18,42 @@ pub struct Link {
     /// No emulator between its ends: a veth pair, which does nothing to packets and is not what fills the machine.
     #[serde(default)]
     pub direct: bool,
-    /// As in [`Direction`], for both.
+    /// As in [`LinkDirection`], for both.
     pub loss: Option<Loss>,
-    /// As in [`Direction`], for both.
+    /// As in [`LinkDirection`], for both.
     pub delay: Option<Span>,
-    /// As in [`Direction`], for both.
+    /// As in [`LinkDirection`], for both.
     pub variation: Option<Variation>,
-    /// As in [`Direction`], for both.
+    /// As in [`LinkDirection`], for both.
     pub rate: Option<BitRate>,
-    /// As in [`Direction`], for both.
+    /// As in [`LinkDirection`], for both.
     pub burst: Option<Size>,
-    /// As in [`Direction`], for both.
+    /// As in [`LinkDirection`], for both.
     pub queue: Option<Queue>,
-    /// As in [`Direction`], for both.
+    /// As in [`LinkDirection`], for both.
     pub duplicate: Option<Share>,
-    /// As in [`Direction`], for both.
+    /// As in [`LinkDirection`], for both.
     pub corrupt: Option<Share>,
-    /// As in [`Direction`], for both.
+    /// As in [`LinkDirection`], for both.
     pub reorder: Option<Reorder>,
-    /// As in [`Direction`], for both.
+    /// As in [`LinkDirection`], for both.
     pub trace: Option<PathBuf>,
-    /// As in [`Direction`], for both.
+    /// As in [`LinkDirection`], for both.
     pub steps: Option<Vec<Step>>,
-    /// As in [`Direction`], for both.
+    /// As in [`LinkDirection`], for both.
     pub repeat: Option<Span>,
     /// Only from the first end to the second.
-    #[serde(default, skip_serializing_if = "Direction::is_empty")]
-    pub forward: Direction,
+    #[serde(default, skip_serializing_if = "LinkDirection::is_empty")]
+    pub forward: LinkDirection,
     /// Only from the second end to the first.
-    #[serde(default, skip_serializing_if = "Direction::is_empty")]
-    pub backward: Direction,
+    #[serde(default, skip_serializing_if = "LinkDirection::is_empty")]
+    pub backward: LinkDirection,
 }
 
-/// Impairments of one direction of a link. What is absent does nothing.
+/// LinkDirection of one direction of a link. What is absent does nothing.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Direction {
+pub struct LinkDirection {
     /// Planned loss.
     pub loss: Option<Loss>,
     /// One-way delay.
@@ -90,7 +90,7 @@ pub struct Step {
     pub at: Span,
     /// What it names.
     #[serde(flatten)]
-    pub values: Direction,
+    pub values: LinkDirection,
 }
 
 /// Planned loss: `"5%"`, `{ mean = "5%", burst = 4 }`, `{ to_bad = "1%", to_good = "25%" }` or `{ list = [3, 17] }`.
@@ -190,7 +190,7 @@ pub struct Reorder {
     pub by: Span,
 }
 
-/// Impairments of the whole route, spread evenly over its links, both ways independently: n links of
+/// LinkDirection of the whole route, spread evenly over its links, both ways independently: n links of
 /// 1 - (1 - loss)^(1/n) each multiply to `loss`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -207,8 +207,8 @@ impl Link {
     }
 
     /// What each direction does, forward first, the values for both filled in.
-    pub fn directions(&self) -> [Direction; 2] {
-        let both = Direction {
+    pub fn directions(&self) -> [LinkDirection; 2] {
+        let both = LinkDirection {
             loss: self.loss.clone(),
             delay: self.delay,
             variation: self.variation.clone(),
@@ -226,10 +226,10 @@ impl Link {
     }
 }
 
-impl Direction {
+impl LinkDirection {
     /// Whether it does nothing of its own.
     fn is_empty(&self) -> bool {
-        *self == Direction::default()
+        *self == LinkDirection::default()
     }
 
     /// Its changes, in order.
@@ -238,13 +238,13 @@ impl Direction {
     }
 
     /// Its own values, and those of `other` where it has none. A rate and a trace are each other's.
-    pub fn over(&self, other: &Direction) -> Direction {
+    pub fn over(&self, other: &LinkDirection) -> LinkDirection {
         let has_capacity = self.rate.is_some() || self.trace.is_some();
         let (rate, trace) =
             if has_capacity { (self.rate, self.trace.clone()) } else { (other.rate, other.trace.clone()) };
         // What is inherited has nothing to say about a trace of its own.
         let burst = if self.trace.is_some() { self.burst } else { self.burst.or(other.burst) };
-        Direction {
+        LinkDirection {
             loss: self.loss.clone().or_else(|| other.loss.clone()),
             delay: self.delay.or(other.delay),
             variation: self.variation.clone().or_else(|| other.variation.clone()),
@@ -267,7 +267,7 @@ impl TryFrom<toml::Table> for Step {
     fn try_from(mut table: toml::Table) -> Result<Step, String> {
         let at = table.remove("at").ok_or("a step needs `at`, its time from the start of sending")?;
         let at = Span::deserialize(at).map_err(|error| format!("at: {}", one_line(&error)))?;
-        let values: Direction = serde_path_to_error::deserialize(table).map_err(|error| {
+        let values: LinkDirection = serde_path_to_error::deserialize(table).map_err(|error| {
             let (key, message) = (error.path().to_string(), one_line(error.inner()));
             if message.starts_with("unknown key") { message } else { format!("{key}: {message}") }
         })?;

@@ -1,7 +1,7 @@
 //! The scenario document: what the network looks like, what is sent through it, how the result is drawn.
 //!
 //! Its tables are types of their own, by what they are about: [`Run`], [`Host`] and the other nodes, [`Link`] with its
-//! [`Direction`]s, [`Traffic`]. What they say is checked by [`super::topology`] and [`super::cell::check`].
+//! [`LinkDirection`]s, [`Traffic`]. What they say is checked by [`super::topology`] and [`super::cell::check`].
 
 mod links;
 mod nodes;
@@ -16,7 +16,7 @@ use include_dir::{Dir, include_dir};
 use serde::{Deserialize, Serialize};
 
 pub use self::links::{
-    Bursts, Direction, DropList, Link, Loss, MeanLoss, Order, PathImpairments, Queue, Reorder, Step, Variation,
+    Bursts, DropList, Link, LinkDirection, Loss, MeanLoss, Order, PathImpairments, Queue, Reorder, Step, Variation,
 };
 pub use self::nodes::{Addresses, Host, Router, Switch};
 pub use self::run::{Datapath, Jobs, Repeat, Run, Tracing};
@@ -52,7 +52,7 @@ pub struct Scenario {
     pub switches: BTreeMap<String, Switch>,
     /// Emulated links by name, in the order of their random sequences.
     pub links: BTreeMap<String, Link>,
-    /// Impairments of the route from the sender to the receiver as a whole.
+    /// LinkDirection of the route from the sender to the receiver as a whole.
     #[serde(default)]
     pub path: PathImpairments,
     /// What is sent and measured.

@@ -26,15 +26,15 @@ impl Topology {
         let from = &self.nodes[self.traffic.sender].name;
         let line = |(&receiver, path): (&usize, &Path)| {
             let to = &self.nodes[receiver].name;
-            let round_trip = [path.there.as_slice(), &path.back].concat();
-            let turned: Vec<usize> = path.there.iter().rev().map(|&(link, _)| link).collect();
-            let back: Vec<usize> = path.back.iter().map(|&(link, _)| link).collect();
-            let other_way = if back == turned { String::new() } else { format!(" by {}:", self.each(&path.back)) };
+            let round_trip = [path.forward.as_slice(), &path.backward].concat();
+            let turned: Vec<usize> = path.forward.iter().rev().map(|&(link, _)| link).collect();
+            let back: Vec<usize> = path.backward.iter().map(|&(link, _)| link).collect();
+            let other_way = if back == turned { String::new() } else { format!(" by {}:", self.each(&path.backward)) };
             format!(
                 "{from} -> {to}: {}: {} one way; back{other_way} {}; round trip {}",
-                self.each(&path.there),
-                self.in_all(&path.there),
-                self.in_all(&path.back),
+                self.each(&path.forward),
+                self.in_all(&path.forward),
+                self.in_all(&path.backward),
                 self.in_all(&round_trip)
             )
         };

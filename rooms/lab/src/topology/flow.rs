@@ -73,7 +73,7 @@ impl Flow {
                 (destination, vec![map.path(sender, first, destination).with_context(|| format!("{key}.to"))?])
             }
         };
-        let leaves_by = |path: &Path| path.there.first().map(|&(link, _)| link);
+        let leaves_by = |path: &Path| path.forward.first().map(|&(link, _)| link);
         ensure!(
             paths.iter().all(|path| leaves_by(path) == leaves_by(&paths[0])),
             "{key}.to: the receivers are on several segments: a group leaves `{}` by one link",

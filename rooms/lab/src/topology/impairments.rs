@@ -5,11 +5,11 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail, ensure};
 use weir_emulator::model::{self, Impairments, Plan, Step};
 
-use crate::scenario::{self, Direction};
+use crate::scenario::{self, LinkDirection};
 use crate::traces::Traces;
 
 /// The plan of one direction: its own values, and what its steps make of them.
-pub(super) fn plan(direction: &Direction, traces: &Traces) -> Result<Plan> {
+pub(super) fn plan(direction: &LinkDirection, traces: &Traces) -> Result<Plan> {
     ensure!(
         direction.repeat.is_none() || !direction.steps().is_empty(),
         "`repeat` needs `steps`: nothing else changes"
@@ -26,7 +26,7 @@ pub(super) fn plan(direction: &Direction, traces: &Traces) -> Result<Plan> {
     })
 }
 
-fn impairments(direction: &Direction, traces: &Traces) -> Result<Impairments> {
+fn impairments(direction: &LinkDirection, traces: &Traces) -> Result<Impairments> {
     ensure!(direction.burst.is_none() || direction.rate.is_some(), "`burst` needs a `rate`");
     ensure!(
         direction.queue.is_none() || direction.rate.is_some() || direction.trace.is_some(),

@@ -103,9 +103,9 @@ pub struct Link {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Path {
     /// In order.
-    pub there: Vec<(usize, Way)>,
+    pub forward: Vec<(usize, Way)>,
     /// Of the answers, in order; other links, maybe.
-    pub back: Vec<(usize, Way)>,
+    pub backward: Vec<(usize, Way)>,
 }
 
 impl Topology {
@@ -236,8 +236,8 @@ impl Topology {
 
     /// Spreads the impairments of the whole path over its links, there and back.
     fn spread(&mut self, path: &scenario::PathImpairments) -> Result<()> {
-        let Path { there, back } = &self.traffic.paths[0];
-        for hops in [there, back] {
+        let Path { forward, backward } = &self.traffic.paths[0];
+        for hops in [forward, backward] {
             for &(index, way) in hops {
                 let link = &mut self.links[index];
                 for impairments in link.impairments[way as usize].phases_mut() {

@@ -89,10 +89,10 @@ impl Map<'_> {
 
     /// The way from one node to an address of another, and that of the answers.
     pub(super) fn path(&self, from: usize, to: usize, destination: IpAddr) -> Result<Path> {
-        let there = self.walk(from, destination).with_context(|| self.why_not(from, to, destination.is_ipv4()))?;
+        let forward = self.walk(from, destination).with_context(|| self.why_not(from, to, destination.is_ipv4()))?;
         let source = self.source(from, destination).with_context(|| self.why_not(from, to, destination.is_ipv4()))?;
-        let back = self.walk(to, source).with_context(|| self.why_not(to, from, destination.is_ipv4()))?;
-        Ok(Path { there, back })
+        let backward = self.walk(to, source).with_context(|| self.why_not(to, from, destination.is_ipv4()))?;
+        Ok(Path { forward, backward })
     }
 
     /// The way of a multicast group, which no router forwards.
@@ -114,7 +114,7 @@ impl Map<'_> {
             );
         }
         let hops = |from, link, to| self.across(from, link, to).context("a segment is connected");
-        Ok(Path { there: hops(from, near.link, to)?, back: hops(to, far.link, from)? })
+        Ok(Path { forward: hops(from, near.link, to)?, backward: hops(to, far.link, from)? })
     }
 
     /// The links that a packet for `destination` crosses; `None`: it does not get there.

@@ -74,8 +74,8 @@ fn names(topology: &Topology, hops: &[(usize, Way)]) -> Vec<String> {
 fn hops_multiply_to_the_loss_of_the_path() {
     let topology = of_text(&telemetry()).unwrap();
     let path = &topology.traffic.paths[0];
-    assert!((topology.loss(&path.there) - 0.2).abs() < 1e-12);
-    assert!((topology.loss(&path.back) - 0.2).abs() < 1e-12);
+    assert!((topology.loss(&path.forward) - 0.2).abs() < 1e-12);
+    assert!((topology.loss(&path.backward) - 0.2).abs() < 1e-12);
     let model::Loss::Bernoulli(each) = topology.links[0].impairments[0].first.loss else { panic!("{topology:?}") };
     assert!((each - (1.0 - 0.8_f64.sqrt())).abs() < 1e-12);
     assert_eq!(topology.links[0].impairments[0], topology.links[1].impairments[1]);
@@ -88,8 +88,8 @@ fn hops_multiply_to_the_loss_of_the_path() {
 #[test]
 fn a_path_crosses_switches_and_knows_its_ways() {
     let topology = of_text(&telemetry()).unwrap();
-    assert_eq!(names(&topology, &topology.traffic.paths[0].there), ["uplink ->", "downlink ->"]);
-    assert_eq!(names(&topology, &topology.traffic.paths[0].back), ["downlink <-", "uplink <-"]);
+    assert_eq!(names(&topology, &topology.traffic.paths[0].forward), ["uplink ->", "downlink ->"]);
+    assert_eq!(names(&topology, &topology.traffic.paths[0].backward), ["downlink <-", "uplink <-"]);
     assert_eq!((topology.nodes[0].name.as_str(), &topology.traffic.receivers), ("receiver", &vec![0]));
 }
 
@@ -121,21 +121,21 @@ fn every_node_has_the_shortest_route_to_every_subnet() {
 #[test]
 fn families_may_take_different_ways() {
     let topology = of_text(TRIANGLE).unwrap();
-    let there = names(&topology, &topology.traffic.paths[0].there);
-    assert_eq!(there, ["access ->", "r1-r3 <-", "last <-", "server <-"]);
+    let forward = names(&topology, &topology.traffic.paths[0].forward);
+    assert_eq!(forward, ["access ->", "r1-r3 <-", "last <-", "server <-"]);
     // 10 % of 20 % of the rest, each with its own delay; the slowest link of the way.
-    assert!((topology.loss(&topology.traffic.paths[0].there) - 0.28).abs() < 1e-12);
-    assert!((topology.latency_ms(&topology.traffic.paths[0].there) - 40.0).abs() < 1e-12);
-    assert_eq!(topology.rate_mbit(&topology.traffic.paths[0].there), Some(50.0));
-    assert_eq!(topology.rate_mbit(&topology.traffic.paths[0].back), Some(1000.0));
+    assert!((topology.loss(&topology.traffic.paths[0].forward) - 0.28).abs() < 1e-12);
+    assert!((topology.latency_ms(&topology.traffic.paths[0].forward) - 40.0).abs() < 1e-12);
+    assert_eq!(topology.rate_mbit(&topology.traffic.paths[0].forward), Some(50.0));
+    assert_eq!(topology.rate_mbit(&topology.traffic.paths[0].backward), Some(1000.0));
     let line = "client -> server: access 10 % 10 ms, r1-r3 0 % 30 ms 50 Mbit/s, last 20 % 0 ms 1 Gbit/s, server 0 % 0 ms: \
                 28 % and 40 ms one way; back 0 % and 30 ms; round trip 28 % and 70 ms";
     assert_eq!(topology.describe_paths(), [line]);
 
     let v6 = of_text(&TRIANGLE.replace("port = 5201", "port = 5201\naddress = \"fd00:3::2\"")).unwrap();
-    let there = names(&v6, &v6.traffic.paths[0].there);
-    assert_eq!(there, ["access ->", "r1-r2 ->", "r2-r3 ->", "last <-", "server <-"]);
-    assert_eq!(v6.latency_ms(&v6.traffic.paths[0].there), 17.0);
+    let forward = names(&v6, &v6.traffic.paths[0].forward);
+    assert_eq!(forward, ["access ->", "r1-r2 ->", "r2-r3 ->", "last <-", "server <-"]);
+    assert_eq!(v6.latency_ms(&v6.traffic.paths[0].forward), 17.0);
 }
 
 #[test]
@@ -143,8 +143,8 @@ fn the_way_back_may_be_another() {
     // r1's address towards r3 is known to r3 by r2 only: answers to it go round.
     let text = TRIANGLE.replace("\"10.1.3.3/24\"", "\"10.1.3.3/32\"");
     let topology = of_text(&text).unwrap();
-    assert_eq!(names(&topology, &topology.traffic.paths[0].there)[1..3], ["r1-r3 <-", "last <-"]);
-    assert_eq!(names(&topology, &topology.traffic.paths[0].back)[1..4], ["last ->", "r2-r3 <-", "r1-r2 <-"]);
+    assert_eq!(names(&topology, &topology.traffic.paths[0].forward)[1..3], ["r1-r3 <-", "last <-"]);
+    assert_eq!(names(&topology, &topology.traffic.paths[0].backward)[1..4], ["last ->", "r2-r3 <-", "r1-r2 <-"]);
     assert!(
         topology.describe_paths()[0].contains("; back by server 0 % 0 ms, last 0 % 0 ms 1 Gbit/s, r2-r3 0 % 5 ms, ")
     );
@@ -174,14 +174,14 @@ fn the_whole_path_is_spread_both_ways_or_not_at_all() {
     let clean = TRIANGLE.replace("forward = { loss = \"10%\", delay = \"10ms\" }", "mtu = 1500");
     let clean = clean.replace("backward = { loss = \"20%\" }, ", "").replace("delay = \"30ms\", ", "");
     let spread = of_text(&format!("{clean}\n[path]\nloss = \"40%\"\ndelay = \"100ms\"")).unwrap();
-    for hops in [&spread.traffic.paths[0].there, &spread.traffic.paths[0].back] {
+    for hops in [&spread.traffic.paths[0].forward, &spread.traffic.paths[0].backward] {
         assert!((spread.loss(hops) - 0.4).abs() < 1e-12);
         assert!((spread.latency_ms(hops) - 100.0).abs() < 1e-9);
     }
-    assert_eq!(spread.links[spread.traffic.paths[0].there[0].0].impairments[0].first.delay.as_millis(), 25);
+    assert_eq!(spread.links[spread.traffic.paths[0].forward[0].0].impairments[0].first.delay.as_millis(), 25);
 
     let stripped = of_text(&format!("{TRIANGLE}\n[run]\nimpaired = false")).unwrap();
-    assert_eq!(stripped.loss(&stripped.traffic.paths[0].there), 0.0);
+    assert_eq!(stripped.loss(&stripped.traffic.paths[0].forward), 0.0);
     assert!(stripped.links.iter().flat_map(|link| &link.impairments).all(|way| *way == Plan::default()));
 }
 
@@ -193,8 +193,8 @@ fn a_group_reaches_every_receiver_of_its_segment() {
         .replace("[routers.r1]", "[hosts.source]\naddresses = [\"10.0.3.3/24\"]\n[hosts.viewer]\naddresses = [\"10.0.3.4/24\"]\n[routers.r1]")
         .replace("[traffic]", "source = { ends = [\"source\", \"s2\"] }\nswitches = { ends = [\"s2\", \"s1\"], loss = \"10%\" }\nviewer = { ends = [\"s2\", \"viewer\"] }\n[switches.s2]\n[traffic]");
     let topology = of_text(&text).unwrap();
-    let there: Vec<_> = topology.traffic.paths.iter().map(|path| names(&topology, &path.there)).collect();
-    assert_eq!(there, [vec!["source ->", "switches ->", "server <-"], vec!["source ->", "viewer ->"]]);
+    let forward: Vec<_> = topology.traffic.paths.iter().map(|path| names(&topology, &path.forward)).collect();
+    assert_eq!(forward, [vec!["source ->", "switches ->", "server <-"], vec!["source ->", "viewer ->"]]);
     let [s1, switches] = ["s1", "switches"];
     let link = topology.links.iter().position(|link| link.name == switches).unwrap();
     let behind = topology.behind(topology.node(s1).unwrap(), link);
@@ -337,9 +337,9 @@ proptest! {
             (Ok(topology), Some(between)) => {
                 let path = &topology.traffic.paths[0];
                 // A link from the first host, one to the last.
-                prop_assert_eq!((path.there.len(), path.back.len()), (between + 2, between + 2));
+                prop_assert_eq!((path.forward.len(), path.backward.len()), (between + 2, between + 2));
                 let mut at = topology.traffic.sender;
-                for &(link, way) in &path.there {
+                for &(link, way) in &path.forward {
                     let [near, far] = [way as usize, 1 - way as usize].map(|end| topology.links[link].ends[end]);
                     prop_assert_eq!(at, near);
                     at = far;

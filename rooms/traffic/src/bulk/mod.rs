@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 
 pub(super) use self::batches::Batches;
 pub use self::report::{BulkReport, Datagrams, Sample};
-pub use self::settings::Settings;
+pub use self::settings::BulkSettings;
 use weir_service::clock::Nanos;
 use weir_service::stop::Stop;
 
@@ -21,20 +21,20 @@ use crate::{TrafficError, Transport, quic};
 
 /// The sending end, before it runs.
 #[derive(Debug)]
-pub struct Sender(Outlet);
+pub struct Sender(SendingEnd);
 
 #[derive(Debug)]
-enum Outlet {
+enum SendingEnd {
     Tcp(tcp::Sender),
     Quic(Box<quic::bulk::Sender>),
 }
 
 /// The receiving end, which already listens.
 #[derive(Debug)]
-pub struct Receiver(Intake);
+pub struct Receiver(ReceivingEnd);
 
 #[derive(Debug)]
-enum Intake {
+enum ReceivingEnd {
     Tcp(tcp::Receiver),
     Quic(Box<quic::bulk::Receiver>),
 }
@@ -44,35 +44,35 @@ impl Sender {
     ///
     /// # Errors
     /// The settings make no sense; no such congestion control (the error names those that there are); no socket.
-    pub fn open(settings: &Settings) -> Result<Self, TrafficError> {
+    pub fn open(settings: &BulkSettings) -> Result<Self, TrafficError> {
         settings.validate()?;
         match settings.transport {
             Transport::Udp | Transport::QuicDatagram => Err(TrafficError::NoBulk(settings.transport)),
-            Transport::Quic => Ok(Self(Outlet::Quic(Box::new(quic::bulk::Sender::open(settings)?)))),
-            Transport::Tcp => Ok(Self(Outlet::Tcp(tcp::Sender::open(settings)?))),
+            Transport::Quic => Ok(Self(SendingEnd::Quic(Box::new(quic::bulk::Sender::open(settings)?)))),
+            Transport::Tcp => Ok(Self(SendingEnd::Tcp(tcp::Sender::open(settings)?))),
         }
     }
 }
 
 impl Receiver {
-    /// Makes a socket in the calling thread's network namespace, and listens at [`Settings::to`].
+    /// Makes a socket in the calling thread's network namespace, and listens at [`BulkSettings::to`].
     ///
     /// # Errors
     /// The settings make no sense; the address cannot be bound; no socket.
-    pub fn bind(settings: &Settings) -> Result<Self, TrafficError> {
+    pub fn bind(settings: &BulkSettings) -> Result<Self, TrafficError> {
         settings.validate()?;
         match settings.transport {
             Transport::Udp | Transport::QuicDatagram => Err(TrafficError::NoBulk(settings.transport)),
-            Transport::Quic => Ok(Self(Intake::Quic(Box::new(quic::bulk::Receiver::bind(settings)?)))),
-            Transport::Tcp => Ok(Self(Intake::Tcp(tcp::Receiver::bind(settings)?))),
+            Transport::Quic => Ok(Self(ReceivingEnd::Quic(Box::new(quic::bulk::Receiver::bind(settings)?)))),
+            Transport::Tcp => Ok(Self(ReceivingEnd::Tcp(tcp::Receiver::bind(settings)?))),
         }
     }
 
     /// The address it listens on, with the port the kernel chose.
     pub fn local_addr(&self) -> SocketAddr {
         match &self.0 {
-            Intake::Tcp(receiver) => receiver.local_addr(),
-            Intake::Quic(receiver) => receiver.local_addr(),
+            ReceivingEnd::Tcp(receiver) => receiver.local_addr(),
+            ReceivingEnd::Quic(receiver) => receiver.local_addr(),
         }
     }
 }
@@ -80,7 +80,7 @@ impl Receiver {
 /// Runs both ends, which are of one transport, until the window is over: the sender on this thread, the receiver on one
 /// of its own.
 ///
-/// All connections are made first, from the time `begin` on. When they are up, or [`Settings::connect_timeout`] is
+/// All connections are made first, from the time `begin` on. When they are up, or [`BulkSettings::connect_timeout`] is
 /// over, those that are up start to send: through the warm-up, then through the window. Bytes received in the window
 /// count. Then the connections are reset without waiting for what is under way, so that nothing is sent into a dead
 /// path any more; what the report says was seen before that. A `stop` ends the transfer early.
@@ -88,8 +88,8 @@ impl Receiver {
 /// What goes wrong is counted in the report. A transfer that never connects is one of 0 bytes without a window.
 pub fn run(sender: Sender, receiver: Receiver, begin: Nanos, stop: &Stop) -> BulkReport {
     match (sender.0, receiver.0) {
-        (Outlet::Tcp(sender), Intake::Tcp(receiver)) => tcp::run(sender, receiver, begin, stop),
-        (Outlet::Quic(sender), Intake::Quic(receiver)) => quic::bulk::run(*sender, *receiver, begin, stop),
+        (SendingEnd::Tcp(sender), ReceivingEnd::Tcp(receiver)) => tcp::run(sender, receiver, begin, stop),
+        (SendingEnd::Quic(sender), ReceivingEnd::Quic(receiver)) => quic::bulk::run(*sender, *receiver, begin, stop),
         (sender, receiver) => unreachable!("{sender:?} and {receiver:?} are of different transports"),
     }
 }

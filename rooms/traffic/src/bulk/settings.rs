@@ -7,7 +7,7 @@ use crate::{TrafficError, Transport};
 
 /// What both ends of a bulk transfer do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct BulkSettings {
     /// What carries the bytes.
     pub transport: Transport,
     /// Where the receiver listens and the sender sends to. Port 0: the kernel chooses, see
@@ -32,7 +32,7 @@ pub struct Settings {
     pub connect_timeout: Duration,
 }
 
-impl Settings {
+impl BulkSettings {
     /// Most connections of a transfer.
     pub const MAX_STREAMS: u32 = 1024;
 

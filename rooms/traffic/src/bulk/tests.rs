@@ -15,44 +15,44 @@ use crate::in_words;
 
 const ANY: &str = "127.0.0.1:0";
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> BulkSettings {
+    BulkSettings {
         duration: Duration::from_millis(300),
         batch: Duration::from_millis(50),
         congestion: Some("cubic".into()),
-        ..Settings::new(ANY.parse().unwrap())
+        ..BulkSettings::new(ANY.parse().unwrap())
     }
 }
 
 /// Runs both ends until something came in time and the connections were looked at in the warm-up. A busy machine may need
 /// longer: the settings with their times as they were at last.
-fn over_loopback_from_the_start(settings: &Settings) -> (Settings, BulkReport) {
-    let Settings { warmup, duration, batch, .. } = *settings;
+fn over_loopback_from_the_start(settings: &BulkSettings) -> (BulkSettings, BulkReport) {
+    let BulkSettings { warmup, duration, batch, .. } = *settings;
     let tries = [1, 1, 4, 16, 64].map(|longer| {
         let (warmup, duration, batch) = (warmup * longer, duration * longer, batch * longer);
-        Settings { warmup, duration, batch, ..settings.clone() }
+        BulkSettings { warmup, duration, batch, ..settings.clone() }
     });
     let reports = tries.into_iter().map(|settings| {
         let report = over_loopback(&settings);
         (settings, report)
     });
-    let is_whole = |(settings, report): &(Settings, BulkReport)| {
+    let is_whole = |(settings, report): &(BulkSettings, BulkReport)| {
         report.received_bytes > 0 && report.samples.first().is_some_and(|first| first.at < settings.warmup)
     };
     reports.into_iter().find(is_whole).expect("nothing came, or nobody looked")
 }
 
 /// Runs both ends over the loopback interface.
-fn over_loopback(settings: &Settings) -> BulkReport {
+fn over_loopback(settings: &BulkSettings) -> BulkReport {
     let receiver = Receiver::bind(settings).unwrap();
-    let sender = Sender::open(&Settings { to: receiver.local_addr(), ..settings.clone() }).unwrap();
+    let sender = Sender::open(&BulkSettings { to: receiver.local_addr(), ..settings.clone() }).unwrap();
     run(sender, receiver, now(), &Stop::new().unwrap())
 }
 
 #[test]
 fn every_received_byte_is_in_a_batch() {
     let warmup = Duration::from_millis(60);
-    let (settings, report) = over_loopback_from_the_start(&Settings { warmup, ..settings() });
+    let (settings, report) = over_loopback_from_the_start(&BulkSettings { warmup, ..settings() });
     assert_eq!((&report.errors, report.streams, report.connected, report.stopped), (&vec![], 1, 1, false));
     assert!(report.received_bytes > 0 && report.sent_bytes >= report.received_bytes, "{report:?}");
     assert_eq!((report.batches.len(), report.batch), (6, settings.batch));
@@ -74,7 +74,7 @@ fn every_received_byte_is_in_a_batch() {
 
 #[test]
 fn the_warmup_does_not_count() {
-    let report = over_loopback(&Settings { warmup: Duration::from_millis(300), ..settings() });
+    let report = over_loopback(&BulkSettings { warmup: Duration::from_millis(300), ..settings() });
     let end = report.at_end[0];
     assert!(report.received_bytes > 0 && report.received_bytes < end.acked_bytes, "{report:?}");
     let began = report.window.unwrap().start;
@@ -84,7 +84,7 @@ fn the_warmup_does_not_count() {
 
 #[test]
 fn streams_share_the_window() {
-    let mut settings = Settings { streams: 8, congestion: Some("reno".into()), ..settings() };
+    let mut settings = BulkSettings { streams: 8, congestion: Some("reno".into()), ..settings() };
     settings.to = "[::1]:0".parse().unwrap();
     let report = over_loopback(&settings);
     assert_eq!((&report.errors, report.streams, report.connected), (&vec![], 8, 8));
@@ -101,7 +101,7 @@ fn streams_share_the_window() {
 fn quic_streams_share_the_window() {
     for (streams, congestion) in [(1, "cubic"), (4, "newreno"), (2, "bbr")] {
         let warmup = Duration::from_millis(100);
-        let (settings, report) = over_loopback_from_the_start(&Settings {
+        let (settings, report) = over_loopback_from_the_start(&BulkSettings {
             transport: Transport::Quic,
             streams,
             congestion: Some(congestion.to_owned()),
@@ -127,9 +127,9 @@ fn quic_streams_share_the_window() {
 fn a_quic_transfer_to_nobody_is_zero() {
     let silent = std::net::UdpSocket::bind(ANY).unwrap();
     let timeout = Duration::from_millis(100);
-    let quic = Settings { transport: Transport::Quic, streams: 3, connect_timeout: timeout, ..settings() };
+    let quic = BulkSettings { transport: Transport::Quic, streams: 3, connect_timeout: timeout, ..settings() };
     let receiver = Receiver::bind(&quic).unwrap();
-    let sender = Sender::open(&Settings { to: silent.local_addr().unwrap(), ..quic }).unwrap();
+    let sender = Sender::open(&BulkSettings { to: silent.local_addr().unwrap(), ..quic }).unwrap();
     let report = run(sender, receiver, now(), &Stop::new().unwrap());
     assert_eq!(in_words(&report.errors), "connect: connection timed out (3 times)");
     assert_eq!((report.connected, report.connect, report.window), (0, None, None));
@@ -145,10 +145,10 @@ fn a_stop_keeps_the_whole_batches() {
 
 fn stops(transport: Transport) {
     let (duration, batch) = (Duration::from_secs(60), Duration::from_millis(20));
-    let settings = Settings { transport, duration, batch, ..settings() };
+    let settings = BulkSettings { transport, duration, batch, ..settings() };
     let receiver = Receiver::bind(&settings).unwrap();
     let to = receiver.local_addr();
-    let sender = Sender::open(&Settings { to, ..settings.clone() }).unwrap();
+    let sender = Sender::open(&BulkSettings { to, ..settings.clone() }).unwrap();
     let (stop, begin) = (Stop::new().unwrap(), now());
     let report = thread::scope(|scope| {
         scope.spawn(|| {
@@ -168,7 +168,7 @@ fn stops(transport: Transport) {
 #[test]
 fn a_stop_before_the_begin_ends_it_at_once() {
     let receiver = Receiver::bind(&settings()).unwrap();
-    let sender = Sender::open(&Settings { to: receiver.local_addr(), ..settings() }).unwrap();
+    let sender = Sender::open(&BulkSettings { to: receiver.local_addr(), ..settings() }).unwrap();
     let stop = Stop::new().unwrap();
     stop.set();
     let report = run(sender, receiver, now() + 60_000_000_000, &stop);
@@ -179,7 +179,7 @@ fn a_stop_before_the_begin_ends_it_at_once() {
 fn nobody_there() {
     let (_held, closed) = super::super::tests::closed_tcp();
     let receiver = Receiver::bind(&settings()).unwrap();
-    let sender = Sender::open(&Settings { to: closed, streams: 3, ..settings() }).unwrap();
+    let sender = Sender::open(&BulkSettings { to: closed, streams: 3, ..settings() }).unwrap();
     let report = run(sender, receiver, now(), &Stop::new().unwrap());
     assert_eq!(in_words(&report.errors), "connect: connection refused (3 times)");
     assert_eq!((report.connected, report.connect, report.window), (0, None, None));
@@ -189,19 +189,19 @@ fn nobody_there() {
 
 #[test]
 fn errors_say_what_to_do() {
-    let open = |settings: Settings| Sender::open(&settings).unwrap_err().to_string();
-    let unknown = open(Settings { congestion: Some("fastest".into()), ..settings() });
+    let open = |settings: BulkSettings| Sender::open(&settings).unwrap_err().to_string();
+    let unknown = open(BulkSettings { congestion: Some("fastest".into()), ..settings() });
     assert!(unknown.starts_with("set TCP_CONGESTION to fastest: no such file or directory (available: "), "{unknown}");
     assert!(unknown.contains("reno") && unknown.ends_with("; others are kernel modules: modprobe tcp_NAME)"));
-    assert_eq!(open(Settings { streams: 0, ..settings() }), "bulk traffic over 0 connections: between 1 and 1024");
-    let udp = open(Settings { transport: Transport::Udp, ..settings() });
+    assert_eq!(open(BulkSettings { streams: 0, ..settings() }), "bulk traffic over 0 connections: between 1 and 1024");
+    let udp = open(BulkSettings { transport: Transport::Udp, ..settings() });
     assert!(udp.starts_with("bulk traffic over udp: it has no bulk engine of its own"), "{udp}");
     let quic = |congestion: &str| {
-        open(Settings { transport: Transport::Quic, congestion: Some(congestion.into()), ..settings() })
+        open(BulkSettings { transport: Transport::Quic, congestion: Some(congestion.into()), ..settings() })
     };
     assert_eq!(quic("reno"), "quic.congestion `reno`: use cubic, newreno, bbr");
     let taken = Receiver::bind(&settings()).unwrap();
-    let twice = Receiver::bind(&Settings { to: taken.local_addr(), ..settings() }).unwrap_err().to_string();
+    let twice = Receiver::bind(&BulkSettings { to: taken.local_addr(), ..settings() }).unwrap_err().to_string();
     assert!(twice.starts_with(&format!("bind {}: address already in use", taken.local_addr())), "{twice}");
 }
 
@@ -238,7 +238,7 @@ impl Wire {
         links.add_neighbour(index, "10.0.0.2".parse().unwrap(), MacAddress::local(99)).unwrap();
     }
 
-    fn ends(&self, settings: &Settings) -> (Sender, Receiver) {
+    fn ends(&self, settings: &BulkSettings) -> (Sender, Receiver) {
         let receiver = self.there.run(|| Receiver::bind(settings)).unwrap().unwrap();
         (self.here.run(|| Sender::open(settings)).unwrap().unwrap(), receiver)
     }
@@ -256,7 +256,7 @@ fn a_path_that_never_connects_is_zero() {
     wire.cut();
     let timeout = Duration::from_millis(200);
     let to = "10.0.0.2:5201".parse().unwrap();
-    let (sender, receiver) = wire.ends(&Settings { to, streams: 2, connect_timeout: timeout, ..settings() });
+    let (sender, receiver) = wire.ends(&BulkSettings { to, streams: 2, connect_timeout: timeout, ..settings() });
     let begin = now();
     let report = run(sender, receiver, begin, &Stop::new().unwrap());
     assert!(Duration::from_nanos(now() - begin) >= timeout);
@@ -269,7 +269,7 @@ fn a_path_that_never_connects_is_zero() {
 fn a_path_that_dies_leaves_nothing() {
     let wire = Wire::new();
     let to: SocketAddr = "10.0.0.2:5201".parse().unwrap();
-    let (sender, receiver) = wire.ends(&Settings { to, duration: Duration::from_secs(60), ..settings() });
+    let (sender, receiver) = wire.ends(&BulkSettings { to, duration: Duration::from_secs(60), ..settings() });
     let arrived = || {
         let counters = Interfaces::open(&wire.there).unwrap().read().unwrap();
         counters.iter().find(|counter| counter.name == "eth0").unwrap().received

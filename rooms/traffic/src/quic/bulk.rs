@@ -19,13 +19,13 @@ use super::client::Origin;
 use super::reactor::{Reactor, Waited};
 use super::server::{Arrivals, Event, Listener};
 use super::{DONE, QuicSettings, RECEIVE_WINDOW, ended_by, tls};
-use crate::bulk::{Batches, BulkReport, Sample, Settings};
+use crate::bulk::{Batches, BulkReport, BulkSettings, Sample};
 use crate::{ErrorCount, ErrorLog, Exchange, ReceiverSettings, SenderSettings, TrafficError, Window};
 
 /// A socket that is ready to connect from.
 #[derive(Debug)]
 pub(crate) struct Sender {
-    settings: Settings,
+    settings: BulkSettings,
     origin: Origin,
     engine: String,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Receiver {
 
 impl Sender {
     /// Makes the socket in the calling thread's network namespace.
-    pub(crate) fn open(settings: &Settings) -> Result<Self, TrafficError> {
+    pub(crate) fn open(settings: &BulkSettings) -> Result<Self, TrafficError> {
         let default = QuicSettings::default();
         let quic = settings.congestion.clone().map_or(default, |congestion| QuicSettings { congestion });
         let engine = format!("weir {}: quic by quinn, {}", env!("CARGO_PKG_VERSION"), quic.congestion);
@@ -58,7 +58,7 @@ impl Sender {
 
 impl Receiver {
     /// Listens in the calling thread's network namespace.
-    pub(crate) fn bind(settings: &Settings) -> Result<Self, TrafficError> {
+    pub(crate) fn bind(settings: &BulkSettings) -> Result<Self, TrafficError> {
         let (transport, address) = (settings.transport, settings.to);
         let failed = |source| TrafficError::Socket { transport, address, source };
         let listener = Listener::bind(&ReceiverSettings { transport, ..ReceiverSettings::new(address) })?;
@@ -150,7 +150,7 @@ fn send(sender: Sender, exchange: &Exchange, begin: Nanos, stop: &Stop) -> BulkR
 
 /// A transfer under way.
 struct Run<'a> {
-    settings: Settings,
+    settings: BulkSettings,
     stop: &'a Stop,
     errors: ErrorLog,
     report: BulkReport,

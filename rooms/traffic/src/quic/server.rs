@@ -25,13 +25,13 @@ pub(crate) struct Listener {
     socket: UdpSocket,
     address: SocketAddr,
     config: quinn::ServerConfig,
-    intake: Intake,
+    purpose: Purpose,
     receive_buffer: Option<usize>,
 }
 
 /// What is done with what comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Intake {
+enum Purpose {
     Datagrams,
     Streams,
     /// Streams of which only the length counts.
@@ -114,15 +114,15 @@ impl Listener {
         let bind = |source| TrafficError::Bind { address, source };
         socket.bind(&address.into()).map_err(bind)?;
         let receive_buffer = socket.recv_buffer_size().ok();
-        let intake = if transport == Transport::QuicDatagram { Intake::Datagrams } else { Intake::Streams };
+        let purpose = if transport == Transport::QuicDatagram { Purpose::Datagrams } else { Purpose::Streams };
         let socket = UdpSocket::from(socket);
         let address = socket.local_addr().map_err(bind)?;
-        Ok(Self { socket, address, config, intake, receive_buffer })
+        Ok(Self { socket, address, config, purpose, receive_buffer })
     }
 
     /// The same, for streams of which only the length counts.
     pub(super) fn discarding(self) -> Self {
-        Self { intake: Intake::Discard, ..self }
+        Self { purpose: Purpose::Discard, ..self }
     }
 
     /// The address it listens on, with the port the kernel chose.
@@ -145,7 +145,7 @@ impl Listener {
             let exchange = Flag::new(exchange)?;
             let runtime = Arc::new(TokioRuntime);
             let endpoint = Endpoint::new(EndpointConfig::default(), Some(self.config), self.socket, runtime)?;
-            tokio::spawn(accept(endpoint.clone(), self.intake, sender));
+            tokio::spawn(accept(endpoint.clone(), self.purpose, sender));
             io::Result::Ok((exchange, endpoint))
         })?;
         Ok(Arrivals { events, exchange, endpoint, socket, reactor })
@@ -182,15 +182,15 @@ impl Drop for Arrivals {
     }
 }
 
-async fn accept(endpoint: Endpoint, intake: Intake, events: mpsc::Sender<Event>) {
+async fn accept(endpoint: Endpoint, purpose: Purpose, events: mpsc::Sender<Event>) {
     for number in 0.. {
         let Some(incoming) = endpoint.accept().await else { return };
-        tokio::spawn(serve(number, incoming, intake, events.clone()));
+        tokio::spawn(serve(number, incoming, purpose, events.clone()));
     }
 }
 
 /// Serves a connection to its end. Nobody listens to its events any more once the receiver has ended.
-async fn serve(number: u64, incoming: Incoming, intake: Intake, events: mpsc::Sender<Event>) {
+async fn serve(number: u64, incoming: Incoming, purpose: Purpose, events: mpsc::Sender<Event>) {
     let connection = match incoming.await {
         Ok(connection) => connection,
         Err(error) => {
@@ -201,9 +201,9 @@ async fn serve(number: u64, incoming: Incoming, intake: Intake, events: mpsc::Se
         }
     };
     let _ = events.send(Event::Connected).await;
-    let error = match intake {
-        Intake::Datagrams => read_datagrams(&connection, &events).await,
-        Intake::Streams | Intake::Discard => read_streams(number, &connection, intake, &events).await,
+    let error = match purpose {
+        Purpose::Datagrams => read_datagrams(&connection, &events).await,
+        Purpose::Streams | Purpose::Discard => read_streams(number, &connection, purpose, &events).await,
     };
     if let Some(reason) = ended_by(&error) {
         let _ = events.send(Event::Failed { operation: "receive", reason }).await;
@@ -226,7 +226,7 @@ async fn read_datagrams(connection: &Connection, events: &mpsc::Sender<Event>) -
 async fn read_streams(
     number: u64,
     connection: &Connection,
-    intake: Intake,
+    purpose: Purpose,
     events: &mpsc::Sender<Event>,
 ) -> quinn::ConnectionError {
     let mut readers = JoinSet::new();
@@ -234,8 +234,8 @@ async fn read_streams(
         match connection.accept_uni().await {
             Ok(stream) => {
                 let id = (number, stream.id().index());
-                match intake {
-                    Intake::Discard => readers.spawn(discard(stream, events.clone())),
+                match purpose {
+                    Purpose::Discard => readers.spawn(discard(stream, events.clone())),
                     _ => readers.spawn(read(stream, id, connection.remote_address(), events.clone())),
                 };
             }

@@ -29,7 +29,7 @@ pub(super) fn receive(
             stalls.stand_still(&ending);
         }
         match take(socket, &mut inbox, &mut sessions, &mut errors) {
-            Taken::Some => {
+            Read::Some => {
                 reads.fetch_add(1, Ordering::Relaxed);
                 // Under load only a stop and the clock can end it: what waits in the socket has arrived. When sending
                 // has ended that is not without end.
@@ -39,11 +39,11 @@ pub(super) fn receive(
                     _ => {}
                 }
             }
-            Taken::All => match ending.check(&sessions, now()) {
+            Read::All => match ending.check(&sessions, now()) {
                 Ok(next) => wait(socket, &ending, next),
                 Err(ended) => break ended,
             },
-            Taken::Failed => break Ended::Failed,
+            Read::Failed => break Ended::Failed,
         }
     };
     let socket_drops = socket.memory().ok().map(|memory| memory.drops.into());
@@ -58,20 +58,20 @@ pub(super) fn receive(
     }
 }
 
-enum Taken {
+enum Read {
     Some,
     All,
     Failed,
 }
 
 /// Takes what the socket has, up to a batch. All of it has arrived when the call returns.
-fn take(socket: &Socket, inbox: &mut Inbox, sessions: &mut Sessions<'_>, errors: &mut ErrorLog) -> Taken {
+fn take(socket: &Socket, inbox: &mut Inbox, sessions: &mut Sessions<'_>, errors: &mut ErrorLog) -> Read {
     match inbox.receive(socket) {
         Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Taken::All,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Read::All,
         Err(error) => {
             errors.count("receive", &error);
-            return Taken::Failed;
+            return Read::Failed;
         }
     }
     let at = now();
@@ -83,7 +83,7 @@ fn take(socket: &Socket, inbox: &mut Inbox, sessions: &mut Sessions<'_>, errors:
             }
         }
     }
-    Taken::Some
+    Read::Some
 }
 
 fn wait(socket: &Socket, ending: &Ending<'_>, until: Option<Nanos>) {

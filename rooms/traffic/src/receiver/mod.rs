@@ -30,11 +30,11 @@ use crate::{Exchange, ReceiveReport, ReceiverSettings, TrafficError, Transport};
 #[derive(Debug)]
 pub struct Receiver {
     settings: ReceiverSettings,
-    intake: Intake,
+    endpoint: Endpoint,
 }
 
 #[derive(Debug)]
-enum Intake {
+enum Endpoint {
     /// The socket, and how often it was read: also for a [`Gauge`].
     Datagrams(Arc<Socket>, Arc<AtomicU64>),
     Streams {
@@ -48,27 +48,27 @@ enum Intake {
 impl Receiver {
     /// Makes, binds and (TCP) listens on the socket in the calling thread's network namespace. UDP joins its groups.
     pub fn bind(settings: &ReceiverSettings) -> Result<Self, TrafficError> {
-        let intake = match settings.transport {
-            Transport::Udp => Intake::Datagrams(Arc::new(datagram_socket(settings)?), Arc::default()),
+        let endpoint = match settings.transport {
+            Transport::Udp => Endpoint::Datagrams(Arc::new(datagram_socket(settings)?), Arc::default()),
             Transport::Tcp => listen(settings)?,
-            Transport::Quic | Transport::QuicDatagram => Intake::Quic(Box::new(Listener::bind(settings)?)),
+            Transport::Quic | Transport::QuicDatagram => Endpoint::Quic(Box::new(Listener::bind(settings)?)),
         };
-        Ok(Self { settings: settings.clone(), intake })
+        Ok(Self { settings: settings.clone(), endpoint })
     }
 
     /// The address it listens on, with the port the kernel chose.
     pub fn local_addr(&self) -> SocketAddr {
-        match &self.intake {
-            Intake::Datagrams(socket, _) => socket.local_addr(),
-            Intake::Streams { address, .. } => *address,
-            Intake::Quic(listener) => listener.local_addr(),
+        match &self.endpoint {
+            Endpoint::Datagrams(socket, _) => socket.local_addr(),
+            Endpoint::Streams { address, .. } => *address,
+            Endpoint::Quic(listener) => listener.local_addr(),
         }
     }
 
     /// Lets others look at its buffer while it receives; `None`: it is not of datagrams.
     pub fn gauge(&self) -> Option<Gauge> {
-        match &self.intake {
-            Intake::Datagrams(socket, reads) => {
+        match &self.endpoint {
+            Endpoint::Datagrams(socket, reads) => {
                 Some(Gauge { socket: Arc::downgrade(socket), reads: Arc::clone(reads) })
             }
             _ => None,
@@ -80,15 +80,15 @@ impl Receiver {
         let started = now();
         let sessions = Sessions::new(&self.settings, exchange);
         let ending = Ending::new(&self.settings.until, exchange, stop, started);
-        let report = match self.intake {
-            Intake::Datagrams(socket, reads) => {
+        let report = match self.endpoint {
+            Endpoint::Datagrams(socket, reads) => {
                 let stalls = self.settings.stall.map(|stall| Stalls::new(stall, started));
                 datagrams::receive(&socket, &reads, stalls, sessions, ending)
             }
-            Intake::Streams { listener, receive_buffer, .. } => {
+            Endpoint::Streams { listener, receive_buffer, .. } => {
                 ReceiveReport { receive_buffer, ..streams::receive(&listener, sessions, ending) }
             }
-            Intake::Quic(listener) => quic::receive(*listener, sessions, ending, stop),
+            Endpoint::Quic(listener) => quic::receive(*listener, sessions, ending, stop),
         };
         ReceiveReport { started, finished: now(), ..report }
     }
@@ -108,7 +108,7 @@ fn datagram_socket(settings: &ReceiverSettings) -> Result<Socket, TrafficError> 
     Ok(socket)
 }
 
-fn listen(settings: &ReceiverSettings) -> Result<Intake, TrafficError> {
+fn listen(settings: &ReceiverSettings) -> Result<Endpoint, TrafficError> {
     let address = settings.listen;
     let failed = |source| TrafficError::Socket { transport: Transport::Tcp, address, source };
     let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None).map_err(failed)?;
@@ -125,7 +125,7 @@ fn listen(settings: &ReceiverSettings) -> Result<Intake, TrafficError> {
     socket.listen(BACKLOG).map_err(bind)?;
     let bound = socket.local_addr().map_err(failed)?.as_socket().unwrap_or(address);
     let receive_buffer = socket.recv_buffer_size().ok();
-    Ok(Intake::Streams { listener: socket.into(), address: bound, receive_buffer })
+    Ok(Endpoint::Streams { listener: socket.into(), address: bound, receive_buffer })
 }
 
 const BACKLOG: i32 = 128;

@@ -21,36 +21,37 @@ pub(super) fn receive(
     mut ending: Ending<'_>,
     stop: &Stop,
 ) -> ReceiveReport {
-    let mut intake = Intake { sessions, streams: HashMap::new(), accepted: 0, open: 0, errors: ErrorLog::default() };
+    let mut incoming =
+        Incoming { sessions, streams: HashMap::new(), accepted: 0, open: 0, errors: ErrorLog::default() };
     let receive_buffer = listener.receive_buffer();
     let mut arrivals = match listener.start(stop, ending.exchange_fd()) {
         Ok(arrivals) => arrivals,
         Err(error) => {
-            intake.errors.count("listen", &error);
-            return ReceiveReport { receive_buffer, ..intake.into_report(Ended::Failed) };
+            incoming.errors.count("listen", &error);
+            return ReceiveReport { receive_buffer, ..incoming.into_report(Ended::Failed) };
         }
     };
     let mut events = Vec::new();
     let ended = loop {
-        let next = match ending.check(&intake.sessions, now()) {
+        let next = match ending.check(&incoming.sessions, now()) {
             Ok(next) => next,
             Err(ended) => break ended,
         };
-        if intake.accepted > 0
-            && intake.open == 0
+        if incoming.accepted > 0
+            && incoming.open == 0
             && let Some(ended) = ending.without_connections()
         {
             break ended;
         }
         arrivals.next(&mut events, next, ending.awaits_exchange());
         for event in events.drain(..) {
-            intake.take(event);
+            incoming.take(event);
         }
     };
-    ReceiveReport { receive_buffer, socket_drops: arrivals.socket_drops(), ..intake.into_report(ended) }
+    ReceiveReport { receive_buffer, socket_drops: arrivals.socket_drops(), ..incoming.into_report(ended) }
 }
 
-struct Intake<'a> {
+struct Incoming<'a> {
     sessions: Sessions<'a>,
     /// `None`: not ours, and ignored from then on.
     streams: HashMap<(u64, u64), Option<Frames>>,
@@ -59,7 +60,7 @@ struct Intake<'a> {
     errors: ErrorLog,
 }
 
-impl Intake<'_> {
+impl Incoming<'_> {
     fn take(&mut self, event: Event) {
         match event {
             Event::Connected => {

@@ -9,7 +9,7 @@ use weir_kernel::counters;
 use weir_kernel::links::{MAIN_TABLE, MacAddress, Netlink, Route, TcpRule, VethEnd};
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::sysctl;
-use weir_lab::iperf3::{self, Settings, Transfer};
+use weir_lab::iperf3::{self, Iperf3Settings, Transfer};
 use weir_service::clock::now;
 use weir_service::stop::Stop;
 use weir_testbed::program;
@@ -21,8 +21,8 @@ const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 
 const DATA_PORT: u16 = 5300;
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> Iperf3Settings {
+    Iperf3Settings {
         server: "127.0.0.1:5201".parse().unwrap(),
         transport: Transport::Tcp,
         streams: 2,
@@ -43,11 +43,11 @@ fn loopback() -> NetNs {
     ns
 }
 
-fn prepare(ns: &NetNs, settings: &Settings) -> anyhow::Result<Transfer> {
+fn prepare(ns: &NetNs, settings: &Iperf3Settings) -> anyhow::Result<Transfer> {
     Transfer::prepare_below(Path::new(WEIR), ns, ns, settings)
 }
 
-fn transfer(ns: &NetNs, settings: &Settings) -> BulkReport {
+fn transfer(ns: &NetNs, settings: &Iperf3Settings) -> BulkReport {
     prepare(ns, settings).unwrap().run(now(), &Stop::new().unwrap()).unwrap()
 }
 
@@ -57,7 +57,7 @@ fn what_both_ends_of_iperf3_say_comes_together() {
         return;
     }
     let (ns, version) = (loopback(), iperf3::find().unwrap());
-    let report = transfer(&ns, &Settings { warmup: Duration::from_secs(1), ..settings() });
+    let report = transfer(&ns, &Iperf3Settings { warmup: Duration::from_secs(1), ..settings() });
     assert_eq!((&report.errors, report.stopped, report.streams, report.connected), (&vec![], false, 2, 2));
     assert!(report.received_bytes > 0 && report.sent_bytes > report.received_bytes, "{report:?}");
     assert_eq!((report.batches.len(), report.batch, report.used.as_secs()), (10, Duration::from_millis(100), 1));
@@ -80,7 +80,7 @@ fn what_both_ends_of_iperf3_say_comes_together() {
         assert!(own().any(|sample| sample.at > Duration::from_secs(1)));
     }
 
-    let udp = Settings {
+    let udp = Iperf3Settings {
         transport: Transport::Udp,
         streams: 1,
         payload: 1000,
@@ -103,7 +103,7 @@ fn a_stop_keeps_what_iperf3_has_seen() {
         return;
     }
     let (ns, stop) = (loopback(), Stop::new().unwrap());
-    let transfer = prepare(&ns, &Settings { duration: Duration::from_secs(60), ..settings() }).unwrap();
+    let transfer = prepare(&ns, &Iperf3Settings { duration: Duration::from_secs(60), ..settings() }).unwrap();
     let received = || counters::snmp(&ns).unwrap().get("Tcp", "InSegs").unwrap();
     let report = thread::scope(|scope| {
         scope.spawn(|| {
@@ -137,15 +137,15 @@ fn errors_are_in_iperf3s_words() {
     assert_eq!(taken, "start iperf3 -s: another program of its host listens on port 5201");
     drop(held);
 
-    let fastest = transfer(&ns, &Settings { congestion: Some("fastest".into()), ..settings() });
+    let fastest = transfer(&ns, &Iperf3Settings { congestion: Some("fastest".into()), ..settings() });
     let error = fastest.errors.iter().find(|error| error.operation == "iperf3 -c").unwrap();
     assert!(error.error.contains("TCP_CONGESTION"), "{error:?}");
     assert_eq!((fastest.connected, fastest.received_bytes, fastest.window), (0, 0, None));
 
-    let nowhere = Settings { server: "192.0.2.1:5201".parse().unwrap(), ..settings() };
+    let nowhere = Iperf3Settings { server: "192.0.2.1:5201".parse().unwrap(), ..settings() };
     let unreachable = transfer(&ns, &nowhere);
     assert!(unreachable.errors[0].error.contains("unable to connect to server"), "{:?}", unreachable.errors);
-    let half = Settings { duration: Duration::from_millis(500), ..settings() };
+    let half = Iperf3Settings { duration: Duration::from_millis(500), ..settings() };
     assert_eq!(prepare(&ns, &half).unwrap_err().to_string(), "a window of 500ms: iperf3 counts whole seconds");
 }
 
@@ -189,7 +189,7 @@ fn data_connections_that_never_come_up_are_given_up_in_time() {
     }
     let (client, server) = with_dead_data_link();
     let timeout = Duration::from_secs(1);
-    let settings = Settings { server: "10.0.1.2:5201".parse().unwrap(), connect_timeout: timeout, ..settings() };
+    let settings = Iperf3Settings { server: "10.0.1.2:5201".parse().unwrap(), connect_timeout: timeout, ..settings() };
     let transfer = Transfer::prepare_below(Path::new(WEIR), &client, &server, &settings).unwrap();
     let begin = now();
     let report = transfer.run(begin, &Stop::new().unwrap()).unwrap();

@@ -71,11 +71,11 @@ fn single(source: &mut Source, correlation: f64, between: f64) -> Vec<Record> {
         .collect()
 }
 
-fn settings(least: f64) -> Settings {
-    Settings { columns: Vec::new(), false_alarms: 0.05, least }
+fn settings(least: f64) -> CompareSettings {
+    CompareSettings { columns: Vec::new(), false_alarms: 0.05, least }
 }
 
-fn compared(a: &[Record], b: &[Record], settings: &Settings) -> Comparison {
+fn compared(a: &[Record], b: &[Record], settings: &CompareSettings) -> Comparison {
     let manifest = Manifest { planned_cells: a.len(), ..fixture::manifest() };
     compare((&manifest, a), (&manifest, b), settings)
 }
@@ -129,7 +129,7 @@ fn what_the_lab_adds_to_delays_is_no_difference() {
         let runs = delays.map(run);
         let manifest = |cost_us| Manifest { planned_cells: 5, own_cost: Some(cost(cost_us)), ..fixture::manifest() };
         let (a, b) = (manifest(costs[0]), manifest(costs[1]));
-        let settings = Settings { columns: vec!["delay_mean_us".into()], ..settings(0.02) };
+        let settings = CompareSettings { columns: vec!["delay_mean_us".into()], ..settings(0.02) };
         compare((&a, &runs[0]), (&b, &runs[1]), &settings).rows[0].verdict
     };
     assert_eq!(verdict([81.0, 106.0], [5.0, 5.0]), Verdict::Worse);
@@ -208,7 +208,7 @@ fn what_cannot_be_tested_says_why() {
     };
     let reasons = |a: &[Record], b: &[Record], columns: &[&str]| -> Vec<String> {
         let columns = columns.iter().map(|&column| column.to_owned()).collect();
-        let rows = compared(a, b, &Settings { columns, ..settings(0.02) }).rows;
+        let rows = compared(a, b, &CompareSettings { columns, ..settings(0.02) }).rows;
         assert!(rows.iter().all(|row| row.verdict == Verdict::Undecided));
         rows.into_iter().map(|row| row.reason.unwrap()).collect()
     };

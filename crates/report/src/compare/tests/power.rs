@@ -118,14 +118,14 @@ fn measured(column: &str, repeat: u32, value: f64) -> Record {
 
 impl Case {
     /// A comparison of two runs in which these are measured.
-    fn verdict(&self, source: &mut Source, repeats: u32, bases: [f64; 2], settings: &Settings) -> Verdict {
+    fn verdict(&self, source: &mut Source, repeats: u32, bases: [f64; 2], settings: &CompareSettings) -> Verdict {
         let pairs = (1..=repeats).map(|repeat| {
             let [a, b] = (self.pair)(source, bases);
             (measured(self.column, repeat, a), measured(self.column, repeat, b))
         });
         let (a, b): (Vec<Record>, Vec<Record>) = pairs.unzip();
         let manifest = |seed| Manifest { seed, planned_cells: a.len(), ..fixture::manifest() };
-        let settings = Settings { columns: vec![self.column.into()], ..settings.clone() };
+        let settings = CompareSettings { columns: vec![self.column.into()], ..settings.clone() };
         let second = if self.same_seed { 1 } else { 2 };
         let compared = compare((&manifest(1), &a), (&manifest(second), &b), &settings);
         assert_eq!(compared.rows[0].basis, Some(Basis::Repeats(repeats as usize)), "{}", self.name);
@@ -133,7 +133,7 @@ impl Case {
     }
 
     /// Share of comparisons that find something.
-    fn found(&self, repeats: u32, bases: [f64; 2], settings: &Settings, comparisons: usize) -> f64 {
+    fn found(&self, repeats: u32, bases: [f64; 2], settings: &CompareSettings, comparisons: usize) -> f64 {
         let mut source = Source(SEED);
         let found = |_: &usize| self.verdict(&mut source, repeats, bases, settings) != Verdict::NoDifference;
         (0..comparisons).filter(found).count() as f64 / comparisons as f64
@@ -147,7 +147,7 @@ impl Case {
 
     /// The least difference of the ladder that is found 9 times in 10, as the table has it.
     fn least_found(&self, repeats: u32, tests: f64) -> String {
-        let settings = Settings { false_alarms: 0.05 / tests, ..settings(0.02) };
+        let settings = CompareSettings { false_alarms: 0.05 / tests, ..settings(0.02) };
         let is_found = |step: u32| self.found(repeats, [self.base, self.changed(step)], &settings, COMPARISONS) >= 0.9;
         // More is found more often.
         let (mut missed, mut found) = (0, 96);
@@ -268,7 +268,7 @@ fn a_point_more_of_loss_is_found_in_the_default_scenario() {
     let [one_seed, two_seeds, ..] = &CASES;
     for (case, repeats) in [(one_seed, 3), (one_seed, 5), (two_seeds, 7)] {
         // Beside throughput and delay: one of three tests.
-        let settings = Settings { false_alarms: 0.05 / 3.0, ..settings(0.02) };
+        let settings = CompareSettings { false_alarms: 0.05 / 3.0, ..settings(0.02) };
         let share = case.found(repeats, [0.05, 0.06], &settings, 1000);
         println!("{}, {repeats} repeats: 6 % is found in {share}", case.name);
         assert!(share >= 0.9, "seed {SEED}: {}, {repeats} repeats: {share}", case.name);
@@ -293,7 +293,7 @@ fn single_run(source: &mut Source, loss: f64, row: u64, between: f64) -> Vec<Rec
 }
 
 fn of_single_runs(a: &[Record], b: &[Record], least: f64) -> Row {
-    let settings = Settings { columns: vec!["lost_share".into()], ..settings(least) };
+    let settings = CompareSettings { columns: vec!["lost_share".into()], ..settings(least) };
     compared(a, b, &settings).rows.remove(0)
 }
 
@@ -340,7 +340,7 @@ fn what_arrives_and_what_is_lost_are_judged_alike() {
     for (before, after, verdict) in [(0.01, 0.02, Verdict::Worse), (0.5, 0.505, Verdict::NoDifference)] {
         let (a, b) = (run(&mut source, before), run(&mut source, after));
         let columns = ["lost_share", "delivered_share"].map(String::from).into();
-        let rows = compared(&a, &b, &Settings { columns, ..settings(0.02) }).rows;
+        let rows = compared(&a, &b, &CompareSettings { columns, ..settings(0.02) }).rows;
         assert_eq!((rows[0].verdict, rows[1].verdict), (verdict, verdict), "{before} {after}: {rows:?}");
         let [lost, delivered] = [&rows[0], &rows[1]].map(|row| row.p_value.unwrap());
         assert!((lost - delivered).abs() < 1e-9, "{lost} {delivered}");
@@ -369,7 +369,7 @@ fn three_repeats_that_agree_prove_no_certain_difference() {
         ("delay_max_us", 10.0, 11.0),
     ] {
         let run = |value: f64| (1..=3).map(|repeat| measured(column, repeat, value)).collect::<Vec<_>>();
-        let settings = Settings { columns: vec![column.into()], ..settings(0.0) };
+        let settings = CompareSettings { columns: vec![column.into()], ..settings(0.0) };
         let row = compared(&run(before), &run(after), &settings).rows.remove(0);
         assert_eq!(row.verdict, Verdict::NoDifference, "{row:?}");
     }

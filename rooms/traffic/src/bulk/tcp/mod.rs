@@ -19,9 +19,9 @@ use crate::{TrafficError, Transport};
 
 /// See [`super::run`].
 pub(super) fn run(sender: Sender, receiver: Receiver, begin: Nanos, stop: &Stop) -> BulkReport {
-    let Receiver { exchange, intake, .. } = receiver;
+    let Receiver { exchange, listener, .. } = receiver;
     let (mut sent, mut received) = thread::scope(|scope| {
-        let receiving = scope.spawn(|| intake.run(&exchange, stop));
+        let receiving = scope.spawn(|| listener.run(&exchange, stop));
         let sent = sender.run(&exchange, begin, stop);
         (sent, receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });

@@ -11,7 +11,7 @@ use weir_service::clock::{self, now};
 use weir_service::stop::Stop;
 
 use super::WAKE;
-use crate::bulk::Settings;
+use crate::bulk::BulkSettings;
 use crate::bulk::batches::Batches;
 use crate::{ErrorCount, ErrorLog, Exchange, TrafficError, Transport};
 
@@ -19,13 +19,13 @@ use crate::{ErrorCount, ErrorLog, Exchange, TrafficError, Transport};
 #[derive(Debug)]
 pub(in crate::bulk) struct Receiver {
     pub(super) exchange: Exchange,
-    pub(super) intake: Intake,
+    pub(super) listener: Listener,
     address: SocketAddr,
 }
 
 /// A socket that listens, and what becomes of what it takes.
 #[derive(Debug)]
-pub(super) struct Intake {
+pub(super) struct Listener {
     listener: socket2::Socket,
     epoll: Epoll,
     batches: Batches,
@@ -40,7 +40,7 @@ pub(super) struct Received {
 
 impl Receiver {
     /// Listens in the calling thread's network namespace.
-    pub(in crate::bulk) fn bind(settings: &Settings) -> Result<Self, TrafficError> {
+    pub(in crate::bulk) fn bind(settings: &BulkSettings) -> Result<Self, TrafficError> {
         let address = settings.to;
         let failed = |source| TrafficError::Socket { transport: Transport::Tcp, address, source };
         let listener = super::socket(address)?;
@@ -48,12 +48,12 @@ impl Receiver {
         listener.set_reuse_address(true).map_err(failed)?;
         let bind = |source| TrafficError::Bind { address, source };
         listener.bind(&address.into()).map_err(bind)?;
-        listener.listen(Settings::MAX_STREAMS as i32).map_err(bind)?;
+        listener.listen(BulkSettings::MAX_STREAMS as i32).map_err(bind)?;
         let address = listener.local_addr().map_err(failed)?.as_socket().unwrap_or(address);
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|errno| failed(errno.into()))?;
         let batches = Batches::new(settings.duration, settings.batch);
         let exchange = Exchange::new(Duration::ZERO).map_err(failed)?;
-        Ok(Self { exchange, intake: Intake { listener, epoll, batches }, address })
+        Ok(Self { exchange, listener: Listener { listener, epoll, batches }, address })
     }
 
     pub(in crate::bulk) fn local_addr(&self) -> SocketAddr {
@@ -61,23 +61,23 @@ impl Receiver {
     }
 }
 
-impl Intake {
+impl Listener {
     /// Receives until the window is over, the sender has ended, or the stop is set.
     pub(super) fn run(self, exchange: &Exchange, stop: &Stop) -> Received {
-        let mut run = Run { intake: self, exchange, streams: Vec::new(), errors: ErrorLog::default() };
+        let mut run = Run { listener: self, exchange, streams: Vec::new(), errors: ErrorLog::default() };
         if let Err(errno) = run.watch(stop) {
             run.errors.count("watch", &errno.into());
         } else {
             run.receive(stop);
         }
-        let Run { intake, streams, errors, .. } = run;
-        Received { batches: intake.batches, errors: errors.into_counts(), streams }
+        let Run { listener, streams, errors, .. } = run;
+        Received { batches: listener.batches, errors: errors.into_counts(), streams }
     }
 }
 
 /// A transfer under way.
 struct Run<'a> {
-    intake: Intake,
+    listener: Listener,
     exchange: &'a Exchange,
     /// By token; closed ones leave a gap.
     streams: Vec<Option<socket2::Socket>>,
@@ -87,9 +87,9 @@ struct Run<'a> {
 impl Run<'_> {
     fn watch(&self, stop: &Stop) -> nix::Result<()> {
         let readable = |token| EpollEvent::new(EpollFlags::EPOLLIN, token);
-        self.intake.epoll.add(&self.intake.listener, readable(LISTENER))?;
-        self.intake.epoll.add(stop, readable(WAKE))?;
-        self.intake.epoll.add(self.exchange, readable(WAKE))
+        self.listener.epoll.add(&self.listener.listener, readable(LISTENER))?;
+        self.listener.epoll.add(stop, readable(WAKE))?;
+        self.listener.epoll.add(self.exchange, readable(WAKE))
     }
 
     fn receive(&mut self, stop: &Stop) {
@@ -101,7 +101,7 @@ impl Run<'_> {
             if stop.is_set() || self.exchange.ending().is_some() || end.is_some_and(|end| now() >= end) {
                 return;
             }
-            let ready = self.intake.epoll.wait(&mut events, clock::epoll_timeout(end)).unwrap_or(0);
+            let ready = self.listener.epoll.wait(&mut events, clock::epoll_timeout(end)).unwrap_or(0);
             for event in &events[..ready] {
                 match event.data() {
                     WAKE => {}
@@ -113,7 +113,7 @@ impl Run<'_> {
     }
 
     fn accept(&mut self) {
-        match self.intake.listener.accept() {
+        match self.listener.listener.accept() {
             Ok((socket, _)) => {
                 if let Err(error) = self.admit(socket) {
                     self.errors.count("accept", &error);
@@ -124,7 +124,7 @@ impl Run<'_> {
                 self.errors.count("accept", &error);
                 if error.kind() != io::ErrorKind::ConnectionAborted {
                     // No descriptors left: to ask again at once would be a busy loop.
-                    let _ = self.intake.epoll.delete(&self.intake.listener);
+                    let _ = self.listener.epoll.delete(&self.listener.listener);
                 }
             }
         }
@@ -133,7 +133,7 @@ impl Run<'_> {
     fn admit(&mut self, socket: socket2::Socket) -> io::Result<()> {
         socket.set_linger(Some(Duration::ZERO))?;
         let token = self.streams.len() as u64;
-        self.intake.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, token))?;
+        self.listener.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, token))?;
         self.streams.push(Some(socket));
         Ok(())
     }
@@ -150,7 +150,7 @@ impl Run<'_> {
                 }
                 Ok(bytes) => {
                     if let Some(window) = self.exchange.window() {
-                        self.intake.batches.count(window, now(), bytes as u64);
+                        self.listener.batches.count(window, now(), bytes as u64);
                     }
                     if bytes < nowhere.len() {
                         return;

@@ -12,13 +12,13 @@ use weir_service::clock::{self, Nanos, nanos, now};
 use weir_service::stop::Stop;
 
 use super::WAKE;
-use crate::bulk::{BulkReport, Sample, Settings};
+use crate::bulk::{BulkReport, BulkSettings, Sample};
 use crate::{ErrorLog, Exchange, TrafficError, Transport, Window, congestion};
 
 /// Sockets that are ready to connect.
 #[derive(Debug)]
 pub(in crate::bulk) struct Sender {
-    settings: Settings,
+    settings: BulkSettings,
     streams: Vec<Stream>,
     epoll: Epoll,
     engine: String,
@@ -49,7 +49,7 @@ pub(super) struct Sent {
 
 impl Sender {
     /// Makes all sockets in the calling thread's network namespace.
-    pub(in crate::bulk) fn open(settings: &Settings) -> Result<Self, TrafficError> {
+    pub(in crate::bulk) fn open(settings: &BulkSettings) -> Result<Self, TrafficError> {
         let failed = |source| TrafficError::Socket { transport: Transport::Tcp, address: settings.to, source };
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|errno| failed(errno.into()))?;
         let mut streams = Vec::with_capacity(settings.streams as usize);
@@ -93,7 +93,7 @@ impl Sender {
 
 /// A transfer under way.
 struct Run<'a> {
-    settings: Settings,
+    settings: BulkSettings,
     streams: Vec<Stream>,
     epoll: Epoll,
     block: Vec<u8>,
