@@ -105,7 +105,7 @@ impl Namespace {
 
     /// Counters that began again, so that their totals are lower bounds.
     pub(super) fn resets(&self) -> BTreeSet<&str> {
-        let protocols = self.protocols.iter().map(|(name, running)| (name, running));
+        let protocols = self.protocols.iter();
         let all = self.counted.iter().map(|(id, running)| (&id.name, running)).chain(protocols);
         all.filter(|(_, running)| running.resets() > 0).map(|(name, _)| name.as_str()).collect()
     }

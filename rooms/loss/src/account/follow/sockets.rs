@@ -19,7 +19,7 @@ pub(super) struct Known {
 }
 
 impl Following {
-    pub(super) fn look_at_sockets(&mut self, trace: &Arc<Trace>) {
+    pub(super) fn poll_sockets(&mut self, trace: &Arc<Trace>) {
         self.reading += 1;
         let first = self.reading == 1;
         let mut unknown = false;

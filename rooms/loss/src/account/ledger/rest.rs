@@ -1,6 +1,6 @@
 //! What is left over: what interfaces lost, what is not decided yet, and between which points the rest vanished.
 
-use super::{Closing, missing, signed};
+use super::{LedgerBuilder, missing, signed};
 use crate::account::apportion::{Rule, apportion};
 use crate::account::book::Pending;
 use crate::account::evidence::NamespaceEvidence;
@@ -8,7 +8,7 @@ use crate::account::level;
 use crate::account::remarks::{Belief, Explanation, Unknown};
 use crate::places::{Place, Stage};
 
-impl<'a> Closing<'a> {
+impl<'a> LedgerBuilder<'a> {
     pub(super) fn pend(&mut self, place: &str, datagrams: u64) {
         if datagrams > 0 {
             self.pending.push(Pending { place: place.to_owned(), datagrams });
@@ -92,14 +92,14 @@ impl<'a> Closing<'a> {
 
     /// Where every datagram that came was read, bytes are missing only where the program's buffer was too small.
     pub(super) fn explain_bytes(&mut self) {
-        let ([receiver], Some(home)) = (self.subject.receivers, self.home) else { return };
+        let ([receiver], Some(home)) = (self.endpoints.receivers, self.home) else { return };
         let traces = self.receiver_traces();
         let [socket] = traces[..] else { return };
         if receiver.queued_at_start > 0 || self.evidence.partial.is_some() || self.evidence.trace.missed > 0 {
             return;
         }
         let passages = self.evidence.trace.arrivals.iter();
-        let came = passages.filter(|passage| passage.namespace == home && passage.port == self.subject.port);
+        let came = passages.filter(|passage| passage.namespace == home && passage.port == self.endpoints.port);
         let cut = came.map(|passage| passage.bytes).sum::<u64>().saturating_sub(socket.read_bytes);
         if cut > 0 {
             self.explanation.push(Explanation::CutOff(cut));
@@ -117,6 +117,6 @@ impl<'a> Closing<'a> {
             self.explanation.push(Explanation::Upstream(entry.datagrams, entry.place));
         }
         let lost = |place: Place| self.places.at(place);
-        level::explain(self.subject.receivers, &self.receiver_traces(), &lost, self.evidence, &mut self.explanation);
+        level::explain(self.endpoints.receivers, &self.receiver_traces(), &lost, self.evidence, &mut self.explanation);
     }
 }

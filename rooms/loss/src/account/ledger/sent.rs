@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use nix::errno::Errno;
 use weir_kernel::trace::{Detail, Drop};
 
-use super::Closing;
+use super::LedgerBuilder;
 use super::drops::is_anonymous;
 use crate::account::book::Sender;
 use crate::account::evidence::NamespaceEvidence;
@@ -14,7 +14,7 @@ use crate::account::senders::SendingSocket;
 use crate::account::tally::Tally;
 use crate::places::Place;
 
-impl Closing<'_> {
+impl LedgerBuilder<'_> {
     /// Datagrams that were tried to be sent; `None`: nobody was seen sending.
     pub(super) fn sent(&mut self) -> Option<u64> {
         if let Some(why) = self.evidence.partial {
@@ -110,12 +110,10 @@ impl Closing<'_> {
                     Errno::ENOBUFS => Place::Qdisc,
                     _ => Place::SendError,
                 };
-                let dropped = self
-                    .evidence
-                    .trace
-                    .drops
-                    .iter()
-                    .filter(|drop| drop.outgoing && drop.cookie == sender.cookie && drop.port == self.subject.port);
+                let dropped =
+                    self.evidence.trace.drops.iter().filter(|drop| {
+                        drop.outgoing && drop.cookie == sender.cookie && drop.port == self.endpoints.port
+                    });
                 let known = match place {
                     Place::FirewallOut => dropped
                         .filter(|drop| Place::of_drop(&drop.reason, &drop.function, true) == Place::FirewallOut)
@@ -151,7 +149,7 @@ impl Closing<'_> {
     }
 
     pub(super) fn tell_senders(&self) -> Vec<Sender> {
-        let seen = |cookie: u64| self.subject.everybody.iter().find(|socket| socket.cookie == cookie);
+        let seen = |cookie: u64| self.endpoints.everybody.iter().find(|socket| socket.cookie == cookie);
         let process = |cookie: u64| seen(cookie).and_then(|socket| socket.process.clone()).unzip();
         self.senders
             .iter()

@@ -1,4 +1,4 @@
-//! Looking at the machine: everything is read twice, with a short time in between, so that what it counts now can be told
+//! Inspection at the machine: everything is read twice, with a short time in between, so that what it counts now can be told
 //! from what it counted at any time since boot.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -18,7 +18,7 @@ use weir_kernel::sockets::{Owner, Sockets, UdpSocket, borrow, owners};
 use weir_kernel::{counters, sysctl};
 
 use super::{
-    Bridge, Counted, Facts, Interface, Moderation, Pause, Queue, Receiver, Ring, Settings, Softnet, Tracking, Truesize,
+    Bridge, Counted, Facts, Interface, Moderation, Pause, Queue, Receiver, Ring, Softnet, Sysctls, Tracking, Truesize,
 };
 use crate::places::Place;
 use crate::reading::{Id, Loss, Reader, Reading, Totals};
@@ -26,7 +26,7 @@ use crate::subject::Process;
 
 /// What is looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Subject {
+pub struct Scope {
     /// Ports of running receivers.
     pub ports: Vec<u16>,
     /// A running receiver.
@@ -37,7 +37,7 @@ pub struct Subject {
     pub group: Option<IpAddr>,
 }
 
-impl Subject {
+impl Scope {
     /// Whether running receivers were asked for.
     fn is_followed(&self) -> bool {
         !self.ports.is_empty() || self.process.is_some()
@@ -54,10 +54,10 @@ impl Subject {
 ///
 /// # Errors
 /// If what was asked for is not there, or /proc or netlink do not answer.
-pub fn collect(ns: &NetNs, own: bool, subject: &Subject, truesize: Truesize) -> Result<Facts> {
+pub fn collect(ns: &NetNs, own: bool, scope: &Scope, truesize: Truesize) -> Result<Facts> {
     let mut unseen = Vec::new();
     let mut sockets = Sockets::open(ns)?;
-    let mut receivers = find_receivers(&mut sockets, subject, &mut unseen)?;
+    let mut receivers = find_receivers(&mut sockets, scope, &mut unseen)?;
     let here = NetNs::current()?;
     let mut reader = Reader::open(ns)?;
     let before = Counts::read(&mut reader, ns)?;
@@ -74,7 +74,7 @@ pub fn collect(ns: &NetNs, own: bool, subject: &Subject, truesize: Truesize) -> 
     let memory = udp_memory(ns)?;
     let settings = settings(&here, ns, memory.limits, &mut unseen)?;
     let (interfaces, bridges) =
-        Looking { ns, own, subject, links: &after.reading.links, losses: &losses }.interfaces(&mut unseen)?;
+        Inspection { ns, own, scope, links: &after.reading.links, losses: &losses }.interfaces(&mut unseen)?;
     Ok(Facts {
         watched_s: watched.as_secs_f64(),
         processors: after.softnet.len(),
@@ -95,7 +95,7 @@ pub fn collect(ns: &NetNs, own: bool, subject: &Subject, truesize: Truesize) -> 
             most: tracking.max,
             drops: losses.at(Place::Firewall, None).unwrap_or_default(),
         }),
-        group: subject.group.is_some(),
+        group: scope.group.is_some(),
         unseen,
     })
 }
@@ -155,16 +155,16 @@ struct Watched {
     fact: Receiver,
 }
 
-fn find_receivers(sockets: &mut Sockets, subject: &Subject, unseen: &mut Vec<String>) -> Result<Vec<Watched>> {
-    if !subject.is_followed() {
+fn find_receivers(sockets: &mut Sockets, scope: &Scope, unseen: &mut Vec<String>) -> Result<Vec<Watched>> {
+    if !scope.is_followed() {
         return Ok(Vec::new());
     }
     let owners = owners()?;
-    let holds = |owner: &Owner| subject.process.as_ref().is_none_or(|process| process.is(owner.pid, &owner.name));
+    let holds = |owner: &Owner| scope.process.as_ref().is_none_or(|process| process.is(owner.pid, &owner.name));
     let wanted = |socket: &UdpSocket| {
-        let port = subject.ports.is_empty() || subject.ports.contains(&socket.local.port());
-        let group = subject.group.is_none_or(|group| socket.local.ip().is_unspecified() || socket.local.ip() == group);
-        let process = subject.process.is_none() || owners.of(socket.inode).iter().any(holds);
+        let port = scope.ports.is_empty() || scope.ports.contains(&socket.local.port());
+        let group = scope.group.is_none_or(|group| socket.local.ip().is_unspecified() || socket.local.ip() == group);
+        let process = scope.process.is_none() || owners.of(socket.inode).iter().any(holds);
         port && group && process
     };
     let found: Vec<UdpSocket> = sockets.read()?.into_iter().filter(wanted).collect();
@@ -173,7 +173,7 @@ fn find_receivers(sockets: &mut Sockets, subject: &Subject, unseen: &mut Vec<Str
             0 => String::new(),
             hidden => format!(" ({hidden} processes of other users are hidden: run as root)"),
         };
-        bail!("{}: no UDP socket of that kind is open{hidden}", subject.words());
+        bail!("{}: no UDP socket of that kind is open{hidden}", scope.words());
     }
     let receiver = |socket: UdpSocket| {
         let owner = owners.of(socket.inode).iter().find(|owner| holds(owner));
@@ -219,7 +219,7 @@ fn watch(sockets: &mut Sockets, receivers: &mut [Watched]) -> Result<BTreeSet<u6
                 levels.insert(level);
             }
         }
-        thread::sleep(BETWEEN_LOOKS);
+        thread::sleep(POLL_INTERVAL);
     }
     Ok(levels)
 }
@@ -236,7 +236,7 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-fn settings(here: &NetNs, ns: &NetNs, udp_mem: Option<[u64; 3]>, unseen: &mut Vec<String>) -> Result<Settings> {
+fn settings(here: &NetNs, ns: &NetNs, udp_mem: Option<[u64; 3]>, unseen: &mut Vec<String>) -> Result<Sysctls> {
     let mut core = |name: &str| -> Result<Option<u64>> {
         let value = sysctl::find(here, &format!("core/{name}"))?.and_then(|value| value.parse().ok());
         if value.is_none() {
@@ -244,7 +244,7 @@ fn settings(here: &NetNs, ns: &NetNs, udp_mem: Option<[u64; 3]>, unseen: &mut Ve
         }
         Ok(value)
     };
-    Ok(Settings {
+    Ok(Sysctls {
         rmem_max: core("rmem_max")?,
         rmem_default: core("rmem_default")?,
         netdev_max_backlog: core("netdev_max_backlog")?,
@@ -255,23 +255,22 @@ fn settings(here: &NetNs, ns: &NetNs, udp_mem: Option<[u64; 3]>, unseen: &mut Ve
     })
 }
 
-/// Looking at the interfaces.
-struct Looking<'a> {
+/// An inspection of the interfaces.
+struct Inspection<'a> {
     ns: &'a NetNs,
     own: bool,
-    subject: &'a Subject,
+    scope: &'a Scope,
     links: &'a [LinkCounters],
     losses: &'a Losses,
 }
 
-impl Looking<'_> {
+impl Inspection<'_> {
     fn interfaces(&self, unseen: &mut Vec<String>) -> Result<(Vec<Interface>, Vec<Bridge>)> {
         let links = self.links;
-        if let Some(name) = self.subject.interface.as_ref().filter(|name| links.iter().all(|link| link.name != **name))
-        {
+        if let Some(name) = self.scope.interface.as_ref().filter(|name| links.iter().all(|link| link.name != **name)) {
             bail!("interface {name}: no such interface in this namespace");
         }
-        let looked_at = |link: &&LinkCounters| match &self.subject.interface {
+        let looked_at = |link: &&LinkCounters| match &self.scope.interface {
             Some(name) => link.name == *name,
             // A port of a bridge that is no card belongs to a container or a virtual machine.
             None => link.up && !link.loopback && (link.kind.is_none() || link.master.is_none()),
@@ -425,7 +424,7 @@ fn total_memory() -> Option<u64> {
 
 /// How long counters are watched.
 const WINDOW: Duration = Duration::from_millis(1000);
-const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Fewer may have a larger divisor by chance.
 const ENOUGH_LEVELS: usize = 8;
@@ -483,10 +482,10 @@ mod tests {
     fn an_empty_namespace_has_nothing_but_settings() {
         let ns = NetNs::create().unwrap();
         let truesize = Truesize { bytes: 832, source: "test".into() };
-        let facts = collect(&ns, false, &Subject::default(), truesize.clone()).unwrap();
+        let facts = collect(&ns, false, &Scope::default(), truesize.clone()).unwrap();
         assert_eq!((&facts.truesize, &*facts.interfaces, &*facts.receivers), (&truesize, &[][..], &[][..]));
         assert!(facts.settings.rmem_max.is_some() && facts.processors > 0, "{facts:?}");
-        let missing = Subject { ports: vec![5], ..Subject::default() };
+        let missing = Scope { ports: vec![5], ..Scope::default() };
         let refused = collect(&ns, false, &missing, truesize).unwrap_err().to_string();
         assert!(refused.starts_with("port 5: no UDP socket of that kind is open"), "{refused}");
     }

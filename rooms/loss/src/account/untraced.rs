@@ -2,22 +2,22 @@
 
 use super::apportion::{Rule, apportion};
 use super::evidence::{Evidence, NamespaceEvidence};
-use super::ledger::Subject;
+use super::ledger::Endpoints;
 use super::remarks::{Belief, Unknown};
 use super::tally::Tally;
 use crate::places::{Place, Stage};
 use crate::reading::Loss;
 
 /// What the program read, where its socket is the only one of UDP in its namespace: `Udp.InDatagrams`.
-pub(super) fn received(evidence: &Evidence, subject: &Subject<'_>) -> Option<u64> {
-    let [receiver] = subject.receivers else { return None };
-    let namespace = home(evidence, subject)?;
+pub(super) fn received(evidence: &Evidence, endpoints: &Endpoints<'_>) -> Option<u64> {
+    let [receiver] = endpoints.receivers else { return None };
+    let namespace = home(evidence, endpoints)?;
     let alone = namespace.udp_sockets == 1 && receiver.queued_at_start == 0;
     alone.then(|| both(namespace, "InDatagrams"))
 }
 
-fn home<'a>(evidence: &'a Evidence, subject: &Subject<'_>) -> Option<&'a NamespaceEvidence> {
-    let inode = subject.receivers.first()?.namespace;
+fn home<'a>(evidence: &'a Evidence, endpoints: &Endpoints<'_>) -> Option<&'a NamespaceEvidence> {
+    let inode = endpoints.receivers.first()?.namespace;
     evidence.namespaces.iter().find(|ns| ns.inode == inode)
 }
 
@@ -30,19 +30,19 @@ fn both(namespace: &NamespaceEvidence, name: &str) -> u64 {
 /// taken where it explains what is missing and no more, else told as a bound.
 pub(super) fn places(
     evidence: &Evidence,
-    subject: &Subject<'_>,
+    endpoints: &Endpoints<'_>,
     sent: Option<u64>,
     received: Option<u64>,
     places: &mut Tally,
     unknown: &mut Vec<Unknown>,
 ) {
-    let drops: u64 = subject.receivers.iter().map(|socket| socket.drops).sum();
-    let namespace = home(evidence, subject);
+    let drops: u64 = endpoints.receivers.iter().map(|socket| socket.drops).sum();
+    let namespace = home(evidence, endpoints);
     if drops > 0 {
         by_socket(drops, namespace, places, unknown);
         unknown.push(Unknown::DropsJoined);
     }
-    if subject.receivers.iter().any(|socket| socket.gone) {
+    if endpoints.receivers.iter().any(|socket| socket.gone) {
         unknown.push(Unknown::Closed);
     }
     let claims = claims(evidence, namespace);
@@ -127,9 +127,9 @@ mod tests {
         let namespace =
             |inode| NamespaceEvidence { inode, losses: losses.clone().collect(), ..NamespaceEvidence::default() };
         let evidence = Evidence { namespaces: vec![namespace(1)], ..Evidence::default() };
-        let subject = Subject { port: 1, receivers: &[], all: &[], everybody: &[], copies: false };
+        let endpoints = Endpoints { port: 1, receivers: &[], all: &[], everybody: &[], copies: false };
         let (mut tally, mut unknown) = (Tally::default(), Vec::new());
-        places(&evidence, &subject, Some(10), Some(7), &mut tally, &mut unknown);
+        places(&evidence, &endpoints, Some(10), Some(7), &mut tally, &mut unknown);
         let entries = tally.into_entries(&[]).into_iter().map(|entry| (entry.place, entry.datagrams)).collect();
         (entries, unknown.len() - 1)
     }
