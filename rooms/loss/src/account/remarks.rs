@@ -147,7 +147,12 @@ pub enum Belief {
         packets: u64,
     },
     /// All that a counter of all ports tells, as so many are missing.
-    Fits(String),
+    Fits {
+        /// The counter.
+        counter: String,
+        /// Whether it is also of all namespaces.
+        of_machine: bool,
+    },
     /// The socket's own counter: the namespace's counts others.
     OwnSocket,
     /// The socket's own counter: the trace missed so many events.

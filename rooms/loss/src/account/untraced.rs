@@ -52,7 +52,7 @@ pub(super) fn places(
         let (place, name) = (loss.place, &loss.name);
         if share > 0 {
             places.add(place, share, name, "", "", Some(inode));
-            places.believe(place, Belief::Fits(name.clone()));
+            places.believe(place, Belief::Fits { counter: name.clone(), of_machine: loss.counter.is_of_machine() });
         } else {
             unknown.push(Unknown::ShareOf { counter: name.clone(), packets: loss.packets, place });
         }

@@ -143,8 +143,9 @@ impl fmt::Display for Belief {
             Self::AtMost { counter, packets } => {
                 write!(f, "{counter} tells {packets}, of all ports: no more than is missing here")
             }
-            Self::Fits(counter) => {
-                write!(f, "{counter} counts every port; all that it counted fits what is missing")
+            Self::Fits { counter, of_machine } => {
+                let all = if *of_machine { "every namespace and port" } else { "every port" };
+                write!(f, "{counter} counts {all}; all that it counted fits what is missing")
             }
             Self::OwnSocket => f.write_str("the socket's own counter: that of the namespace counts other sockets, too"),
             Self::TraceMissed(events) => write!(f, "the socket's own counter: the trace missed {events} events"),
