@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use serde::Serialize;
 use weir_dgram::Membership;
-use weir_loss::account::{Beside, ReceivedSession, Sessions, with_account};
+use weir_loss::account::{OwnTraffic, ReceivedSession, Sessions, with_account};
 use weir_loss::statement;
 use weir_service::output::{complain, say};
 use weir_service::stop::Stop;
@@ -75,11 +75,11 @@ impl Recv {
         let exchange = Exchange::new(Span::default().duration()).context("open an event descriptor")?;
         // Before the first datagram can come, unless the kernel is to choose the port.
         let asked = Some(settings.listen.port()).filter(|&port| self.account && port != 0);
-        let early = asked.map(Beside::start).transpose()?;
+        let early = asked.map(OwnTraffic::follow).transpose()?;
         let receiver = Receiver::bind(&settings)?;
         let port = receiver.local_addr().port();
         let following = match early {
-            None if self.account => Some(Beside::start(port)?),
+            None if self.account => Some(OwnTraffic::follow(port)?),
             early => early,
         };
         complain!("listening on {} {}", settings.transport, receiver.local_addr());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use serde::Serialize;
-use weir_loss::account::{Beside, SentSession, Sessions, with_account};
+use weir_loss::account::{OwnTraffic, SentSession, Sessions, with_account};
 use weir_loss::statement;
 use weir_service::clock;
 use weir_service::output::say;
@@ -95,7 +95,7 @@ impl Send {
         usage(if of_udp { Ok(()) } else { Err(anyhow!("--account: only over udp")) })?;
         let stop = Stop::on_signals().context("watch for Ctrl-C")?;
         let exchange = Exchange::new(settings.drain).context("open an event descriptor")?;
-        let following = if self.account { Some(Beside::start(settings.to.port())?) } else { None };
+        let following = if self.account { Some(OwnTraffic::follow(settings.to.port())?) } else { None };
         let report = Sender::open(&settings)?.run(&exchange, &stop);
         let summary = Summary::new(&settings, &report);
         let sessions = || -> Result<Sessions> {

@@ -7,9 +7,9 @@ use std::str::FromStr;
 
 use weir_kernel::processes;
 
-/// What is followed; everything, if nothing is chosen.
+/// Which traffic is followed; all of it, if nothing is chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Subject {
+pub struct TrafficFilter {
     /// Destination ports.
     pub ports: BTreeSet<u16>,
     /// Multicast groups.
@@ -68,7 +68,7 @@ impl Process {
     }
 }
 
-impl Subject {
+impl TrafficFilter {
     /// Whether all ports are followed.
     pub fn is_everything(&self) -> bool {
         self.ports.is_empty() && self.groups.is_empty() && self.sockets.is_empty() && self.process.is_none()
@@ -137,18 +137,22 @@ mod tests {
     #[test]
     fn what_is_chosen_is_followed() {
         let local: SocketAddr = "10.0.0.2:5000".parse().unwrap();
-        assert!(Subject::default().receives(local, None));
-        let port = Subject { ports: [5000].into(), ..Subject::default() };
+        assert!(TrafficFilter::default().receives(local, None));
+        let port = TrafficFilter { ports: [5000].into(), ..TrafficFilter::default() };
         assert!(port.receives(local, None) && port.ports_are_known());
         assert!(!port.receives("10.0.0.2:5001".parse().unwrap(), None));
-        let socket = Subject { sockets: vec![local], ..Subject::default() };
+        let socket = TrafficFilter { sockets: vec![local], ..TrafficFilter::default() };
         assert!(socket.receives(local, None));
         assert!(!socket.receives("10.0.0.3:5000".parse().unwrap(), None));
-        let process = Subject { process: Some("weir".parse().unwrap()), ..Subject::default() };
+        let process = TrafficFilter { process: Some("weir".parse().unwrap()), ..TrafficFilter::default() };
         assert!(process.receives(local, Some((1, "weir"))));
         assert!(!process.receives(local, Some((1, "other"))));
         assert!(!process.receives(local, None) && !process.ports_are_known());
-        let group = Subject { groups: vec!["239.1.1.1".parse().unwrap()], ports: [5000].into(), ..Subject::default() };
+        let group = TrafficFilter {
+            groups: vec!["239.1.1.1".parse().unwrap()],
+            ports: [5000].into(),
+            ..TrafficFilter::default()
+        };
         assert!(group.receives("239.1.1.1:5000".parse().unwrap(), None));
         assert!(!group.receives("239.1.1.2:5000".parse().unwrap(), None));
         assert!(group.receives("0.0.0.0:5000".parse().unwrap(), None));

@@ -9,9 +9,9 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use weir_kernel::trace::Trace;
 use weir_loss::account::book::Account as Book;
-use weir_loss::account::{Following, ReceivedSession, SentSession, Sessions, Settings, join};
+use weir_loss::account::{FollowOptions, Following, ReceivedSession, SentSession, Sessions, join};
 use weir_loss::statement;
-use weir_loss::subject::{Process, Subject};
+use weir_loss::subject::{Process, TrafficFilter};
 use weir_service::output::{complain, say, tell};
 use weir_service::stop::Stop;
 use weir_units::Span;
@@ -77,8 +77,8 @@ impl Account {
             return Ok(Outcome::Done);
         }
         let stop = Stop::on_signals().context("watch for Ctrl-C")?;
-        let settings = self.settings();
-        let mut following = Following::start(&settings)?;
+        let options = self.options();
+        let mut following = Following::start(&options)?;
         for warning in following.warnings() {
             complain!("weir: {warning}");
         }
@@ -101,9 +101,9 @@ impl Account {
         Ok(Outcome::Done)
     }
 
-    fn settings(&self) -> Settings {
-        Settings {
-            subject: Subject {
+    fn options(&self) -> FollowOptions {
+        FollowOptions {
+            filter: TrafficFilter {
                 ports: self.port.iter().copied().collect(),
                 groups: self.group.clone(),
                 sockets: self.socket.clone(),
@@ -168,8 +168,8 @@ mod tests {
         {
             assert!(account(arguments).is_err(), "{arguments}");
         }
-        let settings = account("--port 5 --port 6 --process weir --netns all --trace off").unwrap().settings();
-        assert_eq!(settings.subject.ports, [5, 6].into());
-        assert_eq!((settings.trace, &settings.namespaces[..]), (None, &["all".to_owned()][..]));
+        let options = account("--port 5 --port 6 --process weir --netns all --trace off").unwrap().options();
+        assert_eq!(options.filter.ports, [5, 6].into());
+        assert_eq!((options.trace, &options.namespaces[..]), (None, &["all".to_owned()][..]));
     }
 }

@@ -10,7 +10,7 @@ use std::{process, thread};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use weir_loss::check;
-use weir_loss::check::facts::Subject;
+use weir_loss::check::facts::Scope;
 use weir_loss::check::load::Load;
 use weir_loss::subject::Process;
 use weir_service::output::{complain, print, say};
@@ -95,7 +95,7 @@ impl Check {
         let load = usage(self.load())?;
         let check = check::Check {
             load,
-            subject: Subject { ports: self.port, process: self.process, interface: self.interface, group: self.group },
+            scope: Scope { ports: self.port, process: self.process, interface: self.interface, group: self.group },
             netns: self.netns,
             trial: self.trial.map(|count| count.unwrap_or_else(|| load.usual())),
             journal: self.apply.then_some(journal),

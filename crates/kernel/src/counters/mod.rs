@@ -2,6 +2,7 @@
 
 pub(crate) mod columns;
 pub(crate) mod conntrack;
+mod counter;
 pub(crate) mod interfaces;
 pub(crate) mod links;
 pub(crate) mod neighbours;
@@ -13,9 +14,10 @@ pub(crate) mod sockstat;
 pub(crate) mod softnet;
 
 pub use conntrack::{Conntrack, conntrack};
+pub use counter::Counter;
 pub use interfaces::{InterfaceCounters, Interfaces};
 pub use links::{LinkCounters, Links, links};
-pub use neighbours::{NeighbourTable, Neighbours, UnresolvedNeighbour, neighbours};
+pub use neighbours::{NeighbourTable, Neighbours, UnresolvedNeighbour, neighbour_discards, neighbours};
 pub use qdiscs::{Qdisc, Qdiscs, qdiscs};
 pub use queues::{QueueStatistics, queues};
 pub use running::{Running, Width};

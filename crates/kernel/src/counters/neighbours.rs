@@ -8,6 +8,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState};
 use netlink_sys::protocols::NETLINK_ROUTE;
 
+use super::Counter;
 use crate::Error;
 use crate::links::Index;
 use crate::namespaces::NetNs;
@@ -82,6 +83,13 @@ pub(crate) fn unresolved_neighbour(message: &NeighbourMessage) -> Option<Unresol
         _ => None,
     })?;
     Some(UnresolvedNeighbour { interface: message.header.ifindex, address, failed })
+}
+
+/// Packets that the tables of next hops gave up because too many waited, as far as they may be seen: cheaper than
+/// [`neighbours`], which lists every next hop.
+pub fn neighbour_discards() -> Vec<(Counter, u64)> {
+    let tables = [(Counter::ArpDiscards, "arp_cache"), (Counter::NdiscDiscards, "ndisc_cache")];
+    tables.into_iter().filter_map(|(counter, name)| Some((counter, table(name)?.unresolved_discards))).collect()
 }
 
 fn table(name: &str) -> Option<NeighbourTable> {

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
+use super::remarks::{Belief, Explanation, Unknown};
 use crate::places::Place;
 
 /// The account of some traffic. `null` is unknown, never 0.
@@ -75,9 +76,9 @@ pub struct Ledger {
     /// sent (else arrived) - received - places - pending; `null`: one of them is unknown.
     pub unexplained: Option<i64>,
     /// What cannot be known from here.
-    pub unknown: Vec<String>,
+    pub unknown: Vec<Unknown>,
     /// Why it was lost, in sentences.
-    pub explanation: Vec<String>,
+    pub explanation: Vec<Explanation>,
     /// The receive queue; `null`: not traced, or no receiver.
     pub level: Option<Level>,
     /// Who sent, as far as it was seen.
@@ -156,7 +157,7 @@ pub struct Entry {
     pub also: Vec<Count>,
     /// Which source is believed, and why; only where they differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub believed: Option<String>,
+    pub believed: Option<Belief>,
     /// What to change.
     pub remedy: String,
     /// The drops it is made of, where there are several reasons, functions or namespaces.

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use weir_kernel::trace::{Detail, Drop, Passage, Sends, SocketTrace, Trace};
 
+use super::remarks::Partial;
 use super::session::{ReceivedSession, SentSession};
-use crate::places::Place;
+use crate::reading::Loss;
 
 /// Everything a ledger is made of. All counts are of the time that is accounted for.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +33,7 @@ pub(super) struct Evidence {
     /// Whether several ports are followed, so that what has no port cannot be attributed.
     pub(super) several_ports: bool,
     /// Why what was sent to the port is not what was sent to the receiver, if it is not.
-    pub(super) partial: Option<&'static str>,
+    pub(super) partial: Option<Partial>,
 }
 
 /// One namespace.
@@ -48,19 +49,8 @@ pub(super) struct NamespaceEvidence {
     pub(super) queued: u64,
     /// Next hops whose address is being asked for.
     pub(super) incomplete: u64,
-    /// Datagrams that its interfaces lost before the kernel had them, of all ports.
-    pub(super) hardware: Vec<Hardware>,
-}
-
-/// What interfaces lost without the kernel seeing a datagram.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Hardware {
-    /// The place it means.
-    pub(super) place: Place,
-    /// The counter: `eth0 rx_missed`.
-    pub(super) counter: String,
-    /// By how much it rose.
-    pub(super) count: u64,
+    /// Losses that its counters tell, of all ports, and those that all namespaces share.
+    pub(super) losses: Vec<Loss>,
 }
 
 impl NamespaceEvidence {

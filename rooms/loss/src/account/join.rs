@@ -6,7 +6,8 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 
 use super::book::{Account, Count, Entry, Ledger, VERSION};
-use crate::places::Place;
+use super::remarks::{Explanation, Unknown};
+use crate::places::{Place, Stage};
 
 /// Reads the sender's and the receiver's account, and joins them.
 ///
@@ -44,9 +45,9 @@ pub(crate) fn join(sender: Account, receiver: Account) -> Account {
             warnings.push(warning);
         }
     }
-    for there in receiver.ledgers {
-        let Some(here) = sender.ledgers.iter().find(|ledger| ledger.port == there.port) else { continue };
-        ledgers.push(join_ledgers(here, there));
+    for receiving in receiver.ledgers {
+        let Some(sending) = sender.ledgers.iter().find(|ledger| ledger.port == receiving.port) else { continue };
+        ledgers.push(join_ledgers(sending, receiving));
     }
     let mut counters = sender.sources.counters;
     counters.retain(|counter| receiver.sources.counters.contains(counter));
@@ -65,23 +66,21 @@ pub(crate) fn join(sender: Account, receiver: Account) -> Account {
     }
 }
 
-fn join_ledgers(here: &Ledger, there: Ledger) -> Ledger {
+fn join_ledgers(sending: &Ledger, receiving: Ledger) -> Ledger {
     // On the sender's host nobody receives: of its places only those before departure, and those of its own interfaces.
-    let mut places: Vec<Entry> = here.places.iter().filter(|entry| entry.place < Place::Network).cloned().collect();
-    let lost_after_departure: u64 = places
-        .iter()
-        .filter(|entry| matches!(entry.place, Place::Qdisc | Place::Transmit))
-        .map(|entry| entry.datagrams)
-        .sum();
-    let arriving = |place: Place| place > Place::Network;
-    let network = here.departed.zip(there.arrived).map(|(departed, arrived)| {
+    let departing = |place: Place| matches!(place.stage(), Stage::Sending | Stage::NextHop | Stage::Departed);
+    let mut places: Vec<Entry> = sending.places.iter().filter(|entry| departing(entry.place)).cloned().collect();
+    let lost_after_departure: u64 =
+        places.iter().filter(|entry| entry.place.stage() == Stage::Departed).map(|entry| entry.datagrams).sum();
+    let arriving = |place: Place| !departing(place) && place != Place::Network;
+    let network = sending.departed.zip(receiving.arrived).map(|(departed, arrived)| {
         let left = departed.saturating_sub(lost_after_departure);
         (left, arrived, left.saturating_sub(arrived))
     });
-    let left_for_the_other = |line: &&String| line.starts_with("what became of ");
-    let mut unknown: Vec<String> = here.unknown.iter().filter(|line| !left_for_the_other(line)).cloned().collect();
-    unknown.extend(there.unknown.into_iter().filter(|line| !line.starts_with("before this host")));
-    let mut explanation = there.explanation;
+    let answered = |unknown: &&Unknown| matches!(unknown, Unknown::Elsewhere(_));
+    let mut unknown: Vec<Unknown> = sending.unknown.iter().filter(|one| !answered(one)).cloned().collect();
+    unknown.extend(receiving.unknown.into_iter().filter(|one| *one != Unknown::BeforeThisHost));
+    let mut explanation = receiving.explanation;
     match network {
         Some((left, arrived, lost)) => {
             if lost > 0 {
@@ -97,24 +96,21 @@ fn join_ledgers(here: &Ledger, there: Ledger) -> Ledger {
                         Count { source: "arrived".to_owned(), count: arrived },
                     ],
                     believed: None,
-                    remedy: Place::Network.facts().remedy.to_owned(),
+                    remedy: Place::Network.row().remedy.to_owned(),
                     parts: Vec::new(),
                 });
             }
             if arrived > left {
-                explanation.push(format!(
-                    "{} more came than left: another sender, a copy on the way, or accounts that did not begin together",
-                    arrived - left
-                ));
+                explanation.push(Explanation::MoreCame(arrived - left));
             }
         }
-        None => unknown.push("what the network lost: an account without a full trace does not tell it".to_owned()),
+        None => unknown.push(Unknown::Network),
     }
-    places.extend(there.places.into_iter().filter(|entry| arriving(entry.place)));
+    places.extend(receiving.places.into_iter().filter(|entry| arriving(entry.place)));
     places.sort_by_key(|entry| entry.place);
     let lost: u64 = places.iter().map(|entry| entry.datagrams).sum();
-    let pending = here.pending.zip(there.pending).map(|(here, there)| here + there);
-    let unexplained = match (here.sent, there.received, pending, network) {
+    let pending = sending.pending.zip(receiving.pending).map(|(sending, receiving)| sending + receiving);
+    let unexplained = match (sending.sent, receiving.received, pending, network) {
         (Some(sent), Some(received), Some(pending), Some(_)) => {
             let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
             Some(signed(sent) - signed(received) - signed(lost) - signed(pending))
@@ -122,20 +118,20 @@ fn join_ledgers(here: &Ledger, there: Ledger) -> Ledger {
         _ => None,
     };
     Ledger {
-        port: there.port,
-        receiver: there.receiver,
-        sent: here.sent,
-        departed: here.departed,
-        arrived: there.arrived,
-        received: there.received,
+        port: receiving.port,
+        receiver: receiving.receiver,
+        sent: sending.sent,
+        departed: sending.departed,
+        arrived: receiving.arrived,
+        received: receiving.received,
         pending,
-        pending_where: here.pending_where.iter().cloned().chain(there.pending_where).collect(),
+        pending_where: sending.pending_where.iter().cloned().chain(receiving.pending_where).collect(),
         places,
         unexplained,
         unknown,
         explanation,
-        level: there.level,
-        senders: here.senders.clone(),
+        level: receiving.level,
+        senders: sending.senders.clone(),
     }
 }
 
@@ -178,6 +174,6 @@ mod tests {
         let receiver = Ledger { arrived: Some(80), received: Some(80), ..ledger(5000) };
         let joined = join_ledgers(&sender, receiver);
         assert_eq!((joined.unexplained, joined.places.len()), (None, 0));
-        assert!(joined.unknown.iter().any(|line| line.starts_with("what the network lost")));
+        assert!(joined.unknown.contains(&Unknown::Network));
     }
 }

@@ -4,27 +4,29 @@
 //! follow: readings of counters and trace, at the start, while it goes on, at the end
 //!    -> evidence: differences, sockets, sessions
 //!    -> receivers: who has a ledger
-//!    -> ledger (a pure function; senders, tally, counted, level are its parts)
+//!    -> ledger (a pure function; senders, tally, apportion, untraced, level are its parts)
 //!    -> book: the account as JSON, as statement for people
 //! ```
 
 pub mod book;
 
-mod beside;
-mod counted;
+mod apportion;
 mod evidence;
 mod follow;
 pub mod join;
 mod ledger;
 mod level;
+mod own;
 mod receivers;
+pub mod remarks;
 mod senders;
 mod session;
 mod tally;
 mod tracing;
+mod untraced;
 
-pub use beside::{Beside, with_account};
-pub use follow::{Following, Sessions, Settings};
+pub use follow::{FollowOptions, Following, Sessions};
+pub use own::{OwnTraffic, with_account};
 pub use session::{ReceivedSession, SentSession};
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use weir_kernel::trace::{Detail, Trace};
 
 use super::book::Ledger;
 use super::evidence::{Evidence, SocketSeen, difference, moved};
-use super::ledger::{Subject, ledger};
+use super::ledger::{Endpoints, ledger};
+use super::remarks::Partial;
 
 /// One socket while the account went on.
 #[derive(Clone, Debug)]
@@ -52,7 +53,7 @@ pub(super) fn ledgers(
             .map(|receivers| of_copies(evidence, port, &receivers, (&all, everybody), start, end))
             .collect();
         if ledgers.is_empty() {
-            ledgers.push(ledger(evidence, &Subject { port, receivers: &[], all: &all, everybody, copies }));
+            ledgers.push(ledger(evidence, &Endpoints { port, receivers: &[], all: &all, everybody, copies }));
         }
         return ledgers;
     }
@@ -61,12 +62,12 @@ pub(super) fn ledgers(
         (true, [only]) => (vec![only], vec![]),
         _ => active.into_iter().partition(|socket| chosen(socket)),
     };
-    let subject = Subject { port, receivers: &receivers, all: &all, everybody, copies: false };
+    let endpoints = Endpoints { port, receivers: &receivers, all: &all, everybody, copies: false };
     if others.is_empty() || receivers.is_empty() {
-        return vec![ledger(evidence, &subject)];
+        return vec![ledger(evidence, &endpoints)];
     }
-    let partial = Some("other sockets, which are not followed, receive at the same port");
-    vec![ledger(&Evidence { partial, ..evidence.clone() }, &subject)]
+    let partial = Some(Partial::OtherSockets);
+    vec![ledger(&Evidence { partial, ..evidence.clone() }, &endpoints)]
 }
 
 /// The ledger of one receiver of a group.
@@ -79,23 +80,22 @@ fn of_copies(
     end: &Trace,
 ) -> Ledger {
     let sockets: Vec<&SocketSeen> = receivers.iter().map(|followed| &followed.socket).collect();
-    let subject = Subject { port, receivers: &sockets, all, everybody, copies: true };
+    let endpoints = Endpoints { port, receivers: &sockets, all, everybody, copies: true };
     let (first, last) = (receivers.first(), receivers.last());
     let came = first.and_then(|followed| followed.came.as_ref());
     let went = last.and_then(|followed| followed.went.as_ref());
     // Alone, it is to be told what went past it before and after, too.
     if evidence.detail != Some(Detail::Everything) || all.len() == receivers.len() || (came.is_none() && went.is_none())
     {
-        return ledger(evidence, &subject);
+        return ledger(evidence, &endpoints);
     }
     let ports = std::iter::once(port).collect();
     let moving = |between: &Between| moved(&between.after, &between.before, &ports);
-    let partial = (came.map_or(0, moving) > 0 || went.map_or(0, moving) > 0)
-        .then_some("it came, or went, while others of its group received");
+    let partial = (came.map_or(0, moving) > 0 || went.map_or(0, moving) > 0).then_some(Partial::CameOrWent);
     let from = came.map_or(start, |between| &*between.before);
     let to = went.map_or(end, |between| &*between.after);
     let trace = if partial.is_some() { evidence.trace.clone() } else { difference(to, from) };
-    ledger(&Evidence { trace, partial, ..evidence.clone() }, &subject)
+    ledger(&Evidence { trace, partial, ..evidence.clone() }, &endpoints)
 }
 
 /// Whether a socket may receive groups: it is bound to one, or to any address.

@@ -6,7 +6,8 @@ use weir_kernel::trace::Drop;
 
 use super::book::{Count, Entry, Part};
 use super::evidence::NamespaceEvidence;
-use crate::places::Place;
+use super::remarks::Belief;
+use crate::places::{Place, Stage};
 
 /// Losses by place.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +20,7 @@ struct Loss {
     /// Kernel buffers, where the trace counted them: what the kernel's own counters count.
     buffers: u64,
     source: String,
-    believed: Option<String>,
+    believed: Option<Belief>,
     parts: BTreeMap<(String, String, Option<u32>), u64>,
 }
 
@@ -54,9 +55,9 @@ impl Tally {
     }
 
     /// Says which source is believed at a place, and why.
-    pub(super) fn believe(&mut self, place: Place, sentence: impl Into<String>) {
+    pub(super) fn believe(&mut self, place: Place, belief: Belief) {
         if let Some(loss) = self.0.get_mut(&place) {
-            loss.believed = Some(sentence.into());
+            loss.believed = Some(belief);
         }
     }
 
@@ -68,6 +69,12 @@ impl Tally {
     /// Kernel buffers lost at a place, as far as they were traced.
     pub(super) fn buffers_at(&self, place: Place) -> u64 {
         self.0.get(&place).map_or(0, |loss| loss.buffers)
+    }
+
+    /// Datagrams lost in these parts of the way.
+    pub(super) fn within(&self, stages: &[Stage]) -> u64 {
+        let lost = self.0.iter().filter(|(place, _)| stages.contains(&place.stage()));
+        lost.map(|(_, loss)| loss.datagrams).sum()
     }
 
     /// All datagrams lost.
@@ -88,15 +95,14 @@ impl Loss {
         parts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         let ((reason, function, namespace), _) = parts.first().cloned().unwrap_or_default();
         let within: Vec<u32> = parts.iter().filter_map(|((_, _, namespace), _)| *namespace).collect();
-        let mut also = Vec::new();
-        for (table, name) in place.facts().counters {
-            let source = format!("{table}.{name}");
-            let of_these = namespaces.iter().filter(|ns| within.contains(&ns.inode));
-            let count = of_these.map(|ns| ns.counter(&source)).sum();
-            if count > 0 && source != self.source {
-                also.push(Count { source, count });
-            }
+        let of_these = namespaces.iter().filter(|ns| within.contains(&ns.inode)).flat_map(|ns| &ns.losses);
+        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+        for loss in of_these.filter(|loss| loss.place == place && loss.name != self.source) {
+            let count = counts.entry(&loss.name).or_default();
+            *count = if loss.counter.is_of_machine() { loss.packets } else { *count + loss.packets };
         }
+        let also: Vec<Count> =
+            counts.into_iter().map(|(source, count)| Count { source: source.to_owned(), count }).collect();
         let counted: u64 = also.iter().map(|count| count.count).sum();
         let believed = self.believed.or_else(|| differ(&self.source, self.datagrams, self.buffers, counted));
         let several = parts.len() > 1;
@@ -122,15 +128,15 @@ impl Loss {
 }
 
 /// Which is believed of a trace and the namespace's counters, and why, where they differ.
-fn differ(source: &str, datagrams: u64, buffers: u64, counted: u64) -> Option<String> {
+fn differ(source: &str, datagrams: u64, buffers: u64, counted: u64) -> Option<Belief> {
     if source != "trace" || counted == 0 || counted == datagrams {
         return None;
     }
     Some(if counted == buffers {
-        format!("the trace: the counter counts the {buffers} buffers in which the kernel had joined them (GRO)")
+        Belief::Joined(buffers)
     } else if counted > buffers {
-        "the trace: the counter counts the whole namespace, other sockets and ports included".to_owned()
+        Belief::Others
     } else {
-        "the trace: it saw each of them, the counter fewer".to_owned()
+        Belief::SawEach
     })
 }

@@ -25,7 +25,7 @@ use anyhow::{Result, bail};
 use weir_kernel::namespaces::{self, NetNs};
 
 use apply::Machine;
-use facts::{Facts, Subject};
+use facts::{Facts, Scope};
 use findings::Finding;
 use journal::{Journal, Namespace};
 use load::Load;
@@ -40,7 +40,7 @@ pub struct Check {
     /// The stated load.
     pub load: Load,
     /// What is looked at.
-    pub subject: Subject,
+    pub scope: Scope,
     /// The network namespace; `None`: ours.
     pub netns: Option<String>,
     /// Datagrams of a trial; `None`: no trial, unless something is changed.
@@ -65,7 +65,7 @@ impl Check {
         let journal = self.journal.as_deref().map(Journal::open).transpose()?;
         let link = Link::make(MTU)?;
         let truesize = trial::truesize(&link, self.load.payload.bytes)?;
-        let look = || facts::collect(&ns, netns.is_none(), &self.subject, truesize.clone());
+        let look = || facts::collect(&ns, netns.is_none(), &self.scope, truesize.clone());
         let facts = look()?;
         let findings = findings::audit(&facts, &self.load);
         let mut report = Report {

@@ -118,7 +118,7 @@ impl fmt::Display for Report {
 
 fn describe(finding: &Finding, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "{}", finding.what)?;
-    row(f, "loses at", finding.place.facts().title)?;
+    row(f, "loses at", finding.place.row().title)?;
     for (index, evidence) in finding.evidence.iter().enumerate() {
         let label = if index == 0 { "evidence" } else { "" };
         row(f, label, &format!("{}: {}", evidence.source, evidence.value))?;
@@ -174,7 +174,7 @@ fn outcome_words(outcome: &Outcome, load: &Load) -> String {
         format::short(outcome.longest_stall_ms)
     );
     for lost in &outcome.places {
-        let _ = write!(text, "; {}: {}", lost.place.facts().title, count(lost.datagrams));
+        let _ = write!(text, "; {}: {}", lost.place.row().title, count(lost.datagrams));
     }
     if outcome.rate < load.per_second() * 0.95 {
         let _ = write!(text, "; the machine was too busy to send {}", load.rate);

@@ -1,13 +1,15 @@
 //! What the kernel's own counters tell of a namespace.
 
-use weir_kernel::counters::{LinkCounters, Qdisc, Width, conntrack, snmp};
+use weir_kernel::Error;
+use weir_kernel::counters::{Counter, Width};
 use weir_kernel::sockets::UdpSocket;
 
 use super::holders::Holder;
 use super::namespaces::Watched;
 use super::snapshot::{Count, Counted, Interface, Namespace, Snapshot, Socket};
 use super::totals::Totals;
-use crate::places::Place;
+use crate::places::{Place, Stage};
+use crate::reading::{self, Id};
 
 /// A socket and its memory.
 pub(super) fn socket(
@@ -35,126 +37,69 @@ pub(super) fn socket(
     }
 }
 
-/// Interfaces, with their queues.
-pub(super) fn interfaces(watched: &mut Watched, totals: &mut Totals, is_new: bool, now: &mut Snapshot) {
-    let links = match watched.links.read() {
-        Ok(links) => links,
-        Err(error) => return now.notes.push(error.to_string()),
-    };
-    let qdiscs = watched.qdiscs.as_mut().and_then(|qdiscs| qdiscs.read().ok()).unwrap_or_default();
-    for link in links {
-        interface(watched.inode, &link, &qdiscs, totals, is_new, now);
+/// Interfaces, and what the counters of a namespace tell of losses.
+pub(super) fn namespace(watched: &mut Watched, totals: &mut Totals, is_new: bool, now: &mut Snapshot) {
+    let (inode, late) = (watched.inode, watched.late);
+    let reading = watched.reader.read(&watched.ns);
+    now.notes.extend(reading.failed.iter().map(Error::to_string));
+    let counted: reading::Totals = reading
+        .values
+        .into_iter()
+        .map(|(id, value)| {
+            let is_new = if id.counter.is_of_interface() { is_new } else { late };
+            let total = add(totals, Some(inode), &id, value, is_new);
+            (id, total)
+        })
+        .collect();
+    let losses = counted.losses();
+    for link in &reading.links {
+        let name = |what| format!("{inode} interface {} {} {what}", link.index, link.name);
+        let mut packets = |what, value| Count::new(totals.add(name(what), value, Width::Bits64, is_new));
+        let (received, sent) = (packets("rx", link.statistics.rx_packets), packets("tx", link.statistics.tx_packets));
+        let lost = |stage: Stage, place: Option<Place>| {
+            let own = losses.iter().filter(|loss| loss.interface == link.index && loss.place.stage() == stage);
+            own.filter(|loss| place.is_none_or(|place| loss.place == place)).map(|loss| loss.packets).sum::<u64>()
+        };
+        // Some drivers count in rx_dropped what found the ring full, too.
+        let ring = lost(Stage::Arriving, Some(Place::ReceiveRing));
+        let beside_ring = lost(Stage::Arriving, None) - ring;
+        let receive_drops = counted.of(Counter::RxDropped, link.index).max(ring) + beside_ring;
+        let send_drops = lost(Stage::Departed, None) + counted.of(Counter::TxDroppedVeth, link.index);
+        now.interfaces.push(Interface {
+            namespace: inode,
+            name: link.name.clone(),
+            received,
+            sent,
+            receive_drops: Count::new(receive_drops),
+            send_drops: Count::new(send_drops),
+        });
     }
-}
-
-fn interface(
-    namespace: u32,
-    link: &LinkCounters,
-    qdiscs: &[Qdisc],
-    totals: &mut Totals,
-    is_new: bool,
-    now: &mut Snapshot,
-) {
-    let name = &link.name;
-    let mut add = |counter: &str, value: u64, width| {
-        totals.add(format!("{namespace} interface {} {name} {counter}", link.index), value, width, is_new)
-    };
-    let statistics = &link.statistics;
-    let mut counted = |place, counter: &str, value| {
-        let total = add(counter, value, Width::Bits64);
-        let counter = format!("{name} {counter}");
-        now.counted.push(Counted {
-            namespace: Some(namespace),
-            place,
-            counter,
-            datagrams: Count::new(total),
-            before_trace: 0,
-        });
-        total
-    };
-    let ring = counted(Place::ReceiveRing, "rx_missed", statistics.rx_missed_errors)
-        + counted(Place::ReceiveRing, "rx_over", statistics.rx_over_errors);
-    let frames = counted(Place::Frame, "rx_crc", statistics.rx_crc_errors)
-        + counted(Place::Frame, "rx_frame", statistics.rx_frame_errors)
-        + counted(Place::Frame, "rx_length", statistics.rx_length_errors);
-    let carrier = counted(Place::Transmit, "tx_carrier", statistics.tx_carrier_errors);
-    // What a veth drops its peer's backlog has dropped, which is counted there.
-    let dropped = if link.kind.as_deref() == Some("veth") {
-        add("tx_dropped", statistics.tx_dropped, Width::Bits64)
-    } else {
-        let total = add("tx_dropped", statistics.tx_dropped, Width::Bits64);
-        let counter = format!("{name} tx_dropped");
-        let datagrams = Count::new(total);
-        now.counted.push(Counted {
-            namespace: Some(namespace),
-            place: Place::Transmit,
-            counter,
-            datagrams,
-            before_trace: 0,
-        });
-        total
-    };
-    // Those of a classful parent count what its children drop, too: only the outermost counts.
-    let outermost = |qdisc: &&Qdisc| qdisc.interface == link.index && qdisc.parent == Qdisc::ROOT;
-    let mut queue = 0;
-    for qdisc in qdiscs.iter().filter(outermost) {
-        let total = add(&format!("{} {:x}", qdisc.kind, qdisc.handle), qdisc.drops.into(), Width::Bits32);
-        let counter = format!("{name} {}", qdisc.kind);
-        let datagrams = Count::new(total);
-        now.counted.push(Counted {
-            namespace: Some(namespace),
-            place: Place::Qdisc,
-            counter,
-            datagrams,
-            before_trace: 0,
-        });
-        queue += total;
-    }
-    let received = Count::new(add("rx", statistics.rx_packets, Width::Bits64));
-    let sent = Count::new(add("tx", statistics.tx_packets, Width::Bits64));
-    let rx_dropped = add("rx_dropped", statistics.rx_dropped, Width::Bits64);
-    now.interfaces.push(Interface {
-        namespace,
-        name: name.clone(),
-        received,
-        sent,
-        receive_drops: Count::new(rx_dropped + ring + frames),
-        send_drops: Count::new(dropped + carrier + queue),
+    now.counted.extend(losses.into_iter().map(|loss| Counted::new(Some(inode), loss)));
+    let received = ["Udp", "Udp6"].into_iter().filter_map(|table| {
+        let value = reading.snmp.get(table, "InDatagrams")?.cast_unsigned();
+        Some(totals.add(format!("{inode} {table}.InDatagrams"), value, Width::Bits64, late))
     });
+    let received = Count::new(received.sum());
+    now.namespaces.push(Namespace { inode, name: watched.name.clone(), received });
 }
 
-/// What the protocols count.
-pub(super) fn protocols(watched: &Watched, totals: &mut Totals, now: &mut Snapshot) {
-    let namespace = watched.inode;
-    let counters = match snmp(&watched.ns) {
-        Ok(counters) => counters,
-        Err(error) => return now.notes.push(error.to_string()),
-    };
-    let mut total = |table: &str, name: &str| {
-        let value = counters.get(table, name)?.cast_unsigned();
-        Some(totals.add(format!("{namespace} {table}.{name}"), value, Width::Bits64, watched.late))
-    };
-    for place in Place::all() {
-        for (table, name) in place.facts().counters {
-            if let Some(total) = total(table, name) {
-                let counter = format!("{table}.{name}");
-                let datagrams = Count::new(total);
-                now.counted.push(Counted { namespace: Some(namespace), place, counter, datagrams, before_trace: 0 });
-            }
+/// What the counters that all namespaces share tell of losses.
+pub(super) fn machine(totals: &mut Totals, now: &mut Snapshot) {
+    match reading::of_machine() {
+        Ok(values) => {
+            let values = values.into_iter();
+            let counted = values.map(|(id, value)| {
+                let total = add(totals, None, &id, value, false);
+                (id, total)
+            });
+            let losses = counted.collect::<reading::Totals>().losses();
+            now.counted.extend(losses.into_iter().map(|loss| Counted::new(None, loss)));
         }
+        Err(error) => now.notes.push(error.to_string()),
     }
-    let received = ["Udp", "Udp6"].iter().filter_map(|table| total(table, "InDatagrams")).sum();
-    now.namespaces.push(Namespace { inode: namespace, name: watched.name.clone(), received: Count::new(received) });
-    if let Ok(Some(tracking)) = conntrack(&watched.ns) {
-        let name = format!("{namespace} conntrack.drop");
-        let datagrams = Count::new(totals.add(name, tracking.drop, Width::Bits32, watched.late));
-        let counter = "conntrack.drop".to_owned();
-        now.counted.push(Counted {
-            namespace: Some(namespace),
-            place: Place::Firewall,
-            counter,
-            datagrams,
-            before_trace: 0,
-        });
-    }
+}
+
+fn add(totals: &mut Totals, namespace: Option<u32>, id: &Id, value: u64, is_new: bool) -> u64 {
+    let Id { counter, interface, name, part } = id;
+    totals.add(format!("{namespace:?} {counter} {interface} {name} {part}"), value, counter.width(), is_new)
 }

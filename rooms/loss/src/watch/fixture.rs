@@ -72,6 +72,7 @@ fn totals(second: u64) -> Snapshot {
         counter: counter.into(),
         datagrams: Count::new(rate * second),
         before_trace: 0,
+        of_card: place == Place::ReceiveRing,
     };
     let time = |share: f64| Time { total_s: share * second as f64, pct: None };
     let processor = |cpu, softirq: f64, user: f64| Processor {

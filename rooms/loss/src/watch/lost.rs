@@ -38,8 +38,8 @@ pub(super) fn lost(now: &Snapshot) -> Vec<Lost> {
     });
     let is_traced = !matches!(now.sources.trace, "off" | "starting") && now.sources.trace_missed == 0;
     let counted = now.counted.iter().filter_map(|counted| {
-        let told =
-            (is_traced && !NO_BUFFER.contains(&counted.place)) || places.contains(&(counted.namespace, counted.place));
+        let told = (is_traced && !counted.of_card && counted.place != NO_BUFFER)
+            || places.contains(&(counted.namespace, counted.place));
         let (datagrams, why) = if told {
             (Count { total: counted.before_trace, per_s: Some(0.0) }, format!("before eBPF ({})", counted.counter))
         } else {
@@ -64,8 +64,8 @@ pub(super) fn total(lost: &[Lost]) -> Count {
     })
 }
 
-/// Places where no buffer of the kernel is dropped: no tracepoint sees them.
-const NO_BUFFER: [Place; 3] = [Place::NoRoute, Place::ReceiveRing, Place::Frame];
+/// Where the kernel looks for a route before it has a buffer: no tracepoint sees it.
+const NO_BUFFER: Place = Place::NoRoute;
 
 const NOTHING: Count = Count { total: 0, per_s: Some(0.0) };
 
@@ -94,6 +94,7 @@ pub(super) fn unknown(now: &Snapshot) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::fixture;
+    use super::super::snapshot::Counted;
     use super::*;
 
     #[test]
@@ -120,6 +121,15 @@ mod tests {
         for now in [fixture::at(60), fixture::unprivileged(60)] {
             assert_eq!(total(&lost(&now)), Count { total: 60 * 1_015, per_s: Some(1_015.0) });
         }
+    }
+
+    #[test]
+    fn what_a_card_lost_while_it_sent_is_told_though_ebpf_is_attached() {
+        let mut now = fixture::at(60);
+        let ring = now.counted.iter().find(|counted| counted.of_card).unwrap();
+        let carrier = Counted { place: Place::Transmit, counter: "eth0 tx_carrier".into(), ..ring.clone() };
+        now.counted.push(carrier);
+        assert!(lost(&now).iter().any(|lost| lost.why == "eth0 tx_carrier"));
     }
 
     #[test]

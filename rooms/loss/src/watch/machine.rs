@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use weir_kernel::Error;
-use weir_kernel::counters::{Width, softnet};
+use weir_kernel::counters::Width;
 use weir_kernel::processors::{Activity, Times};
 
 use super::attach::Attached;
@@ -12,10 +12,9 @@ use super::counted;
 use super::holders::Holders;
 use super::namespaces::Namespaces;
 use super::settings::{Settings, Where};
-use super::snapshot::{Count, Counted, CountedKey, Processor, Snapshot, Socket, Sources, Time};
+use super::snapshot::{Count, CountedKey, Processor, Snapshot, Socket, Sources, Time};
 use super::totals::Totals;
 use super::traced::{self, Ports};
-use crate::places::Place;
 use crate::subject::Process;
 
 /// Everything that is read, and how far it had come.
@@ -94,8 +93,7 @@ impl Machine {
                 Ok(found) => sockets.extend(found.into_iter().map(|socket| (watched.inode, socket))),
                 Err(error) => now.notes.push(error.to_string()),
             }
-            counted::interfaces(watched, &mut self.totals, is_new, &mut now);
-            counted::protocols(watched, &mut self.totals, &mut now);
+            counted::namespace(watched, &mut self.totals, is_new, &mut now);
         }
         self.holders.learn(sockets.iter().map(|(_, socket)| socket.inode));
         for (namespace, found) in sockets {
@@ -152,33 +150,7 @@ impl Machine {
 
     /// What belongs to no namespace.
     fn read_machine(&mut self, now: &mut Snapshot) {
-        match softnet() {
-            Ok(processors) => {
-                for (counter, read) in [
-                    (
-                        "softnet.dropped",
-                        (|softnet| Some(softnet.dropped)) as fn(&weir_kernel::counters::Softnet) -> Option<u32>,
-                    ),
-                    ("softnet.flow_limited", |softnet| softnet.flow_limited),
-                ] {
-                    let totals = &mut self.totals;
-                    let mut total = |softnet: &weir_kernel::counters::Softnet| {
-                        let name = format!("{counter} {}", softnet.cpu);
-                        Some(totals.add(name, read(softnet)?.into(), Width::Bits32, false))
-                    };
-                    let before_trace = 0;
-                    let datagrams = Count::new(processors.iter().filter_map(&mut total).sum());
-                    now.counted.push(Counted {
-                        namespace: None,
-                        place: Place::Backlog,
-                        counter: counter.into(),
-                        datagrams,
-                        before_trace,
-                    });
-                }
-            }
-            Err(error) => now.notes.push(error.to_string()),
-        }
+        counted::machine(&mut self.totals, now);
         match Activity::read() {
             Ok(activity) => self.add_activity(now, &activity),
             Err(error) => now.notes.push(error.to_string()),

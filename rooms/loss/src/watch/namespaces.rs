@@ -1,11 +1,11 @@
 //! The namespaces that are watched, and what is open in each.
 
 use weir_kernel::Error;
-use weir_kernel::counters::{Links, Qdiscs};
 use weir_kernel::namespaces::{self, Listed, NetNs};
 use weir_kernel::sockets::Sockets;
 
 use super::settings::Where;
+use crate::reading::Reader;
 
 /// A namespace and its readers. As long as these are open it cannot end: see [`Namespaces::follow`].
 pub(super) struct Watched {
@@ -16,9 +16,7 @@ pub(super) struct Watched {
     asked: Option<String>,
     pub(super) ns: NetNs,
     pub(super) sockets: Sockets,
-    pub(super) links: Links,
-    /// `None`: the kernel does not tell.
-    pub(super) qdiscs: Option<Qdiscs>,
+    pub(super) reader: Reader,
     /// It came after the watch had begun: its counters began at 0.
     pub(super) late: bool,
 }
@@ -96,16 +94,7 @@ impl Watched {
         let inode = ns.inode()?;
         let by_number = |text: &String| text.parse::<u32>().is_ok() || text.contains('/');
         let name = names.find(inode).or_else(|| asked.clone().filter(|text| !by_number(text))).unwrap_or_default();
-        Ok(Self {
-            inode,
-            name,
-            asked,
-            sockets: Sockets::open(&ns)?,
-            links: Links::open(&ns)?,
-            qdiscs: Qdiscs::open(&ns).ok(),
-            ns,
-            late: false,
-        })
+        Ok(Self { inode, name, asked, sockets: Sockets::open(&ns)?, reader: Reader::open(&ns)?, ns, late: false })
     }
 }
 

@@ -7,6 +7,7 @@ use std::hash::Hash;
 use serde::{Serialize, Serializer};
 
 use crate::places::Place;
+use crate::reading::Loss;
 
 /// Everything at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -137,6 +138,9 @@ pub struct Counted {
     pub datagrams: Count,
     /// Of these, how many before eBPF was attached; 0 without eBPF.
     pub before_trace: u64,
+    /// Whether the card counted it, so that eBPF saw nothing.
+    #[serde(skip)]
+    pub of_card: bool,
 }
 
 /// How a processor spent its time.
@@ -382,6 +386,18 @@ impl Drops {
 pub type CountedKey = (Option<u32>, Place, String);
 
 impl Counted {
+    /// What a counter of a namespace, or of the machine, tells since the watch began.
+    pub fn new(namespace: Option<u32>, loss: Loss) -> Counted {
+        Counted {
+            namespace,
+            place: loss.place,
+            of_card: loss.counter.is_of_card(),
+            counter: loss.name,
+            datagrams: Count::new(loss.packets),
+            before_trace: 0,
+        }
+    }
+
     /// What tells it from others.
     pub fn key(&self) -> CountedKey {
         (self.namespace, self.place, self.counter.clone())

@@ -50,8 +50,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, now: &Snapshot, look: Look, notes: &[S
     draw_sockets(frame, now, look, sockets);
     frame.render_widget(place_table(now, &lost, wide), places);
     if let Some(worst) = lost.first() {
-        let facts = worst.place.facts();
-        let advice = Line::from(vec![format!("{}: ", facts.title).bold(), facts.remedy.replace('`', "").into()]);
+        let row = worst.place.row();
+        let advice = Line::from(vec![format!("{}: ", row.title).bold(), row.remedy.replace('`', "").into()]);
         frame.render_widget(Paragraph::new(advice).wrap(Wrap { trim: true }), remedy);
     }
     let [left, _, right] =
@@ -78,7 +78,7 @@ pub(super) fn line(now: &Snapshot) -> String {
     for lost in lost.iter().filter(|lost| lost.datagrams.per_s.is_some_and(|rate| rate > 0.0)) {
         let port = lost.port.map(|port| format!(" port {port}")).unwrap_or_default();
         let rate = number(lost.datagrams.per_s.unwrap_or(0.0));
-        let _ = write!(line, "; {}{port}: {rate}/s ({})", lost.place.facts().title, lost.why);
+        let _ = write!(line, "; {}{port}: {rate}/s ({})", lost.place.row().title, lost.why);
     }
     let unknown = unknown(now);
     if !unknown.is_empty() {
@@ -212,16 +212,16 @@ fn place_table<'a>(now: &Snapshot, lost: &[Lost], wide: bool) -> Table<'a> {
     }
     let row = |lost: &Lost| {
         let now_lost = lost.datagrams.per_s.is_some_and(|rate| rate > 0.0);
-        let facts = lost.place.facts();
+        let row = lost.place.row();
         let mut cells = vec![
-            Cell::new(facts.title).style(alarm(now_lost)),
+            Cell::new(row.title).style(alarm(now_lost)),
             right(lost.port.map_or_else(|| "any".into(), |port| port.to_string())),
             Cell::new(lost.why.clone()),
             right(rate(Some(lost.datagrams))).style(alarm(now_lost)),
             right(grouped(lost.datagrams.total)),
         ];
         if wide {
-            cells.push(Cell::new(facts.remedy.replace('`', "")));
+            cells.push(Cell::new(row.remedy.replace('`', "")));
         }
         if several {
             cells.insert(1, Cell::new(lost.namespace.clone()));

@@ -6,41 +6,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_kernel::trace::{Detail, Trace};
 
 use super::sockets::Known;
-use super::{Following, Sessions};
+use super::{Following, Sessions, namespaces};
 use crate::account::book::{Account, Ledger, Namespace, Sources, VERSION};
-use crate::account::evidence::{Evidence, Hardware, NamespaceEvidence, SocketSeen, difference, moved};
+use crate::account::evidence::{Evidence, NamespaceEvidence, SocketSeen, difference, moved};
 use crate::account::receivers::{Followed, ledgers};
-use crate::reading::{NamespaceReader, hardware_place};
 
 impl Following {
     fn namespace_evidence(&self) -> Vec<NamespaceEvidence> {
         let sockets_of = |inode: u32| self.sockets.keys().filter(|(namespace, _)| *namespace == inode).count();
-        let evidence = |reader: &NamespaceReader| {
-            let counters = reader.totals();
-            let hardware = counters.iter().filter_map(|(counter, count)| {
-                Some(Hardware { place: hardware_place(counter)?, counter: counter.clone(), count: *count })
-            });
-            NamespaceEvidence {
-                inode: reader.inode(),
-                hardware: hardware.collect(),
-                udp_sockets: sockets_of(reader.inode()),
-                queued: reader.queued(),
-                incomplete: reader.incomplete(),
-                counters,
-            }
+        let evidence = |namespace: &namespaces::Namespace| NamespaceEvidence {
+            inode: namespace.inode,
+            losses: namespace.totals().losses().into_iter().filter(|loss| loss.packets > 0).collect(),
+            udp_sockets: sockets_of(namespace.inode),
+            queued: namespace.queued,
+            incomplete: namespace.incomplete,
+            counters: namespace.risen(),
         };
-        self.readers.iter().map(evidence).collect()
+        self.namespaces.iter().map(evidence).collect()
     }
 
     /// Ports that are followed, as far as they are known by now.
     fn ports(&self, trace: &Trace) -> BTreeSet<u16> {
-        let known = self.subject.known_ports();
-        if self.subject.ports_are_known() {
+        let known = self.filter.known_ports();
+        if self.filter.ports_are_known() {
             return known;
         }
         let mut ports: BTreeSet<u16> = known;
         let all = self.sockets.values().map(|known| &known.followed.socket);
-        if let Some(process) = &self.subject.process {
+        if let Some(process) = &self.filter.process {
             let own: Vec<&SocketSeen> = all
                 .filter(|socket| socket.process.as_ref().is_some_and(|(pid, name)| process.is(*pid, name)))
                 .collect();
@@ -53,8 +46,8 @@ impl Following {
             );
             return ports;
         }
-        if !self.subject.groups.is_empty() {
-            let bound = all.clone().filter(|s| s.local.is_some_and(|local| self.subject.groups.contains(&local.ip())));
+        if !self.filter.groups.is_empty() {
+            let bound = all.clone().filter(|s| s.local.is_some_and(|local| self.filter.groups.contains(&local.ip())));
             ports.extend(bound.filter_map(|socket| Some(socket.local?.port())));
             if !ports.is_empty() {
                 return ports;
@@ -65,10 +58,10 @@ impl Following {
         ports.extend(trace.arrivals.iter().filter(|passage| passage.datagrams > 0).map(|passage| passage.port));
         let dropping = all.clone().filter(|socket| socket.drops > 0);
         ports.extend(dropping.filter_map(|socket| Some(socket.local?.port())));
-        if !self.subject.groups.is_empty() {
+        if !self.filter.groups.is_empty() {
             // Only a socket that is bound to no address of the host takes a group.
             let open: BTreeSet<u16> =
-                all.filter_map(|s| s.local).filter(|l| self.subject.receives(*l, None)).map(|l| l.port()).collect();
+                all.filter_map(|s| s.local).filter(|l| self.filter.receives(*l, None)).map(|l| l.port()).collect();
             ports.retain(|port| open.contains(port));
         }
         ports
@@ -78,7 +71,7 @@ impl Following {
     fn chosen_ports(&self, trace: &Trace) -> (BTreeSet<u16>, usize) {
         let ports = self.ports(trace);
         let left_out = ports.len().saturating_sub(MOST_PORTS);
-        if left_out == 0 || self.subject.ports_are_known() {
+        if left_out == 0 || self.filter.ports_are_known() {
             return (ports, 0);
         }
         let mut datagrams: BTreeMap<u16, u64> = ports.into_iter().map(|port| (port, 0)).collect();
@@ -106,8 +99,8 @@ impl Following {
             detail: self.tracing.detail(),
             moving: 0,
             namespaces: self.namespace_evidence(),
-            group: self.subject.groups.first().copied(),
-            several_ports: ports.len() + left_out > 1 || self.subject.is_everything(),
+            group: self.filter.groups.first().copied(),
+            several_ports: ports.len() + left_out > 1 || self.filter.is_everything(),
             partial: None,
             took: self.took,
             sent: None,
@@ -142,19 +135,19 @@ impl Following {
     fn is_wanted(&self, ledger: &Ledger) -> bool {
         let moved = ledger.sent.unwrap_or(0) + ledger.arrived.unwrap_or(0) + ledger.received.unwrap_or(0) > 0
             || !ledger.places.is_empty();
-        if !moved && !self.subject.known_ports().contains(&ledger.port) {
+        if !moved && !self.filter.known_ports().contains(&ledger.port) {
             return false;
         }
         let Some(receiver) = &ledger.receiver else { return true };
         let process = receiver.pid.zip(receiver.process.as_deref());
         let sends_there = ledger.senders.iter().any(|sender| {
-            self.subject
+            self.filter
                 .process
                 .as_ref()
                 .zip(sender.pid.zip(sender.process.as_deref()))
                 .is_some_and(|(process, (pid, name))| process.is(pid, name))
         });
-        sends_there || receiver.address.is_none_or(|local| self.subject.receives(local, process))
+        sends_there || receiver.address.is_none_or(|local| self.filter.receives(local, process))
     }
 
     /// Whether a socket is one that was asked for, as far as it is known; of a port whose process only sends, all are.
@@ -162,7 +155,7 @@ impl Following {
         let Some(local) = socket.local else { return true };
         let is_own = |socket: &SocketSeen| {
             let process = socket.process.as_ref().map(|(pid, name)| (*pid, name.as_str()));
-            socket.local.is_none_or(|local| self.subject.receives(local, process))
+            socket.local.is_none_or(|local| self.filter.receives(local, process))
         };
         let of_port = |known: &&Known| known.followed.socket.local.is_some_and(|other| other.port() == local.port());
         is_own(socket) || !self.sockets.values().filter(of_port).any(|known| is_own(&known.followed.socket))
@@ -198,16 +191,16 @@ impl Following {
     pub(super) fn account(mut self, ledgers: Vec<Ledger>) -> Account {
         let took = self.begun.elapsed();
         let mut counters: Vec<String> = Vec::new();
-        for source in self.readers.iter().flat_map(NamespaceReader::sources) {
+        for source in self.namespaces.iter().flat_map(|namespace| &namespace.sources) {
             if !counters.iter().any(|known| known == source) {
                 counters.push((*source).to_owned());
             }
         }
-        for reader in &self.readers {
-            for counter in reader.resets() {
+        for namespace in &self.namespaces {
+            for counter in namespace.resets() {
                 self.warnings.insert(format!(
                     "{counter} of namespace {} began again: its total is a lower bound",
-                    reader.inode()
+                    namespace.inode
                 ));
             }
         }
@@ -234,12 +227,12 @@ impl Following {
                 counters,
             },
             namespaces: self
-                .readers
+                .namespaces
                 .iter()
-                .map(|reader| Namespace {
-                    inode: reader.inode(),
-                    name: reader.name().map(str::to_owned),
-                    counters: reader.totals(),
+                .map(|namespace| Namespace {
+                    inode: namespace.inode,
+                    name: namespace.name.clone(),
+                    counters: namespace.risen(),
                 })
                 .collect(),
             ledgers,

@@ -14,20 +14,19 @@ use anyhow::{Result, ensure};
 use weir_kernel::trace::{Detail, Filter, Trace};
 use weir_service::stop::Stop;
 
-use self::namespaces::open;
+use self::namespaces::{Namespace, open};
 use self::sockets::Known;
 use super::book::{Account, Ledger};
 use super::evidence::moved;
 use super::session::{ReceivedSession, SentSession};
 use super::tracing::Tracing;
-use crate::reading::NamespaceReader;
-use crate::subject::Subject;
+use crate::subject::TrafficFilter;
 
 /// What is to be followed, and how.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct FollowOptions {
     /// The traffic.
-    pub subject: Subject,
+    pub filter: TrafficFilter,
     /// Namespaces by name, process or path, or `all`; empty: the caller's own.
     pub namespaces: Vec<String>,
     /// The most to trace; `None`: nothing.
@@ -45,8 +44,8 @@ pub struct Sessions {
 
 /// Traffic that is being followed.
 pub struct Following {
-    subject: Subject,
-    readers: Vec<NamespaceReader>,
+    filter: TrafficFilter,
+    namespaces: Vec<Namespace>,
     tracing: Tracing,
     sockets: BTreeMap<(u32, u64), Known>,
     /// Number of the last reading of sockets.
@@ -67,21 +66,21 @@ impl Following {
     ///
     /// # Errors
     /// If a namespace is not there or cannot be entered.
-    pub fn start(settings: &Settings) -> Result<Following> {
+    pub fn start(options: &FollowOptions) -> Result<Following> {
         let mut warnings = BTreeSet::new();
-        if let Some(process) = &settings.subject.process {
-            ensure!(process.runs(), "follow {}: there is no such process", settings.subject.in_words());
+        if let Some(process) = &options.filter.process {
+            ensure!(process.runs(), "follow {}: there is no such process", options.filter.in_words());
         }
-        let readers = open(&settings.namespaces, &mut warnings)?;
-        let ports = settings.subject.known_ports();
-        let filter = Filter {
-            ports: if settings.subject.ports_are_known() { ports.into_iter().collect() } else { Vec::new() },
-            namespaces: readers.iter().map(NamespaceReader::inode).collect(),
+        let namespaces = open(&options.namespaces, &mut warnings)?;
+        let ports = options.filter.known_ports();
+        let in_kernel = Filter {
+            ports: if options.filter.ports_are_known() { ports.into_iter().collect() } else { Vec::new() },
+            namespaces: namespaces.iter().map(|namespace| namespace.inode).collect(),
         };
-        let tracing = Tracing::start(settings.trace, &filter);
+        let tracing = Tracing::start(options.trace, &in_kernel);
         let mut following = Following {
-            subject: settings.subject.clone(),
-            readers,
+            filter: options.filter.clone(),
+            namespaces,
             tracing,
             sockets: BTreeMap::new(),
             reading: 0,
@@ -108,17 +107,14 @@ impl Following {
             (None, None) => "not traced".to_owned(),
             (None, Some(refused)) => format!("not traced: {refused}"),
         };
-        let namespaces: Vec<String> = self
-            .readers
-            .iter()
-            .map(|reader| reader.name().map_or_else(|| reader.inode().to_string(), str::to_owned))
-            .collect();
+        let name_of = |namespace: &Namespace| namespace.name.clone().unwrap_or_else(|| namespace.inode.to_string());
+        let namespaces: Vec<String> = self.namespaces.iter().map(name_of).collect();
         let namespaces = match &namespaces[..] {
             [one] => format!("namespace {one}"),
             several if several.len() <= 4 => format!("namespaces {}", several.join(", ")),
             several => format!("{} namespaces", several.len()),
         };
-        format!("{} in {namespaces}; {trace}", self.subject.in_words())
+        format!("{} in {namespaces}; {trace}", self.filter.in_words())
     }
 
     /// Warnings so far.
@@ -126,7 +122,7 @@ impl Following {
         self.warnings.iter().cloned().chain(self.unbound()).collect()
     }
 
-    /// Looks for sockets that came or went until `end` or the stop.
+    /// Polls for sockets that came or went until `end` or the stop.
     pub fn watch(&mut self, end: Instant, stop: &Stop, mut each: impl FnMut(&Trace, Duration)) {
         loop {
             let now = Instant::now();
@@ -134,7 +130,7 @@ impl Following {
                 return;
             }
             stop.wait(end.min(now + EACH));
-            self.look();
+            self.poll();
             each(&self.last, self.begun.elapsed());
         }
     }
@@ -146,10 +142,10 @@ impl Following {
         let mut before = Vec::new();
         self.took = self.begun.elapsed();
         loop {
-            let moving = self.look_quietly();
+            let moving = self.poll_quietly();
             let ledgers = self.ledgers(sessions);
             let closed = |ledger: &Ledger| ledger.unexplained.is_none_or(|rest| rest == 0) && ledger.pending == Some(0);
-            let undecided = self.readers.iter().any(|reader| reader.incomplete() > 0 || reader.queued() > 0)
+            let undecided = self.namespaces.iter().any(|namespace| namespace.incomplete > 0 || namespace.queued > 0)
                 || self.last.reassembling > 0;
             let counts: Vec<_> = ledgers.iter().map(Ledger::counts).collect();
             if before != counts {
@@ -174,9 +170,9 @@ impl Following {
             self.read_counters();
             self.sockets.clear();
             self.reading = 0;
-            self.look_at_sockets(&first);
+            self.poll_sockets(&first);
             let second = self.tracing.read();
-            let moving = moved(&second, &first, &self.subject.known_ports());
+            let moving = moved(&second, &first, &self.filter.known_ports());
             (self.start, self.last, self.after[0]) = (first, second.clone(), second);
             if moving == 0 {
                 break;
@@ -186,21 +182,21 @@ impl Following {
         self.begun = Instant::now();
     }
 
-    /// One look at sockets and trace.
-    fn look(&mut self) {
+    /// Reads sockets and trace.
+    fn poll(&mut self) {
         let trace = self.tracing.read();
-        self.look_at_sockets(&trace);
+        self.poll_sockets(&trace);
         self.last = trace;
     }
 
     /// Reads everything, at an instant at which nothing moves if there is one. Returns by how much it moved.
-    fn look_quietly(&mut self) -> u64 {
+    fn poll_quietly(&mut self) -> u64 {
         self.read_counters();
-        let ports = self.subject.known_ports();
+        let ports = self.filter.known_ports();
         let mut moving = 0;
         for _ in 0..TRIES {
             let first = self.tracing.read();
-            self.look_at_sockets(&first);
+            self.poll_sockets(&first);
             let second = self.tracing.read();
             moving = moved(&second, &first, &ports);
             (self.last, self.after[1]) = (first, second);
@@ -212,38 +208,38 @@ impl Following {
     }
 
     fn read_counters(&mut self) {
-        for reader in &mut self.readers {
-            if let Err(error) = reader.read() {
-                self.warnings.insert(format!("namespace {}: {error}", reader.inode()));
+        for namespace in &mut self.namespaces {
+            if let Err(error) = namespace.read() {
+                self.warnings.insert(format!("namespace {}: {error}", namespace.inode));
             }
         }
     }
 
     fn warn_about_process(&mut self) {
-        let Some(process) = &self.subject.process else { return };
+        let Some(process) = &self.filter.process else { return };
         let is =
             |known: &Known| known.followed.socket.process.as_ref().is_some_and(|(pid, name)| process.is(*pid, name));
         if !self.sockets.values().any(is) {
             let seen = if nix::unistd::geteuid().is_root() { "" } else { " that you may see (root sees all)" };
-            self.warnings.insert(format!("{}: it has no UDP socket{seen} so far", self.subject.in_words()));
+            self.warnings.insert(format!("{}: it has no UDP socket{seen} so far", self.filter.in_words()));
         }
     }
 
     /// Ports that were named and that nobody has bound so far.
     fn unbound(&self) -> Vec<String> {
         let bound: BTreeSet<u16> = self.locals().map(|local| local.port()).collect();
-        let ports = self.subject.known_ports();
+        let ports = self.filter.known_ports();
         let unbound = ports.iter().filter(|port| !bound.contains(port));
         unbound.map(|port| format!("port {port}: nobody has bound it in the namespaces followed")).collect()
     }
 
     /// Groups that nobody has joined so far, in words.
     fn not_joined(&self) -> Vec<String> {
-        if self.subject.groups.is_empty() {
+        if self.filter.groups.is_empty() {
             return Vec::new();
         }
-        let joined: BTreeSet<IpAddr> = self.readers.iter().flat_map(NamespaceReader::groups).collect();
-        let groups = self.subject.groups.iter().filter(|group| !joined.contains(group));
+        let joined: BTreeSet<IpAddr> = self.namespaces.iter().flat_map(Namespace::groups).collect();
+        let groups = self.filter.groups.iter().filter(|group| !joined.contains(group));
         groups.map(|group| format!("group {group}: nobody has joined it in the namespaces followed")).collect()
     }
 
@@ -252,7 +248,7 @@ impl Following {
     }
 }
 
-/// Time between two looks at the sockets.
+/// Time between two polls of the sockets.
 const EACH: Duration = Duration::from_millis(100);
 /// Time between two readings while the account settles.
 const BETWEEN: Duration = Duration::from_millis(50);

@@ -19,13 +19,14 @@ pub(super) struct Known {
 }
 
 impl Following {
-    pub(super) fn look_at_sockets(&mut self, trace: &Arc<Trace>) {
+    pub(super) fn poll_sockets(&mut self, trace: &Arc<Trace>) {
         self.reading += 1;
         let first = self.reading == 1;
         let mut unknown = false;
-        for reader in &mut self.readers {
-            let namespace = reader.inode();
-            let sockets = match reader.sockets() {
+        for namespace in &mut self.namespaces {
+            let sockets = namespace.sockets();
+            let namespace = namespace.inode;
+            let sockets = match sockets {
                 Ok(sockets) => sockets,
                 Err(error) => {
                     self.warnings.insert(format!("namespace {namespace}: {error}"));

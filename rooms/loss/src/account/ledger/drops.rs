@@ -2,11 +2,11 @@
 
 use weir_kernel::trace::Drop;
 
-use super::Closing;
+use super::LedgerBuilder;
 use crate::account::evidence::SocketSeen;
-use crate::places::Place;
+use crate::places::{Place, Stage};
 
-impl Closing<'_> {
+impl LedgerBuilder<'_> {
     /// Collects what was traced: all of it, or what happened after arrival.
     pub(super) fn add_drops(&mut self, all: bool) {
         for drop in &self.evidence.trace.drops {
@@ -28,18 +28,18 @@ impl Closing<'_> {
 
     pub(super) fn is_of_port(&self, drop: &Drop) -> bool {
         // A fragment whose first piece was never seen has no port.
-        drop.port == self.subject.port
+        drop.port == self.endpoints.port
             || drop.port == 0 && drop.from_port == 0 && !drop.outgoing && !self.evidence.several_ports
     }
 
     pub(super) fn is_receiver(&self, cookie: u64) -> bool {
-        self.subject.receivers.iter().any(|socket| socket.cookie == cookie)
+        self.endpoints.receivers.iter().any(|socket| socket.cookie == cookie)
     }
 
     /// The part of a drop without socket and namespace that is this receiver's. What is dropped out of a receive queue
     /// does not tell whose it was: a closed socket's balance, or a socket's own count of drops, does.
     pub(super) fn share_of(&self, drop: &Drop) -> u64 {
-        if !self.subject.copies || self.subject.all.len() < 2 {
+        if !self.endpoints.copies || self.endpoints.all.len() < 2 {
             return drop.datagrams;
         }
         let closed = Place::of_drop(&drop.reason, &drop.function, false) == Place::ClosedUnread;
@@ -52,7 +52,7 @@ impl Closing<'_> {
             let known = self.evidence.trace.drops.iter().filter(|drop| drop.cookie == socket.cookie && !drop.outgoing);
             socket.drops.saturating_sub(known.map(|drop| drop.buffers).sum())
         };
-        let room: u64 = self.subject.receivers.iter().map(room).sum();
+        let room: u64 = self.endpoints.receivers.iter().map(room).sum();
         drop.datagrams.min(room)
     }
 
@@ -65,9 +65,9 @@ impl Closing<'_> {
         let from = |namespace: u32| self.senders.iter().any(|sender| sender.namespace == namespace);
         if drop.outgoing {
             // A group's copy for this host leaves the way before the interface's queue.
-            let looped = self.subject.copies && home == Some(drop.namespace) && drop.interface != LOOPBACK;
+            let looped = self.endpoints.copies && home == Some(drop.namespace) && drop.interface != LOOPBACK;
             let place = Place::of_drop(&drop.reason, &drop.function, true);
-            return !(looped && place >= Place::Neighbour);
+            return !looped || place.stage() == Stage::Sending;
         }
         if drop.cookie != 0 {
             return self.is_receiver(drop.cookie);
@@ -75,12 +75,13 @@ impl Closing<'_> {
         if home == Some(drop.namespace) {
             return true;
         }
-        if !self.subject.copies {
+        if !self.endpoints.copies {
             return true;
         }
-        let others = self.subject.all.iter().any(|socket| socket.namespace == drop.namespace);
-        let only_passes = Place::of_drop(&drop.reason, &drop.function, false) < Place::NotJoined;
-        !from(drop.namespace) && !others && only_passes && !self.subject.receivers.is_empty()
+        let others = self.endpoints.all.iter().any(|socket| socket.namespace == drop.namespace);
+        let stage = Place::of_drop(&drop.reason, &drop.function, false).stage();
+        let only_passes = !matches!(stage, Stage::Port | Stage::Socket | Stage::Anywhere);
+        !from(drop.namespace) && !others && only_passes && !self.endpoints.receivers.is_empty()
     }
 
     /// Whether a drop happened to a datagram that counts as arrived.

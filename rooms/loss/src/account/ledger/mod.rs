@@ -10,12 +10,13 @@ use weir_kernel::trace::Detail;
 
 use super::book::{Ledger, Pending};
 use super::evidence::{Evidence, SocketSeen};
+use super::remarks::{Explanation, Unknown};
 use super::senders::{SendingSocket, sending_sockets};
 use super::tally::Tally;
-use super::{counted, level};
+use super::{level, untraced};
 
-/// One ledger is made of this.
-pub(super) struct Subject<'a> {
+/// Who may have sent and received the datagrams of one ledger.
+pub(super) struct Endpoints<'a> {
     /// The port that datagrams go to.
     pub(super) port: u16,
     /// The receiving socket, or those that share what comes; empty: nobody received.
@@ -29,13 +30,13 @@ pub(super) struct Subject<'a> {
 }
 
 /// Closes one ledger.
-pub(super) fn ledger(evidence: &Evidence, subject: &Subject<'_>) -> Ledger {
-    Closing::new(evidence, subject).close()
+pub(super) fn ledger(evidence: &Evidence, endpoints: &Endpoints<'_>) -> Ledger {
+    LedgerBuilder::new(evidence, endpoints).build()
 }
 
-struct Closing<'a> {
+struct LedgerBuilder<'a> {
     evidence: &'a Evidence,
-    subject: &'a Subject<'a>,
+    endpoints: &'a Endpoints<'a>,
     /// The receiver's namespace; `None`: nothing came anywhere.
     home: Option<u32>,
     senders: Vec<SendingSocket>,
@@ -43,20 +44,20 @@ struct Closing<'a> {
     /// Losses before the receiver's namespace, where nobody knows what was sent: beside the ledger.
     upstream: Tally,
     pending: Vec<Pending>,
-    unknown: Vec<String>,
-    explanation: Vec<String>,
+    unknown: Vec<Unknown>,
+    explanation: Vec<Explanation>,
 }
 
-impl<'a> Closing<'a> {
-    fn new(evidence: &'a Evidence, subject: &'a Subject<'a>) -> Self {
+impl<'a> LedgerBuilder<'a> {
+    fn new(evidence: &'a Evidence, endpoints: &'a Endpoints<'a>) -> Self {
         let senders = if evidence.detail == Some(Detail::Everything) {
-            sending_sockets(&evidence.trace, subject.port, !evidence.several_ports)
+            sending_sockets(&evidence.trace, endpoints.port, !evidence.several_ports)
         } else {
             Vec::new()
         };
-        let mut closing = Closing {
+        let mut builder = LedgerBuilder {
             evidence,
-            subject,
+            endpoints,
             home: None,
             senders,
             places: Tally::default(),
@@ -65,8 +66,8 @@ impl<'a> Closing<'a> {
             unknown: Vec::new(),
             explanation: Vec::new(),
         };
-        closing.home = subject.receivers.first().map(|socket| socket.namespace).or_else(|| closing.guess_home());
-        closing
+        builder.home = endpoints.receivers.first().map(|socket| socket.namespace).or_else(|| builder.guess_home());
+        builder
     }
 
     /// Where datagrams ended that nobody received: where most of them were dropped, or came.
@@ -81,7 +82,7 @@ impl<'a> Closing<'a> {
         namespaces.max_by_key(|inode| of(*inode)).filter(|inode| of(*inode) != (0, 0))
     }
 
-    fn close(mut self) -> Ledger {
+    fn build(mut self) -> Ledger {
         let traced = self.evidence.detail.is_some();
         let sent = self.sent();
         self.add_drops(sent.is_some());
@@ -92,14 +93,14 @@ impl<'a> Closing<'a> {
         let arrived = self.arrived();
         let (received, queue) = self.received();
         if !traced {
-            counted::places(self.evidence, self.subject, sent, received, &mut self.places, &mut self.unknown);
+            untraced::places(self.evidence, self.endpoints, sent, received, &mut self.places, &mut self.unknown);
         }
         let (sent, base) = self.choose_base(sent, arrived);
         let departed = (sent.is_some() && !self.senders.is_empty())
             .then(|| self.senders.iter().map(|sender| sender.departed).sum());
 
         let received =
-            if self.subject.receivers.is_empty() && self.left_for_elsewhere(departed) { None } else { received };
+            if self.endpoints.receivers.is_empty() && self.left_for_elsewhere(departed) { None } else { received };
         let mut pending_known = true;
         match queue {
             Some(queue) => self.pend("receive queue", queue),
@@ -132,7 +133,7 @@ impl<'a> Closing<'a> {
         let pending = pending_known.then(|| self.pending_total());
         let receiver_trace = self.receiver_traces();
         Ledger {
-            port: self.subject.port,
+            port: self.endpoints.port,
             receiver: self.receiver(),
             sent,
             departed,
@@ -152,4 +153,9 @@ impl<'a> Closing<'a> {
 
 fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// What is still missing; nothing, where there is more than was expected.
+fn missing(rest: i64) -> u64 {
+    u64::try_from(rest).unwrap_or(0)
 }

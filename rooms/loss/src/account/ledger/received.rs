@@ -5,16 +5,18 @@ use std::net::IpAddr;
 use weir_kernel::trace::{Detail, Drop, SocketTrace};
 
 use super::drops::{after_enqueue, is_anonymous};
-use super::{Closing, signed};
+use super::{LedgerBuilder, missing, signed};
+use crate::account::apportion::{Rule, apportion};
 use crate::account::book::Receiver;
-use crate::account::counted;
 use crate::account::evidence::SocketSeen;
+use crate::account::remarks::{Belief, Explanation, Unknown};
+use crate::account::untraced;
 use crate::places::Place;
 
-impl Closing<'_> {
+impl LedgerBuilder<'_> {
     /// Its receiving socket, and those that share what comes; `None`: nobody received.
     pub(super) fn receiver(&self) -> Option<Receiver> {
-        let (first, others) = self.subject.receivers.split_first()?;
+        let (first, others) = self.endpoints.receivers.split_first()?;
         let (pid, process) = first.process.clone().unzip();
         let bound = first.local.map(|local| local.ip()).filter(IpAddr::is_multicast);
         Some(Receiver {
@@ -30,7 +32,7 @@ impl Closing<'_> {
 
     pub(super) fn arrivals(&self, namespace: u32) -> u64 {
         let passages = self.evidence.trace.arrivals.iter();
-        let of = passages.filter(|passage| passage.namespace == namespace && passage.port == self.subject.port);
+        let of = passages.filter(|passage| passage.namespace == namespace && passage.port == self.endpoints.port);
         of.map(|passage| passage.datagrams).sum()
     }
 
@@ -63,36 +65,34 @@ impl Closing<'_> {
 
     /// What the program read, and what waits in its queue; `None`: unknown.
     pub(super) fn received(&mut self) -> (Option<u64>, Option<u64>) {
-        if self.subject.receivers.is_empty() {
+        if self.endpoints.receivers.is_empty() {
             return (Some(0), Some(0));
         }
-        let session = self.evidence.received.as_ref().filter(|session| session.port == self.subject.port);
+        let session = self.evidence.received.as_ref().filter(|session| session.port == self.endpoints.port);
         let session = session.map(|session| session.received);
         // Of several receivers of a group nobody knows whose report it is, unless the trace does.
-        let several = self.subject.copies && self.subject.all.len() > self.subject.receivers.len();
+        let several = self.endpoints.copies && self.endpoints.all.len() > self.endpoints.receivers.len();
         let session = session.filter(|_| !several);
         if self.evidence.detail.is_none_or(|detail| detail < Detail::Queues) {
-            let received = session.or_else(|| counted::received(self.evidence, self.subject));
+            let received = session.or_else(|| untraced::received(self.evidence, self.endpoints));
             if received.is_none() {
-                self.unknown
-                    .push("what the program read: only a trace or its own report tells (--received FILE)".to_owned());
+                self.unknown.push(Unknown::Read);
             }
-            let queued: u64 = self.subject.receivers.iter().map(|socket| u64::from(socket.queued)).sum();
+            let queued: u64 = self.endpoints.receivers.iter().map(|socket| u64::from(socket.queued)).sum();
             if queued > 0 {
-                self.unknown.push(format!("how many datagrams the {queued} bytes in the receive queue are"));
+                self.unknown.push(Unknown::Queue(queued));
                 return (received, None);
             }
             return (received, Some(0));
         }
         let (mut received, mut queue) = (Some(0), Some(0));
-        for socket in self.subject.receivers {
+        for socket in self.endpoints.receivers {
             let (read, queued) = self.read_by(socket);
             if read.is_none() {
-                self.unknown
-                    .push("how many datagrams the program read: joined ones (UDP_GRO) of different sizes".to_owned());
+                self.unknown.push(Unknown::ReadJoined);
             }
             if queued.is_none() {
-                self.unknown.push("how many datagrams wait in the receive queue: some are joined (UDP_GRO)".to_owned());
+                self.unknown.push(Unknown::QueueJoined);
             }
             received = received.zip(read).map(|(sum, read)| sum + read);
             queue = queue.zip(queued).map(|(sum, queued)| sum + queued);
@@ -100,17 +100,15 @@ impl Closing<'_> {
         match (received, session) {
             (Some(traced), Some(session)) if traced == session => {}
             (Some(traced), Some(session)) if self.evidence.trace.missed == 0 && traced > session => {
-                self.explanation.push(format!("{} that it read were not of that session", traced - session));
+                self.explanation.push(Explanation::ReadBeside(traced - session));
             }
             (traced, Some(session)) => {
                 if let Some(traced) = traced {
-                    self.explanation.push(format!("the program counted {session}, the trace {traced}"));
+                    self.explanation.push(Explanation::ReadUntraced { session, traced });
                 }
                 received = Some(session);
             }
-            (None, None) => self
-                .unknown
-                .push("how many datagrams the program read: joined ones (UDP_GRO) of different sizes".to_owned()),
+            (None, None) => self.unknown.push(Unknown::ReadJoined),
             _ => {}
         }
         (received, queue)
@@ -127,7 +125,7 @@ impl Closing<'_> {
         // Some are dropped after they were queued: a wrong checksum is found when they are read.
         let own = |drop: &&Drop| match is_anonymous(drop) {
             // Of several, each had its own: that of those which are gone is what they left.
-            true => self.is_of_port(drop) && (self.subject.all.len() < 2 || self.subject.receivers.len() < 2),
+            true => self.is_of_port(drop) && (self.endpoints.all.len() < 2 || self.endpoints.receivers.len() < 2),
             false => drop.cookie == socket.cookie && !drop.outgoing,
         };
         let after = self.evidence.trace.drops.iter().filter(own).filter(|drop| after_enqueue(drop));
@@ -154,33 +152,32 @@ impl Closing<'_> {
     pub(super) fn correct_by_socket(&mut self) {
         let missed = self.evidence.trace.missed;
         if missed > 0 && self.evidence.detail.is_some() {
-            let told = format!("the socket's own counter: the trace missed {missed} events");
-            self.add_untraced(self.untraced(), told);
+            self.add_untraced(self.untraced(), Belief::TraceMissed(missed));
         }
     }
 
     /// Of what is missing, what the socket counted as dropped and no tracepoint told; returns how many.
-    pub(super) fn add_untold(&mut self, missing: i64) -> i64 {
+    pub(super) fn add_untold(&mut self, rest: i64) -> i64 {
         if self.evidence.detail.is_none() || self.evidence.trace.missed > 0 {
             return 0;
         }
-        let untold = u64::try_from(missing).unwrap_or(0).min(self.untraced());
-        self.add_untraced(untold, "the socket's own counter: no tracepoint told of the others".to_owned());
+        let untold = apportion(missing(rest), &[self.untraced()], Rule::LargestFirst).into_iter().sum();
+        self.add_untraced(untold, Belief::Untraced);
         signed(untold)
     }
 
-    fn add_untraced(&mut self, drops: u64, believed: String) {
+    fn add_untraced(&mut self, drops: u64, belief: Belief) {
         if drops > 0 {
             let place = CLASSES.into_iter().rev().max_by_key(|place| self.places.buffers_at(*place));
             let place = place.unwrap_or(Place::ReceiveBuffer);
             self.places.add(place, drops, "socket drops", "", "", self.home);
-            self.places.believe(place, believed);
+            self.places.believe(place, belief);
         }
     }
 
     /// Drops that the sockets counted (`sk_drops`) and the trace did not, buffers.
     fn untraced(&self) -> u64 {
-        let drops: u64 = self.subject.receivers.iter().map(|socket| socket.drops).sum();
+        let drops: u64 = self.endpoints.receivers.iter().map(|socket| socket.drops).sum();
         let traced: u64 = CLASSES.iter().map(|place| self.places.buffers_at(*place)).sum();
         drops.saturating_sub(traced)
     }

@@ -1,11 +1,14 @@
 //! What is left over: what interfaces lost, what is not decided yet, and between which points the rest vanished.
 
-use super::{Closing, signed};
+use super::{LedgerBuilder, missing, signed};
+use crate::account::apportion::{Rule, apportion};
 use crate::account::book::Pending;
+use crate::account::evidence::NamespaceEvidence;
 use crate::account::level;
-use crate::places::Place;
+use crate::account::remarks::{Belief, Explanation, Unknown};
+use crate::places::{Place, Stage};
 
-impl Closing<'_> {
+impl<'a> LedgerBuilder<'a> {
     pub(super) fn pend(&mut self, place: &str, datagrams: u64) {
         if datagrams > 0 {
             self.pending.push(Pending { place: place.to_owned(), datagrams });
@@ -20,48 +23,33 @@ impl Closing<'_> {
     /// departure and arrival.
     pub(super) fn add_hardware(&mut self, rest: i64, departed: Option<u64>, arrived: Option<u64>) -> i64 {
         let (Some(_), Some(_)) = (departed, arrived) else { return 0 };
-        let mut left = u64::try_from(rest).unwrap_or(0);
-        let mut added = 0;
-        for namespace in &self.evidence.namespaces {
-            for hardware in &namespace.hardware {
-                let count = hardware.count.min(left);
-                self.places.add(hardware.place, count, &hardware.counter, "", "", Some(namespace.inode));
-                if count > 0 && count < hardware.count {
-                    self.places.believe(
-                        hardware.place,
-                        format!(
-                            "{} tells {}, of all ports: no more than is missing here",
-                            hardware.counter, hardware.count
-                        ),
-                    );
-                }
-                left -= count;
-                added += signed(count);
-            }
+        let of = |namespace: &'a NamespaceEvidence| namespace.losses.iter().map(|loss| (loss, namespace.inode));
+        let claims = self.evidence.namespaces.iter().flat_map(of);
+        let claims: Vec<_> = claims.filter(|(loss, _)| loss.counter.is_of_card()).collect();
+        let bounds: Vec<u64> = claims.iter().map(|(loss, _)| loss.packets).collect();
+        let shares = apportion(missing(rest), &bounds, Rule::LargestFirst);
+        for ((loss, inode), share) in claims.into_iter().zip(&shares).filter(|(_, share)| **share > 0) {
+            self.places.add(loss.place, *share, &loss.name, "", "", Some(inode));
+            let belief = Belief::AtMost { counter: loss.name.clone(), packets: loss.packets };
+            self.places.believe(loss.place, belief);
         }
-        added
+        signed(shares.iter().sum())
     }
 
     /// What the kernel has not decided yet.
     pub(super) fn add_undecided(&mut self, rest: i64, from_sender: bool) -> i64 {
-        let mut left = u64::try_from(rest).unwrap_or(0);
-        let mut added = 0;
         let namespaces = &self.evidence.namespaces;
         let queued: u64 = namespaces.iter().map(|ns| ns.queued).sum();
         let incomplete: u64 = namespaces.iter().map(|ns| ns.incomplete).sum();
         let held = if from_sender && incomplete > 0 { self.held_back() } else { 0 };
         let queued = if from_sender { queued } else { 0 };
-        for (place, datagrams) in [
-            ("waiting for a next hop's address", held),
-            ("an interface's queue", queued),
-            ("reassembly", self.evidence.trace.reassembling),
-        ] {
-            let count = datagrams.min(left);
-            self.pend(place, count);
-            left -= count;
-            added += signed(count);
+        let shares = apportion(missing(rest), &[held, queued, self.evidence.trace.reassembling], Rule::LargestFirst);
+        for (place, share) in
+            ["waiting for a next hop's address", "an interface's queue", "reassembly"].into_iter().zip(&shares)
+        {
+            self.pend(place, *share);
         }
-        added
+        signed(shares.iter().sum())
     }
 
     /// Datagrams that the kernel took and that neither departed nor were dropped on the way there.
@@ -73,14 +61,12 @@ impl Closing<'_> {
 
     /// Whether datagrams left for where nobody follows them; then it says so.
     pub(super) fn left_for_elsewhere(&mut self, departed: Option<u64>) -> bool {
-        let lost = self.places.at(Place::Qdisc) + self.places.at(Place::Transmit);
+        let lost = self.places.within(&[Stage::Departed]);
         let came: u64 = self.evidence.namespaces.iter().map(|ns| self.arrivals(ns.inode)).sum();
         let came = came + self.places.at(Place::Backlog);
         let left = departed.unwrap_or(0).saturating_sub(lost).saturating_sub(came);
         if left > 0 {
-            self.unknown.push(format!(
-                "what became of {left} that left the namespaces followed: follow the receiver's, too (on another host: --join)"
-            ));
+            self.unknown.push(Unknown::Elsewhere(left));
         }
         left > 0
     }
@@ -93,56 +79,44 @@ impl Closing<'_> {
         if rest == 0 {
             return;
         }
-        let lost = Place::all().filter(|place| (Place::Qdisc..Place::Backlog).contains(place));
-        let lost: u64 = lost.map(|place| self.places.at(place)).sum();
+        let lost = self.places.within(&[Stage::Departed, Stage::Wire, Stage::Arriving]);
         let missing = departed.saturating_sub(lost).saturating_sub(arrived);
         let (before, behind) = (missing.min(rest), rest - missing.min(rest));
         if before > 0 {
-            self.explanation.push(format!(
-                "{before} left the sender and did not come to the receiver's namespace, and no counter tells why"
-            ));
+            self.explanation.push(Explanation::VanishedBefore(before));
         }
         if behind > 0 {
-            self.explanation.push(format!(
-                "{behind} came to the receiver's namespace, and neither its program nor a counter has them"
-            ));
+            self.explanation.push(Explanation::VanishedBehind(behind));
         }
     }
 
     /// Where every datagram that came was read, bytes are missing only where the program's buffer was too small.
     pub(super) fn explain_bytes(&mut self) {
-        let ([receiver], Some(home)) = (self.subject.receivers, self.home) else { return };
+        let ([receiver], Some(home)) = (self.endpoints.receivers, self.home) else { return };
         let traces = self.receiver_traces();
         let [socket] = traces[..] else { return };
         if receiver.queued_at_start > 0 || self.evidence.partial.is_some() || self.evidence.trace.missed > 0 {
             return;
         }
         let passages = self.evidence.trace.arrivals.iter();
-        let came = passages.filter(|passage| passage.namespace == home && passage.port == self.subject.port);
+        let came = passages.filter(|passage| passage.namespace == home && passage.port == self.endpoints.port);
         let cut = came.map(|passage| passage.bytes).sum::<u64>().saturating_sub(socket.read_bytes);
         if cut > 0 {
-            self.explanation.push(format!("{cut} bytes were cut off: {}", Place::Truncated.facts().remedy));
+            self.explanation.push(Explanation::CutOff(cut));
         }
     }
 
     pub(super) fn explain(&mut self) {
         if self.evidence.group.is_some() {
-            self.unknown.push("which of them went to the group: all that goes to its port is counted".to_owned());
+            self.unknown.push(Unknown::Group);
         }
         if self.evidence.trace.missed > 0 {
-            self.unknown.push(format!(
-                "{} events that the trace missed: its totals are lower bounds",
-                self.evidence.trace.missed
-            ));
+            self.unknown.push(Unknown::Missed(self.evidence.trace.missed));
         }
         for entry in std::mem::take(&mut self.upstream).into_entries(&self.evidence.namespaces) {
-            self.explanation.push(format!(
-                "{} more were dropped before they came here: {}",
-                entry.datagrams,
-                entry.place.facts().title
-            ));
+            self.explanation.push(Explanation::Upstream(entry.datagrams, entry.place));
         }
         let lost = |place: Place| self.places.at(place);
-        level::explain(self.subject.receivers, &self.receiver_traces(), &lost, self.evidence, &mut self.explanation);
+        level::explain(self.endpoints.receivers, &self.receiver_traces(), &lost, self.evidence, &mut self.explanation);
     }
 }

@@ -5,52 +5,47 @@ use std::collections::BTreeSet;
 use nix::errno::Errno;
 use weir_kernel::trace::{Detail, Drop};
 
-use super::Closing;
+use super::LedgerBuilder;
 use super::drops::is_anonymous;
 use crate::account::book::Sender;
 use crate::account::evidence::NamespaceEvidence;
+use crate::account::remarks::{Explanation, Unknown};
 use crate::account::senders::SendingSocket;
 use crate::account::tally::Tally;
 use crate::places::Place;
 
-impl Closing<'_> {
+impl LedgerBuilder<'_> {
     /// Datagrams that were tried to be sent; `None`: nobody was seen sending.
     pub(super) fn sent(&mut self) -> Option<u64> {
         if let Some(why) = self.evidence.partial {
-            self.unknown.push(format!("what was sent to it: {why}"));
+            self.unknown.push(Unknown::SentToIt(why));
             return None;
         }
         let tried: u64 = self.senders.iter().map(SendingSocket::tried).sum();
         let traced = (!self.senders.is_empty()).then_some(tried);
         let doubtful: u64 = self.senders.iter().map(|sender| sender.doubtful).sum();
         if doubtful > 0 {
-            self.unknown.push(format!(
-                "where {doubtful} failed calls would have gone: their socket sends to several ports and is not connected"
-            ));
+            self.unknown.push(Unknown::FailedCalls(doubtful));
         }
         let vanished: u64 = self.senders.iter().map(|sender| sender.vanished).sum();
         if vanished > 0 {
-            self.unknown.push(format!(
-                "whether {vanished} datagrams that left nowhere were for this port: their socket sends to several"
-            ));
+            self.unknown.push(Unknown::LeftNowhere(vanished));
         }
         if self.senders.iter().any(|sender| sender.guessed) {
-            self.unknown.push(
-                "the port of calls of which nothing departed: taken for this one, the only one followed".to_owned(),
-            );
+            self.unknown.push(Unknown::PortOfCalls);
         }
         let announced = self.evidence.received.as_ref().and_then(|session| session.announced);
         let session = self.evidence.sent.as_ref().map(|session| session.sent + session.failed);
         let sent = match (traced, session) {
             (Some(traced), Some(session)) if traced >= session && self.evidence.trace.missed == 0 => {
                 if traced > session {
-                    self.explanation.push(format!("{} of them were not of that session", traced - session));
+                    self.explanation.push(Explanation::SentBeside(traced - session));
                 }
                 Some(traced)
             }
             (traced, Some(session)) => {
                 if let Some(traced) = traced {
-                    self.explanation.push(format!("the session sent {session}, of which {traced} were traced"));
+                    self.explanation.push(Explanation::SentUntraced { session, traced });
                 }
                 Some(session)
             }
@@ -58,9 +53,9 @@ impl Closing<'_> {
         };
         if sent.is_none() {
             self.unknown.push(if self.evidence.detail == Some(Detail::Everything) {
-                "before this host: nobody was seen sending here".to_owned()
+                Unknown::BeforeThisHost
             } else {
-                "what was sent: only a full trace or a session tells (--sent FILE)".to_owned()
+                Unknown::Sent
             });
         }
         sent
@@ -80,11 +75,7 @@ impl Closing<'_> {
         let session = self.evidence.sent.is_some();
         match arrived {
             Some(arrived) if !session && arrived + before > known + self.evidence.moving => {
-                self.unknown.push(format!(
-                    "what was sent: {} more came than were sent in the namespaces followed, so there is another sender \
-                     (or a copy on the way, or an announcement that was not heard)",
-                    arrived + before - known
-                ));
+                self.unknown.push(Unknown::AnotherSender(arrived + before - known));
                 self.places = Tally::default();
                 self.add_drops(false);
                 self.correct_by_socket();
@@ -119,12 +110,10 @@ impl Closing<'_> {
                     Errno::ENOBUFS => Place::Qdisc,
                     _ => Place::SendError,
                 };
-                let dropped = self
-                    .evidence
-                    .trace
-                    .drops
-                    .iter()
-                    .filter(|drop| drop.outgoing && drop.cookie == sender.cookie && drop.port == self.subject.port);
+                let dropped =
+                    self.evidence.trace.drops.iter().filter(|drop| {
+                        drop.outgoing && drop.cookie == sender.cookie && drop.port == self.endpoints.port
+                    });
                 let known = match place {
                     Place::FirewallOut => dropped
                         .filter(|drop| Place::of_drop(&drop.reason, &drop.function, true) == Place::FirewallOut)
@@ -160,7 +149,7 @@ impl Closing<'_> {
     }
 
     pub(super) fn tell_senders(&self) -> Vec<Sender> {
-        let seen = |cookie: u64| self.subject.everybody.iter().find(|socket| socket.cookie == cookie);
+        let seen = |cookie: u64| self.endpoints.everybody.iter().find(|socket| socket.cookie == cookie);
         let process = |cookie: u64| seen(cookie).and_then(|socket| socket.process.clone()).unzip();
         self.senders
             .iter()

@@ -1,14 +1,14 @@
-//! Looking at the machine: everything is read twice, with a short time in between, so that what it counts now can be told
+//! An inspection of the machine: everything is read twice, with a short time in between, so that what it counts now can be told
 //! from what it counted at any time since boot.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use nix::sys::socket::{getsockopt, sockopt};
-use weir_kernel::counters::{Conntrack, LinkCounters, Snmp, conntrack, links, reassembly, snmp, softnet, udp_memory};
+use weir_kernel::counters::{LinkCounters, Running, reassembly, softnet, udp_memory};
 use weir_kernel::ethtool::{Device, Ethtool};
 use weir_kernel::links::{Netlink, default_routes};
 use weir_kernel::namespaces::NetNs;
@@ -18,13 +18,15 @@ use weir_kernel::steering::receive_queues;
 use weir_kernel::{counters, host, sysctl};
 
 use super::{
-    Bridge, Counted, Facts, Interface, Moderation, Pause, Queue, Receiver, Ring, Settings, Softnet, Tracking, Truesize,
+    Bridge, Counted, Facts, Interface, Moderation, Pause, Queue, Receiver, Ring, Softnet, Sysctls, Tracking, Truesize,
 };
+use crate::places::Place;
+use crate::reading::{Id, Loss, Reader, Reading, Totals};
 use crate::subject::Process;
 
 /// What is looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Subject {
+pub struct Scope {
     /// Ports of running receivers.
     pub ports: Vec<u16>,
     /// A running receiver.
@@ -35,7 +37,7 @@ pub struct Subject {
     pub group: Option<IpAddr>,
 }
 
-impl Subject {
+impl Scope {
     /// Whether running receivers were asked for.
     fn is_followed(&self) -> bool {
         !self.ports.is_empty() || self.process.is_some()
@@ -52,16 +54,18 @@ impl Subject {
 ///
 /// # Errors
 /// If what was asked for is not there, or /proc or netlink do not answer.
-pub fn collect(ns: &NetNs, own: bool, subject: &Subject, truesize: Truesize) -> Result<Facts> {
+pub fn collect(ns: &NetNs, own: bool, scope: &Scope, truesize: Truesize) -> Result<Facts> {
     let mut unseen = Vec::new();
     let mut sockets = Sockets::open(ns)?;
-    let mut receivers = find_receivers(&mut sockets, subject, &mut unseen)?;
+    let mut receivers = find_receivers(&mut sockets, scope, &mut unseen)?;
     let here = NetNs::current()?;
-    let before = Counts::read(ns)?;
+    let mut reader = Reader::open(ns)?;
+    let before = Counts::read(&mut reader, ns)?;
     let begin = Instant::now();
     let levels = watch(&mut sockets, &mut receivers)?;
     let watched = begin.elapsed();
-    let after = Counts::read(ns)?;
+    let after = Counts::read(&mut reader, ns)?;
+    let losses = Losses::between(&before.reading, &after.reading);
 
     let truesize = match weigh(&levels) {
         Some(bytes) if bytes > truesize.bytes => Truesize { bytes, source: "seen in its receive queue".to_owned() },
@@ -69,7 +73,8 @@ pub fn collect(ns: &NetNs, own: bool, subject: &Subject, truesize: Truesize) -> 
     };
     let memory = udp_memory(ns)?;
     let settings = settings(&here, ns, memory.limits, &mut unseen)?;
-    let (interfaces, bridges) = Looking { ns, own, subject, before: &before, after: &after }.interfaces(&mut unseen)?;
+    let (interfaces, bridges) =
+        Inspection { ns, own, scope, links: &after.reading.links, losses: &losses }.interfaces(&mut unseen)?;
     Ok(Facts {
         watched_s: watched.as_secs_f64(),
         processors: after.softnet.len(),
@@ -82,26 +87,63 @@ pub fn collect(ns: &NetNs, own: bool, subject: &Subject, truesize: Truesize) -> 
         receivers: receivers.into_iter().map(|watched| watched.fact).collect(),
         interfaces,
         bridges,
-        reverse_path_drops: counted(&before, &after, "TcpExt", "IPReversePathFilter"),
-        reassembly_failures: counted(&before, &after, "Ip", "ReasmFails"),
-        memory_errors: counted(&before, &after, "Udp", "MemErrors"),
-        tracking: tracking(&before, &after),
-        group: subject.group.is_some(),
+        reverse_path_drops: losses.at(Place::ReversePath, None),
+        reassembly_failures: losses.at(Place::Reassembly, None),
+        memory_errors: losses.at(Place::UdpMemory, None),
+        tracking: after.reading.tracking.map(|tracking| Tracking {
+            entries: tracking.count,
+            most: tracking.max,
+            drops: losses.at(Place::Firewall, None).unwrap_or_default(),
+        }),
+        group: scope.group.is_some(),
         unseen,
     })
 }
 
 /// Counters at one moment.
 struct Counts {
-    snmp: Snmp,
+    reading: Reading,
     softnet: Vec<counters::Softnet>,
-    links: Vec<LinkCounters>,
-    conntrack: Option<Conntrack>,
 }
 
 impl Counts {
-    fn read(ns: &NetNs) -> Result<Counts> {
-        Ok(Counts { snmp: snmp(ns)?, softnet: softnet()?, links: links(ns)?, conntrack: conntrack(ns)? })
+    fn read(reader: &mut Reader, ns: &NetNs) -> Result<Counts> {
+        let mut reading = reader.read(ns);
+        match reading.failed.pop() {
+            Some(error) => Err(error.into()),
+            None => Ok(Counts { reading, softnet: softnet()? }),
+        }
+    }
+}
+
+/// What counters tell of losses, since boot and while we watched.
+struct Losses {
+    total: Vec<Loss>,
+    recent: Vec<Loss>,
+}
+
+impl Losses {
+    fn between(before: &Reading, after: &Reading) -> Losses {
+        let earlier: HashMap<&Id, u64> = before.values.iter().map(|(id, value)| (id, *value)).collect();
+        let since = |(id, value): &(Id, u64)| {
+            let mut running = Running::new();
+            running.add(earlier.get(id).copied().unwrap_or(*value), id.counter.width());
+            (id.clone(), running.add(*value, id.counter.width()))
+        };
+        Losses {
+            total: after.values.iter().cloned().collect::<Totals>().losses(),
+            recent: after.values.iter().map(since).collect::<Totals>().losses(),
+        }
+    }
+
+    /// Those at a place, of one interface or of none; `None`: the kernel does not tell.
+    fn at(&self, place: Place, interface: Option<&LinkCounters>) -> Option<Counted> {
+        let index = interface.map_or(0, |link| link.index);
+        let of = |losses: &[Loss]| {
+            let own = losses.iter().filter(|loss| loss.place == place && loss.interface == index);
+            own.map(|loss| loss.packets).reduce(|sum, more| sum + more)
+        };
+        Some(Counted { total: of(&self.total)?, recent: of(&self.recent)? })
     }
 }
 
@@ -113,16 +155,16 @@ struct Watched {
     fact: Receiver,
 }
 
-fn find_receivers(sockets: &mut Sockets, subject: &Subject, unseen: &mut Vec<String>) -> Result<Vec<Watched>> {
-    if !subject.is_followed() {
+fn find_receivers(sockets: &mut Sockets, scope: &Scope, unseen: &mut Vec<String>) -> Result<Vec<Watched>> {
+    if !scope.is_followed() {
         return Ok(Vec::new());
     }
     let owners = owners()?;
-    let holds = |owner: &Owner| subject.process.as_ref().is_none_or(|process| process.is(owner.pid, &owner.name));
+    let holds = |owner: &Owner| scope.process.as_ref().is_none_or(|process| process.is(owner.pid, &owner.name));
     let wanted = |socket: &UdpSocket| {
-        let port = subject.ports.is_empty() || subject.ports.contains(&socket.local.port());
-        let group = subject.group.is_none_or(|group| socket.local.ip().is_unspecified() || socket.local.ip() == group);
-        let process = subject.process.is_none() || owners.of(socket.inode).iter().any(holds);
+        let port = scope.ports.is_empty() || scope.ports.contains(&socket.local.port());
+        let group = scope.group.is_none_or(|group| socket.local.ip().is_unspecified() || socket.local.ip() == group);
+        let process = scope.process.is_none() || owners.of(socket.inode).iter().any(holds);
         port && group && process
     };
     let found: Vec<UdpSocket> = sockets.read()?.into_iter().filter(wanted).collect();
@@ -131,7 +173,7 @@ fn find_receivers(sockets: &mut Sockets, subject: &Subject, unseen: &mut Vec<Str
             0 => String::new(),
             hidden => format!(" ({hidden} processes of other users are hidden: run as root)"),
         };
-        bail!("{}: no UDP socket of that kind is open{hidden}", subject.words());
+        bail!("{}: no UDP socket of that kind is open{hidden}", scope.words());
     }
     let receiver = |socket: UdpSocket| {
         let owner = owners.of(socket.inode).iter().find(|owner| holds(owner));
@@ -177,7 +219,7 @@ fn watch(sockets: &mut Sockets, receivers: &mut [Watched]) -> Result<BTreeSet<u6
                 levels.insert(level);
             }
         }
-        thread::sleep(BETWEEN_LOOKS);
+        thread::sleep(POLL_INTERVAL);
     }
     Ok(levels)
 }
@@ -194,7 +236,7 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-fn settings(here: &NetNs, ns: &NetNs, udp_mem: Option<[u64; 3]>, unseen: &mut Vec<String>) -> Result<Settings> {
+fn settings(here: &NetNs, ns: &NetNs, udp_mem: Option<[u64; 3]>, unseen: &mut Vec<String>) -> Result<Sysctls> {
     let mut core = |name: &str| -> Result<Option<u64>> {
         let value = sysctl::find(here, &format!("core/{name}"))?.and_then(|value| value.parse().ok());
         if value.is_none() {
@@ -202,7 +244,7 @@ fn settings(here: &NetNs, ns: &NetNs, udp_mem: Option<[u64; 3]>, unseen: &mut Ve
         }
         Ok(value)
     };
-    Ok(Settings {
+    Ok(Sysctls {
         rmem_max: core("rmem_max")?,
         rmem_default: core("rmem_default")?,
         netdev_max_backlog: core("netdev_max_backlog")?,
@@ -213,23 +255,22 @@ fn settings(here: &NetNs, ns: &NetNs, udp_mem: Option<[u64; 3]>, unseen: &mut Ve
     })
 }
 
-/// Looking at the interfaces.
-struct Looking<'a> {
+/// An inspection of the interfaces.
+struct Inspection<'a> {
     ns: &'a NetNs,
     own: bool,
-    subject: &'a Subject,
-    before: &'a Counts,
-    after: &'a Counts,
+    scope: &'a Scope,
+    links: &'a [LinkCounters],
+    losses: &'a Losses,
 }
 
-impl Looking<'_> {
+impl Inspection<'_> {
     fn interfaces(&self, unseen: &mut Vec<String>) -> Result<(Vec<Interface>, Vec<Bridge>)> {
-        let links = &self.after.links;
-        if let Some(name) = self.subject.interface.as_ref().filter(|name| links.iter().all(|link| link.name != **name))
-        {
+        let links = self.links;
+        if let Some(name) = self.scope.interface.as_ref().filter(|name| links.iter().all(|link| link.name != **name)) {
             bail!("interface {name}: no such interface in this namespace");
         }
-        let looked_at = |link: &&LinkCounters| match &self.subject.interface {
+        let looked_at = |link: &&LinkCounters| match &self.scope.interface {
             Some(name) => link.name == *name,
             // A port of a bridge that is no card belongs to a container or a virtual machine.
             None => link.up && !link.loopback && (link.kind.is_none() || link.master.is_none()),
@@ -267,12 +308,7 @@ impl Looking<'_> {
     }
 
     fn interface(&self, link: &LinkCounters, device: &Device, default: Option<&BTreeSet<String>>) -> Result<Interface> {
-        let earlier = self.before.links.iter().find(|earlier| earlier.index == link.index).unwrap_or(link);
-        let count = |of: &dyn Fn(&LinkCounters) -> u64| Counted {
-            total: of(link),
-            recent: of(link).saturating_sub(of(earlier)),
-        };
-        let bridge = self.after.links.iter().find(|other| Some(other.index) == link.master);
+        let bridge = self.links.iter().find(|other| Some(other.index) == link.master);
         let channels = device.channels.map(|channels| channels.combined_max.max(channels.receive_max));
         Ok(Interface {
             name: link.name.clone(),
@@ -295,8 +331,8 @@ impl Looking<'_> {
             pause: device.pause.map(|pause| Pause { obeys: pause.receive, sends: pause.transmit }),
             queues: if self.own { queues(link) } else { Vec::new() },
             most_queues: channels.filter(|most| *most > 0),
-            ring_drops: count(&|link| link.statistics.rx_missed_errors + link.statistics.rx_fifo_errors),
-            damaged: count(&|link| link.statistics.rx_crc_errors + link.statistics.rx_frame_errors),
+            ring_drops: self.losses.at(Place::ReceiveRing, Some(link)).unwrap_or_default(),
+            damaged: self.losses.at(Place::Frame, Some(link)).unwrap_or_default(),
             rp_filter: self.rp_filter(&link.name)?,
             default_route: default.map(|through| through.contains(&link.name)),
             joins: None,
@@ -340,22 +376,9 @@ fn softnet_facts(before: &Counts, after: &Counts) -> Vec<Softnet> {
     after.softnet.iter().map(fact).collect()
 }
 
-fn counted(before: &Counts, after: &Counts, protocol: &str, name: &str) -> Option<Counted> {
-    let of = |counts: &Counts| counts.snmp.get(protocol, name).and_then(|value| u64::try_from(value).ok());
-    let (total, earlier) = (of(after)?, of(before)?);
-    Some(Counted { total, recent: total.saturating_sub(earlier) })
-}
-
-fn tracking(before: &Counts, after: &Counts) -> Option<Tracking> {
-    let (earlier, now) = (before.conntrack?, after.conntrack?);
-    let lost = |of: &Conntrack| of.drop + of.insert_failed;
-    let drops = Counted { total: lost(&now), recent: lost(&now).saturating_sub(lost(&earlier)) };
-    Some(Tracking { entries: now.count, most: now.max, drops })
-}
-
 /// How long counters are watched.
 const WINDOW: Duration = Duration::from_millis(1000);
-const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Fewer may have a larger divisor by chance.
 const ENOUGH_LEVELS: usize = 8;
@@ -368,6 +391,8 @@ const VIRTIO: &str = "virtio_net";
 
 #[cfg(test)]
 mod tests {
+    use weir_kernel::counters::{Counter, links};
+
     use super::*;
 
     #[test]
@@ -379,13 +404,33 @@ mod tests {
     }
 
     #[test]
+    fn a_loss_is_what_an_account_and_a_watch_call_one() {
+        let id = |counter: Counter| Id { counter, interface: 2, name: format!("eth0 {counter}"), part: 0 };
+        let of = |counters: &[Counter], value| Reading {
+            values: counters.iter().map(|counter| (id(*counter), value)).collect(),
+            ..Reading::default()
+        };
+        let eth0 = LinkCounters { index: 2, ..links(&NetNs::create().unwrap()).unwrap().remove(0) };
+        let ring = [Counter::RxMissed, Counter::RxFifo, Counter::RxOver];
+        for counted in [&ring[..1], &ring[1..2], &ring[2..], &ring] {
+            let losses = Losses::between(&of(counted, 5), &of(counted, 12));
+            let told = losses.at(Place::ReceiveRing, Some(&eth0));
+            assert_eq!(told, Some(Counted { total: 12, recent: 7 }), "{counted:?}");
+        }
+        let damaged = [Counter::RxCrc, Counter::RxFrame, Counter::RxLength];
+        let losses = Losses::between(&of(&damaged, 5), &of(&damaged, 12));
+        assert_eq!(losses.at(Place::Frame, Some(&eth0)), Some(Counted { total: 36, recent: 21 }));
+        assert_eq!(losses.at(Place::Frame, None), None);
+    }
+
+    #[test]
     fn an_empty_namespace_has_nothing_but_settings() {
         let ns = NetNs::create().unwrap();
         let truesize = Truesize { bytes: 832, source: "test".into() };
-        let facts = collect(&ns, false, &Subject::default(), truesize.clone()).unwrap();
+        let facts = collect(&ns, false, &Scope::default(), truesize.clone()).unwrap();
         assert_eq!((&facts.truesize, &*facts.interfaces, &*facts.receivers), (&truesize, &[][..], &[][..]));
         assert!(facts.settings.rmem_max.is_some() && facts.processors > 0, "{facts:?}");
-        let missing = Subject { ports: vec![5], ..Subject::default() };
+        let missing = Scope { ports: vec![5], ..Scope::default() };
         let refused = collect(&ns, false, &missing, truesize).unwrap_err().to_string();
         assert!(refused.starts_with("port 5: no UDP socket of that kind is open"), "{refused}");
     }

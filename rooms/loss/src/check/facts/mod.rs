@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use serde::Serialize;
 
-pub use collect::{Subject, collect};
+pub use collect::{Scope, collect};
 
 /// All facts, as they were during one short look.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -21,7 +21,7 @@ pub struct Facts {
     /// What a datagram of the load's payload takes.
     pub truesize: Truesize,
     /// Settings that hold for the whole machine, and for the namespace.
-    pub settings: Settings,
+    pub settings: Sysctls,
     /// Bytes of a page.
     pub page: Option<u64>,
     /// Pages that all UDP sockets hold (/proc/net/sockstat).
@@ -68,7 +68,7 @@ pub struct Truesize {
 
 /// Sysctls.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Settings {
+pub struct Sysctls {
     /// net.core.rmem_max: the most a program may ask for, bytes; it gets twice that.
     pub rmem_max: Option<u64>,
     /// net.core.rmem_default: what a socket has that asks for nothing, bytes.

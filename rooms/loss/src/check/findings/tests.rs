@@ -1,6 +1,6 @@
 use super::*;
 use crate::check::facts::{
-    Bridge, Interface, Moderation, Pause, Queue, Receiver, Ring, Settings, Softnet, Tracking, Truesize,
+    Bridge, Interface, Moderation, Pause, Queue, Receiver, Ring, Softnet, Sysctls, Tracking, Truesize,
 };
 use crate::check::setting::Asks;
 
@@ -17,7 +17,7 @@ fn healthy() -> Facts {
         processors: 4,
         memory: Some(16 << 30),
         truesize: Truesize { bytes: 1280, source: "measured over veth".into() },
-        settings: Settings {
+        settings: Sysctls {
             rmem_max: Some(4_194_304),
             rmem_default: Some(4_194_304),
             netdev_max_backlog: Some(1000),

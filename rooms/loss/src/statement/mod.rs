@@ -1,5 +1,7 @@
 //! An account in words and a table, for people.
 
+mod words;
+
 use std::fmt::Write;
 
 use crate::account::book::{Account, Entry, Ledger, Receiver};
@@ -39,7 +41,7 @@ fn tell(text: &mut String, account: &Account, ledger: &Ledger) {
     }
     rows.push(row("received", count(ledger.received), share(ledger.received, base), String::new()));
     for entry in &ledger.places {
-        let title = format!("- {}", entry.place.facts().title);
+        let title = format!("- {}", entry.place.row().title);
         rows.push(row(&title, with_commas(entry.datagrams), share(Some(entry.datagrams), base), why(account, entry)));
     }
     let places: Vec<String> =
@@ -62,7 +64,7 @@ fn tell(text: &mut String, account: &Account, ledger: &Ledger) {
         let _ = writeln!(text, "{}", line.trim_end());
     }
     for entry in &ledger.places {
-        let _ = writeln!(text, "  {}: {}", entry.place.facts().title, entry.remedy);
+        let _ = writeln!(text, "  {}: {}", entry.place.row().title, entry.remedy);
     }
     for sentence in &ledger.explanation {
         let _ = writeln!(text, "  {sentence}");
@@ -71,7 +73,7 @@ fn tell(text: &mut String, account: &Account, ledger: &Ledger) {
         if let Some(believed) = &entry.believed {
             let counts: Vec<String> = entry.also.iter().map(|also| format!("{} {}", also.source, also.count)).collect();
             let counts = if counts.is_empty() { String::new() } else { format!(" ({})", counts.join(", ")) };
-            let _ = writeln!(text, "  {}: believed is {believed}{counts}", entry.place.facts().title);
+            let _ = writeln!(text, "  {}: believed is {believed}{counts}", entry.place.row().title);
         }
     }
     for unknown in &ledger.unknown {
@@ -169,6 +171,7 @@ fn with_commas(count: u64) -> String {
 mod tests {
     use super::*;
     use crate::account::book::{Count, Namespace, Pending, Sender, Sources};
+    use crate::account::remarks::{Belief, Explanation, Unknown};
 
     fn entry(place: Place, datagrams: u64) -> Entry {
         Entry {
@@ -180,7 +183,7 @@ mod tests {
             function: None,
             also: Vec::new(),
             believed: None,
-            remedy: place.facts().remedy.into(),
+            remedy: place.row().remedy.into(),
             parts: Vec::new(),
         }
     }
@@ -191,9 +194,7 @@ mod tests {
             reason: Some("SOCKET_RCVBUFF".into()),
             function: Some("udp_queue_rcv_one_skb".into()),
             also: vec![Count { source: "Udp.RcvbufErrors".into(), count: 71 }],
-            believed: Some(
-                "the trace: the counter counts the 71 buffers in which the kernel had joined them (GRO)".into(),
-            ),
+            believed: Some(Belief::Joined(71)),
             ..entry(Place::ReceiveBuffer, 4544)
         };
         let refused = Entry {
@@ -221,7 +222,7 @@ mod tests {
             pending_where: vec![Pending { place: "receive queue".into(), datagrams: 2 }],
             places: vec![refused, full],
             unexplained: Some(0),
-            explanation: vec!["its reader did not read for 41.2 ms at the longest, while datagrams waited".into()],
+            explanation: vec![Explanation::Stalled { longest: 41_200_000, total: 41_200_000 }],
             senders: vec![Sender { cookie: 3, namespace: 1, pid: Some(12), process: Some("weir".into()), sent: 1 }],
             ..Ledger::default()
         };
@@ -232,7 +233,7 @@ mod tests {
             pending: Some(0),
             places: vec![entry(Place::PortClosed, 8)],
             unexplained: Some(2),
-            unknown: vec!["before this host: nobody was seen sending here".into()],
+            unknown: vec![Unknown::BeforeThisHost],
             ..Ledger::default()
         };
         let namespace = |inode, name: &str| Namespace { inode, name: Some(name.into()), ..Namespace::default() };
@@ -253,7 +254,7 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_no_number() {
-        let ledger = Ledger { port: 5000, unknown: vec!["what was sent".into()], ..Ledger::default() };
+        let ledger = Ledger { port: 5000, unknown: vec![Unknown::Sent], ..Ledger::default() };
         let sources = Sources { trace_refused: Some("trace: not permitted".into()), ..Sources::default() };
         insta::assert_snapshot!(of(&Account { ledgers: vec![ledger], sources, ..Account::default() }));
     }

@@ -9,24 +9,24 @@ use weir_kernel::trace::Detail;
 use weir_service::stop::Stop;
 
 use super::book::Account;
-use super::follow::{Following, Sessions, Settings};
-use crate::subject::Subject;
+use super::follow::{FollowOptions, Following, Sessions};
+use crate::subject::TrafficFilter;
 
 /// Follows a port while the caller does its work.
-pub struct Beside {
+pub struct OwnTraffic {
     stop: Stop,
     thread: JoinHandle<Following>,
 }
 
-impl Beside {
+impl OwnTraffic {
     /// Begins to follow `port` in the caller's namespace, with everything that may be traced.
     ///
     /// # Errors
     /// As [`Following::start`], and out of threads or descriptors.
-    pub fn start(port: u16) -> Result<Beside> {
-        let subject = Subject { ports: [port].into(), ..Subject::default() };
-        let settings = Settings { subject, namespaces: Vec::new(), trace: Some(Detail::Everything) };
-        let mut following = Following::start(&settings)?;
+    pub fn follow(port: u16) -> Result<OwnTraffic> {
+        let filter = TrafficFilter { ports: [port].into(), ..TrafficFilter::default() };
+        let options = FollowOptions { filter, namespaces: Vec::new(), trace: Some(Detail::Everything) };
+        let mut following = Following::start(&options)?;
         let stop = Stop::new().context("open an event descriptor")?;
         let asked = stop.clone();
         let follow = move || {
@@ -34,7 +34,7 @@ impl Beside {
             following
         };
         let thread = thread::Builder::new().name("account".into()).spawn(follow).context("start a thread")?;
-        Ok(Beside { stop, thread })
+        Ok(OwnTraffic { stop, thread })
     }
 
     /// Ends, and closes the account with what the caller counted.

@@ -1,0 +1,163 @@
+//! What counters alone can tell, where nothing is traced.
+
+use super::apportion::{Rule, apportion};
+use super::evidence::{Evidence, NamespaceEvidence};
+use super::ledger::Endpoints;
+use super::remarks::{Belief, Unknown};
+use super::tally::Tally;
+use crate::places::{Place, Stage};
+use crate::reading::Loss;
+
+/// What the program read, where its socket is the only one of UDP in its namespace: `Udp.InDatagrams`.
+pub(super) fn received(evidence: &Evidence, endpoints: &Endpoints<'_>) -> Option<u64> {
+    let [receiver] = endpoints.receivers else { return None };
+    let namespace = home(evidence, endpoints)?;
+    let alone = namespace.udp_sockets == 1 && receiver.queued_at_start == 0;
+    alone.then(|| both(namespace, "InDatagrams"))
+}
+
+fn home<'a>(evidence: &'a Evidence, endpoints: &Endpoints<'_>) -> Option<&'a NamespaceEvidence> {
+    let inode = endpoints.receivers.first()?.namespace;
+    evidence.namespaces.iter().find(|ns| ns.inode == inode)
+}
+
+/// A counter of UDP over IPv4 and IPv6.
+fn both(namespace: &NamespaceEvidence, name: &str) -> u64 {
+    namespace.counter(&format!("Udp.{name}")) + namespace.counter(&format!("Udp6.{name}"))
+}
+
+/// Adds the losses that counters tell. A socket's own counter is exact. One of a namespace counts every port: it is
+/// taken where it explains what is missing and no more, else told as a bound.
+pub(super) fn places(
+    evidence: &Evidence,
+    endpoints: &Endpoints<'_>,
+    sent: Option<u64>,
+    received: Option<u64>,
+    places: &mut Tally,
+    unknown: &mut Vec<Unknown>,
+) {
+    let drops: u64 = endpoints.receivers.iter().map(|socket| socket.drops).sum();
+    let namespace = home(evidence, endpoints);
+    if drops > 0 {
+        by_socket(drops, namespace, places, unknown);
+        unknown.push(Unknown::DropsJoined);
+    }
+    if endpoints.receivers.iter().any(|socket| socket.gone) {
+        unknown.push(Unknown::Closed);
+    }
+    let claims = claims(evidence, namespace);
+    let bounds: Vec<u64> = claims.iter().map(|(loss, _)| loss.packets).collect();
+    let missing = sent.zip(received).map_or(0, |(sent, received)| sent.saturating_sub(received + places.total()));
+    for ((loss, inode), share) in claims.into_iter().zip(apportion(missing, &bounds, Rule::AllOrNothing)) {
+        let (place, name) = (loss.place, &loss.name);
+        if share > 0 {
+            places.add(place, share, name, "", "", Some(inode));
+            places.believe(place, Belief::Fits { counter: name.clone(), of_machine: loss.counter.is_of_machine() });
+        } else {
+            unknown.push(Unknown::ShareOf { counter: name.clone(), packets: loss.packets, place });
+        }
+    }
+    unknown.push(Unknown::WithoutCounter);
+}
+
+/// Losses that may be of this traffic: on its way through every namespace that is followed, and behind it at its port.
+fn claims<'a>(evidence: &'a Evidence, home: Option<&NamespaceEvidence>) -> Vec<(&'a Loss, u32)> {
+    let of = |(index, namespace): (usize, &'a NamespaceEvidence)| {
+        let is_home = home.is_none_or(|home| home.inode == namespace.inode);
+        let is_claim = move |loss: &&Loss| match loss.place.stage() {
+            Stage::Socket | Stage::Anywhere => false,
+            Stage::Port => is_home,
+            // What all namespaces share is told with each.
+            _ => index == 0 || !loss.counter.is_of_machine(),
+        };
+        namespace.losses.iter().filter(is_claim).map(|loss| (loss, namespace.inode))
+    };
+    evidence.namespaces.iter().enumerate().flat_map(of).collect()
+}
+
+/// The kernel keeps one count a socket: by what the namespace counted it is known what it means.
+fn by_socket(drops: u64, namespace: Option<&NamespaceEvidence>, places: &mut Tally, unknown: &mut Vec<Unknown>) {
+    let Some(namespace) = namespace else {
+        places.add(Place::Other, drops, "socket drops", "", "", None);
+        return;
+    };
+    let full = both(namespace, "RcvbufErrors");
+    let checksum = both(namespace, "InCsumErrors");
+    let memory = both(namespace, "MemErrors");
+    let filter = both(namespace, "InErrors").saturating_sub(full + checksum + memory);
+    let classes = [
+        (Place::UdpChecksum, checksum),
+        (Place::SocketFilter, filter),
+        (Place::ReceiveBuffer, full),
+        (Place::UdpMemory, memory),
+    ];
+    let sum: u64 = classes.iter().map(|(_, count)| count).sum();
+    let possible: Vec<_> = classes.iter().filter(|(_, count)| *count > 0).collect();
+    match possible[..] {
+        [(place, count)] => {
+            places.add(*place, drops, "socket drops", "", "", Some(namespace.inode));
+            if *count != drops {
+                places.believe(*place, Belief::OwnSocket);
+            }
+        }
+        _ if sum == drops => {
+            for (place, count) in classes {
+                places.add(place, count, "socket drops", "", "", Some(namespace.inode));
+            }
+        }
+        _ => {
+            places.add(Place::Other, drops, "socket drops", "", "", Some(namespace.inode));
+            unknown.push(Unknown::WhyDropped(drops, classes.to_vec()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_kernel::counters::Counter;
+
+    use super::*;
+
+    /// What is placed of 10 sent and 7 received, and what is unknown of counters.
+    fn placed(counted: &[(Place, Counter, u64)]) -> (Vec<(Place, u64)>, usize) {
+        let losses = counted.iter().map(|&(place, counter, packets)| {
+            let name = format!("eth0 {counter}");
+            Loss { place, counter, interface: 0, name, packets }
+        });
+        let namespace =
+            |inode| NamespaceEvidence { inode, losses: losses.clone().collect(), ..NamespaceEvidence::default() };
+        let evidence = Evidence { namespaces: vec![namespace(1)], ..Evidence::default() };
+        let endpoints = Endpoints { port: 1, receivers: &[], all: &[], everybody: &[], copies: false };
+        let (mut tally, mut unknown) = (Tally::default(), Vec::new());
+        places(&evidence, &endpoints, Some(10), Some(7), &mut tally, &mut unknown);
+        let entries = tally.into_entries(&[]).into_iter().map(|entry| (entry.place, entry.datagrams)).collect();
+        (entries, unknown.len() - 1)
+    }
+
+    #[test]
+    fn every_counter_that_a_place_names_is_placed_if_it_fits() {
+        for place in Place::all().filter(|place| !matches!(place.stage(), Stage::Socket | Stage::Anywhere)) {
+            for counter in place.counters() {
+                assert_eq!(placed(&[(place, counter, 3)]), (vec![(place, 3)], 0), "{counter}");
+                assert_eq!(placed(&[(place, counter, 4)]), (vec![], 1), "{counter}");
+            }
+        }
+        let (queue, ring) = ((Place::Qdisc, Counter::Qdisc, 2), (Place::ReceiveRing, Counter::RxMissed, 1));
+        assert_eq!(placed(&[queue, ring]).0, [(Place::Qdisc, 2), (Place::ReceiveRing, 1)]);
+        assert_eq!(placed(&[queue, (Place::ReceiveRing, Counter::RxMissed, 2)]), (vec![], 2));
+    }
+
+    #[test]
+    fn what_all_namespaces_share_is_lost_once() {
+        let loss = Loss {
+            place: Place::Backlog,
+            counter: Counter::SoftnetDropped,
+            interface: 0,
+            name: "softnet.dropped".into(),
+            packets: 3,
+        };
+        let namespace = |inode| NamespaceEvidence { inode, losses: vec![loss.clone()], ..NamespaceEvidence::default() };
+        let evidence = Evidence { namespaces: vec![namespace(1), namespace(2)], ..Evidence::default() };
+        assert_eq!(claims(&evidence, None).len(), 1);
+    }
+}
