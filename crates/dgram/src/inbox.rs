@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 
 use crate::Socket;
 use crate::address::{Address, canonical};
-use crate::control::Beside;
+use crate::control::Ancillary;
 use crate::outgoing::may_be_reported;
 use crate::sys::receive::Slots;
 
@@ -87,19 +87,19 @@ impl Inbox {
     #[inline]
     pub fn message(&self, index: usize) -> Received<'_> {
         let (bytes, length) = self.slots.payload(index);
-        let beside = Beside::parse(self.slots.control(index));
+        let ancillary = Ancillary::parse(self.slots.control(index));
         let source = Address::decode(self.slots.name(index)).map_or(NOBODY, canonical);
         Received {
             bytes,
             source,
-            segment: beside.segment,
+            segment: ancillary.segment,
             truncated: length > bytes.len(),
             length,
-            arrival: beside.arrival,
-            local: beside.local,
-            to_all: beside.to_all,
-            interface: beside.interface,
-            socket_drops: beside.socket_drops,
+            arrival: ancillary.arrival,
+            local: ancillary.local,
+            to_all: ancillary.to_all,
+            interface: ancillary.interface,
+            socket_drops: ancillary.socket_drops,
         }
     }
 

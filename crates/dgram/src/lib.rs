@@ -36,6 +36,6 @@ pub use memory::Memory;
 pub use multicast::Membership;
 pub use offload::Offload;
 pub use options::Options;
-pub use outgoing::{MAX_PIECES, MAX_RUN_BYTES, MAX_SEGMENTS, Outgoing, Taken};
+pub use outgoing::{MAX_PIECES, MAX_RUN_BYTES, MAX_SEGMENTS, Outgoing, SendProgress};
 pub use raw::RawSender;
 pub use socket::{Granted, Socket};

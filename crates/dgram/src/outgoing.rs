@@ -31,7 +31,7 @@ pub struct Outgoing<'a> {
 
 /// What the kernel took of a batch.
 #[derive(Debug, Default)]
-pub struct Taken {
+pub struct SendProgress {
     /// Whole messages.
     pub messages: usize,
     /// Datagrams of the next message: only if that was cut by us.
@@ -54,7 +54,7 @@ impl Socket {
     ///
     /// Errors that the network had reported about earlier datagrams are not taken for errors of these: the call is
     /// repeated and counts. Where the kernel does not cut, we do, and the socket remembers it.
-    pub fn send(&self, messages: &[Outgoing<'_>]) -> Taken {
+    pub fn send(&self, messages: &[Outgoing<'_>]) -> SendProgress {
         transmit(self.as_fd(), messages.len(), |index| messages[index], self.segmentation())
     }
 }
@@ -66,14 +66,14 @@ pub(crate) fn transmit<'a>(
     count: usize,
     message: impl Fn(usize) -> Outgoing<'a>,
     offload: &Segmentation,
-) -> Taken {
+) -> SendProgress {
     if count == 1
         && let Outgoing { pieces, segment: None, to } = message(0)
         && pieces.len() <= MAX_PIECES
     {
         // One datagram needs no batch, unless it fails.
         return match send_alone(socket, to, pieces) {
-            Ok(()) => Taken { messages: 1, calls: 1, ..Taken::default() },
+            Ok(()) => SendProgress { messages: 1, calls: 1, ..SendProgress::default() },
             Err(error) => transmit_batch(socket, count, message, offload, Some(error)),
         };
     }
@@ -87,8 +87,8 @@ fn transmit_batch<'a>(
     message: impl Fn(usize) -> Outgoing<'a>,
     offload: &Segmentation,
     mut failed: Option<io::Error>,
-) -> Taken {
-    let mut taken = Taken::default();
+) -> SendProgress {
+    let mut taken = SendProgress::default();
     let mut batch = Batch::new();
     let mut steps = [Step::Whole { joined: 0 }; MAX_BATCH];
     let mut repeats = Repeats::default();
@@ -155,7 +155,7 @@ enum Step {
     Cut { last: bool },
 }
 
-impl Taken {
+impl SendProgress {
     fn pass_over(&mut self, errno: i32, times: u32) {
         self.icmp += times;
         self.reported = Some(errno);
@@ -188,7 +188,7 @@ struct Repeats {
 
 impl Repeats {
     /// Whether to try again: the kernel has taken note that a pending error was told.
-    fn again(&mut self, errno: i32, taken: &mut Taken) -> bool {
+    fn again(&mut self, errno: i32, taken: &mut SendProgress) -> bool {
         self.stopped = false;
         let times = match self.failed {
             Some((before, times)) if before == errno => times,
@@ -207,7 +207,7 @@ impl Repeats {
 
     /// A call has taken something: what failed before it did not come from the send.
     #[inline]
-    fn succeed(&mut self, stopped: bool, taken: &mut Taken) {
+    fn succeed(&mut self, stopped: bool, taken: &mut SendProgress) {
         if let Some((errno, times)) = self.failed.take() {
             taken.pass_over(errno, times);
         }
@@ -220,7 +220,7 @@ impl Repeats {
 fn stage<'a>(
     batch: &mut Batch<'a>,
     steps: &mut [Step; MAX_BATCH],
-    taken: &Taken,
+    taken: &SendProgress,
     count: usize,
     message: &impl Fn(usize) -> Outgoing<'a>,
     offload: &Segmentation,
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn an_error_that_goes_away_was_pending() {
-        let (mut repeats, mut taken) = (Repeats::default(), Taken::default());
+        let (mut repeats, mut taken) = (Repeats::default(), SendProgress::default());
         assert!(repeats.again(libc::EHOSTUNREACH, &mut taken));
         repeats.succeed(false, &mut taken);
         assert_eq!((taken.icmp, taken.reported), (1, Some(libc::EHOSTUNREACH)));
@@ -351,12 +351,12 @@ mod tests {
         assert!(!repeats.again(libc::EHOSTUNREACH, &mut taken));
         assert_eq!(taken.icmp, 1);
         // What no ICMP message is turned into is believed at once.
-        let (mut repeats, mut taken) = (Repeats::default(), Taken::default());
+        let (mut repeats, mut taken) = (Repeats::default(), SendProgress::default());
         assert!(repeats.again(libc::ECONNREFUSED, &mut taken));
         assert!(!repeats.again(libc::EAGAIN, &mut taken));
         assert_eq!((taken.icmp, taken.reported), (1, Some(libc::ECONNREFUSED)));
         // A batch that stopped and went on was stopped by a pending error, nobody knows which.
-        let (mut repeats, mut taken) = (Repeats::default(), Taken::default());
+        let (mut repeats, mut taken) = (Repeats::default(), SendProgress::default());
         repeats.succeed(true, &mut taken);
         assert_eq!(taken.icmp, 0);
         repeats.succeed(false, &mut taken);

@@ -12,7 +12,7 @@ use crate::offload::Segmentation;
 use crate::outgoing::transmit;
 use crate::sys::IPV6_HDRINCL;
 use crate::sys::option::{get, set};
-use crate::{Error, Options, Outgoing, Taken};
+use crate::{Error, Options, Outgoing, SendProgress};
 
 /// Sends IP packets that the caller has finished, headers and all, to one destination.
 ///
@@ -74,7 +74,7 @@ impl RawSender {
     /// [`MAX_PIECES`](crate::MAX_PIECES).
     ///
     /// EMSGSIZE: a packet exceeds the interface's MTU; [`Self::mtu`] is read anew then.
-    pub fn send(&self, packets: &[&[IoSlice<'_>]]) -> Taken {
+    pub fn send(&self, packets: &[&[IoSlice<'_>]]) -> SendProgress {
         let packet = |index: usize| Outgoing { pieces: packets[index], segment: None, to: None };
         let taken = transmit(self.raw.as_fd(), packets.len(), packet, &self.segmentation);
         if taken.error.as_ref().and_then(std::io::Error::raw_os_error) == Some(libc::EMSGSIZE) {

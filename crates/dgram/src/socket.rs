@@ -22,7 +22,7 @@ pub struct Socket {
     send_buffer: Buffer,
     gro: Offload,
     segmentation: Segmentation,
-    beside: bool,
+    ancillary: bool,
     /// Whether it was told which address of this machine to send from.
     has_fixed_source: bool,
 }
@@ -167,7 +167,7 @@ impl Socket {
 
     /// Whether control messages may come with what it receives.
     pub(crate) fn tells_beside(&self) -> bool {
-        self.beside
+        self.ancillary
     }
 
     pub(crate) fn segmentation(&self) -> &Segmentation {
@@ -175,7 +175,7 @@ impl Socket {
     }
 
     fn bound(prepared: Prepared, local: SocketAddr, peer: Option<SocketAddr>) -> Self {
-        let Prepared { socket, receive_buffer, send_buffer, gro, segmentation, beside } = prepared;
+        let Prepared { socket, receive_buffer, send_buffer, gro, segmentation, ancillary } = prepared;
         Self {
             descriptor: socket.into(),
             local,
@@ -184,7 +184,7 @@ impl Socket {
             send_buffer,
             gro,
             segmentation,
-            beside,
+            ancillary,
             has_fixed_source: false,
         }
     }
@@ -203,7 +203,7 @@ struct Prepared {
     send_buffer: Buffer,
     gro: Offload,
     segmentation: Segmentation,
-    beside: bool,
+    ancillary: bool,
 }
 
 impl Prepared {
@@ -215,7 +215,7 @@ impl Prepared {
             send_buffer: Buffer::request(fd, buffers::SEND, options.send_buffer)?,
             gro: offload::gro(fd, options.gro),
             segmentation: Segmentation::probe(fd, options.gso),
-            beside: options.gro || options.timestamps || options.count_drops || options.local_address,
+            ancillary: options.gro || options.timestamps || options.count_drops || options.local_address,
             socket,
         })
     }

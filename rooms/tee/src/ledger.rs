@@ -41,11 +41,11 @@ pub struct ListenerCount {
     pub name: String,
     /// Its address.
     pub address: String,
-    /// Taken from the socket.
+    /// SendProgress from the socket.
     pub received: Count,
-    /// Taken by at least one rule.
+    /// SendProgress by at least one rule.
     pub matched: u64,
-    /// Taken by no rule.
+    /// SendProgress by no rule.
     pub unmatched: u64,
     /// Longer than the buffer: never forwarded in part.
     pub truncated: u64,

@@ -6,7 +6,7 @@ use crate::ledger::{DestinationCount, Ledger, ListenerCount, RuleCount};
 
 /// What is worth a metric and not in the ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Standing {
+pub struct Statistics {
     /// Threads that move datagrams.
     pub workers: usize,
     /// Reloads since the start that took effect.
@@ -18,7 +18,7 @@ pub struct Standing {
 }
 
 /// Adds every family of [`FAMILIES`].
-pub fn metrics(samples: &mut Samples<'_>, ledger: &Ledger, standing: &Standing) {
+pub fn metrics(samples: &mut Samples<'_>, ledger: &Ledger, standing: &Statistics) {
     samples.single(&WORKERS, standing.workers);
     let reloads = [("succeeded", standing.reloads), ("failed", standing.failed_reloads)];
     samples.family(&RELOADS, reloads.map(|(result, count)| ([result.to_owned()], count)));
@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     fn exposed(format: Format) -> String {
-        let standing = Standing { workers: 2, reloads: 3, failed_reloads: 1, loaded: 1_785_000_000.0 };
+        let standing = Statistics { workers: 2, reloads: 3, failed_reloads: 1, loaded: 1_785_000_000.0 };
         expose(format, move |samples| metrics(samples, &fixture::busy(), &standing))
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use clap::Args;
 use weir_loss::subject::Process;
-use weir_loss::watch::settings::{Settings, Where};
+use weir_loss::watch::settings::{WatchOptions, Where};
 use weir_loss::watch::{self, Options};
 use weir_units::Span;
 
@@ -59,7 +59,7 @@ pub(super) struct Watch {
 impl Watch {
     pub(super) fn run(self) -> Result<Outcome> {
         usage(self.check())?;
-        let settings = Settings {
+        let settings = WatchOptions {
             ports: self.port.clone(),
             namespaces: match &self.netns[..] {
                 [] => Where::Own,

@@ -48,7 +48,7 @@ impl<'a> Iterator for Messages<'a> {
 
 /// What the kernel tells beside a received payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Beside {
+pub struct Ancillary {
     /// Bytes of each datagram of a run, but for the last (UDP_GRO); `None`: a single datagram.
     pub segment: Option<NonZeroU16>,
     /// Arrival, ns since 1970 (SO_TIMESTAMPNS).
@@ -64,15 +64,15 @@ pub struct Beside {
     pub socket_drops: Option<u32>,
 }
 
-impl Beside {
+impl Ancillary {
     /// Reads a control buffer. What is malformed or unknown is passed over.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Self {
-        let mut beside = Self::default();
+        let mut ancillary = Self::default();
         for message in Messages::new(bytes) {
-            beside.take(&message);
+            ancillary.take(&message);
         }
-        beside
+        ancillary
     }
 
     fn take(&mut self, message: &Message<'_>) {

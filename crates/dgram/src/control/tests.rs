@@ -24,7 +24,7 @@ fn what_the_kernel_tells_beside_a_payload() {
         message(17, 104, &1200i32.to_ne_bytes()),
     ]
     .concat();
-    let expected = Beside {
+    let expected = Ancillary {
         segment: NonZeroU16::new(1200),
         arrival: Some(7_000_000_005),
         local: Some([10, 0, 0, 9].into()),
@@ -32,20 +32,20 @@ fn what_the_kernel_tells_beside_a_payload() {
         interface: Some(3),
         socket_drops: Some(4_000_000_000),
     };
-    assert_eq!(Beside::parse(&all), expected);
+    assert_eq!(Ancillary::parse(&all), expected);
     // The kernel leaves the last message's padding out of the length.
-    assert_eq!(Beside::parse(&all[..all.len() - 4]), expected);
+    assert_eq!(Ancillary::parse(&all[..all.len() - 4]), expected);
     // Cut anywhere, what is whole still counts.
-    assert_eq!(Beside::parse(&all[..all.len() - 5]), Beside { segment: None, ..expected });
-    assert_eq!(Beside::parse(&[]), Beside::default());
+    assert_eq!(Ancillary::parse(&all[..all.len() - 5]), Ancillary { segment: None, ..expected });
+    assert_eq!(Ancillary::parse(&[]), Ancillary::default());
 }
 
 #[test]
 fn destinations_of_both_families() {
     let parse = |address: &str| {
         let address: Ipv6Addr = address.parse().unwrap();
-        let beside = Beside::parse(&message(41, 50, &[&address.octets()[..], &2u32.to_ne_bytes()].concat()));
-        (beside.local.unwrap().to_string(), beside.interface)
+        let ancillary = Ancillary::parse(&message(41, 50, &[&address.octets()[..], &2u32.to_ne_bytes()].concat()));
+        (ancillary.local.unwrap().to_string(), ancillary.interface)
     };
     assert_eq!(parse("2001:db8::7"), ("2001:db8::7".into(), Some(2)));
     assert_eq!(parse("::ffff:192.0.2.1"), ("192.0.2.1".into(), Some(2)));
@@ -70,18 +70,18 @@ fn what_was_sent_to_others_too() {
         ([v6("::ffff:10.0.0.255"), v4([10, 0, 0, 1], [10, 0, 0, 255])].concat(), true),
         ([v4([10, 0, 0, 1], [10, 0, 0, 1]), v6("::ffff:10.0.0.1")].concat(), false),
     ] {
-        assert_eq!(Beside::parse(&bytes).to_all, to_all, "{bytes:?}");
+        assert_eq!(Ancillary::parse(&bytes).to_all, to_all, "{bytes:?}");
     }
 }
 
 #[test]
 fn nonsense_is_passed_over() {
     for size in [0i32, -1, 65_536] {
-        assert_eq!(Beside::parse(&message(17, 104, &size.to_ne_bytes())).segment, None);
+        assert_eq!(Ancillary::parse(&message(17, 104, &size.to_ne_bytes())).segment, None);
     }
-    assert_eq!(Beside::parse(&message(17, 104, &[1, 2])), Beside::default());
+    assert_eq!(Ancillary::parse(&message(17, 104, &[1, 2])), Ancillary::default());
     let before_1970 = [(-7i64).to_ne_bytes(), 5i64.to_ne_bytes()].concat();
-    assert_eq!(Beside::parse(&message(1, 35, &before_1970)), Beside::default());
+    assert_eq!(Ancillary::parse(&message(1, 35, &before_1970)), Ancillary::default());
     // A length below the header's, above the buffer's, and one that overflows when it is padded.
     for length in [0u64, 15, 17, 1 << 40, u64::MAX] {
         let mut bytes = message(1, 40, &[]);
@@ -124,7 +124,7 @@ proptest! {
     fn any_bytes_are_read_to_their_end(bytes: Vec<u8>) {
         let all: usize = Messages::new(&bytes).map(|message| 16 + message.data.len()).sum();
         prop_assert!(all <= bytes.len());
-        let _ = (Beside::parse(&bytes), parse_error(&bytes));
+        let _ = (Ancillary::parse(&bytes), parse_error(&bytes));
     }
 
     #[test]

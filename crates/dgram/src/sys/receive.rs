@@ -64,14 +64,14 @@ impl Slots {
 
     /// Receives what is there, at most a slot's worth each; returns how many slots were filled. `beside`: whether control
     /// messages may come, too.
-    pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>, beside: bool) -> io::Result<usize> {
+    pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>, ancillary: bool) -> io::Result<usize> {
         for header in &mut self.headers[..self.dirty] {
             header.msg_hdr.msg_namelen = Address::LONGEST as u32;
             header.msg_hdr.msg_controllen = CONTROL as _;
             header.msg_hdr.msg_flags = 0;
         }
         (self.filled, self.dirty) = (0, 1);
-        let received = match (self.headers.len(), beside) {
+        let received = match (self.headers.len(), ancillary) {
             (1, false) => self.receive_payload(socket),
             (1, true) => self.receive_one(socket),
             _ => self.receive_many(socket),

@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 use std::os::fd::AsFd;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use weir_dgram::{Inbox, Outgoing, Received, Socket, Taken};
+use weir_dgram::{Inbox, Outgoing, Received, SendProgress, Socket};
 pub(crate) use weir_testbed::network::{Host, Switch, cable, end, namespace, on_loopback};
 
 /// Three hosts on a switch, which lives as long as the second value.
@@ -19,7 +19,7 @@ pub(crate) fn switched() -> Option<([Host; 3], Switch)> {
 }
 
 /// Sends one message, cut into datagrams of `segment` bytes (0: not).
-pub(crate) fn send(socket: &Socket, payload: &[u8], segment: u16) -> Taken {
+pub(crate) fn send(socket: &Socket, payload: &[u8], segment: u16) -> SendProgress {
     let pieces = [IoSlice::new(payload)];
     socket.send(&[Outgoing { pieces: &pieces, segment: NonZeroU16::new(segment), to: None }])
 }

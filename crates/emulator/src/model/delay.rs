@@ -21,7 +21,7 @@ pub(super) struct Delay {
 
 /// A packet, or the copy that the duplication made of it: each has its own draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Edition {
+pub(super) enum CopyKind {
     Original,
     Copy,
 }
@@ -68,12 +68,12 @@ impl Delay {
 
     /// When the flow's packet `index` reaches the far end, having left the shaper at `sent`.
     #[inline]
-    pub(super) fn release(&mut self, sent: Nanos, flow: StreamKey, index: u64, edition: Edition) -> Nanos {
-        let added = self.variation.map_or(0, |distribution| distribution.sample(flow, index, edition));
+    pub(super) fn release(&mut self, sent: Nanos, flow: StreamKey, index: u64, copy: CopyKind) -> Nanos {
+        let added = self.variation.map_or(0, |distribution| distribution.sample(flow, index, copy));
         let release = self.ordered(sent.saturating_add(self.constant).saturating_add(added));
-        let purpose = match edition {
-            Edition::Original => Purpose::Reorder,
-            Edition::Copy => Purpose::CopyReorder,
+        let purpose = match copy {
+            CopyKind::Original => Purpose::Reorder,
+            CopyKind::Copy => Purpose::CopyReorder,
         };
         if self.hold.hits(flow, purpose, index) { release.saturating_add(self.hold_by) } else { release }
     }
@@ -97,10 +97,10 @@ impl Distribution {
     }
 
     /// The addition to the delay of the flow's packet `index`.
-    fn sample(self, flow: StreamKey, index: u64, edition: Edition) -> Nanos {
-        let (first, second) = match edition {
-            Edition::Original => (Purpose::Variation, Purpose::VariationAngle),
-            Edition::Copy => (Purpose::CopyVariation, Purpose::CopyVariationAngle),
+    fn sample(self, flow: StreamKey, index: u64, copy: CopyKind) -> Nanos {
+        let (first, second) = match copy {
+            CopyKind::Original => (Purpose::Variation, Purpose::VariationAngle),
+            CopyKind::Copy => (Purpose::CopyVariation, Purpose::CopyVariationAngle),
         };
         let draw = flow.draw(first, index);
         match self {

@@ -1,6 +1,6 @@
 //! One direction of a link: the impairments in the order in which a packet meets them.
 
-use super::delay::{Delay, Edition};
+use super::delay::{CopyKind, Delay};
 use super::flows::Flows;
 use super::loss::LossProcess;
 use super::random::{Chance, Purpose, StreamKey};
@@ -108,10 +108,10 @@ impl Direction {
             self.flows.get(flow).queue_dropped += 1;
             return Decision::Drop(Cause::Queue);
         };
-        let release = self.delay.release(sent, key, index, Edition::Original);
+        let release = self.delay.release(sent, key, index, CopyKind::Original);
         let copied = self.phase.duplicate.hits(key, Purpose::Duplicate, index);
         let copy_sent = if copied { self.shape(now, bytes) } else { None };
-        let copy = copy_sent.map(|sent| self.delay.release(sent, key, index, Edition::Copy));
+        let copy = copy_sent.map(|sent| self.delay.release(sent, key, index, CopyKind::Copy));
         let corrupted = self.phase.corrupt.hits(key, Purpose::Corrupt, index);
         let corrupt = corrupted.then(|| key.draw(Purpose::CorruptBit, index));
         Decision::Pass { release, corrupt, copy }

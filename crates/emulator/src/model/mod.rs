@@ -13,6 +13,7 @@ mod direction;
 mod flows;
 mod identity;
 mod loss;
+mod opportunities;
 mod plan;
 mod random;
 mod shaper;
@@ -20,7 +21,6 @@ mod shaper;
 mod tests;
 mod timetable;
 mod trace;
-mod turns;
 mod validate;
 
 use std::net::IpAddr;

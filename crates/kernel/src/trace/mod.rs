@@ -113,10 +113,10 @@ pub struct Trace {
     pub drops: Vec<Drop>,
     /// Datagrams handed to a namespace's protocols by an interface (`netif_receive_skb`), those of bridge ports left
     /// out; of bonds and macvlan the lower interface is told.
-    pub arrivals: Vec<Passage>,
+    pub arrivals: Vec<InterfaceCount>,
     /// Datagrams handed to an interface's queue (`net_dev_queue`), before its qdisc. What sockets that are not connected
     /// sent to ports that are not followed is there, too, as port 0: their calls do not tell where they go.
-    pub departures: Vec<Passage>,
+    pub departures: Vec<InterfaceCount>,
     /// Calls that send, by socket and result (`sock_send_length`).
     pub sends: Vec<Sends>,
     /// Sockets that took or gave datagrams.
@@ -158,7 +158,7 @@ pub struct Drop {
 
 /// Datagrams that passed an interface. A fragmented datagram counts once, with its first fragment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Passage {
+pub struct InterfaceCount {
     /// The network namespace's inode number.
     pub namespace: u32,
     /// The interface.

@@ -52,7 +52,7 @@ macro_rules! slots {
 
 slots! {
     DropSlot of DropKey
-    PassageSlot of PassageKey
+    PassageSlot of InterfaceKey
     SendSlot of SendKey
 }
 
@@ -81,7 +81,7 @@ shared! {
         first: u64,
         second: u64,
     }
-    PassageKey of "passage_key": 24 {
+    InterfaceKey of "passage_key": 24 {
         cookie: u64,
         namespace: u32,
         interface: u32,
@@ -163,7 +163,7 @@ shared! {
     }
     PassageSlot of "arrivals_slot" | "departures_slot": 40 {
         counts: Counts,
-        key: PassageKey,
+        key: InterfaceKey,
     }
     SendSlot of "sends_slot": 40 {
         counts: Counts,

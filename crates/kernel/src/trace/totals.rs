@@ -10,10 +10,11 @@ use super::features::Types;
 use super::programs::{Programs, refusal};
 use super::symbols::Symbols;
 use super::sys::{
-    Counts, DropKey, FragmentKey, Fragmented, Key, PassageKey, ReaderValue, SendKey, SocketValue, SoftirqTime, Waiting,
+    Counts, DropKey, FragmentKey, Fragmented, InterfaceKey, Key, ReaderValue, SendKey, SocketValue, SoftirqTime,
+    Waiting,
 };
 use super::unread::Unread;
-use super::{Detail, Drop, Passage, Sends, SocketTrace, Trace};
+use super::{Detail, Drop, InterfaceCount, Sends, SocketTrace, Trace};
 use crate::Error;
 
 /// What is known from one reading to the next.
@@ -53,8 +54,8 @@ impl Totals {
         }
         Ok(Trace {
             drops: self.drops(drops),
-            arrivals: passages(programs, "arrivals")?,
-            departures: passages(programs, "departures")?,
+            arrivals: interface_counts(programs, "arrivals")?,
+            departures: interface_counts(programs, "departures")?,
             sends: sends(programs)?,
             sockets,
             receive_softirq_ns: per_cpu::<SoftirqTime>(programs.map("softirq")?)?
@@ -184,8 +185,8 @@ fn socket(cookie: u64, value: &SocketValue, now: u64) -> SocketTrace {
     }
 }
 
-fn passages(programs: &Programs, map: &str) -> Result<Vec<Passage>, Error> {
-    let passage = |(key, counts): (PassageKey, Counts)| Passage {
+fn interface_counts(programs: &Programs, map: &str) -> Result<Vec<InterfaceCount>, Error> {
+    let count = |(key, counts): (InterfaceKey, Counts)| InterfaceCount {
         namespace: key.namespace,
         interface: key.interface,
         port: key.port as u16,
@@ -193,7 +194,7 @@ fn passages(programs: &Programs, map: &str) -> Result<Vec<Passage>, Error> {
         datagrams: counts.first,
         bytes: counts.second,
     };
-    Ok(counted(programs, map)?.into_iter().map(passage).collect())
+    Ok(counted(programs, map)?.into_iter().map(count).collect())
 }
 
 fn sends(programs: &Programs) -> Result<Vec<Sends>, Error> {

@@ -38,9 +38,9 @@ fn a_fragmented_datagram_is_lost_once_where_its_first_piece_was() {
     assert_eq!((lost.reason.as_str(), lost.datagrams, lost.port), ("NETFILTER_DROP", 6, ports[0]));
     assert_eq!((lost.from_port, lost.namespace, lost.outgoing), (port(&sender), receiving.inode, false));
     assert_eq!(trace.reassembling, 0);
-    assert_eq!(trace.arrivals.iter().map(|passage| passage.datagrams).sum::<u64>(), 9);
-    assert_eq!(trace.departures.iter().map(|passage| passage.datagrams).sum::<u64>(), 9);
-    assert_eq!(trace.departures.iter().map(|passage| passage.bytes).sum::<u64>(), 27_000);
+    assert_eq!(trace.arrivals.iter().map(|count| count.datagrams).sum::<u64>(), 9);
+    assert_eq!(trace.departures.iter().map(|count| count.datagrams).sum::<u64>(), 9);
+    assert_eq!(trace.departures.iter().map(|count| count.bytes).sum::<u64>(), 27_000);
     assert_eq!(drain(&receiver), 3);
 
     // Whole ones are no longer waited for.

@@ -64,11 +64,11 @@ fn a_full_receive_buffer() {
     }
 
     // What passed on the way there.
-    let passed = |passages: &[weir_kernel::trace::Passage], cookie: u64| {
-        assert_eq!(passages.len(), 1, "{passages:?}");
-        let passage = passages[0];
-        assert_eq!((passage.namespace, passage.interface, passage.cookie), (host.inode, 1, cookie));
-        assert_eq!((passage.port, passage.datagrams, passage.bytes), (port(&receiver), 1000, 100_000));
+    let passed = |interface_counts: &[weir_kernel::trace::InterfaceCount], cookie: u64| {
+        assert_eq!(interface_counts.len(), 1, "{interface_counts:?}");
+        let count = interface_counts[0];
+        assert_eq!((count.namespace, count.interface, count.cookie), (host.inode, 1, cookie));
+        assert_eq!((count.port, count.datagrams, count.bytes), (port(&receiver), 1000, 100_000));
     };
     passed(&trace.arrivals, 0);
     passed(&trace.departures, cookie(&sender));

@@ -1,6 +1,6 @@
 //! The small picture beside the answer: its first quantity, as SVG for the page and as blocks for a terminal.
 
-use super::reading::{Course, Reading, ratio};
+use super::reading::{Reading, Series, ratio};
 use super::words;
 use crate::svg::{Anchor, Svg, width_of};
 use crate::{cells::Measured, charts};
@@ -56,7 +56,7 @@ fn lines(svg: &mut Svg, reading: &Reading, scale: &Scale) {
             svg.circle(place, 2.2, &format!("class=\"s{index}\""), &tooltip);
         }
     }
-    let end = |course: &Course| course.points.last().map_or(floor, |point| at(point.x, point.least).1);
+    let end = |course: &Series| course.points.last().map_or(floor, |point| at(point.x, point.least).1);
     let mut labels: Vec<(usize, f64)> = reading.courses.iter().map(end).enumerate().collect();
     labels.sort_by(|a, b| a.1.total_cmp(&b.1));
     let wanted: Vec<f64> = labels.iter().map(|(_, y)| *y).collect();

@@ -20,14 +20,14 @@ pub(super) struct Reading {
     /// What the axis of numbers is called, e.g. `loss`; empty if there is none.
     pub(super) noun: String,
     /// One for each combination of the other axes, in the order of the run.
-    pub(super) courses: Vec<Course>,
+    pub(super) courses: Vec<Series>,
     /// How many places the axis of numbers has in the run, with those that nothing is known of.
     pub(super) places: usize,
 }
 
 /// How a quantity goes along the axis of numbers.
 #[derive(Clone, Debug)]
-pub(super) struct Course {
+pub(super) struct Series {
     /// What it is of; several where these are alike.
     pub(super) labels: Vec<Label>,
     /// Ascending; a single one where there is no axis of numbers.
@@ -144,7 +144,7 @@ fn arrange(cells: &[&Cell<'_>], column: &str, axis: Option<&str>) -> Option<Read
     let others: Vec<Axis> = axes(cells).into_iter().filter(|other| Some(other.key.as_str()) != axis).collect();
     let places = axis.map_or(1, |key| distinct(cells.iter().filter_map(|cell| columns::text(cell.first(), key))).len());
     let cells: Vec<&Cell<'_>> = cells.iter().filter(|cell| cell.believes(column)).copied().collect();
-    let mut courses: Vec<Course> = Vec::new();
+    let mut courses: Vec<Series> = Vec::new();
     for cell in &cells {
         let Some(measured) = cell.measured(column).filter(|measured| measured.value().is_finite()) else { continue };
         let own: Vec<(&str, String)> = others
@@ -157,7 +157,7 @@ fn arrange(cells: &[&Cell<'_>], column: &str, axis: Option<&str>) -> Option<Read
         let point = Point { x, place: words::quantity(&text), least: value, most: value, measured };
         match courses.iter_mut().find(|course| course.labels[0] == label) {
             Some(course) => course.points.push(point),
-            None => courses.push(Course { labels: vec![label], points: vec![point] }),
+            None => courses.push(Series { labels: vec![label], points: vec![point] }),
         }
     }
     for course in &mut courses {
@@ -188,9 +188,9 @@ impl Reading {
     /// Courses that lie together everywhere become one.
     fn join_alike(&mut self) {
         let near = self.alike();
-        let mut joined: Vec<Course> = Vec::new();
+        let mut joined: Vec<Series> = Vec::new();
         for course in self.courses.drain(..) {
-            let beside = |known: &&mut Course| {
+            let beside = |known: &&mut Series| {
                 let pairs = || known.points.iter().zip(&course.points);
                 known.points.len() == course.points.len()
                     && pairs().all(|(a, b)| a.x == b.x && ratio(a.least.min(b.least), a.most.max(b.most)) <= near)
@@ -214,7 +214,7 @@ impl Reading {
     }
 
     /// Whether a course is the same at every place, and known there.
-    pub(super) fn is_level(&self, course: &Course) -> bool {
+    pub(super) fn is_level(&self, course: &Series) -> bool {
         course.points.len() == self.places && course.is_level(self.level())
     }
 
@@ -224,7 +224,7 @@ impl Reading {
     }
 }
 
-impl Course {
+impl Series {
     /// The least and the most along it.
     pub(super) fn span(&self) -> (f64, f64) {
         let low = self.points.iter().map(|point| point.least).fold(f64::INFINITY, f64::min);

@@ -1,6 +1,6 @@
 //! A quantity in a sentence.
 
-use super::reading::{Course, MOST_COURSES, Point, Reading, Topic, ratio, topic};
+use super::reading::{MOST_COURSES, Point, Reading, Series, Topic, ratio, topic};
 use super::verdict::{self, Lower, Pair, Verdict};
 use super::words::{self, Phrase};
 
@@ -89,8 +89,8 @@ fn compared(reading: &Reading, pair: &Pair<'_>, with_values: bool) -> String {
 fn courses(reading: &Reading, bends: bool, pair: Option<&Pair<'_>>) -> String {
     let mut speaker = Speaker { reading, phrase: phrase(reading), said: false, place_said: false };
     let bend = if bends { bend_of(reading) } else { None };
-    let is_level = |course: &&Course| course.points.len() < 2 || reading.is_level(course);
-    let (level, mut going): (Vec<&Course>, Vec<&Course>) = reading.courses.iter().partition(is_level);
+    let is_level = |course: &&Series| course.points.len() < 2 || reading.is_level(course);
+    let (level, mut going): (Vec<&Series>, Vec<&Series>) = reading.courses.iter().partition(is_level);
     let mut parts = Vec::new();
     let places = if going.len() > 2 { common_places(&going, bend) } else { Vec::new() };
     if places.is_empty() {
@@ -126,7 +126,7 @@ struct Speaker<'a> {
 
 impl Speaker<'_> {
     /// A course: from where to where if it is level, else its ends and where it bends.
-    fn along(&mut self, course: &Course, bend: Option<f64>) -> String {
+    fn along(&mut self, course: &Series, bend: Option<f64>) -> String {
         let (column, noun) = (&self.reading.column, &self.reading.noun);
         let values = match &course.points[..] {
             [] => String::new(),
@@ -155,7 +155,7 @@ impl Speaker<'_> {
     }
 
     /// Several courses at one place: those together that are alike there.
-    fn across(&mut self, courses: &[&Course], x: f64) -> String {
+    fn across(&mut self, courses: &[&Series], x: f64) -> String {
         let mut groups: Vec<(Vec<words::Label>, Point)> = Vec::new();
         for course in courses {
             let Some(point) = course.points.iter().find(|point| point.x == x) else { continue };
@@ -206,7 +206,7 @@ impl Speaker<'_> {
 }
 
 /// The ends of the axis, and the bend between, if every course has a point there.
-fn common_places(courses: &[&Course], bend: Option<f64>) -> Vec<f64> {
+fn common_places(courses: &[&Series], bend: Option<f64>) -> Vec<f64> {
     let everywhere = |x: &f64| courses.iter().all(|course| course.points.iter().any(|point| point.x == *x));
     let Some([first, .., last]) = courses.first().map(|course| &course.points[..]) else { return Vec::new() };
     let mut places = vec![first.x];
@@ -217,7 +217,7 @@ fn common_places(courses: &[&Course], bend: Option<f64>) -> Vec<f64> {
 
 /// Where the course that changes most bends most: farthest from the straight line between its ends.
 fn bend_of(reading: &Reading) -> Option<f64> {
-    let spread = |course: &&Course| {
+    let spread = |course: &&Series| {
         let (low, high) = course.span();
         ratio(low, high)
     };

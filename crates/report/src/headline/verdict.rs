@@ -1,6 +1,6 @@
 //! Which of two courses lies higher, and where that turns: only what intervals decide.
 
-use super::reading::{Course, Point, ratio};
+use super::reading::{Point, Series, ratio};
 use crate::cells::Measured;
 
 /// What is decided of two courses. Places are indexes into the points that they share.
@@ -29,9 +29,9 @@ pub(super) enum Lower {
 /// Two courses over the places that they share.
 pub(super) struct Pair<'a> {
     /// That which is lower at the last place of which something is decided.
-    pub(super) lower: &'a Course,
+    pub(super) lower: &'a Series,
     /// The other one.
-    pub(super) higher: &'a Course,
+    pub(super) higher: &'a Series,
     /// Points of the lower and of the higher one.
     pub(super) shared: Vec<(&'a Point, &'a Point)>,
     /// `None`: nowhere is anything decided, or it turns more than once.
@@ -47,7 +47,7 @@ const CONFIDENCE: f64 = 0.95;
 const WORTH_SAYING: f64 = 1.02;
 
 /// Compares two courses wherever both have a point; `None` if that is nowhere.
-pub(super) fn compare<'a>(a: &'a Course, b: &'a Course) -> Option<Pair<'a>> {
+pub(super) fn compare<'a>(a: &'a Series, b: &'a Series) -> Option<Pair<'a>> {
     let shared = a.points.iter().filter_map(|p| Some((p, b.points.iter().find(|q| q.x == p.x)?)));
     let mut shared: Vec<(&Point, &Point)> = shared.collect();
     let level = 1.0 - (1.0 - CONFIDENCE) / shared.len().max(1) as f64;

@@ -14,7 +14,7 @@ use super::json::{Interval, Output, Sum};
 /// two of them the bytes are taken as received evenly; what came behind the window's end does not count. Bytes sent and
 /// the connections' states are the client's.
 pub(crate) fn report(settings: &Iperf3Settings, client: &Output, server: &Output, complete: bool) -> BulkReport {
-    let course = Course::of(&server.intervals);
+    let course = Progress::of(&server.intervals);
     let used = if complete { settings.duration } else { course.end().min(settings.duration) };
     let (batch, count) = settings.batches();
     let whole = (used.as_nanos() * u128::from(count) / settings.duration.as_nanos().max(1)).min(count.into()) as u32;
@@ -39,9 +39,9 @@ pub(crate) fn report(settings: &Iperf3Settings, client: &Output, server: &Output
 }
 
 /// Bytes received since the window began, over time.
-struct Course(Vec<(f64, f64)>);
+struct Progress(Vec<(f64, f64)>);
 
-impl Course {
+impl Progress {
     /// The warm-up is left out. Stopped, iperf3 prints its last look twice: a look that does not go on is left out,
     /// too.
     fn of(looks: &[Interval]) -> Self {

@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use weir_kernel::trace::{Detail, Drop, Passage, Sends, SocketTrace, Trace};
+use weir_kernel::trace::{Detail, Drop, InterfaceCount, Sends, SocketTrace, Trace};
 
 use super::remarks::Partial;
 use super::session::{ReceivedSession, SentSession};
@@ -119,8 +119,8 @@ pub(super) fn difference(later: &Trace, earlier: &Trace) -> Trace {
             buffers: drop.buffers.saturating_sub(before.buffers),
             ..drop.clone()
         }),
-        arrivals: passages(&later.arrivals, &earlier.arrivals),
-        departures: passages(&later.departures, &earlier.departures),
+        arrivals: interface_counts(&later.arrivals, &earlier.arrivals),
+        departures: interface_counts(&later.departures, &earlier.departures),
         sends: subtract(&later.sends, &earlier.sends, sends_key, |sends, before| Sends {
             calls: sends.calls.saturating_sub(before.calls),
             datagrams: sends.datagrams.saturating_sub(before.datagrams),
@@ -136,12 +136,12 @@ pub(super) fn difference(later: &Trace, earlier: &Trace) -> Trace {
     }
 }
 
-fn passages(later: &[Passage], earlier: &[Passage]) -> Vec<Passage> {
-    let key = |p: &Passage| (p.namespace, p.interface, p.port, p.cookie);
-    subtract(later, earlier, key, |passage, before| Passage {
-        datagrams: passage.datagrams.saturating_sub(before.datagrams),
-        bytes: passage.bytes.saturating_sub(before.bytes),
-        ..*passage
+fn interface_counts(later: &[InterfaceCount], earlier: &[InterfaceCount]) -> Vec<InterfaceCount> {
+    let key = |p: &InterfaceCount| (p.namespace, p.interface, p.port, p.cookie);
+    subtract(later, earlier, key, |count, before| InterfaceCount {
+        datagrams: count.datagrams.saturating_sub(before.datagrams),
+        bytes: count.bytes.saturating_sub(before.bytes),
+        ..*count
     })
 }
 
@@ -192,10 +192,10 @@ pub(super) fn moved(later: &Trace, earlier: &Trace, ports: &BTreeSet<u16>) -> u6
     let moved = difference(later, earlier);
     let of = |port: u16| ports.is_empty() || ports.contains(&port);
     let drops: u64 = moved.drops.iter().filter(|drop| of(drop.port)).map(|drop| drop.datagrams).sum();
-    let passages = moved.arrivals.iter().chain(&moved.departures).filter(|passage| of(passage.port));
-    let passages: u64 = passages.map(|passage| passage.datagrams).sum();
+    let interface_counts = moved.arrivals.iter().chain(&moved.departures).filter(|count| of(count.port));
+    let interface_counts: u64 = interface_counts.map(|count| count.datagrams).sum();
     let sends: u64 = moved.sends.iter().filter(|sends| of(sends.port)).map(|sends| sends.datagrams).sum();
     let sockets = moved.sockets.iter().filter(|socket| of(socket.port));
     let sockets: u64 = sockets.map(|socket| socket.enqueued + socket.reads).sum();
-    drops + passages + sends + sockets
+    drops + interface_counts + sends + sockets
 }

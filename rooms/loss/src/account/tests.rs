@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nix::errno::Errno;
 use proptest::prelude::*;
 use weir_kernel::counters::Counter;
-use weir_kernel::trace::{Detail, Drop, Passage, Sends, SocketTrace, Trace};
+use weir_kernel::trace::{Detail, Drop, InterfaceCount, Sends, SocketTrace, Trace};
 
 use super::book::Ledger;
 use super::evidence::{Evidence, NamespaceEvidence, SocketSeen, difference};
@@ -101,8 +101,8 @@ impl Model {
     }
 
     fn departures(&mut self, port: u16, datagrams: u64) {
-        let passage = Passage { namespace: SENDER, interface: 2, port, cookie: FROM, datagrams, bytes: 0 };
-        self.trace.departures.push(passage);
+        let count = InterfaceCount { namespace: SENDER, interface: 2, port, cookie: FROM, datagrams, bytes: 0 };
+        self.trace.departures.push(count);
     }
 
     fn drop(&mut self, reason: &str, function: &str, namespace: u32, cookie: u64, outgoing: bool) {
@@ -156,8 +156,8 @@ impl Model {
             Fate::Backlog => return self.drop("CPU_BACKLOG", "enqueue_to_backlog", RECEIVER, 0, false),
             _ => {}
         }
-        let passage = Passage { namespace: RECEIVER, interface: 2, port: PORT, cookie: 0, datagrams: 1, bytes: 0 };
-        self.trace.arrivals.push(passage);
+        let count = InterfaceCount { namespace: RECEIVER, interface: 2, port: PORT, cookie: 0, datagrams: 1, bytes: 0 };
+        self.trace.arrivals.push(count);
         match fate {
             Fate::Firewall => self.drop("NETFILTER_DROP", "nf_hook_slow", RECEIVER, 0, false),
             Fate::NotJoined => self.drop("NOT_SPECIFIED", "ip_rcv_finish_core", RECEIVER, 0, false),
@@ -254,14 +254,20 @@ fn what_no_tracepoint_told_is_the_sockets_own_count_as_far_as_it_is_missing() {
 
 #[test]
 fn what_the_trace_missed_is_the_sockets_own_count_with_another_sender_too() {
-    let passage =
-        |namespace, cookie, datagrams| Passage { namespace, interface: 2, port: PORT, cookie, datagrams, bytes: 0 };
+    let count = |namespace, cookie, datagrams| InterfaceCount {
+        namespace,
+        interface: 2,
+        port: PORT,
+        cookie,
+        datagrams,
+        bytes: 0,
+    };
     let mut model = Model { connected: true, ..Model::default() };
     model.call(0, 1);
     model.socket(6, 6);
     model.drop("SOCKET_RCVBUFF", "udp_queue_rcv_one_skb", RECEIVER, TO, false);
     // One was sent here, ten came.
-    (model.trace.departures, model.trace.arrivals) = (vec![passage(SENDER, FROM, 1)], vec![passage(RECEIVER, 0, 10)]);
+    (model.trace.departures, model.trace.arrivals) = (vec![count(SENDER, FROM, 1)], vec![count(RECEIVER, 0, 10)]);
     model.trace.missed = 3;
     let local = Some("10.0.0.2:5000".parse().unwrap());
     let socket = SocketSeen { local, drops: 4, ..SocketSeen::traced(TO, RECEIVER) };
@@ -389,11 +395,11 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn passage()(
+    fn count()(
         namespace in 0u32..3, interface in 0u32..3, port in prop::sample::select(&[0, PORT][..]), cookie in 0u64..4,
         datagrams in 0u64..100,
-    ) -> Passage {
-        Passage { namespace, interface, port, cookie, datagrams, bytes: 0 }
+    ) -> InterfaceCount {
+        InterfaceCount { namespace, interface, port, cookie, datagrams, bytes: 0 }
     }
 }
 
@@ -418,8 +424,8 @@ prop_compose! {
 
 prop_compose! {
     fn trace()(
-        drops in prop::collection::vec(drop_row(), 0..8), arrivals in prop::collection::vec(passage(), 0..4),
-        departures in prop::collection::vec(passage(), 0..4), sends in prop::collection::vec(sends(), 0..5),
+        drops in prop::collection::vec(drop_row(), 0..8), arrivals in prop::collection::vec(count(), 0..4),
+        departures in prop::collection::vec(count(), 0..4), sends in prop::collection::vec(sends(), 0..5),
         sockets in prop::collection::vec(socket_row(), 0..3), reassembling in 0u64..3, missed in 0u64..2,
     ) -> Trace {
         Trace { drops, arrivals, departures, sends, sockets, receive_softirq_ns: vec![], reassembling, missed }

@@ -31,7 +31,7 @@ use journal::{Journal, Namespace};
 use load::Load;
 use machine::Linux;
 use report::{Report, Trial, UndoReport};
-use setting::{Asks, Setting};
+use setting::{Setting, WantedBuffer};
 use trial::{Buffer, Link, Outcome};
 
 /// What to check, and what to do about it.
@@ -83,8 +83,8 @@ impl Check {
         let mut machine = Linux::default();
         let writes = machine.writes();
         // A trial holds until the next change.
-        let mut known: HashMap<Asks, (u64, Outcome)> = HashMap::new();
-        let mut measure = |asks: &Asks| -> Result<Outcome> {
+        let mut known: HashMap<WantedBuffer, (u64, Outcome)> = HashMap::new();
+        let mut measure = |asks: &WantedBuffer| -> Result<Outcome> {
             match known.get(asks) {
                 Some((at, outcome)) if *at == writes.get() => Ok(outcome.clone()),
                 _ => {
@@ -123,22 +123,30 @@ impl Check {
         Ok((ns, other))
     }
 
-    fn measure(&self, link: &Link, need: &load::Need, netns: Option<&Namespace>, asks: &Asks) -> Result<Outcome> {
+    fn measure(
+        &self,
+        link: &Link,
+        need: &load::Need,
+        netns: Option<&Namespace>,
+        asks: &WantedBuffer,
+    ) -> Result<Outcome> {
         let buffer = match asks {
-            Asks::Nothing => Buffer::Default,
-            Asks::Enough => Buffer::Asked(need.asked()),
-            Asks::Like(setting) => match Linux::default().read(netns, setting)?.and_then(|bytes| bytes.parse().ok()) {
-                Some(bytes) => Buffer::Exactly(bytes),
-                None => bail!("{setting}: the socket has been closed meanwhile"),
-            },
+            WantedBuffer::Nothing => Buffer::Default,
+            WantedBuffer::Enough => Buffer::Asked(need.asked()),
+            WantedBuffer::Like(setting) => {
+                match Linux::default().read(netns, setting)?.and_then(|bytes| bytes.parse().ok()) {
+                    Some(bytes) => Buffer::Exactly(bytes),
+                    None => bail!("{setting}: the socket has been closed meanwhile"),
+                }
+            }
         };
         trial::run(link, &self.load, buffer, self.trial.unwrap_or_else(|| self.load.usual()))
     }
 }
 
 /// The receivers that show whether changes help.
-fn shown(findings: &[Finding]) -> Vec<Asks> {
-    let mut all: Vec<Asks> = Vec::new();
+fn shown(findings: &[Finding]) -> Vec<WantedBuffer> {
+    let mut all: Vec<WantedBuffer> = Vec::new();
     for asks in findings.iter().flat_map(|finding| &finding.changes).filter_map(|change| change.shown_by.as_ref()) {
         if !all.contains(asks) {
             all.push(asks.clone());
@@ -148,13 +156,13 @@ fn shown(findings: &[Finding]) -> Vec<Asks> {
 }
 
 /// The receivers that a trial plays: those that are followed, and those that show what was found.
-fn played(facts: &Facts, findings: &[Finding]) -> Vec<Asks> {
+fn played(facts: &Facts, findings: &[Finding]) -> Vec<WantedBuffer> {
     let like = facts.receivers.iter().map(|receiver| {
-        Asks::Like(Setting::SocketBuffer { cookie: receiver.cookie, address: receiver.address.to_string() })
+        WantedBuffer::Like(Setting::SocketBuffer { cookie: receiver.cookie, address: receiver.address.to_string() })
     });
-    let mut all: Vec<Asks> = like.collect();
-    all.extend(shown(findings).into_iter().filter(|asks| !matches!(asks, Asks::Like(_))));
-    if all.is_empty() { vec![Asks::Nothing] } else { all }
+    let mut all: Vec<WantedBuffer> = like.collect();
+    all.extend(shown(findings).into_iter().filter(|asks| !matches!(asks, WantedBuffer::Like(_))));
+    if all.is_empty() { vec![WantedBuffer::Nothing] } else { all }
 }
 
 /// Takes back what the journal has open.

@@ -10,7 +10,7 @@ use super::facts::{Facts, Truesize};
 use super::findings::Finding;
 use super::journal::Closed;
 use super::load::{Load, Need};
-use super::setting::Asks;
+use super::setting::WantedBuffer;
 use super::trial::Outcome;
 
 /// The result of a check.
@@ -45,7 +45,7 @@ pub struct Trial {
     pub receiver: String,
     /// What it is.
     #[serde(skip)]
-    pub asks: Asks,
+    pub asks: WantedBuffer,
     /// Before.
     pub before: Outcome,
     /// Behind all changes; null: there were none.

@@ -11,7 +11,7 @@ use super::attach::Attached;
 use super::counted;
 use super::holders::Holders;
 use super::namespaces::Namespaces;
-use super::settings::{Settings, Where};
+use super::settings::{WatchOptions, Where};
 use super::snapshot::{Count, CountedKey, Processor, Snapshot, Socket, Sources, Time};
 use super::totals::Totals;
 use super::traced::{self, Ports};
@@ -19,7 +19,7 @@ use crate::subject::Process;
 
 /// Everything that is read, and how far it had come.
 pub(super) struct Machine {
-    settings: Settings,
+    settings: WatchOptions,
     began: Instant,
     namespaces: Namespaces,
     followed: Instant,
@@ -40,7 +40,7 @@ impl Machine {
     ///
     /// # Errors
     /// If a namespace that was asked for is not there or may not be entered.
-    pub(super) fn open(settings: Settings) -> Result<Self, Error> {
+    pub(super) fn open(settings: WatchOptions) -> Result<Self, Error> {
         let namespaces = Namespaces::open(settings.namespaces.clone())?;
         let now = Instant::now();
         Ok(Self {

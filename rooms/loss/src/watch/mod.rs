@@ -39,7 +39,7 @@ use crate::metrics::Books;
 use attach::Attached;
 use machine::Machine;
 use room::{Pace, Watch};
-use settings::{Settings, Where};
+use settings::{WatchOptions, Where};
 use state::State;
 
 /// How whoever started it wants to see it.
@@ -59,7 +59,7 @@ pub struct Options {
 ///
 /// # Errors
 /// One line: a namespace is not there or may not be entered, the admin address is taken, standard output fails.
-pub fn run(settings: &Settings, options: Options) -> Result<()> {
+pub fn run(settings: &WatchOptions, options: Options) -> Result<()> {
     let Options { json, admin, duration, verbosity } = options;
     let setup = Setup::new(Launch { fixed: Fixed { admin, user: None }, file: None, verbosity })?;
     let mut service = setup.start(&Privileges::All)?;

@@ -8,7 +8,7 @@ use crate::subject::Process;
 
 /// What whoever started it wants to see.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct WatchOptions {
     /// Ports of sockets; empty: all.
     pub ports: Vec<u16>,
     /// Where.

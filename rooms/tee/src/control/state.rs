@@ -4,7 +4,7 @@ use weir_service::metrics::Samples;
 use weir_service::{Observable, ReloadCounts, Reloads};
 
 use crate::ledger::Ledger;
-use crate::metrics::{self, Standing};
+use crate::metrics::{self, Statistics};
 use crate::worker::Workers;
 
 /// A running tee as seen from outside.
@@ -25,7 +25,7 @@ impl Observable for State {
 
     fn metrics(&self, samples: &mut Samples<'_>) {
         let ReloadCounts { succeeded, failed, loaded } = self.reloads.counts();
-        let standing = Standing { workers: self.threads, reloads: succeeded, failed_reloads: failed, loaded };
+        let standing = Statistics { workers: self.threads, reloads: succeeded, failed_reloads: failed, loaded };
         metrics::metrics(samples, &self.ledger(), &standing);
     }
 

@@ -17,9 +17,9 @@ pub struct ListenerCell {
     pub received: Counter,
     /// Their payload bytes.
     pub received_bytes: Counter,
-    /// Taken by at least one rule.
+    /// SendProgress by at least one rule.
     pub matched: Counter,
-    /// Taken by no rule.
+    /// SendProgress by no rule.
     pub unmatched: Counter,
     /// Longer than the buffer.
     pub truncated: Counter,

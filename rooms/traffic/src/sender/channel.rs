@@ -9,7 +9,7 @@ use std::time::Duration;
 use nix::libc::{EINPROGRESS, MSG_NOSIGNAL};
 use nix::poll::{PollFd, PollFlags};
 use socket2::{Domain, Type};
-use weir_dgram::{MAX_RUN_BYTES, MAX_SEGMENTS, Options, Outgoing, Taken};
+use weir_dgram::{MAX_RUN_BYTES, MAX_SEGMENTS, Options, Outgoing, SendProgress};
 use weir_kernel::tcp::TcpInfo;
 use weir_service::clock::{self, Nanos, nanos, now};
 use weir_service::stop::Stop;
@@ -263,13 +263,13 @@ fn send_datagram(socket: &weir_dgram::Socket, message: &[u8], errors: &mut Error
     taken.error.map_or(Ok(()), Err)
 }
 
-fn send_one(socket: &weir_dgram::Socket, message: &[u8]) -> Taken {
+fn send_one(socket: &weir_dgram::Socket, message: &[u8]) -> SendProgress {
     socket.send(&[Outgoing { pieces: &[IoSlice::new(message)], segment: None, to: None }])
 }
 
 /// Sends a batch, in `runs` that the kernel cuts into datagrams, where it can, or one by one. Returns the datagrams
 /// taken.
-fn send_runs(socket: &weir_dgram::Socket, batch: Batch<'_>, runs: bool) -> (usize, Taken) {
+fn send_runs(socket: &weir_dgram::Socket, batch: Batch<'_>, runs: bool) -> (usize, SendProgress) {
     let length = batch.length;
     let in_run = if runs { (MAX_RUN_BYTES / length).clamp(1, MAX_SEGMENTS) } else { 1 };
     let segment = if in_run > 1 { u16::try_from(length).ok().and_then(NonZeroU16::new) } else { None };

@@ -13,8 +13,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::bucket::{Bucket, ExactTime};
+use super::opportunities::{Opportunities, Place};
 use super::timetable::{Stay, Timetable};
-use super::turns::{Place, Turns};
 use super::{Impairments, Nanos, QueueLimit, Rate, Trace};
 
 /// Packets wait here for their turn.
@@ -58,7 +58,7 @@ pub(super) enum Capacity {
 enum Server {
     Unlimited,
     Bucket(Bucket),
-    Turns(Turns),
+    Opportunities(Opportunities),
 }
 
 /// When a packet is served.
@@ -210,7 +210,7 @@ impl Shaper {
         let origin = timetable.origin(&next);
         let server = match (server, &self.capacities[next.phase]) {
             (Server::Bucket(bucket), Capacity::Rate(rate)) => Server::Bucket(bucket.replaced(*rate, next.begins)),
-            (Server::Turns(turns), Capacity::Trace(trace)) if turns.is(trace, origin) => server.clone(),
+            (Server::Opportunities(turns), Capacity::Trace(trace)) if turns.is(trace, origin) => server.clone(),
             (_, capacity) => Server::new(capacity, origin),
         };
         (server, next)
@@ -256,7 +256,7 @@ impl Server {
         match capacity {
             Capacity::Unlimited => Server::Unlimited,
             Capacity::Rate(rate) => Server::Bucket(Bucket::new(*rate)),
-            Capacity::Trace(trace) => Server::Turns(Turns::new(Arc::clone(trace), origin)),
+            Capacity::Trace(trace) => Server::Opportunities(Opportunities::new(Arc::clone(trace), origin)),
         }
     }
 
@@ -273,7 +273,7 @@ impl Server {
                 let exact = start.rounded_down().max(floor);
                 Service { begins: release, release, exact, after: After::FullAt(full_after) }
             }
-            Server::Turns(turns) => {
+            Server::Opportunities(turns) => {
                 let turn = turns.turn(later_than(stay_begins, now), on_trace(bytes) - delivered);
                 Service { begins: turn.begins, release: turn.ends, exact: turn.ends, after: After::Place(turn.after) }
             }
@@ -284,7 +284,7 @@ impl Server {
     fn delivered_before(&self, stay_begins: Nanos, now: Nanos, bytes: u32, delivered: u64, end: Nanos) -> u64 {
         match self {
             Server::Unlimited | Server::Bucket(_) => 0,
-            Server::Turns(turns) => {
+            Server::Opportunities(turns) => {
                 // Something is left, or the service would have ended.
                 let rest = on_trace(bytes) - delivered;
                 turns.delivered_before(later_than(stay_begins, now), end).min(rest - 1)
@@ -296,7 +296,7 @@ impl Server {
     fn take(&mut self, after: After) {
         match (self, after) {
             (Server::Bucket(bucket), After::FullAt(full_after)) => bucket.take(full_after),
-            (Server::Turns(turns), After::Place(place)) => turns.take(place),
+            (Server::Opportunities(turns), After::Place(place)) => turns.take(place),
             _ => {}
         }
     }

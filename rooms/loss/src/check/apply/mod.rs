@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::findings::Finding;
 use super::journal::{self, Closed, Intent, Journal, Namespace, Open, Storage};
-use super::setting::{Asks, Change, Setting};
+use super::setting::{Change, Setting, WantedBuffer};
 use super::trial::Outcome;
 
 /// What can be read and written.
@@ -28,7 +28,7 @@ pub trait Machine {
 }
 
 /// What was lost on a trial.
-pub type Measure<'a> = dyn FnMut(&Asks) -> Result<Outcome> + 'a;
+pub type Measure<'a> = dyn FnMut(&WantedBuffer) -> Result<Outcome> + 'a;
 
 /// What became of a change.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -87,7 +87,7 @@ impl Machine for Settings {
     }
 }
 
-fn finding(setting: Setting, value: &str, shown_by: Option<Asks>) -> Finding {
+fn finding(setting: Setting, value: &str, shown_by: Option<WantedBuffer>) -> Finding {
     Finding {
         name: "test",
         place: Place::ReceiveBuffer,
@@ -100,7 +100,7 @@ fn finding(setting: Setting, value: &str, shown_by: Option<Asks>) -> Finding {
     }
 }
 
-fn sysctl(name: &str, value: &str, shown_by: Option<Asks>) -> Finding {
+fn sysctl(name: &str, value: &str, shown_by: Option<WantedBuffer>) -> Finding {
     finding(Setting::sysctl(name), value, shown_by)
 }
 
@@ -114,7 +114,7 @@ fn outcome(lost: u64) -> Outcome {
 }
 
 /// Loses what is told, trial by trial.
-fn losing<'a>(losses: &'a [u64]) -> impl FnMut(&Asks) -> Result<Outcome> + 'a {
+fn losing<'a>(losses: &'a [u64]) -> impl FnMut(&WantedBuffer) -> Result<Outcome> + 'a {
     let mut losses = losses.iter();
     move |_| Ok(outcome(*losses.next().unwrap()))
 }
@@ -126,7 +126,11 @@ fn world() -> World {
 }
 
 fn findings() -> Vec<Finding> {
-    vec![sysctl("net/a", "10", Some(Asks::Nothing)), sysctl("net/b", "20", Some(Asks::Nothing)), ring("33")]
+    vec![
+        sysctl("net/a", "10", Some(WantedBuffer::Nothing)),
+        sysctl("net/b", "20", Some(WantedBuffer::Nothing)),
+        ring("33"),
+    ]
 }
 
 #[test]
@@ -154,7 +158,7 @@ fn verdicts() {
         let applied = world().apply(&[finding], &mut losing(losses)).unwrap();
         (applied[0].verdict, applied[0].now.clone(), applied[0].detail.clone())
     };
-    let shown = |value| sysctl("net/a", value, Some(Asks::Enough));
+    let shown = |value| sysctl("net/a", value, Some(WantedBuffer::Enough));
     assert_eq!(apply(shown("5"), &[0, 0]).0, Verdict::NotShown);
     assert_eq!(apply(shown("5"), &[9, 9]).0, Verdict::RolledBack);
     assert_eq!(apply(shown("5"), &[0, 9]), (Verdict::RolledBack, "1".into(), None));

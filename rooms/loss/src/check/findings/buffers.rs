@@ -4,7 +4,7 @@ use weir_units::format;
 
 use super::{Case, Change, Finding, number};
 use crate::check::facts::Receiver;
-use crate::check::setting::{Asks, Setting};
+use crate::check::setting::{Setting, WantedBuffer};
 use crate::places::Place;
 
 pub(super) fn audit(case: &Case<'_>) -> Vec<Finding> {
@@ -26,7 +26,7 @@ fn receiver_buffer(case: &Case<'_>, receiver: &Receiver) -> Option<Finding> {
     let setting = Setting::SocketBuffer { cookie: receiver.cookie, address: receiver.address.to_string() };
     // What is asked for is doubled: an even number comes out as it is.
     let value = (case.need.asked() * 2).to_string();
-    let change = Change { shown_by: Some(Asks::Like(setting.clone())), setting, value };
+    let change = Change { shown_by: Some(WantedBuffer::Like(setting.clone())), setting, value };
     let who = match (&receiver.process, receiver.pid) {
         (Some(process), Some(pid)) => format!(" ({process}, pid {pid})"),
         _ => String::new(),
@@ -51,7 +51,7 @@ fn receiver_buffer(case: &Case<'_>, receiver: &Receiver) -> Option<Finding> {
 fn most_buffer(case: &Case<'_>) -> Option<Finding> {
     let most = case.facts.settings.rmem_max.filter(|most| *most < case.need.asked())?;
     let setting = Setting::sysctl("net/core/rmem_max");
-    let change = Change { setting, value: case.need.asked().to_string(), shown_by: Some(Asks::Enough) };
+    let change = Change { setting, value: case.need.asked().to_string(), shown_by: Some(WantedBuffer::Enough) };
     let what = "a program cannot ask for as large a receive buffer as the load needs".to_owned();
     Some(
         Finding::mended("rmem_max", Place::ReceiveBuffer, what, vec![change])
@@ -65,7 +65,7 @@ fn most_buffer(case: &Case<'_>) -> Option<Finding> {
 fn default_buffer(case: &Case<'_>) -> Option<Finding> {
     let default = case.facts.settings.rmem_default.filter(|default| *default < case.need.buffer)?;
     let setting = Setting::sysctl("net/core/rmem_default");
-    let change = Change { setting, value: case.need.buffer.to_string(), shown_by: Some(Asks::Nothing) };
+    let change = Change { setting, value: case.need.buffer.to_string(), shown_by: Some(WantedBuffer::Nothing) };
     let what = "a program that asks for no receive buffer gets too small a one".to_owned();
     Some(
         Finding::mended("rmem_default", Place::ReceiveBuffer, what, vec![change])
@@ -97,7 +97,7 @@ fn all_sockets(case: &Case<'_>) -> Option<Finding> {
     let change = Change {
         setting: Setting::sysctl("net/ipv4/udp_mem"),
         value: format!("{} {} {wanted}", low.max(wanted / 2), pressure.max(wanted / 4 * 3)),
-        shown_by: Some(Asks::Enough),
+        shown_by: Some(WantedBuffer::Enough),
     };
     let what = "all UDP sockets together may not hold what waits during a stall".to_owned();
     let taken = case.facts.udp_pages.map_or_else(|| "unknown".to_owned(), number);

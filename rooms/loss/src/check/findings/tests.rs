@@ -2,7 +2,7 @@ use super::*;
 use crate::check::facts::{
     Bridge, Interface, Moderation, Pause, Queue, Receiver, Ring, Softnet, Sysctls, Tracking, Truesize,
 };
-use crate::check::setting::Asks;
+use crate::check::setting::WantedBuffer;
 
 /// The load of the examples.
 fn load() -> Load {
@@ -194,7 +194,7 @@ fn a_running_receiver_is_mended_itself() {
     let [change] = &finding.changes[..] else { panic!("{finding:?}") };
     assert_eq!((finding.name, &*change.value), ("receive_buffer", "3416064"));
     assert!(matches!(&change.setting, Setting::SocketBuffer { cookie: 7, .. }), "{change:?}");
-    assert_eq!(change.shown_by, Some(Asks::Like(change.setting.clone())));
+    assert_eq!(change.shown_by, Some(WantedBuffer::Like(change.setting.clone())));
     // Whose it is cannot be seen: then it cannot be borrowed either.
     let hidden = Receiver { pid: None, process: None, ..receiver(212_992) };
     let findings = self::findings(|facts| facts.receivers = vec![hidden]);

@@ -7,7 +7,7 @@ use super::{Nanos, Trace};
 
 /// A trace after the packets it has carried.
 #[derive(Clone, Debug)]
-pub(super) struct Turns {
+pub(super) struct Opportunities {
     trace: Arc<Trace>,
     /// When the trace began.
     origin: Nanos,
@@ -29,14 +29,14 @@ pub(super) struct Turn {
     pub(super) begins: Nanos,
     /// When its last is.
     pub(super) ends: Nanos,
-    /// What to [`take`](Turns::take) if it is let through.
+    /// What to [`take`](Opportunities::take) if it is let through.
     pub(super) after: Place,
 }
 
-impl Turns {
+impl Opportunities {
     /// None has been used yet.
     pub(super) fn new(trace: Arc<Trace>, origin: Nanos) -> Self {
-        Turns { trace, origin, place: Place { spot: Spot::default(), left: Trace::OPPORTUNITY } }
+        Opportunities { trace, origin, place: Place { spot: Spot::default(), left: Trace::OPPORTUNITY } }
     }
 
     /// Whether it is this trace, begun at this time.
