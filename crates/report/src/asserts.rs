@@ -139,6 +139,9 @@ fn check_selected(key: &str, axes: &[&str]) -> Result<(), String> {
 fn validate_one(assert: &Assert, axes: &[&str]) -> Result<(), String> {
     columns::check(&assert.column, &[])?;
     check_selection(assert.selection.keys().chain(assert.relative_to.iter().flat_map(BTreeMap::keys)), axes)?;
+    if [assert.at_least, assert.at_most].into_iter().flatten().any(f64::is_nan) {
+        return Err("a bound is a number".into());
+    }
     match (assert.at_least, assert.at_most) {
         (None, None) => return Err("needs a bound: `at_least`, `at_most` or both".into()),
         (Some(low), Some(high)) if low > high => {

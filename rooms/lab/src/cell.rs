@@ -281,7 +281,10 @@ pub fn check(cell: &Cell) -> Result<Topology> {
         let switches = scenario.switches.keys().map(|name| ("switches", name));
         let links = scenario.links.keys().map(|name| ("links", name));
         for (table, name) in hosts.chain(routers).chain(switches).chain(links) {
-            ensure!(!name.chars().any(char::is_control), "{table}.{name:?}: a name without control characters");
+            ensure!(
+                !name.is_empty() && name.chars().all(plain),
+                "{table}.{name:?}: a name is not empty, and has no slashes and control characters"
+            );
         }
         if let Some(problem) = scenario.charts.iter().find_map(Chart::problem) {
             bail!("{problem}");

@@ -63,8 +63,8 @@ pub(super) struct Delays {
 /// A disturbed message, behind which others may wait.
 #[derive(Clone, Copy)]
 struct Behind {
-    /// What stood still during its flight, and during that of those before it.
-    stood: Nanos,
+    /// When the first of those was due that it waited behind, or itself.
+    since: Nanos,
     received: Nanos,
 }
 
@@ -170,8 +170,9 @@ impl Disturbance {
             let Flight { sent, received, .. } = flight;
             let (delay, late) = (received.saturating_sub(sent), flight.late());
             let waited = behind.filter(|first| sent < first.received && late as f64 > usual as f64 * (1.0 + TOLERATED));
-            let stood = self.stood_still(flight.intended, received) + waited.map_or(0, |first| first.stood);
-            behind = disturbs(stood, late).then_some(Behind { stood, received });
+            let since = waited.map_or(flight.intended, |first| first.since.min(flight.intended));
+            let stood = self.stood_still(since, received);
+            behind = disturbs(stood, late).then_some(Behind { since, received });
             delays.sums.0 += u128::from(delay);
             delays.sums.1 += u128::from(delay.saturating_sub(stood));
             delays.least_max = delays.least_max.max(delay.saturating_sub(stood));
@@ -409,6 +410,17 @@ mod tests {
         assert!((short.sample.delays().mean_us().unwrap() - 100.0).abs() < 1.0);
         let calm = delays(Union::new(vec![]), rows);
         assert!(!calm.whole && calm.disturbed == 0 && calm.sample.n() == 6000);
+    }
+
+    #[test]
+    fn what_many_messages_waited_for_counts_once_in_each() {
+        // Rows that end together: all of a row meet the same standstill, each while the one before it is under way.
+        let rows = |at: Nanos| 10_000_000_000 - at % 10_000_000_000;
+        let seen = delays(every(10_000, 9_000, 9_900), rows);
+        let (most, least) = (seen.sums.0 as f64, seen.sums.1 as f64);
+        // Nobody waited for more than these 0.9 s.
+        assert!(most - least <= 6_000.0 * 0.9e9 && most - least > 6_000.0 * 0.8e9, "{}", (most - least) / 6e12);
+        assert!((9.0e9..1.0e10).contains(&(seen.least_max as f64)), "{}", seen.least_max);
     }
 
     #[test]

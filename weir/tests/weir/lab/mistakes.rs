@@ -186,7 +186,7 @@ fn a_full_disk_keeps_what_was_measured() {
     let ended = ended(Command::new("unshare").args(["-Urm", "sh", "-c", &script]).current_dir(lab.dir.path()));
     let line = line(&ended, 1);
     assert!(line.contains("append to small/result/cells.jsonl: No space left on device"), "{line}");
-    assert!(line.contains("(what was measured before is kept; ") && line.contains("`weir lab resume`"), "{line}");
+    assert!(line.contains("(what was written before is kept; ") && line.contains("`weir lab resume`"), "{line}");
     assert_eq!(line.matches("No space").count(), 1, "{line}");
     // With room again it renders.
     let kept = lab.path("kept");
