@@ -117,6 +117,27 @@ fn a_watch_ends_with_a_last_line() {
 }
 
 #[test]
+fn a_watch_that_prints_lines_prints_its_ledger_when_asked() {
+    let mut watch = Going::spawn(
+        Command::new("env").args(["--default-signal=TERM", WEIR]).args(["loss", "watch", "--trace", "off", "-v"]),
+    );
+    let mut stdout = BufReader::new(watch.child.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    assert!(line.contains(" socket"), "{line}");
+    let id = Pid::from_raw(watch.child.id() as i32);
+    kill(id, Signal::SIGUSR1).unwrap();
+    while !line.starts_with('{') {
+        line.clear();
+        assert!(stdout.read_line(&mut line).unwrap() > 0, "it ended without");
+    }
+    assert!(serde_json::from_str::<Value>(&line).is_ok(), "{line}");
+    kill(id, Signal::SIGTERM).unwrap();
+    stdout.read_to_string(&mut line).unwrap();
+    assert!(watch.child.wait().unwrap().success());
+}
+
+#[test]
 fn nohup_outlives_its_terminal() {
     let program = format!("trap '' HUP; exec {WEIR} recv --listen 127.0.0.1:0 --json");
     let receiver = Going::start(&["sh", "-c", &program], "listening");

@@ -44,7 +44,7 @@ pub enum Ended {
 /// # Errors
 /// If standard output fails. Nothing else is affected: go on without a screen.
 pub fn run(picture: &mut impl Picture, frames: Duration, stop: &Stop) -> io::Result<Ended> {
-    if is_terminal() { live(picture, frames, stop) } else { plain(picture, stop, &mut io::stdout().lock()) }
+    if is_terminal() { live(picture, frames, stop) } else { plain(picture, stop, &mut io::stdout()) }
 }
 
 /// Whether there is a terminal to draw on and to read keys from.
