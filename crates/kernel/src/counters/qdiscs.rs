@@ -74,7 +74,9 @@ pub fn qdiscs(ns: &NetNs) -> Result<Vec<Qdisc>, Error> {
     Qdiscs::open(ns)?.read()
 }
 
-/// `struct tcmsg` (family, index, handle, parent, info), TCA_KIND and TCA_STATS2 (include/uapi/linux/gen_stats.h).
+/// `struct tcmsg` (family, index, handle, parent, info), TCA_KIND and TCA_STATS2 (include/uapi/linux/gen_stats.h). Not by
+/// netlink-packet-route: it refuses a whole message for options of a kind that it does not understand, where the counters
+/// beside them are all that is wanted, and does not know TCA_STATS_PKT64.
 pub(crate) fn parse(payload: &[u8]) -> Option<Qdisc> {
     let (header, rest) = payload.split_first_chunk::<TCMSG>()?;
     let number = |bytes: &[u8], at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
