@@ -122,9 +122,16 @@ pub fn validate_shown(charts: &[Chart], claims: &[Claim], axes: &[&str]) -> Resu
         let keys = claim.selection.keys().chain(claim.relative_to.iter().flat_map(BTreeMap::keys));
         columns::check(&claim.column, &[])
             .and_then(|()| check_selection(keys, axes))
+            .and_then(|()| check_bounds(claim.at_least, claim.at_most))
             .map_err(|mistake| format!("claim \"{}\": {mistake}", claim.text))?;
     }
     Ok(())
+}
+
+/// Whatever is measured lies neither below nor above what is no number.
+fn check_bounds(low: Option<f64>, high: Option<f64>) -> Result<(), String> {
+    let odd = [low, high].into_iter().flatten().find(|bound| !bound.is_finite());
+    odd.map_or(Ok(()), |bound| Err(format!("bound {bound}: a number")))
 }
 
 fn check_selection<'a>(mut keys: impl Iterator<Item = &'a String>, axes: &[&str]) -> Result<(), String> {
@@ -139,9 +146,7 @@ fn check_selected(key: &str, axes: &[&str]) -> Result<(), String> {
 fn validate_one(assert: &Assert, axes: &[&str]) -> Result<(), String> {
     columns::check(&assert.column, &[])?;
     check_selection(assert.selection.keys().chain(assert.relative_to.iter().flat_map(BTreeMap::keys)), axes)?;
-    if [assert.at_least, assert.at_most].into_iter().flatten().any(f64::is_nan) {
-        return Err("a bound is a number".into());
-    }
+    check_bounds(assert.at_least, assert.at_most)?;
     match (assert.at_least, assert.at_most) {
         (None, None) => return Err("needs a bound: `at_least`, `at_most` or both".into()),
         (Some(low), Some(high)) if low > high => {
@@ -373,6 +378,25 @@ mod tests {
             mistake(assert_of("sent", Some(1.0), None, &[("transprot", Value::Number(1.0))])),
             "assert 1: where: no column `transprot`, did you mean `transport`?"
         );
+        assert_eq!(mistake(Assert { at_most: Some(f64::NAN), ..good.clone() }), "assert 1: bound NaN: a number");
         assert_eq!(mistake(Assert { confidence: 95.0, ..good }), "assert 1: confidence 95: a number between 0 and 1");
+    }
+
+    #[test]
+    fn charts_and_claims_over_unknown_columns_are_refused() {
+        let Manifest { charts, claims, .. } = fixture::manifest();
+        let axes = ["path.loss", "traffic.transport"];
+        validate_shown(&charts, &claims, &axes).unwrap();
+        let chart = Chart { y: "delay_meen_us".into(), ..charts[0].clone() };
+        let mistake = validate_shown(&[chart], &[], &axes).unwrap_err();
+        assert_eq!(
+            mistake,
+            format!("chart {}: y: no column `delay_meen_us`, did you mean `delay_mean_us`?", charts[0].name)
+        );
+        let claim = Claim { column: "msgs_pers".into(), ..claims[0].clone() };
+        let mistake = validate_shown(&[], &[claim], &axes).unwrap_err();
+        assert!(mistake.ends_with("no column `msgs_pers`, did you mean `msgs_per_s`?"), "{mistake}");
+        let claim = Claim { at_least: Some(f64::NAN), ..claims[0].clone() };
+        assert!(validate_shown(&[], &[claim], &axes).unwrap_err().ends_with("bound NaN: a number"));
     }
 }

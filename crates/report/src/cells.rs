@@ -176,14 +176,16 @@ pub fn taken_by_standstills(record: &Record, column: &Column) -> f64 {
             let (sent, delivered) = (number("sent").unwrap_or(0.0), number("delivered").unwrap_or(0.0));
             share.min(((sent - delivered - planned) / sent.max(1.0)).max(0.0))
         }
-        Kind::Duration if column.rests_on == Statistic::Delay => {
-            let of_all = number(&format!("raw_{}", column.name));
+        _ => {
             let value = number(column.name).unwrap_or(0.0);
-            of_all.map_or(0.0, |of_all| (of_all - value).abs().min(value * 0.1))
+            let of_all = column.of_all.and_then(number);
+            of_all.map_or(0.0, |of_all| (of_all - value).abs().min(value * MOST_SELECTED))
         }
-        _ => 0.0,
     }
 }
+
+/// By how much a delay that is believed may be off for what was left out.
+const MOST_SELECTED: f64 = 0.1;
 
 /// Whether a record can be believed in what a column rests on.
 fn believed(record: &Record, column: &str) -> bool {

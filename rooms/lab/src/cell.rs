@@ -276,16 +276,6 @@ pub fn check(cell: &Cell) -> Result<Topology> {
             "name: {:?}: not empty, without slashes and control characters, and no dot first",
             scenario.name
         );
-        let hosts = scenario.hosts.keys().map(|name| ("hosts", name));
-        let routers = scenario.routers.keys().map(|name| ("routers", name));
-        let switches = scenario.switches.keys().map(|name| ("switches", name));
-        let links = scenario.links.keys().map(|name| ("links", name));
-        for (table, name) in hosts.chain(routers).chain(switches).chain(links) {
-            ensure!(
-                !name.is_empty() && name.chars().all(plain),
-                "{table}.{name:?}: a name is not empty, and has no slashes and control characters"
-            );
-        }
         if let Some(problem) = scenario.charts.iter().find_map(Chart::problem) {
             bail!("{problem}");
         }

@@ -18,6 +18,8 @@ pub struct Column {
     pub better: Option<Better>,
     /// What it rests on.
     pub rests_on: Statistic,
+    /// The same statistic over all messages, where this one leaves out the disturbed.
+    pub of_all: Option<&'static str>,
     /// What it says.
     pub about: &'static str,
 }
@@ -82,7 +84,7 @@ pub enum Statistic {
 }
 
 const fn row(name: &'static str, unit: &'static str, kind: Kind, rests_on: Statistic, about: &'static str) -> Column {
-    Column { name, unit, kind, estimated: false, better: None, rests_on, about }
+    Column { name, unit, kind, estimated: false, better: None, rests_on, of_all: None, about }
 }
 
 /// A column that the scenario sets.
@@ -93,6 +95,10 @@ const fn set(name: &'static str, unit: &'static str, about: &'static str) -> Col
 impl Column {
     const fn estimated(self) -> Self {
         Self { estimated: true, ..self }
+    }
+
+    const fn of_all(self, column: &'static str) -> Self {
+        Self { of_all: Some(column), ..self }
     }
 
     const fn higher(self) -> Self {
@@ -136,11 +142,16 @@ pub const COLUMNS: [Column; 25] = [
         "mean one-way delay of delivered, undisturbed messages, from the send call",
     )
     .estimated()
+    .of_all("raw_delay_mean_us")
     .lower(),
     row("delay_p50_us", "us", Duration, Delay, "median delay; empty where the sample cannot support it")
         .estimated()
+        .of_all("raw_delay_p50_us")
         .lower(),
-    row("delay_p99_us", "us", Duration, Delay, "99th percentile of the delay; empty as above").estimated().lower(),
+    row("delay_p99_us", "us", Duration, Delay, "99th percentile of the delay; empty as above")
+        .estimated()
+        .of_all("raw_delay_p99_us")
+        .lower(),
     row("delay_max_us", "us", Extreme, Delay, "largest delay").lower(),
     row("retransmits", "segments", Count, Throughput, "TCP segments sent again").lower(),
     row("planned_drops", "packets", Count, Counter, "dropped by loss impairments, data direction").lower(),

@@ -28,8 +28,17 @@ pub(super) fn nodes(scenario: &Scenario) -> Result<Vec<Node>> {
         if let Some(other) = nodes[..index].iter().find(|other| other.name == node.name) {
             bail!("{}: there is a {} of this name, too", node.key(), other.kind);
         }
+        check_name(&node.name).with_context(|| node.key())?;
     }
     Ok(nodes)
+}
+
+/// Names are shown as they are, and name files.
+pub(super) fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.chars().any(|c| c.is_control() || c == '/') {
+        bail!("a name is not empty, and has no slashes and control characters");
+    }
+    Ok(())
 }
 
 /// The number of a processor that is counted among those that this process may use, and round again.

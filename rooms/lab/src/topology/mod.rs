@@ -318,6 +318,7 @@ impl fmt::Display for Kind {
 }
 
 fn check_link(nodes: &[Node], traces: &Traces, name: &str, link: &scenario::Link) -> Result<Link> {
+    check::check_name(name)?;
     let [a, b] = &link.ends;
     let ends = [index_of(nodes, a)?, index_of(nodes, b)?];
     ensure!(ends[0] != ends[1], "both ends are `{a}`");

@@ -144,6 +144,11 @@ fn ctrl_c_leaves_a_valid_partial_result() {
     for row in &rows {
         assert!(row.count("sent") > 20 && row.number("duration_s") < 50.0, "{:?}", row.0);
         assert_eq!((row.count("delivered"), row.count("unexplained")), (row.count("sent"), 0));
+        if row.number("duration_s") < 6.0 {
+            let record = run.record(row.text("cell"));
+            let why = record["disturbed"]["throughput"].as_str().unwrap_or_default();
+            assert!(why.contains("of 60 s: too short to tell") && row.text("valid") == "false", "{record}");
+        }
     }
     assert!(fs::read_to_string(run.dir.join("report.html")).unwrap().contains("interrupted"));
     family.await_end();

@@ -22,7 +22,17 @@ fn line(ended: &Ended, status: i32) -> &str {
 #[test]
 fn a_mistake_in_a_scenario_is_a_line_and_status_2() {
     let lab = Lab::new();
-    let cases: [(&str, &str, &str); 8] = [
+    let cases: [(&str, &str, &str); 10] = [
+        (
+            "[path]",
+            "[hosts.\"a\\u001bb\"]\naddresses = [\"10.0.0.9/24\"]\n[links.odd]\nends = [\"a\\u001bb\", \"s1\"]\n[path]",
+            "hosts.a\\u{1b}b: a name is not empty, and has no slashes and control",
+        ),
+        (
+            "y = \"delay_mean_us\"",
+            "y = \"delay_meen_us\"",
+            "y: no column `delay_meen_us`, did you mean `delay_mean_us`?",
+        ),
         ("[traffic]\nfrom", "[traffic]\nfrmo", "mistake.toml:{line}: unknown key `frmo`, did you mean `from`?"),
         ("loss = \"0%\"  ", "lose = \"0%\"  ", "unknown key `lose`, did you mean `loss`?"),
         ("[\"udp\", \"tcp\"]", "[]", "axes: \"traffic.transport\" is empty: give it at least one value, or remove it"),
