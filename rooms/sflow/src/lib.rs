@@ -1,0 +1,16 @@
+//! Analyses sFlow in real time: rates and flows that stay right when datagrams are lost.
+//!
+//! ```text
+//! collector: sockets, an agent pinned to one worker ----> forward, whole
+//!    |  batch
+//!    v  shard (one a worker, locked once a batch)
+//! agents:   which agent and stream, what is lost, late, twice, restarted
+//!    |            \
+//!    v             v
+//! sampling:      counters: totals -> rates with an interval and an age
+//! effective rate     \
+//!    v                v
+//! flows: keys, filter, top flows ---> thresholds -> events
+//!                 \     |      /
+//!                  api: REST, SSE, Prometheus
+//! ```
