@@ -6,7 +6,9 @@ use super::loss::LossProcess;
 use super::random::{Chance, Purpose, StreamKey};
 use super::shaper::{Capacity, Shaper};
 use super::timetable::Timetable;
-use super::{Cause, Decision, FlowDrops, FlowHandle, FlowTuple, Impairments, Key, Nanos, Plan, QueueLimit, Waiting};
+use super::{
+    Cause, Changes, Decision, FlowDrops, FlowHandle, FlowTuple, Impairments, Key, Nanos, Plan, QueueLimit, Waiting,
+};
 
 /// The state of one direction of an emulated link.
 ///
@@ -32,7 +34,7 @@ pub struct Direction {
 struct Phase {
     loss: LossProcess,
     duplicate: Chance,
-    corrupt: Chance,
+    changes: Changes<Chance>,
     queue: QueueLimit,
     delay: Delay,
 }
@@ -42,7 +44,7 @@ impl Phase {
         Phase {
             loss: LossProcess::new(&impairments.loss),
             duplicate: Chance::new(impairments.duplicate),
-            corrupt: Chance::new(impairments.corrupt),
+            changes: Changes::each(|change| Chance::new(impairments.changes[change])),
             queue: impairments.queue,
             delay: Delay::new(impairments),
         }
@@ -112,9 +114,11 @@ impl Direction {
         let copied = self.phase.duplicate.hits(key, Purpose::Duplicate, index);
         let copy_sent = if copied { self.shape(now, bytes) } else { None };
         let copy = copy_sent.map(|sent| self.delay.release(sent, key, index, CopyKind::Copy));
-        let corrupted = self.phase.corrupt.hits(key, Purpose::Corrupt, index);
-        let corrupt = corrupted.then(|| key.draw(Purpose::CorruptBit, index));
-        Decision::Pass { release, corrupt, copy }
+        let changes = Changes::each(|change| {
+            let hit = self.phase.changes[change].hits(key, Purpose::Change(change), index);
+            hit.then(|| key.draw(Purpose::Choice(change), index))
+        });
+        Decision::Pass { release, changes, copy }
     }
 
     /// When a control packet (ARP, ND, IGMP, MLD) leaves. It is never dropped, takes no rate, and has no flow; it does
@@ -200,7 +204,7 @@ impl Direction {
         self.shaper.as_ref().is_none_or(|shaper| shaper.lets_all_pass(now))
             && self.phase.loss.is_none()
             && self.phase.duplicate.is_never()
-            && self.phase.corrupt.is_never()
+            && self.phase.changes.iter().all(|(_, chance)| chance.is_never())
             && self.delay.is_constant()
     }
 }
@@ -324,6 +328,10 @@ mod tests {
     }
 
     fn passes(release: u64, copy: Option<u64>) -> Decision {
-        Decision::Pass { release: release * MILLISECOND, corrupt: None, copy: copy.map(|copy| copy * MILLISECOND) }
+        Decision::Pass {
+            release: release * MILLISECOND,
+            changes: Changes::default(),
+            copy: copy.map(|copy| copy * MILLISECOND),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What happens to a packet on one direction of a link: pure state machines on a virtual clock.
 //!
-//! A packet passes, in this order: planned loss, duplication, corruption, the queue and the rate shaper, the delay with
+//! A packet passes, in this order: planned loss, duplication, changes, the queue and the rate shaper, the delay with
 //! its variation, reordering. Lost packets therefore never take up rate or queue.
 //!
 //! Every random choice is a function of (seed, link, direction, flow, packet index), the index counting the IP packets
@@ -8,6 +8,7 @@
 //! [`Plan`] whose impairments change at set times makes it matter when a packet arrives.
 
 mod bucket;
+mod change;
 mod delay;
 mod direction;
 mod flows;
@@ -27,6 +28,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use change::{Change, Changes};
 pub use direction::Direction;
 pub use flows::FlowHandle;
 pub use identity::FlowIdentity;
@@ -60,8 +62,8 @@ pub struct Impairments {
     /// Share of packets that are delivered twice. The copy takes its place in queue and rate right behind the original,
     /// and has a delay variation and reordering of its own; it is not made if the queue has no room for it.
     pub duplicate: Probability,
-    /// Share of packets that get one bit flipped; copies stay intact.
-    pub corrupt: Probability,
+    /// Share of packets that are changed in each way.
+    pub changes: Changes<Probability>,
     /// Share of packets that are held back so that later ones overtake them.
     pub reorder: Option<Reorder>,
 }
@@ -228,8 +230,8 @@ pub enum Decision {
     Pass {
         /// When.
         release: Nanos,
-        /// Flip one bit, but not in the copy; the number chooses which (modulo the packet's bits behind the IP header).
-        corrupt: Option<u64>,
+        /// What is changed in it.
+        changes: Changes<Option<u64>>,
         /// When its copy leaves, if it has one. Only such a copy counts as duplicated.
         copy: Option<Nanos>,
     },

@@ -3,7 +3,7 @@
 //! A key names one SplitMix64 sequence (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators"),
 //! and the index a place in it. Any change to this file changes every drop list; a test pins the values.
 
-use super::{Key, Probability, Way};
+use super::{Change, Key, Probability, Way};
 
 /// Names a family of random sequences: a direction's, or one flow's in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,20 +12,21 @@ pub(super) struct StreamKey(u64);
 /// What a draw decides. Each purpose has a sequence of its own, so that switching one impairment on leaves the others'
 /// choices as they were.
 #[derive(Clone, Copy, Debug)]
-#[repr(u64)]
 pub(super) enum Purpose {
-    Loss = 1,
-    ChainStart = 2,
-    ChainStep = 3,
-    Duplicate = 4,
-    Corrupt = 5,
-    CorruptBit = 6,
-    Variation = 7,
-    VariationAngle = 8,
-    Reorder = 9,
-    CopyVariation = 10,
-    CopyVariationAngle = 11,
-    CopyReorder = 12,
+    Loss,
+    ChainStart,
+    ChainStep,
+    Duplicate,
+    /// Whether a packet is changed in this way.
+    Change(Change),
+    /// How it is changed.
+    Choice(Change),
+    Variation,
+    VariationAngle,
+    Reorder,
+    CopyVariation,
+    CopyVariationAngle,
+    CopyReorder,
 }
 
 /// An event of fixed probability.
@@ -55,13 +56,33 @@ impl StreamKey {
     /// 64 uniform bits for `purpose` at place `index`.
     #[inline]
     pub(super) fn draw(self, purpose: Purpose, index: u64) -> u64 {
-        let stream = self.with(purpose as u64);
+        let stream = self.with(purpose.sequence());
         mix(stream.0.wrapping_add(index.wrapping_mul(GAMMA)))
     }
 
     /// The key as a number, for hash tables.
     pub(super) fn bits(self) -> u64 {
         self.0
+    }
+}
+
+impl Purpose {
+    /// Its number, which is nobody else's; those from 13 on are free.
+    fn sequence(self) -> u64 {
+        match self {
+            Purpose::Loss => 1,
+            Purpose::ChainStart => 2,
+            Purpose::ChainStep => 3,
+            Purpose::Duplicate => 4,
+            Purpose::Change(change) => change.sequence(),
+            Purpose::Choice(change) => change.sequence() + 1,
+            Purpose::Variation => 7,
+            Purpose::VariationAngle => 8,
+            Purpose::Reorder => 9,
+            Purpose::CopyVariation => 10,
+            Purpose::CopyVariationAngle => 11,
+            Purpose::CopyReorder => 12,
+        }
     }
 }
 
@@ -125,6 +146,28 @@ mod tests {
             key(1, 0, Way::Forward).with(7).draw(Purpose::Loss, 0),
         ];
         insta::assert_snapshot!(draws.map(|draw| format!("{draw:016x}")).join("\n"));
+    }
+
+    /// Otherwise two impairments would choose the same packets.
+    #[test]
+    fn no_two_purposes_share_a_sequence() {
+        let others = [
+            Purpose::Loss,
+            Purpose::ChainStart,
+            Purpose::ChainStep,
+            Purpose::Duplicate,
+            Purpose::Variation,
+            Purpose::VariationAngle,
+            Purpose::Reorder,
+            Purpose::CopyVariation,
+            Purpose::CopyVariationAngle,
+            Purpose::CopyReorder,
+        ];
+        let changes = Change::ALL.map(|change| [Purpose::Change(change), Purpose::Choice(change)]);
+        let mut sequences: Vec<u64> =
+            others.into_iter().chain(changes.into_iter().flatten()).map(Purpose::sequence).collect();
+        sequences.sort_unstable();
+        assert!(sequences.is_sorted_by(|one, next| one < next), "{sequences:?}");
     }
 
     #[test]

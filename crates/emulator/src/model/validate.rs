@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Distribution, Impairments, Loss, Probability};
+use super::{Changes, Distribution, Impairments, Loss, Probability};
 
 /// A setting that makes no sense. Keys are those of [`Impairments`], dotted.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -65,7 +65,7 @@ impl Impairments {
     pub fn validate(&self) -> Result<(), InvalidImpairment> {
         self.loss.validate()?;
         probability("duplicate", self.duplicate)?;
-        probability("corrupt", self.corrupt)?;
+        self.changes.iter().try_for_each(|(change, share)| probability(change.key(), *share))?;
         delay("delay", self.delay)?;
         match self.variation.as_ref().map(|variation| variation.distribution) {
             None => {}
@@ -95,7 +95,7 @@ impl Impairments {
             && self.rate.is_none()
             && self.trace.is_none()
             && self.duplicate == 0.0
-            && self.corrupt == 0.0
+            && self.changes == Changes::default()
             && self.reorder.is_none_or(|reorder| reorder.probability == 0.0 || reorder.by.is_zero())
     }
 }
@@ -140,7 +140,7 @@ fn delay(key: &'static str, value: Duration) -> Result<(), InvalidImpairment> {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::{Order, QueueLimit, Rate, Reorder, Trace, Variation};
+    use super::super::{Change, Order, QueueLimit, Rate, Reorder, Trace, Variation};
     use super::*;
 
     #[test]
@@ -156,7 +156,7 @@ mod tests {
             Impairments { loss: chain(-0.1, 1.0), ..nothing.clone() },
             Impairments { loss: chain(0.1, f64::INFINITY), ..nothing.clone() },
             Impairments { duplicate: 2.0, ..nothing.clone() },
-            Impairments { corrupt: -0.01, ..nothing.clone() },
+            Impairments { changes: Changes::only(Change::Corrupt, -0.01), ..nothing.clone() },
             Impairments { reorder: Some(Reorder { probability: 1.01, by: second }), ..nothing.clone() },
             Impairments { delay: second * 86_401, ..nothing.clone() },
             Impairments { variation: Some(Variation { distribution: spread, order: Order::Keep }), ..nothing.clone() },
@@ -178,7 +178,7 @@ mod tests {
             rate: Some(Rate { bits_per_second: 1, burst_bytes: 0 }),
             queue: QueueLimit::Packets(0),
             duplicate: 1.0,
-            corrupt: 0.0,
+            changes: Changes::only(Change::Corrupt, 0.0),
             ..Impairments::default()
         };
         assert_eq!(sense.validate(), Ok(()));
@@ -203,7 +203,7 @@ mod tests {
             Impairments { rate: Some(Rate { bits_per_second: u64::MAX, burst_bytes: 0 }), ..nothing.clone() },
             Impairments { trace: Trace::parse("1").ok().map(Arc::new), ..nothing.clone() },
             Impairments { duplicate: 0.1, ..nothing.clone() },
-            Impairments { corrupt: 0.1, ..nothing.clone() },
+            Impairments { changes: Changes::only(Change::Corrupt, 0.1), ..nothing.clone() },
             Impairments { reorder: reorder(0.1, 1), ..nothing },
         ] {
             assert!(!effective.is_transparent(), "{effective:?}");

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use weir_emulator::model::Change;
 use weir_report::columns;
 use weir_report::record::Row;
 use weir_stats::tcp_models::{self, Expected};
@@ -62,7 +63,10 @@ impl PathAccount<'_> {
             ("return_queue_drops", count(backward.queue)),
             ("return_emulator_drops", count(backward.emulator)),
             ("control_packets", count(forward.control + backward.control)),
-            ("corrupted_packets", count(forward.corrupted + backward.corrupted)),
+        ];
+        let changed =
+            Change::ALL.map(|change| (change.counter(), count(forward.changed[change] + backward.changed[change])));
+        let more = [
             ("connect_ms", connect.map(|connect| connect.as_secs_f64() * 1e3)),
             ("lateness_p99_us", quantile(Some(lateness), 0.99)),
             ("lateness_max_us", lateness.max_us()),
@@ -74,7 +78,12 @@ impl PathAccount<'_> {
             ("model_low_mbit", model.map(|model| model.low / 1e6)),
             ("model_high_mbit", model.map(|model| model.high / 1e6)),
         ];
-        let all = columns.into_iter().chain(bulk::columns(self.bulk())).chain(self.load_columns(row));
+        let all = columns
+            .into_iter()
+            .chain(changed)
+            .chain(more)
+            .chain(bulk::columns(self.bulk()))
+            .chain(self.load_columns(row));
         let columns: Vec<_> = all.map(|(name, value)| (name.to_owned(), value)).collect();
         debug_assert!(
             columns.iter().map(|(name, _)| name).eq(columns::ADDED.iter().map(|column| &column.name)),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use weir_emulator::model::Change;
 use weir_service::config::one_line;
 use weir_units::{BitRate, Share, Size, Span};
 
@@ -230,6 +231,13 @@ impl LinkDirection {
     /// Whether it does nothing of its own.
     fn is_empty(&self) -> bool {
         *self == LinkDirection::default()
+    }
+
+    /// Share of packets that are changed so.
+    pub fn share_of(&self, change: Change) -> Option<Share> {
+        match change {
+            Change::Corrupt => self.corrupt,
+        }
     }
 
     /// Its changes, in order.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use weir_emulator::model::{self, Impairments, Plan, Step};
+use weir_emulator::model::{self, Changes, Impairments, Plan, Step};
 
 use crate::scenario::{self, LinkDirection};
 use crate::traces::Traces;
@@ -48,7 +48,7 @@ fn impairments(direction: &LinkDirection, traces: &Traces) -> Result<Impairments
             Some(scenario::Queue::Bytes(size)) => model::QueueLimit::Bytes(size.bytes),
         },
         duplicate: direction.duplicate.map_or(0.0, |share| share.fraction()),
-        corrupt: direction.corrupt.map_or(0.0, |share| share.fraction()),
+        changes: Changes::each(|change| direction.share_of(change).map_or(0.0, |share| share.fraction())),
         reorder: direction
             .reorder
             .map(|reorder| model::Reorder { probability: reorder.probability.fraction(), by: reorder.by.into() }),
@@ -101,7 +101,8 @@ fn variation(variation: &scenario::Variation) -> Result<model::Variation> {
 mod tests {
     use std::time::Duration;
 
-    use weir_emulator::model::{Loss, Rate, Trace};
+    use weir_emulator::model::{Change, Loss, Rate, Trace};
+    use weir_report::columns;
 
     use super::*;
     use crate::scenario::Link;
@@ -143,6 +144,19 @@ mod tests {
         let slow = &backward.steps[0].impairments;
         assert_eq!((slow.trace.as_ref(), slow.rate), (None, Some(Rate { bits_per_second: 1_000_000, burst_bytes: 0 })));
         assert_eq!((slow.queue, slow.delay), (model::QueueLimit::Bytes(64_000), Duration::from_millis(20)));
+    }
+
+    #[test]
+    fn each_change_has_its_key_its_column_and_its_place_in_the_manual() {
+        let manual = include_str!("../../../../docs/lab.md");
+        for change in Change::ALL {
+            let (key, column) = (change.key(), change.counter());
+            let [forward, backward] = plans(&format!("{key} = \"2%\"\nbackward.{key} = \"3%\"")).unwrap();
+            assert_eq!(forward.first.changes, Changes::only(change, 0.02), "links.NAME.{key}");
+            assert_eq!(backward.first.changes, Changes::only(change, 0.03), "links.NAME.backward.{key}");
+            assert!(columns::ADDED.iter().any(|known| known.name == column), "{column}");
+            assert!(manual.contains(&format!("`{key}`")), "docs/lab.md: `{key}`");
+        }
     }
 
     #[test]

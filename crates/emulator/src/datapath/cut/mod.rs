@@ -8,6 +8,7 @@
 use weir_wire::ip::Checksum;
 
 use super::frame::{IP, Layout, MAX_HEADERS, TCP_CHECKSUM, UDP_CHECKSUM, VNET, VnetHeader};
+use crate::model::Changes;
 
 /// Adjacent segments of a super-packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,13 +74,11 @@ pub(super) fn packet(buffer: &[u8], layout: &Layout, index: u32, out: &mut [u8])
     Some(length)
 }
 
-/// Flips the bit of a complete packet that `choice` says, behind its IP header; nothing if there is nothing behind it.
-pub(super) fn flip_bit(packet: &mut [u8], layout: &Layout, choice: u64) {
-    let Some(body) = packet.get_mut(usize::from(layout.transport)..).filter(|body| !body.is_empty()) else {
-        return;
-    };
-    let bit = choice % (body.len() as u64 * 8);
-    body[(bit / 8) as usize] ^= 1 << (bit % 8);
+/// Changes a complete packet; nothing in one that ends before its transport header.
+pub(super) fn change(packet: &mut [u8], layout: &Layout, changes: &Changes<Option<u64>>) {
+    if let Some((headers, body)) = packet.split_at_mut_checked(usize::from(layout.transport)) {
+        changes.apply(&mut headers[IP..], body);
+    }
 }
 
 const TCP_FIN: u8 = 0x01;

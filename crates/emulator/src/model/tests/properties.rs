@@ -130,7 +130,7 @@ proptest! {
         for packet in &traffic {
             match packet.pass_run(&mut in_runs) {
                 Some(release) => {
-                    let pass = Decision::Pass { release, corrupt: None, copy: None };
+                    let pass = Decision::Pass { release, changes: Changes::default(), copy: None };
                     for _ in 0..packet.segments() {
                         prop_assert_eq!(packet.decide(&mut one_by_one), pass);
                     }
@@ -162,7 +162,7 @@ proptest! {
     /// Settings that `validate` would refuse still do not panic.
     #[test]
     fn nonsense_does_not_panic(shares in any::<[f64; 6]>(), traffic in any_traffic()) {
-        let [to_bad, to_good, good, bad, duplicate, corrupt] = shares;
+        let [to_bad, to_good, good, bad, duplicate, change] = shares;
         let forever = Duration::MAX;
         let impairments = Impairments {
             loss: Loss::GilbertElliott { to_bad, to_good, good, bad },
@@ -172,7 +172,7 @@ proptest! {
             trace: Trace::parse("1").ok().map(Arc::new),
             queue: QueueLimit::Bytes(u64::MAX),
             duplicate,
-            corrupt,
+            changes: Changes::each(|_| change),
             reorder: Some(Reorder { probability: f64::INFINITY, by: forever }),
         };
         let mut direction = Direction::new(&impairments.clone().into(), forward(0));
@@ -221,13 +221,17 @@ pub(super) fn any_traffic() -> impl Strategy<Value = Vec<Packet>> {
 pub(super) fn any_impairments() -> impl Strategy<Value = Impairments> {
     let delays = (any_delay(), prop::option::of(any_variation()), prop::option::of(any_reorder()));
     let shaper = (any_capacity(), any_queue());
-    (any_loss(), delays, shaper, any_share(), any_share()).prop_map(
-        |(loss, (delay, variation, reorder), ((rate, trace), queue), duplicate, corrupt)| {
-            let impairments = Impairments { loss, delay, variation, rate, trace, queue, duplicate, corrupt, reorder };
+    (any_loss(), delays, shaper, any_share(), any_changes()).prop_map(
+        |(loss, (delay, variation, reorder), ((rate, trace), queue), duplicate, changes)| {
+            let impairments = Impairments { loss, delay, variation, rate, trace, queue, duplicate, changes, reorder };
             assert_eq!(impairments.validate(), Ok(()));
             impairments
         },
     )
+}
+
+fn any_changes() -> impl Strategy<Value = Changes<Probability>> {
+    [any_share(); Change::ALL.len()].prop_map(|shares| Changes::each(|change| shares[change as usize]))
 }
 
 fn any_capacity() -> impl Strategy<Value = (Option<Rate>, Option<Arc<Trace>>)> {

@@ -105,7 +105,7 @@ proptest! {
         for (number, packet) in traffic.iter().enumerate() {
             let room = mahimahi.offer(number, packet.arrival, packet.bytes);
             match packet.decide(&mut direction) {
-                Decision::Pass { release, corrupt: None, copy: None } if room => ours.push((number, release)),
+                Decision::Pass { release, changes, copy: None } if room && changes.is_none() => ours.push((number, release)),
                 Decision::Drop(Cause::Queue) if !room => {}
                 decision => prop_assert!(false, "{decision:?}, mahimahi had room: {room}"),
             }
@@ -167,6 +167,9 @@ fn years_of_silence_cost_no_time_and_no_drift() {
         let periods = year * 365 * 24 * 3600 * 1000 / 7;
         let arrival = 500 + periods * 7 * MILLISECOND + 2 * MILLISECOND;
         let decision = direction.decide(flow, arrival, 1500);
-        assert_eq!(decision, Decision::Pass { release: arrival + MILLISECOND, corrupt: None, copy: None });
+        assert_eq!(
+            decision,
+            Decision::Pass { release: arrival + MILLISECOND, changes: Changes::default(), copy: None }
+        );
     }
 }
