@@ -231,7 +231,8 @@ pub(super) fn any_impairments() -> impl Strategy<Value = Impairments> {
 }
 
 fn any_changes() -> impl Strategy<Value = Changes<Probability>> {
-    [any_share(); Change::ALL.len()].prop_map(|shares| Changes::each(|change| shares[change as usize]))
+    prop::collection::vec(any_share(), Change::ALL.len())
+        .prop_map(|shares| Changes::each(|change| shares[change as usize]))
 }
 
 fn any_capacity() -> impl Strategy<Value = (Option<Rate>, Option<Arc<Trace>>)> {
