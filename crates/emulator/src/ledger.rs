@@ -4,7 +4,7 @@
 
 use hdrhistogram::Histogram;
 
-use crate::model::{Changes, FlowDrops, Nanos};
+use crate::model::{Alterations, FlowDrops, Nanos};
 
 /// Counters of one direction of one link since it was attached. Packets are IP packets as they would be on the wire: a
 /// super-packet of n segments counts n.
@@ -31,8 +31,8 @@ pub struct Ledger {
 
     /// Of `received`: ARP, ND, IGMP and MLD, which are delayed but never dropped.
     pub control: u64,
-    /// Of `delivered`: packets that were changed, by how; one may have been changed in several ways.
-    pub changed: Changes<u64>,
+    /// Of `delivered`: packets that were altered, by how; one may have been in several ways.
+    pub altered: Alterations<u64>,
     /// Flows that found the flow table full and share one drop pattern.
     pub unlisted_flows: u64,
 

@@ -2,7 +2,7 @@
 
 use super::cut::{self, Run};
 use super::frame::{self, IP, MAX_HEADERS, VNET};
-use crate::model::Changes;
+use crate::model::Alterations;
 
 /// Understands a buffer (virtio header, then the frame), and cuts every packet and every run of two out of it: the
 /// lengths of the packets from the IP header on, and what the frame was said to be on the wire. `None`: malformed.
@@ -12,7 +12,7 @@ pub fn packets(buffer: &[u8]) -> Option<(Vec<usize>, u32)> {
     let cut = |index| {
         let length = cut::packet(buffer, &layout, index, &mut out);
         length.map(|length| {
-            cut::change(&mut out[..length], &layout, &Changes::each(|_| Some(u64::from(index))));
+            cut::alter(&mut out[..length], &layout, &Alterations::each(|_| Some(u64::from(index))));
             length - IP
         })
     };

@@ -13,7 +13,7 @@ use super::pool::{Pool, Slot};
 use super::queue::{Entry, ReleaseQueue};
 use super::sys::batch::{self, MAX_BATCH, ReceiveBatch};
 use crate::ledger::{DirectionReport, Ledger};
-use crate::model::{self, Cause, Changes, Decision, Nanos};
+use crate::model::{self, Alterations, Cause, Decision, Nanos};
 
 /// How often a frame that the kernel has no room for is offered again, and after which time.
 const ATTEMPTS: u32 = 20;
@@ -185,7 +185,7 @@ impl Pipeline {
             let single = Run { first: index, count: 1 };
             let decision = self.model.decide(flow, arrival, incoming.layout.bytes_of(index, 1));
             let passes = match decision {
-                Decision::Pass { release, changes, .. } if changes.is_none() => Some(release),
+                Decision::Pass { release, alterations, .. } if alterations.is_none() => Some(release),
                 _ => None,
             };
             open = match (open, passes) {
@@ -204,9 +204,9 @@ impl Pipeline {
             match decision {
                 Decision::Drop(Cause::Loss) => self.ledger.lost += 1,
                 Decision::Drop(Cause::Queue) => self.ledger.queue_dropped += 1,
-                Decision::Pass { release, changes, copy } => {
-                    if !changes.is_none() {
-                        self.enqueue_changed(incoming, index, changes, release);
+                Decision::Pass { release, alterations, copy } => {
+                    if !alterations.is_none() {
+                        self.enqueue_altered(incoming, index, alterations, release);
                     }
                     if let Some(release) = copy {
                         self.ledger.duplicated += 1;
@@ -234,16 +234,16 @@ impl Pipeline {
             run: if run.count == layout.packets() { None } else { Some((layout, run)) },
             packets: run.count,
             bytes: layout.bytes_of(run.first, run.count),
-            changes: Changes::default(),
+            alterations: Alterations::default(),
         });
     }
 
-    /// Queues one packet, changed, in a slot of its own.
-    fn enqueue_changed(
+    /// Queues one packet, altered, in a slot of its own.
+    fn enqueue_altered(
         &mut self,
         incoming: &mut Incoming<'_>,
         index: u32,
-        changes: Changes<Option<u64>>,
+        alterations: Alterations<Option<u64>>,
         release: Nanos,
     ) {
         let layout = incoming.layout;
@@ -255,7 +255,7 @@ impl Pipeline {
         };
         let written = Rc::get_mut(&mut slot).and_then(|out| {
             let length = cut::packet(incoming.buffer(), &layout, index, out)?;
-            cut::change(&mut out[..length], &layout, &changes);
+            cut::alter(&mut out[..length], &layout, &alterations);
             Some(length)
         });
         let Some(length) = written else {
@@ -270,7 +270,7 @@ impl Pipeline {
             run: None,
             packets: 1,
             bytes,
-            changes,
+            alterations,
         });
     }
 
@@ -304,8 +304,8 @@ impl Pipeline {
             self.ledger.frames_delivered += 1;
             self.ledger.delivered += packets;
             self.ledger.delivered_bytes += u64::from(entry.bytes);
-            for (change, choice) in entry.changes.iter() {
-                self.ledger.changed[change] += u64::from(choice.is_some());
+            for (kind, choice) in entry.alterations.iter() {
+                self.ledger.altered[kind] += u64::from(choice.is_some());
             }
             self.lateness.record(entry.due, left);
         } else {

@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::cut::Run;
 use super::frame::Layout;
 use super::pool::Slot;
-use crate::model::{Changes, Nanos};
+use crate::model::{Alterations, Nanos};
 
 /// A frame, or a run cut from it, that waits for its release.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ pub(super) struct Entry {
     pub(super) packets: u32,
     /// Bytes on the wire, from the IP header on.
     pub(super) bytes: u32,
-    /// What was changed in it.
-    pub(super) changes: Changes<Option<u64>>,
+    /// How it was altered.
+    pub(super) alterations: Alterations<Option<u64>>,
 }
 
 /// Entries by release, equal ones in the order they came. Those that come in order, nearly all, cost no sorting.
@@ -114,7 +114,16 @@ mod tests {
 
     fn entry(release: Nanos, length: u32) -> Entry {
         let slot = Slot::from([]);
-        Entry { release, due: release, slot, length, run: None, packets: 1, bytes: 0, changes: Changes::default() }
+        Entry {
+            release,
+            due: release,
+            slot,
+            length,
+            run: None,
+            packets: 1,
+            bytes: 0,
+            alterations: Alterations::default(),
+        }
     }
 
     proptest! {

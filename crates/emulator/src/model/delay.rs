@@ -3,8 +3,48 @@
 use std::f64::consts::TAU;
 use std::time::Duration;
 
+use super::impairments::delay;
 use super::random::{Chance, Purpose, StreamKey, unit};
-use super::{Distribution, Impairments, Nanos, Order};
+use super::{Impairments, InvalidImpairment, Nanos, Probability};
+
+/// Random addition to the delay.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variation {
+    /// Shape of the addition.
+    pub distribution: Distribution,
+    /// Whether packets may overtake one another because of it.
+    pub order: Order,
+}
+
+/// Distribution of an added delay; never negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Distribution {
+    /// Evenly between 0 and this.
+    Uniform(Duration),
+    /// Mean and standard deviation, cut off at 0.
+    Normal(Duration, Duration),
+    /// With this mean.
+    Exponential(Duration),
+}
+
+/// Whether a direction keeps the order of its packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// A packet never leaves before one that arrived earlier.
+    #[default]
+    Keep,
+    /// A packet leaves when its own delay is over.
+    Reorder,
+}
+
+/// Hold a share of the packets back for a while.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reorder {
+    /// Share of packets held back.
+    pub probability: Probability,
+    /// How much longer than the others they take.
+    pub by: Duration,
+}
 
 /// Says when a packet that left the shaper reaches the far end.
 #[derive(Clone, Debug)]
@@ -87,6 +127,17 @@ impl Delay {
 }
 
 impl Distribution {
+    pub(super) fn validate(self) -> Result<(), InvalidImpairment> {
+        match self {
+            Distribution::Uniform(most) => delay("variation.uniform", most),
+            Distribution::Exponential(mean) => delay("variation.exponential", mean),
+            Distribution::Normal(mean, deviation) => {
+                delay("variation.normal.mean", mean)?;
+                delay("variation.normal.deviation", deviation)
+            }
+        }
+    }
+
     /// Whether it adds nothing.
     pub(super) fn is_zero(&self) -> bool {
         match self {

@@ -7,7 +7,7 @@ use super::random::{Chance, Purpose, StreamKey};
 use super::shaper::{Capacity, Shaper};
 use super::timetable::Timetable;
 use super::{
-    Cause, Changes, Decision, FlowDrops, FlowHandle, FlowTuple, Impairments, Key, Nanos, Plan, QueueLimit, Waiting,
+    Alterations, Cause, Decision, FlowDrops, FlowHandle, FlowTuple, Impairments, Key, Nanos, Plan, QueueLimit, Waiting,
 };
 
 /// The state of one direction of an emulated link.
@@ -34,7 +34,7 @@ pub struct Direction {
 struct Phase {
     loss: LossProcess,
     duplicate: Chance,
-    changes: Changes<Chance>,
+    alterations: Alterations<Chance>,
     queue: QueueLimit,
     delay: Delay,
 }
@@ -44,7 +44,7 @@ impl Phase {
         Phase {
             loss: LossProcess::new(&impairments.loss),
             duplicate: Chance::new(impairments.duplicate),
-            changes: Changes::each(|change| Chance::new(impairments.changes[change])),
+            alterations: Alterations::each(|kind| Chance::new(impairments.alterations[kind])),
             queue: impairments.queue,
             delay: Delay::new(impairments),
         }
@@ -114,11 +114,11 @@ impl Direction {
         let copied = self.phase.duplicate.hits(key, Purpose::Duplicate, index);
         let copy_sent = if copied { self.shape(now, bytes) } else { None };
         let copy = copy_sent.map(|sent| self.delay.release(sent, key, index, CopyKind::Copy));
-        let changes = Changes::each(|change| {
-            let hit = self.phase.changes[change].hits(key, Purpose::Change(change), index);
-            hit.then(|| key.draw(Purpose::Choice(change), index))
+        let alterations = Alterations::each(|kind| {
+            let hit = self.phase.alterations[kind].hits(key, Purpose::Alteration(kind), index);
+            hit.then(|| key.draw(Purpose::Choice(kind), index))
         });
-        Decision::Pass { release, changes, copy }
+        Decision::Pass { release, alterations, copy }
     }
 
     /// When a control packet (ARP, ND, IGMP, MLD) leaves. It is never dropped, takes no rate, and has no flow; it does
@@ -204,7 +204,7 @@ impl Direction {
         self.shaper.as_ref().is_none_or(|shaper| shaper.lets_all_pass(now))
             && self.phase.loss.is_none()
             && self.phase.duplicate.is_never()
-            && self.phase.changes.iter().all(|(_, chance)| chance.is_never())
+            && self.phase.alterations.iter().all(|(_, chance)| chance.is_never())
             && self.delay.is_constant()
     }
 }
@@ -330,7 +330,7 @@ mod tests {
     fn passes(release: u64, copy: Option<u64>) -> Decision {
         Decision::Pass {
             release: release * MILLISECOND,
-            changes: Changes::default(),
+            alterations: Alterations::default(),
             copy: copy.map(|copy| copy * MILLISECOND),
         }
     }

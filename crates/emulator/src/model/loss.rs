@@ -2,8 +2,60 @@
 
 use std::sync::Arc;
 
+use super::Probability;
+use super::impairments::{InvalidImpairment, probability};
 use super::random::{Chance, Purpose, StreamKey};
-use super::{Loss, Probability};
+
+/// A planned-loss process. Gilbert-Elliott as in Elliott (1963): two states, good and bad.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Loss {
+    /// Nothing is lost.
+    #[default]
+    None,
+    /// Each packet is lost independently.
+    Bernoulli(Probability),
+    /// Losses come in bursts. The chain steps once a packet, before the packet's fate is drawn, starting in the
+    /// stationary distribution.
+    GilbertElliott {
+        /// Probability to go from good to bad.
+        to_bad: Probability,
+        /// Probability to go from bad to good.
+        to_good: Probability,
+        /// Loss probability in the good state (often 0).
+        good: Probability,
+        /// Loss probability in the bad state (often 1).
+        bad: Probability,
+    },
+    /// Exactly these packets of every flow, by index from 0.
+    List(Vec<u64>),
+}
+
+impl Loss {
+    /// Share of packets lost in the long run. An explicit list is finite: 0.
+    pub fn mean(&self) -> Probability {
+        match *self {
+            Loss::None | Loss::List(_) => 0.0,
+            Loss::Bernoulli(loss) => loss,
+            Loss::GilbertElliott { to_bad, to_good, good, bad } if to_bad + to_good > 0.0 => {
+                (to_good * good + to_bad * bad) / (to_bad + to_good)
+            }
+            Loss::GilbertElliott { good, .. } => good,
+        }
+    }
+
+    pub(super) fn validate(&self) -> Result<(), InvalidImpairment> {
+        match *self {
+            Loss::None | Loss::List(_) => Ok(()),
+            Loss::Bernoulli(share) => probability("loss", share),
+            Loss::GilbertElliott { to_bad, to_good, good, bad } => {
+                probability("loss.to_bad", to_bad)?;
+                probability("loss.to_good", to_good)?;
+                probability("loss.good", good)?;
+                probability("loss.bad", bad)
+            }
+        }
+    }
+}
 
 /// A loss process made ready for use; the part that all flows share.
 #[derive(Clone, Debug)]

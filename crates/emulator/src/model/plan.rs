@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use super::delay::nanos;
 use super::timetable::Timetable;
-use super::validate::InvalidImpairment;
-use super::{Impairments, Probability};
+use super::{Impairments, InvalidImpairment, Probability};
 
 /// What one direction of a link does to its packets over time.
 ///

@@ -3,7 +3,7 @@
 //! A key names one SplitMix64 sequence (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators"),
 //! and the index a place in it. Any change to this file changes every drop list; a test pins the values.
 
-use super::{Change, Key, Probability, Way};
+use super::{Alteration, Key, Probability, Way};
 
 /// Names a family of random sequences: a direction's, or one flow's in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,10 +17,10 @@ pub(super) enum Purpose {
     ChainStart,
     ChainStep,
     Duplicate,
-    /// Whether a packet is changed in this way.
-    Change(Change),
-    /// How it is changed.
-    Choice(Change),
+    /// Whether a packet is altered in this way.
+    Alteration(Alteration),
+    /// What exactly is altered.
+    Choice(Alteration),
     Variation,
     VariationAngle,
     Reorder,
@@ -74,8 +74,8 @@ impl Purpose {
             Purpose::ChainStart => 2,
             Purpose::ChainStep => 3,
             Purpose::Duplicate => 4,
-            Purpose::Change(change) => change.sequence(),
-            Purpose::Choice(change) => change.sequence() + 1,
+            Purpose::Alteration(kind) => kind.sequence(),
+            Purpose::Choice(kind) => kind.sequence() + 1,
             Purpose::Variation => 7,
             Purpose::VariationAngle => 8,
             Purpose::Reorder => 9,
@@ -163,9 +163,9 @@ mod tests {
             Purpose::CopyVariationAngle,
             Purpose::CopyReorder,
         ];
-        let changes = Change::ALL.map(|change| [Purpose::Change(change), Purpose::Choice(change)]);
+        let alterations = Alteration::ALL.map(|kind| [Purpose::Alteration(kind), Purpose::Choice(kind)]);
         let mut sequences: Vec<u64> =
-            others.into_iter().chain(changes.into_iter().flatten()).map(Purpose::sequence).collect();
+            others.into_iter().chain(alterations.into_iter().flatten()).map(Purpose::sequence).collect();
         sequences.sort_unstable();
         assert!(sequences.is_sorted_by(|one, next| one < next), "{sequences:?}");
     }

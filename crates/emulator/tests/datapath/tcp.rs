@@ -5,7 +5,7 @@ use std::net::{IpAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use weir_emulator::datapath::{Emulator, Path};
-use weir_emulator::model::{Change, Changes, Impairments, Loss, QueueLimit, Rate, Reorder};
+use weir_emulator::model::{Alteration, Alterations, Impairments, Loss, QueueLimit, Rate, Reorder};
 use weir_testbed::turn;
 
 use crate::network::{Network, assert_sound, network, settled};
@@ -59,8 +59,8 @@ fn tcp_is_byte_exact(impairments: &Impairments) {
         if impairments.loss != Loss::None {
             assert!(forward.lost > 0, "{forward:#?}");
         }
-        if impairments.changes != Changes::default() {
-            assert!(forward.changed[Change::Corrupt] > 0 && forward.duplicated > 0, "{forward:#?}");
+        if impairments.alterations != Alterations::default() {
+            assert!(forward.altered[Alteration::Corrupt] > 0 && forward.duplicated > 0, "{forward:#?}");
             let errors = network.b.counter("Tcp", "InCsumErrors");
             assert!(errors > 0, "corrupted segments must fail their checksum");
         }
@@ -86,7 +86,7 @@ fn tcp_is_byte_exact_with_everything_at_once() {
         rate: Some(Rate { bits_per_second: 500_000_000, burst_bytes: 30_000 }),
         queue: QueueLimit::Bytes(1 << 20),
         duplicate: 0.01,
-        changes: Changes::only(Change::Corrupt, 0.01),
+        alterations: Alterations::only(Alteration::Corrupt, 0.01),
         reorder: Some(Reorder { probability: 0.01, by: Duration::from_millis(1) }),
         ..Default::default()
     });

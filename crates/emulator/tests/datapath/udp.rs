@@ -9,7 +9,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use weir_emulator::datapath::{Emulator, Path};
 use weir_emulator::ledger::LinkReport;
 use weir_emulator::model::{
-    Change, Changes, Distribution, Impairments, Loss, Order, QueueLimit, Rate, Reorder, Variation,
+    Alteration, Alterations, Distribution, Impairments, Loss, Order, QueueLimit, Rate, Reorder, Variation,
 };
 use weir_testbed::turn;
 
@@ -184,13 +184,13 @@ fn a_planned_list_of_losses_is_kept_to_the_letter() {
 fn corrupted_datagrams_fail_their_checksum() {
     let _turn = turn();
     let Some(network) = network(Path::Segments) else { return };
-    let impairments = Impairments { changes: Changes::only(Change::Corrupt, 0.1), ..Default::default() };
+    let impairments = Impairments { alterations: Alterations::only(Alteration::Corrupt, 0.1), ..Default::default() };
     for (to, protocol) in [(network.b.v4, "Udp"), (network.b.v6, "Udp6")] {
         for burst in [1, 50] {
             let errors = || network.b.counter(protocol, "InErrors") + network.b.counter(protocol, "NoPorts");
             let before = errors();
             let (arrivals, report) = send(&network, to, &impairments, 2000, burst, PAUSE);
-            let corrupted = report.forward.ledger.changed[Change::Corrupt];
+            let corrupted = report.forward.ledger.altered[Alteration::Corrupt];
             assert!(corrupted > 100);
             assert!(arrivals.iter().all(|a| a.1), "a flipped bit went unnoticed");
             assert_eq!(arrivals.len() as u64, 2000 - corrupted);

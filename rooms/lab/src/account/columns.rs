@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use weir_emulator::model::Change;
+use weir_emulator::model::Alteration;
 use weir_report::columns;
 use weir_report::record::Row;
 use weir_stats::tcp_models::{self, Expected};
@@ -64,8 +64,8 @@ impl PathAccount<'_> {
             ("return_emulator_drops", count(backward.emulator)),
             ("control_packets", count(forward.control + backward.control)),
         ];
-        let changed =
-            Change::ALL.map(|change| (change.counter(), count(forward.changed[change] + backward.changed[change])));
+        let altered =
+            Alteration::ALL.map(|kind| (kind.counter(), count(forward.altered[kind] + backward.altered[kind])));
         let more = [
             ("connect_ms", connect.map(|connect| connect.as_secs_f64() * 1e3)),
             ("lateness_p99_us", quantile(Some(lateness), 0.99)),
@@ -80,7 +80,7 @@ impl PathAccount<'_> {
         ];
         let all = columns
             .into_iter()
-            .chain(changed)
+            .chain(altered)
             .chain(more)
             .chain(bulk::columns(self.bulk()))
             .chain(self.load_columns(row));

@@ -10,7 +10,7 @@ mod signal;
 mod traced;
 
 use weir_emulator::ledger::{DirectionReport, Ledger};
-use weir_emulator::model::{Changes, Way};
+use weir_emulator::model::{Alterations, Way};
 use weir_kernel::counters::Snmp;
 use weir_report::columns::{RECEIVER, words as columns_words};
 use weir_report::record::{Record, Row};
@@ -99,7 +99,7 @@ struct PathTotals {
     backlog: u64,
     duplicated: u64,
     in_flight: u64,
-    changed: Changes<u64>,
+    altered: Alterations<u64>,
     control: u64,
 }
 
@@ -249,7 +249,7 @@ impl PathAccount<'_> {
                 malformed,
                 in_flight,
                 control,
-                changed,
+                altered,
                 socket_dropped_frames,
                 ..
             } = report.ledger;
@@ -260,7 +260,7 @@ impl PathAccount<'_> {
             totals.frames += frames;
             totals.duplicated += duplicated;
             totals.in_flight += in_flight;
-            totals.changed = Changes::each(|change| totals.changed[change] + changed[change]);
+            totals.altered = Alterations::each(|kind| totals.altered[kind] + altered[kind]);
             totals.control += control;
         }
         totals

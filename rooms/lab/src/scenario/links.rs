@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use weir_emulator::model::Change;
+use weir_emulator::model::Alteration;
 use weir_service::config::one_line;
 use weir_units::{BitRate, Share, Size, Span};
+
+use super::impairments::{Loss, Queue, Reorder, Variation};
 
 /// An emulated link between two nodes. Its impairments hold both ways unless `forward` or `backward` says otherwise.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -94,103 +96,6 @@ pub struct Step {
     pub values: LinkDirection,
 }
 
-/// Planned loss: `"5%"`, `{ mean = "5%", burst = 4 }`, `{ to_bad = "1%", to_good = "25%" }` or `{ list = [3, 17] }`.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(
-    untagged,
-    expecting = "expected a share as \"5%\", { mean, burst }, { to_bad, to_good, good, bad } or { list }"
-)]
-pub enum Loss {
-    /// Each packet independently.
-    Share(Share),
-    /// A share, in bursts of a mean length.
-    Mean(MeanLoss),
-    /// Gilbert-Elliott bursts.
-    Bursts(Bursts),
-    /// These packets of each flow, from 0.
-    List(DropList),
-}
-
-/// Gilbert-Elliott loss by its mean: all is lost in the bad state, nothing in the good one.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct MeanLoss {
-    /// Share of packets lost in the long run.
-    pub mean: Share,
-    /// Mean length of a burst, packets; 1: each packet independently.
-    #[serde(default = "MeanLoss::single")]
-    pub burst: f64,
-}
-
-/// Gilbert-Elliott loss, see [`weir_emulator::model::Loss::GilbertElliott`].
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Bursts {
-    /// Chance a packet to turn bad.
-    pub to_bad: Share,
-    /// Chance a packet to turn good again.
-    pub to_good: Share,
-    /// Loss in the good state; absent: 0.
-    #[serde(default)]
-    pub good: Share,
-    /// Loss in the bad state; absent: all.
-    pub bad: Option<Share>,
-}
-
-/// Explicit losses.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct DropList {
-    /// Indexes, from 0, of the packets of every flow.
-    pub list: Vec<u64>,
-}
-
-/// Delay variation: exactly one distribution, and whether it may reorder.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Variation {
-    /// Evenly between 0 and this.
-    pub uniform: Option<Span>,
-    /// Mean and standard deviation.
-    pub normal: Option<[Span; 2]>,
-    /// Mean.
-    pub exponential: Option<Span>,
-    /// `keep` (packets stay in order) or `reorder`.
-    #[serde(default)]
-    pub order: Order,
-}
-
-/// Whether delay variation may reorder packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Order {
-    /// Packets stay in order.
-    #[default]
-    Keep,
-    /// Each packet has its own delay.
-    Reorder,
-}
-
-/// A queue limit: `100` packets, or bytes as `"64kB"`.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(untagged, expecting = "expected a number of packets (100) or a size (\"64kB\")")]
-pub enum Queue {
-    /// Packets.
-    Packets(u64),
-    /// Bytes.
-    Bytes(Size),
-}
-
-/// Holding packets back.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Reorder {
-    /// Share of packets.
-    pub probability: Share,
-    /// For how long.
-    pub by: Span,
-}
-
 /// Impairments of the whole route, spread evenly over its links, both ways independently: n links of
 /// 1 - (1 - loss)^(1/n) each multiply to `loss`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -233,10 +138,10 @@ impl LinkDirection {
         *self == LinkDirection::default()
     }
 
-    /// Share of packets that are changed so.
-    pub fn share_of(&self, change: Change) -> Option<Share> {
-        match change {
-            Change::Corrupt => self.corrupt,
+    /// Share of packets that are altered so.
+    pub fn share_of(&self, kind: Alteration) -> Option<Share> {
+        match kind {
+            Alteration::Corrupt => self.corrupt,
         }
     }
 
@@ -283,11 +188,5 @@ impl TryFrom<toml::Table> for Step {
             (None, None) => Ok(Step { at, values }),
             _ => Err("a step has no `steps` and no `repeat` of its own".into()),
         }
-    }
-}
-
-impl MeanLoss {
-    fn single() -> f64 {
-        1.0
     }
 }

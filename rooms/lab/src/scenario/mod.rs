@@ -3,6 +3,7 @@
 //! Its tables are types of their own, by what they are about: [`Run`], [`Host`] and the other nodes, [`Link`] with its
 //! [`LinkDirection`]s, [`Traffic`]. What they say is checked by [`super::topology`] and [`super::cell::check`].
 
+mod impairments;
 mod links;
 mod nodes;
 mod run;
@@ -15,9 +16,8 @@ use anyhow::{Context, Result, bail};
 use include_dir::{Dir, include_dir};
 use serde::{Deserialize, Serialize};
 
-pub use self::links::{
-    Bursts, DropList, Link, LinkDirection, Loss, MeanLoss, Order, PathImpairments, Queue, Reorder, Step, Variation,
-};
+pub use self::impairments::{Bursts, DropList, Loss, MeanLoss, Order, Queue, Reorder, Variation};
+pub use self::links::{Link, LinkDirection, PathImpairments, Step};
 pub use self::nodes::{Addresses, Host, Router, Switch};
 pub use self::run::{Datapath, Jobs, Repeat, Run, Tracing};
 pub use self::traffic::{Engine, Mode, Quic, ReaderStall, Receive, ReceiveBuffer, Receivers, Tcp, Traffic};

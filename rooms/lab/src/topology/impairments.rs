@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail, ensure};
-use weir_emulator::model::{self, Changes, Impairments, Plan, Step};
+use anyhow::{Context, Result, ensure};
+use weir_emulator::model::{self, Alterations, Impairments, Plan, Step};
 
 use crate::scenario::{self, LinkDirection};
 use crate::traces::Traces;
@@ -34,74 +34,26 @@ fn impairments(direction: &LinkDirection, traces: &Traces) -> Result<Impairments
     );
     let trace = |path| traces.get(path).map(Arc::clone).with_context(|| format!("trace {path:?} has not been read"));
     Ok(Impairments {
-        loss: direction.loss.as_ref().map(loss).transpose()?.unwrap_or_default(),
+        loss: direction.loss.as_ref().map(scenario::Loss::model).transpose()?.unwrap_or_default(),
         delay: direction.delay.map(Into::into).unwrap_or_default(),
-        variation: direction.variation.as_ref().map(variation).transpose()?,
+        variation: direction.variation.as_ref().map(scenario::Variation::model).transpose()?,
         rate: direction.rate.map(|rate| model::Rate {
             bits_per_second: rate.bits_per_second,
             burst_bytes: direction.burst.map_or(0, |burst| burst.bytes),
         }),
         trace: direction.trace.as_ref().map(trace).transpose()?,
-        queue: match direction.queue {
-            None => model::QueueLimit::Unlimited,
-            Some(scenario::Queue::Packets(packets)) => model::QueueLimit::Packets(packets),
-            Some(scenario::Queue::Bytes(size)) => model::QueueLimit::Bytes(size.bytes),
-        },
+        queue: direction.queue.map(scenario::Queue::model).unwrap_or_default(),
         duplicate: direction.duplicate.map_or(0.0, |share| share.fraction()),
-        changes: Changes::each(|change| direction.share_of(change).map_or(0.0, |share| share.fraction())),
-        reorder: direction
-            .reorder
-            .map(|reorder| model::Reorder { probability: reorder.probability.fraction(), by: reorder.by.into() }),
+        alterations: Alterations::each(|kind| direction.share_of(kind).map_or(0.0, |share| share.fraction())),
+        reorder: direction.reorder.map(scenario::Reorder::model),
     })
-}
-
-fn loss(loss: &scenario::Loss) -> Result<model::Loss> {
-    Ok(match loss {
-        scenario::Loss::Share(share) if share.fraction() == 0.0 => model::Loss::None,
-        scenario::Loss::Share(share) => model::Loss::Bernoulli(share.fraction()),
-        scenario::Loss::Mean(mean) => in_bursts(mean)?,
-        scenario::Loss::Bursts(bursts) => model::Loss::GilbertElliott {
-            to_bad: bursts.to_bad.fraction(),
-            to_good: bursts.to_good.fraction(),
-            good: bursts.good.fraction(),
-            bad: bursts.bad.map_or(1.0, |bad| bad.fraction()),
-        },
-        scenario::Loss::List(list) => model::Loss::List(list.list.clone()),
-    })
-}
-
-/// A packet turns good again with 1/burst, and bad as often as the mean wants it.
-fn in_bursts(loss: &scenario::MeanLoss) -> Result<model::Loss> {
-    let (mean, burst) = (loss.mean.fraction(), loss.burst);
-    ensure!(burst.is_finite() && burst >= 1.0, "loss.burst of {burst}: a burst has at least 1 packet");
-    let to_bad = mean / (burst * (1.0 - mean));
-    ensure!(burst == 1.0 || to_bad <= 1.0, "loss: a mean of {} needs bursts longer than {burst} packets", loss.mean);
-    Ok(match burst {
-        _ if mean == 0.0 => model::Loss::None,
-        1.0 => model::Loss::Bernoulli(mean),
-        _ => model::Loss::GilbertElliott { to_bad, to_good: 1.0 / burst, good: 0.0, bad: 1.0 },
-    })
-}
-
-fn variation(variation: &scenario::Variation) -> Result<model::Variation> {
-    let distribution = match (variation.uniform, variation.normal, variation.exponential) {
-        (Some(most), None, None) => model::Distribution::Uniform(most.into()),
-        (None, Some([mean, deviation]), None) => model::Distribution::Normal(mean.into(), deviation.into()),
-        (None, None, Some(mean)) => model::Distribution::Exponential(mean.into()),
-        _ => bail!("variation: give exactly one of `uniform`, `normal` and `exponential`"),
-    };
-    let order = match variation.order {
-        scenario::Order::Keep => model::Order::Keep,
-        scenario::Order::Reorder => model::Order::Reorder,
-    };
-    Ok(model::Variation { distribution, order })
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use weir_emulator::model::{Change, Loss, Rate, Trace};
+    use weir_emulator::model::{Alteration, Loss, Rate, Trace};
     use weir_report::columns;
 
     use super::*;
@@ -147,13 +99,13 @@ mod tests {
     }
 
     #[test]
-    fn each_change_has_its_key_its_column_and_its_place_in_the_manual() {
+    fn each_alteration_has_its_key_its_column_and_its_place_in_the_manual() {
         let manual = include_str!("../../../../docs/lab.md");
-        for change in Change::ALL {
-            let (key, column) = (change.key(), change.counter());
+        for kind in Alteration::ALL {
+            let (key, column) = (kind.key(), kind.counter());
             let [forward, backward] = plans(&format!("{key} = \"2%\"\nbackward.{key} = \"3%\"")).unwrap();
-            assert_eq!(forward.first.changes, Changes::only(change, 0.02), "links.NAME.{key}");
-            assert_eq!(backward.first.changes, Changes::only(change, 0.03), "links.NAME.backward.{key}");
+            assert_eq!(forward.first.alterations, Alterations::only(kind, 0.02), "links.NAME.{key}");
+            assert_eq!(backward.first.alterations, Alterations::only(kind, 0.03), "links.NAME.backward.{key}");
             assert!(columns::ADDED.iter().any(|known| known.name == column), "{column}");
             assert!(manual.contains(&format!("`{key}`")), "docs/lab.md: `{key}`");
         }
@@ -183,21 +135,5 @@ mod tests {
             }
         };
         insta::assert_snapshot!(mistakes.iter().map(message).collect::<Vec<_>>().join("\n"));
-    }
-
-    #[test]
-    fn bursts_of_any_length_lose_the_same_mean() {
-        let loss = |burst| {
-            let loss = scenario::MeanLoss { mean: "5%".parse().unwrap(), burst };
-            in_bursts(&loss).map_err(|error| error.to_string())
-        };
-        assert_eq!(loss(1.0), Ok(Loss::Bernoulli(0.05)));
-        for burst in [2.0, 4.0, 16.0, 100.0] {
-            let Loss::GilbertElliott { to_bad, to_good, good, bad } = loss(burst).unwrap() else { panic!() };
-            // The stationary share of the bad state, by its balance: as often in as out.
-            assert!((to_bad * 0.95 - to_good * 0.05).abs() < 1e-12);
-            assert_eq!((to_good, good, bad), (1.0 / burst, 0.0, 1.0));
-        }
-        assert_eq!(loss(0.5).unwrap_err(), "loss.burst of 0.5: a burst has at least 1 packet");
     }
 }

@@ -8,7 +8,7 @@
 use weir_wire::ip::Checksum;
 
 use super::frame::{IP, Layout, MAX_HEADERS, TCP_CHECKSUM, UDP_CHECKSUM, VNET, VnetHeader};
-use crate::model::Changes;
+use crate::model::Alterations;
 
 /// Adjacent segments of a super-packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,10 +74,10 @@ pub(super) fn packet(buffer: &[u8], layout: &Layout, index: u32, out: &mut [u8])
     Some(length)
 }
 
-/// Changes a complete packet; nothing in one that ends before its transport header.
-pub(super) fn change(packet: &mut [u8], layout: &Layout, changes: &Changes<Option<u64>>) {
+/// Alters a complete packet, but not one that ends before its transport header.
+pub(super) fn alter(packet: &mut [u8], layout: &Layout, alterations: &Alterations<Option<u64>>) {
     if let Some((headers, body)) = packet.split_at_mut_checked(usize::from(layout.transport)) {
-        changes.apply(&mut headers[IP..], body);
+        alterations.apply(&mut headers[IP..], body);
     }
 }
 

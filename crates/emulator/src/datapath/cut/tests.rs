@@ -7,8 +7,8 @@
 use proptest::prelude::*;
 
 use super::super::frame::{IP, MAX_HEADERS, VNET, VnetHeader, parse};
-use super::{Run, change, headers, packet};
-use crate::model::{Change, Changes};
+use super::{Run, alter, headers, packet};
+use crate::model::{Alteration, Alterations};
 
 const FLAGS: usize = 13;
 const FIN: u8 = 1;
@@ -285,7 +285,7 @@ proptest! {
             let length = packet(&buffer, &layout, index as u32, &mut out).unwrap();
             prop_assert_eq!(&out[..VNET], &[0; VNET]);
             prop_assert_eq!(&out[VNET..length], &expected[..]);
-            change(&mut out[..length], &layout, &Changes::only(Change::Corrupt, Some(choice)));
+            alter(&mut out[..length], &layout, &Alterations::only(Alteration::Corrupt, Some(choice)));
             let different: u32 = out[VNET..length].iter().zip(&expected).map(|(a, b)| (a ^ b).count_ones()).sum();
             prop_assert_eq!(different, 1);
             prop_assert_eq!(&out[VNET..IP], &expected[..14]);

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::super::cut::tests::samples;
 use super::super::cut::{self, Run};
 use super::*;
-use crate::model::Changes;
+use crate::model::Alterations;
 
 /// A buffer without offload requests.
 fn frame(ethertype: u16, ip: &[u8]) -> Vec<u8> {
@@ -149,7 +149,7 @@ fn exercise(buffer: &[u8]) {
         each += layout.bytes_of(index, 1);
         let length = cut::packet(buffer, &layout, index, &mut out).unwrap();
         assert_eq!(length, IP + layout.bytes_of(index, 1) as usize);
-        cut::change(&mut out[..length], &layout, &Changes::each(|_| Some(u64::MAX)));
+        cut::alter(&mut out[..length], &layout, &Alterations::each(|_| Some(u64::MAX)));
         if packets > 1 {
             cut::headers(buffer, &layout, Run { first: index, count: 1 }, &mut [0; MAX_HEADERS]);
         }

@@ -7,6 +7,8 @@ mod statistics;
 mod traces;
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::*;
 

@@ -123,7 +123,7 @@ proptest! {
                 work -= length * u128::from(rate);
                 begins += length as u64;
             }
-            prop_assert_eq!(decision, Decision::Pass { release: release.expect("last"), changes: Changes::default(), copy: None });
+            prop_assert_eq!(decision, Decision::Pass { release: release.expect("last"), alterations: Alterations::default(), copy: None });
             ahead += u128::from(bytes) * 8_000_000_000;
         }
     }
@@ -214,7 +214,7 @@ fn what_waits_is_served_at_the_new_rate() {
     let last = direction.decide(flow, MILLISECOND, 1000);
     assert_eq!(
         last,
-        Decision::Pass { release: 10 * MILLISECOND, changes: Changes::default(), copy: None },
+        Decision::Pass { release: 10 * MILLISECOND, alterations: Alterations::default(), copy: None },
         "no limit any more"
     );
     assert_eq!(direction.pass_run(flow, 10 * MILLISECOND, 3), Some(10 * MILLISECOND));
@@ -279,7 +279,7 @@ fn late_clock_changes_no_release_and_no_order() {
     let first = Impairments { rate, ..Impairments::default() };
     let mut direction = Direction::new(&Plan { first, steps, repeat: None }, forward(1));
     let flow = direction.flow(&udp(5000));
-    let pass = |release| Decision::Pass { release, changes: Changes::default(), copy: None };
+    let pass = |release| Decision::Pass { release, alterations: Alterations::default(), copy: None };
     for packet in 0..30 {
         assert_eq!(direction.decide(flow, 0, 1000), pass(packet * MILLISECOND));
     }

@@ -130,7 +130,7 @@ proptest! {
         for packet in &traffic {
             match packet.pass_run(&mut in_runs) {
                 Some(release) => {
-                    let pass = Decision::Pass { release, changes: Changes::default(), copy: None };
+                    let pass = Decision::Pass { release, alterations: Alterations::default(), copy: None };
                     for _ in 0..packet.segments() {
                         prop_assert_eq!(packet.decide(&mut one_by_one), pass);
                     }
@@ -162,7 +162,7 @@ proptest! {
     /// Settings that `validate` would refuse still do not panic.
     #[test]
     fn nonsense_does_not_panic(shares in any::<[f64; 6]>(), traffic in any_traffic()) {
-        let [to_bad, to_good, good, bad, duplicate, change] = shares;
+        let [to_bad, to_good, good, bad, duplicate, share] = shares;
         let forever = Duration::MAX;
         let impairments = Impairments {
             loss: Loss::GilbertElliott { to_bad, to_good, good, bad },
@@ -172,7 +172,7 @@ proptest! {
             trace: Trace::parse("1").ok().map(Arc::new),
             queue: QueueLimit::Bytes(u64::MAX),
             duplicate,
-            changes: Changes::each(|_| change),
+            alterations: Alterations::each(|_| share),
             reorder: Some(Reorder { probability: f64::INFINITY, by: forever }),
         };
         let mut direction = Direction::new(&impairments.clone().into(), forward(0));
@@ -221,18 +221,19 @@ pub(super) fn any_traffic() -> impl Strategy<Value = Vec<Packet>> {
 pub(super) fn any_impairments() -> impl Strategy<Value = Impairments> {
     let delays = (any_delay(), prop::option::of(any_variation()), prop::option::of(any_reorder()));
     let shaper = (any_capacity(), any_queue());
-    (any_loss(), delays, shaper, any_share(), any_changes()).prop_map(
-        |(loss, (delay, variation, reorder), ((rate, trace), queue), duplicate, changes)| {
-            let impairments = Impairments { loss, delay, variation, rate, trace, queue, duplicate, changes, reorder };
+    (any_loss(), delays, shaper, any_share(), any_alterations()).prop_map(
+        |(loss, (delay, variation, reorder), ((rate, trace), queue), duplicate, alterations)| {
+            let impairments =
+                Impairments { loss, delay, variation, rate, trace, queue, duplicate, alterations, reorder };
             assert_eq!(impairments.validate(), Ok(()));
             impairments
         },
     )
 }
 
-fn any_changes() -> impl Strategy<Value = Changes<Probability>> {
-    prop::collection::vec(any_share(), Change::ALL.len())
-        .prop_map(|shares| Changes::each(|change| shares[change as usize]))
+fn any_alterations() -> impl Strategy<Value = Alterations<Probability>> {
+    prop::collection::vec(any_share(), Alteration::ALL.len())
+        .prop_map(|shares| Alterations::each(|kind| shares[kind as usize]))
 }
 
 fn any_capacity() -> impl Strategy<Value = (Option<Rate>, Option<Arc<Trace>>)> {

@@ -120,7 +120,7 @@ fn impairments_are_independent_and_hit_their_share() {
     let packets = 100_000;
     let impairments = Impairments {
         duplicate: 0.5,
-        changes: Changes::only(Change::Corrupt, 0.2),
+        alterations: Alterations::only(Alteration::Corrupt, 0.2),
         reorder: Some(Reorder { probability: 0.3, by: Duration::from_millis(5) }),
         ..only_loss(Loss::List(vec![]))
     };
@@ -129,10 +129,10 @@ fn impairments_are_independent_and_hit_their_share() {
     let mut hits = [const { Vec::new() }; 3];
     let (mut held, mut held_copies) = (Vec::new(), Vec::new());
     for packet in 0..packets {
-        let Decision::Pass { release, changes, copy } = direction.decide(flow, packet, 100) else {
+        let Decision::Pass { release, alterations, copy } = direction.decide(flow, packet, 100) else {
             panic!("packet {packet} dropped");
         };
-        for (hits, hit) in hits.iter_mut().zip([copy.is_some(), !changes.is_none(), release > packet]) {
+        for (hits, hit) in hits.iter_mut().zip([copy.is_some(), !alterations.is_none(), release > packet]) {
             hits.push(f64::from(u8::from(hit)));
         }
         if let Some(copy) = copy {

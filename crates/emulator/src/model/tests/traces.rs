@@ -105,7 +105,7 @@ proptest! {
         for (number, packet) in traffic.iter().enumerate() {
             let room = mahimahi.offer(number, packet.arrival, packet.bytes);
             match packet.decide(&mut direction) {
-                Decision::Pass { release, changes, copy: None } if room && changes.is_none() => ours.push((number, release)),
+                Decision::Pass { release, alterations, copy: None } if room && alterations.is_none() => ours.push((number, release)),
                 Decision::Drop(Cause::Queue) if !room => {}
                 decision => prop_assert!(false, "{decision:?}, mahimahi had room: {room}"),
             }
@@ -169,7 +169,7 @@ fn years_of_silence_cost_no_time_and_no_drift() {
         let decision = direction.decide(flow, arrival, 1500);
         assert_eq!(
             decision,
-            Decision::Pass { release: arrival + MILLISECOND, changes: Changes::default(), copy: None }
+            Decision::Pass { release: arrival + MILLISECOND, alterations: Alterations::default(), copy: None }
         );
     }
 }

@@ -1,8 +1,35 @@
-//! Which settings make sense.
+//! What can be set, and which settings make sense.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Changes, Distribution, Impairments, Loss, Probability};
+use super::loss::LossProcess;
+use super::{Alterations, Loss, Probability, QueueLimit, Rate, Reorder, Trace, Variation};
+
+/// What one direction of a link does to its packets. The default does nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Impairments {
+    /// Planned loss.
+    pub loss: Loss,
+    /// One-way delay added to every packet.
+    pub delay: Duration,
+    /// Random addition to the delay.
+    pub variation: Option<Variation>,
+    /// Shaper; `None` is unlimited.
+    pub rate: Option<Rate>,
+    /// Recorded capacity, in place of a rate. It begins at time 0 of the [`Plan`]; every packet waits for an
+    /// opportunity later than its arrival, and is released at that which delivers its last byte.
+    pub trace: Option<Arc<Trace>>,
+    /// What may wait for the shaper, be it a rate or a trace; without either it never fills.
+    pub queue: QueueLimit,
+    /// Share of packets that are delivered twice. The copy takes its place in queue and rate right behind the original,
+    /// and has a delay variation and reordering of its own; it is not made if the queue has no room for it.
+    pub duplicate: Probability,
+    /// Share of packets that are altered in each way.
+    pub alterations: Alterations<Probability>,
+    /// Share of packets that are held back so that later ones overtake them.
+    pub reorder: Option<Reorder>,
+}
 
 /// A setting that makes no sense. Keys are those of [`Impairments`], dotted.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -65,17 +92,9 @@ impl Impairments {
     pub fn validate(&self) -> Result<(), InvalidImpairment> {
         self.loss.validate()?;
         probability("duplicate", self.duplicate)?;
-        self.changes.iter().try_for_each(|(change, share)| probability(change.key(), *share))?;
+        self.alterations.iter().try_for_each(|(kind, share)| probability(kind.key(), *share))?;
         delay("delay", self.delay)?;
-        match self.variation.as_ref().map(|variation| variation.distribution) {
-            None => {}
-            Some(Distribution::Uniform(most)) => delay("variation.uniform", most)?,
-            Some(Distribution::Exponential(mean)) => delay("variation.exponential", mean)?,
-            Some(Distribution::Normal(mean, deviation)) => {
-                delay("variation.normal.mean", mean)?;
-                delay("variation.normal.deviation", deviation)?;
-            }
-        }
+        self.variation.as_ref().map_or(Ok(()), |variation| variation.distribution.validate())?;
         if let Some(reorder) = self.reorder {
             probability("reorder.probability", reorder.probability)?;
             delay("reorder.by", reorder.by)?;
@@ -89,58 +108,32 @@ impl Impairments {
 
     /// Whether packets pass as if there were nothing: no impairment can ever have an effect.
     pub fn is_transparent(&self) -> bool {
-        self.loss.is_never()
+        LossProcess::new(&self.loss).is_none()
             && self.delay.is_zero()
             && self.variation.as_ref().is_none_or(|variation| variation.distribution.is_zero())
             && self.rate.is_none()
             && self.trace.is_none()
             && self.duplicate == 0.0
-            && self.changes == Changes::default()
+            && self.alterations == Alterations::default()
             && self.reorder.is_none_or(|reorder| reorder.probability == 0.0 || reorder.by.is_zero())
-    }
-}
-
-impl Loss {
-    fn validate(&self) -> Result<(), InvalidImpairment> {
-        match *self {
-            Loss::None | Loss::List(_) => Ok(()),
-            Loss::Bernoulli(share) => probability("loss", share),
-            Loss::GilbertElliott { to_bad, to_good, good, bad } => {
-                probability("loss.to_bad", to_bad)?;
-                probability("loss.to_good", to_good)?;
-                probability("loss.good", good)?;
-                probability("loss.bad", bad)
-            }
-        }
-    }
-
-    fn is_never(&self) -> bool {
-        match self {
-            Loss::None => true,
-            Loss::Bernoulli(share) => *share == 0.0,
-            Loss::GilbertElliott { good, bad, .. } => *good == 0.0 && *bad == 0.0,
-            Loss::List(indexes) => indexes.is_empty(),
-        }
     }
 }
 
 /// Longest delay that can be set.
 const MAX_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-fn probability(key: &'static str, value: Probability) -> Result<(), InvalidImpairment> {
+pub(super) fn probability(key: &'static str, value: Probability) -> Result<(), InvalidImpairment> {
     // Not a number is in no range.
     if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(InvalidImpairment::Probability { key, value }) }
 }
 
-fn delay(key: &'static str, value: Duration) -> Result<(), InvalidImpairment> {
+pub(super) fn delay(key: &'static str, value: Duration) -> Result<(), InvalidImpairment> {
     if value <= MAX_DELAY { Ok(()) } else { Err(InvalidImpairment::Delay { key, value }) }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use super::super::{Change, Order, QueueLimit, Rate, Reorder, Trace, Variation};
+    use super::super::{Alteration, Distribution, Order};
     use super::*;
 
     #[test]
@@ -156,7 +149,7 @@ mod tests {
             Impairments { loss: chain(-0.1, 1.0), ..nothing.clone() },
             Impairments { loss: chain(0.1, f64::INFINITY), ..nothing.clone() },
             Impairments { duplicate: 2.0, ..nothing.clone() },
-            Impairments { changes: Changes::only(Change::Corrupt, -0.01), ..nothing.clone() },
+            Impairments { alterations: Alterations::only(Alteration::Corrupt, -0.01), ..nothing.clone() },
             Impairments { reorder: Some(Reorder { probability: 1.01, by: second }), ..nothing.clone() },
             Impairments { delay: second * 86_401, ..nothing.clone() },
             Impairments { variation: Some(Variation { distribution: spread, order: Order::Keep }), ..nothing.clone() },
@@ -178,7 +171,7 @@ mod tests {
             rate: Some(Rate { bits_per_second: 1, burst_bytes: 0 }),
             queue: QueueLimit::Packets(0),
             duplicate: 1.0,
-            changes: Changes::only(Change::Corrupt, 0.0),
+            alterations: Alterations::only(Alteration::Corrupt, 0.0),
             ..Impairments::default()
         };
         assert_eq!(sense.validate(), Ok(()));
@@ -203,7 +196,7 @@ mod tests {
             Impairments { rate: Some(Rate { bits_per_second: u64::MAX, burst_bytes: 0 }), ..nothing.clone() },
             Impairments { trace: Trace::parse("1").ok().map(Arc::new), ..nothing.clone() },
             Impairments { duplicate: 0.1, ..nothing.clone() },
-            Impairments { changes: Changes::only(Change::Corrupt, 0.1), ..nothing.clone() },
+            Impairments { alterations: Alterations::only(Alteration::Corrupt, 0.1), ..nothing.clone() },
             Impairments { reorder: reorder(0.1, 1), ..nothing },
         ] {
             assert!(!effective.is_transparent(), "{effective:?}");
