@@ -9,10 +9,10 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use weir_kernel::links::{MacAddress, Netlink, VethEnd};
+use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::trace::{Detail, Drop, Filter, SocketTrace, Trace, Tracer};
-use weir_testbed::{program, skip};
+use weir_testbed::{network, program, skip};
 
 pub(crate) const LOCALHOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
@@ -26,9 +26,11 @@ impl Host {
     /// With loopback up and nothing else.
     pub(crate) fn new() -> Host {
         let ns = NetNs::create().unwrap();
-        let mut netlink = Netlink::open(&ns).unwrap();
-        let lo = netlink.link("lo").unwrap().index;
-        netlink.set_up(lo).unwrap();
+        Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
+        Host::of(ns)
+    }
+
+    fn of(ns: NetNs) -> Host {
         let inode = ns.run(|| fs::metadata("/proc/thread-self/ns/net").unwrap().st_ino() as u32).unwrap();
         Host { ns, inode }
     }
@@ -75,23 +77,8 @@ impl Host {
 
 /// Two hosts at the ends of a cable: 10.0.0.1 and 10.0.0.2.
 pub(crate) fn cable() -> [(Host, Ipv4Addr); 2] {
-    let hosts = [1, 2].map(|number| (Host::new(), Ipv4Addr::new(10, 0, 0, number)));
-    let mut netlink = Netlink::open(&hosts[0].0.ns).unwrap();
-    let end = |number: usize| VethEnd {
-        name: "eth0",
-        ns: &hosts[number].0.ns,
-        mac: MacAddress::local(number as u32 + 1),
-        mtu: 1500,
-        queue_length: 0,
-    };
-    netlink.add_veth(&end(0), &end(1)).unwrap();
-    for (host, address) in &hosts {
-        let mut netlink = Netlink::open(&host.ns).unwrap();
-        let index = netlink.link("eth0").unwrap().index;
-        netlink.add_address(index, format!("{address}/24").parse().unwrap()).unwrap();
-        netlink.set_up(index).unwrap();
-    }
-    hosts
+    let [one, other] = network::cable(1500).unwrap();
+    [(Host::of(one.ns), Ipv4Addr::new(10, 0, 0, 1)), (Host::of(other.ns), Ipv4Addr::new(10, 0, 0, 2))]
 }
 
 /// Ordinary users may not trace, in a user namespace of theirs neither.

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Command;
 use std::sync::Arc;
 
+use weir_testbed::network::{Host, cable};
 use weir_testbed::program;
 
 use super::fixture::*;
@@ -15,20 +16,18 @@ use crate::settings::Membership;
 /// As in a container without IPv6, where a name has an address of it.
 #[test]
 fn an_address_of_a_family_that_is_off_is_no_reason_not_to_start() {
-    let net = Net::create();
-    net.near
-        .run(|| {
-            for interface in ["all", "lo", "near"] {
-                std::fs::write(format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6"), "1").unwrap();
-            }
-            let sink = sink("127.0.0.1:0");
-            let away: SocketAddr = "[2001:db8::1]:9".parse().unwrap();
-            let workers = start(settings(&[away, sink.local_addr().unwrap()]));
-            source(address(&workers, 0)).send(b"one").unwrap();
-            assert_eq!(payloads(&sink, 1), [b"one"]);
-            assert_eq!(count(&finish(&workers), away).drops[Reason::Unreachable], 1);
-        })
-        .unwrap();
+    let Some([near, _far]) = cable(1500) else { return };
+    near.run(|| {
+        for interface in ["all", "lo", "eth0"] {
+            std::fs::write(format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6"), "1").unwrap();
+        }
+        let sink = sink("127.0.0.1:0");
+        let away: SocketAddr = "[2001:db8::1]:9".parse().unwrap();
+        let workers = start(settings(&[away, sink.local_addr().unwrap()]));
+        source(address(&workers, 0)).send(b"one").unwrap();
+        assert_eq!(payloads(&sink, 1), [b"one"]);
+        assert_eq!(count(&finish(&workers), away).drops[Reason::Unreachable], 1);
+    });
 }
 
 /// Blackhole (EINVAL) and prohibit (EACCES) routes.
@@ -36,19 +35,17 @@ fn an_address_of_a_family_that_is_off_is_no_reason_not_to_start() {
 fn a_route_that_forbids_is_no_reason_not_to_start() {
     let Some(ip) = program("ip") else { return };
     for kind in ["blackhole", "prohibit", "unreachable"] {
-        let net = Net::create();
+        let Some([near, _far]) = cable(1500) else { return };
         let route = || Command::new(&ip).args(["route", "add", kind, "192.0.2.0/24"]).status();
-        assert!(net.near.run(route).unwrap().unwrap().success());
-        net.near
-            .run(|| {
-                let sink = sink("127.0.0.1:0");
-                let away: SocketAddr = "192.0.2.1:9".parse().unwrap();
-                let workers = start(settings(&[away, sink.local_addr().unwrap()]));
-                source(address(&workers, 0)).send(b"one").unwrap();
-                assert_eq!(payloads(&sink, 1), [b"one"], "{kind}");
-                finish(&workers);
-            })
-            .unwrap();
+        assert!(near.run(route).unwrap().success());
+        near.run(|| {
+            let sink = sink("127.0.0.1:0");
+            let away: SocketAddr = "192.0.2.1:9".parse().unwrap();
+            let workers = start(settings(&[away, sink.local_addr().unwrap()]));
+            source(address(&workers, 0)).send(b"one").unwrap();
+            assert_eq!(payloads(&sink, 1), [b"one"], "{kind}");
+            finish(&workers);
+        });
     }
 }
 
@@ -65,7 +62,7 @@ enum Heard {
 /// What the kernel gives to every socket of a listener, one worker takes, and it is nobody's loss.
 #[test]
 fn copies_that_a_worker_leaves_to_another_are_no_kernel_drops() {
-    let net = Net::create();
+    let Some([near, far]) = cable(1500) else { return };
     let kinds = [
         ("239.1.1.1", Heard::FromTheStart),
         ("239.1.1.1", Heard::AfterAReload),
@@ -80,19 +77,19 @@ fn copies_that_a_worker_leaves_to_another_are_no_kernel_drops() {
                 continue;
             }
             let case = format!("{listener} {workers} {to} {heard:?}");
-            net.near.run(|| is_taken_once(&net, listener, workers, to, heard, &case)).unwrap();
+            near.run(|| is_taken_once(&far, listener, workers, to, heard, &case));
         }
     }
 }
 
-fn is_taken_once(net: &Net, listener: &str, workers: usize, to: &str, heard: Heard, case: &str) {
+fn is_taken_once(far: &Host, listener: &str, workers: usize, to: &str, heard: Heard, case: &str) {
     let sink = sink("127.0.0.1:0");
     let mut before = settings(&[sink.local_addr().unwrap()]);
     before.workers = workers;
     before.listeners[0].address = listener.parse().unwrap();
     let to: IpAddr = to.parse().unwrap();
     let mut member = before.clone();
-    member.listeners[0].groups = vec![Membership { group: to, source: None, interface: Some("near".into()) }];
+    member.listeners[0].groups = vec![Membership { group: to, source: None, interface: Some("eth0".into()) }];
     let stranger = UdpSocket::bind("0.0.0.0:0").unwrap();
     let workers = match heard {
         Heard::FromTheStart => start(member),
@@ -120,7 +117,7 @@ fn is_taken_once(net: &Net, listener: &str, workers: usize, to: &str, heard: Hea
             source.send_to(payload, ("10.0.0.1", port)).unwrap();
         }
     };
-    net.far.run(send).unwrap();
+    far.run(send);
     let mut received = payloads(&sink, 400);
     for ledger in [workers.ledger(), finish(&workers)] {
         let listener = &ledger.listeners[0];
@@ -137,61 +134,57 @@ fn is_taken_once(net: &Net, listener: &str, workers: usize, to: &str, heard: Hea
 /// A plan that does not come about leaves no trace: a socket in use is in no group that the plan had for it.
 #[test]
 fn a_plan_that_fails_leaves_the_groups_that_it_joined() {
-    let net = Net::create();
+    let Some([near, _far]) = cable(1500) else { return };
     let memberships = || {
         let table = std::fs::read_to_string("/proc/thread-self/net/igmp").unwrap();
         // Groups stand in it as words in network order.
         table.lines().filter(|line| line.trim_start().starts_with("010101EF")).count()
     };
-    net.near
-        .run(|| {
-            let sink = sink("127.0.0.1:0");
-            let mut settings = settings(&[sink.local_addr().unwrap()]);
-            settings.listeners[0].address = "0.0.0.0:0".parse().unwrap();
-            let workers = start(settings.clone());
-            let group = "239.1.1.1".parse().unwrap();
-            settings.listeners[0].groups = vec![Membership { group, source: None, interface: Some("near".into()) }];
-            let mut failing = settings.clone();
-            let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
-            failing.listeners.push(listener(&taken.local_addr().unwrap().to_string()));
-            failing.listeners[1].name = "second".into();
-            let plan = Plan::build(Arc::new(failing), &BTreeMap::new(), Some(&workers.plan()));
-            assert!(workers.open(&plan).is_err());
-            assert_eq!(memberships(), 0);
-            reload(&workers, settings);
-            assert_eq!(memberships(), 1);
-            finish(&workers);
-        })
-        .unwrap();
+    near.run(|| {
+        let sink = sink("127.0.0.1:0");
+        let mut settings = settings(&[sink.local_addr().unwrap()]);
+        settings.listeners[0].address = "0.0.0.0:0".parse().unwrap();
+        let workers = start(settings.clone());
+        let group = "239.1.1.1".parse().unwrap();
+        settings.listeners[0].groups = vec![Membership { group, source: None, interface: Some("eth0".into()) }];
+        let mut failing = settings.clone();
+        let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+        failing.listeners.push(listener(&taken.local_addr().unwrap().to_string()));
+        failing.listeners[1].name = "second".into();
+        let plan = Plan::build(Arc::new(failing), &BTreeMap::new(), Some(&workers.plan()));
+        assert!(workers.open(&plan).is_err());
+        assert_eq!(memberships(), 0);
+        reload(&workers, settings);
+        assert_eq!(memberships(), 1);
+        finish(&workers);
+    });
 }
 
 /// As by DHCP, or when a virtual address moves: a connected socket would insist on the address that is gone.
 #[test]
 fn another_address_of_this_machine_is_found() {
-    let net = Net::create();
+    let Some([near, far]) = cable(1500) else { return };
     let Some(ip) = program("ip") else { return };
     let ip = |args: &str| Command::new(&ip).args(args.split(' ')).status().unwrap().success();
-    let sink = net.far.run(|| sink("10.0.0.2:0")).unwrap();
-    net.near
-        .run(|| {
-            let to = sink.local_addr().unwrap();
-            let workers = start(settings(&[to]));
-            let source = source(address(&workers, 0));
-            source.send(b"before").unwrap();
-            assert_eq!(receive(&sink, 1)[0].1.ip(), Ipv4Addr::new(10, 0, 0, 1));
-            assert!(ip("address add 10.0.0.3/24 dev near"));
-            // The second address of a network goes with the first, unless it is promoted.
-            std::fs::write("/proc/sys/net/ipv4/conf/near/promote_secondaries", "1").unwrap();
-            assert!(ip("address del 10.0.0.1/24 dev near"));
-            let unreachable = || count(&workers.ledger(), to).drops[Reason::Unreachable];
-            source.send(b"lost").unwrap();
-            while unreachable() == 0 {
-                std::thread::yield_now();
-            }
-            source.send(b"after").unwrap();
-            let (payload, from) = receive(&sink, 1).remove(0);
-            assert_eq!((&payload[..], from.ip()), (&b"after"[..], Ipv4Addr::new(10, 0, 0, 3).into()));
-            finish(&workers);
-        })
-        .unwrap();
+    let sink = far.run(|| sink("10.0.0.2:0"));
+    near.run(|| {
+        let to = sink.local_addr().unwrap();
+        let workers = start(settings(&[to]));
+        let source = source(address(&workers, 0));
+        source.send(b"before").unwrap();
+        assert_eq!(receive(&sink, 1)[0].1.ip(), Ipv4Addr::new(10, 0, 0, 1));
+        assert!(ip("address add 10.0.0.3/24 dev eth0"));
+        // The second address of a network goes with the first, unless it is promoted.
+        std::fs::write("/proc/sys/net/ipv4/conf/eth0/promote_secondaries", "1").unwrap();
+        assert!(ip("address del 10.0.0.1/24 dev eth0"));
+        let unreachable = || count(&workers.ledger(), to).drops[Reason::Unreachable];
+        source.send(b"lost").unwrap();
+        while unreachable() == 0 {
+            std::thread::yield_now();
+        }
+        source.send(b"after").unwrap();
+        let (payload, from) = receive(&sink, 1).remove(0);
+        assert_eq!((&payload[..], from.ip()), (&b"after"[..], Ipv4Addr::new(10, 0, 0, 3).into()));
+        finish(&workers);
+    });
 }

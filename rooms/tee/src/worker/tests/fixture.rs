@@ -6,9 +6,6 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_kernel::links::{MacAddress, Netlink, VethEnd};
-use weir_kernel::namespaces::NetNs;
-
 use crate::ledger::{DestinationCount, Ledger};
 use crate::plan::Plan;
 use crate::settings::*;
@@ -147,30 +144,4 @@ pub(super) fn payload(number: u32, length: usize) -> Vec<u8> {
     let start = length.min(4);
     bytes[..start].copy_from_slice(&number[..start]);
     bytes
-}
-
-/// Two networks and a wire between them: 10.0.0.1 on the interface `near`, 10.0.0.2 on `far`.
-pub(super) struct Net {
-    pub(super) near: NetNs,
-    pub(super) far: NetNs,
-}
-
-impl Net {
-    pub(super) fn create() -> Self {
-        let net = Self { near: NetNs::create().unwrap(), far: NetNs::create().unwrap() };
-        let mac = |number| MacAddress::local(number);
-        let near = VethEnd { name: "near", mtu: 1500, mac: mac(1), ns: &net.near, queue_length: 0 };
-        let far = VethEnd { name: "far", mtu: 1500, mac: mac(2), ns: &net.far, queue_length: 0 };
-        Netlink::open(&net.near).unwrap().add_veth(&near, &far).unwrap();
-        for (ns, name, address) in [(&net.near, "near", "10.0.0.1/24"), (&net.far, "far", "10.0.0.2/24")] {
-            let mut links = Netlink::open(ns).unwrap();
-            links.set_loopback_up().unwrap();
-            let index = links.link(name).unwrap().index;
-            links.add_address(index, address.parse().unwrap()).unwrap();
-            links.set_up(index).unwrap();
-        }
-        Netlink::open(&net.near).unwrap().wait_until_running("near").unwrap();
-        Netlink::open(&net.far).unwrap().wait_until_running("far").unwrap();
-        net
-    }
 }

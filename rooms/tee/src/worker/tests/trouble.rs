@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
 
-use weir_kernel::links::{MacAddress, Netlink};
+use weir_kernel::links::MacAddress;
+use weir_testbed::network::{Host, cable};
 
 use super::fixture::*;
 use crate::drops::Reason;
@@ -13,8 +14,8 @@ use crate::plan::Plan;
 use crate::settings::{Group, Matching, Policy, Recipient, Target};
 
 /// 10,000 datagrams for two that live, and one that never answers ARP.
-fn beside_a_dead_neighbour(send_buffer: Option<usize>) -> DestinationCount {
-    let net = Net::create();
+fn beside_a_dead_neighbour(send_buffer: Option<usize>) -> Option<DestinationCount> {
+    let [near, _far] = cable(1500)?;
     let run = || {
         let sinks = [sink("127.0.0.1:0"), sink("127.0.0.1:0")];
         let dead: SocketAddr = "10.0.0.99:9".parse().unwrap();
@@ -42,18 +43,18 @@ fn beside_a_dead_neighbour(send_buffer: Option<usize>) -> DestinationCount {
         }
         count(&ledger, dead)
     };
-    net.near.run(run).unwrap()
+    Some(near.run(run))
 }
 
 #[test]
 fn a_neighbour_that_never_answers_costs_the_others_nothing() {
-    let dead = beside_a_dead_neighbour(None);
+    let Some(dead) = beside_a_dead_neighbour(None) else { return };
     assert_eq!(dead.copies.datagrams, 10_000);
 }
 
 #[test]
 fn a_lane_that_is_full_drops_the_newest_without_a_system_call() {
-    let dead = beside_a_dead_neighbour(Some(4_608));
+    let Some(dead) = beside_a_dead_neighbour(Some(4_608)) else { return };
     assert_eq!(dead.copies.datagrams, 10_000);
     assert!(dead.drops[Reason::QueueFull] > 9_000, "{dead:#?}");
     assert!(dead.drops[Reason::Abandoned] > 0 && dead.queued == 0, "{dead:#?}");
@@ -63,106 +64,99 @@ fn a_lane_that_is_full_drops_the_newest_without_a_system_call() {
 
 #[test]
 fn what_waits_leaves_in_order_when_the_way_opens() {
-    let net = Net::create();
-    let sink = net.far.run(|| sink("0.0.0.0:0")).unwrap();
-    net.near
-        .run(|| {
-            let to = SocketAddr::new("10.0.0.50".parse().unwrap(), sink.local_addr().unwrap().port());
-            let witness = super::fixture::sink("127.0.0.1:0");
-            let mut settings = settings(&[to, witness.local_addr().unwrap()]);
-            settings.destinations[0].send_buffer = Some(4_608);
-            let workers = start(settings);
-            let source = source(address(&workers, 0));
-            for number in 0..500 {
-                source.send(&payload(number, 200 + number as usize / 100)).unwrap();
-            }
-            payloads(&witness, 500);
-            let waiting = count(&workers.ledger(), to);
-            assert_ne!(waiting.queued, 0);
-            // Its payload, and a little for each.
-            let (least, limit) = (waiting.queued * 200, waiting.queue_limit.unwrap());
-            assert!((least..=limit).contains(&waiting.queued_bytes), "{waiting:#?}");
-            let mut links = Netlink::open(&net.far).unwrap();
-            let index = links.link("lo").unwrap().index;
-            links.add_address(index, "10.0.0.50/32".parse().unwrap()).unwrap();
-            let mut links = Netlink::open(&net.near).unwrap();
-            let index = links.link("near").unwrap().index;
-            links.add_neighbour(index, to.ip(), MacAddress::local(2)).unwrap();
-            for (number, datagram) in payloads(&sink, 500).iter().enumerate() {
-                assert!(*datagram == payload(number as u32, 200 + number / 100), "{number}");
-            }
-            let ledger = finish(&workers);
-            let count = count(&ledger, to);
-            assert_eq!((count.sent.datagrams, count.drops.total(), count.queued_bytes), (500, 0, 0));
-            assert!(count.joined > 250, "what waits leaves joined: {count:#?}");
-        })
-        .unwrap();
+    let Some([near, far]) = cable(1500) else { return };
+    let sink = far.run(|| sink("0.0.0.0:0"));
+    near.run(|| {
+        let to = SocketAddr::new("10.0.0.50".parse().unwrap(), sink.local_addr().unwrap().port());
+        let witness = super::fixture::sink("127.0.0.1:0");
+        let mut settings = settings(&[to, witness.local_addr().unwrap()]);
+        settings.destinations[0].send_buffer = Some(4_608);
+        let workers = start(settings);
+        let source = source(address(&workers, 0));
+        for number in 0..500 {
+            source.send(&payload(number, 200 + number as usize / 100)).unwrap();
+        }
+        payloads(&witness, 500);
+        let waiting = count(&workers.ledger(), to);
+        assert_ne!(waiting.queued, 0);
+        // Its payload, and a little for each.
+        let (least, limit) = (waiting.queued * 200, waiting.queue_limit.unwrap());
+        assert!((least..=limit).contains(&waiting.queued_bytes), "{waiting:#?}");
+        let mut links = far.netlink();
+        let index = links.link("lo").unwrap().index;
+        links.add_address(index, "10.0.0.50/32".parse().unwrap()).unwrap();
+        let mut links = near.netlink();
+        let index = links.link("eth0").unwrap().index;
+        links.add_neighbour(index, to.ip(), MacAddress::local(Host::mac(2))).unwrap();
+        for (number, datagram) in payloads(&sink, 500).iter().enumerate() {
+            assert!(*datagram == payload(number as u32, 200 + number / 100), "{number}");
+        }
+        let ledger = finish(&workers);
+        let count = count(&ledger, to);
+        assert_eq!((count.sent.datagrams, count.drops.total(), count.queued_bytes), (500, 0, 0));
+        assert!(count.joined > 250, "what waits leaves joined: {count:#?}");
+    });
 }
 
 #[test]
 fn a_firewall_that_forbids_is_named() {
     let Some(nft) = weir_testbed::program("nft") else { return };
-    let net = Net::create();
+    let Some([near, _far]) = cable(1500) else { return };
     let forbid = "table inet tee { chain out { type filter hook output priority 0; udp dport 9 drop; }; }";
     // A child is in the network of the thread that made it.
-    assert!(net.near.run(|| Command::new(nft).arg(forbid).status()).unwrap().unwrap().success());
-    net.near
-        .run(|| {
-            let sink = sink("127.0.0.1:0");
-            let forbidden: SocketAddr = "10.0.0.2:9".parse().unwrap();
-            let workers = start(settings(&[forbidden, sink.local_addr().unwrap()]));
-            let source = source(address(&workers, 0));
-            for number in 0..1_000 {
-                source.send(&payload(number, 300)).unwrap();
-            }
-            payloads(&sink, 1_000);
-            let count = count(&finish(&workers), forbidden);
-            assert_eq!((count.sent.datagrams, count.drops[Reason::Refused]), (0, 1_000));
-            assert!(!count.healthy);
-        })
-        .unwrap();
+    assert!(near.run(|| Command::new(nft).arg(forbid).status()).unwrap().success());
+    near.run(|| {
+        let sink = sink("127.0.0.1:0");
+        let forbidden: SocketAddr = "10.0.0.2:9".parse().unwrap();
+        let workers = start(settings(&[forbidden, sink.local_addr().unwrap()]));
+        let source = source(address(&workers, 0));
+        for number in 0..1_000 {
+            source.send(&payload(number, 300)).unwrap();
+        }
+        payloads(&sink, 1_000);
+        let count = count(&finish(&workers), forbidden);
+        assert_eq!((count.sent.datagrams, count.drops[Reason::Refused]), (0, 1_000));
+        assert!(!count.healthy);
+    });
 }
 
 #[test]
 fn a_name_without_address_and_an_address_without_route_are_no_reason_not_to_start() {
-    let net = Net::create();
-    net.near
-        .run(|| {
-            let sink = sink("127.0.0.1:0");
-            let away: SocketAddr = "192.0.2.1:9".parse().unwrap();
-            let mut settings = settings(&[away, sink.local_addr().unwrap(), sink.local_addr().unwrap()]);
-            settings.destinations[2].name = "later".into();
-            settings.destinations[2].to = Target::Name("later.invalid".into(), 9);
-            let workers = start(settings.clone());
-            let source = source(address(&workers, 0));
-            source.send(b"one").unwrap();
-            assert_eq!(payloads(&sink, 1), [b"one"]);
-            let ledger = workers.ledger();
-            assert!(ledger.closed);
-            assert_eq!(count(&ledger, away).drops[Reason::Unreachable], 1);
-            assert_eq!(count(&ledger, "later").drops[Reason::Unresolved], 1);
-            let why: Vec<_> =
-                workers.with_sockets(|_, sockets| sockets.closed().map(|(_, why)| why.to_owned()).collect());
-            assert_eq!(why, ["connect to 192.0.2.1:9: network is unreachable (no route leads there)"]);
-            // A route and an address turn up: the same settings again.
-            let mut links = Netlink::open(&net.near).unwrap();
-            let index = links.link("near").unwrap().index;
-            links.add_route("192.0.2.0/24".parse().unwrap(), None, index).unwrap();
-            let found = [(2, vec![sink.local_addr().unwrap()])].into();
-            let plan = Plan::build(std::sync::Arc::new(settings), &found, Some(&workers.plan()));
-            let sockets = workers.open(&plan).unwrap();
-            assert_eq!(sockets.closed().count(), 0);
-            workers.replace(plan, sockets);
-            source.send(b"two").unwrap();
-            assert_eq!(payloads(&sink, 2), [b"two", b"two"]);
-            workers.stop(Duration::from_millis(10));
-            let ledger = workers.ledger();
-            assert!(ledger.closed, "{ledger:#?}");
-            assert_eq!(count(&ledger, away).drops[Reason::Unreachable], 1);
-            let later: Vec<_> = ledger.destinations.iter().filter(|to| to.name == "later").collect();
-            assert_eq!(later.len(), 2, "before and after it resolved");
-        })
-        .unwrap();
+    let Some([near, _far]) = cable(1500) else { return };
+    near.run(|| {
+        let sink = sink("127.0.0.1:0");
+        let away: SocketAddr = "192.0.2.1:9".parse().unwrap();
+        let mut settings = settings(&[away, sink.local_addr().unwrap(), sink.local_addr().unwrap()]);
+        settings.destinations[2].name = "later".into();
+        settings.destinations[2].to = Target::Name("later.invalid".into(), 9);
+        let workers = start(settings.clone());
+        let source = source(address(&workers, 0));
+        source.send(b"one").unwrap();
+        assert_eq!(payloads(&sink, 1), [b"one"]);
+        let ledger = workers.ledger();
+        assert!(ledger.closed);
+        assert_eq!(count(&ledger, away).drops[Reason::Unreachable], 1);
+        assert_eq!(count(&ledger, "later").drops[Reason::Unresolved], 1);
+        let why: Vec<_> = workers.with_sockets(|_, sockets| sockets.closed().map(|(_, why)| why.to_owned()).collect());
+        assert_eq!(why, ["connect to 192.0.2.1:9: network is unreachable (no route leads there)"]);
+        // A route and an address turn up: the same settings again.
+        let mut links = near.netlink();
+        let index = links.link("eth0").unwrap().index;
+        links.add_route("192.0.2.0/24".parse().unwrap(), None, index).unwrap();
+        let found = [(2, vec![sink.local_addr().unwrap()])].into();
+        let plan = Plan::build(std::sync::Arc::new(settings), &found, Some(&workers.plan()));
+        let sockets = workers.open(&plan).unwrap();
+        assert_eq!(sockets.closed().count(), 0);
+        workers.replace(plan, sockets);
+        source.send(b"two").unwrap();
+        assert_eq!(payloads(&sink, 2), [b"two", b"two"]);
+        workers.stop(Duration::from_millis(10));
+        let ledger = workers.ledger();
+        assert!(ledger.closed, "{ledger:#?}");
+        assert_eq!(count(&ledger, away).drops[Reason::Unreachable], 1);
+        let later: Vec<_> = ledger.destinations.iter().filter(|to| to.name == "later").collect();
+        assert_eq!(later.len(), 2, "before and after it resolved");
+    });
 }
 
 #[test]
