@@ -30,7 +30,7 @@ pub struct Testbed {
     /// Carry the cells' links.
     emulators: Vec<Emulator>,
     /// How their ports are opened.
-    pub settings: datapath::Settings,
+    pub settings: datapath::EmulatorSettings,
     /// Ends the run early.
     pub stop: Stop,
     /// Whether emulators and messages run as real-time threads.
@@ -95,13 +95,13 @@ pub struct Measured<'a> {
 impl Testbed {
     /// Starts what the cells of a scenario share, with so many emulator threads.
     pub fn start(scenario: &Scenario, stop: Stop, emulators: usize) -> Result<Testbed> {
-        let settings = datapath::Settings {
+        let settings = datapath::EmulatorSettings {
             path: match scenario.run.datapath {
                 Datapath::Segments => datapath::Path::Segments,
                 Datapath::Packets => datapath::Path::Packets,
             },
             spin: scenario.run.spin,
-            ..datapath::Settings::default()
+            ..datapath::EmulatorSettings::default()
         };
         // Threads inherit how they are scheduled; the one that asks for it ends here.
         std::thread::scope(|scope| {

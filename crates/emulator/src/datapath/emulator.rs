@@ -9,7 +9,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::sys::wait::{self, Event};
 use super::worker::{Command, Inputs, Worker};
-use super::{Error, Port, Settings};
+use super::{EmulatorSettings, Error, Port};
 use crate::ledger::LinkReport;
 use crate::model::{Direction, Nanos};
 
@@ -19,7 +19,7 @@ pub struct Emulator {
     commands: mpsc::Sender<Command>,
     wake: Arc<EventFd>,
     thread: Option<JoinHandle<()>>,
-    settings: Settings,
+    settings: EmulatorSettings,
 }
 
 /// A link of an emulator. Never reused within one emulator.
@@ -46,7 +46,7 @@ impl Emulator {
     ///
     /// # Errors
     /// No file descriptors or threads left, or a kernel older than 5.11 (`epoll_pwait2`).
-    pub fn spawn(settings: Settings) -> Result<Self, Error> {
+    pub fn spawn(settings: EmulatorSettings) -> Result<Self, Error> {
         let spawn = |operation| move |error: std::io::Error| Error::Spawn { operation, source: error };
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = EventFd::from_value_and_flags(0, flags).map_err(|e| spawn("eventfd")(e.into()))?;

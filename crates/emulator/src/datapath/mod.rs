@@ -15,7 +15,7 @@
 //! With [`Path::Segments`] the hosts keep their segmentation offloads: a super-packet crosses the emulator as one frame,
 //! yet every decision is made for each of its segments. What survives leaves in runs of adjacent segments, each a
 //! super-packet of its own whose headers are fixed up (see `cut`). A run leaves when its last segment is released: no
-//! segment is ever early, and none is held back for its companions by more than [`Settings::run_span`]. Lateness counts
+//! segment is ever early, and none is held back for its companions by more than [`EmulatorSettings::run_span`]. Lateness counts
 //! from the release of a run's *first* packet, so this holding back shows in the histogram.
 
 mod clock;
@@ -52,10 +52,10 @@ pub enum Path {
 
 /// How ports are opened and how an emulator thread runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct EmulatorSettings {
     /// How frames cross the emulator.
     pub path: Path,
-    /// Busy-wait for the last [`Settings::spin_span`] before a release: exact to microseconds, for up to a core.
+    /// Busy-wait for the last [`EmulatorSettings::spin_span`] before a release: exact to microseconds, for up to a core.
     pub spin: bool,
     /// How long before a release busy-waiting starts.
     pub spin_span: Duration,
@@ -70,7 +70,7 @@ pub struct Settings {
     pub run_span: Duration,
 }
 
-impl Default for Settings {
+impl Default for EmulatorSettings {
     fn default() -> Self {
         Self {
             path: Path::Segments,

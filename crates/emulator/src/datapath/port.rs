@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::sys::socket;
-use super::{Error, Path, Settings};
+use super::{EmulatorSettings, Error, Path};
 
 /// A packet socket on one interface. It sees what arrives there, and what is sent through it leaves there.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl Port {
     ///
     /// # Errors
     /// Without CAP_NET_RAW over the namespace, when the interface does not exist or no descriptor is left.
-    pub fn open(ifindex: u32, settings: &Settings) -> Result<Self, Error> {
+    pub fn open(ifindex: u32, settings: &EmulatorSettings) -> Result<Self, Error> {
         let open = |source: io::Error| {
             let hint = match source.raw_os_error() {
                 Some(libc::EPERM) => " (needs CAP_NET_RAW over the network namespace)",

@@ -21,7 +21,7 @@ use super::pipeline::Scratch;
 use super::pool::{LARGE, Pool, Slot};
 use super::sys::batch::{MAX_BATCH, ReceiveBatch};
 use super::sys::wait::{self, Event};
-use super::{Error, LinkId, LinkPorts, Path, Settings};
+use super::{EmulatorSettings, Error, LinkId, LinkPorts, Path};
 use crate::ledger::LinkReport;
 use crate::model::Nanos;
 
@@ -77,7 +77,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(settings: &Settings, inputs: Inputs) -> Self {
+    pub(super) fn new(settings: &EmulatorSettings, inputs: Inputs) -> Self {
         let batch = settings.batch.clamp(1, MAX_BATCH);
         let slots: Vec<Slot> = (0..batch).map(|_| std::iter::repeat_n(0, LARGE).collect()).collect();
         let vnet = settings.path == Path::Segments;

@@ -90,7 +90,7 @@ fn what_waits_when_a_link_ends_is_in_flight() {
 fn packets_without_memory_are_counted() {
     let _turn = turn();
     let Some(network) = network(Path::Segments) else { return };
-    let settings = weir_emulator::datapath::Settings { pool_bytes: 200_000, ..network.settings() };
+    let settings = weir_emulator::datapath::EmulatorSettings { pool_bytes: 200_000, ..network.settings() };
     let emulator = Emulator::spawn(settings).unwrap();
     let slow = Impairments { delay: Duration::from_secs(60), ..Default::default() };
     let link = network.attach(&emulator, &slow, &slow);

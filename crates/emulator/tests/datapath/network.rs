@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_emulator::datapath::{Emulator, LinkId, LinkPorts, Path, Port, Settings};
+use weir_emulator::datapath::{Emulator, EmulatorSettings, LinkId, LinkPorts, Path, Port};
 use weir_emulator::ledger::{Ledger, LinkReport};
 use weir_emulator::model::{Direction, Impairments, Key, Plan, Way};
 use weir_kernel::links::Netlink;
@@ -50,8 +50,8 @@ impl Network {
     }
 
     /// Default settings for this network's path.
-    pub(crate) fn settings(&self) -> Settings {
-        Settings { path: self.path, ..Settings::default() }
+    pub(crate) fn settings(&self) -> EmulatorSettings {
+        EmulatorSettings { path: self.path, ..EmulatorSettings::default() }
     }
 
     /// Joins the hosts by a link of `emulator`, the same both ways but for the random sequence.

@@ -29,7 +29,12 @@ pub(super) fn nodes(topology: &Topology) -> Result<Vec<NodeNs>> {
 }
 
 impl Network<'_> {
-    pub(super) fn bring_up(&mut self, topology: &Topology, settings: &datapath::Settings, seed: u64) -> Result<()> {
+    pub(super) fn bring_up(
+        &mut self,
+        topology: &Topology,
+        settings: &datapath::EmulatorSettings,
+        seed: u64,
+    ) -> Result<()> {
         let mut bridges: Vec<Option<Index>> = vec![None; topology.nodes.len()];
         for (index, node) in topology.nodes.iter().enumerate() {
             match node.kind {
@@ -132,7 +137,7 @@ impl Network<'_> {
         &mut self,
         topology: &Topology,
         index: usize,
-        settings: &datapath::Settings,
+        settings: &datapath::EmulatorSettings,
         seed: u64,
     ) -> Result<Wire> {
         let link = &topology.links[index];

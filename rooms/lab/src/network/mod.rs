@@ -73,7 +73,7 @@ impl<'a> Network<'a> {
     pub fn build(
         topology: &Topology,
         emulator: &'a Emulator,
-        settings: &datapath::Settings,
+        settings: &datapath::EmulatorSettings,
         seed: u64,
     ) -> Result<Self> {
         let mut network = Network {

@@ -45,11 +45,11 @@ impl Lab {
     fn new(text: &str) -> Lab {
         let sweep = Sweep::new("test.toml", text, &[]).unwrap();
         let topology = Topology::new(sweep.scenario()).unwrap();
-        Lab { topology, emulator: Emulator::spawn(datapath::Settings::default()).unwrap() }
+        Lab { topology, emulator: Emulator::spawn(datapath::EmulatorSettings::default()).unwrap() }
     }
 
     fn network(&self) -> Network<'_> {
-        Network::build(&self.topology, &self.emulator, &datapath::Settings::default(), 1).unwrap()
+        Network::build(&self.topology, &self.emulator, &datapath::EmulatorSettings::default(), 1).unwrap()
     }
 
     fn node(&self, name: &str) -> usize {

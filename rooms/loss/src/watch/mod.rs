@@ -22,7 +22,6 @@ pub mod snapshot;
 mod state;
 mod totals;
 mod traced;
-mod view;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -86,7 +85,7 @@ pub fn run(settings: &WatchOptions, options: Options) -> Result<()> {
     };
     let ended = service.run(&mut Watch { machine, attached, state: state.clone(), pace });
     if !json {
-        output::print(format_args!("{}\n", view::line(&state.latest())));
+        output::print(format_args!("{}\n", screen::line(&state.latest())));
     }
     ended
 }

@@ -8,7 +8,7 @@ use weir_service::EventSender;
 
 use crate::config::{Local, is_own_listener};
 use crate::plan::Addresses;
-use crate::resolve::{self, Options, Resolver};
+use crate::resolve::{self, Resolver, ResolverOptions};
 use crate::settings::{Destination, Settings, Target};
 
 /// Follows every host name of the settings in force.
@@ -22,7 +22,7 @@ impl Names {
     /// Asks on `runtime`. What it learns it tells through `events`.
     pub(super) fn new(runtime: Handle, events: EventSender<resolve::Event>) -> Self {
         // Any event makes a new plan of all addresses: where the queue is full of others, this one is not missed.
-        let resolver = Resolver::new(runtime, Options::default(), move |event| {
+        let resolver = Resolver::new(runtime, ResolverOptions::default(), move |event| {
             events.try_tell(event);
         });
         Self { resolver, told: BTreeSet::new() }

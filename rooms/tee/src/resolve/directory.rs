@@ -15,7 +15,7 @@ use hickory_resolver::system_conf::parse_resolv_conf;
 use hickory_resolver::{Hosts, TokioResolver};
 use tokio::time::timeout;
 
-use super::Options;
+use super::ResolverOptions;
 use super::record::{Answer, Family, Found};
 
 /// The files of this machine, read again when they change.
@@ -42,8 +42,8 @@ pub(super) struct Directory {
 type Stamp = [Option<(SystemTime, u64)>; 2];
 
 impl System {
-    pub(super) fn new(options: &Options) -> Self {
-        let Options { nameservers, resolv_conf, hosts, timeout, .. } = options.clone();
+    pub(super) fn new(options: &ResolverOptions) -> Self {
+        let ResolverOptions { nameservers, resolv_conf, hosts, timeout, .. } = options.clone();
         let stamp = stamp(&resolv_conf, &hosts);
         let directory = Directory::read(&nameservers, &resolv_conf, &hosts, timeout);
         Self { nameservers, resolv_conf, hosts, timeout, read: Mutex::new((stamp, Arc::new(directory))) }

@@ -33,7 +33,7 @@ use record::{Record, Told};
 
 /// Where answers come from, and how often.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct ResolverOptions {
     /// Name servers to ask, in place of those in `resolv_conf`; whose search domains and options stay in force.
     pub nameservers: Vec<SocketAddr>,
     /// Name servers, search domains, `ndots` (resolv.conf(5)). Without it, or without name servers in it, 127.0.0.1 is
@@ -81,7 +81,7 @@ pub enum Event {
         /// Addresses that it had before and keeps.
         kept: usize,
     },
-    /// Servers have answered for [`Options::hold`] that there are no addresses: it has none any more.
+    /// Servers have answered for [`ResolverOptions::hold`] that there are no addresses: it has none any more.
     Withdrawn {
         /// The name.
         name: String,
@@ -90,7 +90,7 @@ pub enum Event {
 
 /// What tasks share.
 struct Shared {
-    options: Options,
+    options: ResolverOptions,
     system: System,
     events: Box<dyn Fn(Event) + Send + Sync>,
 }
@@ -104,7 +104,7 @@ struct Followed {
 impl Resolver {
     /// Follows no name yet. Tasks will run on `runtime`, which must drive I/O and time, and call `events` there: it must
     /// not block.
-    pub fn new(runtime: Handle, options: Options, events: impl Fn(Event) + Send + Sync + 'static) -> Self {
+    pub fn new(runtime: Handle, options: ResolverOptions, events: impl Fn(Event) + Send + Sync + 'static) -> Self {
         let system = System::new(&options);
         let shared = Arc::new(Shared { options, system, events: Box::new(events) });
         Self { runtime, shared, names: BTreeMap::new() }
@@ -139,7 +139,7 @@ impl Drop for Followed {
     }
 }
 
-impl Default for Options {
+impl Default for ResolverOptions {
     fn default() -> Self {
         Self {
             nameservers: Vec::new(),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use hickory_resolver::proto::rr::Name;
 
-use super::Options;
+use super::ResolverOptions;
 
 /// What a lookup brought.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Record {
         &mut self,
         answer: Answer,
         now: Instant,
-        options: &Options,
+        options: &ResolverOptions,
         has_route: impl Fn(IpAddr) -> bool,
     ) -> (Duration, Option<Told>) {
         let reason = match answer {
@@ -123,7 +123,7 @@ impl Record {
         changed
     }
 
-    fn backoff(&self, options: &Options) -> Duration {
+    fn backoff(&self, options: &ResolverOptions) -> Duration {
         let doublings = self.failures.saturating_sub(1).min(16);
         options.first_retry.saturating_mul(1 << doublings).min(options.last_retry)
     }
@@ -164,7 +164,7 @@ mod tests {
 
         /// Takes an answer, waits as long as it says, and returns both that and what was told.
         fn take(&mut self, answer: Answer) -> (u64, Option<Told>) {
-            let (wait, told) = self.record.take(answer, self.now, &Options::default(), |_| true);
+            let (wait, told) = self.record.take(answer, self.now, &ResolverOptions::default(), |_| true);
             self.now += wait;
             (wait.as_secs(), told)
         }
@@ -198,7 +198,7 @@ mod tests {
     fn addresses_without_a_route_come_last() {
         let mut record = Record::default();
         let answer = found(&["10.0.0.1", "10.0.0.2", "fd00::1"], 5);
-        record.take(answer, Instant::now(), &Options::default(), |address| address.is_ipv6());
+        record.take(answer, Instant::now(), &ResolverOptions::default(), |address| address.is_ipv6());
         assert_eq!(record.addresses()[0], "fd00::1".parse::<IpAddr>().unwrap());
     }
 

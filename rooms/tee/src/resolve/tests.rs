@@ -164,7 +164,7 @@ fn fixture_with(
             fs::write(files.path().join(file), content).unwrap();
         }
     }
-    let options = Options {
+    let options = ResolverOptions {
         nameservers: server.iter().map(|server| server.address).collect(),
         resolv_conf: files.path().join("resolv.conf"),
         hosts: files.path().join("hosts"),
@@ -173,7 +173,7 @@ fn fixture_with(
         last_retry: Duration::from_millis(50),
         timeout,
         hold,
-        ..Options::default()
+        ..ResolverOptions::default()
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let handle = runtime.handle().clone();

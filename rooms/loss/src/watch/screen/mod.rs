@@ -1,5 +1,7 @@
 //! What whoever started the watch sees: a live screen, plain lines, or a JSON object a snapshot.
 
+mod view;
+
 use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +13,9 @@ use weir_service::stop::Stop;
 
 use super::snapshot::{Snapshot, Sort};
 use super::state::State;
-use super::view::{self, Look};
+use view::Look;
+
+pub(super) use view::line;
 
 /// On the screen or in lines, until the stop is set.
 pub(super) fn show(state: &State, stop: &Stop) -> io::Result<Ended> {
@@ -57,7 +61,7 @@ impl Picture for Live<'_> {
     fn line(&self) -> String {
         let mut now = Snapshot::clone(&self.now);
         now.pace(&self.before);
-        view::line(&now)
+        line(&now)
     }
 
     fn press(&mut self, key: KeyCode) {

@@ -10,8 +10,8 @@ use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table, Wrap};
 use weir_service::losses::grouped;
 use weir_service::screen::cells::{alarm, bar, bit_rate, clock, number, right, table};
 
-use super::lost::{Lost, lost, total, unknown};
-use super::snapshot::{Count, Interface, Processor, Snapshot, Socket, Sort, by};
+use crate::watch::lost::{Lost, lost, total, unknown};
+use crate::watch::snapshot::{Count, Interface, Processor, Snapshot, Socket, Sort, by};
 
 /// How somebody looks at it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,7 +65,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, now: &Snapshot, look: Look, notes: &[S
 }
 
 /// The same in one line, where there is no screen.
-pub(super) fn line(now: &Snapshot) -> String {
+pub(in crate::watch) fn line(now: &Snapshot) -> String {
     let lost = lost(now);
     let all = total(&lost);
     let mut line = format!("{} {} in", clock(now.elapsed_s), counted(now.sockets.len(), "socket"));
@@ -338,8 +338,8 @@ mod tests {
     use ratatui::backend::TestBackend;
     use weir_service::screen::MOST_NOTES;
 
-    use super::super::fixture;
     use super::*;
+    use crate::watch::fixture;
 
     fn picture(width: u16, height: u16, now: &Snapshot, look: Look, notes: &[&str]) -> String {
         let notes: Vec<String> = notes.iter().map(|&note| note.to_owned()).collect();
