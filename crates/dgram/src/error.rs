@@ -104,7 +104,7 @@ impl Error {
 }
 
 /// The kernel's answer in lower case and without the error number: `address already in use`.
-pub(crate) fn reason(error: &io::Error) -> String {
+pub fn reason(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(code) => Errno::from_raw(code).desc().to_lowercase(),
         None => error.to_string(),

@@ -29,7 +29,7 @@ mod sys;
 
 pub use address::Address;
 pub use buffers::Buffer;
-pub use error::Error;
+pub use error::{Error, reason};
 pub use errors::{Origin, Reported};
 pub use inbox::{Inbox, Received};
 pub use memory::Memory;

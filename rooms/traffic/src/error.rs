@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use serde::Serialize;
+use weir_dgram::reason;
 
 use crate::Transport;
 
@@ -17,22 +18,6 @@ pub enum TrafficError {
         /// What carries the messages.
         transport: Transport,
         /// Where to listen or to send to.
-        address: SocketAddr,
-        /// The kernel's answer.
-        source: io::Error,
-    },
-    /// Binding a socket failed.
-    #[error("bind {address}: {}{}", reason(.source), bind_hint(*.address, .source))]
-    Bind {
-        /// The address.
-        address: SocketAddr,
-        /// The kernel's answer.
-        source: io::Error,
-    },
-    /// Setting a UDP socket's destination failed.
-    #[error("connect to {address}: {}", reason(.source))]
-    Connect {
-        /// The destination.
         address: SocketAddr,
         /// The kernel's answer.
         source: io::Error,
@@ -61,7 +46,7 @@ pub enum TrafficError {
         /// Longest message, bytes.
         longest: usize,
     },
-    /// A UDP socket could not be made, or joins no group.
+    /// A socket could not be bound, or one for UDP not be made, or joins no group.
     #[error(transparent)]
     Datagrams(#[from] weir_dgram::Error),
     /// Source and destination belong to different families.
@@ -131,19 +116,7 @@ impl ErrorLog {
     }
 }
 
-/// The kernel's answer in lower case and without the error number: `address in use`.
-pub(super) fn reason(error: &io::Error) -> String {
-    match error.raw_os_error() {
-        Some(libc_code) => nix::errno::Errno::from_raw(libc_code).desc().to_lowercase(),
-        None => error.to_string(),
-    }
-}
-
-fn bind_hint(address: SocketAddr, error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied if address.port() < 1024 => " (ports below 1024 need CAP_NET_BIND_SERVICE)",
-        io::ErrorKind::AddrInUse => " (another program listens there: choose another port, or end it)",
-        io::ErrorKind::AddrNotAvailable => " (no interface has this address: `0.0.0.0` or `[::]` listens on all)",
-        _ => "",
-    }
+/// That a socket of any kind could not be bound to `address`.
+pub(super) fn cannot_bind(address: SocketAddr) -> impl Fn(io::Error) -> TrafficError {
+    move |source| weir_dgram::Error::Bind { address, source }.into()
 }

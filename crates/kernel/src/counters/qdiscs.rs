@@ -37,8 +37,6 @@ pub struct Qdisc {
 impl Qdisc {
     /// TC_H_ROOT.
     pub const ROOT: u32 = u32::MAX;
-    /// TC_H_INGRESS: filters what is received (ingress, clsact).
-    pub const INGRESS: u32 = 0xffff_fff1;
 }
 
 /// Reads the queueing disciplines of one namespace again and again.

@@ -175,15 +175,6 @@ impl Netlink {
         }
     }
 
-    /// Removes an interface, and with a veth its peer.
-    ///
-    /// # Errors
-    /// If there is none of that index.
-    pub fn delete_link(&mut self, index: Index) -> Result<(), Error> {
-        let operation = || format!("delete interface {index}");
-        self.socket.change(RouteNetlinkMessage::DelLink(about(index)), 0, operation)
-    }
-
     fn set_flags(&mut self, index: Index, flags: LinkFlags, operation: impl Fn() -> String) -> Result<(), Error> {
         let mut message = about(index);
         message.header.flags = flags;

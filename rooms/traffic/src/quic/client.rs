@@ -15,6 +15,7 @@ use weir_service::stop::Stop;
 
 use super::reactor::{Reactor, Waited};
 use super::{DONE, Route, SenderSettings, any_like, ended_by, tls, transport_config, udp_socket};
+use crate::error::cannot_bind;
 use crate::{Exchange, TrafficError, Transport};
 
 /// A socket that connections can be made from.
@@ -89,7 +90,7 @@ impl Origin {
             result.map_err(option("IP_TTL", ttl.to_string(), ""))?;
         }
         let address = settings.from.unwrap_or_else(|| any_like(to));
-        socket.bind(&address.into()).map_err(|source| TrafficError::Bind { address, source })?;
+        socket.bind(&address.into()).map_err(cannot_bind(address))?;
         Ok(Self { socket: socket.into(), source: route.source, config })
     }
 

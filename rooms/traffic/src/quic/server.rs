@@ -17,6 +17,7 @@ use weir_service::stop::Stop;
 
 use super::reactor::{Flag, Reactor};
 use super::{DONE, ended_by, tls, transport_config, udp_socket};
+use crate::error::cannot_bind;
 use crate::{ReceiverSettings, TrafficError, Transport};
 
 /// A bound socket. What comes before [`Self::start`] waits in it.
@@ -111,12 +112,12 @@ impl Listener {
         if setsockopt(&socket, sockopt::RcvBufForce, &bytes).is_err() {
             socket.set_recv_buffer_size(bytes).map_err(option)?;
         }
-        let bind = |source| TrafficError::Bind { address, source };
-        socket.bind(&address.into()).map_err(bind)?;
+        let bind = cannot_bind(address);
+        socket.bind(&address.into()).map_err(&bind)?;
         let receive_buffer = socket.recv_buffer_size().ok();
         let purpose = if transport == Transport::QuicDatagram { Purpose::Datagrams } else { Purpose::Streams };
         let socket = UdpSocket::from(socket);
-        let address = socket.local_addr().map_err(bind)?;
+        let address = socket.local_addr().map_err(&bind)?;
         Ok(Self { socket, address, config, purpose, receive_buffer })
     }
 

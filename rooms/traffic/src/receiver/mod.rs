@@ -23,6 +23,7 @@ use weir_service::stop::Stop;
 
 use self::sessions::Sessions;
 use self::stalls::Stalls;
+use crate::error::cannot_bind;
 use crate::quic::Listener;
 use crate::{Exchange, ReceiveReport, ReceiverSettings, TrafficError, Transport};
 
@@ -120,9 +121,9 @@ fn listen(settings: &ReceiverSettings) -> Result<Endpoint, TrafficError> {
     }
     // Connections of an earlier receiver may still be in TIME_WAIT.
     socket.set_reuse_address(true).map_err(failed)?;
-    let bind = |source| TrafficError::Bind { address, source };
-    socket.bind(&address.into()).map_err(bind)?;
-    socket.listen(BACKLOG).map_err(bind)?;
+    let bind = cannot_bind(address);
+    socket.bind(&address.into()).map_err(&bind)?;
+    socket.listen(BACKLOG).map_err(&bind)?;
     let bound = socket.local_addr().map_err(failed)?.as_socket().unwrap_or(address);
     let receive_buffer = socket.recv_buffer_size().ok();
     Ok(Endpoint::Streams { listener: socket.into(), address: bound, receive_buffer })

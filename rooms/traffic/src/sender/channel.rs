@@ -15,6 +15,7 @@ use weir_service::clock::{self, Nanos, nanos, now};
 use weir_service::stop::Stop;
 
 use super::message::Batch;
+use crate::error::cannot_bind;
 use crate::quic::{Client, Written};
 use crate::{ErrorCount, ErrorLog, Exchange, SenderSettings, TrafficError, Transport, congestion};
 
@@ -372,7 +373,7 @@ fn stream_socket(settings: &SenderSettings) -> Result<socket2::Socket, TrafficEr
     }
     tcp_options(&socket, settings)?;
     if let Some(address) = settings.from {
-        socket.bind(&address.into()).map_err(|source| TrafficError::Bind { address, source })?;
+        socket.bind(&address.into()).map_err(cannot_bind(address))?;
     }
     Ok(socket)
 }

@@ -13,6 +13,7 @@ use weir_service::stop::Stop;
 use super::WAKE;
 use crate::bulk::BulkSettings;
 use crate::bulk::batches::Batches;
+use crate::error::cannot_bind;
 use crate::{ErrorCount, ErrorLog, Exchange, TrafficError, Transport};
 
 /// A socket that listens, and what both ends share.
@@ -46,9 +47,9 @@ impl Receiver {
         let listener = super::socket(address)?;
         // Connections of an earlier receiver may still be in TIME_WAIT.
         listener.set_reuse_address(true).map_err(failed)?;
-        let bind = |source| TrafficError::Bind { address, source };
-        listener.bind(&address.into()).map_err(bind)?;
-        listener.listen(BulkSettings::MAX_STREAMS as i32).map_err(bind)?;
+        let bind = cannot_bind(address);
+        listener.bind(&address.into()).map_err(&bind)?;
+        listener.listen(BulkSettings::MAX_STREAMS as i32).map_err(&bind)?;
         let address = listener.local_addr().map_err(failed)?.as_socket().unwrap_or(address);
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|errno| failed(errno.into()))?;
         let batches = Batches::new(settings.duration, settings.batch);
