@@ -73,7 +73,7 @@ pub fn run(origin: &Origin, config: Config, options: Options) -> Result<Ledger> 
     let (plan, sockets) = with_first_addresses(plan, sockets, &mut names, &mut service)?;
     let liveness = Liveness::new(service.pulse("workers"));
     let workers = Workers::start(plan, sockets)?;
-    let state = Arc::new(State::new(workers, service.reloads(), settings.workers));
+    let state = Arc::new(State::new(workers, settings.workers));
     if options.watch {
         let state = state.clone();
         service.show(move |stop| {
