@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{ArgAction, Args};
+use weir_kernel::capabilities::User;
 use weir_service::config::{Address, Base};
 use weir_service::output::{complain, print};
 use weir_service::{Fixed, Launch};
@@ -16,7 +17,7 @@ pub(super) struct Service {
     #[arg(long, value_name = "ADDR:PORT", value_parser = address, display_order = LAST)]
     admin: Option<SocketAddr>,
     /// Become this user once everything is open.
-    #[arg(long, value_name = "NAME", display_order = LAST + 1)]
+    #[arg(long, value_name = "NAME", value_parser = user, display_order = LAST + 1)]
     user: Option<String>,
     /// Log more to standard error; twice: everything.
     #[arg(short, action = ArgAction::Count, display_order = LAST + 3)]
@@ -70,6 +71,11 @@ pub(super) fn print_checked(warnings: &[String], toml: &str) {
 /// `192.0.2.7:514`; no host name is looked up.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map(|Address(address)| address)
+}
+
+/// A user that there is.
+fn user(name: &str) -> Result<String, weir_kernel::Error> {
+    User::find(name).map(|_| name.to_owned())
 }
 
 /// Behind the flags of any room, before `--help`.

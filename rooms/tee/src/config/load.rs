@@ -64,12 +64,12 @@ mod tests {
         let flags = Flags { workers: Some(7), fixed };
         let origin = Origin { base: Base::File(path.clone()), flags };
         let config = origin.load().unwrap();
-        assert_eq!((config.settings.workers, config.admin.map(|admin| admin.port())), (7, Some(1)));
-        assert_eq!(config.user.as_deref(), Some("nobody"));
+        assert_eq!((config.settings.workers, config.fixed.admin.map(|admin| admin.port())), (7, Some(1)));
+        assert_eq!(config.fixed.user.as_deref(), Some("nobody"));
 
         fs::write(&path, tables.replace("514", "515")).unwrap();
         let again = origin.load().unwrap();
-        assert_eq!((&*again.settings.destinations[0].name, again.user), ("10.0.0.5:515", None));
+        assert_eq!((&*again.settings.destinations[0].name, again.fixed.user), ("10.0.0.5:515", None));
 
         fs::remove_file(&path).unwrap();
         let gone = format!("{:#}", origin.load().unwrap_err());

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use weir_kernel::limits;
 use weir_service::screen::Ended;
-use weir_service::{Fixed, Launch, Service, Setup};
+use weir_service::{Launch, Service, Setup};
 
 use crate::config::{Config, Origin};
 use crate::ledger::Ledger;
@@ -51,11 +51,10 @@ pub struct Options {
 /// # Errors
 /// One line: a privilege is missing, the kernel refuses a socket, a thread cannot be started. Nothing runs then.
 pub fn run(origin: &Origin, config: Config, options: Options) -> Result<Ledger> {
-    let Config { settings, admin, user, warnings } = config;
+    let Config { settings, fixed, warnings } = config;
     let settings = Arc::new(settings);
     limits::ensure_file_descriptors(descriptors(&settings))?;
     privileges::check(&settings)?;
-    let fixed = Fixed { admin, user };
     let mut setup = Setup::new(Launch { fixed, file: origin.base.file().cloned(), verbosity: options.verbosity })?;
     let plan = Plan::build(settings.clone(), &Addresses::new(), None);
     let mut passed = Vec::new();

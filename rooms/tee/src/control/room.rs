@@ -71,7 +71,7 @@ impl Room for Tee<'_> {
     }
 
     fn reload(&mut self) -> Result<Fixed> {
-        let Config { mut settings, admin, user, warnings } = self.origin.load()?;
+        let Config { mut settings, fixed, warnings } = self.origin.load()?;
         let workers = std::mem::replace(&mut settings.workers, self.settings.workers);
         privileges::check(&settings)?;
         let settings = Arc::new(settings);
@@ -88,7 +88,7 @@ impl Room for Tee<'_> {
             self.tell_listeners(Some(&before));
         }
         self.names.follow([&*self.settings]);
-        outcome.map(|()| Fixed { admin, user })
+        outcome.map(|()| fixed)
     }
 
     /// Sends what was received.
