@@ -24,6 +24,17 @@ pub fn right<'a>(text: String) -> Cell<'a> {
     Cell::new(Text::from(text).right_aligned())
 }
 
+/// As much of a text as goes into so many columns: begin and end, for what tells names and addresses apart is there.
+pub fn shorten(text: &str, columns: usize) -> String {
+    let characters = text.chars().count();
+    if characters <= columns {
+        return text.to_owned();
+    }
+    let left = columns.saturating_sub(1);
+    let (begin, end) = (left / 2, left.div_ceil(2));
+    text.chars().take(begin).chain(['…']).chain(text.chars().skip(characters - end)).take(columns).collect()
+}
+
 /// Red where something is wrong.
 pub fn alarm(on: bool) -> Style {
     if on { Style::new().fg(Color::Red) } else { Style::new() }
@@ -90,6 +101,15 @@ mod tests {
         assert_eq!(text(0.5, 0.2), "█████░░░░░", "the most is never below the level");
         assert_eq!(text(7.0, f64::NAN).chars().count(), 10);
         assert_eq!(text(f64::NAN, 1.0).chars().count(), 10);
+    }
+
+    #[test]
+    fn what_is_too_long_loses_its_middle() {
+        let address = "[2001:db8:1234:5678:9abc:def0:1234:5678]:514";
+        assert_eq!(shorten(address, 44), address);
+        assert_eq!(shorten(address, 43), "[2001:db8:1234:5678:9…c:def0:1234:5678]:514");
+        assert_eq!(shorten(address, 10), "[200…]:514");
+        assert_eq!([0, 1, 2, 3].map(|columns| shorten("äöüß", columns)), ["", "…", "…ß", "ä…ß"]);
     }
 
     #[test]

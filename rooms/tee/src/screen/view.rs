@@ -8,7 +8,7 @@ use ratatui::style::Stylize;
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table};
 use weir_service::losses::grouped;
-use weir_service::screen::cells::{self, alarm, bit_rate, clock, level, number, right};
+use weir_service::screen::cells::{self, alarm, bit_rate, clock, level, number, right, shorten};
 
 use super::rates::{Rates, bits};
 use crate::ledger::{DestinationCount, Ledger, ListenerCount};
@@ -30,8 +30,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, before: &Ledger, now: &Ledger, notes: 
     ])
     .areas(frame.area());
     frame.render_widget(summary(&rates, now), title);
-    frame.render_widget(listener_table(&rates, now), listeners);
-    frame.render_widget(destination_table(&rates, now), destinations);
+    let width = frame.area().width;
+    frame.render_widget(listener_table(&rates, now, width), listeners);
+    frame.render_widget(destination_table(&rates, now, width), destinations);
     frame.render_widget(rule_table(&rates, now), rules);
     draw_notes(frame, notes, log);
     frame.render_widget("q, Ctrl-C: end the tee".dim(), keys);
@@ -78,7 +79,10 @@ fn summary<'a>(rates: &Rates<'_>, now: &Ledger) -> Text<'a> {
     ]))
 }
 
-fn listener_table<'a>(rates: &Rates<'_>, now: &Ledger) -> Table<'a> {
+fn listener_table<'a>(rates: &Rates<'_>, now: &Ledger, width: u16) -> Table<'a> {
+    let (bar, spacing) = room(width);
+    let fixed = [11, 11, 11, 18, bar + "buffer".len() as u16];
+    let name = width.saturating_sub(fixed.iter().map(|column| column + spacing).sum());
     let row = |count: &ListenerCount| {
         let kernel = rates.of_listener(count, |count| count.kernel_drops.unwrap_or(0));
         let drops = match count.kernel_drops {
@@ -87,29 +91,30 @@ fn listener_table<'a>(rates: &Rates<'_>, now: &Ledger) -> Table<'a> {
         };
         let share = count.receive_queue.map(|queue| queue as f64 / count.receive_buffer.max(1) as f64);
         Row::new([
-            Cell::new(called(&count.name, &count.address)),
+            Cell::new(shorten(&called(&count.name, &count.address), name.into())),
             right(number(rates.of_listener(count, |count| count.received.datagrams))),
             right(bit_rate(rates.of_listener(count, |count| bits(count.received)))),
             right(number(rates.of_listener(count, |count| count.unmatched))),
             right(drops).style(alarm(kernel > 0.0)),
-            level(share, BAR),
+            level(share, bar),
         ])
     };
-    let widths = [
-        Constraint::Fill(2),
-        Constraint::Length(11),
-        Constraint::Length(11),
-        Constraint::Length(11),
-        Constraint::Length(18),
-        Constraint::Length(BAR + 5),
-    ];
-    let head = ["listener", "datagrams/s", "payload", "unmatched/s", "kernel drops/s (n)", "receive buffer"];
-    table(head, now.listeners.iter().map(row), widths)
+    let [datagrams, payload, unmatched, drops, buffer] = fixed.map(Constraint::Length);
+    let head = ["listener", "datagrams/s", "payload", "unmatched/s", "kernel drops/s (n)", "buffer"];
+    let widths = [Constraint::Fill(1), datagrams, payload, unmatched, drops, buffer];
+    table(head, now.listeners.iter().map(row), widths, spacing)
 }
 
-fn destination_table<'a>(rates: &Rates<'_>, now: &Ledger) -> Table<'a> {
+fn destination_table<'a>(rates: &Rates<'_>, now: &Ledger, width: u16) -> Table<'a> {
+    let (bar, spacing) = room(width);
+    let fixed = [10, 11, 11, bar + "queue".len() as u16];
+    let left = width.saturating_sub(fixed.iter().map(|column| column + spacing).sum::<u16>() + spacing);
+    let longest = |texts: &mut dyn Iterator<Item = String>| texts.map(|text| text.chars().count() as u16).max();
+    let named = longest(&mut now.destinations.iter().map(address)).unwrap_or(0);
+    let dropped = longest(&mut now.destinations.iter().map(|count| reasons(rates, count))).unwrap_or(0);
+    // Half each, unless reasons leave room for longer names.
+    let name = named.min(left.saturating_sub(dropped.max("dropped".len() as u16))).max(left / 2);
     let row = |count: &DestinationCount| {
-        let address = count.address.map_or_else(|| "unresolved".into(), |address| address.to_string());
         let state = match (count.address, count.healthy) {
             (None, _) => "unresolved".yellow(),
             (_, true) => "lives".green(),
@@ -118,24 +123,18 @@ fn destination_table<'a>(rates: &Rates<'_>, now: &Ledger) -> Table<'a> {
         let reasons = reasons(rates, count);
         let share = count.queue_limit.map(|limit| count.queued_bytes as f64 / limit.max(1) as f64);
         Row::new([
-            Cell::new(called(&count.name, &address)),
+            Cell::new(shorten(&address(count), name.into())),
             Cell::new(state),
             right(number(rates.of_destination(count, |count| count.sent.datagrams))),
             right(bit_rate(rates.of_destination(count, |count| bits(count.sent)))),
             Cell::new(reasons.clone()).style(alarm(!reasons.is_empty())),
-            level(share, BAR),
+            level(share, bar),
         ])
     };
-    let widths = [
-        Constraint::Fill(2),
-        Constraint::Length(10),
-        Constraint::Length(11),
-        Constraint::Length(11),
-        Constraint::Fill(2),
-        Constraint::Length(BAR + 5),
-    ];
+    let [state, sent, payload, queue] = fixed.map(Constraint::Length);
     let head = ["destination", "state", "sent/s", "payload", "dropped", "queue"];
-    table(head, now.destinations.iter().map(row), widths)
+    let widths = [Constraint::Length(name), state, sent, payload, Constraint::Fill(1), queue];
+    table(head, now.destinations.iter().map(row), widths, spacing)
 }
 
 fn rule_table<'a>(rates: &Rates<'_>, now: &Ledger) -> Table<'a> {
@@ -155,7 +154,7 @@ fn rule_table<'a>(rates: &Rates<'_>, now: &Ledger) -> Table<'a> {
         Constraint::Length(11),
         Constraint::Length(11),
     ];
-    table(["rule", "matched/s", "payload", "discarded/s", "copies/s"], rows, widths)
+    table(["rule", "matched/s", "payload", "discarded/s", "copies/s"], rows, widths, SPACING)
 }
 
 fn draw_notes(frame: &mut Frame<'_>, notes: &[String], area: Rect) {
@@ -167,8 +166,19 @@ fn table<'a, const COLUMNS: usize>(
     head: [&'static str; COLUMNS],
     rows: impl Iterator<Item = Row<'a>>,
     widths: [Constraint; COLUMNS],
+    spacing: u16,
 ) -> Table<'a> {
-    cells::table(&head, |title| title.contains("/s") || title == "payload", rows, &widths).column_spacing(2)
+    cells::table(&head, |title| title.contains("/s") || title == "payload", rows, &widths).column_spacing(spacing)
+}
+
+/// How long bars are, and how far columns stand apart: names and addresses need the room of a narrow screen.
+fn room(width: u16) -> (u16, u16) {
+    if width < WIDE { (0, 1) } else { (BAR, SPACING) }
+}
+
+fn address(count: &DestinationCount) -> String {
+    let address = count.address.map_or_else(|| "unresolved".into(), |address| address.to_string());
+    called(&count.name, &address)
 }
 
 /// A thing without a name in the file is called by its address: once is enough.
@@ -182,9 +192,15 @@ fn reasons(rates: &Rates<'_>, count: &DestinationCount) -> String {
 }
 
 const BAR: u16 = 10;
+const SPACING: u16 = 2;
+
+/// Columns of a screen on which nothing need be shortened, usually.
+const WIDE: u16 = 110;
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use weir_service::screen::MOST_NOTES;
@@ -203,6 +219,15 @@ mod tests {
     fn a_busy_tee_at_a_glance() {
         let notes = ["2026-07-01T12:00:00Z  WARN destination siem 10.0.0.5:514: 10,000 datagrams dropped"];
         insta::assert_snapshot!(picture(120, 22, &fixture::at(58), &fixture::at(60), &notes));
+    }
+
+    #[test]
+    fn on_80_columns_addresses_lose_their_middle_alone() {
+        let long: SocketAddr = "[2001:db8:1234:5678:9abc:def0:1234:5678]:65535".parse().unwrap();
+        let mut now = fixture::at(60);
+        now.listeners[1].address = long.to_string();
+        now.destinations[0].address = Some(long);
+        insta::assert_snapshot!(picture(80, 18, &fixture::at(58), &now, &[]));
     }
 
     #[test]
