@@ -15,6 +15,7 @@ mod holders;
 mod lost;
 mod machine;
 mod namespaces;
+mod privileges;
 mod room;
 mod screen;
 pub mod settings;
@@ -32,7 +33,7 @@ use weir_kernel::namespaces::NetNs;
 use weir_kernel::sysctl;
 use weir_kernel::trace::Filter;
 use weir_service::screen::is_terminal;
-use weir_service::{Launch, Privileges, Setup, output};
+use weir_service::{Launch, Setup, output};
 
 use crate::metrics::Books;
 use attach::Attached;
@@ -58,7 +59,7 @@ pub struct Options {
 /// One line: a namespace is not there or may not be entered, the admin address is taken, standard output fails.
 pub fn run(settings: &WatchOptions, options: Options) -> Result<()> {
     let Options { json, duration, launch } = options;
-    let mut service = Setup::new(launch)?.start(&Privileges::All)?;
+    let mut service = Setup::new(launch)?.start(&privileges::needed(settings))?;
     let mut machine = Machine::open(settings.clone())?;
     let filter = Filter {
         ports: settings.ports.clone(),
