@@ -47,7 +47,8 @@ impl<'a> Checker<'a> {
             rules,
             matching: document.matching.unwrap_or_default(),
         };
-        let fixed = Fixed { admin: document.admin.map(|address| address.0), user: self.user(document.user.as_deref())? };
+        let fixed =
+            Fixed { admin: document.admin.map(|address| address.0), user: self.user(document.user.as_deref())? };
         let warnings = self.warnings(&settings);
         Ok(Config { settings, fixed, warnings })
     }
