@@ -53,7 +53,9 @@ impl Full {
     /// Sends more than a socket holds that nobody reads.
     fn overflow(machine: &Machine) {
         let source = machine.udp("127.0.0.1:0");
-        (0..2000).for_each(|_| drop(source.send_to(&[7; 1000], FULL).unwrap()));
+        for _ in 0..2000 {
+            source.send_to(&[7; 1000], FULL).unwrap();
+        }
     }
 
     fn lost(&self) -> u64 {
