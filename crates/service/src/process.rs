@@ -23,28 +23,23 @@ pub(crate) fn metrics(samples: &mut Samples<'_>) {
     samples.single(&START, usage.started.as_secs_f64());
 }
 
-const fn family(name: &'static str, unit: Option<&'static str>, kind: Kind, help: &'static str) -> Family {
-    Family { name, unit, kind, help, labels: &[] }
-}
-
-const BUILD: Family =
-    Family { labels: &["version"], ..family("weir_build", None, Kind::Info, "Version of the program.") };
-const LOG_LINES_LOST: Family = family(
+const BUILD: Family = Family::new("weir_build", None, Kind::Info, "Version of the program.").by(&["version"]);
+const LOG_LINES_LOST: Family = Family::new(
     "weir_log_lost",
     Some("lines"),
     Kind::Counter,
     "Log lines that standard error did not take: a full disk, a stuck pipe.",
 );
 const CPU: Family =
-    family("process_cpu", Some("seconds"), Kind::Counter, "Processor time used, in user space and in the kernel.");
-const RESIDENT: Family = family("process_resident_memory", Some("bytes"), Kind::Gauge, "Memory resident in RAM.");
-const VIRTUAL: Family = family("process_virtual_memory", Some("bytes"), Kind::Gauge, "Memory mapped.");
-const OPEN_FILES: Family = family("process_open_fds", None, Kind::Gauge, "File descriptors that are open.");
+    Family::new("process_cpu", Some("seconds"), Kind::Counter, "Processor time used, in user space and in the kernel.");
+const RESIDENT: Family = Family::new("process_resident_memory", Some("bytes"), Kind::Gauge, "Memory resident in RAM.");
+const VIRTUAL: Family = Family::new("process_virtual_memory", Some("bytes"), Kind::Gauge, "Memory mapped.");
+const OPEN_FILES: Family = Family::new("process_open_fds", None, Kind::Gauge, "File descriptors that are open.");
 const MOST_FILES: Family =
-    family("process_max_fds", None, Kind::Gauge, "File descriptors that may be open; absent: no limit.");
-const THREADS: Family = family("process_threads", None, Kind::Gauge, "Threads.");
+    Family::new("process_max_fds", None, Kind::Gauge, "File descriptors that may be open; absent: no limit.");
+const THREADS: Family = Family::new("process_threads", None, Kind::Gauge, "Threads.");
 const START: Family =
-    family("process_start_time", Some("seconds"), Kind::Gauge, "When the process started, as a Unix time.");
+    Family::new("process_start_time", Some("seconds"), Kind::Gauge, "When the process started, as a Unix time.");
 
 #[cfg(test)]
 mod tests {

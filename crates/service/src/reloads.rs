@@ -50,20 +50,19 @@ fn unix_time() -> f64 {
 /// Every family of this module, in the order in which it is exposed.
 pub(crate) const FAMILIES: [Family; 2] = [RELOADS, LOADED];
 
-const RELOADS: Family = Family {
-    name: "weir",
-    unit: Some("reloads"),
-    kind: Kind::Counter,
-    help: "Reloads of the configuration: `succeeded`, or `failed`, which changes nothing; absent: there is no file.",
-    labels: &["result"],
-};
-const LOADED: Family = Family {
-    name: "weir_config_loaded",
-    unit: Some("seconds"),
-    kind: Kind::Gauge,
-    help: "When the configuration in force was loaded, as a Unix time; absent: there is no file.",
-    labels: &[],
-};
+const RELOADS: Family = Family::new(
+    "weir",
+    Some("reloads"),
+    Kind::Counter,
+    "Reloads of the configuration: `succeeded`, or `failed`, which changes nothing; absent: there is no file.",
+)
+.by(&["result"]);
+const LOADED: Family = Family::new(
+    "weir_config_loaded",
+    Some("seconds"),
+    Kind::Gauge,
+    "When the configuration in force was loaded, as a Unix time; absent: there is no file.",
+);
 
 #[cfg(test)]
 mod tests {

@@ -184,35 +184,30 @@ const OF_DESTINATIONS: &[Read<DestinationCount, Option<Value>>] = &[
     ),
 ];
 
-const WORKERS: Family = alone("weir_tee_workers", None, Kind::Gauge, "Threads that move datagrams.");
-const CLOSED: Family = alone(
+const WORKERS: Family = Family::new("weir_tee_workers", None, Kind::Gauge, "Threads that move datagrams.");
+const CLOSED: Family = Family::new(
     "weir_tee_ledger_closed",
     None,
     Kind::Gauge,
     "1: every sum closes, nothing is unexplained; 0: a fault in weir.",
 );
-const DROPPED: Family = Family {
-    name: "weir_tee_dropped",
-    unit: Some(DATAGRAMS),
-    kind: Kind::Counter,
-    help: "Copies that were not sent, by reason.",
-    labels: &["destination", "address", "reason"],
-};
-
-const fn alone(name: &'static str, unit: Option<&'static str>, kind: Kind, help: &'static str) -> Family {
-    Family { name, unit, kind, help, labels: &[] }
-}
+const DROPPED: Family =
+    Family::new("weir_tee_dropped", Some(DATAGRAMS), Kind::Counter, "Copies that were not sent, by reason.").by(&[
+        "destination",
+        "address",
+        "reason",
+    ]);
 
 const fn listener(name: &'static str, unit: &'static str, help: &'static str) -> Family {
     of_listener(name, unit, Kind::Counter, help)
 }
 
 const fn of_listener(name: &'static str, unit: &'static str, kind: Kind, help: &'static str) -> Family {
-    Family { name, unit: Some(unit), kind, help, labels: &["listener", "address"] }
+    Family::new(name, Some(unit), kind, help).by(&["listener", "address"])
 }
 
 const fn rule(name: &'static str, unit: &'static str, help: &'static str) -> Family {
-    Family { name, unit: Some(unit), kind: Kind::Counter, help, labels: &["rule"] }
+    Family::new(name, Some(unit), Kind::Counter, help).by(&["rule"])
 }
 
 const fn destination(name: &'static str, unit: &'static str, help: &'static str) -> Family {
@@ -220,7 +215,7 @@ const fn destination(name: &'static str, unit: &'static str, help: &'static str)
 }
 
 const fn of_destination(name: &'static str, unit: Option<&'static str>, kind: Kind, help: &'static str) -> Family {
-    Family { name, unit, kind, help, labels: &["destination", "address"] }
+    Family::new(name, unit, kind, help).by(&["destination", "address"])
 }
 
 const DATAGRAMS: &str = "datagrams";
