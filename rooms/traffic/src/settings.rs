@@ -35,11 +35,6 @@ impl Transport {
     pub fn connects(self) -> bool {
         self != Self::Udp
     }
-
-    /// Whether quinn carries the messages.
-    pub fn is_quic(self) -> bool {
-        matches!(self, Self::Quic | Self::QuicDatagram)
-    }
 }
 
 /// When the next message is due.

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use weir_kernel::limits;
+use weir_service::losses::Losses;
 use weir_service::screen::Ended;
 use weir_service::{Launch, Service, Setup};
 
@@ -33,7 +34,7 @@ use crate::worker::Workers;
 use background::Background;
 use liveness::Liveness;
 use names::Names;
-use room::Tee;
+use room::{LOSSES_APART, Tee};
 use state::State;
 use verdicts::Verdicts;
 
@@ -82,7 +83,8 @@ pub fn run(origin: &Origin, config: Config, options: Options) -> Result<Ledger> 
         });
     }
     let verdicts = Verdicts::new(background.handle.clone());
-    let mut tee = Tee::new(origin, settings, names, verdicts, state, liveness);
+    let losses = Losses::new(LOSSES_APART, Instant::now());
+    let mut tee = Tee { origin, settings, names, verdicts, state, liveness, losses };
     service.run(&mut tee)?;
     Ok(tee.ledger())
 }

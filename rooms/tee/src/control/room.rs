@@ -21,13 +21,13 @@ use crate::{losses, resolve};
 
 /// The control thread's own. It alone changes the plan.
 pub(super) struct Tee<'a> {
-    origin: &'a Origin,
-    settings: Arc<Settings>,
-    names: Names,
-    verdicts: Verdicts,
-    state: Arc<State>,
-    liveness: Liveness,
-    losses: Losses,
+    pub(super) origin: &'a Origin,
+    pub(super) settings: Arc<Settings>,
+    pub(super) names: Names,
+    pub(super) verdicts: Verdicts,
+    pub(super) state: Arc<State>,
+    pub(super) liveness: Liveness,
+    pub(super) losses: Losses,
 }
 
 impl Room for Tee<'_> {
@@ -97,18 +97,7 @@ impl Room for Tee<'_> {
     }
 }
 
-impl<'a> Tee<'a> {
-    pub(super) fn new(
-        origin: &'a Origin,
-        settings: Arc<Settings>,
-        names: Names,
-        verdicts: Verdicts,
-        state: Arc<State>,
-        liveness: Liveness,
-    ) -> Self {
-        Self { origin, settings, names, verdicts, state, liveness, losses: Losses::new(LOSSES_APART, Instant::now()) }
-    }
-
+impl Tee<'_> {
     pub(super) fn ledger(&self) -> Ledger {
         self.state.ledger()
     }
@@ -169,4 +158,4 @@ impl<'a> Tee<'a> {
 const LOOKS_APART: Duration = Duration::from_secs(1);
 
 /// From one line about what is lost to the next.
-const LOSSES_APART: Duration = Duration::from_secs(10);
+pub(super) const LOSSES_APART: Duration = Duration::from_secs(10);
