@@ -108,7 +108,7 @@
 //! # }
 //! ```
 
-pub mod activation;
+mod activation;
 pub mod admin;
 pub mod clock;
 pub mod config;
@@ -116,7 +116,7 @@ mod events;
 pub mod log;
 pub mod losses;
 pub mod metrics;
-pub mod notify;
+mod notify;
 pub mod output;
 pub mod privileges;
 mod process;

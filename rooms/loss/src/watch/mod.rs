@@ -19,7 +19,7 @@ mod privileges;
 mod room;
 mod screen;
 pub mod settings;
-pub mod snapshot;
+pub(crate) mod snapshot;
 mod state;
 mod totals;
 mod traced;
