@@ -3,7 +3,7 @@
 use ratatui::layout::Constraint;
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span, Text};
-use ratatui::widgets::{Block, Borders, Cell, Row, Table};
+use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table};
 
 use crate::losses::grouped;
 
@@ -17,6 +17,12 @@ pub fn table<'a>(
     let titles = head.iter().map(|&title| if numeric(title) { right(title.to_owned()) } else { Cell::new(title) });
     let head = Row::new(titles).style(Style::new().add_modifier(Modifier::BOLD));
     Table::new(rows, widths).header(head).block(Block::new().borders(Borders::TOP))
+}
+
+/// Lines of the log below a line.
+pub fn notes<'a>(lines: &'a [String]) -> Paragraph<'a> {
+    let lines: Vec<Line<'a>> = lines.iter().map(|line| Line::raw(line.as_str())).collect();
+    Paragraph::new(lines).block(Block::new().borders(Borders::TOP))
 }
 
 /// A text that stands right.

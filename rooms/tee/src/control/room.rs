@@ -7,6 +7,7 @@ use anyhow::Result;
 use weir_service::losses::{Line, Losses};
 use weir_service::{Fixed, Observable, Room, stays};
 use weir_units::Size;
+use weir_units::format::counted;
 
 use super::liveness::Liveness;
 use super::names::{self, Names};
@@ -40,10 +41,9 @@ impl Room for Tee<'_> {
     }
 
     fn status(&self) -> String {
-        let count = |number: usize, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
         let Settings { listeners, destinations, workers, .. } = &*self.settings;
-        [count(listeners.len(), "listener"), count(destinations.len(), "destination"), count(*workers, "worker")]
-            .join(", ")
+        let counts = [(listeners.len(), "listener"), (destinations.len(), "destination"), (*workers, "worker")];
+        counts.map(|(number, noun)| counted(number, noun)).join(", ")
     }
 
     fn begin(&mut self) -> Instant {

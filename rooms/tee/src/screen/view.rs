@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Layout};
 use ratatui::style::Stylize;
 use ratatui::text::Line;
-use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table, Wrap};
+use ratatui::widgets::{Cell, Paragraph, Row, Table, Wrap};
 use weir_service::losses::grouped;
 use weir_service::screen::cells::{self, alarm, bit_rate, clock, level, number, right, shorten};
 
@@ -34,7 +34,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, before: &Ledger, now: &Ledger, notes: 
     frame.render_widget(listener_table(&rates, now, &look), listeners);
     frame.render_widget(destination_table(&rates, now, &look), destinations);
     frame.render_widget(rule_table(&rates, now, &look), rules);
-    draw_notes(frame, notes, log);
+    frame.render_widget(cells::notes(notes), log);
     frame.render_widget("q, Ctrl-C: end the tee".dim(), keys);
 }
 
@@ -209,11 +209,6 @@ fn rule_table<'a>(rates: &Rates<'_>, now: &Ledger, look: &Look) -> Table<'a> {
         ]
     };
     look.table(columns(name), now.rules.iter().map(row))
-}
-
-fn draw_notes(frame: &mut Frame<'_>, notes: &[String], area: Rect) {
-    let lines: Vec<Line<'_>> = notes.iter().map(|note| Line::raw(note.as_str())).collect();
-    frame.render_widget(Paragraph::new(lines).block(Block::new().borders(Borders::TOP)), area);
 }
 
 /// A thing without a name in the file is called by its address: once is enough. What does not fit is the middle of the
