@@ -6,6 +6,7 @@ mod loss;
 mod recv;
 mod scenario;
 mod send;
+mod service;
 mod tee;
 
 use std::process::ExitCode;

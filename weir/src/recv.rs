@@ -7,8 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use serde::Serialize;
 use weir_dgram::Membership;
-use weir_loss::account::{OwnTraffic, ReceivedSession, Sessions, with_account};
-use weir_loss::statement;
+use weir_loss::account::{OwnTraffic, ReceivedSession, Sessions};
 use weir_service::output::{complain, say};
 use weir_service::stop::Stop;
 use weir_traffic::{
@@ -18,6 +17,7 @@ use weir_traffic::{
 use weir_units::format;
 use weir_units::{Size, Span};
 
+use crate::loss::print_with_account;
 use crate::send::endpoint;
 use crate::{Outcome, usage};
 
@@ -93,14 +93,7 @@ impl Recv {
                 following.end(&Sessions { sent: None, received: Some(ReceivedSession { port, ..told }) })
             })
             .transpose()?;
-        if self.json {
-            say!("{}", with_account(&summary, account.as_ref())?);
-        } else {
-            print(&settings, &report);
-            if let Some(account) = &account {
-                say!("\n{}", statement::of(account).trim_end());
-            }
-        }
+        print_with_account(self.json, &summary, account.as_ref(), || print(&settings, &report))?;
         if report.ended == Ended::Failed {
             bail!("receive on {} {}: {}", settings.transport, settings.listen, in_words(&report.errors));
         }

@@ -7,8 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use serde::Serialize;
-use weir_loss::account::{OwnTraffic, SentSession, Sessions, with_account};
-use weir_loss::statement;
+use weir_loss::account::{OwnTraffic, SentSession, Sessions};
 use weir_service::clock;
 use weir_service::output::say;
 use weir_service::stop::Stop;
@@ -18,6 +17,7 @@ use weir_traffic::{
 use weir_units::format;
 use weir_units::{BitRate, Frequency, Size, Span};
 
+use crate::loss::print_with_account;
 use crate::{Outcome, usage};
 
 /// `weir send`.
@@ -103,14 +103,7 @@ impl Send {
             Ok(Sessions { sent: Some(SentSession::from_json(told)?), received: None })
         };
         let account = following.map(|following| following.end(&sessions()?)).transpose()?;
-        if self.json {
-            say!("{}", with_account(&summary, account.as_ref())?);
-        } else {
-            print(&settings, &report);
-            if let Some(account) = &account {
-                say!("\n{}", statement::of(account).trim_end());
-            }
-        }
+        print_with_account(self.json, &summary, account.as_ref(), || print(&settings, &report))?;
         let broken = settings.transport == Transport::Tcp && !report.errors.is_empty();
         if broken || report.sent == 0 && !report.stopped {
             bail!("send to {} {}: {}", settings.transport, settings.to, reason(&report));

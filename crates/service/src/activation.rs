@@ -9,7 +9,7 @@ use weir_kernel::activation::Inherited;
 
 /// Sockets that were passed and are not taken yet.
 #[derive(Debug, Default)]
-pub struct Passed(Vec<Socket>);
+pub(crate) struct Passed(Vec<Socket>);
 
 #[derive(Debug)]
 struct Socket {
@@ -22,7 +22,7 @@ struct Socket {
 
 /// What a socket can be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// UDP: a listener for datagrams (`ListenDatagram=`).
     Datagrams,
     /// TCP: the admin address (`ListenStream=`).
@@ -33,7 +33,7 @@ pub enum Kind {
 
 /// Why what was passed cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     /// Nothing in the configuration asked for them: datagrams would wait in them for ever.
     #[error(
         "socket activation: nothing listens on {} (give a listener, or for tcp `admin`, this address, or the socket unit \
@@ -61,7 +61,7 @@ pub enum Error {
 
 impl Passed {
     /// What [`weir_kernel::activation::inherited`] took over.
-    pub fn new(inherited: Vec<Inherited>) -> Self {
+    pub(crate) fn new(inherited: Vec<Inherited>) -> Self {
         let describe = |Inherited { name, socket }: Inherited| {
             let view = SockRef::from(&socket);
             let address = view.local_addr().ok().and_then(|address| address.as_socket());
@@ -75,15 +75,10 @@ impl Passed {
         Self(inherited.into_iter().map(describe).collect())
     }
 
-    /// Whether there is none left.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Takes the sockets for a listener: those of its name, else those bound to its address. Where a whole socket unit
     /// shares one name, the address tells its sockets apart: a socket of the name that is bound to another address than
     /// one of the same name is left. Empty: none was passed for it.
-    pub fn take(&mut self, kind: Kind, name: &str, address: SocketAddr) -> Vec<OwnedFd> {
+    pub(crate) fn take(&mut self, kind: Kind, name: &str, address: SocketAddr) -> Vec<OwnedFd> {
         let named = |socket: &Socket| socket.kind == kind && socket.name.as_deref() == Some(name);
         let bound = |socket: &Socket| socket.kind == kind && socket.address == Some(address);
         let both = self.0.iter().any(|socket| named(socket) && bound(socket));
@@ -102,7 +97,7 @@ impl Passed {
     ///
     /// # Errors
     /// One is bound to another address.
-    pub fn listener(&mut self, name: &str, address: SocketAddr) -> Result<Vec<OwnedFd>, Error> {
+    pub(crate) fn listener(&mut self, name: &str, address: SocketAddr) -> Result<Vec<OwnedFd>, Error> {
         let sockets = self.take(Kind::Datagrams, name, address);
         sockets.iter().try_for_each(|socket| is_bound(socket, address, format!("listener `{name}`")))?;
         Ok(sockets)
@@ -112,7 +107,7 @@ impl Passed {
     ///
     /// # Errors
     /// There are several, or it is bound to another address, or does not listen.
-    pub fn admin(&mut self, address: SocketAddr) -> Result<Option<TcpListener>, Error> {
+    pub(crate) fn admin(&mut self, address: SocketAddr) -> Result<Option<TcpListener>, Error> {
         let mut sockets = self.take(Kind::Connections, ADMIN, address).into_iter();
         let Some(socket) = sockets.next() else { return Ok(None) };
         is_bound(&socket, address, ADMIN.to_owned())?;
@@ -129,7 +124,7 @@ impl Passed {
     ///
     /// # Errors
     /// [`Error::Unused`], naming those that were not.
-    pub fn finish(self) -> Result<(), Error> {
+    pub(crate) fn finish(self) -> Result<(), Error> {
         if self.0.is_empty() { Ok(()) } else { Err(Error::Unused(self.0.iter().map(Socket::to_string).collect())) }
     }
 }
@@ -202,7 +197,6 @@ mod tests {
         assert_eq!(take("unnamed", unnamed_address), [unnamed_address]);
         assert_eq!(take("admin", admin_address), []);
         assert_eq!(passed.take(Kind::Connections, "admin", admin_address).len(), 1);
-        assert!(passed.is_empty());
         assert_eq!(passed.finish(), Ok(()));
     }
 

@@ -2,10 +2,13 @@
 //! word.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use anyhow::{Context, Result, anyhow};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 
@@ -42,6 +45,28 @@ impl<D: DeserializeOwned + Clone> Base<D> {
             }
             Self::Flags(flags) => check(D::clone(flags), None),
         }
+    }
+}
+
+/// An address with its port, as `admin` has it in every configuration: `10.0.0.1:514`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Address(pub SocketAddr);
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let address = text.parse().map(Self);
+        address.map_err(|_| format!("`{text}`: write ADDRESS:PORT, e.g. 192.0.2.7:514 or [2001:db8::7]:514"))
+    }
+}
+
+impl TryFrom<String> for Address {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
     }
 }
 

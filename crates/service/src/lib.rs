@@ -28,7 +28,7 @@
 //! use std::time::{Duration, Instant};
 //!
 //! use weir_service::metrics::{Family, Kind, Samples};
-//! use weir_service::{Launch, Observable, Privileges, Room, Service, Setup};
+//! use weir_service::{Launch, Observable, Room, Service, Setup};
 //!
 //! #[derive(Default)]
 //! struct Counted(AtomicU64);
@@ -89,7 +89,7 @@
 //! let socket = UdpSocket::bind("127.0.0.1:0")?;
 //! (0..3).try_for_each(|_| socket.send_to(b"datagram", socket.local_addr()?).map(drop))?;
 //!
-//! let service: Service<Counter> = setup.start(&Privileges::Only(Vec::new()))?;
+//! let service: Service<Counter> = setup.start(&[])?;
 //! let (state, pulse, control) = (Arc::new(Counted::default()), service.pulse("worker"), service.events());
 //! let counted = state.clone();
 //! let worker = thread::spawn(move || {
@@ -108,7 +108,7 @@
 //! # }
 //! ```
 
-pub mod activation;
+mod activation;
 pub mod admin;
 pub mod clock;
 pub mod config;
@@ -116,10 +116,10 @@ mod events;
 pub mod log;
 pub mod losses;
 pub mod metrics;
-pub mod notify;
+mod notify;
 pub mod output;
 pub mod privileges;
-pub mod process;
+mod process;
 pub mod pulse;
 mod reloads;
 mod room;
@@ -130,8 +130,6 @@ pub mod signals;
 pub mod stop;
 
 pub use events::EventSender;
-pub use privileges::Privileges;
-pub use reloads::{ReloadCounts, Reloads};
 pub use room::{Observable, Room};
 pub use service::{Service, stays};
 pub use setup::{Fixed, Launch, Setup};

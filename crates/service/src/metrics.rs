@@ -39,6 +39,16 @@ pub enum Kind {
 }
 
 impl Family {
+    /// A family of one sample, without labels.
+    pub const fn new(name: &'static str, unit: Option<&'static str>, kind: Kind, help: &'static str) -> Self {
+        Self { name, unit, kind, help, labels: &[] }
+    }
+
+    /// The same with samples that these labels tell apart.
+    pub const fn by(self, labels: &'static [&'static str]) -> Self {
+        Self { labels, ..self }
+    }
+
     /// The name that a query uses, in either format.
     pub fn full_name(&self) -> String {
         let unit = self.unit.map(|unit| format!("_{unit}")).unwrap_or_default();

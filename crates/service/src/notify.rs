@@ -13,12 +13,12 @@ use sd_notify::NotifyState;
 use crate::pulse::Pulses;
 
 /// The service does its job from now on, also after a reload. `status` is shown by `systemctl status`.
-pub fn ready(status: &str) {
+pub(crate) fn ready(status: &str) {
     send(&[NotifyState::Ready, NotifyState::Status(&in_one_line(status))]);
 }
 
 /// A reload has begun; [`ready`] ends it, whether it succeeded or not (Type=notify-reload).
-pub fn reloading() {
+pub(crate) fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => send(&[NotifyState::Reloading, now]),
         Err(error) => tracing::warn!("read the monotonic clock: {error}"),
@@ -26,18 +26,18 @@ pub fn reloading() {
 }
 
 /// The service is ending. `status` says what it still does.
-pub fn stopping(status: &str) {
+pub(crate) fn stopping(status: &str) {
     send(&[NotifyState::Stopping, NotifyState::Status(&in_one_line(status))]);
 }
 
 /// What the service is doing, for `systemctl status`.
-pub fn status(status: &str) {
+pub(crate) fn status(status: &str) {
     send(&[NotifyState::Status(&in_one_line(status))]);
 }
 
 /// Tells the service manager that all is well, for as long as it is.
 #[derive(Debug)]
-pub struct Watchdog {
+pub(crate) struct Watchdog {
     /// Dropping the sender ends the thread.
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -49,7 +49,7 @@ impl Watchdog {
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub fn start(pulses: Pulses) -> io::Result<Option<Self>> {
+    pub(crate) fn start(pulses: Pulses) -> io::Result<Option<Self>> {
         let Some(patience) = sd_notify::watchdog_enabled().filter(|patience| !patience.is_zero()) else {
             return Ok(None);
         };
@@ -91,7 +91,7 @@ impl Drop for Watchdog {
 
 /// How long a piece of work may take before `/healthz` fails, where no service manager says: far above what a batch of
 /// datagrams takes on the slowest machine.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 fn send(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {

@@ -1,16 +1,7 @@
-//! Which privileges a service keeps once its sockets are open.
+//! Which capabilities a service needs once its sockets are open.
 
 use weir_kernel::capabilities::Capability;
 use weir_kernel::sysctl;
-
-/// Privileges that a room needs while it runs, a reload included.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Privileges {
-    /// All that it was started with: it reads what only root may, over and over.
-    All,
-    /// These capabilities, as far as it has them; all others are given up for good.
-    Only(Vec<Capability>),
-}
 
 /// The capability without which these ports cannot be bound once more; `None`: anybody may bind them.
 pub fn to_bind(ports: impl IntoIterator<Item = u16>) -> Option<Capability> {

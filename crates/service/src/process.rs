@@ -6,11 +6,11 @@ use crate::log;
 use crate::metrics::{Family, Kind, Samples};
 
 /// Every family of this module, in the order in which it is exposed.
-pub const FAMILIES: &[Family] =
-    &[BUILD, LOG_LINES_LOST, CPU, RESIDENT, VIRTUAL, OPEN_FILES, MOST_FILES, THREADS, START];
+pub(crate) const FAMILIES: [Family; 9] =
+    [BUILD, LOG_LINES_LOST, CPU, RESIDENT, VIRTUAL, OPEN_FILES, MOST_FILES, THREADS, START];
 
 /// Adds the process's samples. Where /proc cannot be read, those that come from it are absent.
-pub fn metrics(samples: &mut Samples<'_>) {
+pub(crate) fn metrics(samples: &mut Samples<'_>) {
     samples.family(&BUILD, [([env!("CARGO_PKG_VERSION").to_owned()], 1_u64)]);
     samples.single(&LOG_LINES_LOST, log::lost());
     let Ok(usage) = Usage::read() else { return };
@@ -23,28 +23,23 @@ pub fn metrics(samples: &mut Samples<'_>) {
     samples.single(&START, usage.started.as_secs_f64());
 }
 
-const fn family(name: &'static str, unit: Option<&'static str>, kind: Kind, help: &'static str) -> Family {
-    Family { name, unit, kind, help, labels: &[] }
-}
-
-const BUILD: Family =
-    Family { labels: &["version"], ..family("weir_build", None, Kind::Info, "Version of the program.") };
-const LOG_LINES_LOST: Family = family(
+const BUILD: Family = Family::new("weir_build", None, Kind::Info, "Version of the program.").by(&["version"]);
+const LOG_LINES_LOST: Family = Family::new(
     "weir_log_lost",
     Some("lines"),
     Kind::Counter,
     "Log lines that standard error did not take: a full disk, a stuck pipe.",
 );
 const CPU: Family =
-    family("process_cpu", Some("seconds"), Kind::Counter, "Processor time used, in user space and in the kernel.");
-const RESIDENT: Family = family("process_resident_memory", Some("bytes"), Kind::Gauge, "Memory resident in RAM.");
-const VIRTUAL: Family = family("process_virtual_memory", Some("bytes"), Kind::Gauge, "Memory mapped.");
-const OPEN_FILES: Family = family("process_open_fds", None, Kind::Gauge, "File descriptors that are open.");
+    Family::new("process_cpu", Some("seconds"), Kind::Counter, "Processor time used, in user space and in the kernel.");
+const RESIDENT: Family = Family::new("process_resident_memory", Some("bytes"), Kind::Gauge, "Memory resident in RAM.");
+const VIRTUAL: Family = Family::new("process_virtual_memory", Some("bytes"), Kind::Gauge, "Memory mapped.");
+const OPEN_FILES: Family = Family::new("process_open_fds", None, Kind::Gauge, "File descriptors that are open.");
 const MOST_FILES: Family =
-    family("process_max_fds", None, Kind::Gauge, "File descriptors that may be open; absent: no limit.");
-const THREADS: Family = family("process_threads", None, Kind::Gauge, "Threads.");
+    Family::new("process_max_fds", None, Kind::Gauge, "File descriptors that may be open; absent: no limit.");
+const THREADS: Family = Family::new("process_threads", None, Kind::Gauge, "Threads.");
 const START: Family =
-    family("process_start_time", Some("seconds"), Kind::Gauge, "When the process started, as a Unix time.");
+    Family::new("process_start_time", Some("seconds"), Kind::Gauge, "When the process started, as a Unix time.");
 
 #[cfg(test)]
 mod tests {

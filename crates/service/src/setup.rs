@@ -6,11 +6,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use weir_kernel::activation::inherited;
-use weir_kernel::capabilities::{User, effective, keep_only};
+use weir_kernel::capabilities::{Capability, User, keep_only};
 
 use crate::activation::Passed;
 use crate::admin::Admin;
-use crate::privileges::Privileges;
 use crate::room::Room;
 use crate::service::Service;
 
@@ -63,13 +62,14 @@ impl Setup {
         Ok(self.passed.listener(listener, address)?)
     }
 
-    /// Binds the admin address where it was not passed, gives privileges up, which belong to threads, and starts what every
-    /// service has: signals, which no later thread hears, and the log.
+    /// Binds the admin address where it was not passed, gives up for good all capabilities but those `needed` while the
+    /// room runs, a reload included, for they belong to threads, and starts what every service has: signals, which no
+    /// later thread hears, and the log.
     ///
     /// # Errors
     /// One line: a socket was passed that nobody took, the admin address cannot be had, a privilege cannot be given up, a
     /// thread cannot be started.
-    pub fn start<R: Room>(self, privileges: &Privileges) -> Result<Service<R>> {
+    pub fn start<R: Room>(self, needed: &[Capability]) -> Result<Service<R>> {
         let Self { launch, passed, admin } = self;
         passed.finish()?;
         let admin = match admin {
@@ -77,14 +77,7 @@ impl Setup {
             adopted => adopted,
         };
         let user = launch.fixed.user.as_deref().map(User::find).transpose()?;
-        let kept = match (privileges, &user) {
-            (Privileges::All, None) => None,
-            (Privileges::All, Some(_)) => Some(effective()?),
-            (Privileges::Only(kept), _) => Some(kept.clone()),
-        };
-        if let Some(kept) = kept {
-            keep_only(&kept, user.as_ref()).context("give up privileges")?;
-        }
+        keep_only(needed, user.as_ref()).context("give up privileges")?;
         Service::start(launch, admin)
     }
 }

@@ -5,6 +5,11 @@ pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
+/// `1 socket`, `2 sockets`.
+pub fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Six significant digits at most, the whole integer part always, no exponent. Empty if not finite.
 pub fn plain(value: f64) -> String {
     significant(value, 6)
@@ -134,6 +139,7 @@ mod tests {
             (bytes(640.0), bytes(14_480.0), bytes(999_900.0), bytes(4.831e10)),
             ("640 B".into(), "14.5 kB".into(), "1 MB".into(), "48.3 GB".into())
         );
+        assert_eq!([0, 1, 2].map(|number| counted(number, "socket")), ["0 sockets", "1 socket", "2 sockets"]);
         assert_eq!((percent(0.95), percent(0.995)), ("95 %".into(), "99.5 %".into()));
     }
 

@@ -15,7 +15,7 @@ pub mod check;
 pub mod foreign;
 pub mod metrics;
 pub mod places;
-pub mod reading;
+mod reading;
 pub mod statement;
 pub mod subject;
 pub mod watch;

@@ -1,7 +1,7 @@
 //! What is watched, as metrics.
 //!
-//! Sockets come and go, ports are scanned, processes start anew: series are few all the same. A family has at most
-//! [`MOST_SERIES`]; what comes later counts under `other`. Ports that the kernel gives out by itself
+//! Sockets come and go, ports are scanned, processes start anew: series are few all the same. A family has a limit;
+//! what comes later counts under `other`. Ports that the kernel gives out by itself
 //! (`net.ipv4.ip_local_port_range`) count together as `ephemeral`, unless they were asked for.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -192,7 +192,7 @@ pub fn families() -> Vec<Family> {
 }
 
 /// Series of one family at most, those that count under `other` left out.
-pub const MOST_SERIES: usize = 500;
+const MOST_SERIES: usize = 500;
 
 const OTHER: &str = "other";
 
@@ -233,86 +233,85 @@ const OF_SOCKETS: &[(&Family, Read)] = &[
     ),
 ];
 
-const DROPS: Family = Family {
-    name: "weir_loss_drops",
-    unit: Some("datagrams"),
-    kind: Kind::Counter,
-    help: "Datagrams dropped, by destination port, place (docs/loss.md) and the kernel's reason; none without eBPF.",
-    labels: &["namespace", "port", "place", "reason"],
-};
-const COUNTED: Family = Family {
-    name: "weir_loss_counted",
-    unit: Some("datagrams"),
-    kind: Kind::Counter,
-    help: "What the kernel's own counters say of a place: the same losses again, without ports.",
-    labels: &["namespace", "counter", "place"],
-};
-const SOCKET_DROPS: Family = Family {
-    name: "weir_loss_socket_drops",
-    unit: Some("datagrams"),
-    kind: Kind::Counter,
-    help: "Datagrams that sockets did not take: buffer full, checksum wrong, filtered. Joined datagrams count as one.",
-    labels: OF_SOCKET,
-};
-const RECEIVED: Family = Family {
-    name: "weir_loss_received",
-    unit: Some("datagrams"),
-    kind: Kind::Counter,
-    help: "Datagrams that programs read; none without eBPF.",
-    labels: OF_SOCKET,
-};
-const RECEIVED_BYTES: Family = Family {
-    name: "weir_loss_received",
-    unit: Some(BYTES),
-    kind: Kind::Counter,
-    help: "Payload bytes that programs read; none without eBPF.",
-    labels: OF_SOCKET,
-};
-const OPEN: Family = alone("weir_loss_open", Some("sockets"), Kind::Gauge, "UDP sockets that are watched.");
-const INTERFACES: Family = Family {
-    name: "weir_loss_interface_drops",
-    unit: Some("packets"),
-    kind: Kind::Counter,
-    help: "Packets that an interface or its queue lost, `in` or `out`.",
-    labels: &["namespace", "interface", "direction"],
-};
-const CPU: Family = Family {
-    labels: &["mode"],
-    ..alone("weir_loss_cpu", Some("seconds"), Kind::Counter, "Time of all processors, by what they did.")
-};
-const BUSIEST: Family = alone(
+const DROPS: Family = Family::new(
+    "weir_loss_drops",
+    Some("datagrams"),
+    Kind::Counter,
+    "Datagrams dropped, by destination port, place (docs/loss.md) and the kernel's reason; none without eBPF.",
+)
+.by(&["namespace", "port", "place", "reason"]);
+const COUNTED: Family = Family::new(
+    "weir_loss_counted",
+    Some("datagrams"),
+    Kind::Counter,
+    "What the kernel's own counters say of a place: the same losses again, without ports.",
+)
+.by(&["namespace", "counter", "place"]);
+const SOCKET_DROPS: Family = Family::new(
+    "weir_loss_socket_drops",
+    Some("datagrams"),
+    Kind::Counter,
+    "Datagrams that sockets did not take: buffer full, checksum wrong, filtered. Joined datagrams count as one.",
+)
+.by(OF_SOCKET);
+const RECEIVED: Family = Family::new(
+    "weir_loss_received",
+    Some("datagrams"),
+    Kind::Counter,
+    "Datagrams that programs read; none without eBPF.",
+)
+.by(OF_SOCKET);
+const RECEIVED_BYTES: Family = Family::new(
+    "weir_loss_received",
+    Some(BYTES),
+    Kind::Counter,
+    "Payload bytes that programs read; none without eBPF.",
+)
+.by(OF_SOCKET);
+const OPEN: Family = Family::new("weir_loss_open", Some("sockets"), Kind::Gauge, "UDP sockets that are watched.");
+const INTERFACES: Family = Family::new(
+    "weir_loss_interface_drops",
+    Some("packets"),
+    Kind::Counter,
+    "Packets that an interface or its queue lost, `in` or `out`.",
+)
+.by(&["namespace", "interface", "direction"]);
+const CPU: Family =
+    Family::new("weir_loss_cpu", Some("seconds"), Kind::Counter, "Time of all processors, by what they did.")
+        .by(&["mode"]);
+const BUSIEST: Family = Family::new(
     "weir_loss_busiest_softirq",
     Some("ratio"),
     Kind::Gauge,
     "Share of its time that the processor busiest with softirq spent there; 1: it can receive no more.",
 );
-const INTERRUPTS: Family = alone(
+const INTERRUPTS: Family = Family::new(
     "weir_loss_hardware",
     Some("interrupts"),
     Kind::Counter,
     "Hardware interrupts; absent where /proc does not tell.",
 );
-const NET_RX: Family =
-    alone("weir_loss_net_rx", Some("softirqs"), Kind::Counter, "NET_RX softirqs; absent where /proc does not tell.");
-const TRACE: Family = alone(
+const NET_RX: Family = Family::new(
+    "weir_loss_net_rx",
+    Some("softirqs"),
+    Kind::Counter,
+    "NET_RX softirqs; absent where /proc does not tell.",
+);
+const TRACE: Family = Family::new(
     "weir_loss_trace",
     Some("level"),
     Kind::Gauge,
     "What eBPF traces: 0 nothing, 1 drops, 2 queues, 3 everything.",
 );
-const MISSED: Family = alone(
+const MISSED: Family = Family::new(
     "weir_loss_trace_missed",
     Some("events"),
     Kind::Counter,
     "Events that eBPF could not count: unless 0, what is traced are lower bounds.",
 );
 
-const fn alone(name: &'static str, unit: Option<&'static str>, kind: Kind, help: &'static str) -> Family {
-    Family { name, unit, kind, help, labels: &[] }
-}
-
 const fn gauge_of_sockets(name: &'static str, unit: &'static str, help: &'static str) -> Family {
-    Family { name, unit: Some(unit), kind: Kind::Gauge, help, labels: OF_SOCKET }
+    Family::new(name, Some(unit), Kind::Gauge, help).by(OF_SOCKET)
 }
 
 const OF_SOCKET: &[&str] = &["namespace", "port", "process"];

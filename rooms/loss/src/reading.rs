@@ -11,7 +11,7 @@ use crate::places::{Place, Row};
 
 /// Which counter a value is of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Id {
+pub(crate) struct Id {
     /// What it counts.
     pub counter: Counter,
     /// The interface it is of; 0: of none.
@@ -23,7 +23,7 @@ pub struct Id {
 }
 
 /// What is open to read the counters of a namespace again and again.
-pub struct Reader {
+pub(crate) struct Reader {
     links: Links,
     /// `None`: the kernel has none.
     qdiscs: Option<Qdiscs>,
@@ -31,7 +31,7 @@ pub struct Reader {
 
 /// The counters of a namespace at one moment.
 #[derive(Debug, Default)]
-pub struct Reading {
+pub(crate) struct Reading {
     /// Those that tell of losses; what the kernel or a driver does not have is not here.
     pub values: Vec<(Id, u64)>,
     /// All of the protocols.
@@ -53,12 +53,12 @@ impl Reader {
     ///
     /// # Errors
     /// If the namespace cannot be entered, or out of file descriptors.
-    pub fn open(ns: &NetNs) -> Result<Reader, Error> {
+    pub(crate) fn open(ns: &NetNs) -> Result<Reader, Error> {
         Ok(Reader { links: Links::open(ns)?, qdiscs: Qdiscs::open(ns).ok() })
     }
 
     /// Reads the counters of the namespace it was opened for.
-    pub fn read(&mut self, ns: &NetNs) -> Reading {
+    pub(crate) fn read(&mut self, ns: &NetNs) -> Reading {
         let mut reading = Reading::default();
         match counters::snmp(ns) {
             Ok(snmp) => reading.add_protocols(snmp),
@@ -149,7 +149,7 @@ impl Reading {
 ///
 /// # Errors
 /// If /proc cannot be read.
-pub fn of_machine() -> Result<Vec<(Id, u64)>, Error> {
+pub(crate) fn of_machine() -> Result<Vec<(Id, u64)>, Error> {
     let id = |counter: Counter, part| Id { counter, interface: 0, name: counter.to_string(), part };
     let of_processors = counters::softnet()?
         .into_iter()
@@ -160,7 +160,7 @@ pub fn of_machine() -> Result<Vec<(Id, u64)>, Error> {
 
 /// What counters counted over some time, those of one name together.
 #[derive(Clone, Debug, Default)]
-pub struct Totals(BTreeMap<(Counter, Index, String), u64>);
+pub(crate) struct Totals(BTreeMap<(Counter, Index, String), u64>);
 
 impl FromIterator<(Id, u64)> for Totals {
     fn from_iter<T: IntoIterator<Item = (Id, u64)>>(counted: T) -> Self {
@@ -189,19 +189,19 @@ pub struct Loss {
 
 impl Totals {
     /// By name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.0.iter().map(|((_, _, name), total)| (name.as_str(), *total))
     }
 
     /// A counter of an interface.
-    pub fn of(&self, counter: Counter, interface: Index) -> u64 {
+    pub(crate) fn of(&self, counter: Counter, interface: Index) -> u64 {
         let own = self.0.iter().filter(|((known, of, _), _)| (*known, *of) == (counter, interface));
         own.map(|(_, total)| total).sum()
     }
 
     /// The losses that they tell, those of 0 included, each once: of counters that may count the same losses the largest
     /// is believed, so that each has what it counted beyond those before it.
-    pub fn losses(&self) -> Vec<Loss> {
+    pub(crate) fn losses(&self) -> Vec<Loss> {
         let mut by_counter: HashMap<Counter, Vec<(Index, &str, u64)>> = HashMap::new();
         for ((counter, interface, name), total) in &self.0 {
             by_counter.entry(*counter).or_default().push((*interface, name, *total));

@@ -10,24 +10,24 @@
 //! Workers are plain threads; beside them a control thread loads files, resolves names, watches health and serves
 //! `/metrics`. It opens every socket and hands workers a finished plan, so that a bad file changes nothing.
 
-pub mod balance;
+mod balance;
 pub mod config;
 pub mod control;
-pub mod counters;
-pub mod drops;
+mod counters;
+mod drops;
 #[cfg(test)]
 mod fixture;
 #[doc(hidden)]
 pub mod foreign;
-pub mod health;
-pub mod ledger;
-pub mod limit;
-pub mod losses;
-pub mod matcher;
+mod health;
+mod ledger;
+mod limit;
+mod losses;
+mod matcher;
 pub mod metrics;
 pub mod plan;
-pub mod resolve;
-pub mod screen;
+mod resolve;
+mod screen;
 pub mod settings;
 pub mod sockets;
 mod statement;

@@ -91,7 +91,7 @@ impl Grant {
 }
 
 /// What may pass at once after a pause: the grant of this time, but always one datagram.
-pub const BURST: Duration = Duration::from_millis(100);
+pub(crate) const BURST: Duration = Duration::from_millis(100);
 
 /// No payload is longer, in bytes.
 const LONGEST: u64 = 65_535;

@@ -7,7 +7,7 @@ use crate::ledger::Ledger;
 
 /// All losses that nobody asked for, as totals: [`weir_service::losses::Losses`] makes lines of how they grow. What a
 /// sample leaves out, what no rule takes and what a rule without a destination discards is as configured.
-pub fn losses(ledger: &Ledger) -> Vec<Loss> {
+pub(crate) fn losses(ledger: &Ledger) -> Vec<Loss> {
     let mut losses = Vec::new();
     for listener in &ledger.listeners {
         let subject = subject("listener", &listener.name, Some(&listener.address));

@@ -3,7 +3,7 @@
 use ratatui::layout::Constraint;
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span, Text};
-use ratatui::widgets::{Block, Borders, Cell, Row, Table};
+use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table};
 
 use crate::losses::grouped;
 
@@ -19,9 +19,26 @@ pub fn table<'a>(
     Table::new(rows, widths).header(head).block(Block::new().borders(Borders::TOP))
 }
 
+/// Lines of the log below a line.
+pub fn notes<'a>(lines: &'a [String]) -> Paragraph<'a> {
+    let lines: Vec<Line<'a>> = lines.iter().map(|line| Line::raw(line.as_str())).collect();
+    Paragraph::new(lines).block(Block::new().borders(Borders::TOP))
+}
+
 /// A text that stands right.
 pub fn right<'a>(text: String) -> Cell<'a> {
     Cell::new(Text::from(text).right_aligned())
+}
+
+/// As much of a text as goes into so many columns: begin and end, for what tells names and addresses apart is there.
+pub fn shorten(text: &str, columns: usize) -> String {
+    let characters = text.chars().count();
+    if characters <= columns {
+        return text.to_owned();
+    }
+    let left = columns.saturating_sub(1);
+    let (begin, end) = (left / 2, left.div_ceil(2));
+    text.chars().take(begin).chain(['…']).chain(text.chars().skip(characters - end)).take(columns).collect()
 }
 
 /// Red where something is wrong.
@@ -90,6 +107,15 @@ mod tests {
         assert_eq!(text(0.5, 0.2), "█████░░░░░", "the most is never below the level");
         assert_eq!(text(7.0, f64::NAN).chars().count(), 10);
         assert_eq!(text(f64::NAN, 1.0).chars().count(), 10);
+    }
+
+    #[test]
+    fn what_is_too_long_loses_its_middle() {
+        let address = "[2001:db8:1234:5678:9abc:def0:1234:5678]:514";
+        assert_eq!(shorten(address, 44), address);
+        assert_eq!(shorten(address, 43), "[2001:db8:1234:5678:9…c:def0:1234:5678]:514");
+        assert_eq!(shorten(address, 10), "[200…]:514");
+        assert_eq!([0, 1, 2, 3].map(|columns| shorten("äöüß", columns)), ["", "…", "…ß", "ä…ß"]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ mod ledger;
 mod level;
 mod own;
 mod receivers;
-pub mod remarks;
+pub(crate) mod remarks;
 mod senders;
 mod session;
 mod tally;

@@ -18,7 +18,7 @@ use super::setting::Setting;
 
 /// The machine we run on.
 #[derive(Debug, Default)]
-pub struct Linux {
+pub(super) struct Linux {
     namespaces: HashMap<Namespace, NetNs>,
     /// How often something was written.
     writes: Rc<Cell<u64>>,
@@ -74,7 +74,7 @@ impl Machine for Linux {
 
 impl Linux {
     /// How often something was written: what was measured holds until the next time.
-    pub fn writes(&self) -> Rc<Cell<u64>> {
+    pub(super) fn writes(&self) -> Rc<Cell<u64>> {
         Rc::clone(&self.writes)
     }
 
@@ -94,7 +94,7 @@ impl Linux {
 }
 
 /// Whether the process is root of the machine, not of a user namespace.
-pub fn is_root() -> bool {
+pub(super) fn is_root() -> bool {
     user::is_first() == Some(true) && geteuid().is_root()
 }
 

@@ -8,15 +8,15 @@
 //!           apply: trial, journal, change, trial again; what does not help is rolled back <-- undo
 //! ```
 
-pub mod apply;
+mod apply;
 pub mod facts;
-pub mod findings;
+mod findings;
 pub mod journal;
 pub mod load;
-pub mod machine;
-pub mod report;
-pub mod setting;
-pub mod trial;
+mod machine;
+mod report;
+mod setting;
+mod trial;
 
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_service::Room;
+use weir_units::format::counted;
 
 use super::attach::Attached;
 use super::machine::Machine;
@@ -38,7 +39,7 @@ impl Room for Watch {
     }
 
     fn status(&self) -> String {
-        format!("{} sockets", self.state.latest().sockets.len())
+        counted(self.state.latest().sockets.len(), "socket")
     }
 
     fn begin(&mut self) -> Instant {

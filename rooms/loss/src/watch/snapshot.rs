@@ -270,7 +270,7 @@ impl Snapshot {
 
 /// What comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sort {
+pub(crate) enum Sort {
     /// What loses most; then what is busiest.
     #[default]
     Drops,
@@ -285,7 +285,7 @@ pub enum Sort {
 }
 
 /// The order of two sockets.
-pub fn by(sort: Sort, one: &Socket, other: &Socket) -> std::cmp::Ordering {
+pub(crate) fn by(sort: Sort, one: &Socket, other: &Socket) -> std::cmp::Ordering {
     let drops = || worst(one.drops, other.drops);
     let rate = || worst(one.received.unwrap_or_default(), other.received.unwrap_or_default());
     let buffer = || other.share(other.queue_bytes).total_cmp(&one.share(one.queue_bytes));
@@ -383,7 +383,7 @@ impl Drops {
 }
 
 /// Namespace, place and counter.
-pub type CountedKey = (Option<u32>, Place, String);
+pub(crate) type CountedKey = (Option<u32>, Place, String);
 
 impl Counted {
     /// What a counter of a namespace, or of the machine, tells since the watch began.

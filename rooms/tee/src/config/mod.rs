@@ -14,10 +14,8 @@ mod shadows;
 mod tests;
 pub mod values;
 
-use std::net::SocketAddr;
-
 use anyhow::Result;
-use weir_service::config;
+use weir_service::{Fixed, config};
 
 use crate::settings::Settings;
 
@@ -29,10 +27,8 @@ pub use loops::{Local, is_own_listener};
 pub struct Config {
     /// What to do.
     pub settings: Settings,
-    /// Where to serve `/metrics`, `/healthz` and `/readyz`; `None`: nowhere.
-    pub admin: Option<SocketAddr>,
-    /// The user to become once every socket is open; `None`: stay.
-    pub user: Option<String>,
+    /// What a reload does not change. There is such a user.
+    pub fixed: Fixed,
     /// What is allowed and hardly meant, a line each.
     pub warnings: Vec<String>,
 }

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use proptest::prelude::*;
+use weir_service::Fixed;
 use weir_units::{BitRate, Frequency};
 
 use super::{Config, Local};
@@ -89,8 +90,8 @@ fn mistake(from: &str, to: &str) -> String {
 
 #[test]
 fn a_file_with_every_key_means_what_it_says() {
-    let Config { settings, admin, user, warnings } = read(FULL).unwrap();
-    assert_eq!((admin, user.as_deref()), (Some("127.0.0.1:9514".parse().unwrap()), Some("nobody")));
+    let Config { settings, fixed, warnings } = read(FULL).unwrap();
+    assert_eq!(fixed, Fixed { admin: Some("127.0.0.1:9514".parse().unwrap()), user: Some("nobody".into()) });
     assert_eq!(warnings, Vec::<String>::new());
     assert_eq!((settings.workers, settings.matching), (2, Matching::All));
     assert_eq!((settings.gather, settings.drain), (Duration::from_micros(50), Duration::from_secs(3)));
@@ -136,7 +137,7 @@ fn little_is_needed() {
     let settings = &config.settings;
     assert!((1..=4).contains(&settings.workers) && settings.gather.is_zero());
     assert_eq!((settings.rules.len(), &settings.rules[0].to[..]), (1, &[Recipient::Destination(0)][..]));
-    assert_eq!((config.admin, config.user, config.warnings.len()), (None, None, 0));
+    assert_eq!((config.fixed, config.warnings.len()), (Fixed::default(), 0));
 }
 
 #[test]
@@ -181,6 +182,7 @@ fn mistakes_are_told_in_one_line() {
         mistake("workers = 2", "workers = 0"),
         mistake("gather = \"50us\"", "gather = \"2s\""),
         mistake("user = \"nobody\"", "user = \"\""),
+        mistake("user = \"nobody\"", "user = \"no-such-user\""),
         mistake("address = \"[ff15::1]:5000\"\ninterface = \"eth2\"", "address = \"0.0.0.0:514\""),
         mistake("address = \"[ff15::1]:5000\"", "name = \"syslog\"\naddress = \"[ff15::1]:5000\""),
         mistake("name = \"syslog\"", "name = \"\""),

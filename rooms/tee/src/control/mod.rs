@@ -20,8 +20,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use weir_kernel::limits;
+use weir_service::losses::Losses;
 use weir_service::screen::Ended;
-use weir_service::{Fixed, Launch, Service, Setup};
+use weir_service::{Launch, Service, Setup};
 
 use crate::config::{Config, Origin};
 use crate::ledger::Ledger;
@@ -33,7 +34,7 @@ use crate::worker::Workers;
 use background::Background;
 use liveness::Liveness;
 use names::Names;
-use room::Tee;
+use room::{LOSSES_APART, Tee};
 use state::State;
 use verdicts::Verdicts;
 
@@ -51,11 +52,10 @@ pub struct Options {
 /// # Errors
 /// One line: a privilege is missing, the kernel refuses a socket, a thread cannot be started. Nothing runs then.
 pub fn run(origin: &Origin, config: Config, options: Options) -> Result<Ledger> {
-    let Config { settings, admin, user, warnings } = config;
+    let Config { settings, fixed, warnings } = config;
     let settings = Arc::new(settings);
     limits::ensure_file_descriptors(descriptors(&settings))?;
     privileges::check(&settings)?;
-    let fixed = Fixed { admin, user };
     let mut setup = Setup::new(Launch { fixed, file: origin.base.file().cloned(), verbosity: options.verbosity })?;
     let plan = Plan::build(settings.clone(), &Addresses::new(), None);
     let mut passed = Vec::new();
@@ -73,7 +73,7 @@ pub fn run(origin: &Origin, config: Config, options: Options) -> Result<Ledger> 
     let (plan, sockets) = with_first_addresses(plan, sockets, &mut names, &mut service)?;
     let liveness = Liveness::new(service.pulse("workers"));
     let workers = Workers::start(plan, sockets)?;
-    let state = Arc::new(State::new(workers, service.reloads(), settings.workers));
+    let state = Arc::new(State::new(workers, settings.workers));
     if options.watch {
         let state = state.clone();
         service.show(move |stop| {
@@ -83,7 +83,8 @@ pub fn run(origin: &Origin, config: Config, options: Options) -> Result<Ledger> 
         });
     }
     let verdicts = Verdicts::new(background.handle.clone());
-    let mut tee = Tee::new(origin, settings, names, verdicts, state, liveness);
+    let losses = Losses::new(LOSSES_APART, Instant::now());
+    let mut tee = Tee { origin, settings, names, verdicts, state, liveness, losses };
     service.run(&mut tee)?;
     Ok(tee.ledger())
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use weir_kernel::capabilities::{Capability, has};
-use weir_service::privileges::{Privileges, to_bind};
+use weir_service::privileges::to_bind;
 
 use crate::settings::{ProbeKind, Settings, Source};
 
@@ -22,11 +22,11 @@ pub(super) fn check(settings: &Settings) -> Result<()> {
 }
 
 /// What datagrams, and a reload that binds its ports once more, need.
-pub(super) fn needed(settings: &Settings) -> Privileges {
+pub(super) fn needed(settings: &Settings) -> Vec<Capability> {
     let ports = settings.listeners.iter().map(|listener| listener.address.port());
     let raw = |source: Source, probe| source.is_preserved() || probe == Some(ProbeKind::Ping);
     let mut destinations = settings.destinations.iter();
     let is_raw = destinations.any(|to| raw(to.source, to.probe.as_ref().map(|probe| probe.kind)));
     let raw = is_raw.then_some(Capability::CAP_NET_RAW);
-    Privileges::Only(to_bind(ports).into_iter().chain(raw).collect())
+    to_bind(ports).into_iter().chain(raw).collect()
 }

@@ -7,6 +7,7 @@ use anyhow::Result;
 use weir_service::losses::{Line, Losses};
 use weir_service::{Fixed, Observable, Room, stays};
 use weir_units::Size;
+use weir_units::format::counted;
 
 use super::liveness::Liveness;
 use super::names::{self, Names};
@@ -21,13 +22,13 @@ use crate::{losses, resolve};
 
 /// The control thread's own. It alone changes the plan.
 pub(super) struct Tee<'a> {
-    origin: &'a Origin,
-    settings: Arc<Settings>,
-    names: Names,
-    verdicts: Verdicts,
-    state: Arc<State>,
-    liveness: Liveness,
-    losses: Losses,
+    pub(super) origin: &'a Origin,
+    pub(super) settings: Arc<Settings>,
+    pub(super) names: Names,
+    pub(super) verdicts: Verdicts,
+    pub(super) state: Arc<State>,
+    pub(super) liveness: Liveness,
+    pub(super) losses: Losses,
 }
 
 impl Room for Tee<'_> {
@@ -40,10 +41,9 @@ impl Room for Tee<'_> {
     }
 
     fn status(&self) -> String {
-        let count = |number: usize, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
         let Settings { listeners, destinations, workers, .. } = &*self.settings;
-        [count(listeners.len(), "listener"), count(destinations.len(), "destination"), count(*workers, "worker")]
-            .join(", ")
+        let counts = [(listeners.len(), "listener"), (destinations.len(), "destination"), (*workers, "worker")];
+        counts.map(|(number, noun)| counted(number, noun)).join(", ")
     }
 
     fn begin(&mut self) -> Instant {
@@ -71,7 +71,7 @@ impl Room for Tee<'_> {
     }
 
     fn reload(&mut self) -> Result<Fixed> {
-        let Config { mut settings, admin, user, warnings } = self.origin.load()?;
+        let Config { mut settings, fixed, warnings } = self.origin.load()?;
         let workers = std::mem::replace(&mut settings.workers, self.settings.workers);
         privileges::check(&settings)?;
         let settings = Arc::new(settings);
@@ -88,7 +88,7 @@ impl Room for Tee<'_> {
             self.tell_listeners(Some(&before));
         }
         self.names.follow([&*self.settings]);
-        outcome.map(|()| Fixed { admin, user })
+        outcome.map(|()| fixed)
     }
 
     /// Sends what was received.
@@ -97,18 +97,7 @@ impl Room for Tee<'_> {
     }
 }
 
-impl<'a> Tee<'a> {
-    pub(super) fn new(
-        origin: &'a Origin,
-        settings: Arc<Settings>,
-        names: Names,
-        verdicts: Verdicts,
-        state: Arc<State>,
-        liveness: Liveness,
-    ) -> Self {
-        Self { origin, settings, names, verdicts, state, liveness, losses: Losses::new(LOSSES_APART, Instant::now()) }
-    }
-
+impl Tee<'_> {
     pub(super) fn ledger(&self) -> Ledger {
         self.state.ledger()
     }
@@ -169,4 +158,4 @@ impl<'a> Tee<'a> {
 const LOOKS_APART: Duration = Duration::from_secs(1);
 
 /// From one line about what is lost to the next.
-const LOSSES_APART: Duration = Duration::from_secs(10);
+pub(super) const LOSSES_APART: Duration = Duration::from_secs(10);

@@ -82,7 +82,7 @@ pub(super) fn find<T>(books: &mut Vec<Arc<T>>, is: impl Fn(&T) -> bool, make: im
 }
 
 /// The entry of the ledger that sums up what was removed long ago.
-pub const FORGOTTEN: &str = "(removed)";
+pub(crate) const FORGOTTEN: &str = "(removed)";
 
 /// Removed things of one kind that keep an entry of their own.
 pub(super) const REMEMBERED: usize = 256;

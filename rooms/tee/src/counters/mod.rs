@@ -14,10 +14,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-pub use books::{ListenerBook, OutletBook, RuleBook};
-pub use cells::{AskedCell, CarriedCell, Counter, DropCounters, ListenerCell, RuleCell};
-pub use entries::FORGOTTEN;
-pub use phase::{Phase, PhaseMark};
+pub(crate) use books::{ListenerBook, OutletBook, RuleBook};
+pub(crate) use cells::CarriedCell;
+pub(crate) use phase::{Phase, PhaseMark};
 
 use crate::ledger::{DestinationCount, Ledger};
 use entries::{Entries, find};

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use super::entries::REMEMBERED;
+use super::entries::{FORGOTTEN, REMEMBERED};
 use super::*;
 use crate::drops::Reason;
 

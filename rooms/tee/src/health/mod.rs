@@ -11,7 +11,7 @@
 //! ([`Observer`]).
 
 pub(crate) mod ping;
-pub mod probe;
+pub(crate) mod probe;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -71,11 +71,11 @@ pub enum Cause {
 
 /// Notices changes of one verdict, for the log.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Observer(Verdict);
+pub(crate) struct Observer(Verdict);
 
 /// A verdict that has changed. `Display` says it in a few words, to be put behind the destination's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub(crate) enum Change {
     /// It is dead now.
     Down(Cause),
     /// It is dead for another reason than before.
@@ -133,7 +133,7 @@ impl Health {
 
 impl Observer {
     /// What has changed since the last look; at first, since it lived.
-    pub fn look(&mut self, health: &Health) -> Option<Change> {
+    pub(crate) fn look(&mut self, health: &Health) -> Option<Change> {
         let (before, now) = (self.0, health.verdict());
         self.0 = now;
         match (before.down, now.down) {
@@ -177,4 +177,4 @@ fn now() -> u64 {
 }
 
 /// How long a verdict of ICMP or send errors lasts without new evidence.
-pub const HOLD_DOWN: Duration = Duration::from_secs(10);
+pub(crate) const HOLD_DOWN: Duration = Duration::from_secs(10);

@@ -19,14 +19,14 @@ use super::{Evidence, Health};
 use crate::settings::{Destination, Probe, ProbeKind};
 
 /// Probes whatever it is told to. Dropped, it probes nothing.
-pub struct Prober {
+pub(crate) struct Prober {
     runtime: Handle,
     tasks: Vec<(Target, JoinHandle<()>)>,
 }
 
 /// An address to be probed.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub(crate) struct Target {
     /// The destination's name, for messages.
     pub name: String,
     /// The address that datagrams go to. A TCP probe goes to the same host, but to a port of its own.
@@ -43,7 +43,7 @@ pub struct Target {
 
 /// Why an address cannot be probed at all. It goes on without: ICMP and send errors still tell.
 #[derive(Debug, thiserror::Error)]
-pub enum Unprobed {
+pub(crate) enum Unprobed {
     /// There is no socket for it.
     #[error("destination {name}: ping {}: {error}{}", address.ip(), remedy(error))]
     Ping {
@@ -58,7 +58,7 @@ pub enum Unprobed {
 
 impl Prober {
     /// Probes nothing yet. Probes will run on `runtime`, which must drive I/O and time.
-    pub fn new(runtime: Handle) -> Self {
+    pub(crate) fn new(runtime: Handle) -> Self {
         Self { runtime, tasks: Vec::new() }
     }
 
@@ -68,7 +68,7 @@ impl Prober {
     ///
     /// Sockets for ping are opened here, by the caller's thread: where only its privileges allow them, call this before
     /// giving them up.
-    pub fn follow(&mut self, targets: impl IntoIterator<Item = Target>) -> Vec<Unprobed> {
+    pub(crate) fn follow(&mut self, targets: impl IntoIterator<Item = Target>) -> Vec<Unprobed> {
         let mut before = std::mem::take(&mut self.tasks);
         let mut unprobed = Vec::new();
         for target in targets {
@@ -103,7 +103,7 @@ impl Drop for Prober {
 impl Target {
     /// What there is to probe for this address of a destination; `None`: it has no probe, or the address is a group's,
     /// from which nobody answers.
-    pub fn of(destination: &Destination, address: SocketAddr, health: &Arc<Health>) -> Option<Self> {
+    pub(crate) fn of(destination: &Destination, address: SocketAddr, health: &Arc<Health>) -> Option<Self> {
         let probe = destination.probe.clone().filter(|_| !address.ip().is_multicast())?;
         Some(Self {
             name: destination.name.clone(),

@@ -12,13 +12,13 @@ use weir_service::stop::Stop;
 
 use crate::ledger::Ledger;
 
-pub use weir_service::screen::Ended;
+pub(crate) use weir_service::screen::Ended;
 
 /// Shows how `ledger` changes, twice a second, as [`screen::run`] does.
 ///
 /// # Errors
 /// If standard output fails. Moving datagrams is not affected: go on without a screen.
-pub fn run(ledger: impl Fn() -> Ledger, stop: &Stop) -> io::Result<Ended> {
+pub(crate) fn run(ledger: impl Fn() -> Ledger, stop: &Stop) -> io::Result<Ended> {
     let before = ledger();
     let now = before.clone();
     screen::run(&mut Live { ledger, before, now }, FRAMES_APART, stop)

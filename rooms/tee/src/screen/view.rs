@@ -3,15 +3,15 @@
 use std::fmt::Write;
 
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Layout};
 use ratatui::style::Stylize;
-use ratatui::text::{Line, Text};
-use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table};
+use ratatui::text::Line;
+use ratatui::widgets::{Cell, Paragraph, Row, Table, Wrap};
 use weir_service::losses::grouped;
-use weir_service::screen::cells::{self, alarm, bit_rate, clock, level, number, right};
+use weir_service::screen::cells::{self, alarm, bit_rate, clock, level, number, right, shorten};
 
 use super::rates::{Rates, bits};
-use crate::ledger::{DestinationCount, Ledger, ListenerCount};
+use crate::ledger::{DestinationCount, Ledger, ListenerCount, RuleCount};
 
 /// Draws what changed from `before` to `now`, and the last lines of the log.
 pub(super) fn draw(frame: &mut Frame<'_>, before: &Ledger, now: &Ledger, notes: &[String]) {
@@ -30,10 +30,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, before: &Ledger, now: &Ledger, notes: 
     ])
     .areas(frame.area());
     frame.render_widget(summary(&rates, now), title);
-    frame.render_widget(listener_table(&rates, now), listeners);
-    frame.render_widget(destination_table(&rates, now), destinations);
-    frame.render_widget(rule_table(&rates, now), rules);
-    draw_notes(frame, notes, log);
+    let look = Look::new(frame.area().width);
+    frame.render_widget(listener_table(&rates, now, &look), listeners);
+    frame.render_widget(destination_table(&rates, now, &look), destinations);
+    frame.render_widget(rule_table(&rates, now, &look), rules);
+    frame.render_widget(cells::notes(notes), log);
     frame.render_widget("q, Ctrl-C: end the tee".dim(), keys);
 }
 
@@ -63,11 +64,12 @@ pub(super) fn line(before: &Ledger, now: &Ledger) -> String {
     line
 }
 
-fn summary<'a>(rates: &Rates<'_>, now: &Ledger) -> Text<'a> {
+/// In one line, or two where one is too short.
+fn summary<'a>(rates: &Rates<'_>, now: &Ledger) -> Paragraph<'a> {
     let (received, sent, dropped) = (rates.received(), rates.sent(), rates.dropped() + rates.kernel_drops());
     let drops = format!("dropped {}/s", number(dropped));
     let ledger = if now.closed { "ledger closes".green() } else { "LEDGER DOES NOT CLOSE".red().bold() };
-    Text::from(Line::from(vec![
+    let line = Line::from(vec![
         "weir tee ".bold(),
         format!("up {}   ", clock(now.elapsed_s)).into(),
         format!("in {}/s {}   ", number(received.datagrams), bit_rate(received.bits)).into(),
@@ -75,10 +77,69 @@ fn summary<'a>(rates: &Rates<'_>, now: &Ledger) -> Text<'a> {
         if dropped > 0.0 { drops.red() } else { drops.into() },
         "   ".into(),
         ledger,
-    ]))
+    ]);
+    Paragraph::new(line).wrap(Wrap { trim: true })
 }
 
-fn listener_table<'a>(rates: &Rates<'_>, now: &Ledger) -> Table<'a> {
+/// What a screen has room for: a narrow one leaves it to names and addresses.
+struct Look {
+    width: u16,
+    narrow: bool,
+}
+
+impl Look {
+    fn new(width: u16) -> Self {
+        Self { width, narrow: width < WIDE }
+    }
+
+    fn bar(&self) -> u16 {
+        if self.narrow { 0 } else { BAR }
+    }
+
+    fn spacing(&self) -> u16 {
+        if self.narrow { 1 } else { 2 }
+    }
+
+    fn shows(&self, title: &str) -> bool {
+        !(self.narrow && title == "payload")
+    }
+
+    /// What columns of these titles and widths leave of it.
+    fn left(&self, columns: &[(&str, u16)]) -> u16 {
+        let shown = columns.iter().filter(|(title, _)| self.shows(title));
+        let taken: u16 = shown.map(|(_, width)| width + self.spacing()).sum();
+        (self.width + self.spacing()).saturating_sub(taken)
+    }
+
+    fn table<'a, const COLUMNS: usize>(
+        &self,
+        columns: [(&'static str, u16); COLUMNS],
+        rows: impl Iterator<Item = [Cell<'a>; COLUMNS]>,
+    ) -> Table<'a> {
+        let titles = columns.map(|(title, _)| title);
+        let shown: Vec<_> = columns.into_iter().filter(|(title, _)| self.shows(title)).collect();
+        let (head, widths): (Vec<_>, Vec<_>) =
+            shown.into_iter().map(|(title, width)| (title, Constraint::Length(width))).unzip();
+        let rows = rows.map(|row| {
+            Row::new(titles.into_iter().zip(row).filter(|(title, _)| self.shows(title)).map(|(_, cell)| cell))
+        });
+        cells::table(&head, |title| title.contains("/s") || title == "payload", rows, &widths)
+            .column_spacing(self.spacing())
+    }
+}
+
+fn listener_table<'a>(rates: &Rates<'_>, now: &Ledger, look: &Look) -> Table<'a> {
+    let columns = |name| {
+        [
+            ("listener", name),
+            ("datagrams/s", 11),
+            ("payload", 11),
+            ("unmatched/s", 11),
+            ("kernel drops/s (n)", 18),
+            ("buffer", (look.bar() + 5).max(6)),
+        ]
+    };
+    let name = look.left(&columns(0));
     let row = |count: &ListenerCount| {
         let kernel = rates.of_listener(count, |count| count.kernel_drops.unwrap_or(0));
         let drops = match count.kernel_drops {
@@ -86,28 +147,34 @@ fn listener_table<'a>(rates: &Rates<'_>, now: &Ledger) -> Table<'a> {
             None => "unknown".into(),
         };
         let share = count.receive_queue.map(|queue| queue as f64 / count.receive_buffer.max(1) as f64);
-        Row::new([
-            Cell::new(called(&count.name, &count.address)),
+        [
+            Cell::new(called(&count.name, &count.address, name)),
             right(number(rates.of_listener(count, |count| count.received.datagrams))),
             right(bit_rate(rates.of_listener(count, |count| bits(count.received)))),
             right(number(rates.of_listener(count, |count| count.unmatched))),
             right(drops).style(alarm(kernel > 0.0)),
-            level(share, BAR),
-        ])
+            level(share, look.bar()),
+        ]
     };
-    let widths = [
-        Constraint::Fill(2),
-        Constraint::Length(11),
-        Constraint::Length(11),
-        Constraint::Length(11),
-        Constraint::Length(18),
-        Constraint::Length(BAR + 5),
-    ];
-    let head = ["listener", "datagrams/s", "payload", "unmatched/s", "kernel drops/s (n)", "receive buffer"];
-    table(head, now.listeners.iter().map(row), widths)
+    look.table(columns(name), now.listeners.iter().map(row))
 }
 
-fn destination_table<'a>(rates: &Rates<'_>, now: &Ledger) -> Table<'a> {
+fn destination_table<'a>(rates: &Rates<'_>, now: &Ledger, look: &Look) -> Table<'a> {
+    let columns = |name, dropped| {
+        [
+            ("destination", name),
+            ("state", 10),
+            ("sent/s", 11),
+            ("payload", 11),
+            ("dropped", dropped),
+            ("queue", look.bar() + 5),
+        ]
+    };
+    let left = look.left(&columns(0, 0));
+    let reasons_of = |count| reasons(rates, count).chars().count() as u16;
+    let longest = now.destinations.iter().map(reasons_of).max().unwrap_or(0).max("dropped".len() as u16);
+    // On a narrow screen names take what reasons leave.
+    let name = if look.narrow { left.saturating_sub(longest).max(left / 2) } else { left / 2 };
     let row = |count: &DestinationCount| {
         let address = count.address.map_or_else(|| "unresolved".into(), |address| address.to_string());
         let state = match (count.address, count.healthy) {
@@ -117,63 +184,45 @@ fn destination_table<'a>(rates: &Rates<'_>, now: &Ledger) -> Table<'a> {
         };
         let reasons = reasons(rates, count);
         let share = count.queue_limit.map(|limit| count.queued_bytes as f64 / limit.max(1) as f64);
-        Row::new([
-            Cell::new(called(&count.name, &address)),
+        [
+            Cell::new(called(&count.name, &address, name)),
             Cell::new(state),
             right(number(rates.of_destination(count, |count| count.sent.datagrams))),
             right(bit_rate(rates.of_destination(count, |count| bits(count.sent)))),
             Cell::new(reasons.clone()).style(alarm(!reasons.is_empty())),
-            level(share, BAR),
-        ])
+            level(share, look.bar()),
+        ]
     };
-    let widths = [
-        Constraint::Fill(2),
-        Constraint::Length(10),
-        Constraint::Length(11),
-        Constraint::Length(11),
-        Constraint::Fill(2),
-        Constraint::Length(BAR + 5),
-    ];
-    let head = ["destination", "state", "sent/s", "payload", "dropped", "queue"];
-    table(head, now.destinations.iter().map(row), widths)
+    look.table(columns(name, left - name), now.destinations.iter().map(row))
 }
 
-fn rule_table<'a>(rates: &Rates<'_>, now: &Ledger) -> Table<'a> {
-    let rows = now.rules.iter().map(|count| {
-        Row::new([
-            Cell::new(count.name.clone()),
+fn rule_table<'a>(rates: &Rates<'_>, now: &Ledger, look: &Look) -> Table<'a> {
+    let columns = |name| [("rule", name), ("matched/s", 11), ("payload", 11), ("discarded/s", 11), ("copies/s", 11)];
+    let name = look.left(&columns(0));
+    let row = |count: &RuleCount| {
+        [
+            Cell::new(shorten(&count.name, name.into())),
             right(number(rates.of_rule(count, |count| count.matched.datagrams))),
             right(bit_rate(rates.of_rule(count, |count| bits(count.matched)))),
             right(number(rates.of_rule(count, |count| count.discarded))),
             right(number(rates.of_rule(count, |count| count.copies))),
-        ])
-    });
-    let widths = [
-        Constraint::Fill(2),
-        Constraint::Length(11),
-        Constraint::Length(11),
-        Constraint::Length(11),
-        Constraint::Length(11),
-    ];
-    table(["rule", "matched/s", "payload", "discarded/s", "copies/s"], rows, widths)
+        ]
+    };
+    look.table(columns(name), now.rules.iter().map(row))
 }
 
-fn draw_notes(frame: &mut Frame<'_>, notes: &[String], area: Rect) {
-    let lines: Vec<Line<'_>> = notes.iter().map(|note| Line::raw(note.as_str())).collect();
-    frame.render_widget(Paragraph::new(lines).block(Block::new().borders(Borders::TOP)), area);
-}
-
-fn table<'a, const COLUMNS: usize>(
-    head: [&'static str; COLUMNS],
-    rows: impl Iterator<Item = Row<'a>>,
-    widths: [Constraint; COLUMNS],
-) -> Table<'a> {
-    cells::table(&head, |title| title.contains("/s") || title == "payload", rows, &widths).column_spacing(2)
-}
-
-/// A thing without a name in the file is called by its address: once is enough.
-fn called(name: &str, address: &str) -> String {
-    if name == address || address == "unresolved" { name.to_owned() } else { format!("{name} {address}") }
+/// A thing without a name in the file is called by its address: once is enough. What does not fit is the middle of the
+/// address, if there is room for its ends.
+fn called(name: &str, address: &str, columns: u16) -> String {
+    let columns = usize::from(columns);
+    if name == address || address == "unresolved" {
+        return shorten(name, columns);
+    }
+    let left = columns.saturating_sub(name.chars().count() + 1);
+    if left < LEAST_ADDRESS {
+        return shorten(&format!("{name} {address}"), columns);
+    }
+    format!("{name} {}", shorten(address, left))
 }
 
 fn reasons(rates: &Rates<'_>, count: &DestinationCount) -> String {
@@ -183,8 +232,16 @@ fn reasons(rates: &Rates<'_>, count: &DestinationCount) -> String {
 
 const BAR: u16 = 10;
 
+/// Columns of a screen that has room for everything, as long as names are short.
+const WIDE: u16 = 110;
+
+/// Columns of an address in which one can still be told from another.
+const LEAST_ADDRESS: usize = 12;
+
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use weir_service::screen::MOST_NOTES;
@@ -203,6 +260,18 @@ mod tests {
     fn a_busy_tee_at_a_glance() {
         let notes = ["2026-07-01T12:00:00Z  WARN destination siem 10.0.0.5:514: 10,000 datagrams dropped"];
         insta::assert_snapshot!(picture(120, 22, &fixture::at(58), &fixture::at(60), &notes));
+    }
+
+    #[test]
+    fn on_80_columns_an_address_loses_its_middle() {
+        let long: SocketAddr = "[2001:db8:1234:5678:9abc:def0:1234:5678]:65535".parse().unwrap();
+        let [before, now] = [58, 60].map(|seconds| {
+            let mut ledger = fixture::at(seconds);
+            ledger.listeners[1].address = long.to_string();
+            ledger.destinations[0].address = Some(long);
+            ledger
+        });
+        insta::assert_snapshot!(picture(80, 18, &before, &now, &[]));
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! `weir loss watch`: lines, metrics, the screen, what it says without privilege.
 
+use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::UdpSocket;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
 use std::process::{ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -9,6 +12,9 @@ use nix::pty::{Winsize, openpty};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
 use serde_json::Value;
+use weir_kernel::capabilities::Capability::{
+    self, CAP_BPF, CAP_DAC_READ_SEARCH, CAP_PERFMON, CAP_SYS_ADMIN, CAP_SYS_PTRACE, CAP_SYSLOG,
+};
 use weir_kernel::namespaces::NetNs;
 use weir_testbed::turn;
 
@@ -42,6 +48,14 @@ impl Full {
         }
         assert!((1..sent).contains(&read));
         Full { socket, sent, read }
+    }
+
+    /// Sends more than a socket holds that nobody reads.
+    fn overflow(machine: &Machine) {
+        let source = machine.udp("127.0.0.1:0");
+        for _ in 0..2000 {
+            source.send_to(&[7; 1000], FULL).unwrap();
+        }
     }
 
     fn lost(&self) -> u64 {
@@ -237,6 +251,73 @@ fn the_first_screen_comes_within_a_second_and_fits_a_small_terminal() {
     }
     // Of three starts: the machine may be busy with something else.
     assert!(fastest < Duration::from_secs(1), "{fastest:?}");
+}
+
+/// Whatever else root may do, nobody who speaks to the admin address can have it do.
+#[test]
+fn it_keeps_the_capabilities_that_readings_need_and_no_other() {
+    let _turn = turn();
+    let Some(machine) = Machine::new() else { return };
+    let always = bits(&[CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE]);
+    let tracing = bits(&[CAP_SYSLOG, CAP_PERFMON, CAP_BPF]);
+    for (flags, kept) in [
+        (&["--trace", "off"][..], always),
+        (&["--trace", "off", "--user", "65534"], always),
+        (&[], always | tracing),
+        (&["--netns", "all"], always | tracing | bits(&[CAP_SYS_ADMIN])),
+    ] {
+        let mut service = Service::start(&machine, weir(&[&["loss", "watch", "--admin", ADMIN], flags].concat()));
+        for set in ["CapEff", "CapPrm"] {
+            let had = capabilities(std::process::id(), set);
+            assert_eq!(capabilities(service.child.id(), set), had & kept, "{set} of {flags:?}");
+        }
+        assert!(service.end().success(), "{flags:?}");
+    }
+}
+
+/// What comes when capabilities have been given up: another user's program, another namespace, a function that drops.
+#[test]
+fn with_those_it_keeps_it_names_what_comes_later() {
+    let _turn = turn();
+    let (Some(machine), Some(other)) = (Machine::new(), Machine::new()) else { return };
+    for user in ["0", "65534"] {
+        let flags = ["--netns", "all", "--user", user];
+        let (mut service, mut lines) = watch(&machine, weir(&[&LINES[..], &flags].concat()));
+        assert_eq!(lines.decided()["sources"]["trace"], "queues");
+        let held = OwnedFd::from(other.udp(FULL));
+        let mut holder = other.run(|| Command::new("sleep").arg("1000").uid(1234).stdin(held).spawn().unwrap());
+        Full::overflow(&other);
+        let deadline = Instant::now() + PATIENCE;
+        let (mut process, mut function) = (Value::Null, Value::Null);
+        while process != "sleep" || function.as_str().is_none_or(str::is_empty) {
+            let snapshot = lines.next().unwrap();
+            assert!(Instant::now() < deadline, "{process} {function} {snapshot:#}");
+            process = snapshot["sockets"][0]["process"].clone();
+            function = snapshot["drops"][0]["function"].clone();
+        }
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        service.signal(Signal::SIGTERM);
+        lines.last();
+        assert!(service.child.wait().unwrap().success());
+    }
+}
+
+fn bits(capabilities: &[Capability]) -> u64 {
+    capabilities.iter().map(Capability::bitmask).sum()
+}
+
+/// A set of a process (proc_pid_status(5)).
+fn capabilities(pid: u32, set: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(set)?.strip_prefix(':')).unwrap();
+    u64::from_str_radix(line.trim(), 16).unwrap()
+}
+
+#[test]
+fn help_shows_every_flag() {
+    let output = weir(&["loss", "watch", "--help"]).env("COLUMNS", "100").output().unwrap();
+    insta::assert_snapshot!("help_watch", String::from_utf8(output.stdout).unwrap());
 }
 
 #[test]

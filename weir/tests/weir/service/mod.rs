@@ -4,9 +4,10 @@ mod manager;
 mod observers;
 pub(super) mod screen;
 
-use std::fs::File;
+use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -94,6 +95,10 @@ impl Service {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("notify");
         let manager = UnixDatagram::bind(&socket).unwrap();
+        // Whoever the service becomes, it may speak to its manager.
+        for path in [directory.path(), &socket] {
+            fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap();
+        }
         manager.set_read_timeout(Some(PATIENCE)).unwrap();
         command.env("NOTIFY_SOCKET", &socket);
         let child = machine.run(move || command.spawn().unwrap());

@@ -13,7 +13,7 @@ use super::setting::{Change, Setting, WantedBuffer};
 use super::trial::Outcome;
 
 /// What can be read and written.
-pub trait Machine {
+pub(super) trait Machine {
     /// The value of a setting; `None`: what has it is no more.
     ///
     /// # Errors
@@ -28,7 +28,7 @@ pub trait Machine {
 }
 
 /// What was lost on a trial.
-pub type Measure<'a> = dyn FnMut(&WantedBuffer) -> Result<Outcome> + 'a;
+pub(super) type Measure<'a> = dyn FnMut(&WantedBuffer) -> Result<Outcome> + 'a;
 
 /// What became of a change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -88,7 +88,7 @@ impl fmt::Display for Verdict {
 ///
 /// # Errors
 /// If the journal cannot be written: then nothing more is changed. What was changed before is in it.
-pub fn apply<F: Storage>(
+pub(super) fn apply<F: Storage>(
     findings: &[Finding],
     netns: Option<&Namespace>,
     machine: &mut dyn Machine,
@@ -226,7 +226,7 @@ pub struct Undone {
 ///
 /// # Errors
 /// If the journal cannot be written. What the kernel refuses is told in the result, and stays open.
-pub fn undo<F: Storage>(machine: &mut dyn Machine, journal: &mut Journal<F>, boot: &str) -> Result<Vec<Undone>> {
+pub(super) fn undo<F: Storage>(machine: &mut dyn Machine, journal: &mut Journal<F>, boot: &str) -> Result<Vec<Undone>> {
     let mut open = journal.open_changes().to_vec();
     open.reverse();
     let mut all = Vec::new();

@@ -44,7 +44,7 @@ pub struct Evidence {
 }
 
 /// Everything that is wrong, in the order in which a datagram passes it.
-pub fn audit(facts: &Facts, load: &Load) -> Vec<Finding> {
+pub(super) fn audit(facts: &Facts, load: &Load) -> Vec<Finding> {
     let case = Case { facts, load, need: load.need(facts.truesize.bytes) };
     let mut findings = Vec::new();
     findings.extend(links::audit(&case));

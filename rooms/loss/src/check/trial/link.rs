@@ -14,7 +14,7 @@ use crate::places::Place;
 
 /// A way from a sender to a receiver.
 #[derive(Debug)]
-pub struct Link {
+pub(crate) struct Link {
     sender: NetNs,
     receiver: NetNs,
     /// Whether nobody else uses it.
@@ -34,7 +34,7 @@ impl Link {
     ///
     /// # Errors
     /// If the kernel has no veth, or limits are reached.
-    pub fn make(mtu: u32) -> Result<Link> {
+    pub(crate) fn make(mtu: u32) -> Result<Link> {
         let (Ok(sender), Ok(receiver)) = (NetNs::create(), NetNs::create()) else {
             return Ok(Link { sender: NetNs::current()?, receiver: NetNs::current()?, own: false });
         };

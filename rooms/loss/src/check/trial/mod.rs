@@ -19,7 +19,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use serde::Serialize;
 use weir_dgram::{Memory, Options, Socket};
 
-pub use link::Link;
+pub(super) use link::Link;
 
 use weir_service::clock;
 
@@ -69,7 +69,7 @@ impl Outcome {
 
 /// The receive buffer of a trial's receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Buffer {
+pub(super) enum Buffer {
     /// The kernel's default.
     Default,
     /// Asked for by SO_RCVBUF, which `net.core.rmem_max` caps.
@@ -82,7 +82,7 @@ pub enum Buffer {
 ///
 /// # Errors
 /// If a socket or thread cannot be made, or counters not be read.
-pub fn run(link: &Link, load: &Load, buffer: Buffer, datagrams: u64) -> Result<Outcome> {
+pub(super) fn run(link: &Link, load: &Load, buffer: Buffer, datagrams: u64) -> Result<Outcome> {
     let options = Options {
         receive_buffer: match buffer {
             Buffer::Exactly(bytes) => Some(usize::try_from(bytes / 2)?),
@@ -135,7 +135,7 @@ pub fn run(link: &Link, load: &Load, buffer: Buffer, datagrams: u64) -> Result<O
 ///
 /// # Errors
 /// If sockets cannot be made, or the kernel does not tell (before Linux 4.12).
-pub fn truesize(link: &Link, payload: u64) -> Result<Truesize> {
+pub(super) fn truesize(link: &Link, payload: u64) -> Result<Truesize> {
     // Room for any number of the largest.
     let options = Options { receive_buffer: Some(ROOM), ..Options::default() };
     let socket = link.receiving(&options)?;

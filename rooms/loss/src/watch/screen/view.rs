@@ -8,7 +8,8 @@ use ratatui::style::Stylize;
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table, Wrap};
 use weir_service::losses::grouped;
-use weir_service::screen::cells::{alarm, bar, bit_rate, clock, number, right, table};
+use weir_service::screen::cells::{self, alarm, bar, bit_rate, clock, number, right, table};
+use weir_units::format::counted;
 
 use crate::watch::lost::{Lost, lost, total, unknown};
 use crate::watch::snapshot::{Count, Interface, Processor, Snapshot, Socket, Sort, by};
@@ -59,8 +60,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, now: &Snapshot, look: Look, notes: &[S
     let rows = usize::from(machine.height).saturating_sub(2);
     frame.render_widget(processor_table(now, rows), left);
     frame.render_widget(interface_table(now), right);
-    let notes: Vec<Line<'_>> = notes.iter().map(|note| Line::raw(note.as_str())).collect();
-    frame.render_widget(Paragraph::new(notes).block(Block::new().borders(Borders::TOP)), log);
+    frame.render_widget(cells::notes(notes), log);
     frame.render_widget(key_line(look.sort), keys);
 }
 
@@ -323,10 +323,6 @@ fn process(socket: &Socket, wide: bool) -> String {
         (None, Some(pid)) => pid.to_string(),
         (None, None) => "?".into(),
     }
-}
-
-fn counted(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Columns from which on more is shown of each thing.

@@ -9,6 +9,8 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
+use weir_kernel::capabilities::User;
+use weir_service::Fixed;
 use weir_service::config::{self, Step, did_you_mean};
 use weir_units::Span;
 
@@ -45,12 +47,19 @@ impl<'a> Checker<'a> {
             rules,
             matching: document.matching.unwrap_or_default(),
         };
-        let user = document.user.clone();
-        if user.as_deref().is_some_and(str::is_empty) {
-            return Err(self.error(&[Step::Key("user")], "user: it has no name (leave it out to stay who you are)"));
-        }
+        let fixed =
+            Fixed { admin: document.admin.map(|address| address.0), user: self.user(document.user.as_deref())? };
         let warnings = self.warnings(&settings);
-        Ok(Config { settings, admin: document.admin.map(|address| address.0), user, warnings })
+        Ok(Config { settings, fixed, warnings })
+    }
+
+    fn user(&self, user: Option<&str>) -> Result<Option<String>> {
+        let refused = |message: &str| self.error(&[Step::Key("user")], message);
+        if user == Some("") {
+            return Err(refused("user: it has no name (leave it out to stay who you are)"));
+        }
+        user.map(User::find).transpose().map_err(|error| refused(&error.to_string()))?;
+        Ok(user.map(str::to_owned))
     }
 
     fn workers(&self, workers: Option<usize>) -> Result<usize> {

@@ -55,6 +55,7 @@ fn flags_are_checked_as_a_file_is() {
 fn a_mistake_is_a_line_and_status_2() {
     for (from, to, message) in [
         ("[[destination]]", "[[destinations]]", ":3: unknown key `destinations`, did you mean `destination`?"),
+        ("[[listener]]", "user = \"nobdy\"\n[[listener]]", ":1: look up user nobdy: no such user (create it, "),
         ("to = ", "too = ", ":5: unknown key `too`, did you mean `to`?"),
         ("127.0.0.1:9", "127.0.0.1", ":5: `127.0.0.1`: write HOST:PORT, e.g. "),
         ("\"sink\"", "\"sink\"\nttl = 0", ":5: destination `sink`: ttl: a datagram with 0 does not leave this machine"),
@@ -99,6 +100,10 @@ fn a_mistake_in_a_flag_is_status_2() {
         (&["--listen", "127.0.0.1:0", "--to", "10.0.0.5:0"], "to: port 0 is nobody's"),
         (&["--listen", "127.0.0.1:7", "--listen", "127.0.0.1:7", "--to", "10.0.0.5:1"], "listens there already"),
         (&["--listen", "0.0.0.0:7", "--to", "localhost:8", "--to", "127.0.0.1:7"], "a loop (send elsewhere)"),
+        (
+            &["--listen", "0.0.0.0:7", "--to", "10.0.0.5:1", "--user", "nobdy"],
+            "look up user nobdy: no such user (create it",
+        ),
         (&["--listen", "0.0.0.0:7", "--to", "10.0.0.5:1", "--workers", "0"], "workers: 0 threads"),
         (&["--listen", "0.0.0.0:7", "--to", "10.0.0.5:1", "--interface", "eth0"], "there is no multicast group among"),
     ] {
