@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use weir_emulator::datapath::{Emulator, Path, Settings};
+use weir_emulator::datapath::{Emulator, EmulatorSettings, Path};
 use weir_emulator::model::{Impairments, QueueLimit, Rate};
 use weir_kernel::namespaces::user;
 
@@ -85,7 +85,7 @@ fn tcp() -> Result<()> {
 }
 
 fn tcp_through(path: Path, seconds: u32) -> Result<f64> {
-    let settings = Settings { path, ..Settings::default() };
+    let settings = EmulatorSettings { path, ..EmulatorSettings::default() };
     let impairments = Impairments { delay: Duration::from_millis(1), ..Default::default() };
     let (emulator, pair) = link(&settings, &impairments)?;
     let rate = iperf3(&pair, seconds)?;
@@ -100,7 +100,7 @@ fn shaped() -> Result<()> {
     let impairments = Impairments { rate, delay, queue: QueueLimit::Bytes(1 << 20), ..Default::default() };
     let (mut gigabits, mut loads) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        let (emulator, pair) = link(&Settings::default(), &impairments)?;
+        let (emulator, pair) = link(&EmulatorSettings::default(), &impairments)?;
         let (cpu, start) = (emulator.cpu_time()?, Instant::now());
         gigabits.push(iperf3(&pair, 4)?);
         loads.push(load(&emulator, cpu, start)?);
@@ -116,7 +116,7 @@ fn packets() -> Result<()> {
     println!("UDP, 200-byte datagrams through one link, 1 ms each way, packets/s without loss");
     let impairments = Impairments { delay: Duration::from_millis(1), ..Default::default() };
     for (path, goal) in [(Path::Segments, "(goal >= 300000)"), (Path::Packets, "")] {
-        let settings = Settings { path, ..Settings::default() };
+        let settings = EmulatorSettings { path, ..EmulatorSettings::default() };
         let mut best = Vec::new();
         for _ in 0..ROUNDS {
             let mut highest: f64 = 0.0;
@@ -150,7 +150,7 @@ fn delay() -> Result<()> {
     let nominal = Duration::from_micros(5037);
     let impairments = Impairments { delay: nominal, ..Default::default() };
     let measure = |spin| -> Result<[f64; 4]> {
-        let (emulator, pair) = link(&Settings { spin, ..Settings::default() }, &impairments)?;
+        let (emulator, pair) = link(&EmulatorSettings { spin, ..EmulatorSettings::default() }, &impairments)?;
         let (cpu, start) = (emulator.cpu_time()?, Instant::now());
         let delays = delays(&pair, Duration::from_micros(100), 30_000)?;
         let load = load(&emulator, cpu, start)?;
@@ -181,7 +181,7 @@ fn cells() -> Result<()> {
     const CELLS: u8 = 40;
     let (mut loads, mut losses) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        let settings = Settings::default();
+        let settings = EmulatorSettings::default();
         let middle = Middle::new()?;
         let emulator = Emulator::spawn(settings.clone())?;
         let pair = |cell| middle.pair(cell, 2, &emulator, &settings, &Impairments::default());
@@ -199,7 +199,7 @@ fn cells() -> Result<()> {
     Ok(())
 }
 
-fn link(settings: &Settings, impairments: &Impairments) -> Result<(Emulator, Pair)> {
+fn link(settings: &EmulatorSettings, impairments: &Impairments) -> Result<(Emulator, Pair)> {
     let emulator = Emulator::spawn(settings.clone())?;
     let pair = Middle::new()?.pair(1, 1, &emulator, settings, impairments)?;
     Ok((emulator, pair))

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use weir_emulator::datapath::{Emulator, LinkId, LinkPorts, Path, Port, Settings};
+use weir_emulator::datapath::{Emulator, EmulatorSettings, LinkId, LinkPorts, Path, Port};
 use weir_emulator::model::{Direction, Impairments, Key, Way};
 use weir_kernel::links::{BridgeSettings, MacAddress, Netlink, VethEnd};
 use weir_kernel::namespaces::NetNs;
@@ -88,7 +88,7 @@ impl Middle {
         cell: u8,
         links: u8,
         emulator: &Emulator,
-        settings: &Settings,
+        settings: &EmulatorSettings,
         impairments: &Impairments,
     ) -> Result<Pair> {
         let (a, b) = (Host::new(cell, 1)?, Host::new(cell, 2)?);

@@ -104,7 +104,11 @@ struct Followed {
 impl Resolver {
     /// Follows no name yet. Tasks will run on `runtime`, which must drive I/O and time, and call `events` there: it must
     /// not block.
-    pub(crate) fn new(runtime: Handle, options: ResolverOptions, events: impl Fn(Event) + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(
+        runtime: Handle,
+        options: ResolverOptions,
+        events: impl Fn(Event) + Send + Sync + 'static,
+    ) -> Self {
         let system = System::new(&options);
         let shared = Arc::new(Shared { options, system, events: Box::new(events) });
         Self { runtime, shared, names: BTreeMap::new() }
