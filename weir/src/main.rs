@@ -7,6 +7,7 @@ mod recv;
 mod scenario;
 mod send;
 mod service;
+mod sflow;
 mod tee;
 
 use std::process::ExitCode;
@@ -34,6 +35,8 @@ enum Command {
     Tee(tee::Tee),
     /// Tell where datagrams are lost, and what to change.
     Loss(loss::Loss),
+    /// Analyse sFlow, in spite of its loss.
+    Sflow(sflow::Sflow),
 }
 
 /// How a command ended that could do its job.
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Command::Recv(recv) => recv.run(),
         Command::Tee(tee) => tee.run(),
         Command::Loss(loss) => loss.run(),
+        Command::Sflow(sflow) => sflow.run(),
     };
     match outcome {
         Ok(_) if output::failed() => ExitCode::FAILURE,

@@ -16,4 +16,14 @@
 //! ```
 
 pub mod agents;
+pub mod collector;
+pub mod config;
+pub mod control;
+pub mod fate;
+pub mod ledger;
+mod losses;
+pub mod metrics;
 pub mod sampling;
+pub mod settings;
+pub mod shard;
+mod statement;

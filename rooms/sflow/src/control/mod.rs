@@ -1,0 +1,46 @@
+//! The life of an analyser: start, reloads, and an orderly end.
+//!
+//! ```text
+//! one thread:  sockets passed -> sockets and the HTTP address opened, files read -> privileges given up
+//! then:        shards -> workers, each with its tap -> HTTP -> the room runs, as every service does (weir_service)
+//! ```
+
+mod room;
+mod state;
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use weir_service::{Launch, Service, Setup};
+use weir_tee::control::Prepared;
+use weir_tee::worker::Tap;
+
+use crate::collector::{Cells, Collector};
+use crate::config::{Config, Origin};
+use crate::ledger::Ledger;
+use crate::shard::Shards;
+use room::Analyser;
+use state::State;
+
+/// Runs an analyser until it is asked to end; returns the final ledger.
+///
+/// # Errors
+/// One line: the kernel refuses a socket, an address is taken, a file of names cannot be read, a thread cannot be started.
+/// Nothing runs then.
+pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
+    let Config { settings, fixed } = config;
+    let mut setup = Setup::new(Launch { fixed, file: origin.base.file().cloned(), verbosity })?;
+    let prepared = Prepared::open(settings.carrier.clone(), &mut setup)?;
+    let shards = Arc::new(Shards::new(&settings));
+    let mut service: Service<Analyser<'_>> = setup.start(&prepared.privileges())?;
+
+    let cells: Arc<[Arc<Cells>]> = (0..settings.carrier.workers).map(|_| Arc::default()).collect();
+    let tap = |(worker, cells): (usize, &Arc<Cells>)| -> Box<dyn Tap> {
+        Box::new(Collector::new(worker, shards.clone(), cells.clone()))
+    };
+    let carrier = prepared.start(&mut service, cells.iter().enumerate().map(tap).collect())?;
+    let state = Arc::new(State::new(carrier.workers().clone(), cells, shards.clone()));
+    let mut room = Analyser::new(origin, settings, carrier, shards, state);
+    service.run(&mut room)?;
+    Ok(room.ledger())
+}

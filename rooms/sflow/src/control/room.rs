@@ -1,0 +1,112 @@
+//! An analyser as a service's room: what its control thread does from the start to the stop.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use weir_service::losses::{Line, Losses};
+use weir_service::{Fixed, Observable, Room, stays};
+use weir_tee::control::Carrier;
+use weir_tee::resolve;
+
+use super::state::State;
+use crate::config::{Config, Origin};
+use crate::ledger::Ledger;
+use crate::losses;
+use crate::settings::Settings;
+use crate::shard::{Now, Shards};
+
+/// The control thread's own. It alone changes what is carried out.
+pub(super) struct Analyser<'a> {
+    origin: &'a Origin,
+    settings: Settings,
+    carrier: Carrier,
+    shards: Arc<Shards>,
+    state: Arc<State>,
+    losses: Losses,
+}
+
+impl Room for Analyser<'_> {
+    type News = resolve::Event;
+    type State = State;
+    const ENDING: &'static str = "analysing what was received";
+
+    fn state(&self) -> Arc<State> {
+        self.state.clone()
+    }
+
+    fn status(&self) -> String {
+        let count = |number: usize, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
+        let Settings { carrier, http, .. } = &self.settings;
+        let parts = [
+            count(carrier.listeners.len(), "listener"),
+            count(carrier.workers, "worker"),
+            count(carrier.destinations.len(), "destination"),
+        ];
+        format!("{}, http://{http}/", parts.join(", "))
+    }
+
+    fn begin(&mut self) -> Instant {
+        self.carrier.begin();
+        Instant::now() + LOOKS_APART
+    }
+
+    fn look(&mut self) -> Option<Instant> {
+        let now = Instant::now();
+        self.carrier.look();
+        self.shards.expire(Now::read());
+        self.losses.lines(now, losses::losses(&self.state.ledger())).iter().for_each(Line::log);
+        Some(now + LOOKS_APART)
+    }
+
+    fn hear(&mut self, event: resolve::Event) {
+        self.carrier.hear(&event);
+    }
+
+    fn reload(&mut self) -> Result<Fixed> {
+        let Config { mut settings, fixed } = self.origin.load()?;
+        let workers = std::mem::replace(&mut settings.carrier.workers, self.settings.carrier.workers);
+        let http = std::mem::replace(&mut settings.http, self.settings.http);
+        let limits = std::mem::replace(&mut settings.limits, self.settings.limits);
+        let kept = std::mem::replace(&mut settings.state, self.settings.state.clone());
+        self.carrier.reload(settings.carrier.clone())?;
+        self.shards.adopt(&settings);
+        stays("workers", &self.settings.carrier.workers, &workers);
+        stays("http", &self.settings.http, &http);
+        if limits != self.settings.limits {
+            tracing::warn!("limits stay: a reload does not change them (restart for the others)");
+        }
+        if kept != self.settings.state {
+            tracing::warn!("state stays: a reload does not change it (restart for the other)");
+        }
+        self.settings = settings;
+        Ok(fixed)
+    }
+
+    fn end(&mut self) {
+        self.carrier.end();
+    }
+}
+
+impl<'a> Analyser<'a> {
+    pub(super) fn new(
+        origin: &'a Origin,
+        settings: Settings,
+        carrier: Carrier,
+        shards: Arc<Shards>,
+        state: Arc<State>,
+    ) -> Self {
+        let losses = Losses::new(LOSSES_APART, Instant::now());
+        Self { origin, settings, carrier, shards, state, losses }
+    }
+
+    pub(super) fn ledger(&self) -> Ledger {
+        self.state.ledger()
+    }
+}
+
+/// From one look at what is lost and what has expired to the next.
+const LOOKS_APART: Duration = Duration::from_secs(1);
+
+/// From one line about what is lost to the next.
+const LOSSES_APART: Duration = Duration::from_secs(10);

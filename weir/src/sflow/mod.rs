@@ -1,0 +1,29 @@
+//! `weir sflow`: sFlow version 5.
+
+mod serve;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use crate::Outcome;
+
+/// `weir sflow`.
+#[derive(Debug, Args)]
+pub(super) struct Sflow {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Analyse sFlow in real time: rates, flows and events over REST and Prometheus.
+    Serve(serve::Serve),
+}
+
+impl Sflow {
+    pub(super) fn run(self) -> Result<Outcome> {
+        match self.command {
+            Command::Serve(serve) => serve.run(),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Mistakes in the configuration: one line each, with the place and what to do.
+
+use super::File;
+use crate::service::weir;
+
+#[test]
+fn a_mistake_is_told_with_its_line_and_its_remedy() {
+    for (text, expected) in [
+        ("\nworker = 3", ":2: unknown key `worker`, did you mean `workers`?"),
+        ("[[listener]]\naddres = \"[::]:6343\"", ":2: unknown key `addres`, did you mean `address`?"),
+        ("[[destination]]\nto = \"nowhere\"", ":2: `nowhere`: write HOST:PORT"),
+        (
+            "[[listener]]\naddress = \"127.0.0.1:1\"\n[[destination]]\nto = \"127.0.0.1:1\"",
+            ":4: destination `127.0.0.1:1`",
+        ),
+        ("allow = []", ":1: allow: no agent at all (leave it out for any)"),
+        ("\nallow = [\"10.0.0.0/8\", \"10.0.0.0/33\"]", ":2: `10.0.0.0/33`: write a network or an address"),
+        ("[limits]\nagents = 0", ":2: limits: agents: 0 (it must be 1 to 1000000)"),
+        ("[limits]\nagent = 5", ":2: unknown key `agent`, did you mean `agents`?"),
+        (
+            "[[agent]]\naddress = \"10.0.0.1\"\n[[agent]]\naddress = \"10.0.0.1\"",
+            ":4: agent 10.0.0.1: address: it is there twice",
+        ),
+        (
+            "[[agent]]\naddress = \"10.0.0.1\"\ninterfaces = { eth0 = \"uplink\" }",
+            ":3: agent 10.0.0.1: interfaces: `eth0`",
+        ),
+        ("user = \"\"", ":1: user: it has no name"),
+        ("http = \"8008\"", ":1: `8008`: write ADDRESS:PORT"),
+    ] {
+        let file = File::new(text);
+        let output = weir(&["sflow", "serve", "--check", "-c", &file.path()]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{text}: {said}");
+        assert!(said.contains(expected), "{text}: {said}");
+    }
+}
