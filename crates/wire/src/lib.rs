@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ip;
+pub mod pcap;
 pub mod pcapng;
 pub mod probe;
 pub mod proxy;
