@@ -8,3 +8,4 @@ pub mod ip;
 pub mod pcapng;
 pub mod probe;
 pub mod proxy;
+pub mod sflow;
