@@ -35,7 +35,7 @@ enum Command {
     Tee(tee::Tee),
     /// Tell where datagrams are lost, and what to change.
     Loss(loss::Loss),
-    /// Analyse sFlow, in spite of its loss.
+    /// Decode and analyse sFlow.
     Sflow(sflow::Sflow),
 }
 

@@ -1,5 +1,6 @@
-//! `weir sflow`: sFlow version 5.
+//! `weir sflow`: sFlow, as it comes and analysed.
 
+mod decode;
 mod serve;
 
 use anyhow::Result;
@@ -18,12 +19,15 @@ pub(super) struct Sflow {
 enum Command {
     /// Analyse sFlow in real time: rates, flows and events over REST and Prometheus.
     Serve(serve::Serve),
+    /// Print what is in sFlow datagrams, of a capture or as they come.
+    Decode(decode::Decode),
 }
 
 impl Sflow {
     pub(super) fn run(self) -> Result<Outcome> {
         match self.command {
             Command::Serve(serve) => serve.run(),
+            Command::Decode(decode) => decode.run(),
         }
     }
 }
