@@ -14,3 +14,6 @@
 //!                 \     |      /
 //!                  api: REST, SSE, Prometheus
 //! ```
+
+pub mod flows;
+pub mod names;
