@@ -12,6 +12,13 @@ macro_rules! header {
         #[derive(Clone, Copy, Debug)]
         pub struct $name<'a>(&'a [u8; $least], &'a [u8]);
 
+        impl<'a> $name<'a> {
+            /// The bytes behind the part of the header that is always there, as far as they were sampled.
+            pub fn rest(&self) -> &'a [u8] {
+                self.1
+            }
+        }
+
         impl<'a> Frame<'a> {
             #[doc = concat!("Header `occurrence` of this protocol; 0 is the outermost. See [`", stringify!($name), "`].")]
             #[inline]

@@ -1,0 +1,25 @@
+//! What keys of flows are translated by: groups of addresses, GeoIP and AS files, names of agents and interfaces.
+//!
+//! [`Lookups`] is built whole by the control side, from configuration, and swapped at once; a reload that fails leaves the
+//! old one. [`Directory`] is what the collector learns by itself: names that agents tell in their counters.
+
+mod directory;
+mod geo;
+mod groups;
+
+pub use directory::{AgentId, Directory, Nameless};
+pub use geo::{Geo, GeoError, Place, System};
+pub use groups::{GroupError, Groups};
+
+use std::collections::BTreeMap;
+
+/// Everything that functions of keys look values up in. Sets of groups are few, and found by name when a definition is made.
+#[derive(Debug, Default)]
+pub struct Lookups {
+    /// Sets of groups by their name, as `group:ipsource:NAME` asks for them.
+    pub groups: BTreeMap<String, Groups>,
+    /// Countries by address; `None`: no file is configured.
+    pub country: Option<Geo>,
+    /// Autonomous systems by address; `None`: no file is configured.
+    pub asn: Option<Geo>,
+}
