@@ -59,7 +59,7 @@ header!(
     IpV6, 40, ipv6, Ipv6
 );
 header!(
-    /// What TCP, UDP and SCTP begin with.
+    /// TCP (RFC 9293).
     Tcp, 4, tcp, Tcp
 );
 header!(
@@ -294,6 +294,16 @@ impl IpV6<'_> {
 }
 
 impl Tcp<'_> {
+    /// Port of the sender.
+    pub fn source(&self) -> u16 {
+        word(self.0)
+    }
+
+    /// Port of the receiver.
+    pub fn destination(&self) -> u16 {
+        word(&self.0[2..])
+    }
+
     /// The nine flags, NS first and FIN last (RFC 9293, RFC 3540); `None` if cut off.
     pub fn flags(&self) -> Option<u16> {
         // Offset 12 of the header.

@@ -53,7 +53,7 @@ mod tests {
         for (count, bound) in [(0, 0.0), (1, 0.001), (100, 0.03), (3000, 0.05), (30_000, 0.08), (300_000, 0.08)] {
             let mut distinct = Distinct::default();
             for _ in 0..count {
-                let bits = super::super::ranking::hash(&source.bits().to_be_bytes());
+                let bits = hash(&source.bits().to_be_bytes());
                 // Twice is once.
                 distinct.add(bits);
                 distinct.add(bits);

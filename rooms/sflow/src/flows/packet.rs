@@ -153,11 +153,6 @@ impl<'a> Packet<'a> {
         &self.frame
     }
 
-    /// Names of agents and interfaces.
-    pub(super) fn directory(&self) -> &'a dyn Directory {
-        self.directory
-    }
-
     /// The value of a key; `Null`, if the packet has no such thing.
     pub(super) fn field(&self, field: Field, nth: u8, scratch: &mut Scratch) -> Value {
         self.find(field, nth, scratch).unwrap_or(Value::Null)
@@ -165,7 +160,6 @@ impl<'a> Packet<'a> {
 
     fn find(&self, field: Field, nth: u8, scratch: &mut Scratch) -> Option<Value> {
         let (frame, known) = (&self.frame, &self.known);
-        let outer = |decoded| if nth == 0 { decoded } else { None };
         Some(match field {
             Field::Agent => Value::Ip(self.directory.address(self.agent)?),
             Field::DataSource => match self.source {
@@ -197,12 +191,12 @@ impl<'a> Packet<'a> {
 
             Field::MacSource => match frame.ethernet(nth) {
                 Some(header) => Value::Mac(header.source()),
-                None => Value::Mac(outer(known.ethernet)?.src_mac),
+                None => Value::Mac(outermost(nth, known.ethernet)?.src_mac),
             },
             Field::MacDestination => Value::Mac(self.receiver(nth)?),
             Field::EthernetProtocol => match self.ethertype(nth) {
                 Some(ethertype) => Value::Number(ethertype.into()),
-                None => number(outer(known.ethernet)?.ethertype),
+                None => number(outermost(nth, known.ethernet)?.ethertype),
             },
             Field::IsUnicast => Value::Truth(self.receiver(nth)?[0] & 1 == 0),
             Field::IsMulticast => {
@@ -212,11 +206,11 @@ impl<'a> Packet<'a> {
             Field::IsBroadcast => Value::Truth(self.receiver(nth)? == BROADCAST),
             Field::Vlan => match frame.vlan(nth) {
                 Some(tag) => Value::Number(tag.id().into()),
-                None => number(outer(known.switch)?.src_vlan),
+                None => number(outermost(nth, known.switch)?.src_vlan),
             },
             Field::Priority => match frame.vlan(nth) {
                 Some(tag) => Value::Number(tag.priority().into()),
-                None => number(outer(known.switch)?.src_priority),
+                None => number(outermost(nth, known.switch)?.src_priority),
             },
             Field::OutputVlan => number(known.switch?.dst_vlan),
             Field::OutputPriority => number(known.switch?.dst_priority),
@@ -235,21 +229,21 @@ impl<'a> Packet<'a> {
 
             Field::IpSource => match frame.ipv4(nth) {
                 Some(header) => Value::Ip(header.source().into()),
-                None => Value::Ip(outer(self.decoded(true))?.src_ip),
+                None => Value::Ip(outermost(nth, self.decoded(true))?.src_ip),
             },
             Field::IpDestination => match frame.ipv4(nth) {
                 Some(header) => Value::Ip(header.destination().into()),
-                None => Value::Ip(outer(self.decoded(true))?.dst_ip),
+                None => Value::Ip(outermost(nth, self.decoded(true))?.dst_ip),
             },
             Field::IpProtocol => match frame.ipv4(nth) {
                 Some(header) => Value::Number(header.protocol().into()),
-                None => number(outer(self.decoded(true))?.protocol),
+                None => number(outermost(nth, self.decoded(true))?.protocol),
             },
             Field::IpTtl => Value::Number(frame.ipv4(nth)?.ttl().into()),
             Field::IpTos | Field::IpDscp | Field::IpEcn => {
                 let tos = match frame.ipv4(nth) {
                     Some(header) => header.tos(),
-                    None => outer(self.decoded(true))?.traffic_class as u8,
+                    None => outermost(nth, self.decoded(true))?.traffic_class as u8,
                 };
                 class(tos, field)
             }
@@ -258,26 +252,26 @@ impl<'a> Packet<'a> {
             Field::IpFragOffset => Value::Number(frame.ipv4(nth)?.fragment_offset().into()),
             Field::IpBytes => match frame.ipv4(nth) {
                 Some(header) => Value::Number(header.length().into()),
-                None => number(outer(self.decoded(true))?.length),
+                None => number(outermost(nth, self.decoded(true))?.length),
             },
 
             Field::Ip6Source => match frame.ipv6(nth) {
                 Some(header) => Value::Ip(header.source().into()),
-                None => Value::Ip(outer(self.decoded(false))?.src_ip),
+                None => Value::Ip(outermost(nth, self.decoded(false))?.src_ip),
             },
             Field::Ip6Destination => match frame.ipv6(nth) {
                 Some(header) => Value::Ip(header.destination().into()),
-                None => Value::Ip(outer(self.decoded(false))?.dst_ip),
+                None => Value::Ip(outermost(nth, self.decoded(false))?.dst_ip),
             },
             Field::Ip6NextHdr => match frame.ipv6(nth) {
                 Some(header) => Value::Number(header.protocol().into()),
-                None => number(outer(self.decoded(false))?.protocol),
+                None => number(outermost(nth, self.decoded(false))?.protocol),
             },
             Field::Ip6HopLimit => Value::Number(frame.ipv6(nth)?.hop_limit().into()),
             Field::Ip6Tos | Field::Ip6Dscp | Field::Ip6Ecn => {
                 let tos = match frame.ipv6(nth) {
                     Some(header) => header.class(),
-                    None => outer(self.decoded(false))?.traffic_class as u8,
+                    None => outermost(nth, self.decoded(false))?.traffic_class as u8,
                 };
                 class(tos, field)
             }
@@ -286,7 +280,7 @@ impl<'a> Packet<'a> {
             Field::Ip6FragM => Value::Word(if frame.fragment(nth)?.1 { "yes" } else { "no" }),
             Field::Ip6Bytes => match frame.ipv6(nth) {
                 Some(header) => Value::Number(u64::from(header.payload_length()) + 40),
-                None => number(outer(self.decoded(false))?.length),
+                None => number(outermost(nth, self.decoded(false))?.length),
             },
 
             Field::TcpSourcePort => self.port(Protocol::Tcp, nth, |ports| ports.source)?,
@@ -294,7 +288,7 @@ impl<'a> Packet<'a> {
             Field::TcpFlags => match frame.tcp(nth) {
                 Some(header) => Value::Bits { bits: header.flags()?, width: 9 },
                 None => {
-                    let ip = outer(known.ip).filter(|ip| ip.protocol == TCP)?;
+                    let ip = outermost(nth, known.ip).filter(|ip| !known.header && ip.protocol == TCP)?;
                     Value::Bits { bits: ip.tcp_flags as u16 & 0x1ff, width: 9 }
                 }
             },
@@ -396,6 +390,11 @@ impl<'a> Packet<'a> {
         let ip = self.known.ip.filter(|ip| nth == 0 && !self.known.header && ip.protocol == expected)?;
         Some(Value::Number(which(Ports { source: ip.src_port as u16, destination: ip.dst_port as u16 }).into()))
     }
+}
+
+/// What is known without the bytes is of the outermost header.
+fn outermost<T>(nth: u8, decoded: Option<T>) -> Option<T> {
+    decoded.filter(|_| nth == 0)
 }
 
 fn number(number: u32) -> Value {
