@@ -16,4 +16,5 @@
 //! ```
 
 pub mod agents;
+pub mod counters;
 pub mod sampling;
