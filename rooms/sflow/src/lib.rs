@@ -19,6 +19,7 @@ pub mod agents;
 pub mod collector;
 pub mod config;
 pub mod control;
+pub mod counters;
 pub mod decode;
 pub mod fate;
 pub mod flows;
