@@ -14,3 +14,6 @@
 //!                 \     |      /
 //!                  api: REST, SSE, Prometheus
 //! ```
+
+pub mod events;
+pub mod thresholds;
