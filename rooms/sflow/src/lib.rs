@@ -15,5 +15,7 @@
 //!                  api: REST, SSE, Prometheus
 //! ```
 
+pub mod api;
 pub mod events;
+pub mod prometheus;
 pub mod thresholds;
