@@ -16,6 +16,7 @@
 //! ```
 
 pub mod agents;
+mod analysis;
 pub mod api;
 pub mod collector;
 pub mod config;
@@ -33,5 +34,6 @@ pub mod prometheus;
 pub mod sampling;
 pub mod settings;
 pub mod shard;
+mod state;
 mod statement;
 pub mod thresholds;
