@@ -1,0 +1,3 @@
+//! `weir sflow`.
+
+mod decode;
