@@ -119,7 +119,7 @@ mod tests {
                 sum = sum * at.carry(epoch) + at.weight;
                 epoch = at.epoch;
             }
-            let rate = sum * clock.rate(until);
+            let rate = sum * clock.instant(until).carry(epoch) * clock.rate(until);
             assert!((rate / 100.0 - 1.0).abs() < 0.03, "{t} {until}: {rate}");
         }
     }
