@@ -115,7 +115,8 @@ mod tests {
             let scale = clock.rate(8.0);
             // The stream's own rate is known from its pool: what is estimated is the class's share of it.
             let known = rate / (stream.sum() * scale);
-            let estimate = Moments::new(sum * scale * known, squares * (scale * known).powi(2), stream.samples()).estimate();
+            let estimate =
+                Moments::new(sum * scale * known, squares * (scale * known).powi(2), stream.samples()).estimate();
             hits += u32::from((estimate.low..=estimate.high).contains(&class_rate));
         }
         f64::from(hits) / f64::from(RUNS)

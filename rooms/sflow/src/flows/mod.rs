@@ -212,8 +212,7 @@ impl Flows {
         }
         self.sources.count(source, packet.is_discarded(), &self.instants);
         self.memory.begin(&self.plan);
-        let mut evaluation =
-            Evaluation { plan: &self.plan, lookups: &self.lookups, packet, memory: &mut self.memory };
+        let mut evaluation = Evaluation { plan: &self.plan, lookups: &self.lookups, packet, memory: &mut self.memory };
         let reserved = self.limits.flows / 2 / self.definitions.len();
         for compiled in &mut self.definitions {
             if compiled.checked.definition.dropped != packet.is_discarded() {

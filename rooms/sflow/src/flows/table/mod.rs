@@ -144,7 +144,7 @@ impl Table {
             Some(&at) => self.count(at as usize, update),
             None => self.insert(hash, update, limit),
         }
-        self.expire(update.now, 2);
+        self.expire(update.now, 1);
     }
 
     fn hash(&self, source: u32, key: &[u8]) -> u64 {
