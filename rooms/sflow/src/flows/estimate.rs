@@ -112,7 +112,7 @@ mod tests {
                     squares += at.weight * at.weight;
                 }
             }
-            let scale = clock.rate(8.0);
+            let scale = clock.rate(8.0, 0.0);
             // The stream's own rate is known from its pool: what is estimated is the class's share of it.
             let known = rate / (stream.sum() * scale);
             let estimate =

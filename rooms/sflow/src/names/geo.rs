@@ -60,10 +60,14 @@ impl Geo {
     /// The file cannot be read, is of another format, or is damaged where that can be seen without reading every address.
     pub fn open(path: &Path) -> Result<Geo, GeoError> {
         let bytes = fs::read(path).map_err(|error| GeoError::Read { path: path.to_owned(), error })?;
-        Geo::parse(bytes).map_err(|error| GeoError::Damaged { path: path.to_owned(), error })
+        Geo::from_bytes(bytes).map_err(|error| GeoError::Damaged { path: path.to_owned(), error })
     }
 
-    fn parse(bytes: Vec<u8>) -> Result<Geo, String> {
+    /// Takes what a file holds.
+    ///
+    /// # Errors
+    /// One line: another format, or damage that can be seen without reading every address.
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Geo, String> {
         let one_line = |error: maxminddb::MaxMindDbError| error.to_string().replace('\n', " ");
         let reader = Reader::from_source(bytes).map_err(one_line)?;
         Ok(Geo { reader })
@@ -143,14 +147,14 @@ mod tests {
             ("autonomous_system_number", u32(64_500)),
             ("autonomous_system_organization", text("Example")),
         ]);
-        let geo = Geo::parse(file(&data)).unwrap();
+        let geo = Geo::from_bytes(file(&data)).unwrap();
         let (inside, outside) = ("10.0.0.1".parse().unwrap(), "200.0.0.1".parse().unwrap());
         assert_eq!(geo.country(inside), Some(Place { code: "CH", name: Some("Switzerland") }));
         assert_eq!(geo.system(inside), Some(System { number: 64_500, name: Some("Example") }));
         assert_eq!((geo.country(outside), geo.system(outside)), (None, None));
         assert_eq!(geo.country("2001:db8::1".parse().unwrap()), None, "a file of IPv4 alone");
         // Files that know less.
-        let geo = Geo::parse(file(&map(&[("registered_country", map(&[("iso_code", text("LI"))]))]))).unwrap();
+        let geo = Geo::from_bytes(file(&map(&[("registered_country", map(&[("iso_code", text("LI"))]))]))).unwrap();
         assert_eq!(geo.country(inside), Some(Place { code: "LI", name: None }));
         assert_eq!(geo.system(inside), None);
     }
@@ -175,7 +179,7 @@ mod tests {
         for at in 0..whole.len() {
             let mut damaged = whole.clone();
             damaged[at] ^= 0xff;
-            if let Ok(geo) = Geo::parse(damaged) {
+            if let Ok(geo) = Geo::from_bytes(damaged) {
                 let _ = (geo.country(ip), geo.system(ip));
             }
         }
