@@ -17,4 +17,5 @@
 
 pub mod agents;
 pub mod counters;
+pub mod decode;
 pub mod sampling;
