@@ -142,9 +142,7 @@ impl Agent {
         };
         let candidates = (0..self.streams.len()).filter(|&index| again(&self.streams[index]));
         let place = match candidates.min_by_key(|&index| self.streams[index].heard()) {
-            Some(index) => {
-                Place::Again(index, self.streams[index].restart(first.heard, first.number, first.uptime))
-            }
+            Some(index) => Place::Again(index, self.streams[index].restart(first.heard, first.number, first.uptime)),
             None => self.open(first.heard, first.number, first.uptime, next),
         };
         self.past.strangers -= 1;

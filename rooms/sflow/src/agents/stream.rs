@@ -1,7 +1,7 @@
 //! One stream of datagrams: a sequence, and a clock that goes with it.
 
-use super::sequence::{Ledger, Sequence, Step};
 use super::Nanos;
+use super::sequence::{Ledger, Sequence, Step};
 
 /// A stream, by a number that no other one of this table had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -63,7 +63,8 @@ fn a_gap_is_handed_out_whole() {
 
 #[test]
 fn numbers_and_pools_wrap() {
-    let (mut sampler, mut maker) = (Sampler::default(), Maker { number: u32::MAX - 500, pool: u32::MAX - 200_000, rate: 400 });
+    let (mut sampler, mut maker) =
+        (Sampler::default(), Maker { number: u32::MAX - 500, pool: u32::MAX - 200_000, rate: 400 });
     maker.feed(&mut sampler, 1_000, |_| true);
     close(sampler.effective_rate(), 400.0, 1e-5);
     assert_eq!((sampler.report().pool_resets, sampler.ledger().jumps, sampler.ledger().lost), (0, 0, 0));

@@ -203,7 +203,11 @@ fn estimates_are_unbiased_and_their_intervals_hold() {
     let (table, outcomes) = table(20_261_122);
     println!("{table}");
     for (sampling, loss, it) in outcomes {
-        assert!((it.bias_nominal + loss).abs() < 0.01, "the configured rate is biased by the loss: {}", it.bias_nominal);
+        assert!(
+            (it.bias_nominal + loss).abs() < 0.01,
+            "the configured rate is biased by the loss: {}",
+            it.bias_nominal
+        );
         assert!(it.bias_frames.abs() <= 0.01 && it.bias_bytes.abs() <= 0.01, "{} {}", it.bias_frames, it.bias_bytes);
         // A pool that grows by exactly N a sample may be made up: intervals hold for that, too, and are wider than they need be.
         let most = if matches!(sampling, Sampling::Systematic) { 0.97 } else { 0.96 };
