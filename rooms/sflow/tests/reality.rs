@@ -61,14 +61,15 @@ impl Seen {
         for sample in datagram.samples().map_while(Result::ok) {
             match sample {
                 Sample::Flow(flow) => {
-                    let state = self.agents.source(&placed, flow.source).unwrap();
+                    let state = self.agents.source(&placed, flow.source).expect("room for it");
                     let first = state.sampler.nominal_rate() == 0;
                     let (rate, pool) = (flow.sampling_rate, flow.sample_pool);
-                    let weight = state.sampler.sample(&placed.moment, flow.sequence, rate, pool, flow.drops).unwrap();
+                    let weight = state.sampler.sample(&placed.moment, flow.sequence, rate, pool, flow.drops);
+                    let weight = weight.expect("none comes twice");
                     state.frames += if first { 0.0 } else { weight.frames };
                 }
                 Sample::Counters(counters) => {
-                    let state = self.agents.source(&placed, counters.source).unwrap();
+                    let state = self.agents.source(&placed, counters.source).expect("room for it");
                     state.counters.sample(placed.moment, &counters, &mut self.reasons);
                     let block = state.counters.blocks().iter().find(|block| block.structure.name == "if_counters");
                     let rate = block.and_then(|block| Some((block.rate(5).ok()?, f64::from(block.interval))));
@@ -81,7 +82,7 @@ impl Seen {
 
     fn ledger(&self) -> AgentLedger {
         let mut agents = self.agents.iter();
-        let ledger = agents.next().unwrap().ledger();
+        let ledger = agents.next().expect("an agent").ledger();
         assert!(agents.next().is_none());
         ledger
     }

@@ -9,6 +9,7 @@
 mod fields;
 mod walk;
 
+
 pub use fields::{Arp, Ethernet, Geneve, Gre, Icmp, IcmpV6, IpV4, IpV6, Mpls, Ports, Pppoe, Tcp, Vlan, Vxlan};
 
 /// What a frame begins with: `header_protocol` of a sampled header (sFlow v5, section 5.3.1).

@@ -2,12 +2,14 @@
 
 use super::sequence::{Ledger, Step};
 use super::stream::{Fit, Stream, StreamId, millis, plausible, since};
-use super::{Identity, Nanos};
+use super::{Identity, Nanos, SourceId};
 
 /// Streams that are followed at once.
 const STREAMS: usize = 8;
 /// Datagrams that continue no stream and are remembered.
 const STRANGERS: usize = 4;
+/// Data sources that are looked through one by one.
+const FEW: usize = 32;
 /// How far ahead of a stranger the next datagram may be to continue it.
 const NEAR: i64 = 64;
 
@@ -24,8 +26,8 @@ pub struct Agent {
     pub proven: bool,
     streams: Vec<Stream>,
     strangers: Vec<Stranger>,
-    /// Slots of its data sources.
-    pub(super) sources: Vec<u32>,
+    /// Its data sources, and their slots.
+    pub(super) sources: Vec<(SourceId, u32)>,
     /// Of streams that are gone.
     past: AgentLedger,
 }
@@ -102,6 +104,13 @@ impl Agent {
 
     pub(super) fn stream_mut(&mut self, index: usize) -> &mut Stream {
         &mut self.streams[index]
+    }
+
+    /// The slot of a data source, if there are so few that looking at each is soon done: all are at one place in memory.
+    #[inline]
+    pub(super) fn find(&self, id: &SourceId) -> Option<u32> {
+        let few = self.sources.iter().take(FEW);
+        few.filter(|(known, _)| known == id).map(|&(_, slot)| slot).next()
     }
 
     pub(super) fn refuse_source(&mut self) {

@@ -51,7 +51,7 @@ fn resident() -> u64 {
     status.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
 }
 
-/// Run by hand, optimised: it prints what ARCHITECTURE and docs say.
+/// Run by hand, optimised: it prints what a datagram costs, and a data source in memory.
 #[test]
 #[ignore = "takes a gigabyte, and says something only where it is optimised"]
 fn of_50_000_agents() {
