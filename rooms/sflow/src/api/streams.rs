@@ -26,7 +26,8 @@ pub(super) type Later = Pin<Box<dyn Future<Output = Answer> + Send>>;
 pub(super) fn events(api: Arc<Api>, call: Call) -> Later {
     Box::pin(async move {
         let wanted = call.text("thresholdID").map(str::to_owned);
-        let is_wanted = |event: &crate::events::Event| wanted.as_deref().is_none_or(|name| name == event.threshold_id);
+        let is_wanted =
+            |event: &crate::events::Event| wanted.as_deref().is_none_or(|name| name == &*event.threshold_id);
         poll(&api, &call, api.analysis.events(), "eventID", "maxEvents", is_wanted).await
     })
 }
@@ -71,7 +72,7 @@ pub(super) fn event_stream(api: Arc<Api>, call: Call) -> Later {
             loop {
                 let reached = *newest.borrow_and_update();
                 let is_wanted =
-                    |event: &crate::events::Event| wanted.as_deref().is_none_or(|name| name == event.threshold_id);
+                    |event: &crate::events::Event| wanted.as_deref().is_none_or(|name| name == &*event.threshold_id);
                 let events = log.next(at, BATCH, is_wanted);
                 for event in &events {
                     at = event.id;
