@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
 use super::{
     ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interval,
-    Measure, Measured, Rejected, Serving, TopKey, Topology,
+    Measure, Measured, Rejected, Server, Serving, Settings, TopKey, Topology,
 };
 use crate::events::{DataSource, Dropped, Event, Log};
 use crate::thresholds::{Refused, Threshold, Thresholds};
@@ -306,6 +306,20 @@ impl Analysis for Small {
         *self.topology.lock().unwrap() = topology;
         Ok(())
     }
+}
+
+pub(crate) fn serve_with(small: Small, settings: Settings) -> (Arc<Small>, Serving) {
+    let small = Arc::new(small);
+    let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    (small.clone(), server.serve(small, settings).unwrap())
+}
+
+pub(crate) fn serve() -> (Arc<Small>, Serving) {
+    serve_with(Small::default(), Settings::default())
+}
+
+pub(crate) fn get(serving: &Serving, target: &str) -> Reply {
+    ask(serving, "GET", target, "", "").reply()
 }
 
 /// What came back.

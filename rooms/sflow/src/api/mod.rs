@@ -28,7 +28,7 @@ mod streams;
 mod waiting;
 
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::call::{Kind, Parameter};
+use super::call::{ANY, Kind, Parameter};
 use super::problem::{Answer, JSON, json_response};
 use super::routes::{PARTS, ROUTES, Route};
 use super::{Api, Call};
@@ -92,12 +92,17 @@ fn schema(parameter: &Parameter) -> Value {
         Kind::Text => json!({"type": "string"}),
         Kind::Flag => json!({"type": "boolean"}),
         Kind::Choice { of } => json!({"type": "string", "enum": of, "default": of.first()}),
-        Kind::Whole { least, most, default } => match default {
-            Some(default) => json!({"type": "integer", "minimum": least, "maximum": most, "default": default}),
-            None => json!({"type": "integer", "minimum": least, "maximum": most}),
-        },
+        Kind::Whole { least, most, default } => {
+            let mut schema = json!({"type": "integer", "minimum": least});
+            default.map(|default| schema["default"] = default.into());
+            (most != ANY).then(|| schema["maximum"] = most.into());
+            schema
+        }
         Kind::Real { least, most, default } => {
-            json!({"type": "number", "minimum": least, "maximum": most, "default": default})
+            let mut schema = json!({"type": "number", "default": default});
+            (least != f64::MIN).then(|| schema["minimum"] = least.into());
+            (most != f64::MAX).then(|| schema["maximum"] = most.into());
+            schema
         }
     }
 }

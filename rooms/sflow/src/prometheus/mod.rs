@@ -5,6 +5,8 @@
 
 mod exposition;
 mod scraped;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashSet;
 use std::sync::Arc;
