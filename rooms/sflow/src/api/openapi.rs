@@ -94,14 +94,22 @@ fn schema(parameter: &Parameter) -> Value {
         Kind::Choice { of } => json!({"type": "string", "enum": of, "default": of.first()}),
         Kind::Whole { least, most, default } => {
             let mut schema = json!({"type": "integer", "minimum": least});
-            default.map(|default| schema["default"] = default.into());
-            (most != ANY).then(|| schema["maximum"] = most.into());
+            if let Some(default) = default {
+                schema["default"] = default.into();
+            }
+            if most != ANY {
+                schema["maximum"] = most.into();
+            }
             schema
         }
         Kind::Real { least, most, default } => {
             let mut schema = json!({"type": "number", "default": default});
-            (least != f64::MIN).then(|| schema["minimum"] = least.into());
-            (most != f64::MAX).then(|| schema["maximum"] = most.into());
+            if least != f64::MIN {
+                schema["minimum"] = least.into();
+            }
+            if most != f64::MAX {
+                schema["maximum"] = most.into();
+            }
             schema
         }
     }

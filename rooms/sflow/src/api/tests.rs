@@ -391,6 +391,14 @@ fn streams_tell_each_event_once_and_go_on_where_they_were() {
     assert!(told.ends_with("\n\n") && told.matches("\n\n").count() == 1, "{told:?}");
     assert_eq!(id(&frame(&mut again)), 8);
 
+    // However soon after the head an event comes, the first frame is no sign of life: it is the event.
+    for _ in 0..200 {
+        let mut soon = ask(&serving, "GET", "/events/stream", "", "");
+        soon.head();
+        let id_told = small.cross("busy", 10);
+        assert_eq!(id(&frame(&mut soon)), id_told);
+    }
+
     let mut flows = ask(&serving, "GET", "/activeflows/leaf1/tcp/stream?interval=0.1&maxFlows=1", "", "");
     flows.head();
     for _ in 0..2 {

@@ -2,13 +2,13 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::DEFINITIONS;
+use super::{DEFINITIONS, Scraped};
 use crate::api::fixture::{HOSTILE, Small, ask, ask_at, get, serve_with};
 use crate::api::{Analysis, Serving, Settings};
 
@@ -50,6 +50,20 @@ fn prometheus_is_told_what_is_current() {
     // Those that there are go on.
     assert_eq!(get(&serving, target).status, 200);
     assert_eq!(small.flows().len(), 1 + DEFINITIONS);
+}
+
+#[test]
+fn what_nobody_scrapes_ends() {
+    let (small, scraped, begin) = (Small::default(), Scraped::default(), Instant::now());
+    let at = |seconds| begin + Duration::from_secs(seconds);
+    let [used, left] = [r#"{"keys":"a"}"#, r#"{"keys":"b"}"#];
+    let name = |definition, seconds| scraped.name(&small, definition, at(seconds)).unwrap();
+    assert_eq!([name(used, 0), name(left, 0), name(used, 299)], ["prometheus_0", "prometheus_1", "prometheus_0"]);
+    scraped.end_idle(&small, at(299));
+    assert_eq!(small.flows().len(), 3);
+    scraped.end_idle(&small, at(300));
+    assert_eq!(small.flows().into_keys().collect::<Vec<_>>(), ["prometheus_0", "tcp"]);
+    assert_eq!(name(left, 301), "prometheus_2");
 }
 
 /// Prometheus's own judgement of all that is written for it.
