@@ -13,20 +13,20 @@
 mod balance;
 pub mod config;
 pub mod control;
-mod counters;
+pub mod counters;
 mod drops;
 #[cfg(test)]
 mod fixture;
 #[doc(hidden)]
 pub mod foreign;
 mod health;
-mod ledger;
+pub mod ledger;
 mod limit;
 mod losses;
 mod matcher;
 pub mod metrics;
 pub mod plan;
-mod resolve;
+pub mod resolve;
 mod screen;
 pub mod settings;
 pub mod sockets;

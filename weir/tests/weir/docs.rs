@@ -13,6 +13,7 @@ fn metrics_page_is_up_to_date() {
     let page = metrics::page(&[
         ("`weir tee`", &weir_tee::metrics::families()),
         ("`weir loss watch`", &weir_loss::metrics::families()),
+        ("`weir sflow serve`", &weir_sflow::metrics::families()),
         ("Every service", &admin::families()),
     ]);
     if env::var_os("WEIR_WRITE_DOCS").is_some() {

@@ -1,5 +1,7 @@
 //! What other threads may ask of a running tee: its ledger, its metrics, whether it does its job.
 
+use std::sync::Arc;
+
 use weir_service::Observable;
 use weir_service::metrics::Samples;
 
@@ -9,12 +11,12 @@ use crate::worker::Workers;
 
 /// A running tee as seen from outside.
 pub(super) struct State {
-    pub(super) workers: Workers,
+    pub(super) workers: Arc<Workers>,
     threads: usize,
 }
 
 impl State {
-    pub(super) fn new(workers: Workers, threads: usize) -> Self {
+    pub(super) fn new(workers: Arc<Workers>, threads: usize) -> Self {
         Self { workers, threads }
     }
 }

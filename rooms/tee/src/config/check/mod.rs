@@ -14,9 +14,9 @@ use weir_service::Fixed;
 use weir_service::config::{self, Step, did_you_mean};
 use weir_units::Span;
 
-use super::document::Document;
+use super::document::{self, Document};
 use super::{Config, Local, shadows};
-use crate::settings::{Recipient, Settings};
+use crate::settings::{Matching, Recipient, Settings};
 
 /// Checks one document.
 pub(super) struct Checker<'a> {
@@ -41,6 +41,7 @@ impl<'a> Checker<'a> {
             gather: self.gather(document.gather)?,
             drain: document.drain.map_or(DRAIN, Span::duration),
             lending: true,
+            steering: None,
             listeners,
             destinations,
             groups,
@@ -60,6 +61,33 @@ impl<'a> Checker<'a> {
         }
         user.map(User::find).transpose().map_err(|error| refused(&error.to_string()))?;
         Ok(user.map(str::to_owned))
+    }
+
+    /// The settings of a room that forwards all that it receives, if it has destinations.
+    pub(super) fn forwarding(
+        &self,
+        workers: Option<usize>,
+        listeners: &[document::Listener],
+        destinations: &[document::Destination],
+    ) -> Result<Settings> {
+        let listeners = self.listeners(listeners)?;
+        let destinations = match destinations {
+            [] => Vec::new(),
+            written => self.destinations(written, &listeners)?,
+        };
+        let rules = if destinations.is_empty() { Vec::new() } else { vec![rules::everything(&destinations, &[])] };
+        Ok(Settings {
+            workers: self.workers(workers)?,
+            gather: Duration::ZERO,
+            drain: DRAIN,
+            lending: true,
+            steering: None,
+            listeners,
+            destinations,
+            groups: Vec::new(),
+            rules,
+            matching: Matching::First,
+        })
     }
 
     fn workers(&self, workers: Option<usize>) -> Result<usize> {

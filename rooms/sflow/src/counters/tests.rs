@@ -1,0 +1,7 @@
+//! The answers to cases, by arithmetic; the table of metrics; reality.
+
+mod aggregates;
+mod cases;
+mod cost;
+mod metrics;
+mod wire;

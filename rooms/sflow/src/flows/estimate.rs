@@ -1,0 +1,143 @@
+//! What an estimate from samples is worth.
+
+/// A rate per second, or a mean, with its 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The estimate.
+    pub value: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+    /// How many samples of equal weight it is worth: their smoothing makes newer ones count more.
+    pub samples: f64,
+}
+
+/// Sums over the samples of a flow, in units of the estimate.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Moments {
+    /// Sum of what the samples stand for.
+    pub sum: f64,
+    /// Sum of its squares.
+    pub squares: f64,
+    /// Variance of the sum: the squares, less what is certain because the number of all samples is known.
+    pub variance: f64,
+}
+
+impl Moments {
+    /// Of a flow in a stream that is worth `samples` samples. N_c = (c/n) N has the variance N^2 (c/n)(1 - c/n)/n (Phaal,
+    /// Panchen, "Packet sampling basics"); with samples that stand for different amounts y, sum y^2 - (sum y)^2 / n.
+    pub(super) fn new(sum: f64, squares: f64, samples: f64) -> Moments {
+        let certain = if samples > 0.0 { sum * sum / samples } else { 0.0 };
+        Moments { sum, squares, variance: (squares - certain).max(0.0) }
+    }
+
+    /// Together with another, independent one.
+    pub fn add(&mut self, other: Moments) {
+        self.sum += other.sum;
+        self.squares += other.squares;
+        self.variance += other.variance;
+    }
+
+    /// The estimate with its 95 % interval: the score interval of a count (Rao; for a share it is Wilson's), which also holds for
+    /// few samples, where the sum plus and minus 1.96 deviations does not. The variance is itself known from few samples only:
+    /// it is taken as if there was one more.
+    ///
+    /// How often it covers the truth is simulated in the tests, for a steady flow of frames of one size, smoothed: 94 to 96 %
+    /// from 10 samples on, 93 % with 5, 91 % with 3.
+    pub fn estimate(&self) -> Estimate {
+        if self.sum <= 0.0 || self.squares <= 0.0 {
+            return Estimate { value: self.sum.max(0.0), low: 0.0, high: 0.0, samples: 0.0 };
+        }
+        let samples = self.sum * self.sum / self.squares;
+        // What one sample stands for, and how many such there are. One that has just come weighs twice as much as the mean.
+        let unit = self.squares / self.sum * (1.0 + 2.0 / samples);
+        let count = self.sum / unit;
+        let share = self.variance / self.squares;
+        let (center, half) = (count + Z * Z / 2.0 * share, Z * (count * share + Z * Z / 4.0 * share * share).sqrt());
+        let low = unit * (center - half).max(0.0);
+        Estimate { value: self.sum, low: low.min(self.sum), high: (unit * (center + half)).max(self.sum), samples }
+    }
+}
+
+/// Two-sided 95 % quantile of the normal distribution.
+const Z: f64 = 1.959_964;
+
+#[cfg(test)]
+mod tests {
+    use weir_testbed::random::Source;
+
+    use super::super::decay::{Clock, Stream};
+    use super::*;
+
+    #[test]
+    fn as_the_published_formula_for_equal_samples() {
+        // 1,000 samples of 1:100, 100 of them of the class: 10,000 frames, deviation 100 sqrt(1000 x 0.1 x 0.9) = 949.
+        let moments = Moments::new(100.0 * 100.0, 100.0 * 100.0 * 100.0, 1000.0);
+        assert!((moments.variance.sqrt() - 948.7).abs() < 0.1, "{}", moments.variance.sqrt());
+        let estimate = moments.estimate();
+        assert!((estimate.samples - 100.0).abs() < 1e-9);
+        // The published bound, 196 sqrt(1/c) %, is that of small shares.
+        let half = (estimate.high - estimate.low) / 2.0 / estimate.value;
+        assert!((half - 0.196 * 0.9f64.sqrt()).abs() < 0.004, "{half}");
+        assert!(estimate.low < estimate.value && estimate.value < estimate.high);
+    }
+
+    #[test]
+    fn all_of_a_stream_is_known() {
+        let estimate = Moments::new(1000.0, 1000.0, 1000.0).estimate();
+        assert_eq!((estimate.low, estimate.value, estimate.high), (1000.0, 1000.0, 1000.0));
+        assert_eq!(Moments::default().estimate().high, 0.0);
+    }
+
+    /// Share of runs whose interval covers the true rate: a class of a stream of random samples, smoothed.
+    fn coverage(source: &mut Source, wanted: f64, share: f64) -> f64 {
+        const RUNS: u32 = 4000;
+        // c samples of equal weight are 2 r t: the rate of samples of the class, at t = 1 s.
+        let class_rate = wanted / 2.0;
+        let rate = class_rate / share;
+        let mut hits = 0;
+        for _ in 0..RUNS {
+            let (mut clock, mut stream) = (Clock::new(1.0, 0.0), Stream::default());
+            let (mut sum, mut squares, mut now) = (0.0, 0.0, 0.0);
+            loop {
+                now += source.exponential(1.0 / rate);
+                if now > 8.0 {
+                    break;
+                }
+                let at = clock.advance(now);
+                stream.count(at);
+                if source.uniform() < share {
+                    sum += at.weight;
+                    squares += at.weight * at.weight;
+                }
+            }
+            let scale = clock.rate(8.0, 0.0);
+            // The stream's own rate is known from its pool: what is estimated is the class's share of it.
+            let known = rate / (stream.sum() * scale);
+            let estimate =
+                Moments::new(sum * scale * known, squares * (scale * known).powi(2), stream.samples()).estimate();
+            hits += u32::from((estimate.low..=estimate.high).contains(&class_rate));
+        }
+        f64::from(hits) / f64::from(RUNS)
+    }
+
+    #[test]
+    fn intervals_cover_the_truth() {
+        let mut source = Source::drawn();
+        // With 4,000 runs a share of 95 % has a deviation of 0.34 %: bounds are four of them beyond 94 and 96.
+        for (wanted, share, bounds) in [
+            (300.0, 0.1, 0.926..=0.974),
+            (100.0, 0.5, 0.926..=0.974),
+            (30.0, 0.1, 0.926..=0.974),
+            (30.0, 0.3, 0.926..=0.974),
+            (10.0, 0.1, 0.926..=0.974),
+            (5.0, 0.1, 0.91..=0.96),
+            (3.0, 0.1, 0.88..=0.95),
+        ] {
+            let covered = coverage(&mut source, wanted, share);
+            eprintln!("{wanted} samples, share {share}: {covered}");
+            assert!(bounds.contains(&covered), "{wanted} samples, share {share}: {covered}");
+        }
+    }
+}

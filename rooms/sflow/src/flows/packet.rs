@@ -1,0 +1,502 @@
+//! A sampled or discarded packet with all that is known of it, and the values of its keys.
+
+use std::net::IpAddr;
+
+use weir_wire::frame::{Frame, Ports, Protocol, Start};
+use weir_wire::sflow::{
+    DataSource, DiscardedPacket, ExtendedAcl, ExtendedGateway, ExtendedHwTrap, ExtendedRouter, ExtendedSwitch,
+    ExtendedUrl, ExtendedUser, FlowSample, Interface, Numbers, Record, Records, SampledEthernet, SampledIp,
+    Value as Raw, View, reason_name,
+};
+
+use super::field::Field;
+use super::value::{Scratch, Value};
+use crate::names::{AgentId, Directory};
+
+/// A packet that a sample tells of. Records are read once; headers are walked once; fields are read when a definition asks.
+pub struct Packet<'a> {
+    /// Who tells of it.
+    pub agent: AgentId,
+    /// What it was sampled from.
+    pub source: DataSource,
+    /// Length of the frame in bytes; 0: nobody says.
+    pub length: u32,
+    /// Records that were malformed, and are missing.
+    pub malformed: u32,
+    input: Interface,
+    output: Interface,
+    /// Why it was dropped; `None`: it was not, as far as the agent knows.
+    reason: Option<u32>,
+    directory: &'a dyn Directory,
+    frame: Frame<'a>,
+    known: Known<'a>,
+}
+
+/// What records say besides the header.
+#[derive(Default)]
+struct Known<'a> {
+    header: bool,
+    ethernet: Option<SampledEthernet>,
+    ip: Option<SampledIp>,
+    switch: Option<ExtendedSwitch>,
+    router: Option<ExtendedRouter>,
+    gateway: Option<ExtendedGateway<'a>>,
+    user: Option<ExtendedUser<'a>>,
+    url: Option<ExtendedUrl<'a>>,
+    queue: Option<u32>,
+    acl: Option<ExtendedAcl<'a>>,
+    function: Option<&'a [u8]>,
+    transit_delay: Option<u32>,
+    queue_depth: Option<u32>,
+    hw_trap: Option<ExtendedHwTrap<'a>>,
+    linux_reason: Option<&'a [u8]>,
+    operation: Option<Record<'a>>,
+}
+
+impl<'a> Packet<'a> {
+    /// Of a flow sample.
+    #[inline]
+    pub fn sampled(agent: AgentId, sample: &FlowSample<'a>, directory: &'a dyn Directory) -> Packet<'a> {
+        let mut packet = Packet::new(agent, sample.source, directory);
+        (packet.input, packet.output) = (sample.input, sample.output);
+        packet.read(sample.records());
+        packet
+    }
+
+    /// Of a packet that the device dropped.
+    pub fn discarded(agent: AgentId, sample: &DiscardedPacket<'a>, directory: &'a dyn Directory) -> Packet<'a> {
+        let mut packet = Packet::new(agent, sample.source, directory);
+        (packet.input, packet.output, packet.reason) = (sample.input, sample.output, Some(sample.reason));
+        packet.read(sample.records());
+        packet
+    }
+
+    /// A frame without a sample around it, as tests and benchmarks want it.
+    #[cfg(test)]
+    pub(super) fn bare(
+        agent: AgentId,
+        source: DataSource,
+        length: u32,
+        frame: Frame<'a>,
+        directory: &'a dyn Directory,
+    ) -> Self {
+        let mut packet = Packet::new(agent, source, directory);
+        (packet.length, packet.frame, packet.input) = (length, frame, Interface::Index(source.index));
+        packet
+    }
+
+    fn new(agent: AgentId, source: DataSource, directory: &'a dyn Directory) -> Packet<'a> {
+        Packet {
+            agent,
+            source,
+            length: 0,
+            malformed: 0,
+            input: Interface::Unknown,
+            output: Interface::Unknown,
+            reason: None,
+            directory,
+            frame: Frame::parse(Start::Ethernet, &[]),
+            known: Known::default(),
+        }
+    }
+
+    fn read(&mut self, records: Records<'a>) {
+        for record in records {
+            let view = record.and_then(|record| record.view().map(|view| (record, view)));
+            let Ok((record, view)) = view else {
+                self.malformed += 1;
+                continue;
+            };
+            self.take(record, view);
+        }
+        // A header may come with its own decoding: it is one packet, and the header knows more.
+        if !self.known.header {
+            let (ethernet, ip) = (self.known.ethernet, self.known.ip);
+            self.length = ethernet.map(|e| e.length).or(ip.map(|ip| ip.length)).unwrap_or(0);
+        }
+    }
+
+    fn take(&mut self, record: Record<'a>, view: View<'a>) {
+        let known = &mut self.known;
+        match view {
+            // The first header counts.
+            View::Header(_) if known.header => {}
+            View::Header(header) => {
+                known.header = true;
+                self.length = header.frame_length;
+                if let Some(start) = Start::from_header_protocol(header.protocol.0) {
+                    self.frame = Frame::parse(start, header.header);
+                }
+            }
+            View::Ethernet(ethernet) => known.ethernet = Some(ethernet),
+            View::Ip(ip) => known.ip = Some(ip),
+            View::Switch(switch) => known.switch = Some(switch),
+            View::Router(router) => known.router = Some(router),
+            View::Gateway(gateway) => known.gateway = Some(gateway),
+            View::User(user) => known.user = Some(user),
+            View::Url(url) => known.url = Some(url),
+            View::EgressQueue(queue) => known.queue = Some(queue),
+            View::Acl(acl) => known.acl = Some(acl),
+            View::Function(function) => known.function = Some(function),
+            View::TransitDelay(delay) => known.transit_delay = Some(delay),
+            View::QueueDepth(depth) => known.queue_depth = Some(depth),
+            View::HwTrap(trap) => known.hw_trap = Some(trap),
+            View::LinuxReason(reason) => known.linux_reason = Some(reason),
+            // Operations of applications.
+            View::Other if record.format.enterprise == 0 && (2000..2300).contains(&record.format.format) => {
+                known.operation = record.structure.map(|_| record);
+            }
+            View::Other | View::Timestamp(_) | View::Interface(_) => {}
+        }
+    }
+
+    /// Whether the device dropped it.
+    pub fn is_discarded(&self) -> bool {
+        self.reason.is_some()
+    }
+
+    /// The headers that were sampled; none, if only their decoding was.
+    pub fn frame(&self) -> &Frame<'a> {
+        &self.frame
+    }
+
+    /// The value of a key; `Null`, if the packet has no such thing.
+    pub(super) fn field(&self, field: Field, nth: u8, scratch: &mut Scratch) -> Value {
+        let mut value = Value::Null;
+        self.find(field, nth, scratch, &mut value);
+        value
+    }
+
+    /// As above; it leaves what is there where there is nothing. (A value that is returned as an option is copied once more, and the
+    /// processor waits for it.)
+    #[inline]
+    fn find(&self, field: Field, nth: u8, scratch: &mut Scratch, value: &mut Value) -> Option<()> {
+        let (frame, known) = (&self.frame, &self.known);
+        *value = match field {
+            Field::Agent => Value::Ip(self.directory.address(self.agent)?),
+            Field::DataSource => match self.source {
+                DataSource { class: DataSource::IF_INDEX, index } => number(index),
+                DataSource { class, index } => scratch.write(|text| text.push_str(&format!("{class}.{index}"))),
+            },
+            Field::InputIfIndex => interface(self.input)?,
+            Field::OutputIfIndex => interface(self.output)?,
+            Field::Direction => {
+                let here = Interface::Index(self.source.index);
+                let is_interface = self.source.class == DataSource::IF_INDEX;
+                match () {
+                    () if is_interface && self.input == here => Value::Word("ingress"),
+                    () if is_interface && self.output == here => Value::Word("egress"),
+                    () => return None,
+                }
+            }
+            Field::Stack if frame.layers().is_empty() => return None,
+            Field::Stack => scratch.write(|text| {
+                for (at, name) in frame.stack().enumerate() {
+                    text.push_str(if at == 0 { "" } else { "." });
+                    text.push_str(name);
+                }
+            }),
+            Field::Bytes => number(self.length),
+            Field::Frames => Value::Number(1),
+            Field::Requests => Value::Number(known.operation.map(|_| 1)?),
+            Field::Duration => known.operation.and_then(duration)?,
+
+            Field::MacSource => match frame.ethernet(nth) {
+                Some(header) => Value::Mac(header.source()),
+                None => Value::Mac(outermost(nth, known.ethernet)?.src_mac),
+            },
+            Field::MacDestination => Value::Mac(self.receiver(nth)?),
+            Field::EthernetProtocol => match self.ethertype(nth) {
+                Some(ethertype) => Value::Number(ethertype.into()),
+                None => number(outermost(nth, known.ethernet)?.ethertype),
+            },
+            Field::IsUnicast => Value::Truth(self.receiver(nth)?[0] & 1 == 0),
+            Field::IsMulticast => {
+                let mac = self.receiver(nth)?;
+                Value::Truth(mac[0] & 1 == 1 && mac != BROADCAST)
+            }
+            Field::IsBroadcast => Value::Truth(self.receiver(nth)? == BROADCAST),
+            Field::Vlan => match frame.vlan(nth) {
+                Some(tag) => Value::Number(tag.id().into()),
+                None => number(outermost(nth, known.switch)?.src_vlan),
+            },
+            Field::Priority => match frame.vlan(nth) {
+                Some(tag) => Value::Number(tag.priority().into()),
+                None => number(outermost(nth, known.switch)?.src_priority),
+            },
+            Field::OutputVlan => number(known.switch?.dst_vlan),
+            Field::OutputPriority => number(known.switch?.dst_priority),
+            Field::PppoeSession => Value::Number(frame.pppoe(nth)?.session().into()),
+            Field::MplsLabel => number(frame.mpls(nth)?.label()),
+            Field::MplsLabels if nth > 0 || frame.mpls(0).is_none() => return None,
+            Field::MplsLabels => {
+                let labels = (0..).map_while(|nth| frame.mpls(nth)).map(|entry| entry.label());
+                joined(scratch, labels, '.')
+            }
+            Field::ArpOperation => Value::Number(frame.arp(nth)?.operation().into()),
+            Field::ArpMacSender => Value::Mac(frame.arp(nth)?.sender_mac()),
+            Field::ArpMacTarget => Value::Mac(frame.arp(nth)?.target_mac()),
+            Field::ArpIpSender => Value::Ip(frame.arp(nth)?.sender_ip().into()),
+            Field::ArpIpTarget => Value::Ip(frame.arp(nth)?.target_ip().into()),
+
+            Field::IpSource => match frame.ipv4(nth) {
+                Some(header) => Value::Ip(header.source().into()),
+                None => Value::Ip(outermost(nth, self.decoded(true))?.src_ip),
+            },
+            Field::IpDestination => match frame.ipv4(nth) {
+                Some(header) => Value::Ip(header.destination().into()),
+                None => Value::Ip(outermost(nth, self.decoded(true))?.dst_ip),
+            },
+            Field::IpProtocol => match frame.ipv4(nth) {
+                Some(header) => Value::Number(header.protocol().into()),
+                None => number(outermost(nth, self.decoded(true))?.protocol),
+            },
+            Field::IpTtl => Value::Number(frame.ipv4(nth)?.ttl().into()),
+            Field::IpTos | Field::IpDscp | Field::IpEcn => {
+                let tos = match frame.ipv4(nth) {
+                    Some(header) => header.tos(),
+                    None => outermost(nth, self.decoded(true))?.traffic_class as u8,
+                };
+                class(tos, field)
+            }
+            Field::IpId => Value::Number(frame.ipv4(nth)?.identification().into()),
+            Field::IpFlags => Value::Bits { bits: frame.ipv4(nth)?.flags().into(), width: 3 },
+            Field::IpFragOffset => Value::Number(frame.ipv4(nth)?.fragment_offset().into()),
+            Field::IpBytes => match frame.ipv4(nth) {
+                Some(header) => Value::Number(header.length().into()),
+                None => number(outermost(nth, self.decoded(true))?.length),
+            },
+
+            Field::Ip6Source => match frame.ipv6(nth) {
+                Some(header) => Value::Ip(header.source().into()),
+                None => Value::Ip(outermost(nth, self.decoded(false))?.src_ip),
+            },
+            Field::Ip6Destination => match frame.ipv6(nth) {
+                Some(header) => Value::Ip(header.destination().into()),
+                None => Value::Ip(outermost(nth, self.decoded(false))?.dst_ip),
+            },
+            Field::Ip6NextHdr => match frame.ipv6(nth) {
+                Some(header) => Value::Number(header.protocol().into()),
+                None => number(outermost(nth, self.decoded(false))?.protocol),
+            },
+            Field::Ip6HopLimit => Value::Number(frame.ipv6(nth)?.hop_limit().into()),
+            Field::Ip6Tos | Field::Ip6Dscp | Field::Ip6Ecn => {
+                let tos = match frame.ipv6(nth) {
+                    Some(header) => header.class(),
+                    None => outermost(nth, self.decoded(false))?.traffic_class as u8,
+                };
+                class(tos, field)
+            }
+            Field::Ip6FlowLabel => number(frame.ipv6(nth)?.flow_label()),
+            Field::Ip6FragOffset => Value::Number((frame.fragment(nth)?.0 >> 3).into()),
+            Field::Ip6FragM => Value::Word(if frame.fragment(nth)?.1 { "yes" } else { "no" }),
+            Field::Ip6Bytes => match frame.ipv6(nth) {
+                Some(header) => Value::Number(u64::from(header.payload_length()) + 40),
+                None => number(outermost(nth, self.decoded(false))?.length),
+            },
+
+            Field::TcpSourcePort => self.port(Protocol::Tcp, nth, |ports| ports.source)?,
+            Field::TcpDestinationPort => self.port(Protocol::Tcp, nth, |ports| ports.destination)?,
+            Field::TcpFlags => match frame.tcp(nth) {
+                Some(header) => Value::Bits { bits: header.flags()?, width: 9 },
+                None => {
+                    let ip = outermost(nth, known.ip).filter(|ip| !known.header && ip.protocol == TCP)?;
+                    Value::Bits { bits: ip.tcp_flags as u16 & 0x1ff, width: 9 }
+                }
+            },
+            Field::UdpSourcePort => self.port(Protocol::Udp, nth, |ports| ports.source)?,
+            Field::UdpDestinationPort => self.port(Protocol::Udp, nth, |ports| ports.destination)?,
+            Field::SctpSourcePort => self.port(Protocol::Sctp, nth, |ports| ports.source)?,
+            Field::SctpDestinationPort => self.port(Protocol::Sctp, nth, |ports| ports.destination)?,
+            Field::IcmpType => Value::Number(frame.icmp(nth)?.kind().into()),
+            Field::IcmpCode => Value::Number(frame.icmp(nth)?.code().into()),
+            Field::Icmp6Type => Value::Number(frame.icmpv6(nth)?.kind().into()),
+            Field::Icmp6Code => Value::Number(frame.icmpv6(nth)?.code().into()),
+            Field::EspSpi => number(frame.esp(nth)?),
+
+            Field::GreProtocol => Value::Number(frame.gre(nth)?.ethertype().into()),
+            Field::GreKey => number(frame.gre(nth)?.key()?),
+            Field::GreVersion => Value::Number(frame.gre(nth)?.version().into()),
+            Field::Vni => match frame.vxlan(nth) {
+                Some(header) => number(header.vni()),
+                None => number(frame.geneve(nth)?.vni()),
+            },
+            Field::VxlanVni => number(frame.vxlan(nth)?.vni()),
+            Field::GeneveVni => number(frame.geneve(nth)?.vni()),
+
+            Field::IpNextHop => Value::Ip(known.router?.nexthop?),
+            Field::IpSourceMaskLen => number(known.router?.src_mask_len),
+            Field::IpDestinationMaskLen => number(known.router?.dst_mask_len),
+            Field::BgpNextHop => Value::Ip(known.gateway?.nexthop?),
+            Field::BgpAs => number(known.gateway?.as_number),
+            Field::BgpSourceAs => number(known.gateway?.src_as),
+            Field::BgpSourcePeerAs => number(known.gateway?.src_peer_as),
+            Field::BgpDestinationAs => number(known.gateway?.dst_as()?),
+            Field::BgpDestinationPeerAs => number(known.gateway?.dst_peer_as()?),
+            Field::BgpAsPath => joined(scratch, known.gateway?.path.flat_map(|segment| segment.numbers), '-'),
+            Field::BgpCommunities => communities(scratch, known.gateway?.communities),
+            Field::BgpLocalPref => number(known.gateway?.localpref),
+
+            Field::SourceUser => foreign(scratch, known.user?.src_user)?,
+            Field::DestinationUser => foreign(scratch, known.user?.dst_user)?,
+            Field::Url => foreign(scratch, known.url?.url)?,
+            Field::Host => foreign(scratch, known.url?.host)?,
+
+            Field::Reason => {
+                let reason = self.reason?;
+                reason_name(reason).map_or(number(reason), Value::Word)
+            }
+            Field::Function => foreign(scratch, known.function?)?,
+            Field::LinuxReason => foreign(scratch, known.linux_reason?)?,
+            Field::HwTrapGroup => foreign(scratch, known.hw_trap?.group)?,
+            Field::HwTrap => foreign(scratch, known.hw_trap?.trap)?,
+            Field::AclNumber => number(known.acl?.number),
+            Field::AclName => foreign(scratch, known.acl?.name)?,
+            Field::AclDirection => match known.acl?.direction {
+                1 => Value::Word("ingress"),
+                2 => Value::Word("egress"),
+                _ => return None,
+            },
+            Field::QueueIndex => number(known.queue?),
+            Field::QueueDepth => number(known.queue_depth?),
+            Field::TransitDelay => number(known.transit_delay?),
+        };
+        Some(())
+    }
+
+    /// Ethernet address of the receiver.
+    fn receiver(&self, nth: u8) -> Option<[u8; 6]> {
+        match self.frame.ethernet(nth) {
+            Some(header) => Some(header.destination()),
+            None => self.known.ethernet.filter(|_| nth == 0).map(|ethernet| ethernet.dst_mac),
+        }
+    }
+
+    /// The type behind the tags of Ethernet header `nth`.
+    fn ethertype(&self, nth: u8) -> Option<u16> {
+        let header = self.frame.ethernet(nth)?;
+        let mut layers = self.frame.layers().iter();
+        layers.by_ref().filter(|layer| layer.protocol == Protocol::Ethernet).nth(nth.into())?;
+        let before = layers.as_slice();
+        let tags = before.iter().take_while(|layer| layer.protocol == Protocol::Vlan).count();
+        if tags == 0 {
+            return Some(header.ethertype());
+        }
+        let skipped = self.frame.layers().len() - before.len();
+        let earlier = self.frame.layers()[..skipped].iter().filter(|layer| layer.protocol == Protocol::Vlan).count();
+        Some(self.frame.vlan((earlier + tags - 1) as u8)?.ethertype())
+    }
+
+    /// The decoding of an IP header, if the agent sent none of the bytes.
+    fn decoded(&self, v4: bool) -> Option<SampledIp> {
+        self.known.ip.filter(|ip| !self.known.header && ip.src_ip.is_ipv4() == v4)
+    }
+
+    fn port(&self, protocol: Protocol, nth: u8, which: impl Fn(Ports) -> u16) -> Option<Value> {
+        if let Some(ports) = self.frame.ports(protocol, nth) {
+            return Some(Value::Number(which(ports).into()));
+        }
+        let expected = match protocol {
+            Protocol::Tcp => TCP,
+            Protocol::Udp => u32::from(weir_wire::ip::UDP),
+            _ => return None,
+        };
+        let ip = self.known.ip.filter(|ip| nth == 0 && !self.known.header && ip.protocol == expected)?;
+        Some(Value::Number(which(Ports { source: ip.src_port as u16, destination: ip.dst_port as u16 }).into()))
+    }
+}
+
+/// What is known without the bytes is of the outermost header.
+fn outermost<T>(nth: u8, decoded: Option<T>) -> Option<T> {
+    decoded.filter(|_| nth == 0)
+}
+
+fn number(number: u32) -> Value {
+    Value::Number(number.into())
+}
+
+fn interface(interface: Interface) -> Option<Value> {
+    Some(match interface {
+        Interface::Unknown => return None,
+        Interface::Index(index) => number(index),
+        Interface::Internal => Value::Word("internal"),
+        Interface::Discarded(_) => Value::Word("discard"),
+        Interface::Multiple(_) => Value::Word("multiple"),
+    })
+}
+
+fn class(tos: u8, field: Field) -> Value {
+    match field {
+        Field::IpDscp | Field::Ip6Dscp => Value::Number((tos >> 2).into()),
+        Field::IpEcn | Field::Ip6Ecn => Value::Bits { bits: (tos & 3).into(), width: 2 },
+        _ => Value::Number(tos.into()),
+    }
+}
+
+fn foreign(scratch: &mut Scratch, text: &[u8]) -> Option<Value> {
+    if text.is_empty() { None } else { Some(scratch.foreign(text)) }
+}
+
+fn joined(scratch: &mut Scratch, numbers: impl Iterator<Item = u32>, separator: char) -> Value {
+    use std::fmt::Write;
+    scratch.write(|text| {
+        for (at, number) in numbers.take(MAX_NUMBERS).enumerate() {
+            if at > 0 {
+                text.push(separator);
+            }
+            // Writing to a string does not fail.
+            let _ = write!(text, "{number}");
+        }
+    })
+}
+
+fn communities(scratch: &mut Scratch, numbers: Numbers<'_>) -> Value {
+    use std::fmt::Write;
+    scratch.write(|text| {
+        for (at, number) in numbers.take(MAX_NUMBERS).enumerate() {
+            let separator = if at == 0 { "" } else { "-" };
+            // As above.
+            let _ = write!(text, "{separator}{}:{}", number >> 16, number & 0xffff);
+        }
+    })
+}
+
+/// How long an operation took.
+fn duration(operation: Record<'_>) -> Option<Value> {
+    operation.values().flatten().find_map(|(field, value)| match value {
+        Raw::U32(took) if matches!(field.name, "uS" | "duration" | "duration_uS") => Some(number(took)),
+        _ => None,
+    })
+}
+
+/// The name that an agent has, or its address.
+pub(super) fn node(packet: &Packet<'_>, scratch: &mut Scratch) -> Value {
+    match packet.directory.name(packet.agent) {
+        Some(name) => scratch.foreign(name.as_bytes()),
+        None => packet.directory.address(packet.agent).map_or(Value::Null, Value::Ip),
+    }
+}
+
+/// The name of an interface, if it has told one.
+pub(super) fn if_name(packet: &Packet<'_>, if_index: Value, scratch: &mut Scratch) -> Value {
+    let index = if_index.number().and_then(|index| u32::try_from(index).ok());
+    match index.and_then(|index| packet.directory.interface(packet.agent, index)) {
+        Some(name) => scratch.foreign(name.as_bytes()),
+        None => Value::Null,
+    }
+}
+
+/// What an address has to have to be looked up.
+pub(super) fn ip(value: Value) -> Option<IpAddr> {
+    match value {
+        Value::Ip(ip) => Some(ip),
+        _ => None,
+    }
+}
+
+const BROADCAST: [u8; 6] = [0xff; 6];
+
+const TCP: u32 = weir_wire::ip::TCP as u32;
+
+/// Numbers of a path or communities of a route that are shown: more do not fit a key.
+const MAX_NUMBERS: usize = 32;

@@ -1,0 +1,323 @@
+//! Definitions compiled together: what several of them ask of a packet is worked out once.
+//!
+//! Each key and each function, wherever it occurs, is one node; a node is evaluated when the first filter or key asks for it,
+//! and remembered for the rest of the packet. So twenty definitions over the same addresses cost little more than one.
+
+use std::collections::HashMap;
+
+use super::expression::{Attribute, Expression};
+use super::field::Field;
+use super::filter::{Filter, Right, Test};
+use super::packet::{self, Packet};
+use super::value::{Literal, Scratch, Value};
+use crate::names::{Geo, Lookups};
+
+/// A node, by its place in the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Node(u32);
+
+/// What a node does; what it needs are nodes before it.
+#[derive(Clone, Debug)]
+enum Step {
+    Field(Field, u8),
+    Group(Node, Vec<String>),
+    Country(Node, Attribute),
+    Asn(Node, Attribute),
+    Oui(Node),
+    Mask(Node, u8),
+    Prefix(Node, String, usize),
+    Suffix(Node, String, usize),
+    Null(Node, String),
+    Or(Vec<Node>),
+    Range(Node, u64, u64),
+    First(Node, String, Vec<String>),
+    Concat(String, Vec<Node>),
+    Eq(Node, Node),
+    If(Node, Literal, Node, Node),
+    IfName(Node),
+    Agent(Node),
+}
+
+/// A filter over nodes.
+#[derive(Debug)]
+pub(super) enum Condition {
+    Test { node: Node, negated: bool, right: Right },
+    All(Vec<Condition>),
+    Any(Vec<Condition>),
+}
+
+/// All nodes of all definitions of a shard.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    steps: Vec<Step>,
+    known: HashMap<Expression, Node>,
+}
+
+/// What is known of the packet at hand.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    /// By node; a value of an earlier packet has an earlier turn.
+    values: Vec<(u32, Value)>,
+    turn: u32,
+    pub(super) scratch: Scratch,
+}
+
+impl Memory {
+    /// Forgets the last packet.
+    pub(super) fn begin(&mut self, plan: &Plan) {
+        self.scratch.clear();
+        if self.values.len() != plan.steps.len() || self.turn == u32::MAX {
+            self.values.clear();
+            self.values.resize(plan.steps.len(), (0, Value::Null));
+            self.turn = 0;
+        }
+        self.turn += 1;
+    }
+}
+
+impl Plan {
+    /// The node of an expression; the same for the same.
+    pub(super) fn node(&mut self, expression: &Expression) -> Node {
+        if let Some(&node) = self.known.get(expression) {
+            return node;
+        }
+        let step = match expression {
+            Expression::Field(field, nth) => Step::Field(*field, *nth),
+            Expression::Group(key, sets) => Step::Group(self.node(key), sets.clone()),
+            Expression::Country(key, attribute) => Step::Country(self.node(key), *attribute),
+            Expression::Asn(key, attribute) => Step::Asn(self.node(key), *attribute),
+            Expression::Oui(key) => Step::Oui(self.node(key)),
+            Expression::Mask(key, bits) => Step::Mask(self.node(key), *bits),
+            Expression::Prefix(key, separator, tokens) => Step::Prefix(self.node(key), separator.clone(), *tokens),
+            Expression::Suffix(key, separator, tokens) => Step::Suffix(self.node(key), separator.clone(), *tokens),
+            Expression::Null(key, text) => Step::Null(self.node(key), text.clone()),
+            Expression::Or(keys) => Step::Or(self.nodes(keys)),
+            Expression::Range(key, least, most) => Step::Range(self.node(key), *least, *most),
+            Expression::First(key, separator, words) => Step::First(self.node(key), separator.clone(), words.clone()),
+            Expression::Concat(separator, keys) => Step::Concat(separator.clone(), self.nodes(keys)),
+            Expression::Eq(a, b) => Step::Eq(self.node(a), self.node(b)),
+            Expression::If(key, text, then, other) => {
+                Step::If(self.node(key), Literal::new(text), self.node(then), self.node(other))
+            }
+            Expression::IfName(key) => Step::IfName(self.node(key)),
+            Expression::Node(key) => Step::Agent(self.node(key)),
+        };
+        let node = Node(self.steps.len() as u32);
+        self.steps.push(step);
+        self.known.insert(expression.clone(), node);
+        node
+    }
+
+    pub(super) fn nodes(&mut self, expressions: &[Expression]) -> Vec<Node> {
+        expressions.iter().map(|expression| self.node(expression)).collect()
+    }
+
+    pub(super) fn condition(&mut self, filter: &Filter) -> Condition {
+        match filter {
+            Filter::Test(Test { left, negated, right }) => {
+                Condition::Test { node: self.node(left), negated: *negated, right: right.clone() }
+            }
+            Filter::All(filters) => Condition::All(filters.iter().map(|filter| self.condition(filter)).collect()),
+            Filter::Any(filters) => Condition::Any(filters.iter().map(|filter| self.condition(filter)).collect()),
+        }
+    }
+}
+
+/// A packet under evaluation.
+pub(super) struct Evaluation<'e, 'a> {
+    pub(super) plan: &'e Plan,
+    pub(super) lookups: &'e Lookups,
+    pub(super) packet: &'e Packet<'a>,
+    pub(super) memory: &'e mut Memory,
+}
+
+impl Evaluation<'_, '_> {
+    /// Whether the packet meets a filter.
+    pub(super) fn meets(&mut self, condition: &Condition) -> bool {
+        match condition {
+            Condition::All(conditions) => conditions.iter().all(|condition| self.meets(condition)),
+            Condition::Any(conditions) => conditions.iter().any(|condition| self.meets(condition)),
+            Condition::Test { node, negated, right } => {
+                let value = self.value(*node);
+                let scratch = &mut self.memory.scratch;
+                let matches = match right {
+                    Right::Values(literals) => literals.iter().any(|literal| literal.is(value, scratch)),
+                    Right::Patterns(patterns) => scratch.render(value).is_some_and(|span| {
+                        let text = scratch.get(span);
+                        patterns.iter().any(|pattern| pattern.is_match(text))
+                    }),
+                };
+                matches != *negated
+            }
+        }
+    }
+
+    /// The value of a node for this packet.
+    #[inline]
+    pub(super) fn value(&mut self, node: Node) -> Value {
+        let (turn, value) = self.memory.values[node.0 as usize];
+        if turn == self.memory.turn {
+            return value;
+        }
+        let value = self.evaluate(node);
+        self.memory.values[node.0 as usize] = (self.memory.turn, value);
+        value
+    }
+
+    fn evaluate(&mut self, node: Node) -> Value {
+        let plan = self.plan;
+        match &plan.steps[node.0 as usize] {
+            Step::Field(field, nth) => self.packet.field(*field, *nth, &mut self.memory.scratch),
+            step => self.call(step),
+        }
+    }
+
+    fn call(&mut self, step: &Step) -> Value {
+        match step {
+            Step::Field(..) => Value::Null,
+            Step::Group(key, sets) => {
+                let Some(ip) = packet::ip(self.value(*key)) else { return Value::Null };
+                let found = sets.iter().find_map(|set| self.lookups.groups.get(set)?.find(ip));
+                self.word(found)
+            }
+            Step::Country(key, attribute) => {
+                let (geo, value) = (self.lookups.country.as_deref(), self.value(*key));
+                self.country(geo, value, *attribute)
+            }
+            Step::Asn(key, attribute) => {
+                let (geo, value) = (self.lookups.asn.as_deref(), self.value(*key));
+                self.system(geo, value, *attribute)
+            }
+            Step::Oui(key) => match self.value(*key) {
+                Value::Mac([a, b, c, ..]) => self.format(format_args!("{a:02X}{b:02X}{c:02X}")),
+                _ => Value::Null,
+            },
+            Step::Mask(key, bits) => match packet::ip(self.value(*key)) {
+                Some(ip) => Value::Ip(mask(ip, *bits)),
+                None => Value::Null,
+            },
+            Step::Prefix(key, separator, tokens) => self.tokens(*key, |text| {
+                let end = text.match_indices(separator.as_str()).nth(tokens.checked_sub(1)?).map(|(at, _)| at);
+                Some((0, end.unwrap_or(text.len())))
+            }),
+            Step::Suffix(key, separator, tokens) => self.tokens(*key, |text| {
+                let start = text.rmatch_indices(separator.as_str()).nth(tokens.checked_sub(1)?);
+                Some((start.map_or(0, |(at, _)| at + separator.len()), text.len()))
+            }),
+            Step::First(key, separator, words) => self.tokens(*key, |text| {
+                let mut at = 0;
+                for token in text.split(separator.as_str()) {
+                    if words.iter().any(|word| word == token) {
+                        return Some((at, at + token.len()));
+                    }
+                    at += token.len() + separator.len();
+                }
+                None
+            }),
+            Step::Null(key, text) => match self.value(*key) {
+                Value::Null => self.word(Some(text)),
+                value => value,
+            },
+            Step::Or(keys) => {
+                keys.iter().map(|key| self.value(*key)).find(|value| !value.is_null()).unwrap_or(Value::Null)
+            }
+            Step::Range(key, least, most) => match self.value(*key).number() {
+                Some(number) => Value::Truth((*least..=*most).contains(&number)),
+                None => Value::Null,
+            },
+            Step::Concat(separator, keys) => self.concat(separator, keys),
+            Step::Eq(a, b) => {
+                let (a, b) = (self.value(*a), self.value(*b));
+                self.equal(a, b).map_or(Value::Null, Value::Truth)
+            }
+            Step::If(key, text, then, other) => {
+                let value = self.value(*key);
+                let node = if text.is(value, &self.memory.scratch) { then } else { other };
+                self.value(*node)
+            }
+            Step::IfName(key) => {
+                let index = self.value(*key);
+                packet::if_name(self.packet, index, &mut self.memory.scratch)
+            }
+            Step::Agent(key) => match self.value(*key) {
+                Value::Null => Value::Null,
+                _ => packet::node(self.packet, &mut self.memory.scratch),
+            },
+        }
+    }
+
+    /// A part of a key's text.
+    fn tokens(&mut self, key: Node, find: impl Fn(&str) -> Option<(usize, usize)>) -> Value {
+        let value = self.value(key);
+        let scratch = &mut self.memory.scratch;
+        let part = scratch.render(value).and_then(|span| Some((span, find(scratch.get(span))?)));
+        part.map_or(Value::Null, |(span, (from, to))| Scratch::part(span, from, to))
+    }
+
+    fn concat(&mut self, separator: &str, keys: &[Node]) -> Value {
+        let mut spans = [None; super::expression::MAX_KEYS];
+        for (span, key) in spans.iter_mut().zip(keys) {
+            let value = self.value(*key);
+            *span = self.memory.scratch.render(value);
+            if span.is_none() {
+                return Value::Null;
+            }
+        }
+        self.memory.scratch.join(separator, spans.iter().flatten().copied())
+    }
+
+    /// `None` if one of them is not there.
+    fn equal(&mut self, a: Value, b: Value) -> Option<bool> {
+        if a.is_null() || b.is_null() {
+            return None;
+        }
+        if a == b {
+            return Some(true);
+        }
+        let scratch = &mut self.memory.scratch;
+        let (a, b) = (scratch.render(a)?, scratch.render(b)?);
+        Some(scratch.get(a) == scratch.get(b))
+    }
+
+    fn country(&mut self, geo: Option<&Geo>, value: Value, attribute: Attribute) -> Value {
+        let Some(place) = geo.zip(packet::ip(value)).and_then(|(geo, ip)| geo.country(ip)) else { return Value::Null };
+        match (attribute, place.name) {
+            (Attribute::Short, _) => self.word(Some(place.code)),
+            (Attribute::Name, name) => self.word(name),
+            (Attribute::Both, Some(name)) => self.format(format_args!("{}-{name}", place.code)),
+            (Attribute::Both, None) => self.word(Some(place.code)),
+        }
+    }
+
+    fn system(&mut self, geo: Option<&Geo>, value: Value, attribute: Attribute) -> Value {
+        let Some(system) = geo.zip(packet::ip(value)).and_then(|(geo, ip)| geo.system(ip)) else { return Value::Null };
+        match (attribute, system.name) {
+            (Attribute::Name, name) => self.word(name),
+            (Attribute::Both, Some(name)) => self.format(format_args!("{}-{name}", system.number)),
+            (Attribute::Short, _) | (Attribute::Both, None) => Value::Number(system.number.into()),
+        }
+    }
+
+    fn word(&mut self, word: Option<&str>) -> Value {
+        word.map_or(Value::Null, |word| self.memory.scratch.foreign(word.as_bytes()))
+    }
+
+    fn format(&mut self, text: std::fmt::Arguments<'_>) -> Value {
+        use std::fmt::Write;
+        // Writing to a string does not fail.
+        self.memory.scratch.write(|out| out.write_fmt(text).unwrap_or_default())
+    }
+}
+
+fn mask(ip: std::net::IpAddr, bits: u8) -> std::net::IpAddr {
+    match ip {
+        std::net::IpAddr::V4(ip) => {
+            let kept = u32::MAX.checked_shl(32u32.saturating_sub(bits.into())).unwrap_or(0);
+            std::net::Ipv4Addr::from(u32::from(ip) & kept).into()
+        }
+        std::net::IpAddr::V6(ip) => {
+            let kept = u128::MAX.checked_shl(128u32.saturating_sub(bits.into())).unwrap_or(0);
+            std::net::Ipv6Addr::from(u128::from(ip) & kept).into()
+        }
+    }
+}

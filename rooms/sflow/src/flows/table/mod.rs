@@ -1,0 +1,350 @@
+//! The flows of one definition in one shard: by data source and key, each with its smoothed sum.
+//!
+//! What a question reads of all flows lies together ([`Rate`], 32 bytes a flow), what it reads of few apart ([`Identity`]).
+//! The number of flows is bounded. A new flow takes the place of the smallest of a few that the hand of a clock comes by, if it
+//! is larger itself; so a heavy flow stays, whatever number of small ones arrives. What has been silent for the active timeout
+//! is forgotten, a few at each update.
+
+mod key;
+
+#[cfg(test)]
+mod tests;
+
+use std::hash::{BuildHasher, Hasher};
+
+use foldhash::quality::RandomState;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry as Place;
+use key::Key;
+
+use super::decay::Instant;
+
+/// What changes with every packet.
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    sum: f64,
+    squares: f64,
+    epoch: u32,
+    /// The data source, by its place in the shard; [`NOBODY`]: this place is free.
+    source: u32,
+    /// When the last packet came, in tenths of a second since the start.
+    last: u32,
+    /// Samples, as far as can be counted.
+    samples: u32,
+}
+
+/// What stays.
+#[derive(Debug)]
+struct Identity {
+    key: Key,
+    hash: u64,
+    /// When the flow began, or was told of last, in seconds.
+    first: f64,
+    /// What its packets since then stand for, not smoothed.
+    total: f64,
+}
+
+/// A packet on its way into a table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Update<'a> {
+    pub(super) source: u32,
+    pub(super) key: &'a [u8],
+    /// What it adds to the value.
+    pub(super) amount: f64,
+    /// What it adds to further sums, in the order of the table.
+    pub(super) further: &'a [f64],
+    pub(super) now: f64,
+    pub(super) at: Instant,
+}
+
+/// A flow that is told of: it began, or it is over, or it goes on and has been silent about it for long enough.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Told {
+    pub(super) source: u32,
+    pub(super) key: Box<[u8]>,
+    pub(super) first: f64,
+    pub(super) last: f64,
+    pub(super) total: f64,
+    pub(super) samples: u32,
+}
+
+/// What happened to flows besides being counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turnover {
+    /// Flows that were new.
+    pub inserted: u64,
+    /// Flows that were silent for the active timeout.
+    pub expired: u64,
+    /// Flows that made room for larger ones.
+    pub evicted: u64,
+    /// Packets of new flows for which no smaller one made room: they are missing.
+    pub refused: u64,
+    /// Tellings of flows that nobody fetched in time.
+    pub untold: u64,
+}
+
+/// When flows are told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Telling {
+    Never,
+    AtStart,
+    AtEnd,
+}
+
+#[derive(Debug)]
+pub(super) struct Table {
+    rates: Vec<Rate>,
+    identities: Vec<Identity>,
+    /// `stride` of them a flow.
+    further: Vec<f64>,
+    stride: usize,
+    index: HashTable<u32>,
+    free: Vec<u32>,
+    hasher: RandomState,
+    /// Where the next look for what is small or silent begins.
+    hand: usize,
+    timeout: f64,
+    telling: Telling,
+    told: Vec<Told>,
+    pub(super) turnover: Turnover,
+}
+
+impl Table {
+    /// A table whose flows have `stride` sums besides the first, and are forgotten after `timeout` seconds of silence.
+    pub(super) fn new(stride: usize, timeout: f64, telling: Telling) -> Table {
+        Table {
+            rates: Vec::new(),
+            identities: Vec::new(),
+            further: Vec::new(),
+            stride,
+            index: HashTable::new(),
+            free: Vec::new(),
+            hasher: RandomState::default(),
+            hand: 0,
+            timeout,
+            telling,
+            told: Vec::new(),
+            turnover: Turnover::default(),
+        }
+    }
+
+    /// Number of flows.
+    pub(super) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Counts a packet, and tells the place of its flow; a new one has a place if there are fewer than `limit`.
+    #[inline]
+    pub(super) fn add(&mut self, update: &Update<'_>, limit: usize) -> Option<usize> {
+        let hash = self.hash(update.source, update.key);
+        let found = self.index.find(hash, |&at| {
+            self.rates[at as usize].source == update.source && self.identities[at as usize].key.as_bytes() == update.key
+        });
+        let at = match found {
+            Some(&at) => {
+                self.count(at as usize, update);
+                Some(at as usize)
+            }
+            None => self.insert(hash, update, limit),
+        };
+        // What was counted just now is not silent: its place stays.
+        self.expire(update.now, 1);
+        at
+    }
+
+    fn hash(&self, source: u32, key: &[u8]) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write_u32(source);
+        hasher.write(key);
+        hasher.finish()
+    }
+
+    #[inline]
+    fn count(&mut self, at: usize, update: &Update<'_>) {
+        let (rate, weight) = (&mut self.rates[at], update.at.weight);
+        let further = &mut self.further[at * self.stride..][..self.stride];
+        if rate.epoch != update.at.epoch {
+            let carry = update.at.carry(rate.epoch);
+            (rate.sum, rate.squares, rate.epoch) = (rate.sum * carry, rate.squares * carry * carry, update.at.epoch);
+            further.iter_mut().for_each(|sum| *sum *= carry);
+        }
+        let amount = update.amount * weight;
+        rate.sum += amount;
+        rate.squares += amount * amount;
+        rate.last = tenths(update.now);
+        rate.samples = rate.samples.saturating_add(1);
+        for (sum, value) in further.iter_mut().zip(update.further) {
+            *sum += value * weight;
+        }
+        if self.telling != Telling::Never {
+            self.count_told(at, update);
+        }
+    }
+
+    fn count_told(&mut self, at: usize, update: &Update<'_>) {
+        let identity = &mut self.identities[at];
+        identity.total += update.amount;
+        if self.telling == Telling::AtEnd && update.now - identity.first >= self.timeout {
+            self.tell(at);
+            (self.identities[at].first, self.identities[at].total) = (update.now, 0.0);
+        }
+    }
+
+    fn insert(&mut self, hash: u64, update: &Update<'_>, limit: usize) -> Option<usize> {
+        let room = if self.index.len() < limit { Some(self.place()) } else { self.make_room(update) };
+        let Some(at) = room else {
+            self.turnover.refused += 1;
+            return None;
+        };
+        self.turnover.inserted += 1;
+        let (source, epoch) = (update.source, update.at.epoch);
+        self.rates[at] = Rate { sum: 0.0, squares: 0.0, epoch, source, last: 0, samples: 0 };
+        self.identities[at] = Identity { key: Key::new(update.key), hash, first: update.now, total: 0.0 };
+        self.further[at * self.stride..][..self.stride].fill(0.0);
+        let identities = &self.identities;
+        // It is new: nothing equals it.
+        if let Place::Vacant(place) = self.index.entry(hash, |_| false, |&at| identities[at as usize].hash) {
+            place.insert(at as u32);
+        }
+        self.count(at, update);
+        if self.telling == Telling::AtStart {
+            self.tell(at);
+        }
+        Some(at)
+    }
+
+    /// A free place.
+    fn place(&mut self) -> usize {
+        if let Some(at) = self.free.pop() {
+            return at as usize;
+        }
+        self.rates.push(Rate { sum: 0.0, squares: 0.0, epoch: 0, source: NOBODY, last: 0, samples: 0 });
+        self.identities.push(Identity { key: Key::new(&[]), hash: 0, first: 0.0, total: 0.0 });
+        self.further.resize(self.rates.len() * self.stride, 0.0);
+        self.rates.len() - 1
+    }
+
+    /// The place of the smallest flow of those that the hand comes by, if the new one is larger.
+    fn make_room(&mut self, update: &Update<'_>) -> Option<usize> {
+        let mut smallest: Option<(f64, usize)> = None;
+        for _ in 0..CANDIDATES.min(self.rates.len()) {
+            let at = self.turn_hand();
+            let rate = &self.rates[at];
+            let sum = rate.sum * update.at.carry(rate.epoch);
+            if rate.source != NOBODY && smallest.is_none_or(|(least, _)| sum < least) {
+                smallest = Some((sum, at));
+            }
+        }
+        let (_, at) = smallest.filter(|&(sum, _)| sum < update.amount * update.at.weight)?;
+        self.turnover.evicted += 1;
+        self.remove(at);
+        self.free.pop().map(|at| at as usize)
+    }
+
+    /// The next place; there is one.
+    fn turn_hand(&mut self) -> usize {
+        let at = if self.hand < self.rates.len() { self.hand } else { 0 };
+        self.hand = at + 1;
+        at
+    }
+
+    /// Forgets what has been silent, looking at so many places.
+    pub(super) fn expire(&mut self, now: f64, places: usize) {
+        let oldest = tenths((now - self.timeout).max(0.0));
+        for _ in 0..places.min(self.rates.len()) {
+            let at = self.turn_hand();
+            if self.rates[at].source != NOBODY && self.rates[at].last < oldest {
+                self.turnover.expired += 1;
+                self.remove(at);
+            }
+        }
+    }
+
+    fn remove(&mut self, at: usize) {
+        if self.telling == Telling::AtEnd {
+            self.tell(at);
+        }
+        let hash = self.identities[at].hash;
+        if let Ok(place) = self.index.find_entry(hash, |&other| other as usize == at) {
+            place.remove();
+        }
+        self.rates[at].source = NOBODY;
+        self.identities[at].key = Key::new(&[]);
+        self.free.push(at as u32);
+    }
+
+    fn tell(&mut self, at: usize) {
+        if self.told.len() == MAX_TOLD {
+            self.turnover.untold += 1;
+            return;
+        }
+        let (rate, identity) = (&self.rates[at], &self.identities[at]);
+        self.told.push(Told {
+            source: rate.source,
+            key: identity.key.as_bytes().into(),
+            first: identity.first,
+            last: f64::from(rate.last) / 10.0,
+            total: identity.total,
+            samples: rate.samples,
+        });
+    }
+
+    /// What there is to tell since the last time.
+    pub(super) fn take_told(&mut self) -> Vec<Told> {
+        std::mem::take(&mut self.told)
+    }
+
+    /// Forgets the flows of data sources that are no more, looking at all flows.
+    pub(super) fn forget(&mut self, gone: impl Fn(u32) -> bool) {
+        for at in 0..self.rates.len() {
+            if self.rates[at].source != NOBODY && gone(self.rates[at].source) {
+                self.remove(at);
+            }
+        }
+    }
+
+    /// Number of places; those of flows that are gone are empty.
+    pub(super) fn places(&self) -> usize {
+        self.rates.len()
+    }
+
+    /// The smoothed sum at a place, in the epoch of `at`, and whose it is.
+    #[inline]
+    pub(super) fn sum(&self, place: usize, at: &Instant) -> Option<(f64, u32)> {
+        let rate = &self.rates[place];
+        (rate.source != NOBODY).then(|| (rate.sum * at.carry(rate.epoch), rate.source))
+    }
+
+    /// The sum of squares at a place.
+    pub(super) fn squares(&self, place: usize, at: &Instant) -> f64 {
+        let carry = at.carry(self.rates[place].epoch);
+        self.rates[place].squares * carry * carry
+    }
+
+    /// A further sum at a place.
+    pub(super) fn further(&self, place: usize, number: usize, at: &Instant) -> f64 {
+        self.further[place * self.stride + number] * at.carry(self.rates[place].epoch)
+    }
+
+    pub(super) fn key(&self, place: usize) -> &[u8] {
+        self.identities[place].key.as_bytes()
+    }
+
+    /// Samples, and when the first and the last came, in seconds.
+    pub(super) fn history(&self, place: usize) -> (u32, f64, f64) {
+        let (rate, identity) = (&self.rates[place], &self.identities[place]);
+        (rate.samples, identity.first, f64::from(rate.last) / 10.0)
+    }
+}
+
+fn tenths(seconds: f64) -> u32 {
+    (seconds * 10.0) as u32
+}
+
+const NOBODY: u32 = u32::MAX;
+
+/// Flows among which the smallest makes room.
+const CANDIDATES: usize = 8;
+
+/// Tellings that wait to be fetched.
+const MAX_TOLD: usize = 10_000;

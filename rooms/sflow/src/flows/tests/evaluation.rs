@@ -1,0 +1,164 @@
+//! What keys and filters make of packets.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use super::*;
+use crate::names::{Directory, Groups};
+
+/// One agent with a name and one interface.
+struct Named;
+
+impl Directory for Named {
+    fn address(&self, _: AgentId) -> Option<IpAddr> {
+        Some([192, 0, 2, 1].into())
+    }
+
+    fn name(&self, agent: AgentId) -> Option<&str> {
+        (agent.0 == 1).then_some("leaf\u{1b}[31m1")
+    }
+
+    fn interface(&self, _: AgentId, if_index: u32) -> Option<&str> {
+        (if_index == 5).then_some("swp5")
+    }
+}
+
+fn lookups() -> Lookups {
+    let campus = Groups::new([("east", ["10.0.0.0/24"]), ("west", ["10.0.1.0/24"])]).unwrap();
+    let rest = Groups::new([("world", ["0.0.0.0/0"])]).unwrap();
+    Lookups { groups: BTreeMap::from([("campus".to_owned(), campus), ("rest".to_owned(), rest)]), ..Lookups::default() }
+}
+
+/// The key of a packet by a definition; `None`: it is not counted.
+fn key_of(keys: &str, filter: &str, agent: u32, bytes: &[u8]) -> Option<String> {
+    let mut flows = Flows::new(Limits::default(), Arc::new(lookups()));
+    flows.define("it", checked(keys, "frames", filter), 0.0).unwrap();
+    let source = DataSource { class: DataSource::IF_INDEX, index: 5 };
+    let frame = Frame::parse(Start::Ethernet, bytes);
+    flows.observe(1.0, 1.0, &Packet::bare(AgentId(agent), source, 1000, frame, &Named));
+    let mut shown = None;
+    flows.scan("it", 1.0).unwrap().slice(0, 10, |flow| shown = Some(flow.show()));
+    shown
+}
+
+#[test]
+fn keys_say_what_the_packet_says() {
+    let bytes = frame([10, 0, 0, 1], [10, 0, 1, 2], 53);
+    for (keys, expected) in [
+        ("", Some("")),
+        ("ipsource,ipdestination", Some("10.0.0.1,10.0.1.2")),
+        ("macsource,macdestination", Some("020000000001,020000000002")),
+        ("ipprotocol,udpsourceport,udpdestinationport", Some("17,12345,53")),
+        ("stack", Some("eth.ip.udp")),
+        ("ethernetprotocol,ipttl,ipflags,ipecn,bytes", Some("2048,64,000,00,1000")),
+        ("inputifindex,direction,agent,datasource", Some("5,ingress,192.0.2.1,5")),
+        ("isunicast,isbroadcast", Some("true,false")),
+        ("tcpsourceport", None),
+        ("ipsource.1", None),
+        ("outputifindex", None),
+        ("null:vlan:untagged", Some("untagged")),
+        ("or:tcpdestinationport:udpdestinationport", Some("53")),
+        ("or:ip6source:vlan", None),
+        ("group:ipsource:campus,group:ipdestination:campus", Some("east,west")),
+        ("group:ipsource:nowhere:rest", Some("world")),
+        ("group:ipsource:nowhere", None),
+        ("mask:ipsource:24,mask:ipdestination:0,mask:ipsource:32", Some("10.0.0.0,0.0.0.0,10.0.0.1")),
+        ("prefix:stack:.:2,suffix:stack:.:1,suffix:stack:.:9", Some("eth.ip,udp,eth.ip.udp")),
+        ("first:stack:.:ip6:ip", Some("ip")),
+        ("first:stack:.:ip6:tcp", None),
+        ("range:bytes:0:999,range:bytes:1000", Some("false,true")),
+        ("concat:-:ipsource:udpdestinationport", Some("10.0.0.1-53")),
+        ("concat:-:ipsource:vlan", None),
+        ("eq:ipsource:ipdestination,eq:ipttl:ipttl", Some("false,true")),
+        ("if:[first:stack:.:ip:ip6]:ip:[group:ipsource:campus]:ip6source", Some("east")),
+        ("if:[first:stack:.:ip:ip6]:ip6:ip6source:ipdestination", Some("10.0.1.2")),
+        ("ifname:inputifindex", Some("swp5")),
+        ("node:inputifindex", Some("leaf\\u{1b}[31m1")),
+        ("oui:macsource", Some("020000")),
+        ("country:ipsource", None),
+        ("null:[country:ipsource]:unknown", Some("unknown")),
+    ] {
+        assert_eq!(key_of(keys, "", 1, &bytes).as_deref(), expected, "{keys}");
+    }
+    assert_eq!(key_of("node:inputifindex", "", 2, &bytes).as_deref(), Some("192.0.2.1"), "no name: its address");
+}
+
+#[test]
+fn filters_take_and_leave() {
+    let bytes = frame([10, 0, 0, 1], [10, 0, 1, 2], 53);
+    for (filter, taken) in [
+        ("ipsource=10.0.0.1", true),
+        ("ipsource=10.0.0.2", false),
+        ("ipsource!=10.0.0.2", true),
+        ("ipsource=10.0.0.2,10.0.0.1", true),
+        ("ipsource!=10.0.0.2,10.0.0.1", false),
+        ("macsource=02:00:00:00:00:01", true),
+        ("vlan=null", true),
+        ("vlan!=null", false),
+        ("vlan=5", false),
+        ("vlan!=5", true),
+        ("vlan~.*", false),
+        ("vlan!~.*", true),
+        ("stack~eth\\.ip\\..*", true),
+        ("stack~ip", false),
+        ("stack~.*\\.(tcp|udp)", true),
+        ("ipsource~10\\.0\\..*&udpdestinationport=53", true),
+        ("ipsource=1.1.1.1|udpdestinationport=53", true),
+        ("ipsource=1.1.1.1&udpdestinationport=53|ipttl=64", true),
+        ("ipsource=1.1.1.1&(udpdestinationport=53|ipttl=64)", false),
+        ("group:ipsource:campus=east&direction=ingress", true),
+        ("range:bytes:64:128=true", false),
+        ("eq:ipsource:ipdestination=true", false),
+        ("eq:vlan:ipttl=false", false),
+        ("first:stack:.:ip:ip6=ip", true),
+        ("ipflags=000", true),
+        ("ipflags=00", false),
+        ("isunicast=true", true),
+    ] {
+        assert_eq!(key_of("ipsource", filter, 1, &bytes).is_some(), taken, "{filter}");
+    }
+}
+
+#[test]
+fn the_type_behind_tags_is_that_of_its_own_header() {
+    // A VLAN outside, VXLAN, two VLANs inside, then something.
+    let inner = [&[1; 12][..], &[0x88, 0xa8, 0, 7, 0x81, 0, 0, 8, 0x12, 0x34]].concat();
+    let mut bytes = frame([10, 0, 0, 1], [10, 0, 1, 2], 4789);
+    let length = (20 + 8 + 8 + inner.len()) as u16;
+    bytes[16..18].copy_from_slice(&length.to_be_bytes());
+    bytes.extend([8, 0, 0, 0, 0, 0, 9, 0]);
+    bytes.extend(inner);
+    bytes.splice(12..12, [0x81, 0, 0, 6]);
+    let keys = "ethernetprotocol,ethernetprotocol.1,vlan,vlan.1,vlan.2,vni,macsource.1";
+    assert_eq!(key_of(keys, "", 1, &bytes).as_deref(), Some("2048,4660,6,7,8,9,010101010101"));
+}
+
+#[test]
+fn averages_and_further_values() {
+    let mut flows = shard(Limits::default());
+    let definition = Definition {
+        keys: "ipsource".to_owned(),
+        value: "avg:ipttl".to_owned(),
+        values: "frames,avg:ipbytes,bytes,avg:vlan".to_owned(),
+        ..Definition::default()
+    };
+    flows.define("it", Arc::new(definition.check().unwrap()), 0.0).unwrap();
+    let mut bytes = frame([10, 0, 0, 1], [10, 0, 1, 2], 53);
+    flows.observe(1.0, 30.0, &packet(1, 1, &bytes));
+    // Another, with a third of the weight, and a time to live of 32.
+    bytes[22] = 32;
+    flows.observe(1.0, 10.0, &packet(1, 1, &bytes));
+    let scan = flows.scan("it", 1.0).unwrap();
+    assert_eq!(scan.columns().collect::<Vec<_>>(), ["avg:ipttl", "frames", "avg:ipbytes", "bytes", "avg:vlan"]);
+    let mut seen = Vec::new();
+    scan.slice(0, 10, |flow| {
+        assert_eq!(flow.moments(), None);
+        seen = (0..flow.columns()).map(|number| flow.column(number)).collect();
+        assert_eq!(flow.value(), seen[0]);
+    });
+    // (64 x 30 + 32 x 10) / 40; frames and bytes by the same factor; no packet has a VLAN.
+    for (number, expected) in [(0, 56.0_f64), (2, 28.0), (4, 0.0)] {
+        assert!((seen[number] - expected).abs() < 1e-9, "{seen:?}");
+    }
+    assert!((seen[3] / seen[1] - 1000.0).abs() < 1e-9, "{seen:?}");
+}

@@ -1,0 +1,83 @@
+//! What is summed: `bytes`, `frames`, `rate:KEY`, `avg:KEY`.
+
+use super::expression::{self, Expression};
+use super::syntax::{Piece, Syntax};
+
+/// A value of a flow.
+#[derive(Clone, Debug)]
+pub(super) struct Column {
+    /// As it was written.
+    pub(super) name: String,
+    pub(super) of: Expression,
+    pub(super) kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The sum over all packets, by time.
+    Rate,
+    /// The mean over all packets.
+    Average,
+}
+
+/// The one value of a definition.
+pub(super) fn one(text: &str) -> Result<Vec<Column>, Syntax> {
+    let piece = Piece { text, at: 0 }.trim();
+    if piece.text.is_empty() {
+        return Err(Syntax::new(0, "a value is missing: write bytes or frames"));
+    }
+    match piece.split(',')?.as_slice() {
+        [value] => Ok(vec![column(*value)?]),
+        [_, second, ..] => Err(Syntax::new(second.at, "one value: write the others as `values`")),
+        [] => Ok(Vec::new()),
+    }
+}
+
+/// Further values; empty: none.
+pub(super) fn list(text: &str) -> Result<Vec<Column>, Syntax> {
+    let piece = Piece { text, at: 0 }.trim();
+    if piece.text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let columns: Vec<Column> = piece.split(',')?.into_iter().map(column).collect::<Result<_, _>>()?;
+    if columns.len() > MAX_COLUMNS {
+        return Err(Syntax::new(0, format!("{} values: at most {MAX_COLUMNS}", columns.len())));
+    }
+    Ok(columns)
+}
+
+fn column(piece: Piece<'_>) -> Result<Column, Syntax> {
+    let (kind, of) = match piece.split(':')?.as_slice() {
+        [Piece { text: "rate" | "sum", .. }, of] => (Kind::Rate, *of),
+        [Piece { text: "avg", .. }, of] => (Kind::Average, *of),
+        [Piece { text: function @ ("count" | "min" | "max"), at }, ..] => {
+            return Err(Syntax::new(*at, format!("no value `{function}`: write rate:KEY or avg:KEY")));
+        }
+        _ => (Kind::Rate, piece),
+    };
+    Ok(Column { name: piece.text.to_owned(), of: expression::parse(of)?, kind })
+}
+
+/// Most values besides the first.
+const MAX_COLUMNS: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_and_averages() {
+        let columns = list("bytes,avg:ipbytes, rate:requests,avg:[or:ipbytes:ip6bytes]").unwrap();
+        let kinds: Vec<Kind> = columns.iter().map(|column| column.kind).collect();
+        assert_eq!(kinds, [Kind::Rate, Kind::Average, Kind::Rate, Kind::Average]);
+        assert_eq!(columns[3].name, "avg:[or:ipbytes:ip6bytes]");
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_place() {
+        assert_eq!(one("bytes,frames").unwrap_err().at, 6);
+        assert_eq!(one("").unwrap_err().message, "a value is missing: write bytes or frames");
+        assert_eq!(list("bytes,avg:byts").unwrap_err().at, 10);
+        assert_eq!(list("count:ipsource").unwrap_err().message, "no value `count`: write rate:KEY or avg:KEY");
+    }
+}

@@ -1,0 +1,186 @@
+//! What questions see of flows: one definition's at an instant, a slice at a time.
+
+use weir_wire::sflow::DataSource;
+
+use super::decay::Instant;
+use super::estimate::{Estimate, Moments};
+use super::sources::Sources;
+use super::value::Parts;
+use super::values::Kind;
+use super::{Compiled, Flows, ranking};
+use crate::names::AgentId;
+
+/// A definition's flows at an instant.
+#[derive(Clone, Copy, Debug)]
+pub struct Scan<'a> {
+    pub(super) compiled: &'a Compiled,
+    pub(super) sources: &'a Sources,
+    pub(super) at: Instant,
+    /// From sums to rates.
+    pub(super) scale: f64,
+}
+
+/// One flow at one data source, as it is now.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow<'a> {
+    scan: &'a Scan<'a>,
+    place: usize,
+    source: u32,
+    sum: f64,
+}
+
+impl Flows {
+    /// A definition's flows as they are now; `None`: there is no such definition.
+    ///
+    /// A question over many flows takes the shard's lock for one slice at a time and calls this anew for each: weights sink alike,
+    /// so that slices of different instants can be compared nearly as if they were of one.
+    pub fn scan(&self, name: &str, now: f64) -> Option<Scan<'_>> {
+        let compiled = self.definitions.iter().find(|compiled| compiled.name == name)?;
+        let clock = &self.clocks[compiled.clock];
+        Some(Scan { compiled, sources: &self.sources, at: clock.instant(now), scale: clock.rate(now, compiled.start) })
+    }
+}
+
+impl<'a> Scan<'a> {
+    /// Shows up to `count` flows from place `from` on (0: the first); the place to go on from, `None` behind the last.
+    pub fn slice(&self, from: usize, count: usize, mut visit: impl FnMut(&Flow<'_>)) -> Option<usize> {
+        let (table, places) = (&self.compiled.table, self.compiled.table.places());
+        let end = from.saturating_add(count).min(places);
+        for place in from.min(end)..end {
+            if let Some((sum, source)) = table.sum(place, &self.at) {
+                visit(&Flow { scan: self, place, source, sum });
+            }
+        }
+        (end < places).then_some(end)
+    }
+
+    /// Shows the flow at a place, if there is one.
+    pub(super) fn show(&self, place: usize, visit: impl FnOnce(&Flow<'_>)) {
+        if let Some((sum, source)) = self.compiled.table.sum(place, &self.at) {
+            visit(&Flow { scan: self, place, source, sum });
+        }
+    }
+
+    /// What all flows of an agent make together. Flows that were evicted count, too. Its interval takes samples for independent:
+    /// it is too wide rather than too narrow.
+    pub fn total(&self, agent: AgentId) -> Moments {
+        let total = self.compiled.totals.get(agent.0 as usize).copied().unwrap_or_default();
+        let carry = self.at.carry(total.epoch) * self.scale;
+        Moments::new(total.sum * carry, total.squares * carry * carry, 0.0)
+    }
+
+    /// Number of flows, each data source's counted as its own.
+    pub fn len(&self) -> usize {
+        self.compiled.table.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Names of values, as [`Flow::column`] numbers them.
+    pub fn columns(&self) -> impl Iterator<Item = &'a str> {
+        self.compiled.checked.columns()
+    }
+}
+
+impl Flow<'_> {
+    /// The value of the definition: a rate a second, or a mean.
+    #[inline]
+    pub fn value(&self) -> f64 {
+        match self.scan.compiled.checked.columns[0].kind {
+            Kind::Rate => self.sum * self.scan.scale,
+            Kind::Average => self.column(0),
+        }
+    }
+
+    /// Value `number` of the definition: 0 is `value`, then `values`.
+    pub fn column(&self, number: usize) -> f64 {
+        let (scan, table) = (self.scan, &self.scan.compiled.table);
+        let mut place = 0;
+        for (at, column) in scan.compiled.checked.columns.iter().enumerate() {
+            let sum = if at == 0 {
+                self.sum
+            } else {
+                place += 1;
+                if at == number { table.further(self.place, place - 1, &scan.at) } else { 0.0 }
+            };
+            let is_average = column.kind == Kind::Average;
+            if at == number {
+                return match is_average {
+                    false => sum * scan.scale,
+                    true => {
+                        let count = table.further(self.place, place, &scan.at);
+                        if count > 0.0 { sum / count } else { 0.0 }
+                    }
+                };
+            }
+            place += usize::from(is_average);
+        }
+        0.0
+    }
+
+    /// How many values the definition has.
+    pub fn columns(&self) -> usize {
+        self.scan.compiled.checked.columns.len()
+    }
+
+    /// Whether value `number` is a mean, not a rate.
+    pub fn is_average(&self, number: usize) -> bool {
+        self.scan.compiled.checked.columns.get(number).is_some_and(|column| column.kind == Kind::Average)
+    }
+
+    /// What its estimate comes from, to be added to that of others; `None` for an average.
+    pub fn moments(&self) -> Option<Moments> {
+        let scan = self.scan;
+        if scan.compiled.checked.columns[0].kind == Kind::Average {
+            return None;
+        }
+        let squares = scan.compiled.table.squares(self.place, &scan.at) * scan.scale * scan.scale;
+        let dropped = scan.compiled.checked.definition.dropped;
+        let samples = scan.sources.samples(self.source, scan.compiled.clock, dropped);
+        Some(Moments::new(self.sum * scan.scale, squares, samples))
+    }
+
+    /// Its value with the 95 % interval; `None` for an average.
+    pub fn estimate(&self) -> Option<Estimate> {
+        self.moments().map(|moments| moments.estimate())
+    }
+
+    /// Who saw it, and where.
+    pub fn seen_by(&self) -> (AgentId, DataSource) {
+        // Flows of data sources that are gone went with them.
+        self.scan.sources.get(self.source).unwrap_or((AgentId(u32::MAX), DataSource { class: 0, index: 0 }))
+    }
+
+    /// Its key, as it is kept: equal for equal flows, in all shards.
+    pub fn key(&self) -> &[u8] {
+        self.scan.compiled.table.key(self.place)
+    }
+
+    /// A number that equal keys have in all shards, and others hardly.
+    pub fn hash(&self) -> u64 {
+        ranking::hash(self.key())
+    }
+
+    /// By how many seconds without packets its value sinks to 1/e.
+    pub fn time_constant(&self) -> f64 {
+        self.scan.compiled.checked.definition.t
+    }
+
+    /// The parts of its key.
+    pub fn parts(&self) -> Parts<'_> {
+        Parts(self.key())
+    }
+
+    /// Its key as it is shown.
+    pub fn show(&self) -> String {
+        self.scan.compiled.checked.show(self.key())
+    }
+
+    /// How many samples it has, and when the first and the last came, in seconds.
+    pub fn history(&self) -> (u32, f64, f64) {
+        self.scan.compiled.table.history(self.place)
+    }
+}

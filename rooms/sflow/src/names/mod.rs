@@ -1,0 +1,35 @@
+//! What keys of flows are translated by: groups of addresses, GeoIP and AS files, names of agents and interfaces.
+//!
+//! [`Lookups`] is built whole by the control side, from configuration, and swapped at once; a reload that fails leaves the
+//! old one. [`Directory`] is what the collector learns by itself: names that agents tell in their counters.
+
+mod directory;
+mod geo;
+mod groups;
+
+pub use directory::{AgentId, Directory, Nameless};
+pub use geo::{Geo, GeoError, Place, System};
+pub use groups::{GroupError, Groups};
+
+use std::collections::BTreeMap;
+
+/// Everything that functions of keys look values up in. Sets of groups are few, and found by name when a definition is made.
+#[derive(Debug, Default)]
+pub struct Lookups {
+    /// Sets of groups by their name, as `group:ipsource:NAME` asks for them.
+    pub groups: BTreeMap<String, Groups>,
+    /// Countries by address; `None`: no file is configured.
+    pub country: Option<std::sync::Arc<Geo>>,
+    /// Autonomous systems by address; `None`: no file is configured.
+    pub asn: Option<std::sync::Arc<Geo>>,
+}
+
+/// A set of groups of networks.
+///
+/// # Errors
+/// A network is in two of them.
+pub fn set(groups: &BTreeMap<String, Vec<ipnet::IpNet>>) -> Result<Groups, GroupError> {
+    let texts: Vec<(&str, Vec<String>)> =
+        groups.iter().map(|(group, nets)| (group.as_str(), nets.iter().map(ToString::to_string).collect())).collect();
+    Groups::new(texts.iter().map(|(group, nets)| (*group, nets.iter().map(String::as_str))))
+}
