@@ -16,6 +16,7 @@ use std::time::Instant;
 
 pub(crate) use books::{ListenerBook, OutletBook, RuleBook};
 pub(crate) use cells::CarriedCell;
+pub use cells::Counter;
 pub(crate) use phase::{Phase, PhaseMark};
 
 use crate::ledger::{DestinationCount, Ledger};

@@ -64,7 +64,7 @@ pub(crate) struct Resolver {
 
 /// What became of a name. `Display` is a line for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub enum Event {
     /// It has these addresses, which it had not before; or it resolves again, to the same.
     Resolved {
         /// The name.
