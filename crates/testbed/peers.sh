@@ -14,6 +14,8 @@ loggen:syslog-ng-core:usr/bin/loggen
 nfcapd:nfdump:usr/bin/nfcapd
 nfdump:nfdump:usr/bin/nfdump
 softflowd:softflowd:usr/sbin/softflowd
+promtool:prometheus:usr/bin/promtool
+prometheus:prometheus:usr/bin/prometheus
 iperf:iperf:usr/bin/iperf'
 for more in "$@"; do peers=$(printf '%s\n%s' "$peers" "$more"); done
 

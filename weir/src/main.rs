@@ -6,11 +6,14 @@ mod loss;
 mod recv;
 mod scenario;
 mod send;
+mod service;
+mod sflow;
 mod tee;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use weir_service::config::Pointed;
 use weir_service::output::{self, complain, in_one_line};
 
 /// Carries, splits, measures and explains real-time telemetry over UDP.
@@ -33,6 +36,8 @@ enum Command {
     Tee(tee::Tee),
     /// Tell where datagrams are lost, and what to change.
     Loss(loss::Loss),
+    /// Decode and analyse sFlow.
+    Sflow(sflow::Sflow),
 }
 
 /// How a command ended that could do its job.
@@ -61,6 +66,7 @@ fn main() -> ExitCode {
         Command::Recv(recv) => recv.run(),
         Command::Tee(tee) => tee.run(),
         Command::Loss(loss) => loss.run(),
+        Command::Sflow(sflow) => sflow.run(),
     };
     match outcome {
         Ok(_) if output::failed() => ExitCode::FAILURE,
@@ -69,6 +75,10 @@ fn main() -> ExitCode {
         Ok(Outcome::Program(status)) => ExitCode::from(status),
         Err(error) => {
             complain!("weir: {}", in_one_line(&error));
+            let usage = error.downcast_ref::<Usage>().map(|Usage(error)| error);
+            if let Some(pointed) = usage.and_then(|error| error.downcast_ref::<Pointed>()) {
+                complain!("{}", pointed.caret());
+            }
             ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
         }
     }

@@ -1,24 +1,26 @@
 //! `weir tee`: every datagram, whole, to every destination.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use weir_service::config::Base;
-use weir_service::output::{complain, print, say};
+use weir_service::config::Address;
+use weir_service::output::{complain, say};
 use weir_tee::config::document::{Destination, Document, Join, Listener};
-use weir_tee::config::values::{Address, Endpoint, List};
+use weir_tee::config::values::{Endpoint, List};
 use weir_tee::config::{Flags, Origin};
 use weir_tee::control::{self, Options};
 use weir_tee::settings::{Source, Target};
 use weir_units::Size;
 
+use crate::service::{Configured, address, print_checked};
 use crate::{Outcome, usage};
 
 /// `weir tee`.
 #[derive(Debug, Args)]
+#[command(mut_arg("config", |config| config.required_unless_present_all(["listen", "to"])
+    .help("TOML file with listeners, destinations, groups and rules; SIGHUP reads it again")))]
 #[command(after_help = "\
 Examples:
   weir tee --listen 0.0.0.0:514 --to 10.0.0.5:514 --to [2001:db8::5]:514
@@ -29,9 +31,8 @@ Signals: SIGHUP reads the file again (one that is wrong changes nothing), SIGUSR
 as JSON, SIGTERM and Ctrl-C send what was received and end with the ledger; a second one ends at
 once. docs/tee.md explains every key of the file and every term of the ledger.")]
 pub(super) struct Tee {
-    /// TOML file with listeners, destinations, groups and rules.
-    #[arg(short, long, value_name = "FILE", required_unless_present_all = ["listen", "to"])]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    configured: Configured,
     /// Where datagrams come in; a multicast group is joined. May be given again.
     #[arg(long, value_name = "ADDR:PORT", value_parser = address, conflicts_with = "config", requires = "to")]
     listen: Vec<SocketAddr>,
@@ -51,38 +52,24 @@ pub(super) struct Tee {
     /// Threads that move datagrams [default: one a processor, 4 at most].
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
-    /// Serve /metrics, /healthz, /readyz and /ledger here.
-    #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
-    admin: Option<SocketAddr>,
-    /// Become this user once every socket is open.
-    #[arg(long, value_name = "NAME")]
-    user: Option<String>,
-    /// Check the configuration, print what is in force as TOML, and end.
-    #[arg(long, conflicts_with_all = ["watch", "json"])]
-    check: bool,
     /// Show the ledger live, on this terminal.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "check")]
     watch: bool,
     /// Print the final ledger as one JSON object.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "check")]
     json: bool,
-    /// Log more to standard error; twice: everything.
-    #[arg(short, action = clap::ArgAction::Count)]
-    verbose: u8,
 }
 
 impl Tee {
     pub(super) fn run(self) -> Result<Outcome> {
         let origin = usage(self.origin())?;
         let config = usage(origin.load())?;
-        if self.check {
-            for warning in &config.warnings {
-                complain!("weir: {warning}");
-            }
-            print(format_args!("{}", config.to_toml()));
+        if self.configured.check {
+            print_checked(&config.warnings, &config.to_toml());
             return Ok(Outcome::Done);
         }
-        let ledger = control::run(&origin, config, Options { watch: self.watch, verbosity: self.verbose })?;
+        let ledger =
+            control::run(&origin, config, Options { watch: self.watch, verbosity: self.configured.service.verbose })?;
         if self.json {
             say!("{}", serde_json::to_string(&ledger)?);
         } else {
@@ -92,12 +79,8 @@ impl Tee {
     }
 
     fn origin(&self) -> Result<Origin> {
-        let flags = Flags { workers: self.workers, admin: self.admin, user: self.user.clone() };
-        let base = match &self.config {
-            Some(path) => Base::File(path.clone()),
-            None => Base::Flags(Box::new(self.document()?)),
-        };
-        Ok(Origin { base, flags })
+        let flags = Flags { workers: self.workers, fixed: self.configured.service.fixed() };
+        Ok(Origin { base: self.configured.base(|| self.document())?, flags })
     }
 
     /// What the flags say as a file would.
@@ -126,10 +109,6 @@ impl Tee {
             ..Document::default()
         })
     }
-}
-
-fn address(text: &str) -> Result<SocketAddr, String> {
-    Address::try_from(text.to_owned()).map(|address| address.0)
 }
 
 fn source() -> impl TypedValueParser<Value = Source> {

@@ -4,6 +4,7 @@
 //! Options -> Socket -> Inbox::receive   recvmmsg: datagrams, or runs of them joined by the kernel (UDP_GRO)
 //!                   -> Socket::send     sendmmsg: datagrams, or runs that the kernel cuts (UDP_SEGMENT)
 //!                   -> next_error, memory, granted: what became of the rest
+//! Socket::steer                         which of several sockets at one address gets a datagram
 //! RawSender                             finished IP packets, for source addresses that are not ours
 //! ```
 //!
@@ -25,6 +26,7 @@ mod options;
 mod outgoing;
 mod raw;
 mod socket;
+mod steering;
 mod sys;
 
 pub use address::Address;
@@ -39,3 +41,4 @@ pub use options::Options;
 pub use outgoing::{MAX_PIECES, MAX_RUN_BYTES, MAX_SEGMENTS, Outgoing, SendProgress};
 pub use raw::RawSender;
 pub use socket::{Granted, Socket};
+pub use steering::Steering;

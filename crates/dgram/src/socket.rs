@@ -9,8 +9,8 @@ use socket2::{Domain, Protocol, SockRef, Type};
 use crate::buffers::{self, Buffer};
 use crate::error::reason;
 use crate::offload::{self, Offload, Segmentation};
-use crate::sys::option::{attach_closed_filter, disconnect};
-use crate::{Error, Options};
+use crate::sys::option::{attach_closed_filter, attach_reuseport_program, disconnect};
+use crate::{Error, Options, Steering};
 
 /// A non-blocking UDP socket in the network namespace of the thread that made it.
 #[derive(Debug)]
@@ -124,6 +124,19 @@ impl Socket {
     /// The socket's filter is locked (SO_LOCK_FILTER).
     pub fn close_intake(&self) -> io::Result<()> {
         attach_closed_filter(self.as_fd())
+    }
+
+    /// Has the kernel choose by `steering` among the `sockets` that share this one's address
+    /// ([`Options::reuse_port`]), those that are bound later included. A datagram that came as part of a larger one (UDP_SEGMENT
+    /// by a sender on this machine or across a virtual cable) goes where the first of them goes: whoever needs to be sure asks
+    /// [`Steering::choose`] again.
+    ///
+    /// # Errors
+    /// The socket was made without [`Options::reuse_port`], or the kernel is older than Linux 4.5.
+    pub fn steer(&self, steering: &Steering, sockets: u32) -> Result<(), Error> {
+        let failed =
+            |source| Error::Option { option: "SO_ATTACH_REUSEPORT_CBPF", value: format!("{sockets} sockets"), source };
+        attach_reuseport_program(self.as_fd(), &mut steering.program(sockets)).map_err(failed)
     }
 
     /// Leaves what comes from now on to the other sockets of its address ([`Options::reuse_port`]); what is queued stays

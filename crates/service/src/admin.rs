@@ -25,22 +25,25 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::metrics::{Format, expose};
+use crate::metrics::{Family, Format, expose};
 use crate::pulse::Pulses;
+use crate::reloads::Reloads;
 use crate::room::Observable;
-use crate::{notify, process};
+use crate::{notify, process, reloads};
 
 /// What probes ask of a service: of its room, and of its threads.
 #[derive(Debug)]
 pub(crate) struct Probes<S> {
     room: Arc<S>,
     pulses: Pulses,
+    /// `None`: there is no file to reload.
+    reloads: Option<Reloads>,
     stopping: AtomicBool,
 }
 
 impl<S: Observable> Probes<S> {
-    pub(crate) fn new(room: Arc<S>, pulses: Pulses) -> Self {
-        Self { room, pulses, stopping: AtomicBool::new(false) }
+    pub(crate) fn new(room: Arc<S>, pulses: Pulses, reloads: Option<Reloads>) -> Self {
+        Self { room, pulses, reloads, stopping: AtomicBool::new(false) }
     }
 
     /// From now on no more traffic should be led here.
@@ -192,6 +195,9 @@ async fn metrics<S: Observable>(State(probes): State<Arc<Probes<S>>>, headers: H
     let format = Format::accepted(headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()));
     let body = expose(format, move |samples| {
         probes.room.metrics(samples);
+        if let Some(reloads) = &probes.reloads {
+            reloads.metrics(samples);
+        }
         process::metrics(samples);
     });
     ([(header::CONTENT_TYPE, format.content_type())], body).into_response()
@@ -202,6 +208,11 @@ async fn ledger<S: Observable>(State(probes): State<Arc<Probes<S>>>) -> Response
         Ok(json) => ([(header::CONTENT_TYPE, "application/json")], json + "\n").into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }
+}
+
+/// Every family that a service adds to those of its room, in the order in which it is exposed.
+pub fn families() -> Vec<Family> {
+    reloads::FAMILIES.into_iter().chain(process::FAMILIES).collect()
 }
 
 fn probe(state: Result<(), String>) -> Response {
@@ -282,7 +293,7 @@ mod tests {
 
     use serde_json::json;
 
-    use super::super::metrics::{Family, Kind, Samples};
+    use super::super::metrics::{Kind, Samples};
     use super::*;
 
     static MADE: Family = Family {
@@ -317,7 +328,7 @@ mod tests {
     }
 
     fn serve(room: Room, limits: Limits) -> (Arc<Probes<Room>>, Serving) {
-        let probes = Arc::new(Probes::new(Arc::new(room), Pulses::new()));
+        let probes = Arc::new(Probes::new(Arc::new(room), Pulses::new(), None));
         let admin = Admin { limits, ..Admin::bind("127.0.0.1:0".parse().unwrap()).unwrap() };
         (probes.clone(), admin.serve(probes).unwrap())
     }

@@ -2,10 +2,13 @@
 //! word.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use anyhow::{Context, Result, anyhow};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 
@@ -42,6 +45,49 @@ impl<D: DeserializeOwned + Clone> Base<D> {
             }
             Self::Flags(flags) => check(D::clone(flags), None),
         }
+    }
+}
+
+/// An address with its port, as `admin` has it in every configuration: `10.0.0.1:514`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Address(pub SocketAddr);
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let address = text.parse().map(Self);
+        address.map_err(|_| format!("`{text}`: write ADDRESS:PORT, e.g. 192.0.2.7:514 or [2001:db8::7]:514"))
+    }
+}
+
+impl TryFrom<String> for Address {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+/// A mistake in an expression of a document, with the place in it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{line}")]
+pub struct Pointed {
+    /// All of it in one line, with the document and its line.
+    pub line: String,
+    /// The expression.
+    pub text: String,
+    /// The byte in it at which the mistake was noticed.
+    pub at: usize,
+}
+
+impl Pointed {
+    /// The expression, and below it a caret under the place: two lines. What cannot be printed is shown as `?`, a column each.
+    pub fn caret(&self) -> String {
+        let shown: String = self.text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        let column = self.text.char_indices().take_while(|&(byte, _)| byte < self.at).count();
+        format!("  {shown}\n  {:column$}^", "")
     }
 }
 

@@ -119,7 +119,7 @@ pub mod metrics;
 pub mod notify;
 pub mod output;
 pub mod privileges;
-pub mod process;
+mod process;
 pub mod pulse;
 mod reloads;
 mod room;
@@ -131,7 +131,6 @@ pub mod stop;
 
 pub use events::EventSender;
 pub use privileges::Privileges;
-pub use reloads::{ReloadCounts, Reloads};
 pub use room::{Observable, Room};
 pub use service::{Service, stays};
 pub use setup::{Fixed, Launch, Setup};

@@ -6,11 +6,11 @@ use crate::log;
 use crate::metrics::{Family, Kind, Samples};
 
 /// Every family of this module, in the order in which it is exposed.
-pub const FAMILIES: &[Family] =
-    &[BUILD, LOG_LINES_LOST, CPU, RESIDENT, VIRTUAL, OPEN_FILES, MOST_FILES, THREADS, START];
+pub(crate) const FAMILIES: [Family; 9] =
+    [BUILD, LOG_LINES_LOST, CPU, RESIDENT, VIRTUAL, OPEN_FILES, MOST_FILES, THREADS, START];
 
 /// Adds the process's samples. Where /proc cannot be read, those that come from it are absent.
-pub fn metrics(samples: &mut Samples<'_>) {
+pub(crate) fn metrics(samples: &mut Samples<'_>) {
     samples.family(&BUILD, [([env!("CARGO_PKG_VERSION").to_owned()], 1_u64)]);
     samples.single(&LOG_LINES_LOST, log::lost());
     let Ok(usage) = Usage::read() else { return };

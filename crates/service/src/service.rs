@@ -56,11 +56,6 @@ impl<R: Room> Service<R> {
         EventSender(self.events.clone())
     }
 
-    /// What became of reloads.
-    pub fn reloads(&self) -> Reloads {
-        self.reloads.clone()
-    }
-
     /// Waits for news before the room runs; `None`: the time is over, or a signal has come, which [`Service::run`] hears.
     pub fn next_news(&mut self, until: Instant) -> Option<R::News> {
         if self.signal.is_some() {
@@ -89,7 +84,8 @@ impl<R: Room> Service<R> {
     /// A thread cannot be started, or what shows the room has failed.
     pub fn run(mut self, room: &mut R) -> Result<()> {
         let control = self.pulse("control");
-        let probes = Arc::new(Probes::new(room.state(), self.pulses.clone()));
+        let reloads = self.launch.file.is_some().then(|| self.reloads.clone());
+        let probes = Arc::new(Probes::new(room.state(), self.pulses.clone(), reloads));
         let admin = self.admin.take().map(|admin| admin.serve(probes.clone())).transpose()?;
         let watchdog = Watchdog::start(self.pulses.clone()).context("start the watchdog")?;
         let show = self.show.take();

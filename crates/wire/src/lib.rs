@@ -5,6 +5,7 @@
 
 pub mod frame;
 pub mod ip;
+pub mod pcap;
 pub mod pcapng;
 pub mod probe;
 pub mod proxy;

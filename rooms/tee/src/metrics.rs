@@ -4,25 +4,9 @@ use weir_service::metrics::{Family, Kind, Samples, Value};
 
 use crate::ledger::{DestinationCount, Ledger, ListenerCount, RuleCount};
 
-/// What is worth a metric and not in the ledger.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Statistics {
-    /// Threads that move datagrams.
-    pub workers: usize,
-    /// Reloads since the start that took effect.
-    pub reloads: u64,
-    /// Reloads since the start that changed nothing, for the file was bad.
-    pub failed_reloads: u64,
-    /// When the configuration in force was loaded, Unix time in seconds.
-    pub loaded: f64,
-}
-
-/// Adds every family of [`FAMILIES`].
-pub fn metrics(samples: &mut Samples<'_>, ledger: &Ledger, standing: &Statistics) {
-    samples.single(&WORKERS, standing.workers);
-    let reloads = [("succeeded", standing.reloads), ("failed", standing.failed_reloads)];
-    samples.family(&RELOADS, reloads.map(|(result, count)| ([result.to_owned()], count)));
-    samples.single(&LOADED, standing.loaded);
+/// Adds every family of [`families`]; `workers`: the threads that move datagrams.
+pub fn metrics(samples: &mut Samples<'_>, ledger: &Ledger, workers: usize) {
+    samples.single(&WORKERS, workers);
     samples.single(&CLOSED, ledger.closed);
     for (family, value) in OF_LISTENERS {
         let of = |count: &ListenerCount| Some(([count.name.clone(), count.address.clone()], value(count)?));
@@ -48,7 +32,7 @@ pub fn families() -> Vec<Family> {
     let rules = OF_RULES.iter().map(|(family, _)| *family);
     let destinations = OF_DESTINATIONS.iter().map(|(family, _)| *family);
     let of_parts = listeners.chain(rules).chain(destinations);
-    [&WORKERS, &RELOADS, &LOADED, &CLOSED].into_iter().chain(of_parts).chain([&DROPPED]).copied().collect()
+    [&WORKERS, &CLOSED].into_iter().chain(of_parts).chain([&DROPPED]).copied().collect()
 }
 
 fn labels(count: &DestinationCount) -> [String; 2] {
@@ -201,19 +185,6 @@ const OF_DESTINATIONS: &[Read<DestinationCount, Option<Value>>] = &[
 ];
 
 const WORKERS: Family = alone("weir_tee_workers", None, Kind::Gauge, "Threads that move datagrams.");
-const RELOADS: Family = Family {
-    name: "weir_tee",
-    unit: Some("reloads"),
-    kind: Kind::Counter,
-    help: "Reloads of the configuration: `succeeded`, or `failed`, which changes nothing.",
-    labels: &["result"],
-};
-const LOADED: Family = alone(
-    "weir_tee_config_loaded",
-    Some("seconds"),
-    Kind::Gauge,
-    "When the configuration in force was loaded, as a Unix time.",
-);
 const CLOSED: Family = alone(
     "weir_tee_ledger_closed",
     None,
@@ -265,8 +236,7 @@ mod tests {
     use super::*;
 
     fn exposed(format: Format) -> String {
-        let standing = Statistics { workers: 2, reloads: 3, failed_reloads: 1, loaded: 1_785_000_000.0 };
-        expose(format, move |samples| metrics(samples, &fixture::busy(), &standing))
+        expose(format, move |samples| metrics(samples, &fixture::busy(), 2))
     }
 
     #[test]

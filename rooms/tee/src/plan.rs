@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use weir_dgram::Steering;
+
 use crate::balance::{Group, Member};
 use crate::counters::{Books, ListenerBook, OutletBook, RuleBook};
 use crate::health::Health;
@@ -43,6 +45,8 @@ pub struct Listener {
     /// Whether the local address of each datagram must be known: not told by the listener's own, and a destination gets
     /// it in a header.
     pub wants_local: bool,
+    /// Which worker gets a datagram, by what it says.
+    pub steering: Option<Steering>,
     /// Its counts.
     pub book: Arc<ListenerBook>,
 }
@@ -97,6 +101,7 @@ impl Plan {
         let headed = shared.iter().any(|destination| destination.source.is_headed());
         let listener = |listener: &settings::Listener| Listener {
             wants_local: headed && (listener.address.ip().is_unspecified() || listener.address.ip().is_multicast()),
+            steering: settings.steering,
             book: books.listener(&listener.name, listener.address),
             settings: listener.clone(),
         };

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+use weir_dgram::Steering;
 use weir_units::{BitRate, Frequency};
 
 /// Everything one `weir tee` does.
@@ -22,6 +23,9 @@ pub struct Settings {
     /// Whether a worker that one sender fills lends lanes to one that has time: always, but where benchmarks and tests
     /// look at what that changes.
     pub lending: bool,
+    /// Which worker gets a datagram, by what it says; `None` (a tee): the kernel's choice by addresses and ports, and
+    /// datagrams of one sender in joined runs.
+    pub steering: Option<Steering>,
     /// Where datagrams come in; at least one.
     pub listeners: Vec<Listener>,
     /// Where they go.

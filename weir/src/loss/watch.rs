@@ -1,6 +1,5 @@
 //! `weir loss watch`.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -11,6 +10,7 @@ use weir_loss::watch::{self, Options};
 use weir_units::Span;
 
 use super::Tracing;
+use crate::service::Service;
 use crate::{Outcome, usage};
 
 /// `weir loss watch`.
@@ -48,12 +48,8 @@ pub(super) struct Watch {
     /// Print one JSON object a line each interval.
     #[arg(long)]
     json: bool,
-    /// Serve /metrics, /healthz, /readyz and /ledger here.
-    #[arg(long, value_name = "ADDR:PORT")]
-    admin: Option<SocketAddr>,
-    /// Log more to standard error; twice: everything.
-    #[arg(short, action = clap::ArgAction::Count)]
-    verbose: u8,
+    #[command(flatten)]
+    service: Service,
 }
 
 impl Watch {
@@ -71,7 +67,7 @@ impl Watch {
             interval: self.interval.duration(),
         };
         let duration = self.duration.map(Duration::from);
-        watch::run(&settings, Options { json: self.json, admin: self.admin, duration, verbosity: self.verbose })?;
+        watch::run(&settings, Options { json: self.json, duration, launch: self.service.launch() })?;
         Ok(Outcome::Done)
     }
 

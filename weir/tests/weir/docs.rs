@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::path::Path;
 
-use weir_service::{metrics, process};
+use weir_service::{admin, metrics};
 
 /// `WEIR_WRITE_DOCS=1 cargo test -p weir --test weir metrics_page` writes it anew.
 #[test]
@@ -13,7 +13,8 @@ fn metrics_page_is_up_to_date() {
     let page = metrics::page(&[
         ("`weir tee`", &weir_tee::metrics::families()),
         ("`weir loss watch`", &weir_loss::metrics::families()),
-        ("Every service", process::FAMILIES),
+        ("`weir sflow serve`", &weir_sflow::metrics::families()),
+        ("Every service", &admin::families()),
     ]);
     if env::var_os("WEIR_WRITE_DOCS").is_some() {
         fs::write(&path, &page).unwrap();

@@ -11,4 +11,5 @@ mod loss;
 mod network;
 mod send_recv;
 mod service;
+mod sflow;
 mod tee;

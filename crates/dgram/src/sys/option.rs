@@ -60,6 +60,14 @@ pub(crate) fn attach_closed_filter(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_plain(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
 }
 
+/// Has a program choose among the sockets of a SO_REUSEPORT group, of which this is one.
+pub(crate) fn attach_reuseport_program(socket: BorrowedFd<'_>, program: &mut [libc::sock_filter]) -> io::Result<()> {
+    let length = u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let filter = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
+    // `filter` points to `program`, which outlives the call; the kernel copies both.
+    set_plain(socket, libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, &filter)
+}
+
 /// The index of an interface, by name, in the network namespace of the socket (not of the thread). netdevice(7).
 pub(crate) fn interface_index(socket: BorrowedFd<'_>, name: &str) -> io::Result<u32> {
     // SAFETY: all fields of an ifreq are numbers, arrays of them, or pointers, for which zero is valid.

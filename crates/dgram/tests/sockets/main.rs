@@ -7,3 +7,4 @@ mod multicast;
 mod network;
 mod path;
 mod raw;
+mod steering;

@@ -24,7 +24,6 @@ mod totals;
 mod traced;
 mod view;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,7 +32,7 @@ use weir_kernel::namespaces::NetNs;
 use weir_kernel::sysctl;
 use weir_kernel::trace::Filter;
 use weir_service::screen::is_terminal;
-use weir_service::{Fixed, Launch, Privileges, Setup, output};
+use weir_service::{Launch, Privileges, Setup, output};
 
 use crate::metrics::Books;
 use attach::Attached;
@@ -43,16 +42,14 @@ use settings::{WatchOptions, Where};
 use state::State;
 
 /// How whoever started it wants to see it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Prints a JSON object a snapshot, instead of a screen or lines.
     pub json: bool,
-    /// Where `/metrics` is served.
-    pub admin: Option<SocketAddr>,
     /// How long; `None`: until somebody ends it.
     pub duration: Option<Duration>,
-    /// As in [`weir_service::log::start`].
-    pub verbosity: u8,
+    /// As every service.
+    pub launch: Launch,
 }
 
 /// Watches until somebody ends it or the time is over.
@@ -60,9 +57,8 @@ pub struct Options {
 /// # Errors
 /// One line: a namespace is not there or may not be entered, the admin address is taken, standard output fails.
 pub fn run(settings: &WatchOptions, options: Options) -> Result<()> {
-    let Options { json, admin, duration, verbosity } = options;
-    let setup = Setup::new(Launch { fixed: Fixed { admin, user: None }, file: None, verbosity })?;
-    let mut service = setup.start(&Privileges::All)?;
+    let Options { json, duration, launch } = options;
+    let mut service = Setup::new(launch)?.start(&Privileges::All)?;
     let mut machine = Machine::open(settings.clone())?;
     let filter = Filter {
         ports: settings.ports.clone(),

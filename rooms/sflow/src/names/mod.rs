@@ -19,7 +19,17 @@ pub struct Lookups {
     /// Sets of groups by their name, as `group:ipsource:NAME` asks for them.
     pub groups: BTreeMap<String, Groups>,
     /// Countries by address; `None`: no file is configured.
-    pub country: Option<Geo>,
+    pub country: Option<std::sync::Arc<Geo>>,
     /// Autonomous systems by address; `None`: no file is configured.
-    pub asn: Option<Geo>,
+    pub asn: Option<std::sync::Arc<Geo>>,
+}
+
+/// A set of groups of networks.
+///
+/// # Errors
+/// A network is in two of them.
+pub fn set(groups: &BTreeMap<String, Vec<ipnet::IpNet>>) -> Result<Groups, GroupError> {
+    let texts: Vec<(&str, Vec<String>)> =
+        groups.iter().map(|(group, nets)| (group.as_str(), nets.iter().map(ToString::to_string).collect())).collect();
+    Groups::new(texts.iter().map(|(group, nets)| (*group, nets.iter().map(String::as_str))))
 }

@@ -1,8 +1,7 @@
 //! Where a configuration comes from, at the start and at every reload.
 
-use std::net::SocketAddr;
-
 use anyhow::Result;
+use weir_service::Fixed;
 use weir_service::config::Base;
 
 use super::document::Document;
@@ -23,10 +22,8 @@ pub struct Origin {
 pub struct Flags {
     /// As in [`Document::workers`].
     pub workers: Option<usize>,
-    /// As in [`Document::admin`].
-    pub admin: Option<SocketAddr>,
-    /// As in [`Document::user`].
-    pub user: Option<String>,
+    /// As in [`Document::admin`] and [`Document::user`].
+    pub fixed: Fixed,
 }
 
 impl Origin {
@@ -44,8 +41,8 @@ impl Flags {
     fn over(&self, document: Document) -> Document {
         Document {
             workers: self.workers.or(document.workers),
-            admin: self.admin.map(Address).or(document.admin),
-            user: self.user.clone().or(document.user),
+            admin: self.fixed.admin.map(Address).or(document.admin),
+            user: self.fixed.user.clone().or(document.user),
             ..document
         }
     }
@@ -63,7 +60,8 @@ mod tests {
         let path = dir.path().join("tee.toml");
         let tables = "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nto = \"10.0.0.5:514\"\n";
         fs::write(&path, format!("workers = 3\nuser = \"nobody\"\n{tables}")).unwrap();
-        let flags = Flags { workers: Some(7), admin: Some("127.0.0.1:1".parse().unwrap()), user: None };
+        let fixed = Fixed { admin: Some("127.0.0.1:1".parse().unwrap()), user: None };
+        let flags = Flags { workers: Some(7), fixed };
         let origin = Origin { base: Base::File(path.clone()), flags };
         let config = origin.load().unwrap();
         assert_eq!((config.settings.workers, config.admin.map(|admin| admin.port())), (7, Some(1)));

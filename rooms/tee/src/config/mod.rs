@@ -37,6 +37,20 @@ pub struct Config {
     pub warnings: Vec<String>,
 }
 
+/// What a room carries out that forwards all that it receives, by the tables `[[listener]]` and `[[destination]]` of a
+/// configuration of its own.
+///
+/// # Errors
+/// As [`Config::read`].
+pub fn forwarding(
+    file: Option<&config::Document<'_>>,
+    workers: Option<usize>,
+    listeners: &[document::Listener],
+    destinations: &[document::Destination],
+) -> Result<Settings> {
+    check::Checker::new(file, &Local::now()).forwarding(workers, listeners, destinations)
+}
+
 impl Config {
     /// Reads a file's text; `origin` names the file in errors.
     ///

@@ -23,45 +23,49 @@ fn document(config: &Config) -> Document {
         drain: Some(span(settings.drain)),
         admin: config.admin.map(Address),
         user: config.user.clone(),
-        listeners: settings.listeners.iter().map(listener).collect(),
-        destinations: settings.destinations.iter().map(destination).collect(),
+        listeners: settings.listeners.iter().map(Listener::from).collect(),
+        destinations: settings.destinations.iter().map(Destination::from).collect(),
         groups: settings.groups.iter().map(|group| self::group(group, settings)).collect(),
         rules: settings.rules.iter().map(|rule| self::rule(rule, settings)).collect(),
     }
 }
 
-fn listener(listener: &settings::Listener) -> Listener {
-    let join = |joined: &settings::Membership| Join {
-        group: joined.group,
-        source: joined.source,
-        interface: joined.interface.clone(),
-    };
-    Listener {
-        name: Some(listener.name.clone()),
-        address: Address(listener.address),
-        interface: listener.interface.clone(),
-        join: list(listener.groups.iter().map(join)),
-        receive_buffer: Some(listener.receive_buffer.map_or(Size::default(), size)),
+impl From<&settings::Listener> for Listener {
+    fn from(listener: &settings::Listener) -> Self {
+        let join = |joined: &settings::Membership| Join {
+            group: joined.group,
+            source: joined.source,
+            interface: joined.interface.clone(),
+        };
+        Self {
+            name: Some(listener.name.clone()),
+            address: Address(listener.address),
+            interface: listener.interface.clone(),
+            join: list(listener.groups.iter().map(join)),
+            receive_buffer: Some(listener.receive_buffer.map_or(Size::default(), size)),
+        }
     }
 }
 
-fn destination(destination: &settings::Destination) -> Destination {
-    Destination {
-        name: Some(destination.name.clone()),
-        to: Endpoint(destination.to.clone()),
-        addresses: Some(if destination.all_addresses { Addresses::All } else { Addresses::First }),
-        source: Some(destination.source),
-        from: destination.from.map(Address),
-        interface: destination.interface.clone(),
-        ttl: destination.ttl,
-        dscp: destination.dscp,
-        loopback: destination.loopback,
-        send_buffer: Some(destination.send_buffer.map_or(Size::default(), size)),
-        queue: Some(size(destination.queue)),
-        rate: destination.rate,
-        bandwidth: destination.bandwidth,
-        sample: Some(destination.sample.get()),
-        probe: destination.probe.as_ref().map(probe),
+impl From<&settings::Destination> for Destination {
+    fn from(destination: &settings::Destination) -> Self {
+        Self {
+            name: Some(destination.name.clone()),
+            to: Endpoint(destination.to.clone()),
+            addresses: Some(if destination.all_addresses { Addresses::All } else { Addresses::First }),
+            source: Some(destination.source),
+            from: destination.from.map(Address),
+            interface: destination.interface.clone(),
+            ttl: destination.ttl,
+            dscp: destination.dscp,
+            loopback: destination.loopback,
+            send_buffer: Some(destination.send_buffer.map_or(Size::default(), size)),
+            queue: Some(size(destination.queue)),
+            rate: destination.rate,
+            bandwidth: destination.bandwidth,
+            sample: Some(destination.sample.get()),
+            probe: destination.probe.as_ref().map(probe),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use ipnet::IpNet;
@@ -12,10 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::settings::Target;
 
-/// `10.0.0.1:514`
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String")]
-pub struct Address(pub SocketAddr);
+pub use weir_service::config::Address;
 
 /// `10.0.0.1:514`, `siem.example:514`
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -31,15 +28,6 @@ pub struct Network(pub IpNet);
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct List<T>(pub Vec<T>);
-
-impl TryFrom<String> for Address {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let address = text.parse().map(Self);
-        address.map_err(|_| format!("`{text}`: write ADDRESS:PORT, e.g. 192.0.2.7:514 or [2001:db8::7]:514"))
-    }
-}
 
 impl TryFrom<String> for Endpoint {
     type Error = String;

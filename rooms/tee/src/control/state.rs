@@ -1,22 +1,23 @@
 //! What other threads may ask of a running tee: its ledger, its metrics, whether it does its job.
 
+use std::sync::Arc;
+
+use weir_service::Observable;
 use weir_service::metrics::Samples;
-use weir_service::{Observable, ReloadCounts, Reloads};
 
 use crate::ledger::Ledger;
-use crate::metrics::{self, Statistics};
+use crate::metrics;
 use crate::worker::Workers;
 
 /// A running tee as seen from outside.
 pub(super) struct State {
-    pub(super) workers: Workers,
-    reloads: Reloads,
+    pub(super) workers: Arc<Workers>,
     threads: usize,
 }
 
 impl State {
-    pub(super) fn new(workers: Workers, reloads: Reloads, threads: usize) -> Self {
-        Self { workers, reloads, threads }
+    pub(super) fn new(workers: Arc<Workers>, threads: usize) -> Self {
+        Self { workers, threads }
     }
 }
 
@@ -24,9 +25,7 @@ impl Observable for State {
     type Ledger = Ledger;
 
     fn metrics(&self, samples: &mut Samples<'_>) {
-        let ReloadCounts { succeeded, failed, loaded } = self.reloads.counts();
-        let standing = Statistics { workers: self.threads, reloads: succeeded, failed_reloads: failed, loaded };
-        metrics::metrics(samples, &self.ledger(), &standing);
+        metrics::metrics(samples, &self.ledger(), self.threads);
     }
 
     fn ledger(&self) -> Ledger {

@@ -57,7 +57,8 @@ impl ListenerBook {
         sum
     }
 
-    pub(super) fn copy(&self, worker: usize) -> ListenerCount {
+    /// What a worker has counted.
+    pub fn copy(&self, worker: usize) -> ListenerCount {
         let cell = &self.cells[worker];
         ListenerCount {
             received: Count { datagrams: cell.received.get(), bytes: cell.received_bytes.get() },

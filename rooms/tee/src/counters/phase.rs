@@ -31,7 +31,7 @@ impl Phase {
     }
 
     /// A copy taken while they agreed: by the caller from a worker that rests, else by the worker.
-    pub(super) fn between<T: Send + 'static>(&self, copy: impl Fn() -> T + Send + Sync + 'static) -> T {
+    pub(crate) fn between<T: Send + 'static>(&self, copy: impl Fn() -> T + Send + Sync + 'static) -> T {
         let copy = Arc::new(copy);
         let start = Instant::now();
         loop {

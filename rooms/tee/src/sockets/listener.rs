@@ -135,6 +135,10 @@ impl ListenerSockets {
             for (worker, slot) in sockets.iter_mut().enumerate() {
                 let socket = Socket::bind(address, &options(worker))?;
                 address = socket.local_addr();
+                if let (0, true, Some(steering)) = (worker, workers > 1, &listener.steering) {
+                    // Where the kernel cannot, its hash spreads them: whoever steers looks once more anyway.
+                    let _ = socket.steer(steering, u32::try_from(workers).unwrap_or(u32::MAX));
+                }
                 *slot = Some(Arc::new(socket));
                 if is_single(settings) {
                     break;
@@ -188,7 +192,8 @@ fn options(listener: &Listener, workers: usize, worker: usize) -> Options {
         reuse_address: listener.settings.address.ip().is_multicast(),
         reuse_port: workers > 1,
         receive_buffer: listener.settings.receive_buffer,
-        gro: true,
+        // A run has one address and may have datagrams for several workers.
+        gro: listener.steering.is_none(),
         local_address: listener.wants_local || (worker > 0 && hears_all),
         ..Options::default()
     }

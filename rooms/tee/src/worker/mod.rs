@@ -27,6 +27,7 @@ mod routing;
 mod send;
 mod shared;
 mod sharing;
+mod tap;
 mod thread;
 mod turn;
 
@@ -47,6 +48,8 @@ use command::{Assignment, Command, Commands, ListenerSocket};
 use events::Events;
 use handle::Handle;
 use thread::Worker;
+
+pub use tap::{Tap, Tapped};
 
 /// The workers of a tee. Dropping them stops them without a drain.
 ///
@@ -96,7 +99,16 @@ impl Workers {
     ///
     /// # Errors
     /// No file descriptors or threads left.
-    pub fn start(plan: Plan, mut sockets: Sockets) -> Result<Self, StartError> {
+    pub fn start(plan: Plan, sockets: Sockets) -> Result<Self, StartError> {
+        Self::start_tapped(plan, sockets, Vec::new())
+    }
+
+    /// The same with a tap a worker, which reads what that worker receives and is dropped when it ends. Workers beyond
+    /// the taps have none.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_tapped(plan: Plan, mut sockets: Sockets, taps: Vec<Box<dyn Tap>>) -> Result<Self, StartError> {
         let plan = Arc::new(plan);
         let numbers = 0..plan.books.workers();
         let (mut handles, mut parts) = (Vec::new(), Vec::new());
@@ -110,11 +122,12 @@ impl Workers {
         sockets.settle();
         let current = Mutex::new(Current { plan, sockets, stopped: false });
         let workers = Self { handles: Arc::clone(&handles), threads: Mutex::default(), current };
+        let mut taps = taps.into_iter();
         for (number, ((commands, events), assignment)) in parts.into_iter().zip(assignments).enumerate() {
-            let handles = Arc::clone(&handles);
+            let (handles, tap) = (Arc::clone(&handles), taps.next());
             let thread = std::thread::Builder::new()
                 .name(format!("worker {number}"))
-                .spawn(move || Worker::new(number, assignment, commands, events, handles).run());
+                .spawn(move || Worker::new(number, assignment, commands, events, handles, tap).run());
             // If it fails the others end with `workers`.
             let thread = thread.map_err(|source| StartError { number, operation: "thread", source })?;
             workers.threads().push(thread);
@@ -222,6 +235,17 @@ impl Workers {
             place(outlets.iter().position(|outlet| *outlet == (count.name.as_str(), count.address)))
         });
         ledger
+    }
+
+    /// For each worker, what `copy` makes of what that worker and its tap count, at a moment at which all of it agrees.
+    pub fn agreed<T: Send + 'static>(&self, copy: impl Fn(&Plan, usize) -> T + Send + Sync + 'static) -> Vec<T> {
+        let plan = self.plan();
+        let copy = Arc::new(copy);
+        let copied = |worker| {
+            let (plan, copy) = (Arc::clone(&plan), Arc::clone(&copy));
+            plan.books.phase(worker).between(move || copy(&plan, worker))
+        };
+        (0..plan.books.workers()).map(copied).collect()
     }
 
     /// CPU time that each worker has used; zero of one that has ended.

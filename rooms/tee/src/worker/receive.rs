@@ -10,6 +10,7 @@ use super::command::ListenerSocket;
 use super::lanes::Lanes;
 use super::routing::Routing;
 use super::shared::SharedBatch;
+use super::tap::Tapped;
 use super::thread::Worker;
 use super::turn::Turn;
 use crate::plan::Plan;
@@ -17,7 +18,7 @@ use crate::plan::Plan;
 impl Worker {
     /// Takes a batch from a listener and sends it on; returns how many messages that were. WouldBlock: nothing is there.
     pub(super) fn receive(&mut self, at: usize) -> io::Result<usize> {
-        let Self { number, plan, phase, scratch, listeners, routing, lanes, sharing, commands, events } = self;
+        let Self { number, plan, phase, scratch, listeners, routing, lanes, sharing, tap, commands, events } = self;
         let listener = &listeners[at];
         let mut batch = sharing.batch(lanes, commands);
         let received = match Arc::get_mut(&mut batch) {
@@ -33,6 +34,10 @@ impl Worker {
             sharing.hand_over(&mut batch, lanes, &turn);
             batch.read(&mut turn, |batch, turn| lanes.send(batch, plan.settings.gather, turn));
             lanes.finish_batch(events);
+            if let Some(tap) = tap {
+                // Still within the turn: what a tap counts agrees with what listeners count.
+                tap.read(Tapped::new(batch.inbox(), *number));
+            }
         }
         sharing.recycle(batch);
         received

@@ -91,6 +91,11 @@ impl SharedBatch {
         those.map(|given| (given.lane, &given.pending))
     }
 
+    /// What it has received.
+    pub(super) fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+
     /// Shows it as lanes see it.
     pub(super) fn read(&self, turn: &mut Turn<'_>, send: impl FnOnce(Batch<'_>, &mut Turn<'_>)) {
         let mut bodies = recycle(std::mem::take(&mut turn.scratch.bodies));

@@ -19,6 +19,7 @@ use super::lanes::Lanes;
 use super::routing::Routing;
 use super::shared::MESSAGES;
 use super::sharing::Sharing;
+use super::tap::Tap;
 use super::turn::{Scratch, Turn};
 use crate::counters::Phase;
 use crate::plan::Plan;
@@ -34,6 +35,8 @@ pub(super) struct Worker {
     pub(super) routing: Routing,
     pub(super) lanes: Lanes,
     pub(super) sharing: Sharing,
+    /// What else reads what comes in.
+    pub(super) tap: Option<Box<dyn Tap>>,
     pub(super) commands: Commands,
     pub(super) events: Events,
 }
@@ -45,6 +48,7 @@ impl Worker {
         commands: Commands,
         events: Events,
         workers: Arc<[Handle]>,
+        tap: Option<Box<dyn Tap>>,
     ) -> Self {
         let plan = Arc::clone(&assignment.plan);
         let mut worker = Self {
@@ -55,6 +59,7 @@ impl Worker {
             routing: Routing::new(Arc::clone(&plan), number),
             lanes: Lanes::new(number),
             sharing: Sharing::new(number, workers),
+            tap,
             commands,
             events,
             plan,

@@ -22,10 +22,15 @@ fn read(name: &str) -> String {
 
 /// What `weir tee --check` says of a configuration: it must be a good one.
 fn check(config: &str) -> toml::Table {
+    check_of(&["tee"], config)
+}
+
+/// The same of another service.
+fn check_of(service: &[&str], config: &str) -> toml::Table {
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("tee.toml");
+    let file = dir.path().join("weir.toml");
     fs::write(&file, config).unwrap();
-    let output = weir(&["tee", "-c", file.to_str().unwrap(), "--check"]).output().unwrap();
+    let output = weir(&[service, &["-c", file.to_str().unwrap(), "--check"]].concat()).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && stderr.is_empty(), "{config}\n{stderr}");
     // What it prints is a configuration, too.

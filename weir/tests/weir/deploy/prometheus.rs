@@ -3,15 +3,19 @@
 use std::collections::BTreeSet;
 
 use serde_norway::Value;
-use weir_loss::metrics::families;
 use weir_service::metrics::Family;
 
 use super::read;
 
 #[test]
 fn alerts_are_on_metrics_that_there_are() {
-    let document: Value = serde_norway::from_str(&read("prometheus/weir-loss.rules.yaml")).unwrap();
-    let known: BTreeSet<String> = families().iter().map(Family::full_name).collect();
+    assert_known("prometheus/weir-loss.rules.yaml", &weir_loss::metrics::families());
+    assert_known("prometheus/weir-sflow.rules.yaml", &weir_sflow::metrics::families());
+}
+
+fn assert_known(file: &str, families: &[Family]) {
+    let document: Value = serde_norway::from_str(&read(file)).unwrap();
+    let known: BTreeSet<String> = families.iter().map(Family::full_name).collect();
     let rules = document["groups"][0]["rules"].as_sequence().unwrap();
     assert!(!rules.is_empty());
     let mut names = BTreeSet::new();

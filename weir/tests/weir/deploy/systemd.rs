@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_testbed::program;
 
-use super::{assert_flags_exist, check, read};
+use super::{assert_flags_exist, check, check_of, read};
 
 /// The values of a key, in all sections.
 fn values(unit: &str, key: &str) -> Vec<String> {
@@ -55,13 +55,34 @@ fn the_watch_starts_the_program_as_it_is() {
 }
 
 #[test]
+fn the_analyser_starts_the_program_as_it_is() {
+    let unit = read("systemd/weir-sflow.service");
+    let command = value(&unit, "ExecStart");
+    let words: Vec<&str> = command.split(' ').collect();
+    assert_eq!((&words[..3], words.last()), (&["/usr/bin/weir", "sflow", "serve"][..], Some(&"/etc/weir/sflow.toml")));
+    assert_flags_exist(&words[1..]);
+    assert_eq!(value(&unit, "RestartPreventExitStatus"), "2");
+    assert_eq!(value(&unit, "AmbientCapabilities"), value(&unit, "CapabilityBoundingSet"));
+    // It may write there, and what it exposes is what the alerts are on.
+    let config = check_of(&["sflow", "serve"], &read("systemd/sflow.toml"));
+    let state = format!("/var/lib/{}/", value(&unit, "StateDirectory"));
+    assert!(config["state"].as_str().unwrap().starts_with(&state));
+    assert!(read("prometheus/weir-sflow.rules.yaml").contains(config["admin"].as_str().unwrap()));
+    // The container's is the same, seen from outside.
+    let container = check_of(&["sflow", "serve"], &read("container/sflow.toml"));
+    assert_eq!(container["listener"], config["listener"]);
+}
+
+#[test]
 fn the_socket_is_the_listener_of_the_example() {
-    let unit = read("systemd/weir-tee.socket");
-    let config = check(&read("systemd/tee.toml"));
-    let listener = &config["listener"][0];
-    assert_eq!(value(&unit, "ListenDatagram"), listener["address"].as_str().unwrap());
-    assert_eq!(value(&unit, "FileDescriptorName"), listener["name"].as_str().unwrap());
-    assert_eq!(value(&unit, "Service"), "weir-tee.service");
+    for (name, service) in [("tee", &["tee"][..]), ("sflow", &["sflow", "serve"])] {
+        let unit = read(&format!("systemd/weir-{name}.socket"));
+        let config = check_of(service, &read(&format!("systemd/{name}.toml")));
+        let listener = &config["listener"][0];
+        assert_eq!(value(&unit, "ListenDatagram"), listener["address"].as_str().unwrap());
+        assert_eq!(value(&unit, "FileDescriptorName"), listener["name"].as_str().unwrap());
+        assert_eq!(value(&unit, "Service"), format!("weir-{name}.service"));
+    }
 }
 
 #[test]
@@ -78,17 +99,21 @@ fn systemd_accepts_the_units_and_finds_them_hardened() {
     for name in ["basic", "multi-user", "network-online", "shutdown", "sockets", "sysinit"] {
         fs::write(dir.path().join(name).with_extension("target"), "[Unit]\n").unwrap();
     }
-    let [tee, socket, loss] = ["weir-tee.service", "weir-tee.socket", "weir-loss.service"].map(copy);
+    let units = ["weir-tee.service", "weir-tee.socket", "weir-loss.service", "weir-sflow.service", "weir-sflow.socket"];
+    let [tee, socket, loss, sflow, sflow_socket] = units.map(copy);
     let analyze = |arguments: &[&str]| {
         let mut command = Command::new(&analyzer);
         let output = command.args(arguments).env("SYSTEMD_UNIT_PATH", dir.path()).output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (output.status.success(), text(output.stdout), text(output.stderr))
     };
-    assert_eq!(analyze(&["verify", "--man=no", &tee, &socket, &loss]), (true, String::new(), String::new()));
+    assert_eq!(
+        analyze(&["verify", "--man=no", &tee, &socket, &loss, &sflow, &sflow_socket]),
+        (true, String::new(), String::new())
+    );
 
     // Exposure from 0 to 10, told in tenths; the threshold is in tenths, too. Who looks into all processes is exposed more.
-    for (service, threshold) in [(tee, 20), (loss, 30)] {
+    for (service, threshold) in [(tee, 20), (sflow, 20), (loss, 30)] {
         let threshold = format!("--threshold={threshold}");
         let (hardened, report, _) = analyze(&["security", "--offline=yes", &threshold, "--no-pager", &service]);
         assert!(hardened, "{service}: {}", report.lines().last().unwrap_or_default());

@@ -240,6 +240,12 @@ fn the_first_screen_comes_within_a_second_and_fits_a_small_terminal() {
 }
 
 #[test]
+fn help_shows_every_flag() {
+    let output = weir(&["loss", "watch", "--help"]).env("COLUMNS", "100").output().unwrap();
+    insta::assert_snapshot!("help_watch", String::from_utf8(output.stdout).unwrap());
+}
+
+#[test]
 fn mistakes_are_told_in_one_line() {
     let Some(machine) = Machine::new() else { return };
     for (arguments, status, line) in [

@@ -12,9 +12,9 @@ use anyhow::{Result, anyhow};
 use weir_service::config::{self, Step, did_you_mean};
 use weir_units::Span;
 
-use super::document::Document;
+use super::document::{self, Document};
 use super::{Config, Local, shadows};
-use crate::settings::{Recipient, Settings};
+use crate::settings::{Matching, Recipient, Settings};
 
 /// Checks one document.
 pub(super) struct Checker<'a> {
@@ -39,6 +39,7 @@ impl<'a> Checker<'a> {
             gather: self.gather(document.gather)?,
             drain: document.drain.map_or(DRAIN, Span::duration),
             lending: true,
+            steering: None,
             listeners,
             destinations,
             groups,
@@ -51,6 +52,33 @@ impl<'a> Checker<'a> {
         }
         let warnings = self.warnings(&settings);
         Ok(Config { settings, admin: document.admin.map(|address| address.0), user, warnings })
+    }
+
+    /// The settings of a room that forwards all that it receives, if it has destinations.
+    pub(super) fn forwarding(
+        &self,
+        workers: Option<usize>,
+        listeners: &[document::Listener],
+        destinations: &[document::Destination],
+    ) -> Result<Settings> {
+        let listeners = self.listeners(listeners)?;
+        let destinations = match destinations {
+            [] => Vec::new(),
+            written => self.destinations(written, &listeners)?,
+        };
+        let rules = if destinations.is_empty() { Vec::new() } else { vec![rules::everything(&destinations, &[])] };
+        Ok(Settings {
+            workers: self.workers(workers)?,
+            gather: Duration::ZERO,
+            drain: DRAIN,
+            lending: true,
+            steering: None,
+            listeners,
+            destinations,
+            groups: Vec::new(),
+            rules,
+            matching: Matching::First,
+        })
     }
 
     fn workers(&self, workers: Option<usize>) -> Result<usize> {

@@ -104,7 +104,7 @@ impl Checker<'_> {
 }
 
 /// Without rules: from every listener to every group, and to every destination that is in none.
-fn everything(destinations: &[Destination], groups: &[Group]) -> Rule {
+pub(super) fn everything(destinations: &[Destination], groups: &[Group]) -> Rule {
     let is_member = |index: &usize| groups.iter().any(|group| group.members.contains(index));
     let single = (0..destinations.len()).filter(|index| !is_member(index)).map(Recipient::Destination);
     let to = (0..groups.len()).map(Recipient::Group).chain(single).collect();

@@ -5,4 +5,5 @@ mod fixture;
 mod forwarding;
 mod reload;
 mod sharing;
+mod tap;
 mod trouble;

@@ -92,7 +92,7 @@ fn a_bad_file_changes_nothing_and_says_why() {
         assert!(line.to_lowercase().contains(reason) && line.contains("nothing has changed"), "{reason}: {line}");
         load.await_more(100);
     }
-    let failed = format!("weir_tee_reloads_total{{result=\"failed\"}} {}\n", cases.len());
+    let failed = format!("weir_reloads_total{{result=\"failed\"}} {}\n", cases.len());
     assert!(metrics(&tee).contains(&failed), "{}", metrics(&tee));
     fs::remove_file(file.path()).unwrap();
     tee.signal(Signal::SIGHUP);
@@ -102,7 +102,7 @@ fn a_bad_file_changes_nothing_and_says_why() {
     tee.signal(Signal::SIGHUP);
     tee.await_line("reloaded");
     let counts = metrics(&tee);
-    assert!(counts.contains("weir_tee_reloads_total{result=\"succeeded\"} 1\n"), "{counts}");
+    assert!(counts.contains("weir_reloads_total{result=\"succeeded\"} 1\n"), "{counts}");
     load.await_more(100);
     let sent = load.stop();
     a.await_count(sent);

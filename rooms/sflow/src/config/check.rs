@@ -1,0 +1,191 @@
+//! From what is written to what is meant: defaults filled in, every value within its bounds, every definition compiled.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use anyhow::{Result, anyhow};
+use weir_dgram::{Options, Socket};
+use weir_service::Fixed;
+use weir_service::config::{self, Address, Pointed, Step};
+use weir_tee::config::document::Listener;
+use weir_units::Size;
+
+use super::Config;
+use super::document::{Agent, Document, GeoIp};
+use crate::api::Groups;
+use crate::collector::STEERING;
+use crate::flows::{Definition, Mistake};
+use crate::names::{self, Geo};
+use crate::settings::{Limits, Named, Settings};
+use crate::thresholds::THRESHOLDS;
+
+/// Checks one document.
+pub(super) struct Checker<'a> {
+    file: Option<&'a config::Document<'a>>,
+}
+
+impl<'a> Checker<'a> {
+    /// `file`: where the document stands; `None`: it was made of flags.
+    pub(super) fn new(file: Option<&'a config::Document<'a>>) -> Self {
+        Self { file }
+    }
+
+    /// The validated configuration, or the first mistake.
+    pub(super) fn config(&self, document: Document) -> Result<Config> {
+        if document.user.as_deref().is_some_and(str::is_empty) {
+            return Err(self.error(&[Step::Key("user")], "user: it has no name (leave it out to stay who you are)"));
+        }
+        let listeners = listeners(document.listeners);
+        let carried = weir_tee::config::forwarding(self.file, document.workers, &listeners, &document.destinations)?;
+        let geoip = document.geoip.unwrap_or_default();
+        self.geoip(&geoip)?;
+        let limits = self.limits(document.limits.unwrap_or_default())?;
+        self.flows(&document.flows, limits)?;
+        for (name, threshold) in &document.thresholds {
+            let path = [Step::Key("threshold"), Step::Key(name)];
+            threshold.check().map_err(|error| self.error(&path, &format!("threshold `{name}`: {error}")))?;
+        }
+        if document.thresholds.len() > THRESHOLDS {
+            let message = format!("{} thresholds (at most {THRESHOLDS})", document.thresholds.len());
+            return Err(self.error(&[Step::Key("threshold")], &message));
+        }
+        let nets = |list: weir_tee::config::values::List<weir_tee::config::values::Network>| {
+            list.0.into_iter().map(|network| network.0.trunc()).collect::<Vec<_>>()
+        };
+        let groups = document
+            .groups
+            .into_iter()
+            .map(|(name, groups)| (name, groups.into_iter().map(|(group, list)| (group, nets(list))).collect()));
+        let groups: BTreeMap<String, Groups> = groups.collect();
+        for (name, groups) in &groups {
+            let path = [Step::Key("group"), Step::Key(name)];
+            names::set(groups).map_err(|error| self.error(&path, &format!("group.{name}: {error}")))?;
+        }
+        let allow = document.allow.map(nets);
+        if allow.as_ref().is_some_and(Vec::is_empty) {
+            return Err(self.error(&[Step::Key("allow")], "allow: no agent at all (leave it out for any)"));
+        }
+        let settings = Settings {
+            carrier: weir_tee::settings::Settings { steering: Some(STEERING), ..carried },
+            http: document.http.map_or(HTTP, |Address(address)| address),
+            state: document.state,
+            allow: allow.unwrap_or_default(),
+            limits,
+            country: geoip.country,
+            asn: geoip.asn,
+            agents: self.agents(document.agents)?,
+            groups,
+            flows: document.flows,
+            thresholds: document.thresholds,
+        };
+        let fixed = Fixed { admin: document.admin.map(|Address(address)| address), user: document.user };
+        Ok(Config { settings, fixed })
+    }
+
+    /// Reads the files, to see that they can be: at the start nobody looks at the place in the configuration any more.
+    fn geoip(&self, written: &GeoIp) -> Result<()> {
+        for (key, path) in [("country", &written.country), ("asn", &written.asn)] {
+            let Some(path) = path else { continue };
+            let path_to = [Step::Key("geoip"), Step::Key(key)];
+            Geo::open(path).map_err(|error| self.error(&path_to, &format!("geoip.{key}: {error}")))?;
+        }
+        Ok(())
+    }
+
+    fn limits(&self, written: super::document::Limits) -> Result<Limits> {
+        let default = Limits::default();
+        let bound = |key: &'static str, written: Option<usize>, default: usize, most: usize| match written {
+            None => Ok(default),
+            Some(count) if (1..=most).contains(&count) => Ok(count),
+            Some(count) => {
+                let message = format!("limits: {key}: {count} (it must be 1 to {most})");
+                Err(self.error(&[Step::Key("limits"), Step::Key(key)], &message))
+            }
+        };
+        Ok(Limits {
+            agents: bound("agents", written.agents, default.agents, 1_000_000)?,
+            sources: bound("sources", written.sources, default.sources, 10_000_000)?,
+            flows: bound("flows", written.flows, default.flows, 100_000_000)?,
+            definitions: bound("definitions", written.definitions, default.definitions, 4096)?,
+        })
+    }
+
+    fn agents(&self, written: Vec<Agent>) -> Result<BTreeMap<IpAddr, Named>> {
+        let mut agents = BTreeMap::new();
+        for (index, agent) in written.into_iter().enumerate() {
+            let fail = |key: &str, what: &str| {
+                let path = [Step::Key("agent"), Step::Index(index), Step::Key(key)];
+                self.error(&path, &format!("agent {}: {key}: {what}", agent.address))
+            };
+            let mut interfaces = BTreeMap::new();
+            for (number, name) in agent.interfaces {
+                let number = number.parse().map_err(|_| {
+                    fail("interfaces", &format!("`{number}`: write an ifIndex, e.g. interfaces = {{ 1 = \"uplink\" }}"))
+                })?;
+                interfaces.insert(number, name);
+            }
+            if agents.contains_key(&agent.address) {
+                return Err(fail("address", "it is there twice (remove one of them)"));
+            }
+            agents.insert(agent.address, Named { name: agent.name, interfaces });
+        }
+        Ok(agents)
+    }
+
+    /// Compiles each once, to see that it can be.
+    fn flows(&self, flows: &BTreeMap<String, Definition>, limits: Limits) -> Result<()> {
+        if flows.len() > limits.definitions {
+            let message = format!("{} flow definitions (limits.definitions is {})", flows.len(), limits.definitions);
+            return Err(self.error(&[Step::Key("flow")], &message));
+        }
+        for (name, definition) in flows {
+            let Err(Mistake { attribute, text, syntax }) = definition.clone().check() else { continue };
+            let path = [Step::Key("flow"), Step::Key(name), Step::Key(attribute)];
+            let line = self.error(&path, &format!("flow `{name}`: {attribute}: {}", syntax.message));
+            return Err(Pointed { line: line.to_string(), text, at: syntax.at }.into());
+        }
+        Ok(())
+    }
+
+    fn error(&self, path: &[Step<'_>], message: &str) -> anyhow::Error {
+        match self.file {
+            Some(file) => file.error(path, message),
+            None => anyhow!("{message}"),
+        }
+    }
+}
+
+/// Where nothing says where to listen: the port that the specification has, of all addresses of both families; where the
+/// kernel has no IPv6, of IPv4.
+fn listeners(written: Vec<Listener>) -> Vec<Listener> {
+    let listener = |address| Listener {
+        name: Some("sflow".to_owned()),
+        address: Address(address),
+        interface: None,
+        join: None,
+        receive_buffer: None,
+    };
+    let written = if written.is_empty() { vec![listener(anywhere())] } else { written };
+    written
+        .into_iter()
+        .map(|listener| Listener { receive_buffer: listener.receive_buffer.or(Some(RECEIVE_BUFFER)), ..listener })
+        .collect()
+}
+
+fn anywhere() -> SocketAddr {
+    let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+    let ip = match Socket::bind(v6, &Options::default()) {
+        Ok(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        Err(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+    };
+    SocketAddr::new(ip, PORT)
+}
+
+/// IANA's sflow.
+const PORT: u16 = 6343;
+
+/// sFlow-RT's port, for this machine alone.
+const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8008);
+
+/// 16 MiB: some 30,000 datagrams as the kernel accounts them, 100 ms of the most that a worker analyses.
+const RECEIVE_BUFFER: Size = Size { bytes: 16 << 20 };

@@ -1,0 +1,55 @@
+//! The life of an analyser: start, reloads, and an orderly end.
+//!
+//! ```text
+//! one thread:  sockets passed -> sockets and the HTTP address opened, files read -> privileges given up
+//! then:        shards -> workers, each with its tap -> HTTP -> the room runs, as every service does (weir_service)
+//! ```
+
+mod room;
+mod state;
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use weir_service::{Launch, Service, Setup};
+use weir_tee::control::Prepared;
+use weir_tee::worker::Tap;
+
+use crate::analysis::Answers;
+use crate::api::{self, Server};
+use crate::collector::{Cells, Collector};
+use crate::config::{Config, Origin};
+use crate::ledger::Ledger;
+use crate::shard::{Names, Shards};
+use crate::state::Keeper;
+use room::{Analyser, Parts};
+use state::State;
+
+/// Runs an analyser until it is asked to end; returns the final ledger.
+///
+/// # Errors
+/// One line: the kernel refuses a socket, an address is taken, a file of names cannot be read, a thread cannot be started.
+/// Nothing runs then.
+pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
+    let Config { settings, fixed } = config;
+    let mut setup = Setup::new(Launch { fixed, file: origin.base.file().cloned(), verbosity })?;
+    let prepared = Prepared::open(settings.carrier.clone(), &mut setup)?;
+    let http = Server::bind(settings.http)?;
+    let shards = Arc::new(Shards::new(&settings, Names::read(&settings)?));
+    let mut service: Service<Analyser<'_>> = setup.start(&prepared.privileges())?;
+
+    let keeper = settings.state.clone().map(|path| Keeper::restore(path, &shards, &settings));
+    let cells: Arc<[Arc<Cells>]> = (0..settings.carrier.workers).map(|_| Arc::default()).collect();
+    let tap = |(worker, cells): (usize, &Arc<Cells>)| -> Box<dyn Tap> {
+        Box::new(Collector::new(worker, shards.clone(), cells.clone()))
+    };
+    let carrier = prepared.start(&mut service, cells.iter().enumerate().map(tap).collect())?;
+    let state = Arc::new(State::new(carrier.workers().clone(), cells, shards.clone()));
+    let answers = Arc::new(Answers::new(shards.clone(), settings.limits.definitions));
+    let serving = http.serve(answers.clone(), api::Settings::default())?;
+    let parts = Parts { shards, answers, state, http: serving.local_addr(), keeper };
+    let mut room = Analyser::new(origin, settings, carrier, parts);
+    let outcome = service.run(&mut room);
+    drop(serving);
+    outcome.map(|()| room.ledger())
+}

@@ -1,0 +1,60 @@
+//! What other threads may ask of a running analyser: its ledger, its metrics, whether it does its job.
+
+use std::sync::Arc;
+
+use weir_service::Observable;
+use weir_service::metrics::Samples;
+use weir_tee::ledger::Count;
+use weir_tee::worker::Workers;
+
+use crate::collector::Cells;
+use crate::ledger::{Agreed, Ledger};
+use crate::metrics;
+use crate::shard::Shards;
+
+/// A running analyser as seen from outside.
+#[derive(Debug)]
+pub(super) struct State {
+    workers: Arc<Workers>,
+    cells: Arc<[Arc<Cells>]>,
+    shards: Arc<Shards>,
+}
+
+impl State {
+    pub(super) fn new(workers: Arc<Workers>, cells: Arc<[Arc<Cells>]>, shards: Arc<Shards>) -> Self {
+        Self { workers, cells, shards }
+    }
+}
+
+impl Observable for State {
+    type Ledger = Ledger;
+
+    fn metrics(&self, samples: &mut Samples<'_>) {
+        metrics::metrics(samples, &self.ledger(), &self.shards.statistics());
+    }
+
+    fn ledger(&self) -> Ledger {
+        let cells = self.cells.clone();
+        let agreed = self.workers.agreed(move |plan, worker| {
+            let mut agreed = Agreed { intake: cells[worker].copy(), ..Agreed::default() };
+            for listener in &plan.listeners {
+                let count = listener.book.copy(worker);
+                agreed.received += Count { ..count.received };
+                agreed.truncated += count.truncated;
+            }
+            agreed
+        });
+        let statistics = self.shards.statistics();
+        let mut ledger = Ledger::new(&agreed, statistics.tally, statistics.missing, self.workers.ledger());
+        let worst = self.shards.offenders(OFFENDERS);
+        ledger.malformed_by = worst.into_iter().map(|(address, count)| (address.to_string(), count)).collect();
+        ledger
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Addresses that the ledger names.
+const OFFENDERS: usize = 20;

@@ -1,0 +1,117 @@
+//! What becomes of a datagram: one table, which cells, the ledger, metrics and the log go by.
+
+use weir_wire::sflow::Malformed;
+
+use crate::agents::Verdict;
+
+/// What became of a datagram. Each has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Its samples were taken into account, those that could be read.
+    Analysed,
+    /// It was here before.
+    Duplicate,
+    /// Too late to know whether it was here before.
+    Stale,
+    /// It continues no stream of its agent.
+    Stranger,
+    /// Its agent is one of very many new ones and has yet to prove itself by datagrams that continue one another.
+    Probation,
+    /// There is no room for its agent.
+    NoRoom,
+    /// `allow` does not name its agent.
+    NotAllowed,
+    /// Another protocol, or another version.
+    Version,
+    /// It ends within its header.
+    Cut,
+    /// Its agent's address is of no known type.
+    AddressType,
+}
+
+impl Fate {
+    /// Every one.
+    pub const ALL: [Self; 10] = [
+        Self::Analysed,
+        Self::Duplicate,
+        Self::Stale,
+        Self::Stranger,
+        Self::Probation,
+        Self::NoRoom,
+        Self::NotAllowed,
+        Self::Version,
+        Self::Cut,
+        Self::AddressType,
+    ];
+
+    /// Its name in the ledger, in metrics and in the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Analysed => "analysed",
+            Self::Duplicate => "duplicate",
+            Self::Stale => "stale",
+            Self::Stranger => "stranger",
+            Self::Probation => "probation",
+            Self::NoRoom => "no_room",
+            Self::NotAllowed => "not_allowed",
+            Self::Version => "version",
+            Self::Cut => "cut",
+            Self::AddressType => "address_type",
+        }
+    }
+
+    /// Whether it could not be read.
+    pub fn is_malformed(self) -> bool {
+        matches!(self, Self::Version | Self::Cut | Self::AddressType)
+    }
+
+    /// What to do about it; `None`: nothing is lost by it, or it is as configured.
+    pub fn remedy(self) -> Option<&'static str> {
+        match self {
+            Self::Analysed | Self::Duplicate | Self::NotAllowed => None,
+            Self::Stale => Some("the network delays them by seconds, or two agents share an address"),
+            Self::Stranger => Some("two agents share an address and sub-agent, or somebody forges it"),
+            Self::Probation => Some("very many new agents at once, forged ones perhaps: name yours in `allow`"),
+            Self::NoRoom => Some("raise limits.agents, or name your agents in `allow`"),
+            Self::Version => Some("only sFlow version 5 is read: set the agent to it, or its exporter to another port"),
+            Self::Cut => Some("the agent sends them so, or something on the way cuts them"),
+            Self::AddressType => Some("the agent does not write its address as sFlow version 5 has it"),
+        }
+    }
+}
+
+impl From<Malformed> for Fate {
+    fn from(malformed: Malformed) -> Self {
+        match malformed {
+            Malformed::Version(_) => Self::Version,
+            Malformed::AddressType(_) => Self::AddressType,
+            Malformed::Cut(_) | Malformed::Length { .. } => Self::Cut,
+        }
+    }
+}
+
+impl From<&Verdict> for Fate {
+    fn from(verdict: &Verdict) -> Self {
+        match verdict {
+            Verdict::Placed(_) => Self::Analysed,
+            Verdict::Duplicate => Self::Duplicate,
+            Verdict::Stale => Self::Stale,
+            Verdict::Stranger => Self::Stranger,
+            Verdict::Probation => Self::Probation,
+            Verdict::Refused => Self::NoRoom,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_its_own_order() {
+        for (index, fate) in Fate::ALL.into_iter().enumerate() {
+            assert_eq!(fate as usize, index, "{fate:?}");
+            assert!(!fate.is_malformed() || fate.remedy().is_some(), "{fate:?}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What was in the datagrams that were analysed.
+
+use std::fmt;
+use std::ops::AddAssign;
+
+use serde::Serialize;
+use weir_units::format;
+
+/// Samples by kind, as totals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// Sampled packets.
+    pub flow: u64,
+    /// Counters of a data source.
+    pub counter: u64,
+    /// Packets that devices told to have dropped.
+    pub discarded: u64,
+    /// Of vendors or of later specifications: passed over.
+    pub unknown: u64,
+    /// Not taken into account: they end early, or state a length that is not there.
+    pub malformed: u64,
+    /// Not taken into account: there was no room for their data source.
+    pub refused: u64,
+    /// Not taken into account: they were here before, or too late to know.
+    pub repeated: u64,
+}
+
+impl Tally {
+    /// Each with its name, in the order of the fields.
+    pub fn by_kind(&self) -> [(&'static str, u64); 7] {
+        [
+            ("flow", self.flow),
+            ("counter", self.counter),
+            ("discarded", self.discarded),
+            ("unknown", self.unknown),
+            ("malformed", self.malformed),
+            ("refused", self.refused),
+            ("repeated", self.repeated),
+        ]
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.flow += other.flow;
+        self.counter += other.counter;
+        self.discarded += other.discarded;
+        self.unknown += other.unknown;
+        self.malformed += other.malformed;
+        self.refused += other.refused;
+        self.repeated += other.repeated;
+    }
+}
+
+/// `samples: flow 1 000, counter 20`
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("samples:")?;
+        for (index, (kind, count)) in self.by_kind().into_iter().enumerate().filter(|(at, (_, n))| *at < 3 || *n > 0) {
+            let comma = if index > 0 { "," } else { "" };
+            write!(f, "{comma} {kind} {}", format::count(i64::try_from(count).unwrap_or(i64::MAX)))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,241 @@
+//! The data path of a tee as a room holds it: what is carried out, and who looks after it from the start to the stop.
+//! Used by `weir tee` itself, and by rooms that forward what they receive.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use weir_kernel::limits;
+use weir_service::losses::{Line, Losses};
+use weir_service::{Privileges, Room, Service, Setup};
+use weir_units::Size;
+
+use super::background::Background;
+use super::liveness::Liveness;
+use super::names::{self, Names};
+use super::privileges;
+use super::verdicts::Verdicts;
+use crate::plan::{self, Addresses, Plan};
+use crate::settings::Settings;
+use crate::sockets::Sockets;
+use crate::worker::{Tap, Workers};
+use crate::{losses, resolve};
+
+/// A data path whose sockets are open: it needs its privileges no more, and has no thread yet.
+#[derive(Debug)]
+pub struct Prepared {
+    plan: Plan,
+    sockets: Sockets,
+}
+
+/// A running data path, in the hands of a control thread, which alone changes its plan.
+pub struct Carrier {
+    settings: Arc<Settings>,
+    names: Names,
+    verdicts: Verdicts,
+    workers: Arc<Workers>,
+    liveness: Liveness,
+    losses: Losses,
+    /// The last to end: names and probes run on it.
+    _background: Background,
+}
+
+impl Prepared {
+    /// Opens every socket, but for those that a service manager has passed.
+    ///
+    /// # Errors
+    /// One line: a privilege is missing, the kernel refuses a socket.
+    pub fn open(settings: Settings, setup: &mut Setup) -> Result<Self> {
+        limits::ensure_file_descriptors(descriptors(&settings))?;
+        privileges::check(&settings)?;
+        let mut passed = Vec::new();
+        for listener in &settings.listeners {
+            passed.extend(setup.passed(&listener.name, listener.address)?);
+        }
+        let plan = Plan::build(Arc::new(settings), &Addresses::new(), None);
+        let sockets = Sockets::open(&plan, passed, None)?;
+        Ok(Self { plan, sockets })
+    }
+
+    /// What datagrams, and a reload, need from now on.
+    pub fn privileges(&self) -> Privileges {
+        privileges::needed(&self.plan.settings)
+    }
+
+    /// Starts the workers, each with its tap, after a moment for what names mean.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn start<R>(self, service: &mut Service<R>, taps: Vec<Box<dyn Tap>>) -> Result<Carrier>
+    where
+        R: Room<News = resolve::Event>,
+    {
+        let background = Background::start().context("start the thread for names and probes")?;
+        let mut names = Names::new(background.handle.clone(), service.events());
+        let Self { plan, sockets } = self.with_first_addresses(&mut names, service)?;
+        let settings = plan.settings.clone();
+        Ok(Carrier {
+            liveness: Liveness::new(service.pulse("workers")),
+            workers: Arc::new(Workers::start_tapped(plan, sockets, taps)?),
+            verdicts: Verdicts::new(background.handle.clone()),
+            losses: Losses::new(LOSSES_APART, Instant::now()),
+            settings,
+            names,
+            _background: background,
+        })
+    }
+
+    /// Waits a moment for what names mean, while the kernel keeps what comes in: else a tee would begin by dropping what a
+    /// name server answers a millisecond later. A name that does not resolve delays no more than the start.
+    fn with_first_addresses<R>(self, names: &mut Names, service: &mut Service<R>) -> Result<Self>
+    where
+        R: Room<News = resolve::Event>,
+    {
+        let Self { plan, sockets } = &self;
+        let settings = plan.settings.clone();
+        names.follow([&*settings]);
+        let mut unknown: BTreeSet<&str> = names::hosts(&settings).collect();
+        if unknown.is_empty() {
+            return Ok(self);
+        }
+        let until = Instant::now() + FIRST_ANSWERS;
+        while !unknown.is_empty()
+            && let Some(news) = service.next_news(until)
+        {
+            unknown.remove(names::name(&news));
+            names::tell(&news);
+        }
+        let plan = Plan::build(settings.clone(), &names.addresses(&settings), Some(plan));
+        let sockets = Sockets::open(&plan, Vec::new(), Some(sockets))?;
+        Ok(Self { plan, sockets })
+    }
+}
+
+impl Carrier {
+    /// What moves the datagrams, for other threads to ask.
+    pub fn workers(&self) -> &Arc<Workers> {
+        &self.workers
+    }
+
+    /// What is carried out.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Everything is started: says where each listener listens.
+    pub fn begin(&mut self) {
+        self.tell_listeners(None);
+        self.verdicts.follow(&self.workers.plan());
+    }
+
+    /// Looks after workers, destinations and what is lost; to be called every second or so.
+    pub fn look(&mut self) {
+        self.losses.lines(Instant::now(), losses::losses(&self.workers.ledger())).iter().for_each(Line::log);
+        self.liveness.look(&self.workers);
+        self.verdicts.look(&self.workers.plan());
+        self.reopen();
+    }
+
+    /// A name has other addresses, or none.
+    pub fn hear(&mut self, event: &resolve::Event) {
+        names::tell(event);
+        let settings = self.settings.clone();
+        if let Err(error) = self.replace(&settings) {
+            tracing::error!("{event}: {error:#} (nothing has changed)");
+        }
+    }
+
+    /// Goes over to other settings, of as many workers as before; every socket is open before anything changes.
+    ///
+    /// # Errors
+    /// One line; nothing has changed: a privilege is missing, the kernel refuses a socket.
+    pub fn reload(&mut self, settings: Settings) -> Result<()> {
+        privileges::check(&settings)?;
+        let settings = Arc::new(settings);
+        // Those that stay keep their addresses, whatever comes of it.
+        self.names.follow([&*self.settings, &*settings]);
+        let outcome = self.replace(&settings);
+        if outcome.is_ok() {
+            let before = std::mem::replace(&mut self.settings, settings);
+            self.tell_listeners(Some(&before));
+        }
+        self.names.follow([&*self.settings]);
+        outcome
+    }
+
+    /// Sends what was received, and ends the workers.
+    pub fn end(&mut self) {
+        self.workers.stop(self.settings.drain);
+    }
+
+    /// Carries out other settings, or the same with other addresses. Every socket is open before anything changes.
+    fn replace(&mut self, settings: &Arc<Settings>) -> Result<()> {
+        let workers = &self.workers;
+        let plan = Plan::build(settings.clone(), &self.names.addresses(settings), Some(&workers.plan()));
+        let sockets = workers.open(&plan)?;
+        for (index, why) in sockets.closed() {
+            tracing::debug!("destination {}: {why} (tried again)", plan.outlets[index].settings.name);
+        }
+        workers.replace(plan, sockets);
+        self.verdicts.follow(&workers.plan());
+        Ok(())
+    }
+
+    /// Tries again to open what had no route.
+    fn reopen(&mut self) {
+        if self.workers.with_sockets(|_, sockets| sockets.closed().next().is_none()) {
+            return;
+        }
+        let settings = self.settings.clone();
+        if let Err(error) = self.replace(&settings) {
+            tracing::error!("open sockets: {error:#} (nothing has changed)");
+        }
+    }
+
+    /// Says where each listener listens, or each that was not there `before`, and what to do where its buffer was capped.
+    fn tell_listeners(&self, before: Option<&Settings>) {
+        let is_known =
+            |name: &str| before.is_some_and(|before| before.listeners.iter().any(|known| known.name == name));
+        let listening = self.workers.with_sockets(|plan, sockets| {
+            let listeners = plan.listeners.iter().enumerate();
+            let told = |(index, listener): (usize, &plan::Listener)| {
+                let least =
+                    sockets.granted(index).map(|granted| granted.receive_buffer).min_by_key(|buffer| buffer.granted);
+                Some((listener.settings.name.clone(), sockets.local_addr(index)?, least?))
+            };
+            listeners.filter_map(told).collect::<Vec<_>>()
+        });
+        for (name, address, buffer) in listening {
+            if is_known(&name) {
+                continue;
+            }
+            tracing::info!("listener {name}: {address}, receive buffer {}", Size { bytes: buffer.granted as u64 });
+            if let (Some(limit), Some(asked)) = (buffer.limit, buffer.asked) {
+                let (granted, wanted) = (Size { bytes: buffer.granted as u64 / 2 }, Size { bytes: asked as u64 });
+                tracing::warn!(
+                    "listener {name}: receive buffer {granted} instead of {wanted} (run `sysctl -w {limit}={asked}`)"
+                );
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Carrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Carrier").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+/// How many may be open at once: sockets of both generations during a reload, and what else there is.
+fn descriptors(settings: &Settings) -> u64 {
+    let sockets = settings.workers * (settings.listeners.len() + settings.destinations.len());
+    2 * sockets as u64 + 64
+}
+
+/// Longest wait for the first answers of name servers.
+const FIRST_ANSWERS: Duration = Duration::from_millis(250);
+
+/// From one line about what is lost to the next.
+const LOSSES_APART: Duration = Duration::from_secs(10);

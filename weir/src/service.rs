@@ -1,0 +1,76 @@
+//! Flags that services share: a room adds its own, and has these mean the same everywhere.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{ArgAction, Args};
+use weir_service::config::{Address, Base};
+use weir_service::output::{complain, print};
+use weir_service::{Fixed, Launch};
+
+/// Of every service. In its help they come last.
+#[derive(Debug, Args)]
+pub(super) struct Service {
+    /// Serve /metrics, /healthz, /readyz and /ledger here.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = address, display_order = LAST)]
+    admin: Option<SocketAddr>,
+    /// Become this user once everything is open.
+    #[arg(long, value_name = "NAME", display_order = LAST + 1)]
+    user: Option<String>,
+    /// Log more to standard error; twice: everything.
+    #[arg(short, action = ArgAction::Count, display_order = LAST + 3)]
+    pub(super) verbose: u8,
+}
+
+/// Of a service that a file configures: flatten it first. A room whose file is not optional, or that says more of it, changes
+/// the flag by `mut_arg`.
+#[derive(Debug, Args)]
+pub(super) struct Configured {
+    /// TOML file that configures it; SIGHUP reads it again.
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) service: Service,
+    /// Check the configuration, print what is in force as TOML, and end.
+    #[arg(long, display_order = LAST + 2)]
+    pub(super) check: bool,
+}
+
+impl Service {
+    /// What they say of the process; for rooms with a file it goes before that.
+    pub(super) fn fixed(&self) -> Fixed {
+        Fixed { admin: self.admin, user: self.user.clone() }
+    }
+
+    /// How the service is started, for rooms without a file.
+    pub(super) fn launch(&self) -> Launch {
+        Launch { fixed: self.fixed(), file: None, verbosity: self.verbose }
+    }
+}
+
+impl Configured {
+    /// The file, or where there is none the document that `flags` make.
+    pub(super) fn base<D>(&self, flags: impl FnOnce() -> Result<D>) -> Result<Base<D>> {
+        Ok(match &self.config {
+            Some(path) => Base::File(path.clone()),
+            None => Base::Flags(Box::new(flags()?)),
+        })
+    }
+}
+
+/// What `--check` prints: a line a warning, and what is in force.
+pub(super) fn print_checked(warnings: &[String], toml: &str) {
+    for warning in warnings {
+        complain!("weir: {warning}");
+    }
+    print(format_args!("{toml}"));
+}
+
+/// `192.0.2.7:514`; no host name is looked up.
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map(|Address(address)| address)
+}
+
+/// Behind the flags of any room, before `--help`.
+const LAST: usize = 900;

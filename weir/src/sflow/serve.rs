@@ -1,0 +1,77 @@
+//! `weir sflow serve`: sFlow analysed in real time.
+
+use std::net::SocketAddr;
+
+use anyhow::Result;
+use clap::Args;
+use weir_service::config::Address;
+use weir_service::output::{complain, say};
+use weir_sflow::config::document::Document;
+use weir_sflow::config::{Flags, Origin};
+use weir_sflow::control;
+use weir_tee::config::document::Listener;
+
+use crate::service::{Configured, address, print_checked};
+use crate::{Outcome, usage};
+
+/// `weir sflow serve`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir sflow serve
+  weir sflow serve --listen 192.0.2.7:6343 --http 0.0.0.0:8008 --admin 127.0.0.1:9516
+  weir sflow serve -c sflow.toml --check && weir sflow serve -c sflow.toml
+  curl http://localhost:8008/agents/json
+
+Without a file it listens on port 6343 of all addresses. SIGHUP reads the file again (one that is
+wrong changes nothing, one that is right loses nothing), SIGUSR1 prints the ledger as JSON, SIGTERM
+and Ctrl-C end with the ledger. docs/sflow.md explains every key of the file.")]
+pub(super) struct Serve {
+    #[command(flatten)]
+    configured: Configured,
+    /// Where sFlow comes in [default: [::]:6343, IPv4 too]. May be given again.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = address, conflicts_with = "config")]
+    listen: Vec<SocketAddr>,
+    /// Serve REST and Prometheus here [default: 127.0.0.1:8008].
+    #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
+    http: Option<SocketAddr>,
+    /// Threads that receive and analyse [default: one a processor, 4 at most].
+    #[arg(long, value_name = "N")]
+    workers: Option<usize>,
+    /// Print the final ledger as one JSON object.
+    #[arg(long, conflicts_with = "check")]
+    json: bool,
+}
+
+impl Serve {
+    pub(super) fn run(self) -> Result<Outcome> {
+        let origin = Origin {
+            base: self.configured.base(|| Ok(self.document()))?,
+            flags: Flags { workers: self.workers, http: self.http, fixed: self.configured.service.fixed() },
+        };
+        let config = usage(origin.load())?;
+        if self.configured.check {
+            print_checked(&[], &config.to_toml());
+            return Ok(Outcome::Done);
+        }
+        let ledger = control::run(&origin, config, self.configured.service.verbose)?;
+        if self.json {
+            say!("{}", serde_json::to_string(&ledger)?);
+        } else {
+            complain!("{}", ledger.to_string().trim_end());
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// What the flags say as a file would.
+    fn document(&self) -> Document {
+        let listener = |&address: &SocketAddr| Listener {
+            name: None,
+            address: Address(address),
+            interface: None,
+            join: None,
+            receive_buffer: None,
+        };
+        Document { listeners: self.listen.iter().map(listener).collect(), ..Document::default() }
+    }
+}

@@ -1,0 +1,4 @@
+//! `weir sflow`.
+
+mod decode;
+mod serve;
