@@ -106,10 +106,10 @@ struct Compiled {
     keys: Vec<Node>,
     columns: Vec<(Node, Kind)>,
     clock: usize,
-    /// Whether somebody wants to see its flows as they change.
-    watched: bool,
     /// When it began to count.
     start: f64,
+    /// Whether somebody wants to see its flows as they change.
+    watched: bool,
     table: Table,
     /// What all flows of an agent make together, by agent.
     totals: Vec<Total>,
