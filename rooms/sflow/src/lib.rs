@@ -14,3 +14,5 @@
 //!                 \     |      /
 //!                  api: REST, SSE, Prometheus
 //! ```
+
+pub mod model;
