@@ -17,8 +17,9 @@ pub trait Source {
     /// The next message: when it is due, ns since the start of the window, and its bytes. `None`: there are no more.
     fn next(&mut self) -> Option<(Nanos, &[u8])>;
 
-    /// It was handed to the kernel, in a call at this time. One that was not is followed by the next all the same.
-    fn sent(&mut self, at: Nanos);
+    /// It was handed to the kernel, in a call at this time, and had been due at that one. One that was not is followed by the
+    /// next all the same.
+    fn sent(&mut self, at: Nanos, due: Nanos);
 }
 
 /// A socket that is ready to send.
@@ -171,7 +172,7 @@ impl Run<'_> {
             let (length, outcome) = (message.len(), self.channel.send(message, window.end.max(at), self.stop));
             match outcome {
                 Outcome::Sent => {
-                    source.sent(at);
+                    source.sent(at, intended);
                     self.count(intended, at, length);
                     self.exchange.set_sent(self.report.sent);
                 }

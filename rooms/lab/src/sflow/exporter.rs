@@ -1,0 +1,76 @@
+//! The sending end: the datagrams of all agents, each when it is due.
+
+use weir_service::clock::Nanos;
+use weir_sflow::model::{Due, Fleet, Plan};
+use weir_traffic::Source;
+
+use super::Stamp;
+
+/// The model's datagrams, and when each of them left.
+pub struct Exporter {
+    fleet: Fleet,
+    /// Whether each has its length in front, as a stream needs it.
+    framed: bool,
+    /// The datagram under way, with its frame.
+    message: Vec<u8>,
+    /// What it is; `None`: the first one is to come.
+    current: Option<Due>,
+    /// Whether it was sent.
+    has_left: bool,
+    stamps: Vec<Stamp>,
+}
+
+/// What an exporter has done.
+pub(super) struct Exported {
+    /// The datagrams that were sent, in order.
+    pub(super) stamps: Vec<Stamp>,
+    /// Datagrams that were due within the window, and were not sent.
+    pub(super) unsent: u64,
+}
+
+impl Exporter {
+    pub(super) fn new(plan: &Plan, framed: bool) -> Self {
+        let (message, stamps) = (Vec::new(), Vec::new());
+        Self { fleet: Fleet::new(plan), framed, message, current: None, has_left: false, stamps }
+    }
+
+    /// After a window of so many ns.
+    pub(super) fn finish(mut self, window: Nanos) -> Exported {
+        let mut due_within = 0;
+        let mut due = self.current.or_else(|| self.fleet.next().map(|(due, _)| due));
+        let first_unsent = u64::from(!self.has_left);
+        while let Some(within) = due.filter(|due| nanos(due.at) < window) {
+            let _ = within;
+            due_within += 1;
+            due = self.fleet.next().map(|(due, _)| due);
+        }
+        // The first of these is the one under way, which may have left.
+        let unsent = if due_within == 0 { 0 } else { due_within - 1 + first_unsent };
+        Exported { stamps: self.stamps, unsent }
+    }
+}
+
+impl Source for Exporter {
+    fn next(&mut self) -> Option<(Nanos, &[u8])> {
+        let (due, datagram) = self.fleet.next()?;
+        self.message.clear();
+        if self.framed {
+            self.message.extend((datagram.len() as u32).to_be_bytes());
+        }
+        self.message.extend(datagram);
+        self.current = Some(due);
+        self.has_left = false;
+        Some((nanos(due.at), &self.message))
+    }
+
+    fn sent(&mut self, at: Nanos, intended: Nanos) {
+        if let Some(Due { agent, sequence, .. }) = self.current {
+            self.stamps.push(Stamp { agent, sequence, due: intended, sent: at });
+            self.has_left = true;
+        }
+    }
+}
+
+fn nanos(seconds: f64) -> Nanos {
+    (seconds * 1e9) as Nanos
+}
