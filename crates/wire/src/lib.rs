@@ -7,3 +7,4 @@ pub mod ip;
 pub mod pcapng;
 pub mod probe;
 pub mod proxy;
+pub mod sflow;
