@@ -9,7 +9,7 @@ use weir_stats::tcp_models::{self, Expected};
 use weir_stats::{Distribution, Estimate, Method, binomial};
 use weir_traffic::{ReceiveReport, SendReport, SessionReport, Transport};
 
-use super::{Delays, PathAccount, bulk, rounded};
+use super::{Delays, PathAccount, bulk, rounded, sflow};
 use crate::cell::Measured;
 use crate::endpoints::Outcome;
 
@@ -74,7 +74,8 @@ impl PathAccount<'_> {
             ("model_low_mbit", model.map(|model| model.low / 1e6)),
             ("model_high_mbit", model.map(|model| model.high / 1e6)),
         ];
-        let all = columns.into_iter().chain(bulk::columns(self.bulk())).chain(self.load_columns(row));
+        let all = columns.into_iter().chain(bulk::columns(self.bulk()));
+        let all = all.chain(self.load_columns(row)).chain(sflow::columns(self.judgement(), row));
         let columns: Vec<_> = all.map(|(name, value)| (name.to_owned(), value)).collect();
         debug_assert!(
             columns.iter().map(|(name, _)| name).eq(columns::ADDED.iter().map(|column| &column.name)),
@@ -110,6 +111,9 @@ impl PathAccount<'_> {
             insert("delay_p99_us", delays.distribution().quantile_us(0.99));
             insert("delay_max_us", delays.largest());
             insert("intended_delay_mean_us", delays.intended.mean_us());
+        }
+        for (name, estimate) in self.judgement().into_iter().flat_map(sflow::estimates) {
+            insert(name, estimate);
         }
         if let Some(report) = self.bulk() {
             let throughput = bulk::throughput(report);
@@ -157,7 +161,7 @@ impl PathAccount<'_> {
     fn load_mbit_per_s(&self) -> Option<f64> {
         match self.measured.load.as_ref()? {
             Outcome::Bulk(report) => throughput_of(report.received_bytes, report.used.as_secs_f64()),
-            Outcome::Messages(sent, received) => {
+            Outcome::Messages(sent, received) | Outcome::Export(sent, received, _) => {
                 let session = received.first()?.main_session()?;
                 throughput_of(session.in_window * sent.sent_bytes / sent.sent.max(1), sent.used.as_secs_f64())
             }

@@ -12,7 +12,6 @@ use weir_service::clock::{self, Nanos, nanos, now};
 use weir_service::stop::Stop;
 use weir_sflow::model::Plan;
 use weir_traffic::{Ended, ErrorLog, Exchange, ReceiveReport, Transport};
-use weir_units::Size;
 
 use super::analyser::{Analyser, Findings};
 use super::{Arrival, Export};
@@ -51,8 +50,7 @@ struct Intake {
 }
 
 impl Collector {
-    pub(super) fn bind(export: &Export, listen: SocketAddr, buffer: Option<Size>) -> Result<Self> {
-        let buffer = buffer.map_or(BUFFER, |size| usize::try_from(size.bytes).unwrap_or(usize::MAX));
+    pub(super) fn bind(export: &Export, listen: SocketAddr, buffer: Option<usize>) -> Result<Self> {
         let endpoint = match export.transport {
             Transport::Tcp => {
                 let listener = TcpListener::bind(listen).with_context(|| format!("listen on {listen}"))?;
@@ -60,13 +58,13 @@ impl Collector {
                 Endpoint::Stream { listener, connection: None, frames: Frames::default() }
             }
             _ => {
-                let options = Options { receive_buffer: Some(buffer), ..Options::default() };
+                let options = Options { receive_buffer: Some(buffer.unwrap_or(BUFFER)), ..Options::default() };
                 Endpoint::Datagrams(Box::new(Socket::bind(listen, &options)?))
             }
         };
         let intake = Intake {
             plan: export.plan.clone(),
-            analyser: Analyser::new(&export.plan),
+            analyser: Analyser::new(),
             arrivals: Vec::new(),
             foreign: 0,
             peer: None,

@@ -7,7 +7,7 @@ use weir_traffic::Source;
 use super::Stamp;
 
 /// The model's datagrams, and when each of them left.
-pub struct Exporter {
+pub(super) struct Exporter {
     fleet: Fleet,
     /// Whether each has its length in front, as a stream needs it.
     framed: bool,
@@ -36,16 +36,12 @@ impl Exporter {
 
     /// After a window of so many ns.
     pub(super) fn finish(mut self, window: Nanos) -> Exported {
-        let mut due_within = 0;
-        let mut due = self.current.or_else(|| self.fleet.next().map(|(due, _)| due));
-        let first_unsent = u64::from(!self.has_left);
-        while let Some(within) = due.filter(|due| nanos(due.at) < window) {
-            let _ = within;
-            due_within += 1;
-            due = self.fleet.next().map(|(due, _)| due);
+        let mut unsent = 0;
+        let mut next = self.current.filter(|_| !self.has_left).or_else(|| self.fleet.next().map(|(due, _)| due));
+        while next.is_some_and(|due| nanos(due.at) < window) {
+            unsent += 1;
+            next = self.fleet.next().map(|(due, _)| due);
         }
-        // The first of these is the one under way, which may have left.
-        let unsent = if due_within == 0 { 0 } else { due_within - 1 + first_unsent };
         Exported { stamps: self.stamps, unsent }
     }
 }

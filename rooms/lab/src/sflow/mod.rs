@@ -16,26 +16,34 @@ mod exporter;
 mod judgement;
 
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use weir_service::clock::Nanos;
+use nix::poll::{PollFd, PollFlags};
+use weir_service::clock::{self, Nanos, nanos};
+use weir_service::stop::Stop;
 use weir_sflow::model::Plan;
-use weir_traffic::Transport;
+use weir_traffic::{Exchange, ReceiveReport, SendReport, Sender, Transport};
 
 pub use self::collector::Collector;
 use self::exporter::Exporter;
-pub use self::judgement::{Judgement, judge};
+pub use self::judgement::Judgement;
+use crate::endpoints::{joined, spawn};
 use crate::scenario::{Scenario, Sflow};
 
-/// Both ends of an export, and what the agents do.
+/// Both ends of an export, ready to start.
 pub struct Export {
     /// What the agents do.
-    pub plan: Plan,
+    plan: Plan,
     /// How it travels.
-    pub transport: Transport,
+    transport: Transport,
     /// How long the analyser collects samples for an estimate.
-    pub window: Duration,
+    window: Duration,
+    /// How long datagrams are sent.
+    duration: Duration,
+    /// How long is waited for what is under way then.
+    drain: Duration,
 }
 
 /// A datagram that was sent.
@@ -63,7 +71,7 @@ struct Arrival {
 }
 
 impl Export {
-    /// Of a scenario.
+    /// As a scenario has it. What agents do follows from the seed alone.
     pub fn new(scenario: &Scenario, seed: u64) -> Export {
         let settings = scenario.sflow.clone().unwrap_or_default();
         let longest = usize::try_from(scenario.traffic.payload.bytes).unwrap_or(usize::MAX);
@@ -71,17 +79,41 @@ impl Export {
             plan: settings.plan(longest, seed),
             transport: scenario.traffic.transport,
             window: settings.window.duration(),
+            duration: scenario.run.duration.duration(),
+            drain: scenario.run.drain.duration(),
         }
     }
 
-    /// The sending end.
-    pub fn exporter(&self) -> Exporter {
-        Exporter::new(&self.plan, self.transport == Transport::Tcp)
+    /// The receiving end, bound in the network namespace of the calling thread, with a receive buffer of so many bytes.
+    ///
+    /// # Errors
+    /// The kernel gives no socket.
+    pub fn collector(&self, listen: SocketAddr, buffer: Option<usize>) -> Result<Collector> {
+        Collector::bind(self, listen, buffer)
     }
 
-    /// The receiving end, bound in the network namespace of the calling thread.
-    pub fn collector(&self, listen: SocketAddr, scenario: &Scenario) -> Result<Collector> {
-        Collector::bind(self, listen, scenario.receive.buffer.0)
+    /// Starts at `begin` and goes on to the end of the window and the drain.
+    pub fn run(
+        &self,
+        sender: Sender,
+        collector: Collector,
+        exchange: &Exchange,
+        begin: Nanos,
+        realtime: bool,
+        stop: &Stop,
+    ) -> (SendReport, ReceiveReport, Judgement) {
+        let mut exporter = Exporter::new(&self.plan, self.transport == Transport::Tcp);
+        let (sent, collected) = std::thread::scope(|scope| {
+            let collecting = spawn(scope, realtime, None, || collector.run(self.drain, exchange, stop));
+            let exporter = &mut exporter;
+            let sending = spawn(scope, realtime, None, move || {
+                clock::wait(&mut [PollFd::new(stop.as_fd(), PollFlags::POLLIN)], Some(begin));
+                sender.relay(exporter, exchange, stop)
+            });
+            (joined(sending), joined(collecting))
+        });
+        let (received, judgement) = judgement::judge(&self.plan, &sent, exporter.finish(nanos(self.duration)), collected);
+        (sent, received, judgement)
     }
 }
 
