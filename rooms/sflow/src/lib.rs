@@ -15,4 +15,6 @@
 //!                  api: REST, SSE, Prometheus
 //! ```
 
+pub mod agents;
 pub mod model;
+pub mod sampling;

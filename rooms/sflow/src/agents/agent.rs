@@ -1,0 +1,189 @@
+//! An identity, and the streams behind it.
+
+use super::sequence::{Ledger, Step};
+use super::stream::{Fit, Stream, StreamId, millis, plausible, since};
+use super::{Identity, Nanos};
+
+/// Streams that are followed at once.
+const STREAMS: usize = 8;
+/// Datagrams that continue no stream and are remembered.
+const STRANGERS: usize = 4;
+/// How far ahead of a stranger the next datagram may be to continue it.
+const NEAR: i64 = 64;
+
+/// Who sends: an agent address and a sub-agent.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    /// Who.
+    pub identity: Identity,
+    /// When it was first heard.
+    pub since: Nanos,
+    /// When it was last heard.
+    pub heard: Nanos,
+    /// Whether datagrams that continue one another have come over some time: forged ones hardly do.
+    pub proven: bool,
+    streams: Vec<Stream>,
+    strangers: Vec<Stranger>,
+    /// Slots of its data sources.
+    pub(super) sources: Vec<u32>,
+    /// Of streams that are gone.
+    past: AgentLedger,
+}
+
+/// What came from an agent. `datagrams == sequence.received + sequence.duplicates + sequence.stale + strangers`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AgentLedger {
+    /// All that came.
+    pub datagrams: u64,
+    /// What came of the streams.
+    pub sequence: Ledger,
+    /// Datagrams that continued no stream, and that nothing was taken from.
+    pub strangers: u64,
+    /// Restarts of the agent.
+    pub restarts: u64,
+    /// Sequences that went on elsewhere without a restart.
+    pub discontinuities: u64,
+    /// Uptimes that jumped while the sequence went on.
+    pub uptime_jumps: u64,
+    /// Streams that there have been.
+    pub streams: u64,
+    /// Streams given up for others, since there were too many.
+    pub evicted_streams: u64,
+    /// Data sources refused, since there were too many.
+    pub refused_sources: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stranger {
+    number: u32,
+    uptime: u32,
+    heard: Nanos,
+}
+
+/// Where a datagram belongs.
+pub(super) enum Place {
+    /// To the stream at this index.
+    Stream(usize, Step),
+    /// To one that began again.
+    Again(usize, bool),
+    /// To a new one; another may have had to go.
+    New(usize, Option<StreamId>),
+    /// To none, so far.
+    Nowhere,
+}
+
+impl Agent {
+    pub(super) fn new(identity: Identity, now: Nanos) -> Self {
+        Self {
+            identity,
+            since: now,
+            heard: now,
+            proven: false,
+            streams: Vec::with_capacity(1),
+            strangers: Vec::new(),
+            sources: Vec::new(),
+            past: AgentLedger::default(),
+        }
+    }
+
+    /// The streams that are followed now.
+    pub fn streams(&self) -> &[Stream] {
+        &self.streams
+    }
+
+    /// What came, of streams past and present.
+    pub fn ledger(&self) -> AgentLedger {
+        let mut ledger = self.past;
+        for stream in &self.streams {
+            ledger.take(stream);
+        }
+        ledger
+    }
+
+    pub(super) fn refuse_source(&mut self) {
+        self.past.refused_sources += 1;
+    }
+
+    #[inline]
+    pub(super) fn place(&mut self, now: Nanos, number: u32, uptime: u32, next: &mut u32) -> Place {
+        self.heard = now;
+        self.past.datagrams += 1;
+        let fits = self.streams.iter().map(|stream| stream.fit(now, number, uptime)).enumerate();
+        match fits.max_by_key(|&(index, fit)| (fit, std::cmp::Reverse(index))) {
+            Some((index, fit)) if fit != Fit::None => {
+                Place::Stream(index, self.streams[index].advance(now, number, uptime))
+            }
+            Some(_) => self.strange(now, number, uptime, next),
+            None => self.open(now, number, uptime, next),
+        }
+    }
+
+    /// Two strangers that continue one another are a stream, or what has become of one.
+    #[cold]
+    fn strange(&mut self, now: Nanos, number: u32, uptime: u32, next: &mut u32) -> Place {
+        let known = self.strangers.iter().position(|stranger| stranger.continued(now, number, uptime));
+        let Some(known) = known else {
+            if self.strangers.len() == STRANGERS {
+                self.strangers.remove(0);
+            }
+            self.strangers.push(Stranger { number, uptime, heard: now });
+            self.past.strangers += 1;
+            return Place::Nowhere;
+        };
+        let stranger = self.strangers.remove(known);
+        // Who has been heard since is somebody else.
+        let silent = |stream: &Stream| stream.heard() < stranger.heard;
+        let again = |stream: &Stream| stream.may_restart(now, uptime) || stream.may_jump(now, number, uptime);
+        let candidates = (0..self.streams.len()).filter(|&i| silent(&self.streams[i]) && again(&self.streams[i]));
+        match candidates.min_by_key(|&index| self.streams[index].heard()) {
+            Some(index) => Place::Again(index, self.streams[index].restart(now, number, uptime)),
+            None => self.open(now, number, uptime, next),
+        }
+    }
+
+    fn open(&mut self, now: Nanos, number: u32, uptime: u32, next: &mut u32) -> Place {
+        let stream = Stream::new(StreamId(*next), now, number, uptime);
+        *next += 1;
+        if self.streams.len() < STREAMS {
+            self.streams.push(stream);
+            return Place::New(self.streams.len() - 1, None);
+        }
+        let quietest = (0..STREAMS).min_by_key(|&index| self.streams[index].heard()).unwrap_or(0);
+        let gone = std::mem::replace(&mut self.streams[quietest], stream);
+        self.past.take(&gone);
+        self.past.evicted_streams += 1;
+        Place::New(quietest, Some(gone.id))
+    }
+
+    /// Gives up streams that have been silent for so long, all but one; tells which.
+    pub(super) fn forget(&mut self, now: Nanos, silence: Nanos) -> Option<StreamId> {
+        let old = |stream: &Stream| now.saturating_sub(stream.heard()) > silence;
+        let index = (self.streams.len() > 1).then(|| self.streams.iter().position(old))??;
+        let gone = self.streams.remove(index);
+        self.past.take(&gone);
+        Some(gone.id)
+    }
+}
+
+impl AgentLedger {
+    fn take(&mut self, stream: &Stream) {
+        self.sequence.add(stream.ledger());
+        self.restarts += stream.restarts;
+        self.discontinuities += stream.discontinuities;
+        self.uptime_jumps += stream.uptime_jumps;
+        self.streams += 1;
+    }
+}
+
+impl Stranger {
+    pub(super) fn new(now: Nanos, number: u32, uptime: u32) -> Self {
+        Self { number, uptime, heard: now }
+    }
+
+    /// Whether a datagram goes on where this one ended: further on in both.
+    pub(super) fn continued(&self, now: Nanos, number: u32, uptime: u32) -> bool {
+        let ahead = i64::from(number.wrapping_sub(self.number) as i32);
+        let clock = plausible(self.uptime, uptime, millis(now, self.heard)) && since(self.uptime, uptime) >= 0;
+        (1..=NEAR).contains(&ahead) && clock
+    }
+}

@@ -1,0 +1,201 @@
+//! One stream of datagrams: a sequence, and a clock that goes with it.
+
+use super::sequence::{Ledger, Sequence, Step};
+use super::Nanos;
+
+/// A stream, by a number that no other one of this table had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(pub u32);
+
+/// How far apart network and agent may put datagrams out of order, ms.
+pub(super) const LATENESS: i64 = 5_000;
+/// Datagrams that an agent sends in a millisecond, at most; more are missing only if they are somebody else's.
+const FASTEST: i64 = 50;
+/// Datagrams that may be missing in no time.
+const BURST: i64 = 4_096;
+/// Trust in an uptime that was never wrong.
+const TRUSTED: u8 = 8;
+
+/// Datagrams of one process of an agent.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    /// Which.
+    pub id: StreamId,
+    sequence: Sequence,
+    /// Of the datagram that is furthest ahead, ms.
+    uptime: u32,
+    /// When that came.
+    heard: Nanos,
+    /// How far uptimes went with the time at which they came.
+    trust: u8,
+    /// The greatest common divisor of all uptimes, ms: some agents count whole seconds.
+    granule: u32,
+    /// Runs: one more after each restart and discontinuity.
+    epoch: u16,
+    /// One more whenever the uptime stops being comparable to those before.
+    era: u16,
+    /// Restarts: uptime and sequence began again.
+    pub restarts: u64,
+    /// Sequences that went on elsewhere, without a restart.
+    pub discontinuities: u64,
+    /// Uptimes that jumped while the sequence went on.
+    pub uptime_jumps: u64,
+}
+
+/// When a datagram was sent and came, as counters need it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// When it came.
+    pub now: Nanos,
+    /// The agent's uptime, ms.
+    pub uptime: u32,
+    /// Uptimes of one stream in different eras have nothing to do with one another.
+    pub era: u16,
+    /// Totals of different epochs have nothing to do with one another.
+    pub epoch: u16,
+    /// In what steps the uptime goes, ms; 0: it does not go, or not with the time.
+    pub granule: u32,
+}
+
+/// How well a datagram continues a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fit {
+    /// Not at all.
+    None,
+    /// By its sequence, not by its uptime.
+    Sequence,
+    /// By both.
+    Both,
+}
+
+impl Stream {
+    pub(super) fn new(id: StreamId, now: Nanos, number: u32, uptime: u32) -> Self {
+        let mut sequence = Sequence::default();
+        sequence.restart(number);
+        Self {
+            id,
+            sequence,
+            uptime,
+            heard: now,
+            trust: TRUSTED / 2,
+            granule: uptime,
+            epoch: 0,
+            era: 0,
+            restarts: 0,
+            discontinuities: 0,
+            uptime_jumps: 0,
+        }
+    }
+
+    /// When the datagram that is furthest ahead came.
+    pub fn heard(&self) -> Nanos {
+        self.heard
+    }
+
+    /// Uptime of that datagram, ms.
+    pub fn uptime(&self) -> u32 {
+        self.uptime
+    }
+
+    /// What came of its datagrams.
+    pub fn ledger(&self) -> &Ledger {
+        self.sequence.ledger()
+    }
+
+    #[inline]
+    pub(super) fn fit(&self, now: Nanos, number: u32, uptime: u32) -> Fit {
+        let Some(ahead) = self.sequence.ahead(number) else { return Fit::None };
+        let clock = plausible(self.uptime, uptime, millis(now, self.heard));
+        match i64::from(ahead) {
+            1 if clock => Fit::Both,
+            // A clock that was set: whoever goes on counting is the same.
+            1 => Fit::Sequence,
+            ahead if ahead > 1 && ahead <= BURST + FASTEST * millis(now, self.heard) => self.both(clock),
+            ahead if ahead <= 0 && ahead > -i64::from(Sequence::WINDOW) => self.both(clock),
+            // Too late to be known, as its uptime says. Without that, counting began again.
+            ahead if ahead <= 0 && ahead > -i64::from(Sequence::STALE) => {
+                let behind = since(self.uptime, uptime);
+                if self.trust > 0 && (-LATENESS..0).contains(&behind) { Fit::Both } else { Fit::None }
+            }
+            _ => Fit::None,
+        }
+    }
+
+    /// An uptime that was never right cannot speak against a datagram.
+    fn both(&self, clock: bool) -> Fit {
+        match (clock, self.trust) {
+            (true, _) => Fit::Both,
+            (false, 0) => Fit::Sequence,
+            (false, _) => Fit::None,
+        }
+    }
+
+    /// Whether a datagram that is none of its numbers may be its next all the same: the agent counts on elsewhere.
+    pub(super) fn may_jump(&self, now: Nanos, number: u32, uptime: u32) -> bool {
+        let near = self.sequence.ahead(number).is_some_and(|ahead| (1..=BURST).contains(&i64::from(ahead)));
+        near || self.trust == 0 || plausible(self.uptime, uptime, millis(now, self.heard))
+    }
+
+    /// Whether an agent that was last heard as this stream, and began again, can have this uptime by now.
+    pub(super) fn may_restart(&self, now: Nanos, uptime: u32) -> bool {
+        uptime < self.uptime && i64::from(uptime) <= millis(now, self.heard) + 1_000
+    }
+
+    /// Takes a datagram that fits.
+    #[inline]
+    pub(super) fn advance(&mut self, now: Nanos, number: u32, uptime: u32) -> Step {
+        let step = self.sequence.advance(number);
+        if matches!(step, Step::Next | Step::Lost(_)) {
+            if plausible(self.uptime, uptime, millis(now, self.heard)) {
+                self.trust = (self.trust + 1).min(TRUSTED);
+            } else {
+                self.trust = self.trust.saturating_sub(TRUSTED / 2);
+                self.uptime_jumps += 1;
+                self.era = self.era.wrapping_add(1);
+            }
+            (self.uptime, self.heard) = (uptime, now);
+            if self.granule == 0 || !uptime.is_multiple_of(self.granule) {
+                self.granule = gcd(uptime, self.granule);
+            }
+        }
+        step
+    }
+
+    /// Begins again with another run of the same agent.
+    pub(super) fn restart(&mut self, now: Nanos, number: u32, uptime: u32) -> bool {
+        let restart = self.may_restart(now, uptime);
+        self.restarts += u64::from(restart);
+        self.discontinuities += u64::from(!restart);
+        self.sequence.restart(number);
+        (self.uptime, self.heard) = (uptime, now);
+        self.epoch = self.epoch.wrapping_add(1);
+        self.era = self.era.wrapping_add(1);
+        restart
+    }
+
+    pub(super) fn moment(&self, now: Nanos, uptime: u32) -> Moment {
+        let granule = if self.trust == 0 { 0 } else { self.granule };
+        Moment { now, uptime, era: self.era, epoch: self.epoch, granule }
+    }
+}
+
+/// How far an uptime is ahead of another, ms, over its wrap after 49.7 days.
+pub(super) fn since(earlier: u32, later: u32) -> i64 {
+    i64::from(later.wrapping_sub(earlier) as i32)
+}
+
+/// Whether an uptime can follow another after so many ms. Clocks that are slow or stand are borne, for they tell nothing.
+pub(super) fn plausible(earlier: u32, later: u32, elapsed: i64) -> bool {
+    (-LATENESS..=2 * elapsed + LATENESS).contains(&since(earlier, later))
+}
+
+pub(super) fn millis(now: Nanos, earlier: Nanos) -> i64 {
+    (now.saturating_sub(earlier) / 1_000_000) as i64
+}
+
+fn gcd(mut a: u32, mut b: u32) -> u32 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

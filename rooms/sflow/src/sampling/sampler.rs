@@ -1,0 +1,253 @@
+//! The effective sampling rate of one data source.
+
+use crate::agents::{Ledger, Sequence, Step};
+
+/// Samples over which the rate is smoothed.
+pub const MEMORY: f32 = 128.0;
+/// Samples over which it is learnt how uneven they come: gaps are rare, and the long ones matter.
+const GAP_MEMORY: f32 = 16_384.0;
+/// Samples that the configured rate counts for at the beginning.
+const PRIOR: f32 = 8.0;
+/// Samples in a row in which the pool did not grow, after which it is not believed.
+const STANDSTILL: u8 = 32;
+/// Samples in a row in which the pool grew by exactly the configured rate times their number, after which it is taken for no count.
+const SYNTHETIC: u8 = 16;
+/// By how much more than the configured rate the pool may grow a sample: in floods agents thin out their samples.
+const THINNED: u64 = 256;
+/// By how much less than the configured rate the pool may grow a sample: what counts samples is no pool.
+const UNDERCOUNT: f32 = 8.0;
+
+/// What a weight rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Estimator {
+    /// The growth of the pool over the samples that came.
+    Pool,
+    /// The configured rate, times samples made over samples that came, by their sequence numbers: the pool does not grow.
+    Sequence,
+    /// The configured rate: there is nothing else yet.
+    Nominal,
+}
+
+/// For how many packets a sample stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Weight {
+    /// Packets.
+    pub frames: f64,
+    /// What that rests on.
+    pub estimator: Estimator,
+}
+
+/// The samples of one data source.
+#[derive(Clone, Debug, Default)]
+pub struct Sampler {
+    sequence: Sequence,
+    nominal: u32,
+    pool: u32,
+    drops: u32,
+    epoch: u16,
+    /// Samples in a row without growth.
+    still: u8,
+    /// Samples in a row with a growth that an agent made up.
+    exact: u8,
+    grown: bool,
+    /// Samples in both means, up to [`MEMORY`].
+    memory: f32,
+    /// Mean growth of the pool from one sample that came to the next.
+    growth: f32,
+    /// Samples in the means of powers, up to [`GAP_MEMORY`].
+    steps: f32,
+    /// Means of the second and the third power of that growth over the configured rate.
+    growth2: f32,
+    growth3: f32,
+    /// Mean number of samples made from one that came to the next.
+    made: f32,
+    report: Report,
+}
+
+/// What was found about a data source's samples, as totals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Samples weighed by [`Estimator::Pool`].
+    pub by_pool: u64,
+    /// Samples weighed by [`Estimator::Sequence`].
+    pub by_sequence: u64,
+    /// Samples weighed by [`Estimator::Nominal`].
+    pub by_nominal: u64,
+    /// Times that the pool went back, or on by more than can be.
+    pub pool_resets: u32,
+    /// Changes of the configured rate.
+    pub rate_changes: u32,
+    /// Samples that the agent lost for want of resources, as far as it tells.
+    pub dropped: u64,
+}
+
+impl Sampler {
+    /// What the next sample stands for. `None`: it has been here before, or nobody knows.
+    ///
+    /// `epoch` is that of its stream ([`crate::agents::Moment`]): after a restart totals begin again.
+    #[inline]
+    pub fn sample(&mut self, epoch: u16, number: u32, rate: u32, pool: u32, drops: u32) -> Option<Weight> {
+        if epoch != self.epoch {
+            self.epoch = epoch;
+            self.begin_again(number, rate, pool, drops);
+            return Some(self.weigh());
+        }
+        let made = match self.sequence.advance(number) {
+            Step::Duplicate | Step::Stale => return None,
+            Step::First | Step::Jump => {
+                self.baseline(rate, pool, drops);
+                return Some(self.weigh());
+            }
+            // What it stands for was counted with the one that overtook it.
+            Step::Late => {
+                self.enter(0, 0);
+                return Some(self.weigh());
+            }
+            Step::Next => 1,
+            Step::Lost(lost) => lost + 1,
+        };
+        self.change_rate(rate);
+        let grown = pool.wrapping_sub(self.pool);
+        let dropped = drops.wrapping_sub(self.drops);
+        (self.pool, self.drops) = (pool, drops);
+        // A total that went back began again.
+        let dropped = if dropped > u32::MAX / 2 { 0 } else { dropped };
+        self.report.dropped += u64::from(dropped);
+        let most = u64::from(self.nominal) * THINNED * (u64::from(made) + u64::from(dropped) + 4);
+        if u64::from(grown) > most.min(1 << 31) {
+            self.report.pool_resets += 1;
+            return Some(self.weigh());
+        }
+        self.judge(grown, made);
+        self.enter(grown, made);
+        Some(self.weigh())
+    }
+
+    /// After a restart nothing is known but what has been counted.
+    fn begin_again(&mut self, number: u32, rate: u32, pool: u32, drops: u32) {
+        self.sequence.restart(number);
+        let sequence = std::mem::take(&mut self.sequence);
+        *self = Self { sequence, epoch: self.epoch, report: self.report, ..Self::default() };
+        self.baseline(rate, pool, drops);
+    }
+
+    fn baseline(&mut self, rate: u32, pool: u32, drops: u32) {
+        (self.pool, self.drops) = (pool, drops);
+        self.change_rate(rate);
+    }
+
+    /// The mean growth changes with the configured rate, at once.
+    fn change_rate(&mut self, rate: u32) {
+        let rate = rate.max(1);
+        if rate == self.nominal {
+            return;
+        }
+        if self.nominal == 0 {
+            (self.growth, self.made, self.memory) = (rate as f32, 1.0, PRIOR);
+            // Of packets chosen at random.
+            (self.growth2, self.growth3, self.steps) = (2.0, 6.0, PRIOR);
+        } else {
+            self.growth *= rate as f32 / self.nominal as f32;
+            self.report.rate_changes += 1;
+            self.exact = 0;
+        }
+        self.nominal = rate;
+    }
+
+    /// Whether the pool counts packets.
+    fn judge(&mut self, grown: u32, made: u32) {
+        let made_up = u64::from(grown) == u64::from(self.nominal) * u64::from(made);
+        self.exact = if made_up { self.exact.saturating_add(1) } else { 0 };
+        if grown == 0 {
+            self.still = self.still.saturating_add(1);
+            return;
+        }
+        if !self.grown || self.still >= STANDSTILL {
+            // Its growth meanwhile is in this one, or in none.
+            self.grown = true;
+            self.growth = self.nominal as f32 * self.made;
+        }
+        self.still = 0;
+    }
+
+    fn enter(&mut self, grown: u32, made: u32) {
+        self.memory = (self.memory + 1.0).min(MEMORY);
+        let gain = 1.0 / self.memory;
+        self.growth += gain * (grown as f32 - self.growth);
+        self.made += gain * (made as f32 - self.made);
+        self.steps = (self.steps + 1.0).min(GAP_MEMORY);
+        let gain = 1.0 / self.steps;
+        let relative = if self.grown { grown as f32 / self.nominal as f32 } else { made as f32 };
+        self.growth2 += gain * (relative * relative - self.growth2);
+        self.growth3 += gain * (relative * relative * relative - self.growth3);
+    }
+
+    #[inline]
+    fn weigh(&mut self) -> Weight {
+        let estimator = self.estimator();
+        match estimator {
+            Estimator::Pool => self.report.by_pool += 1,
+            Estimator::Sequence => self.report.by_sequence += 1,
+            Estimator::Nominal => self.report.by_nominal += 1,
+        }
+        Weight { frames: self.effective_rate(), estimator }
+    }
+
+    /// What weights rest on now.
+    pub fn estimator(&self) -> Estimator {
+        let nominal = self.nominal as f32;
+        if self.grown && self.still < STANDSTILL && self.growth * UNDERCOUNT >= nominal {
+            Estimator::Pool
+        } else if self.memory > PRIOR {
+            Estimator::Sequence
+        } else {
+            Estimator::Nominal
+        }
+    }
+
+    /// Packets that a sample stands for that comes now.
+    pub fn effective_rate(&self) -> f64 {
+        match self.estimator() {
+            Estimator::Pool => f64::from(self.growth),
+            Estimator::Sequence => f64::from(self.nominal) * f64::from(self.made),
+            Estimator::Nominal => f64::from(self.nominal),
+        }
+    }
+
+    /// Packets out of which the agent says that it chooses one.
+    pub fn nominal_rate(&self) -> u32 {
+        self.nominal
+    }
+
+    /// Whether the pool is a count of packets, and not the configured rate times the number of samples (Open vSwitch).
+    /// Sums of weights are then exact, and only shares of them are estimated.
+    pub fn counts_packets(&self) -> bool {
+        self.estimator() == Estimator::Pool && self.exact < SYNTHETIC
+    }
+
+    /// Variance of what the weights of this source tell of a moment, in packets squared: at either end of a time, traffic is on
+    /// its way whose samples have not come (a gap that has not ended), or that has not been handed out (one that has).
+    ///
+    /// The first is the age of a renewal process whose steps are the growth from one sample to the next.
+    pub fn edge_variance(&self) -> f64 {
+        let nominal = f64::from(self.nominal);
+        if nominal == 0.0 {
+            return 0.0;
+        }
+        let mean = self.effective_rate() / nominal;
+        let (second, third) = (f64::from(self.growth2), f64::from(self.growth3));
+        let age = third / (3.0 * mean) - (second / (2.0 * mean)).powi(2);
+        let kept = f64::from(self.memory) / 2.0 * (second - mean * mean);
+        (age.max(0.0) + kept.max(0.0)) * nominal * nominal
+    }
+
+    /// What came of its sequence.
+    pub fn ledger(&self) -> &Ledger {
+        self.sequence.ledger()
+    }
+
+    /// What was found.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+}
