@@ -3,7 +3,9 @@
 //! Every codec is a checked view over bytes first, then a type in which invalid states cannot exist.
 #![forbid(unsafe_code)]
 
+pub mod frame;
 pub mod ip;
+pub mod pcap;
 pub mod pcapng;
 pub mod probe;
 pub mod proxy;

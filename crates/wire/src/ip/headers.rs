@@ -15,10 +15,12 @@ pub struct Headers {
     pub protocol: u8,
     /// First byte behind the IP headers.
     pub transport: usize,
-    /// Bytes of the packet, as its header says; behind them there may be padding.
+    /// Bytes of the packet, as its header says; behind them there may be padding, before their end a snapshot may stop.
     pub length: usize,
     /// Whether this is a part of a larger packet.
     pub fragment: bool,
+    /// Where in the larger packet it begins, in bytes; 0 for a packet that is whole.
+    pub offset: u16,
 }
 
 /// A packet of no IP version, shorter than its headers say, or with headers shorter than possible.
@@ -32,16 +34,30 @@ impl Headers {
     /// # Errors
     /// For what is no whole packet.
     pub fn parse(ip: &[u8]) -> Result<Headers, Malformed> {
+        let headers = Self::read(ip, false)?;
+        if headers.length > ip.len() { Err(Malformed) } else { Ok(headers) }
+    }
+
+    /// Reads a packet of which perhaps only the beginning is there, as sampling and capturing leave it. A length of 0 (of a
+    /// packet that the kernel has yet to cut, or of a jumbogram) is taken as that of `ip`.
+    ///
+    /// # Errors
+    /// For what does not hold the fixed part of a header.
+    pub fn parse_snapshot(ip: &[u8]) -> Result<Headers, Malformed> {
+        Self::read(ip, true)
+    }
+
+    fn read(ip: &[u8], snapshot: bool) -> Result<Headers, Malformed> {
         match ip.first().map(|first| first >> 4) {
-            Some(4) => parse_v4(ip),
-            Some(6) => parse_v6(ip),
+            Some(4) => parse_v4(ip, snapshot),
+            Some(6) => parse_v6(ip, snapshot),
             _ => Err(Malformed),
         }
     }
 
-    /// What is behind the IP headers of `ip`, the packet that was parsed; without padding.
+    /// What is behind the IP headers of `ip`, the packet that was parsed, as far as it is there; without padding.
     pub fn body<'a>(&self, ip: &'a [u8]) -> &'a [u8] {
-        ip.get(self.transport..self.length).unwrap_or_default()
+        ip.get(self.transport..self.length.min(ip.len())).unwrap_or_default()
     }
 
     /// Source and destination port; `None` for a protocol without ports, a fragment, and a packet that ends before them.
@@ -52,14 +68,18 @@ impl Headers {
     }
 }
 
-fn parse_v4(ip: &[u8]) -> Result<Headers, Malformed> {
+fn parse_v4(ip: &[u8], snapshot: bool) -> Result<Headers, Malformed> {
     let header: &[u8; V4_LEN] = ip.first_chunk().ok_or(Malformed)?;
     let transport = usize::from(header[0] & 15) * 4;
-    let length = usize::from(u16::from_be_bytes([header[2], header[3]]));
-    if transport < V4_LEN || length < transport || length > ip.len() {
+    let length = match u16::from_be_bytes([header[2], header[3]]) {
+        0 if snapshot => ip.len(),
+        length => usize::from(length),
+    };
+    if transport < V4_LEN || length < transport && !snapshot {
         return Err(Malformed);
     }
     let address = |at: usize| IpAddr::V4(Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]));
+    let fragment = u16::from_be_bytes([header[6], header[7]]);
     Ok(Headers {
         source: address(12),
         destination: address(16),
@@ -67,14 +87,18 @@ fn parse_v4(ip: &[u8]) -> Result<Headers, Malformed> {
         transport,
         length,
         // More fragments, or an offset.
-        fragment: u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0,
+        fragment: fragment & 0x3fff != 0,
+        offset: fragment << 3,
     })
 }
 
-fn parse_v6(ip: &[u8]) -> Result<Headers, Malformed> {
+fn parse_v6(ip: &[u8], snapshot: bool) -> Result<Headers, Malformed> {
     let header: &[u8; V6_LEN] = ip.first_chunk().ok_or(Malformed)?;
-    let length = V6_LEN + usize::from(u16::from_be_bytes([header[4], header[5]]));
-    if length > ip.len() {
+    let length = match u16::from_be_bytes([header[4], header[5]]) {
+        0 if snapshot && header[6] != NO_NEXT_HEADER => ip.len(),
+        payload => V6_LEN + usize::from(payload),
+    };
+    if length > ip.len() && !snapshot {
         return Err(Malformed);
     }
     let address = |at: usize| {
@@ -82,19 +106,19 @@ fn parse_v6(ip: &[u8]) -> Result<Headers, Malformed> {
         octets.copy_from_slice(&header[at..at + 16]);
         IpAddr::V6(Ipv6Addr::from(octets))
     };
-    let (protocol, transport, fragment) = skip_extensions(header[6], &ip[..length]);
-    Ok(Headers { source: address(8), destination: address(24), protocol, transport, length, fragment })
+    let (protocol, transport, fragment) = skip_extensions(header[6], &ip[..length.min(ip.len())], V6_LEN);
+    // The fragment header is the last that is skipped.
+    let offset = match fragment {
+        true => u16::from_be_bytes([ip[transport - 6], ip[transport - 5]]) & 0xfff8,
+        false => 0,
+    };
+    Ok(Headers { source: address(8), destination: address(24), protocol, transport, length, fragment, offset })
 }
 
-/// The protocol behind the extension headers, where it starts, and whether the packet is a fragment. Stops at what it
-/// does not understand: a link carries that, too.
-fn skip_extensions(first: u8, ip: &[u8]) -> (u8, usize, bool) {
-    const HOP_BY_HOP: u8 = 0;
-    const ROUTING: u8 = 43;
-    const AUTHENTICATION: u8 = 51;
-    const DESTINATION: u8 = 60;
-
-    let (mut protocol, mut at) = (first, V6_LEN);
+/// The protocol behind the extension headers that start with one of protocol `first` at `start`, where it starts itself, and
+/// whether the last of them is a fragment's. Stops at what it does not understand: a link carries that, too.
+pub(crate) fn skip_extensions(first: u8, ip: &[u8], start: usize) -> (u8, usize, bool) {
+    let (mut protocol, mut at) = (first, start);
     while let Some(&[next, length]) = ip.get(at..).and_then(|rest| rest.first_chunk()) {
         let end = match protocol {
             HOP_BY_HOP | ROUTING | DESTINATION => at + (usize::from(length) + 1) * 8,
@@ -112,6 +136,12 @@ fn skip_extensions(first: u8, ip: &[u8]) -> (u8, usize, bool) {
     }
     (protocol, at, false)
 }
+
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const AUTHENTICATION: u8 = 51;
+const NO_NEXT_HEADER: u8 = 59;
+const DESTINATION: u8 = 60;
 
 /// Protocols whose header starts with source and destination port: TCP, UDP, DCCP, SCTP, UDP-Lite.
 const WITH_PORTS: [u8; 5] = [TCP, UDP, 33, 132, 136];

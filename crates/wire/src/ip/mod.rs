@@ -6,6 +6,7 @@ mod headers;
 mod udp;
 
 pub use checksum::Checksum;
+pub(crate) use headers::skip_extensions;
 pub use headers::{Headers, Malformed};
 pub use udp::{
     Header, MAX_HEADER_LEN, MAX_PAYLOAD_V4, MAX_PAYLOAD_V6, MIN_MTU_V4, MIN_MTU_V6, Packet, Packets, UdpPacket,
@@ -14,6 +15,9 @@ pub use udp::{
 
 /// Protocol number of TCP (IANA, as all of these).
 pub const TCP: u8 = 6;
+
+/// Protocol number of ICMP.
+pub const ICMP: u8 = 1;
 
 /// Protocol number of UDP.
 pub const UDP: u8 = 17;

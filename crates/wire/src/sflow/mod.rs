@@ -17,6 +17,7 @@
 //! sflow.org/developers/structures.php.
 
 mod datagram;
+pub mod encode;
 mod identity;
 mod malformed;
 mod reasons;
@@ -43,3 +44,6 @@ pub use view::{
 
 /// The port that collectors listen on, registered with IANA.
 pub const PORT: u16 = 6343;
+
+#[cfg(test)]
+mod tests;
