@@ -2,8 +2,9 @@
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
+use weir_wire::sflow::encode::{self, Header};
 
-use super::encoding::{CounterSample, FlowSample, Header, LONGEST_SAMPLE};
+use super::encoding::{LONGEST_SAMPLE, Waiting};
 use super::{Plan, Sampled, Traffic};
 
 /// One agent, with the datagram that it sends next.
@@ -14,6 +15,8 @@ pub struct Agent {
     ports: Vec<Port>,
     /// How long it had been up at the start, ms.
     uptime: u32,
+    /// The samples of the datagram that is filled.
+    waiting: Vec<Waiting>,
     datagram: Vec<u8>,
     due: Due,
 }
@@ -64,8 +67,9 @@ impl Agent {
         };
         let ports = (1..=plan.interfaces).map(port).collect();
         let uptime = random.next_u32() >> 1;
+        let due = Due { agent, ..Due::default() };
         let mut agent =
-            Self { plan: plan.clone(), agent, ports, uptime, datagram: Vec::new(), due: Due { agent, ..Due::default() } };
+            Self { plan: plan.clone(), agent, ports, uptime, waiting: Vec::new(), datagram: Vec::new(), due };
         agent.fill();
         agent
     }
@@ -86,23 +90,26 @@ impl Agent {
     /// Collects samples until the datagram is full or its first one has waited long enough.
     fn fill(&mut self) {
         let mut due = Due { at: f64::INFINITY, sequence: self.due.sequence + 1, samples: 0, ..self.due };
-        self.datagram.clear();
-        self.datagram.resize(Header::LENGTH, 0);
+        let most = (self.plan.longest.saturating_sub(HEADER) / LONGEST_SAMPLE).clamp(1, MOST_SAMPLES);
         let mut latest = f64::INFINITY;
-        while due.samples < MOST_SAMPLES && self.datagram.len() + LONGEST_SAMPLE <= self.plan.longest.max(LEAST) {
+        self.waiting.clear();
+        while self.waiting.len() < most {
             let Some((at, port, polled)) = self.event() else { break };
             if at >= latest {
                 due.at = latest;
                 break;
             }
-            self.sample(at, port, polled);
-            due.samples += 1;
+            let sample = self.sample(at, port, polled);
+            self.waiting.push(sample);
             due.at = at;
             latest = latest.min(at + PATIENCE);
         }
+        due.samples = self.waiting.len() as u32;
         let uptime = self.uptime.wrapping_add((due.at * 1e3) as u32);
-        let agent = Plan::address(self.agent).into();
-        Header { agent, sequence: due.sequence, uptime, samples: due.samples }.write(&mut self.datagram);
+        let header = Header { agent: Plan::address(self.agent).into(), sub_agent: 0, sequence: due.sequence, uptime };
+        self.datagram.clear();
+        let mut samples = encode::datagram(&mut self.datagram, &header);
+        self.waiting.iter().for_each(|sample| sample.write(&mut samples));
         self.due = due;
     }
 
@@ -116,8 +123,8 @@ impl Agent {
         self.ports.iter().enumerate().map(of).min_by(|a, b| a.0.total_cmp(&b.0))
     }
 
-    fn sample(&mut self, at: f64, place: usize, polled: bool) {
-        let (rate, neighbour) = (self.plan.sampling_rate, (place as u32 + 1) % self.plan.interfaces + 1);
+    fn sample(&mut self, at: f64, place: usize, polled: bool) -> Waiting {
+        let (sampling_rate, output) = (self.plan.sampling_rate, (place as u32 + 1) % self.plan.interfaces + 1);
         let Port { index, traffic, samples, polls, counted } = &mut self.ports[place];
         let interface = *index;
         if polled {
@@ -125,32 +132,24 @@ impl Agent {
             let totals = traffic.totals_at(at);
             let octets = counted.octets.wrapping_add(totals.bytes());
             let packets = counted.packets.wrapping_add(totals.packets() as u32);
-            CounterSample { sequence: *polls, interface, octets, packets }.append(&mut self.datagram);
-        } else {
-            *samples += 1;
-            let Sampled { class, totals, .. } = traffic.take();
-            let sample = FlowSample {
-                sequence: *samples,
-                interface,
-                output: neighbour,
-                sampling_rate: rate,
-                pool: counted.pool.wrapping_add(totals.packets() as u32),
-                class,
-                source: SOURCES + (self.agent << 8) + (*samples % SOURCES_OF_AN_AGENT),
-            };
-            sample.append(&mut self.datagram);
+            return Waiting::Counters { sequence: *polls, interface, octets, packets };
         }
+        *samples += 1;
+        let Sampled { class, totals, .. } = traffic.take();
+        let pool = counted.pool.wrapping_add(totals.packets() as u32);
+        let from = SOURCES + (self.agent << 8) + (*samples % SOURCES_OF_AN_AGENT);
+        Waiting::Flow { sequence: *samples, interface, output, sampling_rate, pool, class, from }
     }
 }
 
 /// Samples of a datagram at most: about as many as fit into one of 1400 bytes.
-const MOST_SAMPLES: u32 = 7;
+const MOST_SAMPLES: usize = 7;
 
 /// How long a sample waits for others, s (sFlow version 5, section 3.3).
 const PATIENCE: f64 = 1.0;
 
-/// Bytes that a datagram may have in any case: for one sample.
-const LEAST: usize = Header::LENGTH + LONGEST_SAMPLE;
+/// Bytes of a datagram before its samples.
+const HEADER: usize = 28;
 
 /// The first address of those that packets come from: 10.0.0.1.
 const SOURCES: u32 = 0x0a00_0001;

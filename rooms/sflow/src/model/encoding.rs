@@ -1,104 +1,122 @@
-//! Samples as XDR (RFC 4506), in the forms of sFlow version 5 that most agents send.
+//! Samples as most agents send them: with one `sampled_header`, or with `if_counters`.
+
+use weir_wire::sflow::encode::{Counters, Flow, Put, Samples};
+use weir_wire::sflow::{DataFormat, DataSource, HeaderProtocol, Interface, Space, Structure};
 
 use super::CLASSES;
 
-/// What a flow sample says, with one `sampled_header`.
-pub(super) struct FlowSample {
-    pub(super) sequence: u32,
-    pub(super) interface: u32,
-    pub(super) output: u32,
-    pub(super) sampling_rate: u32,
-    pub(super) pool: u32,
-    /// Index of the packet's class.
-    pub(super) class: usize,
-    /// Who sends it.
-    pub(super) source: u32,
+/// A sample that waits for its datagram.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Waiting {
+    /// Of a packet.
+    Flow {
+        sequence: u32,
+        interface: u32,
+        output: u32,
+        sampling_rate: u32,
+        pool: u32,
+        /// Index of the packet's class.
+        class: usize,
+        /// Who sends it: an IPv4 address.
+        from: u32,
+    },
+    /// Of an interface's counters: what came in.
+    Counters { sequence: u32, interface: u32, octets: u64, packets: u32 },
 }
 
-/// What a counter sample says: `if_counters` of what came in.
-pub(super) struct CounterSample {
-    pub(super) sequence: u32,
-    pub(super) interface: u32,
-    pub(super) octets: u64,
-    pub(super) packets: u32,
-}
-
-/// `sample_datagram_v5`, without its samples.
-pub(super) struct Header {
-    pub(super) agent: u32,
-    pub(super) sequence: u32,
-    pub(super) uptime: u32,
-    pub(super) samples: u32,
-}
-
-impl FlowSample {
-    pub(super) fn append(&self, datagram: &mut Vec<u8>) {
-        let class = &CLASSES[self.class];
-        let frame = class.frame_length - CHECK_SEQUENCE;
-        let header = frame.min(LONGEST_HEADER);
-        let padded = header.next_multiple_of(4);
-        let record = 16 + padded;
-        let sample = [
-            [1, 32 + 8 + record, self.sequence, self.interface],
-            [self.sampling_rate, self.pool, 0, self.interface],
-            [self.output, 1, 1, record],
-            // Ethernet, the frame as it was, what was taken off, and what there is of it.
-            [1, class.frame_length, CHECK_SEQUENCE, header],
-        ];
-        append(datagram, sample.as_flattened());
-        let begin = datagram.len();
-        ethernet(datagram, self.source, self.class, frame);
-        datagram.resize(begin + padded as usize, 0);
+impl Waiting {
+    pub(super) fn write(&self, samples: &mut Samples<'_>) {
+        let ethernet = |index: u32| DataSource { class: DataSource::IF_INDEX, index };
+        match *self {
+            Waiting::Flow { sequence, interface, output, sampling_rate, pool, class, from } => {
+                let sample = Flow {
+                    sequence,
+                    source: ethernet(interface),
+                    sampling_rate,
+                    sample_pool: pool,
+                    drops: 0,
+                    input: Interface::Index(interface),
+                    output: Interface::Index(output),
+                    expanded: false,
+                };
+                let frame_length = CLASSES[class].frame_length;
+                let header = header(class, from);
+                let values = [
+                    Put::U32(HeaderProtocol::ETHERNET.0),
+                    Put::U32(frame_length),
+                    Put::U32(CHECK_SEQUENCE),
+                    Put::Opaque(&header[..HEADER_SIZE.min((frame_length - CHECK_SEQUENCE) as usize)]),
+                ];
+                put(&mut samples.flow(&sample), Space::Flow, &values);
+            }
+            Waiting::Counters { sequence, interface, octets, packets } => {
+                let sample = Counters { sequence, source: ethernet(interface), expanded: false };
+                let zero = Put::U32(0);
+                let values = [
+                    // ifIndex, ifType (ethernetCsmacd), ifSpeed, ifDirection (full duplex), ifStatus (up, and wanted so).
+                    Put::U32(interface),
+                    Put::U32(6),
+                    Put::U64(SPEED),
+                    Put::U32(1),
+                    Put::U32(3),
+                    // In: octets, unicast, and what there is none of.
+                    Put::U64(octets),
+                    Put::U32(packets),
+                    zero,
+                    zero,
+                    zero,
+                    zero,
+                    zero,
+                    // Out: octets, packets of three kinds, discards, errors; then the promiscuous mode.
+                    Put::U64(0),
+                    zero,
+                    zero,
+                    zero,
+                    zero,
+                    zero,
+                    zero,
+                ];
+                put(&mut samples.counters(&sample), Space::Counter, &values);
+            }
+        }
     }
 }
 
-impl CounterSample {
-    pub(super) fn append(&self, datagram: &mut Vec<u8>) {
-        let (high, low) = ((self.octets >> 32) as u32, self.octets as u32);
-        let (speed_high, speed_low) = ((SPEED >> 32) as u32, SPEED as u32);
-        append(datagram, &[2, 12 + 8 + 88, self.sequence, self.interface, 1, 1, 88]);
-        // ifIndex, ifType (ethernetCsmacd), ifSpeed, ifDirection (full duplex), ifStatus (up and wanted so).
-        append(datagram, &[self.interface, 6, speed_high, speed_low, 1, 3]);
-        // In: octets, unicast, and what there is none of.
-        append(datagram, &[high, low, self.packets, 0, 0, 0, 0, 0]);
-        // Out: octets, unicast, multicast, broadcast, discards, errors; then the promiscuous mode.
-        append(datagram, &[0; 8]);
+/// Writes record 1 of a space. The values are of its kind: the tests read them again.
+fn put(records: &mut weir_wire::sflow::encode::Records<'_>, space: Space, values: &[Put<'_>]) {
+    if let Some(structure) = Structure::find(space, DataFormat { enterprise: 0, format: 1 }) {
+        let written = records.put(structure, values);
+        debug_assert_eq!(written, Ok(()));
     }
 }
 
-impl Header {
-    pub(super) const LENGTH: usize = 28;
-
-    pub(super) fn write(&self, datagram: &mut [u8]) {
-        // Version, address of type IPv4, sub-agent 0.
-        let words = [5, 1, self.agent, 0, self.sequence, self.uptime, self.samples];
-        datagram[..Self::LENGTH].copy_from_slice(words.map(u32::to_be_bytes).as_flattened());
-    }
+/// The first bytes of a packet: Ethernet, IPv4, UDP and a payload of zeros.
+fn header(class: usize, from: u32) -> [u8; HEADER_SIZE] {
+    let ip = (CLASSES[class].frame_length - CHECK_SEQUENCE - 14) as u16;
+    let mut bytes = [0; HEADER_SIZE];
+    let mut at = 0;
+    let mut put = |part: &[u8]| {
+        bytes[at..at + part.len()].copy_from_slice(part);
+        at += part.len();
+    };
+    put(&[0x02, 0, 0, 0, 0, class as u8, 0x02, 1]);
+    put(&from.to_be_bytes());
+    put(&[0x08, 0x00, 0x45, 0x00]);
+    put(&ip.to_be_bytes());
+    put(&[0, 0, 0x40, 0, 64, 17, 0, 0]);
+    put(&from.to_be_bytes());
+    put(&[203, 0, 113, 1 + class as u8]);
+    put(&[0xc0, 0x00]);
+    put(&CLASSES[class].port.to_be_bytes());
+    put(&(ip - 20).to_be_bytes());
+    bytes
 }
 
-/// Ethernet, IPv4 and UDP headers of a packet.
-fn ethernet(datagram: &mut Vec<u8>, source: u32, class: usize, frame: u32) {
-    let destination = 0xcb00_7101 + class as u32;
-    datagram.extend([0x02, 0, 0, 0, 0, class as u8, 0x02, 1]);
-    datagram.extend(source.to_be_bytes());
-    let (ip, udp) = (frame - 14, frame - 34);
-    datagram.extend([0x08, 0x00, 0x45, 0x00, (ip >> 8) as u8, ip as u8, 0, 0, 0x40, 0, 64, 17, 0, 0]);
-    datagram.extend(source.to_be_bytes());
-    datagram.extend(destination.to_be_bytes());
-    datagram.extend([0xc0, 0x00]);
-    datagram.extend(CLASSES[class].port.to_be_bytes());
-    datagram.extend([(udp >> 8) as u8, udp as u8, 0, 0]);
-}
-
-fn append(datagram: &mut Vec<u8>, words: &[u32]) {
-    words.iter().for_each(|word| datagram.extend(word.to_be_bytes()));
-}
-
-/// Bytes of the longest sample: a whole header.
-pub(super) const LONGEST_SAMPLE: usize = 64 + LONGEST_HEADER as usize;
+/// Bytes of the longest sample: 32 before its record, 24 before the header.
+pub(super) const LONGEST_SAMPLE: usize = 8 + 32 + 24 + HEADER_SIZE;
 
 /// Bytes of a frame that agents send, at most (`header_size`, as most have it).
-const LONGEST_HEADER: u32 = 128;
+const HEADER_SIZE: usize = 128;
 
 /// Bytes of a frame's check sequence, which is taken off (`stripped`).
 const CHECK_SEQUENCE: u32 = 4;

@@ -1,6 +1,9 @@
 //! The model against arithmetic.
 
+use std::net::IpAddr;
+
 use weir_testbed::random;
+use weir_wire::sflow::{Datagram, Sample, View};
 
 use super::*;
 
@@ -79,40 +82,79 @@ fn the_truth_is_the_same_traffic_again() {
     assert_ne!(Truth::new(&plan, 0, 2).up_to_sample(100), Truth::new(&plan, 1, 1).up_to_sample(100));
 }
 
-/// What a datagram says: 32-bit words from the start.
-fn word(datagram: &[u8], index: usize) -> u32 {
-    u32::from_be_bytes(datagram[4 * index..4 * index + 4].try_into().unwrap())
-}
-
 #[test]
-fn datagrams_come_in_the_order_of_time_and_none_is_missing() {
+fn datagrams_come_in_the_order_of_time_and_tell_what_passed() {
     let plan = plan(random::seed());
     let mut fleet = Fleet::new(&plan);
     let (mut at, mut sequences) = (0.0, [0; 3]);
     let (mut flow, mut counters) = (0, 0);
+    let mut truth = Truth::new(&plan, 1, 2);
+    let mut pool = None;
     while at < 20.0 {
-        let (due, datagram) = fleet.next().unwrap();
-        assert!(due.at >= at && (1..=7).contains(&due.samples) && datagram.len() <= plan.longest);
+        let (due, bytes) = fleet.next().unwrap();
+        assert!(due.at >= at && (1..=7).contains(&due.samples) && bytes.len() <= plan.longest);
         at = due.at;
         sequences[due.agent as usize] += 1;
         assert_eq!(due.sequence, sequences[due.agent as usize]);
-        let address = Ipv4Addr::from(word(datagram, 2));
-        assert_eq!(plan.agent_of(address), Some(due.agent));
-        assert_eq!([0, 1, 3, 4, 6].map(|index| word(datagram, index)), [5, 1, 0, due.sequence, due.samples]);
-        let mut place = 7;
-        for _ in 0..due.samples {
-            match word(datagram, place) {
-                1 => flow += 1,
-                2 => counters += 1,
-                other => panic!("a sample of format {other}"),
+        let datagram = Datagram::parse(bytes).unwrap();
+        assert_eq!(datagram.agent, IpAddr::from(Plan::address(due.agent)));
+        assert_eq!(plan.agent_of(Plan::address(due.agent)), Some(due.agent));
+        assert_eq!((datagram.sequence, datagram.sample_count()), (due.sequence, due.samples));
+        for sample in datagram.samples().map(Result::unwrap) {
+            let record = sample.records().next().unwrap().unwrap();
+            match (sample, record.view().unwrap()) {
+                (Sample::Flow(sample), View::Header(packet)) => {
+                    flow += 1;
+                    let port = u16::from_be_bytes(packet.header[36..38].try_into().unwrap());
+                    let class = CLASSES.iter().find(|class| class.port == port).unwrap();
+                    assert_eq!((packet.frame_length, packet.stripped), (class.frame_length, 4));
+                    assert_eq!(packet.header.len(), 128.min(class.frame_length as usize - 4));
+                    if (due.agent, sample.source.index) == (1, 2) {
+                        let passed = truth.up_to_sample(sample.sequence).packets() as u32;
+                        let start = *pool.get_or_insert(sample.sample_pool.wrapping_sub(passed));
+                        assert_eq!(sample.sample_pool, start.wrapping_add(passed), "the pool counts what passed");
+                    }
+                }
+                (Sample::Counters(sample), View::Interface(interface)) => {
+                    counters += 1;
+                    assert_eq!(sample.source.index, interface.if_index);
+                }
+                other => panic!("{other:?}"),
             }
-            place += 2 + word(datagram, place + 1) as usize / 4;
         }
-        assert_eq!(place * 4, datagram.len());
     }
     // Six interfaces for 20 s: 50 samples a second, by loads that may differ by a half, and a poll a second.
     assert!((3000..9000).contains(&flow), "{flow}");
     assert!((118..=122).contains(&counters), "{counters}");
+}
+
+/// Counters as an agent sends them grow by what passed between two readings.
+#[test]
+fn counters_tell_what_passed_between_their_readings() {
+    let plan = plan(random::seed());
+    let mut fleet = Fleet::new(&plan);
+    let mut truth = Truth::new(&plan, 2, 1);
+    let mut last: Option<(u64, u32, Totals)> = None;
+    let mut readings = 0;
+    while readings < 40 {
+        let (due, bytes) = fleet.next().unwrap();
+        for sample in Datagram::parse(bytes).unwrap().samples().map(Result::unwrap) {
+            let Sample::Counters(counters) = sample else { continue };
+            let View::Interface(interface) = sample.records().next().unwrap().unwrap().view().unwrap() else { panic!() };
+            if (due.agent, interface.if_index) != (2, 1) {
+                continue;
+            }
+            let totals = truth.up_to_time(plan.polled_at(2, 1, counters.sequence));
+            let (octets, packets) = (interface.if_in_octets, interface.if_in_ucast_pkts);
+            if let Some((octets_before, packets_before, before)) = last {
+                let passed = totals.since(&before);
+                assert_eq!(octets - octets_before, passed.bytes());
+                assert_eq!(packets.wrapping_sub(packets_before), passed.packets() as u32);
+            }
+            last = Some((octets, packets, totals));
+            readings += 1;
+        }
+    }
 }
 
 #[test]
