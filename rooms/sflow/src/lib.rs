@@ -16,5 +16,6 @@
 //! ```
 
 pub mod agents;
+pub mod counters;
 pub mod model;
 pub mod sampling;

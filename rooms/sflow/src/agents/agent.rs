@@ -100,6 +100,10 @@ impl Agent {
         ledger
     }
 
+    pub(super) fn stream_mut(&mut self, index: usize) -> &mut Stream {
+        &mut self.streams[index]
+    }
+
     pub(super) fn refuse_source(&mut self) {
         self.past.refused_sources += 1;
     }

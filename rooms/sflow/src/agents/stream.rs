@@ -13,6 +13,10 @@ pub(super) const LATENESS: i64 = 5_000;
 const FASTEST: i64 = 50;
 /// Datagrams that may be missing in no time.
 const BURST: i64 = 4_096;
+/// Clocks that differ by more than one part in so many are not believed.
+const DRIFT: i64 = 50;
+/// A day, ms.
+const DAY: i64 = 86_400_000;
 /// Trust in an uptime that was never wrong.
 const TRUSTED: u8 = 8;
 
@@ -26,6 +30,8 @@ pub struct Stream {
     uptime: u32,
     /// When that came.
     heard: Nanos,
+    /// Uptime and arrival from which on they are compared.
+    start: (u32, Nanos),
     /// How far uptimes went with the time at which they came.
     trust: u8,
     /// The greatest common divisor of all uptimes, ms: some agents count whole seconds.
@@ -55,6 +61,8 @@ pub struct Moment {
     pub epoch: u16,
     /// In what steps the uptime goes, ms; 0: it does not go, or not with the time.
     pub granule: u32,
+    /// Whether later datagrams came before.
+    pub late: bool,
 }
 
 /// How well a datagram continues a stream.
@@ -77,6 +85,7 @@ impl Stream {
             sequence,
             uptime,
             heard: now,
+            start: (uptime, now),
             trust: TRUSTED / 2,
             granule: uptime,
             epoch: 0,
@@ -152,6 +161,7 @@ impl Stream {
                 self.trust = self.trust.saturating_sub(TRUSTED / 2);
                 self.uptime_jumps += 1;
                 self.era = self.era.wrapping_add(1);
+                self.start = (uptime, now);
             }
             (self.uptime, self.heard) = (uptime, now);
             if self.granule == 0 || !uptime.is_multiple_of(self.granule) {
@@ -170,12 +180,20 @@ impl Stream {
         (self.uptime, self.heard) = (uptime, now);
         self.epoch = self.epoch.wrapping_add(1);
         self.era = self.era.wrapping_add(1);
+        self.start = (uptime, now);
         restart
     }
 
-    pub(super) fn moment(&self, now: Nanos, uptime: u32) -> Moment {
-        let granule = if self.trust == 0 { 0 } else { self.granule };
-        Moment { now, uptime, era: self.era, epoch: self.epoch, granule }
+    #[inline]
+    pub(super) fn moment(&mut self, now: Nanos, uptime: u32, step: Step) -> Moment {
+        let (arrived, sent) = (millis(now, self.start.1), since(self.start.0, uptime));
+        // Some agents count in another unit, or not at all.
+        let steady = (arrived - sent).abs() <= LATENESS + arrived / DRIFT;
+        if arrived > DAY && steady {
+            self.start = (uptime, now);
+        }
+        let granule = if self.trust > 0 && steady { self.granule } else { 0 };
+        Moment { now, uptime, era: self.era, epoch: self.epoch, granule, late: step == Step::Late }
     }
 }
 

@@ -181,13 +181,11 @@ impl<T> Agents<T> {
             }
         };
         let Some(agent) = self.agents.get_mut(slot) else { return Verdict::Refused };
-        let stream = &agent.streams()[index];
-        if !agent.proven && now.saturating_sub(agent.since) >= SECOND && matches!(step, Step::Next | Step::Lost(_)) {
-            let (id, moment) = (stream.id, stream.moment(now, uptime));
-            agent.proven = true;
-            return Verdict::Placed(Placed { stream: id, step, restarted, moment, agent: slot });
-        }
-        Verdict::Placed(Placed { stream: stream.id, step, restarted, moment: stream.moment(now, uptime), agent: slot })
+        // Forged datagrams hardly continue one another.
+        agent.proven |= matches!(step, Step::Next | Step::Lost(_)) && now.saturating_sub(agent.since) >= SECOND;
+        let stream = agent.stream_mut(index);
+        let moment = stream.moment(now, uptime, step);
+        Verdict::Placed(Placed { stream: stream.id, step, restarted, moment, agent: slot })
     }
 
     #[cold]

@@ -1,0 +1,37 @@
+//! Streams with a known sequence of faults, and what is made of them; tables that are filled to the brim and over it.
+
+mod admission;
+mod corpus;
+mod ledger;
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use super::{Agents, Identity, Limits, Nanos, SECOND, Verdict};
+
+const WHO: Identity = Identity { address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), sub_agent: 0 };
+const MILLISECOND: Nanos = 1_000_000;
+
+fn who(number: u32) -> Identity {
+    Identity { address: IpAddr::V4(Ipv4Addr::from_bits(number)), sub_agent: 0 }
+}
+
+/// One process of an agent, as it sends.
+#[derive(Clone)]
+struct Process {
+    number: u32,
+    /// When it booted.
+    booted: Nanos,
+    /// What it began its uptime with, ms.
+    uptime: u32,
+}
+
+impl Process {
+    fn send(&mut self, now: Nanos) -> (u32, u32) {
+        self.number = self.number.wrapping_add(1);
+        (self.number, self.uptime.wrapping_add((now.saturating_sub(self.booted) / MILLISECOND) as u32))
+    }
+}
+
+fn agents(limits: Limits) -> Agents<u32> {
+    Agents::new(limits)
+}

@@ -1,6 +1,6 @@
 //! The effective sampling rate of one data source.
 
-use crate::agents::{Ledger, Sequence, Step};
+use crate::agents::{Ledger, Moment, Sequence, Step};
 
 /// Samples over which the rate is smoothed.
 pub const MEMORY: f32 = 128.0;
@@ -82,18 +82,24 @@ pub struct Report {
 }
 
 impl Sampler {
-    /// What the next sample stands for. `None`: it has been here before, or nobody knows.
-    ///
-    /// `epoch` is that of its stream ([`crate::agents::Moment`]): after a restart totals begin again.
+    /// What a sample stands for, that came with a datagram of this moment. `None`: it has been here before, or nobody knows.
     #[inline]
-    pub fn sample(&mut self, epoch: u16, number: u32, rate: u32, pool: u32, drops: u32) -> Option<Weight> {
-        if epoch != self.epoch {
-            self.epoch = epoch;
+    pub fn sample(&mut self, moment: &Moment, number: u32, rate: u32, pool: u32, drops: u32) -> Option<Weight> {
+        if moment.epoch != self.epoch {
+            self.epoch = moment.epoch;
             self.begin_again(number, rate, pool, drops);
             return Some(self.weigh());
         }
+        let again = self.sequence.ahead(number) == Some(0);
         let made = match self.sequence.advance(number) {
-            Step::Duplicate | Step::Stale => return None,
+            Step::Duplicate | Step::Stale if moment.late => return None,
+            // Datagrams have no duplicates here: the agent does not count its samples.
+            Step::Duplicate if again => 1,
+            Step::Duplicate | Step::Stale => {
+                self.sequence.restart(number);
+                self.baseline(rate, pool, drops);
+                return Some(self.weigh());
+            }
             Step::First | Step::Jump => {
                 self.baseline(rate, pool, drops);
                 return Some(self.weigh());

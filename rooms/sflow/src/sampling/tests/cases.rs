@@ -3,6 +3,10 @@
 use weir_testbed::random::Source;
 
 use super::super::{Estimator, Sampler, Weight};
+use crate::agents::Moment;
+
+const NOW: Moment = Moment { now: 0, uptime: 0, era: 0, epoch: 0, granule: 1, late: false };
+const LATE: Moment = Moment { late: true, ..NOW };
 
 /// An agent's sampler: one packet in `rate`, each of so many samples.
 struct Maker {
@@ -25,7 +29,7 @@ impl Maker {
     }
 
     fn sample(&self, sampler: &mut Sampler) -> Option<Weight> {
-        sampler.sample(0, self.number, self.rate, self.pool, 0)
+        sampler.sample(&NOW, self.number, self.rate, self.pool, 0)
     }
 }
 
@@ -35,7 +39,7 @@ fn close(value: f64, truth: f64, share: f64) {
 
 #[test]
 fn the_first_sample_has_the_configured_rate() {
-    let weight = Sampler::default().sample(0, 17, 1000, 5_000_000, 3).unwrap();
+    let weight = Sampler::default().sample(&NOW, 17, 1000, 5_000_000, 3).unwrap();
     assert_eq!(weight, Weight { frames: 1000.0, estimator: Estimator::Nominal });
 }
 
@@ -76,10 +80,10 @@ fn late_samples_count_once() {
         order.extend(numbers);
     }
     for number in order {
-        let weight = sampler.sample(0, number, 400, number * 400, 0).unwrap();
+        let weight = sampler.sample(&NOW, number, 400, number * 400, 0).unwrap();
         sum += weight.frames;
         // Again: it changes nothing.
-        assert_eq!(sampler.sample(0, number, 400, number * 400, 0), None);
+        assert_eq!(sampler.sample(&LATE, number, 400, number * 400, 0), None);
     }
     // The first block may have begun anywhere in it.
     close(sum, 4_000.0 * 400.0, 0.03);
@@ -100,7 +104,7 @@ fn a_pool_that_begins_again_is_counted_and_changes_nothing() {
 fn a_restart_forgets_the_rate_but_not_the_counts() {
     let (mut sampler, mut maker) = (Sampler::default(), Maker { number: 0, pool: 0, rate: 400 });
     maker.feed(&mut sampler, 2_000, |number| number % 2 == 0);
-    let weight = sampler.sample(1, 1, 400, 400, 0).unwrap();
+    let weight = sampler.sample(&Moment { epoch: 1, ..NOW }, 1, 400, 400, 0).unwrap();
     assert_eq!(weight, Weight { frames: 400.0, estimator: Estimator::Nominal });
     assert_eq!((sampler.ledger().received, sampler.ledger().jumps), (1_001, 1));
 }
@@ -121,7 +125,7 @@ fn samples_that_the_agent_dropped_are_in_the_pool() {
     let mut sampler = Sampler::default();
     let mut sum = 0.0;
     for i in 1..=2_000u32 {
-        sum += sampler.sample(0, i, 5_000, i.wrapping_mul(1_000_000), 199 * i).unwrap().frames;
+        sum += sampler.sample(&NOW, i, 5_000, i.wrapping_mul(1_000_000), 199 * i).unwrap().frames;
     }
     close(sum, 2_000.0 * 1e6, 0.02);
     assert_eq!((sampler.report().pool_resets, sampler.report().dropped), (0, 199 * 1_999));
@@ -143,7 +147,7 @@ fn without_a_pool_sequence_numbers_tell_what_was_lost() {
     for pool in [0, 77] {
         let mut sampler = Sampler::default();
         let numbers = (1..=4_000u32).filter(|number| number % 4 != 0);
-        let sum: f64 = numbers.map(|number| sampler.sample(0, number, 100, pool, 0).unwrap().frames).sum();
+        let sum: f64 = numbers.map(|number| sampler.sample(&NOW, number, 100, pool, 0).unwrap().frames).sum();
         close(sum, 400_000.0, 0.01);
         assert_eq!(sampler.estimator(), Estimator::Sequence);
     }
@@ -157,7 +161,7 @@ fn a_pool_that_stops_is_not_believed() {
     let stopped = maker.pool;
     for _ in 0..100 {
         maker.number += 1;
-        assert!(sampler.sample(0, maker.number, 100, stopped, 0).unwrap().frames >= 75.0);
+        assert!(sampler.sample(&NOW, maker.number, 100, stopped, 0).unwrap().frames >= 75.0);
     }
     assert_eq!((sampler.estimator(), sampler.effective_rate()), (Estimator::Sequence, 100.0));
     maker.feed(&mut sampler, 1_000, |_| true);
@@ -170,12 +174,27 @@ fn a_pool_that_stops_is_not_believed() {
 fn a_pool_of_samples_is_not_believed() {
     let mut sampler = Sampler::default();
     for number in 1..2_000 {
-        sampler.sample(0, number, 1_000, number, 0).unwrap();
+        sampler.sample(&NOW, number, 1_000, number, 0).unwrap();
     }
     assert_eq!((sampler.estimator(), sampler.effective_rate()), (Estimator::Sequence, 1_000.0));
 }
 
+/// Agents that do not count their samples, or begin to count again: their datagrams are in order.
+#[test]
+fn numbers_that_stand_still_or_go_back_lose_no_sample() {
+    let (mut sampler, mut sum) = (Sampler::default(), 0.0);
+    for i in 1..=1_000u32 {
+        sum += sampler.sample(&NOW, 0, 100, i * 100, 0).unwrap().frames;
+    }
+    close(sum, 100_000.0, 0.01);
+    let (mut sampler, mut sum) = (Sampler::default(), 0.0);
+    for i in 1..=1_000u32 {
+        sum += sampler.sample(&NOW, i % 100, 100, i * 100, 0).unwrap().frames;
+    }
+    close(sum, 100_000.0, 0.01);
+}
+
 #[test]
 fn a_rate_of_zero_is_one() {
-    assert_eq!(Sampler::default().sample(0, 1, 0, 0, 0).unwrap().frames, 1.0);
+    assert_eq!(Sampler::default().sample(&NOW, 1, 0, 0, 0).unwrap().frames, 1.0);
 }

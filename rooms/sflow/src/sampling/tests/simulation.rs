@@ -5,6 +5,7 @@ use std::fmt::Write;
 use weir_testbed::random::Source;
 
 use super::super::{Sampler, Tally};
+use crate::agents::Moment;
 
 const RATE: u64 = 400;
 const CLASS: f64 = 0.1;
@@ -139,7 +140,7 @@ fn simulate(seed: u64, sampling: Sampling, loss: Loss) -> Outcome {
             if lost {
                 continue;
             }
-            let weight = sampler.sample(0, number, RATE as u32, pool, 0).unwrap().frames;
+            let weight = sampler.sample(&Moment::default(), number, RATE as u32, pool, 0).unwrap().frames;
             all.add(weight, 1.0);
             if let Some(length) = length {
                 class.add(weight, 1.0);

@@ -1,0 +1,394 @@
+//! One record of a data source, as it last came, and how fast its totals grow.
+
+use weir_wire::sflow::{Field, Kind, Meaning, Record, Structure, Value};
+
+use crate::agents::{Moment, Nanos};
+
+/// Fields that are kept of a record.
+const FIELDS: usize = 64;
+/// Two records closer to one another than this, ms, have no rate: agents do not read their totals at one instant.
+const SHORTEST: f64 = 100.0;
+/// By how much later than the datagram says totals may have been read, s: switches read theirs every few seconds.
+const CACHED: f64 = 5.0;
+/// By how much faster than its speed an interface may be.
+const TOLERANCE: f64 = 1.1;
+/// Bits of the shortest frame on the wire, with preamble and gap.
+const SHORTEST_FRAME: f64 = 672.0;
+/// Octets that an interface counts for a packet, at least: its frame, without check sequence (RFC 2863).
+const SHORTEST_PACKET: f64 = 60.0;
+/// Nothing grows faster, where no interface's speed is known: 10 Tbit/s in bytes a second.
+const FASTEST: f64 = 1.25e12;
+
+/// Why there is no rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// The first total of this data source.
+    First,
+    /// The agent restarted, or counts on elsewhere.
+    Restart,
+    /// The totals went back to the beginning.
+    Reset,
+    /// The total grew by more than can be.
+    Impossible,
+    /// The total may have wrapped more than once.
+    Ambiguous,
+    /// The agent does not count it: all ones.
+    Unknown,
+    /// The field is no total.
+    NoTotal,
+}
+
+impl Reason {
+    /// All, in their order.
+    pub const ALL: [Self; 7] = [
+        Self::First,
+        Self::Restart,
+        Self::Reset,
+        Self::Impossible,
+        Self::Ambiguous,
+        Self::Unknown,
+        Self::NoTotal,
+    ];
+
+    /// Its name in metrics and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Restart => "restart",
+            Self::Reset => "reset",
+            Self::Impossible => "impossible",
+            Self::Ambiguous => "ambiguous",
+            Self::Unknown => "unknown",
+            Self::NoTotal => "no_total",
+        }
+    }
+}
+
+/// How often there was no rate, of all data sources of a worker, and why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reasons {
+    fields: [u64; Reason::ALL.len()],
+    /// Fields that have got a rate.
+    pub rates: u64,
+    /// Counter samples of datagrams that later ones overtook.
+    pub reordered: u64,
+    /// Counter samples that never came, as the sequence of their data source tells.
+    pub lost: u64,
+    /// Records that came right behind the last.
+    pub too_soon: u64,
+    /// Records of structures that nobody knows, or that are malformed.
+    pub unreadable: u64,
+    /// Records of data sources that already have the most that are kept.
+    pub refused: u64,
+}
+
+impl Reasons {
+    /// Totals that have got no rate for this reason.
+    pub fn of(&self, reason: Reason) -> u64 {
+        self.fields[reason as usize]
+    }
+
+    fn count(&mut self, reason: Reason) {
+        self.fields[reason as usize] += 1;
+    }
+}
+
+/// Which clock an interval is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// The agent's uptime: waiting on the way is not in it.
+    Uptime,
+    /// Arrival here: the agent's uptime stands still, goes at another speed, jumped, or counts whole seconds.
+    Arrival,
+}
+
+/// One record.
+#[derive(Debug)]
+pub struct Block {
+    /// Which.
+    pub structure: &'static Structure,
+    /// What tells it apart from others of the same structure; 0 if nothing does.
+    pub identity: u32,
+    /// When it came.
+    pub moment: Moment,
+    /// Over which rates are, s; 0: there is none yet.
+    pub interval: f32,
+    /// Which clock that is from.
+    pub clock: Clock,
+    /// Intervals in which an interface was faster than it says it is, in a row.
+    too_fast: u8,
+    fields: Box<[Total]>,
+    texts: Vec<(u8, Vec<u8>)>,
+}
+
+/// A field's value, and how fast it grows.
+#[derive(Clone, Copy, Debug)]
+struct Total {
+    /// As its kind has it: numbers, or the bits of a float.
+    value: u64,
+    rate: f32,
+    known: bool,
+    reason: Option<Reason>,
+}
+
+/// What came for a field.
+type Came = Option<u64>;
+
+impl Block {
+    pub(super) fn new(record: &Record<'_>, structure: &'static Structure, moment: Moment, reasons: &mut Reasons) -> Self {
+        let unknown = Total { value: 0, rate: 0.0, known: false, reason: Some(Reason::NoTotal) };
+        let mut block = Self {
+            structure,
+            identity: identity(record),
+            moment,
+            interval: 0.0,
+            clock: Clock::Arrival,
+            too_fast: 0,
+            fields: vec![unknown; structure.fields.len().min(FIELDS)].into(),
+            texts: Vec::new(),
+        };
+        let came = block.read(record);
+        block.settle(&came, Some(Reason::First), reasons);
+        block
+    }
+
+    /// Takes the record that comes next. `reason`: nothing can be known from the difference.
+    pub(super) fn update(&mut self, record: &Record<'_>, moment: Moment, reason: Option<Reason>, reasons: &mut Reasons) {
+        let (milliseconds, clock) = elapsed(&self.moment, &moment);
+        if reason.is_none() && milliseconds < SHORTEST {
+            reasons.too_soon += 1;
+            return;
+        }
+        let came = self.read(record);
+        (self.moment, self.clock) = (moment, clock);
+        self.interval = (milliseconds / 1000.0) as f32;
+        let reset = reason.is_none() && self.went_back(&came);
+        self.settle(&came, reason.or(reset.then_some(Reason::Reset)), reasons);
+    }
+
+    /// Whether the totals began again: one of 64 bits went back, or all did that there are, and not over their end.
+    fn went_back(&self, came: &[Came]) -> bool {
+        let (mut back, mut on, mut wide) = (0, 0, false);
+        for ((total, field), came) in self.fields.iter().zip(self.structure.fields).zip(came) {
+            let Some(now) = came.filter(|_| field.meaning == Meaning::Counter && total.known && total.value > 0) else {
+                continue;
+            };
+            let end = if matches!(field.kind, Kind::U64) { u64::MAX } else { u64::from(u32::MAX) };
+            let over_its_end = total.value > end - end / 16 && now < end / 16;
+            let began_again = now < total.value && !over_its_end;
+            back += u32::from(began_again);
+            on += u32::from(!began_again);
+            wide |= began_again && matches!(field.kind, Kind::U64);
+        }
+        wide || back > 1 && on == 0
+    }
+
+    /// Takes values over, and rates, where there is no reason against them.
+    fn settle(&mut self, came: &[Came], against: Option<Reason>, reasons: &mut Reasons) {
+        let bounds = self.bounds(came);
+        let mut too_fast = false;
+        for ((total, field), came) in self.fields.iter_mut().zip(self.structure.fields).zip(came) {
+            if field.meaning != Meaning::Counter {
+                (total.value, total.known) = (came.unwrap_or(0), came.is_some());
+                continue;
+            }
+            let rate = match (*came, total.known, against) {
+                (None, ..) => Err(Reason::Unknown),
+                (_, _, Some(reason)) => Err(reason),
+                (_, false, _) => Err(Reason::First),
+                (Some(now), ..) => bounds.rate(field, total.value, now, self.interval, self.too_fast > 1, &mut too_fast),
+            };
+            (total.value, total.known) = (came.unwrap_or(0), came.is_some());
+            total.reason = rate.err();
+            total.rate = rate.unwrap_or(0.0);
+            match total.reason {
+                Some(reason) => reasons.count(reason),
+                None => reasons.rates += 1,
+            }
+        }
+        if against.is_none() {
+            // An interface that goes on being faster than it says does not know its speed.
+            self.too_fast = if too_fast { self.too_fast.saturating_add(1) } else { self.too_fast / 2 };
+        }
+    }
+
+    /// What bounds the totals of an interface.
+    fn bounds(&self, came: &[Came]) -> Bounds {
+        let mut bounds = Bounds::default();
+        let is_interface = u32::from(self.structure.format) == 1;
+        if is_interface {
+            bounds.speed = came[SPEED].unwrap_or(0) as f64;
+            let grown = |field: usize| Some(came[field]?.wrapping_sub(self.known(field)?) as f64);
+            bounds.octets = [grown(IN_OCTETS), grown(OUT_OCTETS)];
+        }
+        bounds
+    }
+
+    fn known(&self, field: usize) -> Option<u64> {
+        self.fields.get(field).filter(|total| total.known).map(|total| total.value)
+    }
+
+    fn read(&mut self, record: &Record<'_>) -> [Came; FIELDS] {
+        let mut came = [None; FIELDS];
+        for (index, value) in record.values().enumerate().take(self.fields.len()) {
+            let Ok((field, value)) = value else { break };
+            match number(field, &value) {
+                Some(number) => came[index] = number,
+                None => self.keep_text(index as u8, &value),
+            }
+        }
+        came
+    }
+
+    fn keep_text(&mut self, index: u8, value: &Value<'_>) {
+        let bytes = match value {
+            Value::Text(bytes) | Value::Opaque(bytes) => &bytes[..bytes.len().min(LONGEST_TEXT)],
+            Value::Uuid(uuid) => &uuid[..],
+            _ => return,
+        };
+        match self.texts.iter_mut().find(|(at, _)| *at == index) {
+            Some((_, kept)) => {
+                kept.clear();
+                kept.extend_from_slice(bytes);
+            }
+            None => self.texts.push((index, bytes.to_vec())),
+        }
+    }
+
+    /// Where a field of this name stands.
+    pub fn field(&self, name: &str) -> Option<usize> {
+        self.structure.fields.iter().position(|field| field.name == name)
+    }
+
+    /// How fast a total grows, a second.
+    ///
+    /// # Errors
+    /// Why there is no rate.
+    pub fn rate(&self, field: usize) -> Result<f64, Reason> {
+        let total = self.fields.get(field).ok_or(Reason::NoTotal)?;
+        total.reason.map_or(Ok(f64::from(total.rate)), Err)
+    }
+
+    /// A field's value as a number. `None`: the agent does not know it, or it is none.
+    pub fn value(&self, field: usize) -> Option<f64> {
+        let value = self.known(field)?;
+        Some(match self.structure.fields[field].kind {
+            Kind::F32 => f64::from(f32::from_bits(value as u32)),
+            Kind::I32 => f64::from(value as u32 as i32),
+            _ => value as f64,
+        })
+    }
+
+    /// A field's value as it is written, in as many bits as it has. `None`: the agent does not know it.
+    pub fn bits(&self, field: usize) -> Option<u64> {
+        self.known(field)
+    }
+
+    /// A field's text as it came: at most 255 bytes, which need be neither UTF-8 nor fit for a terminal. UUIDs are 16 bytes.
+    pub fn text(&self, field: usize) -> Option<&[u8]> {
+        self.texts.iter().find(|(index, _)| usize::from(*index) == field).map(|(_, text)| &text[..])
+    }
+
+    /// Bytes that it takes.
+    pub fn size(&self) -> usize {
+        let texts: usize = self.texts.iter().map(|(_, text)| text.capacity() + size_of::<(u8, Vec<u8>)>()).sum();
+        size_of::<Self>() + size_of_val(&*self.fields) + texts
+    }
+}
+
+const LONGEST_TEXT: usize = 255;
+
+// Where they stand in if_counters.
+const SPEED: usize = 2;
+const IN_OCTETS: usize = 5;
+const OUT_OCTETS: usize = 12;
+
+#[derive(Default)]
+struct Bounds {
+    /// Of the interface, bit/s; 0: unknown, or it is none.
+    speed: f64,
+    /// By what its octets grew, in and out.
+    octets: [Option<f64>; 2],
+}
+
+impl Bounds {
+    /// How fast a total grew from `last` to `now`, if it can have.
+    fn rate(&self, field: &Field, last: u64, now: u64, interval: f32, doubted: bool, too_fast: &mut bool) -> Result<f32, Reason> {
+        let narrow = matches!(field.kind, Kind::U32);
+        let grown = if narrow { u64::from((now as u32).wrapping_sub(last as u32)) } else { now.wrapping_sub(last) } as f64;
+        let interval = f64::from(interval);
+        let per_second = if field.name.ends_with("Octets") { 8.0 } else { SHORTEST_FRAME };
+        let wrapped = now < last;
+        if self.speed > 0.0 && grown * per_second > self.speed * (interval * TOLERANCE + CACHED) {
+            *too_fast |= !wrapped;
+            if wrapped || !doubted {
+                return Err(Reason::Impossible);
+            }
+        }
+        if grown > FASTEST * (interval + CACHED) {
+            return Err(Reason::Impossible);
+        }
+        let packets = field.name.ends_with("castPkts");
+        let octets = self.octets[usize::from(field.name.starts_with("ifOut"))].filter(|_| packets);
+        // What wrapped within one interval has grown fast: packets had to be carried, other things do not happen so often.
+        if narrow && wrapped && octets.map_or(grown > WRAP / 2.0, |octets| grown * SHORTEST_PACKET > octets) {
+            return Err(Reason::Reset);
+        }
+        // As many packets as these octets can be; and as the line can carry.
+        let line = self.speed * (interval * TOLERANCE + CACHED) / SHORTEST_FRAME;
+        if narrow && octets.is_some_and(|octets| octets / SHORTEST_PACKET > WRAP) && (self.speed == 0.0 || line > WRAP) {
+            return Err(Reason::Ambiguous);
+        }
+        Ok((grown / interval) as f32)
+    }
+}
+
+/// A total of 32 bits begins again.
+const WRAP: f64 = 4_294_967_296.0;
+
+/// The time between two records, ms.
+fn elapsed(last: &Moment, now: &Moment) -> (f64, Clock) {
+    let arrival = now.now.saturating_sub(last.now) as f64 / 1e6;
+    let uptime = f64::from(now.uptime.wrapping_sub(last.uptime) as i32);
+    let granule = f64::from(now.granule);
+    if now.granule == 0 || now.era != last.era || uptime < 0.0 {
+        return (arrival, Clock::Arrival);
+    }
+    // Whole seconds tell less than the arrival does, unless that waited.
+    if granule >= 100.0 && (uptime - arrival).abs() <= granule {
+        return (arrival, Clock::Arrival);
+    }
+    (uptime, Clock::Uptime)
+}
+
+/// A number as it is kept: `Some(None)` if the agent does not know it, `None` if it is no number.
+fn number(field: &Field, value: &Value<'_>) -> Option<Came> {
+    let unknown = matches!(field.meaning, Meaning::Counter | Meaning::Gauge);
+    Some(match *value {
+        Value::U8(value) => Some(u64::from(value)),
+        Value::U32(u32::MAX) | Value::U64(u64::MAX) | Value::I32(-1) if unknown => None,
+        Value::F32(value) if unknown && (value == -1.0 || !value.is_finite()) => None,
+        Value::U32(value) => Some(u64::from(value)),
+        Value::I32(value) => Some(u64::from(value as u32)),
+        Value::U64(value) => Some(value),
+        Value::F32(value) => Some(u64::from(value.to_bits())),
+        Value::Mac(mac) => Some(mac.iter().fold(0, |all, &byte| all << 8 | u64::from(byte))),
+        _ => return None,
+    })
+}
+
+/// What tells a record apart from others of its structure in one sample: which queue, which module.
+pub(super) fn identity(record: &Record<'_>) -> u32 {
+    match record.values().next() {
+        Some(Ok((Field { meaning: Meaning::Identity, .. }, Value::U32(identity)))) => identity,
+        _ => 0,
+    }
+}
+
+/// After how many intervals without news a rate is stale.
+pub(super) const STALE: f64 = 3.0;
+
+/// How old something is.
+pub(super) fn age(moment: &Moment, now: Nanos) -> Nanos {
+    now.saturating_sub(moment.now)
+}

@@ -1,0 +1,114 @@
+//! All that is known of a data source by its counters.
+
+use weir_wire::sflow::CounterSample;
+
+use super::block::{Block, Clock, Reason, Reasons, STALE, age, identity};
+use super::metric::{Metric, Number};
+use crate::agents::{Moment, Nanos};
+
+/// Records that are kept of a data source.
+const BLOCKS: usize = 64;
+/// How often counters are taken to be sent until that has been seen, s.
+const POLLING: f32 = 60.0;
+
+/// The counters of one data source.
+#[derive(Debug, Default)]
+pub struct Counters {
+    blocks: Vec<Block>,
+    number: Option<u32>,
+    last: Moment,
+    /// How often samples come, s; 0: not known yet.
+    polling: f32,
+}
+
+/// A metric's value, and what it is worth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading<'a> {
+    /// The value.
+    pub value: Number<'a>,
+    /// Over what time, s, if it is a rate.
+    pub interval: f64,
+    /// Which clock that is from.
+    pub clock: Clock,
+    /// How long ago it came.
+    pub age: Nanos,
+    /// Whether the next should have come long ago: more than three times the polling interval.
+    pub stale: bool,
+}
+
+impl Counters {
+    /// Takes a sample that came with a datagram of this moment.
+    pub fn sample(&mut self, moment: Moment, sample: &CounterSample<'_>, reasons: &mut Reasons) {
+        if moment.late {
+            // What it would tell, the later one has told, over a longer interval.
+            reasons.reordered += 1;
+            return;
+        }
+        let reason = self.order(&moment, sample.sequence, reasons);
+        for record in sample.records() {
+            let Some((record, structure)) = record.ok().and_then(|record| Some((record, record.structure?))) else {
+                reasons.unreadable += 1;
+                continue;
+            };
+            let identity = identity(&record);
+            let same = |block: &Block| block.structure.format == structure.format && block.identity == identity;
+            match self.blocks.iter().position(same) {
+                Some(at) => self.blocks[at].update(&record, moment, reason, reasons),
+                None if self.blocks.len() < BLOCKS => {
+                    self.blocks.reserve_exact(1);
+                    self.blocks.push(Block::new(&record, structure, moment, reasons));
+                }
+                None => reasons.refused += 1,
+            }
+        }
+    }
+
+    /// Whether totals can be compared with those before.
+    fn order(&mut self, moment: &Moment, number: u32, reasons: &mut Reasons) -> Option<Reason> {
+        let first = self.number.is_none();
+        let ahead = number.wrapping_sub(self.number.unwrap_or(number)) as i32;
+        let restarted = !first && moment.epoch != self.last.epoch;
+        let seconds = moment.now.saturating_sub(self.last.now) as f64 / 1e9;
+        (self.number, self.last) = (Some(number), *moment);
+        // Counters begin again only where the sequence does; some agents do not count their samples at all.
+        if restarted || ahead < 0 {
+            self.polling = 0.0;
+            return Some(Reason::Restart);
+        }
+        if !first {
+            reasons.lost += (ahead as u64).saturating_sub(1);
+            let each = (seconds / f64::from(ahead.max(1))) as f32;
+            self.polling += if self.polling == 0.0 { each } else { (each - self.polling) / 4.0 };
+        }
+        None
+    }
+
+    /// How often samples come, s. `None`: not known yet.
+    pub fn polling(&self) -> Option<f64> {
+        (self.polling > 0.0).then_some(f64::from(self.polling))
+    }
+
+    /// What is known, record by record, in the order in which they first came.
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    /// A metric, as it is now.
+    ///
+    /// # Errors
+    /// Why there is no value. `None`: the data source does not have it at all.
+    pub fn read(&self, metric: &Metric, now: Nanos) -> Option<Result<Reading<'_>, Reason>> {
+        let block = self.blocks.iter().find(|block| block.structure.format == metric.structure.format)?;
+        Some(metric.of(block).map(|value| {
+            let age = age(&block.moment, now);
+            let polling = f64::from(if self.polling > 0.0 { self.polling } else { POLLING });
+            let stale = age as f64 / 1e9 > STALE * polling;
+            Reading { value, interval: f64::from(block.interval), clock: block.clock, age, stale }
+        }))
+    }
+
+    /// Bytes that it takes.
+    pub fn size(&self) -> usize {
+        size_of::<Self>() + self.blocks.iter().map(Block::size).sum::<usize>()
+    }
+}
