@@ -6,6 +6,7 @@ mod loss;
 mod recv;
 mod scenario;
 mod send;
+mod sflow;
 mod tee;
 
 use std::process::ExitCode;
@@ -33,6 +34,8 @@ enum Command {
     Tee(tee::Tee),
     /// Tell where datagrams are lost, and what to change.
     Loss(loss::Loss),
+    /// Decode and analyse sFlow.
+    Sflow(sflow::Sflow),
 }
 
 /// How a command ended that could do its job.
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Command::Recv(recv) => recv.run(),
         Command::Tee(tee) => tee.run(),
         Command::Loss(loss) => loss.run(),
+        Command::Sflow(sflow) => sflow.run(),
     };
     match outcome {
         Ok(_) if output::failed() => ExitCode::FAILURE,

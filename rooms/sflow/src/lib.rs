@@ -17,5 +17,6 @@
 
 pub mod agents;
 pub mod counters;
+pub mod decode;
 pub mod model;
 pub mod sampling;

@@ -1,0 +1,117 @@
+//! UDP datagrams of a capture: a file, or what a program writes while it captures.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use weir_service::stop::Stop;
+use weir_wire::ip::{Headers, UDP};
+use weir_wire::pcap::{self, NotIp, Packet, Step};
+
+use super::totals::Packets;
+use super::{Arrived, Decoder, Reader};
+
+/// Why a capture cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is none, or damaged; what is before the damage was read.
+    #[error("{0}")]
+    Malformed(#[from] pcap::Malformed),
+    /// The system refuses to read it.
+    #[error("read: {0}")]
+    Read(io::Error),
+    /// What was decoded cannot be written.
+    #[error("write to standard output: {0}")]
+    Write(io::Error),
+}
+
+/// Decodes a capture to its end, until nobody reads what is printed, or until it shall stop.
+///
+/// # Errors
+/// It is no capture, or damaged; it cannot be read; what is decoded cannot be written.
+pub fn read(mut capture: impl Read + AsFd, decoder: &mut Decoder<impl Write>, stop: &Stop) -> Result<(), Error> {
+    let (mut reader, mut buffer, mut from, mut to) = (pcap::Reader::new(), vec![0; CHUNK], 0, 0);
+    loop {
+        let needed = match reader.step(&buffer[from..to]) {
+            Ok(Step::Need(bytes)) => bytes,
+            Ok(Step::Used(bytes, packet)) => {
+                if let Some(packet) = packet
+                    && let Some(arrived) = datagram(&packet, &mut decoder.totals.packets)
+                    && decoder.take(&arrived).map_err(Error::Write)? == Reader::Left
+                {
+                    return Ok(());
+                }
+                from += bytes;
+                continue;
+            }
+            Err(malformed) => {
+                let _ = decoder.flush().map_err(Error::Write)?;
+                return Err(malformed.into());
+            }
+        };
+        buffer.copy_within(from..to, 0);
+        (from, to) = (0, to - from);
+        buffer.resize(needed.max(CHUNK), 0);
+        // Whoever captures may pause: what there is can be seen meanwhile.
+        if decoder.flush().map_err(Error::Write)? == Reader::Left || !wait(&capture, stop).map_err(Error::Read)? {
+            return Ok(());
+        }
+        match capture.read(&mut buffer[to..]) {
+            Ok(0) => {
+                decoder.totals.packets.ends_early = to > 0;
+                return Ok(());
+            }
+            Ok(bytes) => to += bytes,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(Error::Read(error)),
+        }
+    }
+}
+
+/// Bytes that are read at once, unless a packet is longer.
+const CHUNK: usize = 1 << 20;
+
+/// Waits for something to be read; `false`: it shall stop.
+fn wait(capture: &impl AsFd, stop: &Stop) -> io::Result<bool> {
+    let mut events = [PollFd::new(capture.as_fd(), PollFlags::POLLIN), PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
+    match poll(&mut events, PollTimeout::NONE) {
+        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(!stop.is_set()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The UDP datagram in a packet; what is none is counted.
+fn datagram<'a>(packet: &Packet<'a>, packets: &mut Packets) -> Option<Arrived<'a>> {
+    let ip = match packet.link.ip(packet.bytes) {
+        Ok(ip) => ip,
+        Err(NotIp::Link(_)) => {
+            packets.unknown_link += 1;
+            return None;
+        }
+        Err(NotIp::Other) => {
+            packets.other += 1;
+            return None;
+        }
+    };
+    // The header says how long the packet is: longer than what is left of it, if it was cut off.
+    let Ok(headers) = Headers::parse(ip) else {
+        let cut_off = packet.original_length as usize > packet.bytes.len();
+        *(if cut_off { &mut packets.cut_off } else { &mut packets.other }) += 1;
+        return None;
+    };
+    if headers.fragment && headers.protocol == UDP {
+        packets.fragments += 1;
+        return None;
+    }
+    let body = headers.body(ip);
+    let udp = body.first_chunk::<8>().filter(|_| headers.protocol == UDP).and_then(|&[a, b, c, d, e, f, ..]| {
+        let length = usize::from(u16::from_be_bytes([e, f]));
+        Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]), body.get(8..length)?))
+    });
+    let Some((source, port, payload)) = udp else {
+        packets.other += 1;
+        return None;
+    };
+    Some(Arrived { time: packet.stamp, source: SocketAddr::new(headers.source, source), port, payload })
+}

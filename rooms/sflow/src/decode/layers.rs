@@ -1,0 +1,165 @@
+//! The headers of a sampled frame as JSON, outermost first.
+
+use serde::ser::{SerializeMap, SerializeSeq};
+use serde::{Serialize, Serializer};
+use weir_wire::frame::{Frame, Protocol};
+
+use super::text::Mac;
+
+/// An object a header.
+pub(super) struct Layers<'a>(pub(super) &'a Frame<'a>);
+
+impl Serialize for Layers<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        for (place, layer) in self.0.layers().iter().enumerate() {
+            // Of several headers of one protocol, which.
+            let before = &self.0.layers()[..place];
+            let occurrence = before.iter().filter(|other| other.protocol == layer.protocol).count();
+            list.serialize_element(&Layer { frame: self.0, protocol: layer.protocol, occurrence: occurrence as u8 })?;
+        }
+        list.end()
+    }
+}
+
+struct Layer<'a> {
+    frame: &'a Frame<'a>,
+    protocol: Protocol,
+    occurrence: u8,
+}
+
+impl Serialize for Layer<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("layer", name(self.protocol))?;
+        self.fields(&mut map)?;
+        map.end()
+    }
+}
+
+/// Writes `name: value` pairs.
+macro_rules! entries {
+    ($map:ident, $($name:literal: $value:expr),+ $(,)?) => { $($map.serialize_entry($name, &$value)?;)+ };
+}
+
+impl Layer<'_> {
+    fn fields<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        let (frame, at) = (self.frame, self.occurrence);
+        match self.protocol {
+            Protocol::Ethernet => {
+                if let Some(header) = frame.ethernet(at) {
+                    entries!(map, "destination": Mac(header.destination()), "source": Mac(header.source()), "type": header.ethertype());
+                }
+            }
+            Protocol::Vlan => {
+                if let Some(tag) = frame.vlan(at) {
+                    entries!(map, "id": tag.id(), "priority": tag.priority(), "type": tag.ethertype());
+                }
+            }
+            Protocol::Mpls => {
+                if let Some(entry) = frame.mpls(at) {
+                    entries!(map, "label": entry.label(), "traffic_class": entry.class(), "bottom": entry.bottom(), "ttl": entry.ttl());
+                }
+            }
+            Protocol::Arp => {
+                if let Some(arp) = frame.arp(at) {
+                    entries!(map, "operation": arp.operation());
+                    entries!(map, "sender_mac": Mac(arp.sender_mac()), "sender_ip": arp.sender_ip());
+                    entries!(map, "target_mac": Mac(arp.target_mac()), "target_ip": arp.target_ip());
+                }
+            }
+            Protocol::Pppoe => {
+                if let Some(header) = frame.pppoe(at) {
+                    entries!(map, "session": header.session());
+                }
+            }
+            Protocol::Ipv4 => {
+                if let Some(ip) = frame.ipv4(at) {
+                    entries!(map, "tos": ip.tos(), "length": ip.length(), "identification": ip.identification());
+                    entries!(map, "flags": ip.flags(), "fragment_offset": ip.fragment_offset(), "ttl": ip.ttl());
+                    entries!(map, "protocol": ip.protocol(), "source": ip.source(), "destination": ip.destination());
+                }
+            }
+            Protocol::Ipv6 => {
+                if let Some(ip) = frame.ipv6(at) {
+                    entries!(map, "traffic_class": ip.class(), "flow_label": ip.flow_label());
+                    entries!(map, "payload_length": ip.payload_length(), "hop_limit": ip.hop_limit());
+                    entries!(map, "protocol": ip.protocol(), "source": ip.source(), "destination": ip.destination());
+                }
+            }
+            Protocol::Fragment => {
+                if let Some((offset, more)) = frame.fragment(at) {
+                    entries!(map, "offset": offset, "more": more);
+                }
+            }
+            Protocol::Esp => {
+                if let Some(spi) = frame.esp(at) {
+                    entries!(map, "spi": spi);
+                }
+            }
+            Protocol::Tcp | Protocol::Udp | Protocol::Sctp => {
+                if let Some(ports) = frame.ports(self.protocol, at) {
+                    entries!(map, "source_port": ports.source, "destination_port": ports.destination);
+                }
+                if let Some(flags) =
+                    frame.tcp(at).filter(|_| self.protocol == Protocol::Tcp).and_then(|tcp| tcp.flags())
+                {
+                    entries!(map, "flags": flags);
+                }
+            }
+            Protocol::Icmp => {
+                if let Some(icmp) = frame.icmp(at) {
+                    entries!(map, "type": icmp.kind(), "code": icmp.code());
+                }
+            }
+            Protocol::Icmpv6 => {
+                if let Some(icmp) = frame.icmpv6(at) {
+                    entries!(map, "type": icmp.kind(), "code": icmp.code());
+                }
+            }
+            Protocol::Gre => {
+                if let Some(gre) = frame.gre(at) {
+                    entries!(map, "version": gre.version(), "type": gre.ethertype(), "key": gre.key());
+                }
+            }
+            Protocol::Vxlan => {
+                if let Some(vxlan) = frame.vxlan(at) {
+                    entries!(map, "vni": vxlan.vni());
+                }
+            }
+            Protocol::Geneve => {
+                if let Some(geneve) = frame.geneve(at) {
+                    entries!(map, "vni": geneve.vni(), "options_length": geneve.options());
+                }
+            }
+            Protocol::Llc | Protocol::Lldp | Protocol::Authentication | Protocol::Igmp => {}
+        }
+        Ok(())
+    }
+}
+
+fn name(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Ethernet => "ethernet",
+        Protocol::Vlan => "vlan",
+        Protocol::Llc => "llc",
+        Protocol::Lldp => "lldp",
+        Protocol::Arp => "arp",
+        Protocol::Mpls => "mpls",
+        Protocol::Pppoe => "pppoe",
+        Protocol::Ipv4 => "ipv4",
+        Protocol::Ipv6 => "ipv6",
+        Protocol::Fragment => "ipv6_fragment",
+        Protocol::Authentication => "authentication",
+        Protocol::Esp => "esp",
+        Protocol::Tcp => "tcp",
+        Protocol::Udp => "udp",
+        Protocol::Sctp => "sctp",
+        Protocol::Icmp => "icmp",
+        Protocol::Icmpv6 => "icmpv6",
+        Protocol::Igmp => "igmp",
+        Protocol::Gre => "gre",
+        Protocol::Vxlan => "vxlan",
+        Protocol::Geneve => "geneve",
+    }
+}

@@ -1,0 +1,201 @@
+//! Datagrams as text: what `weir sflow decode` prints.
+//!
+//! ```text
+//! capture, socket -> Arrived -> Decoder -> json or csv, a line a sample -> out
+//!                                  |
+//!                                  +-> totals
+//! ```
+
+mod capture;
+mod csv;
+mod json;
+mod layers;
+mod live;
+mod text;
+mod totals;
+
+use std::io::{self, ErrorKind, Write};
+use std::net::SocketAddr;
+use std::time::{Duration, UNIX_EPOCH};
+
+use weir_wire::sflow::{Datagram, Malformed, PORT, Sample};
+
+pub use capture::read;
+pub use live::{listen, options};
+pub use totals::Totals;
+
+/// What is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// How samples are printed; `None`: not at all, they are only counted.
+    pub form: Option<Form>,
+    /// Only samples of one kind; the others are only counted.
+    pub only: Option<Only>,
+}
+
+/// How a sample is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A JSON object with everything that is in it.
+    Json,
+    /// A row of [`csv::COLUMNS`].
+    Csv,
+}
+
+/// A kind of samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Only {
+    /// Flow samples.
+    Flows,
+    /// Counter samples.
+    Counters,
+    /// Discarded packets.
+    Drops,
+}
+
+impl Only {
+    fn takes(self, sample: &Sample<'_>) -> bool {
+        match sample {
+            Sample::Flow(_) => self == Self::Flows,
+            Sample::Counters(_) => self == Self::Counters,
+            Sample::Discarded(_) => self == Self::Drops,
+            Sample::Unknown { .. } => false,
+        }
+    }
+}
+
+/// A UDP datagram, sFlow or not.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrived<'a> {
+    /// When, ns since 1970-01-01 UTC; `None`: unknown.
+    pub time: Option<u64>,
+    /// From where.
+    pub source: SocketAddr,
+    /// To which port.
+    pub port: u16,
+    /// What.
+    pub payload: &'a [u8],
+}
+
+/// Whether there is somebody who reads on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Reader {
+    /// There is.
+    Reads,
+    /// There was.
+    Left,
+}
+
+/// Prints samples, and counts everything.
+pub struct Decoder<W> {
+    settings: Settings,
+    /// What was counted.
+    pub totals: Totals,
+    /// Not written yet: whole lines.
+    lines: Vec<u8>,
+    time: String,
+    out: W,
+}
+
+impl<W: Write> Decoder<W> {
+    /// Prints to `out`; CSV begins with its header.
+    pub fn new(settings: Settings, out: W) -> Self {
+        let mut lines = Vec::with_capacity(2 * FULL);
+        if settings.form == Some(Form::Csv) {
+            csv::write_header(&mut lines);
+        }
+        Self { settings, totals: Totals::default(), lines, time: String::new(), out }
+    }
+
+    /// Takes a datagram. Lines are written when many have come together; see [`Self::flush`].
+    ///
+    /// # Errors
+    /// Lines cannot be written. A reader who has gone is none.
+    pub fn take(&mut self, arrived: &Arrived<'_>) -> io::Result<Reader> {
+        let datagram = match Datagram::parse(arrived.payload) {
+            Ok(datagram) => datagram,
+            // Another protocol, where nobody said that this is sFlow.
+            Err(Malformed::Version(_)) if arrived.port != PORT && arrived.source.port() != PORT => {
+                self.totals.packets.other += 1;
+                return Ok(Reader::Reads);
+            }
+            Err(malformed) => {
+                self.totals.malformed(malformed);
+                return Ok(Reader::Reads);
+            }
+        };
+        self.totals.datagram(&datagram);
+        if self.settings.form.is_some() {
+            self.stamp(arrived.time);
+        }
+        for sample in datagram.samples() {
+            match &sample {
+                Ok(sample) => self.totals.sample(sample),
+                Err(malformed) => self.totals.malformed(*malformed),
+            }
+            let wanted = match (&sample, self.settings.only) {
+                (_, None) => true,
+                (Ok(sample), Some(only)) => only.takes(sample),
+                (Err(_), Some(_)) => false,
+            };
+            let Some(form) = self.settings.form.filter(|_| wanted) else { continue };
+            let line = Line { time: &self.time, arrived, datagram: &datagram, sample: &sample };
+            match (form, line.sample) {
+                (Form::Json, _) => json::write(&mut self.lines, &line)?,
+                (Form::Csv, Ok(sample)) => csv::write(&mut self.lines, &line, sample),
+                (Form::Csv, Err(_)) => {}
+            }
+        }
+        if self.lines.len() >= FULL { self.flush() } else { Ok(Reader::Reads) }
+    }
+
+    /// Writes all lines that there are.
+    ///
+    /// # Errors
+    /// They cannot be written. A reader who has gone is none.
+    pub fn flush(&mut self) -> io::Result<Reader> {
+        let written = self.out.write_all(&self.lines).and_then(|()| self.out.flush());
+        self.lines.clear();
+        match written {
+            Ok(()) => Ok(Reader::Reads),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Left),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The time as lines have it; empty: unknown.
+    fn stamp(&mut self, time: Option<u64>) {
+        use std::fmt::Write;
+        self.time.clear();
+        if let Some(time) = time {
+            let time = humantime::format_rfc3339_nanos(UNIX_EPOCH + Duration::from_nanos(time));
+            // A string takes whatever is written.
+            let _ = write!(self.time, "{time}");
+        }
+    }
+}
+
+/// What a line tells of.
+struct Line<'a> {
+    /// Empty: unknown.
+    time: &'a str,
+    arrived: &'a Arrived<'a>,
+    datagram: &'a Datagram<'a>,
+    sample: &'a Result<Sample<'a>, Malformed>,
+}
+
+/// Bytes that are written at once.
+const FULL: usize = 64 * 1024;
+
+/// The name of a kind of samples.
+fn name(sample: &Sample<'_>) -> &'static str {
+    match sample {
+        Sample::Flow(sample) if sample.expanded => "flow_sample_expanded",
+        Sample::Flow(_) => "flow_sample",
+        Sample::Counters(sample) if sample.expanded => "counters_sample_expanded",
+        Sample::Counters(_) => "counters_sample",
+        Sample::Discarded(_) => "discarded_packet",
+        Sample::Unknown { .. } => "unknown",
+    }
+}
