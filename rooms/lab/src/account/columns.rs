@@ -111,6 +111,8 @@ impl PathAccount<'_> {
             insert("delay_p99_us", delays.distribution().quantile_us(0.99));
             insert("delay_max_us", delays.largest());
             insert("intended_delay_mean_us", delays.intended.mean_us());
+            insert("intended_delay_p50_us", delays.intended.delays().quantile_us(0.5));
+            insert("intended_delay_p99_us", delays.intended.delays().quantile_us(0.99));
         }
         for (name, estimate) in self.judgement().into_iter().flat_map(sflow::estimates) {
             insert(name, estimate);

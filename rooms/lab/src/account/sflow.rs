@@ -12,6 +12,7 @@ pub(super) fn columns(judgement: Option<&Judgement>, row: &Row) -> [(&'static st
         let (right, all) = of(judgement?);
         (all > 0).then(|| right as f64 / all as f64 * 100.0)
     };
+    let missed = |judgement: &Judgement| row.sent as f64 - row.delivered as f64 - judgement.lost as f64;
     let errors = judgement.map(|judgement| &judgement.rate_errors[..]).unwrap_or_default();
     [
         ("unsent", count(|judgement| judgement.unsent)),
@@ -25,7 +26,8 @@ pub(super) fn columns(judgement: Option<&Judgement>, row: &Row) -> [(&'static st
         ("counter_rates", judgement.map(|_| errors.len() as f64)),
         ("counter_error_p50_pct", errors.get(errors.len() / 2).copied()),
         ("counter_error_max_pct", errors.last().copied()),
-        ("missed_losses", judgement.map(|judgement| row.sent as f64 - row.delivered as f64 - judgement.lost as f64)),
+        // Of a stream nothing is lost, it is late.
+        ("missed_losses", judgement.filter(|_| row.undelivered.is_none()).map(missed)),
     ]
 }
 

@@ -83,7 +83,7 @@ impl Collector {
             exchange.set_delivered(self.intake.arrivals.len() as u64);
             let at = now();
             if at >= estimate_at {
-                self.intake.analyser.estimate();
+                self.intake.analyser.estimate(at);
                 estimate_at += (at - estimate_at) / self.window * self.window + self.window;
             }
             if stop.is_set() {
@@ -120,7 +120,7 @@ impl Collector {
 
     fn collected(self, started: Nanos, ended: Ended) -> Collected {
         let Intake { mut analyser, arrivals, foreign, peer, errors, .. } = self.intake;
-        analyser.estimate();
+        analyser.estimate(now());
         let report = ReceiveReport {
             foreign,
             errors: errors.into_counts(),
@@ -220,7 +220,7 @@ impl Intake {
 
     fn count(&mut self, datagram: &[u8], peer: SocketAddr) {
         self.peer = Some(peer);
-        let known = self.analyser.take(datagram, peer, now());
+        let known = self.analyser.take(datagram, now());
         match known.and_then(|(address, sequence)| Some((self.plan.agent_of(address)?, sequence))) {
             Some((agent, sequence)) => self.arrivals.push(Arrival { agent, sequence, analysed: now() }),
             None => self.foreign += 1,
