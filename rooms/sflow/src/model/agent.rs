@@ -87,7 +87,8 @@ impl Agent {
         due
     }
 
-    /// Collects samples until the datagram is full or its first one has waited long enough.
+    /// Collects samples until the datagram is full or its first one has waited long enough. With counters it leaves at once, as
+    /// from InMon's agent: only the datagram's uptime tells when they were read.
     fn fill(&mut self) {
         let mut due = Due { at: f64::INFINITY, sequence: self.due.sequence + 1, samples: 0, ..self.due };
         let most = (self.plan.longest.saturating_sub(HEADER) / LONGEST_SAMPLE).clamp(1, MOST_SAMPLES);
@@ -103,6 +104,9 @@ impl Agent {
             self.waiting.push(sample);
             due.at = at;
             latest = latest.min(at + PATIENCE);
+            if polled {
+                break;
+            }
         }
         due.samples = self.waiting.len() as u32;
         let uptime = self.uptime.wrapping_add((due.at * 1e3) as u32);

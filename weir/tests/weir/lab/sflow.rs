@@ -50,15 +50,16 @@ fn counters_and_samples_survive_what_the_configured_rate_does_not() {
 }
 
 #[test]
-fn tcp_delivers_the_same_records_late() {
+fn tcp_is_late_with_the_same_records() {
     let lab = Lab::new();
     let run = run(&lab, "late", &["links.wire.loss.mean=0%,20%", "traffic.transport=tcp"]);
     let [clean, lossy] = ["0%", "20%"].map(|cell| run.row(cell));
     assert_eq!((clean.count("undelivered"), clean.count("unexplained")), (0, 0), "{clean:?}");
     assert!(clean.count("delivered") > 100 && clean.number("counter_error_max_pct") <= 1.0, "{clean:?}");
     assert_eq!(lossy.count("unexplained"), 0, "{lossy:?}");
-    // The kernel's least timeout of a retransmission.
-    assert!(lossy.number("raw_delay_max_us") > 200_000.0, "{lossy:?}");
+    // Whatever the seed, it carries no megabit a second at this loss; each retransmission by timeout takes 200 ms at least.
+    assert!(lossy.count("unsent") > 0 && lossy.count("delivered") < clean.count("delivered") / 2, "{lossy:?}");
+    assert!(lossy.number("censored_delay_max_us") > 200_000.0, "{lossy:?}");
 }
 
 #[test]
@@ -70,7 +71,7 @@ fn its_network_can_be_entered_and_its_mistakes_are_told_in_a_line() {
     assert_eq!((inside.status, inside.stderr.as_str()), (Some(0), ""), "{}", inside.stdout);
     let mistakes = [
         ("sflow.agents=0", "sflow.agents: 0: 1 to 10000"),
-        ("sflow.window=0s", "sflow.window: 0s: at least 100ms"),
+        ("sflow.window=0s", "sflow.window: 0: at least 100ms"),
         ("sflow.agent=3", "unknown key `agent`"),
         ("traffic.transport=quic", "sflow is exported over udp or tcp, not quic"),
         ("traffic.payload=100B", "traffic.payload: 100B: a datagram has 256B to 65000B"),
