@@ -24,7 +24,7 @@ pub struct Collector {
 }
 
 enum Endpoint {
-    Datagrams(Box<Socket>),
+    Datagrams { socket: Box<Socket>, inbox: Box<Inbox> },
     Stream { listener: TcpListener, connection: Option<TcpStream>, frames: Frames },
 }
 
@@ -55,11 +55,12 @@ impl Collector {
             Transport::Tcp => {
                 let listener = TcpListener::bind(listen).with_context(|| format!("listen on {listen}"))?;
                 listener.set_nonblocking(true).with_context(|| format!("listen on {listen}"))?;
-                Endpoint::Stream { listener, connection: None, frames: Frames::default() }
+                Endpoint::Stream { listener, connection: None, frames: Frames::new() }
             }
             _ => {
                 let options = Options { receive_buffer: Some(buffer.unwrap_or(BUFFER)), ..Options::default() };
-                Endpoint::Datagrams(Box::new(Socket::bind(listen, &options)?))
+                let (socket, inbox) = (Socket::bind(listen, &options)?, Inbox::new(BATCH, LONGEST));
+                Endpoint::Datagrams { socket: Box::new(socket), inbox: Box::new(inbox) }
             }
         };
         let intake = Intake {
@@ -130,7 +131,7 @@ impl Collector {
             ..ReceiveReport::default()
         };
         let report = match self.endpoint {
-            Endpoint::Datagrams(socket) => {
+            Endpoint::Datagrams { socket, .. } => {
                 let buffer = socket.granted().receive_buffer;
                 ReceiveReport {
                     socket_drops: socket.memory().ok().map(|memory| memory.drops.into()),
@@ -162,7 +163,7 @@ enum Taken {
 impl Endpoint {
     fn take(&mut self, intake: &mut Intake) -> Taken {
         let result = match self {
-            Endpoint::Datagrams(socket) => intake.datagrams(socket),
+            Endpoint::Datagrams { socket, inbox } => intake.datagrams(socket, inbox),
             Endpoint::Stream { listener, connection, frames } => intake.stream(listener, connection, frames),
         };
         result.unwrap_or_else(|error| match error.kind() {
@@ -177,7 +178,7 @@ impl Endpoint {
 
     fn fds(&self) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
         let (socket, listener, connection) = match self {
-            Endpoint::Datagrams(socket) => (Some(socket.as_fd()), None, None),
+            Endpoint::Datagrams { socket, .. } => (Some(socket.as_fd()), None, None),
             Endpoint::Stream { listener, connection, .. } => {
                 let listener = connection.is_none().then(|| listener.as_fd());
                 (None, listener, connection.as_ref().map(AsFd::as_fd))
@@ -188,8 +189,7 @@ impl Endpoint {
 }
 
 impl Intake {
-    fn datagrams(&mut self, socket: &Socket) -> io::Result<Taken> {
-        let mut inbox = Inbox::new(BATCH, LONGEST);
+    fn datagrams(&mut self, socket: &Socket, inbox: &mut Inbox) -> io::Result<Taken> {
         inbox.receive(socket)?;
         for message in inbox.messages() {
             message.segments().for_each(|datagram| self.count(datagram, message.source));
@@ -229,19 +229,23 @@ impl Intake {
 }
 
 /// Datagrams out of a stream of bytes: a length of 32 bits, then so many bytes.
-#[derive(Default)]
 struct Frames {
+    /// What a read takes.
+    part: Vec<u8>,
+    /// What has come and is not whole.
     bytes: Vec<u8>,
 }
 
 impl Frames {
+    fn new() -> Self {
+        Self { part: vec![0; LONGEST], bytes: Vec::new() }
+    }
+
     /// Reads what there is, up to a bound. `true`: the peer has closed.
     fn read(&mut self, stream: &mut TcpStream) -> io::Result<bool> {
-        let before = self.bytes.len();
-        self.bytes.resize(before + LONGEST, 0);
-        let read = stream.read(&mut self.bytes[before..]);
-        self.bytes.truncate(before + *read.as_ref().unwrap_or(&0));
-        Ok(read? == 0)
+        let read = stream.read(&mut self.part)?;
+        self.bytes.extend(&self.part[..read]);
+        Ok(read == 0)
     }
 
     /// Hands out whole datagrams.
@@ -274,7 +278,7 @@ mod tests {
     fn datagrams_are_cut_wherever_reads_end() {
         let whole: Vec<u8> = [&b"\0\0\0\x03abc"[..], b"\0\0\0\0", b"\0\0\0\x01d", b"\0\0\0\x02e"].concat();
         for step in 1..whole.len() {
-            let (mut frames, mut found) = (Frames::default(), Vec::new());
+            let (mut frames, mut found) = (Frames::new(), Vec::new());
             for part in whole.chunks(step) {
                 frames.bytes.extend(part);
                 frames.cut(|datagram| found.push(datagram.to_vec()));
