@@ -292,7 +292,8 @@ pub struct Chart {
     /// Column on the y axis. Drawn with its interval where the record has an estimate. Of a heat map: what goes down.
     #[serde(default)]
     pub y: String,
-    /// Further columns in the same unit, each with what its lines are called behind the name of the series.
+    /// Further columns in the same unit, each with what its lines are called behind the name of the series; maybe `y` with
+    /// what its own are called.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub beside: BTreeMap<String, String>,
     /// One line for each value of this column or axis key.

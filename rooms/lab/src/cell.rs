@@ -140,8 +140,9 @@ impl<'a> Prepared<'a> {
         let duplicates = topology.traffic.paths.iter().any(|path| topology.duplicates(&path.forward));
         let settle = if duplicates { patience(&topology) } else { Duration::ZERO };
         let processors: Vec<Option<usize>> = topology.nodes.iter().map(|node| node.processor).collect();
-        let open =
-            |traffic, flow: &Flow| Endpoints::prepare(&network, scenario, traffic, flow, &processors, session, settle, seed);
+        let open = |traffic, flow: &Flow| {
+            Endpoints::prepare(&network, scenario, traffic, flow, &processors, session, settle, seed)
+        };
         let load = topology.load.as_ref().zip(load(scenario)).map(|(flow, load)| {
             let endpoints = open(load, flow).context("load")?;
             anyhow::Ok((endpoints, load.warmup.duration()))

@@ -57,8 +57,9 @@ pub(super) fn arrange(chart: &Chart, cells: &[Cell<'_>], published: Option<&Publ
         };
         let Some(x) = x else { continue };
         let key = columns::text(first, &chart.series).unwrap_or_default();
-        let own = std::iter::once((&chart.y, None));
-        for (column, called) in own.chain(chart.beside.iter().map(|(column, called)| (column, Some(called.clone())))) {
+        let beside = chart.beside.iter().map(|(column, called)| (column, Some(called.clone())));
+        let own = std::iter::once((&chart.y, chart.beside.get(&chart.y).cloned()));
+        for (column, called) in own.chain(beside.filter(|(column, _)| **column != chart.y)) {
             let Some(measured) = cell.measured(column) else { continue };
             let more = split.iter().filter_map(|axis| columns::text(first, axis)).chain(called);
             let name = std::iter::once(in_words(&chart.series, &key)).chain(more).collect::<Vec<_>>().join(" · ");

@@ -165,7 +165,7 @@ pub const COLUMNS: [Column; 25] = [
 ];
 
 /// The columns that the lab adds, in order.
-pub const ADDED: [Column; 77] = [
+pub const ADDED: [Column; 80] = [
     row("delivered_share", "", DELIVERED, Throughput, "delivered of sent").higher(),
     row("share_minus_expected", "", DELIVERED, Throughput, "that, less what the configured loss leaves"),
     row(
@@ -356,6 +356,18 @@ pub const ADDED: [Column; 77] = [
     row("traced_other_drops", "datagrams", Count, Counter, "of these, elsewhere: the ledger says where").lower(),
     row("unsent", "datagrams", Count, Throughput, "sFlow: datagrams that were due within the sending window and never sent")
         .lower(),
+    row(
+        "age_p50_us",
+        "us",
+        Duration,
+        Counter,
+        "sFlow: median time from when an agent had a datagram ready to when it was analysed; over TCP those that never were \
+         count with the least that it can be",
+    )
+    .estimated()
+    .lower(),
+    row("age_p99_us", "us", Duration, Counter, "99th percentile of that").estimated().lower(),
+    row("age_max_us", "us", Extreme, Counter, "largest of that").lower(),
     row(
         "windows",
         "",

@@ -5,7 +5,7 @@ use weir_report::record::{Estimate, Row};
 use crate::sflow::Judgement;
 
 /// Empty fields for other traffic.
-pub(super) fn columns(judgement: Option<&Judgement>, row: &Row) -> [(&'static str, Option<f64>); 12] {
+pub(super) fn columns(judgement: Option<&Judgement>, row: &Row) -> [(&'static str, Option<f64>); 15] {
     let value = |estimate: Option<Estimate>| estimate.map(|estimate| estimate.value);
     let count = |of: fn(&Judgement) -> u64| judgement.map(|judgement| of(judgement) as f64);
     let percent = |of: fn(&Judgement) -> (u64, u64)| {
@@ -16,6 +16,9 @@ pub(super) fn columns(judgement: Option<&Judgement>, row: &Row) -> [(&'static st
     let errors = judgement.map(|judgement| &judgement.rate_errors[..]).unwrap_or_default();
     [
         ("unsent", count(|judgement| judgement.unsent)),
+        ("age_p50_us", value(judgement.and_then(|judgement| judgement.ages.quantile_us(0.5)))),
+        ("age_p99_us", value(judgement.and_then(|judgement| judgement.ages.quantile_us(0.99)))),
+        ("age_max_us", judgement.and_then(|judgement| judgement.ages.max_us())),
         ("windows", count(|judgement| judgement.windows)),
         ("flow_samples", count(|judgement| judgement.samples)),
         ("frames_found_pct", value(judgement.and_then(|judgement| judgement.frames))),
@@ -32,8 +35,10 @@ pub(super) fn columns(judgement: Option<&Judgement>, row: &Row) -> [(&'static st
 }
 
 /// Those with an interval.
-pub(super) fn estimates(judgement: &Judgement) -> [(&'static str, Option<Estimate>); 3] {
+pub(super) fn estimates(judgement: &Judgement) -> [(&'static str, Option<Estimate>); 5] {
     [
+        ("age_p50_us", judgement.ages.quantile_us(0.5)),
+        ("age_p99_us", judgement.ages.quantile_us(0.99)),
         ("frames_found_pct", judgement.frames),
         ("bytes_found_pct", judgement.bytes),
         ("nominal_found_pct", judgement.nominal),

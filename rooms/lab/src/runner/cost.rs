@@ -44,9 +44,7 @@ fn for_traffic(scenario: &Scenario, traffic: &Traffic, topology: &Topology, path
             let receivers = topology.traffic.receivers.len() as f64;
             PER_MESSAGE * hops * receivers / traffic.interval.duration().as_secs_f64().max(1e-6)
         }
-        (Mode::Sflow, _) => {
-            PER_EXPORT * hops * scenario.sflow.clone().unwrap_or_default().datagrams_per_second()
-        }
+        (Mode::Sflow, _) => PER_EXPORT * hops * scenario.sflow.clone().unwrap_or_default().datagrams_per_second(),
         (Mode::Bulk, transport) => {
             let datagrams = traffic.rate.filter(|_| transport == Transport::Udp).map(|rate| {
                 let a_second = rate.bits_per_second as f64 / 8.0 / traffic.payload.bytes.max(1) as f64;

@@ -24,8 +24,8 @@ pub(super) struct Exporter {
 pub(super) struct Exported {
     /// The datagrams that were sent, in order.
     pub(super) stamps: Vec<Stamp>,
-    /// Datagrams that were due within the window, and were not sent.
-    pub(super) unsent: u64,
+    /// When those were due that were not sent, ns since the start of the window; none behind it.
+    pub(super) unsent: Vec<Nanos>,
 }
 
 impl Exporter {
@@ -36,10 +36,10 @@ impl Exporter {
 
     /// After a window of so many ns.
     pub(super) fn finish(mut self, window: Nanos) -> Exported {
-        let mut unsent = 0;
+        let mut unsent = Vec::new();
         let mut next = self.current.filter(|_| !self.has_left).or_else(|| self.fleet.next().map(|(due, _)| due));
-        while next.is_some_and(|due| nanos(due.at) < window) {
-            unsent += 1;
+        while let Some(due) = next.map(|due| nanos(due.at)).filter(|due| *due < window) {
+            unsent.push(due);
             next = self.fleet.next().map(|(due, _)| due);
         }
         Exported { stamps: self.stamps, unsent }

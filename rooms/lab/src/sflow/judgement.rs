@@ -5,19 +5,21 @@ use std::time::Duration;
 
 use weir_service::clock::Nanos;
 use weir_sflow::model::{CLASSES, Plan, Totals, Truth};
-use weir_stats::{DelayRecorder, Estimate, intervals};
+use weir_stats::{DelayRecorder, Distribution, Estimate, intervals};
 use weir_traffic::{Flight, Machine, ReceiveReport, SendReport, SequenceSet, SessionReport, Window};
 
+use super::Stamp;
 use super::analyser::{self, Estimated, Findings};
 use super::collector::Collected;
 use super::exporter::Exported;
-use super::Stamp;
 
 /// How far the analyser was off.
 #[derive(Clone, Debug, Default)]
 pub struct Judgement {
     /// Datagrams that were due within the sending window, and were not sent.
     pub unsent: u64,
+    /// From when a datagram was ready to when it was analysed. Over TCP also those that were not, at the least that it can be.
+    pub ages: Distribution,
     /// Windows that were judged: of each interface those that lie wholly within the sending window, the first one aside.
     pub windows: u64,
     /// Flow samples in them.
@@ -39,9 +41,10 @@ pub struct Judgement {
 }
 
 /// Both ends' views put together: the receiver's report, with the agents' datagrams as messages, and what the analyser's
-/// findings are worth.
+/// findings are worth. `stream`: what did not come is late, not lost.
 pub(super) fn judge(
     plan: &Plan,
+    stream: bool,
     sent: &SendReport,
     exported: Exported,
     collected: Collected,
@@ -49,7 +52,16 @@ pub(super) fn judge(
     let window = sent.window.unwrap_or(Window { start: 0, end: 0 });
     let session = session(&exported.stamps, &collected, &window);
     let mut judgement = judged(plan, &collected.findings, &window);
-    judgement.unsent = exported.unsent;
+    judgement.unsent = exported.unsent.len() as u64;
+    judgement.ages =
+        session.as_ref().map_or_else(Distribution::new, |session| session.intended_delays.delays().clone());
+    if stream {
+        let finished = collected.report.finished;
+        let has_come = |number| session.as_ref().is_some_and(|session| session.numbers.contains(number));
+        let sent = exported.stamps.iter().zip(0..).filter(|(_, number)| !has_come(*number)).map(|(stamp, _)| stamp.due);
+        let unsent = exported.unsent.iter().map(|due| window.start + due);
+        sent.chain(unsent).for_each(|due| judgement.ages.record(finished.saturating_sub(due)));
+    }
     (ReceiveReport { sessions: session.into_iter().collect(), ..collected.report }, judgement)
 }
 
@@ -236,7 +248,11 @@ mod tests {
     #[test]
     fn estimates_are_judged_by_the_truth_of_their_windows() {
         let exact = found(&plan(), 1.0, 1e-6);
-        assert_eq!((exact.windows, exact.samples, exact.lost), (8, 400, 7), "neither the first nor what is over too late");
+        assert_eq!(
+            (exact.windows, exact.samples, exact.lost),
+            (8, 400, 7),
+            "neither the first nor what is over too late"
+        );
         assert_eq!((exact.frame_intervals, exact.byte_intervals), ((32, 32), (8, 8)));
         let off = found(&plan(), 1.02, 1.0);
         assert_eq!((off.frame_intervals, off.byte_intervals), ((0, 32), (0, 8)));

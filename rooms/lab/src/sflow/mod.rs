@@ -102,7 +102,8 @@ impl Export {
         realtime: bool,
         stop: &Stop,
     ) -> (SendReport, ReceiveReport, Judgement) {
-        let mut exporter = Exporter::new(&self.plan, self.transport == Transport::Tcp);
+        let stream = self.transport == Transport::Tcp;
+        let mut exporter = Exporter::new(&self.plan, stream);
         let (sent, collected) = std::thread::scope(|scope| {
             let collecting = spawn(scope, realtime, None, || collector.run(self.drain, exchange, stop));
             let exporter = &mut exporter;
@@ -112,7 +113,8 @@ impl Export {
             });
             (joined(sending), joined(collecting))
         });
-        let (received, judgement) = judgement::judge(&self.plan, &sent, exporter.finish(nanos(self.duration)), collected);
+        let exported = exporter.finish(nanos(self.duration));
+        let (received, judgement) = judgement::judge(&self.plan, stream, &sent, exported, collected);
         (sent, received, judgement)
     }
 }

@@ -67,10 +67,13 @@ impl Plan {
     }
 
     /// When an interface's counters are read, in seconds since the start: their number from 1, as a counter sample has it.
-    /// Those of all interfaces are spread over the interval.
+    /// Those of all interfaces are spread over the interval, and each is late by up to a tenth of it: agents have other things
+    /// to do.
     pub fn polled_at(&self, agent: u32, interface: u32, number: u32) -> f64 {
         let place = f64::from(agent * self.interfaces + interface - 1) / f64::from(self.agents * self.interfaces);
-        (f64::from(number) - 1.0 + place) * self.polling.as_secs_f64()
+        let port = u64::from(agent) << 32 | u64::from(interface);
+        let late = traffic::share(self.seed, [port, u64::from(number)]) / 10.0;
+        (f64::from(number) - 1.0 + place + late) * self.polling.as_secs_f64()
     }
 }
 

@@ -140,7 +140,9 @@ fn counters_tell_what_passed_between_their_readings() {
         let (due, bytes) = fleet.next().unwrap();
         for sample in Datagram::parse(bytes).unwrap().samples().map(Result::unwrap) {
             let Sample::Counters(counters) = sample else { continue };
-            let View::Interface(interface) = sample.records().next().unwrap().unwrap().view().unwrap() else { panic!() };
+            let View::Interface(interface) = sample.records().next().unwrap().unwrap().view().unwrap() else {
+                panic!()
+            };
             if (due.agent, interface.if_index) != (2, 1) {
                 continue;
             }
@@ -155,6 +157,17 @@ fn counters_tell_what_passed_between_their_readings() {
             readings += 1;
         }
     }
+}
+
+#[test]
+fn polls_are_in_order_and_late_by_a_tenth_at_most() {
+    let plan = plan(random::seed());
+    let late = |number: u32| plan.polled_at(1, 2, number) - plan.polled_at(1, 2, 1).floor() - f64::from(number - 1);
+    let all: Vec<f64> = (1..=1000).map(late).collect();
+    let (least, most) = all.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), at| (least.min(*at), most.max(*at)));
+    assert!(most - least < 0.1 && most - least > 0.09, "{least} to {most}");
+    let mean = all.iter().sum::<f64>() / 1000.0;
+    assert!((mean - (least + most) / 2.0).abs() < 0.01, "{mean}");
 }
 
 #[test]

@@ -163,8 +163,21 @@ impl Traffic {
 
     /// From 0 to below 1.
     fn uniform(&mut self) -> f64 {
-        (self.random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+        part(self.random.next_u64())
     }
+}
+
+/// From 0 to below 1, by a seed and two numbers alone.
+pub(super) fn share(seed: u64, [a, b]: [u64; 2]) -> f64 {
+    let mut random = Pcg64::new(u128::from(seed) << 64 | u128::from(b), u128::from(a));
+    // The first numbers of neighbouring seeds are alike.
+    let _ = random.next_u64();
+    part(random.next_u64())
+}
+
+/// Of 64 random bits as many as fit into a number from 0 to below 1.
+fn part(bits: u64) -> f64 {
+    (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 /// The time of so many events of a Poisson process of rate 1.
