@@ -111,7 +111,8 @@ pub fn validate(asserts: &[Assert], axes: &[&str]) -> Result<(), String> {
 pub fn validate_shown(charts: &[Chart], claims: &[Claim], axes: &[&str]) -> Result<(), String> {
     for chart in charts {
         let columns = [("x", &chart.x), ("y", &chart.y), ("series", &chart.series), ("value", &chart.value)];
-        let given = columns.into_iter().filter(|(_, column)| !column.is_empty());
+        let columns = columns.into_iter().chain(chart.beside.keys().map(|column| ("beside", column)));
+        let given = columns.filter(|(_, column)| !column.is_empty());
         given
             .map(|(key, column)| check_selected(column, axes).map_err(|mistake| format!("{key}: {mistake}")))
             .chain([check_selection(chart.selection.keys(), axes)])

@@ -292,6 +292,10 @@ pub struct Chart {
     /// Column on the y axis. Drawn with its interval where the record has an estimate. Of a heat map: what goes down.
     #[serde(default)]
     pub y: String,
+    /// Further columns in the same unit, each with what its lines are called behind the name of the series; maybe `y` with
+    /// what its own are called.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub beside: BTreeMap<String, String>,
     /// One line for each value of this column or axis key.
     #[serde(default)]
     pub series: String,
@@ -329,14 +333,15 @@ impl Chart {
     pub fn problem(&self) -> Option<String> {
         let (kind, needed, foreign): (_, &[&str], &[&str]) = match self.kind {
             ChartKind::Lines => ("lines", &["x", "y", "series"], &["value", "quantities"]),
-            ChartKind::Heatmap => ("heatmap", &["x", "y", "value"], &["series", "quantities"]),
-            ChartKind::Time => ("time", &[], &["x", "y", "series", "value"]),
-            ChartKind::Signal => ("signal", &[], &["x", "y", "series", "value", "quantities"]),
+            ChartKind::Heatmap => ("heatmap", &["x", "y", "value"], &["series", "beside", "quantities"]),
+            ChartKind::Time => ("time", &[], &["x", "y", "series", "beside", "value"]),
+            ChartKind::Signal => ("signal", &[], &["x", "y", "series", "beside", "value", "quantities"]),
         };
         let given = |key: &str| match key {
             "x" => !self.x.is_empty(),
             "y" => !self.y.is_empty(),
             "series" => !self.series.is_empty(),
+            "beside" => !self.beside.is_empty(),
             "value" => !self.value.is_empty(),
             _ => !self.quantities.is_empty(),
         };

@@ -140,8 +140,9 @@ impl<'a> Prepared<'a> {
         let duplicates = topology.traffic.paths.iter().any(|path| topology.duplicates(&path.forward));
         let settle = if duplicates { patience(&topology) } else { Duration::ZERO };
         let processors: Vec<Option<usize>> = topology.nodes.iter().map(|node| node.processor).collect();
-        let open =
-            |traffic, flow: &Flow| Endpoints::prepare(&network, scenario, traffic, flow, &processors, session, settle);
+        let open = |traffic, flow: &Flow| {
+            Endpoints::prepare(&network, scenario, traffic, flow, &processors, session, settle, seed)
+        };
         let load = topology.load.as_ref().zip(load(scenario)).map(|(flow, load)| {
             let endpoints = open(load, flow).context("load")?;
             anyhow::Ok((endpoints, load.warmup.duration()))
@@ -149,7 +150,7 @@ impl<'a> Prepared<'a> {
         let load = load.transpose()?;
         let traffic = open(&scenario.traffic, &topology.traffic)?;
         let drain = scenario.run.drain.duration();
-        let realtime = testbed.realtime && scenario.traffic.mode == Mode::Messages;
+        let realtime = testbed.realtime && scenario.traffic.mode != Mode::Bulk;
         let burning = |node: &Node| {
             let burners = scenario.hosts.get(&node.name).map_or(0, |host| host.burners as usize);
             std::iter::repeat_n(node.processor, burners)

@@ -20,6 +20,7 @@ use weir_traffic::{
 use crate::iperf3::{self, Iperf3Settings};
 use crate::network::{DATA_PORTS, Network};
 use crate::scenario::{Engine, Mode, Scenario, Traffic};
+use crate::sflow::{self, Collector, Export, Judgement};
 use crate::topology::{Flow, Topology};
 
 /// Sockets and programs on the hosts, ready to start.
@@ -44,6 +45,17 @@ pub enum Endpoints {
     },
     /// A bulk transfer by iperf3.
     Iperf3(Box<iperf3::Transfer>),
+    /// Datagrams of sFlow agents.
+    Export {
+        /// The sending end.
+        sender: Box<Sender>,
+        /// The receiving end, with the analyser.
+        collector: Box<Collector>,
+        /// What the agents do.
+        export: Box<Export>,
+        /// What both ends tell each other beside the network.
+        exchange: Exchange,
+    },
 }
 
 /// What became of it.
@@ -53,6 +65,8 @@ pub enum Outcome {
     Messages(Box<SendReport>, Vec<ReceiveReport>),
     /// Of a bulk transfer.
     Bulk(Box<BulkReport>),
+    /// Of datagrams of sFlow agents: of them as messages, and what the analyser made of them.
+    Export(Box<SendReport>, Vec<ReceiveReport>, Box<Judgement>),
 }
 
 /// Refuses traffic that nothing could send over its path. `key` names it: `traffic` or `load`.
@@ -80,15 +94,19 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
     }
     let batched = traffic.batch.is_some();
     ensure!(
-        bulk || batched || !traffic.interval.duration().is_zero(),
+        traffic.mode != Mode::Messages || batched || !traffic.interval.duration().is_zero(),
         "{key}.interval: longer than 0, unless {key}.batch says how many leave at once"
     );
-    let plain = !bulk && traffic.transport == Transport::Udp;
+    let plain = traffic.mode == Mode::Messages && traffic.transport == Transport::Udp;
     ensure!(!batched || plain, "{key}.batch: only messages over udp leave in batches");
     ensure!(scenario.receive.stall.is_none() || plain, "receive.stall: only readers of messages over udp stall");
     if let Some(stall) = scenario.receive.stall {
         let (every, length) = (stall.every.duration(), stall.length.duration());
         ensure!(length < every, "receive.stall: {} every {} leaves no time to read", stall.length, stall.every);
+    }
+    if traffic.mode == Mode::Sflow {
+        sflow::check(scenario)?;
+        ensure!(traffic.to.names().len() == 1, "{key}.to: agents export to one receiver");
     }
     if let Some(link) = topology.links.iter().find(|link| link.direct) {
         let counted = traffic.transport == Transport::Udp && traffic.engine == Engine::Weir;
@@ -131,7 +149,8 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
 
 impl Endpoints {
     /// Opens its sockets on the hosts, whose `processors` are by node. `session` tells the messages of cells apart;
-    /// `patience`: how long copies may come behind the message that would end a receiver, if any can.
+    /// `patience`: how long copies may come behind the message that would end a receiver, if any can; `seed`: of what
+    /// agents export.
     pub fn prepare(
         network: &Network<'_>,
         scenario: &Scenario,
@@ -140,6 +159,7 @@ impl Endpoints {
         processors: &[Option<usize>],
         session: u16,
         patience: Duration,
+        seed: u64,
     ) -> Result<Endpoints> {
         let to = SocketAddr::from((flow.destination, traffic.port));
         let sender = network.namespace(flow.sender);
@@ -154,6 +174,15 @@ impl Endpoints {
                 let receiver = Box::new(receiver.run(|| bulk::Receiver::bind(&settings))??);
                 let sender = Box::new(sender.run(|| bulk::Sender::open(&settings))??);
                 Ok(Endpoints::Bulk { sender, receiver })
+            }
+            (Mode::Sflow, ..) => {
+                let exchange = Exchange::new(scenario.run.drain.duration()).context("open an event descriptor")?;
+                let export = Box::new(Export::new(scenario, seed));
+                let buffer = receiver_settings(scenario, traffic, to, session, patience, "").receive_buffer;
+                let collector = Box::new(receiver.run(|| export.collector(to, buffer))??);
+                let settings = sender_settings(scenario, traffic, to, session, "");
+                let sender = Box::new(sender.run(|| Sender::open(&settings))??);
+                Ok(Endpoints::Export { sender, collector, export, exchange })
             }
             _ => {
                 let exchange = Exchange::new(scenario.run.drain.duration()).context("open an event descriptor")?;
@@ -182,7 +211,7 @@ impl Endpoints {
     pub fn gauges(&self) -> Vec<Option<Gauge>> {
         match self {
             Endpoints::Messages { receivers, .. } => receivers.iter().map(Receiver::gauge).collect(),
-            Endpoints::Bulk { .. } | Endpoints::Iperf3(_) => Vec::new(),
+            Endpoints::Bulk { .. } | Endpoints::Iperf3(_) | Endpoints::Export { .. } => Vec::new(),
         }
     }
 
@@ -211,6 +240,10 @@ impl Endpoints {
             Endpoints::Bulk { sender, receiver } => {
                 Ok(Outcome::Bulk(Box::new(bulk::run(*sender, *receiver, begin, stop))))
             }
+            Endpoints::Export { sender, collector, export, exchange } => {
+                let (sent, received, judgement) = export.run(*sender, *collector, &exchange, begin, realtime, stop);
+                Ok(Outcome::Export(Box::new(sent), vec![received], Box::new(judgement)))
+            }
             Endpoints::Iperf3(transfer) => Ok(Outcome::Bulk(Box::new(transfer.run(begin, stop)?))),
         }
     }
@@ -220,7 +253,7 @@ impl Outcome {
     /// Whether a stop ended it early.
     pub fn stopped(&self) -> bool {
         match self {
-            Outcome::Messages(sent, _) => sent.stopped,
+            Outcome::Messages(sent, _) | Outcome::Export(sent, ..) => sent.stopped,
             Outcome::Bulk(report) => report.stopped,
         }
     }

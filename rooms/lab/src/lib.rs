@@ -4,7 +4,7 @@
 //! hosts, routers, switches and links are checked and routed in [`topology`], become namespaces and veth pairs in
 //! [`network`], and carry traffic between [`endpoints`] in a [`cell`]: our own, or that of [`iperf3`]. The [`account`]
 //! of what went where turns into a record for `report`. The [`runner`] drives cells side by side and may [`capture`]
-//! one of them, [`watch`] looks at buffers and processors meanwhile, the [`machine`] is watched for standstills; [`shell`]
+//! one of them, [`sflow`] puts that analyser to the test, [`watch`] looks at buffers and processors meanwhile, the [`machine`] is watched for standstills; [`shell`]
 //! brings one network up to be entered by hand. [`effective`] writes a sweep as a document again.
 //!
 //! ```no_run
@@ -37,6 +37,7 @@ pub mod machine;
 pub mod network;
 pub mod runner;
 pub mod scenario;
+pub mod sflow;
 pub mod shell;
 pub mod sweep;
 pub mod topology;

@@ -29,6 +29,7 @@ pub mod flows;
 pub mod ledger;
 mod losses;
 pub mod metrics;
+pub mod model;
 pub mod names;
 pub mod prometheus;
 pub mod sampling;

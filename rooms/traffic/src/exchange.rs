@@ -99,7 +99,8 @@ impl Exchange {
         self.sent.store(sent, Ordering::Relaxed);
     }
 
-    pub(super) fn set_delivered(&self, delivered: u64) {
+    /// Says how many messages were received so far. [`Receiver::run`](super::Receiver::run) does it; other receivers may.
+    pub fn set_delivered(&self, delivered: u64) {
         self.delivered.store(delivered, Ordering::Relaxed);
     }
 }

@@ -56,7 +56,7 @@ pub use flights::{Flight, Flights};
 pub use quic::{QuicSettings, longest_datagram};
 pub use receiver::{Gauge, Level, Receiver};
 pub use report::{Ended, Machine, ReceiveReport, SendReport, SessionReport, in_words};
-pub use sender::Sender;
+pub use sender::{Sender, Source};
 pub use sequence::SequenceSet;
 pub use settings::{Pacing, ReceiverSettings, SenderSettings, Stall, TcpSettings, Transport, Until};
 

@@ -40,7 +40,8 @@ impl Line {
     }
 }
 
-/// Makes a line for each value of the chart's series, and for each value of an axis that is neither that nor x.
+/// Makes a line for each value of the chart's series, and for each value of an axis that is neither that nor x; as many for
+/// each further column.
 pub(super) fn arrange(chart: &Chart, cells: &[Cell<'_>], published: Option<&Published>) -> Arranged {
     let numeric = cells.iter().all(|cell| columns::number(cell.first(), &chart.x).is_some());
     let words: Vec<String> = if numeric { Vec::new() } else { distinct(cells, &chart.x) };
@@ -54,16 +55,19 @@ pub(super) fn arrange(chart: &Chart, cells: &[Cell<'_>], published: Option<&Publ
             true => columns::number(first, &chart.x),
             false => words.iter().position(|w| Some(w) == word.as_ref()).map(|index| index as f64),
         };
-        let (Some(x), Some(measured)) = (x, cell.measured(&chart.y)) else {
-            continue;
-        };
+        let Some(x) = x else { continue };
         let key = columns::text(first, &chart.series).unwrap_or_default();
-        let more = split.iter().filter_map(|axis| columns::text(first, axis));
-        let name = std::iter::once(in_words(&chart.series, &key)).chain(more).collect::<Vec<_>>().join(" · ");
-        let point = point(chart, cell, x, &name, &measured);
-        match lines.iter_mut().find(|line| line.name == name) {
-            Some(line) => line.points.push(point),
-            None => lines.push(Line { name, key, points: vec![point], published: Vec::new() }),
+        let beside = chart.beside.iter().map(|(column, called)| (column, Some(called.clone())));
+        let own = std::iter::once((&chart.y, chart.beside.get(&chart.y).cloned()));
+        for (column, called) in own.chain(beside.filter(|(column, _)| **column != chart.y)) {
+            let Some(measured) = cell.measured(column) else { continue };
+            let more = split.iter().filter_map(|axis| columns::text(first, axis)).chain(called);
+            let name = std::iter::once(in_words(&chart.series, &key)).chain(more).collect::<Vec<_>>().join(" · ");
+            let point = point(chart, column, cell, x, &name, &measured);
+            match lines.iter_mut().find(|line| line.name == name) {
+                Some(line) => line.points.push(point),
+                None => lines.push(Line { name, key: key.clone(), points: vec![point], published: Vec::new() }),
+            }
         }
     }
     for line in &mut lines {
@@ -84,7 +88,7 @@ pub(super) fn arrange(chart: &Chart, cells: &[Cell<'_>], published: Option<&Publ
     }
     // Numbers have an order of their own, words that of the run.
     let number = |line: &Line| line.key.parse::<f64>().ok().filter(|key| key.is_finite());
-    let ordered = split.is_empty() && lines.iter().all(|line| number(line).is_some());
+    let ordered = split.is_empty() && chart.beside.is_empty() && lines.iter().all(|line| number(line).is_some());
     if ordered {
         lines.sort_by(|a, b| number(a).unwrap_or(0.0).total_cmp(&number(b).unwrap_or(0.0)));
     }
@@ -96,17 +100,17 @@ fn in_words(series: &str, key: &str) -> String {
     key.parse().ok().filter(|key: &f64| key.is_finite()).map_or(key.to_owned(), |key| columns::words(series, key))
 }
 
-fn point(chart: &Chart, cell: &Cell<'_>, x: f64, name: &str, measured: &Measured) -> Point {
+fn point(chart: &Chart, column: &str, cell: &Cell<'_>, x: f64, name: &str, measured: &Measured) -> Point {
     let interval = match measured {
         Measured::Estimate(e) => Some((e.low, e.high)),
         Measured::Exact(_, low, high) => (low < high).then_some((*low, *high)),
         Measured::Bare(_) => None,
     };
-    let word = |value| columns::words(&chart.y, value);
+    let word = |value| columns::words(column, value);
     let ends = interval.map(|(low, high)| format!(" ({} to {})", word(low), word(high))).unwrap_or_default();
     let at = columns::text(cell.first(), &chart.x).unwrap_or_default();
     let at = columns::number(cell.first(), &chart.x).map_or(at, |x| columns::words(&chart.x, x));
-    let valid = cell.believes(&chart.y);
+    let valid = cell.believes(column);
     let mark = if valid { "" } else { ", not valid" };
     let tooltip = format!("{name}, {at}: {}{ends}{mark}", word(measured.value()));
     Point { x, y: measured.value(), interval, valid, tooltip }

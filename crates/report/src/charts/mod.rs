@@ -76,6 +76,20 @@ mod tests {
     }
 
     #[test]
+    fn further_columns_have_lines_beside_those_of_y() {
+        let chart = &fixture::manifest().charts[0];
+        let alone = draw(chart, &fixture::records());
+        let beside = [("delay_max_us".to_owned(), "largest".to_owned())].into();
+        let both = draw(&Chart { beside, ..chart.clone() }, &fixture::records());
+        for name in ["udp · largest", "tcp · largest"] {
+            let entry = format!(">{name}</text>");
+            assert!(both.contains(&entry) && !alone.contains(&entry), "{name}");
+        }
+        let points = |drawn: &str| drawn.matches("</title></circle>").count();
+        assert_eq!(points(&both), 2 * points(&alone));
+    }
+
+    #[test]
     fn many_numbers_go_from_light_to_dark_and_zero_has_a_floor() {
         let records = fixture::matrix_records();
         let drawn = draw(&fixture::matrix_manifest().charts[1], &records);

@@ -47,6 +47,8 @@ pub enum Kind {
     Level,
     /// The largest of what was observed; over repeats, the largest of all.
     Extreme,
+    /// How right somebody was, in percent: what was found of what is true, or by how much it was missed.
+    Accuracy,
 }
 
 /// The columns that a share is made of.
@@ -113,7 +115,7 @@ impl Column {
 /// Of what was sent, that which arrived.
 const DELIVERED: Kind = Share(Trials { successes: "delivered", trials: "sent", rate: "msgs_per_s" });
 
-use Kind::{Amount, Count, Duration, Extreme, Flag, Level, Rate, Setting, Share, TimeShare};
+use Kind::{Accuracy, Amount, Count, Duration, Extreme, Flag, Level, Rate, Setting, Share, TimeShare};
 use Statistic::{Counter, Delay, Throughput};
 
 /// The fixed first columns, in order.
@@ -163,7 +165,7 @@ pub const COLUMNS: [Column; 25] = [
 ];
 
 /// The columns that the lab adds, in order.
-pub const ADDED: [Column; 65] = [
+pub const ADDED: [Column; 80] = [
     row("delivered_share", "", DELIVERED, Throughput, "delivered of sent").higher(),
     row("share_minus_expected", "", DELIVERED, Throughput, "that, less what the configured loss leaves"),
     row(
@@ -352,6 +354,63 @@ pub const ADDED: [Column; 65] = [
     row("traced_backlog_drops", "datagrams", Count, Counter, "of these, because a processor's backlog was full")
         .lower(),
     row("traced_other_drops", "datagrams", Count, Counter, "of these, elsewhere: the ledger says where").lower(),
+    row("unsent", "datagrams", Count, Throughput, "sFlow: datagrams that were due within the sending window and never sent")
+        .lower(),
+    row(
+        "age_p50_us",
+        "us",
+        Duration,
+        Counter,
+        "sFlow: median time from when an agent had a datagram ready to when it was analysed; over TCP those that never were \
+         count with the least that it can be",
+    )
+    .estimated()
+    .lower(),
+    row("age_p99_us", "us", Duration, Counter, "99th percentile of that").estimated().lower(),
+    row("age_max_us", "us", Extreme, Counter, "largest of that").lower(),
+    row(
+        "windows",
+        "",
+        Amount,
+        Counter,
+        "sFlow: stretches of time of an interface for which the analyser's estimates are held against the truth",
+    ),
+    row("flow_samples", "", Amount, Throughput, "samples of packets in them"),
+    row(
+        "frames_found_pct",
+        "%",
+        Accuracy,
+        Throughput,
+        "of the true frames, those that the analyser estimates, over all windows; each class of packets weighs the same",
+    )
+    .estimated(),
+    row("bytes_found_pct", "%", Accuracy, Throughput, "of the true bytes, those that the analyser estimates").estimated(),
+    row(
+        "nominal_found_pct",
+        "%",
+        Accuracy,
+        Throughput,
+        "of the true frames, those that samples times the configured sampling rate make",
+    )
+    .estimated(),
+    row(
+        "frames_covered_pct",
+        "%",
+        Accuracy,
+        Throughput,
+        "of the analyser's 95 % intervals of frames, a class of packets and a window each, those that hold the truth",
+    ),
+    row("bytes_covered_pct", "%", Accuracy, Throughput, "of its 95 % intervals of bytes, a window each, the same"),
+    row("counter_rates", "", Amount, Throughput, "rates from counters that are held against the truth"),
+    row("counter_error_p50_pct", "%", Accuracy, Throughput, "median of how far these are off, up or down").lower(),
+    row("counter_error_max_pct", "%", Extreme, Throughput, "the most that one is off").lower(),
+    row(
+        "missed_losses",
+        "datagrams",
+        Count,
+        Counter,
+        "datagrams that did not arrive, less those that the analyser knows to be lost: nobody can miss an agent's last ones",
+    ),
 ];
 
 /// What is sampled while a cell runs.
@@ -440,7 +499,8 @@ mod tests {
                 Duration => ["us", "ms"].contains(unit),
                 TimeShare => ["", "%"].contains(unit),
                 Level => ["s", "bytes"].contains(unit),
-                Extreme => ["us", "ms", "bytes", "messages"].contains(unit),
+                Extreme => ["us", "ms", "bytes", "messages", "%"].contains(unit),
+                Accuracy => *unit == "%",
             };
             assert!(fits, "{name}: {kind:?} in {unit:?}");
         }

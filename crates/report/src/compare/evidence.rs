@@ -272,8 +272,9 @@ fn quantum(column: &Column, row: &Row) -> f64 {
         (Kind::TimeShare, _) => TICK / window,
         (Kind::Amount, "bytes") => row.payload_bytes as f64,
         (Kind::Duration | Kind::Extreme, "ms") => 1e-3,
+        (Kind::Extreme, "%") => 0.0,
         (Kind::Duration | Kind::Extreme | Kind::Amount, _) => 1.0,
-        (Kind::Setting | Kind::Flag | Kind::Count | Kind::Share(_) | Kind::Level, _) => 0.0,
+        (Kind::Setting | Kind::Flag | Kind::Count | Kind::Share(_) | Kind::Level | Kind::Accuracy, _) => 0.0,
     }
 }
 

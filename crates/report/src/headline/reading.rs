@@ -277,7 +277,7 @@ pub(super) enum Topic<'a> {
 pub(super) fn topic(column: &str) -> Topic<'_> {
     match column {
         "msgs_per_s" | "mbit_per_s" | "delivered_share" | "delivered" => Topic::Delivery,
-        _ if column.starts_with("delay_") || column.contains("_delay_") => Topic::Delay,
+        _ if column.starts_with("delay_") || column.contains("_delay_") || column.starts_with("age_") => Topic::Delay,
         _ => Topic::Other(column),
     }
 }

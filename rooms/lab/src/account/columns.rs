@@ -10,7 +10,7 @@ use weir_stats::tcp_models::{self, Expected};
 use weir_stats::{Distribution, Estimate, Method, binomial};
 use weir_traffic::{ReceiveReport, SendReport, SessionReport, Transport};
 
-use super::{Delays, PathAccount, bulk, rounded};
+use super::{Delays, PathAccount, bulk, rounded, sflow};
 use crate::cell::Measured;
 use crate::endpoints::Outcome;
 
@@ -83,7 +83,8 @@ impl PathAccount<'_> {
             .chain(altered)
             .chain(more)
             .chain(bulk::columns(self.bulk()))
-            .chain(self.load_columns(row));
+            .chain(self.load_columns(row))
+            .chain(sflow::columns(self.judgement(), row));
         let columns: Vec<_> = all.map(|(name, value)| (name.to_owned(), value)).collect();
         debug_assert!(
             columns.iter().map(|(name, _)| name).eq(columns::ADDED.iter().map(|column| &column.name)),
@@ -119,6 +120,11 @@ impl PathAccount<'_> {
             insert("delay_p99_us", delays.distribution().quantile_us(0.99));
             insert("delay_max_us", delays.largest());
             insert("intended_delay_mean_us", delays.intended.mean_us());
+            insert("intended_delay_p50_us", delays.intended.delays().quantile_us(0.5));
+            insert("intended_delay_p99_us", delays.intended.delays().quantile_us(0.99));
+        }
+        for (name, estimate) in self.judgement().into_iter().flat_map(sflow::estimates) {
+            insert(name, estimate);
         }
         if let Some(report) = self.bulk() {
             let throughput = bulk::throughput(report);
@@ -166,7 +172,7 @@ impl PathAccount<'_> {
     fn load_mbit_per_s(&self) -> Option<f64> {
         match self.measured.load.as_ref()? {
             Outcome::Bulk(report) => throughput_of(report.received_bytes, report.used.as_secs_f64()),
-            Outcome::Messages(sent, received) => {
+            Outcome::Messages(sent, received) | Outcome::Export(sent, received, _) => {
                 let session = received.first()?.main_session()?;
                 throughput_of(session.in_window * sent.sent_bytes / sent.sent.max(1), sent.used.as_secs_f64())
             }

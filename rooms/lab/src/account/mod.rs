@@ -6,6 +6,7 @@ mod columns;
 mod disturbance;
 mod load;
 mod own_flow;
+mod sflow;
 mod signal;
 mod traced;
 
@@ -25,6 +26,7 @@ use crate::cell::Measured;
 use crate::endpoints::{Outcome, interval};
 use crate::network::LinkReading;
 use crate::scenario::{Mode, Receivers};
+use crate::sflow::Judgement;
 use crate::sweep::Cell;
 use crate::topology::{Flow, Kind, Path, Topology};
 
@@ -295,7 +297,7 @@ impl PathAccount<'_> {
         }
         match &self.measured.load {
             Some(Outcome::Bulk(load)) => say("load", &load.errors),
-            Some(Outcome::Messages(sent, _)) => say("load", &sent.errors),
+            Some(Outcome::Messages(sent, _) | Outcome::Export(sent, ..)) => say("load", &sent.errors),
             None => {}
         }
         for CaptureReport { file, packets, dropped, error } in &self.measured.captures {
@@ -382,15 +384,23 @@ impl PathAccount<'_> {
 
     fn messages(&self) -> Option<(&SendReport, &[ReceiveReport])> {
         match &self.measured.traffic {
-            Outcome::Messages(sent, received) => Some((sent, received)),
+            Outcome::Messages(sent, received) | Outcome::Export(sent, received, _) => Some((sent, received)),
             Outcome::Bulk(_) => None,
         }
     }
 
     fn bulk(&self) -> Option<&BulkReport> {
         match &self.measured.traffic {
-            Outcome::Messages(..) => None,
+            Outcome::Messages(..) | Outcome::Export(..) => None,
             Outcome::Bulk(report) => Some(report),
+        }
+    }
+
+    /// What the analyser of sFlow agents made of their datagrams.
+    fn judgement(&self) -> Option<&Judgement> {
+        match &self.measured.traffic {
+            Outcome::Export(_, _, judgement) => Some(judgement),
+            Outcome::Messages(..) | Outcome::Bulk(_) => None,
         }
     }
 

@@ -27,7 +27,7 @@ impl Cost {
         let traffic = std::iter::once((&scenario.traffic, &topology.traffic.paths[0])).chain(load);
         let moving: f64 = traffic.map(|(traffic, path)| for_traffic(scenario, traffic, topology, path)).sum();
         // Whoever waits for datagrams waits for lost ones, too.
-        let waits = scenario.traffic.mode == Mode::Messages || scenario.traffic.transport == Transport::Udp;
+        let waits = scenario.traffic.mode != Mode::Bulk || scenario.traffic.transport == Transport::Udp;
         let drain = if waits { scenario.run.drain.duration() } else { Duration::ZERO };
         // What is sent before the window; messages have no warm-up of their own.
         let own = if scenario.traffic.mode == Mode::Bulk { scenario.traffic.warmup.duration() } else { Duration::ZERO };
@@ -44,6 +44,7 @@ fn for_traffic(scenario: &Scenario, traffic: &Traffic, topology: &Topology, path
             let receivers = topology.traffic.receivers.len() as f64;
             PER_MESSAGE * hops * receivers / traffic.interval.duration().as_secs_f64().max(1e-6)
         }
+        (Mode::Sflow, _) => PER_EXPORT * hops * scenario.sflow.clone().unwrap_or_default().datagrams_per_second(),
         (Mode::Bulk, transport) => {
             let datagrams = traffic.rate.filter(|_| transport == Transport::Udp).map(|rate| {
                 let a_second = rate.bits_per_second as f64 / 8.0 / traffic.payload.bytes.max(1) as f64;
@@ -79,6 +80,9 @@ const IDLE: f64 = 0.02;
 
 /// One message, over two emulated links, one way.
 const PER_MESSAGE: f64 = 40e-6;
+
+/// One datagram of seven samples, modelled, analysed and judged.
+const PER_EXPORT: f64 = 60e-6;
 
 /// One datagram in bulk, over two emulated links.
 const PER_DATAGRAM: f64 = 12e-6;

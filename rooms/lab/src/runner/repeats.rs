@@ -74,6 +74,10 @@ fn needed(cell: &Cell, load: Load) -> f64 {
         Transport::Tcp => 2.0,
         Transport::Quic | Transport::QuicDatagram => 4.0,
     };
+    if traffic.mode == Mode::Sflow {
+        let datagrams = scenario.sflow.clone().unwrap_or_default().datagrams_per_second();
+        return load.per_message * links * protocol * datagrams;
+    }
     load.per_message * links * protocol / traffic.interval.duration().as_secs_f64().max(1e-6)
 }
 

@@ -7,6 +7,7 @@ mod impairments;
 mod links;
 mod nodes;
 mod run;
+mod sflow;
 mod traffic;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ pub use self::impairments::{Bursts, DropList, Loss, MeanLoss, Order, Queue, Reor
 pub use self::links::{Link, LinkDirection, PathImpairments, Step};
 pub use self::nodes::{Addresses, Host, Router, Switch};
 pub use self::run::{Datapath, Jobs, Repeat, Run, Tracing};
+pub use self::sflow::Sflow;
 pub use self::traffic::{Engine, Mode, Quic, ReaderStall, Receive, ReceiveBuffer, Receivers, Tcp, Traffic};
 use weir_report::record::{Assert, Chart, Claim, Published};
 
@@ -57,6 +59,9 @@ pub struct Scenario {
     pub path: PathImpairments,
     /// What is sent and measured.
     pub traffic: Traffic,
+    /// Of traffic of the mode `sflow`: the agents, and their analyser. Absent: as [`Sflow::default`] has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sflow: Option<Sflow>,
     /// A bulk transfer beside it.
     #[serde(default)]
     pub load: Option<Traffic>,

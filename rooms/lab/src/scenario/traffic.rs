@@ -21,13 +21,14 @@ pub struct Traffic {
     pub port: u16,
     /// `udp`, `tcp`, `quic` (a stream) or `quic-datagram`.
     pub transport: Transport,
-    /// `messages` (numbered and timestamped, one every `interval`) or `bulk` (as much as the path takes; UDP: `rate`).
+    /// `messages` (numbered and timestamped, one every `interval`), `bulk` (as much as the path takes; UDP: `rate`) or
+    /// `sflow` (what the agents of [`super::Sflow`] export).
     #[serde(default)]
     pub mode: Mode,
     /// Who sends and receives in bulk: `weir` or `iperf3`.
     #[serde(default)]
     pub engine: Engine,
-    /// Bytes of a message; bulk: of a datagram, or of what is handed to a stream at once.
+    /// Bytes of a message; bulk: of a datagram, or of what is handed to a stream at once; sflow: of a datagram, at most.
     pub payload: Size,
     /// Messages: from one to the next.
     #[serde(default = "Traffic::default_interval")]
@@ -69,6 +70,8 @@ pub enum Mode {
     Messages,
     /// As many bytes as the path takes.
     Bulk,
+    /// Datagrams of sFlow agents, to their analyser.
+    Sflow,
 }
 
 /// Who makes bulk traffic.

@@ -12,6 +12,16 @@ use self::channel::{Channel, Outcome};
 use self::message::Messages;
 use crate::{Exchange, Pacing, SendReport, SenderSettings, TrafficError, Transport, Window};
 
+/// Where messages of somebody else's making come from, see [`Sender::relay`].
+pub trait Source {
+    /// The next message: when it is due, ns since the start of the window, and its bytes. `None`: there are no more.
+    fn next(&mut self) -> Option<(Nanos, &[u8])>;
+
+    /// It was handed to the kernel, in a call at this time, and had been due at that one. One that was not is followed by the
+    /// next all the same.
+    fn sent(&mut self, at: Nanos, due: Nanos);
+}
+
 /// A socket that is ready to send.
 #[derive(Debug)]
 pub struct Sender {
@@ -36,13 +46,23 @@ impl Sender {
     /// Opens and closes the window of `exchange`. What goes wrong is counted in the report: a connection that is never
     /// made is a report with 0 messages.
     pub fn run(self, exchange: &Exchange, stop: &Stop) -> SendReport {
+        self.drive(None, exchange, stop)
+    }
+
+    /// As [`Self::run`], with messages of somebody else's making, each at its time: what is set of payload, interval and
+    /// pacing is not used. Over a stream they are framed by whoever makes them.
+    pub fn relay(self, source: &mut dyn Source, exchange: &Exchange, stop: &Stop) -> SendReport {
+        self.drive(Some(source), exchange, stop)
+    }
+
+    fn drive(self, source: Option<&mut dyn Source>, exchange: &Exchange, stop: &Stop) -> SendReport {
         let _closes = CloseOnDrop(exchange);
         clock::precise_timers();
         let report = SendReport { send_buffer: self.channel.send_buffer(), ..SendReport::default() };
         let messages = Messages::new(&self.settings);
         let mut run = Run { settings: self.settings, channel: self.channel, messages, exchange, stop, report };
-        if run.start() {
-            run.window();
+        if run.start(source.is_none()) {
+            run.window(source);
             exchange.close(run.report.sent, now());
             run.finish();
         }
@@ -65,8 +85,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Connects and says hello, where that is needed. `false`: there is nobody to send to.
-    fn start(&mut self) -> bool {
+    /// Connects and, if wanted, says hello, where that is needed. `false`: there is nobody to send to.
+    fn start(&mut self, greet: bool) -> bool {
         if !self.settings.transport.connects() {
             return true;
         }
@@ -80,20 +100,22 @@ impl Run<'_> {
         }
         self.report.connect = Some(std::time::Duration::from_nanos(now() - begin));
         // The first bytes of a connection always fit.
-        match self.messages.hello() {
+        match self.messages.hello().filter(|_| greet) {
             Some(hello) => self.channel.send(&hello, now(), self.stop) == Outcome::Sent,
             None => true,
         }
     }
 
     /// Sends messages from now to the end of the window.
-    fn window(&mut self) {
+    fn window(&mut self, source: Option<&mut dyn Source>) {
         let start = now();
         let window = Window { start, end: start.saturating_add(nanos(self.settings.duration)) };
         self.exchange.open(window);
         self.report.window = Some(window);
         self.reserve();
-        if self.settings.in_batches() && self.settings.interval.is_zero() {
+        if let Some(source) = source {
+            self.others(source, window);
+        } else if self.settings.in_batches() && self.settings.interval.is_zero() {
             self.flood(window);
         } else if self.settings.in_batches() {
             self.batches(window);
@@ -132,6 +154,35 @@ impl Run<'_> {
                 Pacing::Sleep => now().saturating_add(interval),
                 Pacing::Schedule => intended.saturating_add(interval),
             };
+        }
+    }
+
+    /// Sends what a source has for the window. As of a schedule, each datagram is sent that was due, late ones too.
+    fn others(&mut self, source: &mut dyn Source, window: Window) {
+        let all = self.settings.transport == Transport::Udp;
+        while let Some((due, message)) = source.next() {
+            let intended = window.start.saturating_add(due);
+            while now() < intended.min(window.end) && !self.stop.is_set() {
+                self.channel.sleep(intended.min(window.end), self.stop);
+            }
+            let at = now();
+            if (if all { intended } else { at }) >= window.end || at >= window.latest() || self.stop.is_set() {
+                break;
+            }
+            let (length, outcome) = (message.len(), self.channel.send(message, window.end.max(at), self.stop));
+            match outcome {
+                Outcome::Sent => {
+                    source.sent(at, intended);
+                    self.count(intended, at, length);
+                    self.exchange.set_sent(self.report.sent);
+                }
+                Outcome::Refused => {}
+                Outcome::Late { handed_over } => {
+                    self.report.partial_bytes = handed_over;
+                    break;
+                }
+                Outcome::Broken => break,
+            }
         }
     }
 
@@ -177,7 +228,7 @@ impl Run<'_> {
             }
             let (taken, outcome) = self.channel.send_batch(self.messages.batch(count), patience, self.stop);
             for number in (*next..).take(taken) {
-                self.count(window.start + number * interval, at);
+                self.count(window.start + number * interval, at, self.messages.length());
             }
             self.exchange.set_sent(self.report.sent);
             *next += taken as u64;
@@ -200,7 +251,7 @@ impl Run<'_> {
             let room = self.messages.room();
             (0..room).for_each(|place| self.messages.stamp(place, first + place as u64, at, at));
             let (taken, outcome) = self.channel.send_batch(self.messages.batch(room), window.end, self.stop);
-            (0..taken).for_each(|_| self.count(at, at));
+            (0..taken).for_each(|_| self.count(at, at, self.messages.length()));
             self.exchange.set_sent(self.report.sent);
             if matches!(outcome, Outcome::Late { .. } | Outcome::Broken) {
                 break;
@@ -217,14 +268,14 @@ impl Run<'_> {
         self.messages.stamp(0, self.report.sent, intended, at);
         let outcome = self.channel.send(self.messages.first(), end, self.stop);
         if outcome == Outcome::Sent {
-            self.count(intended, at);
+            self.count(intended, at, self.messages.length());
             self.exchange.set_sent(self.report.sent);
         }
         outcome
     }
 
-    /// Counts a message that the kernel has taken.
-    fn count(&mut self, intended: Nanos, at: Nanos) {
+    /// Counts a message that the kernel has taken, of so many bytes.
+    fn count(&mut self, intended: Nanos, at: Nanos, length: usize) {
         let report = &mut self.report;
         report.lateness.record(at - intended);
         report.first_send.get_or_insert(at);
@@ -233,7 +284,7 @@ impl Run<'_> {
             report.send_times.push(at);
         }
         report.sent += 1;
-        report.sent_bytes += self.messages.length() as u64;
+        report.sent_bytes += length as u64;
     }
 
     /// Announces the end if asked to, and waits until the peer has taken everything.

@@ -12,6 +12,7 @@ mod resume;
 mod run;
 mod scenarios;
 mod seeds;
+mod sflow;
 mod shell;
 mod standstills;
 mod theft;

@@ -1,0 +1,290 @@
+//! The receiving end: takes datagrams as they come, and hands them to the analyser.
+
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::poll::{PollFd, PollFlags};
+use weir_dgram::{Inbox, Options, Socket};
+use weir_service::clock::{self, Nanos, nanos, now};
+use weir_service::stop::Stop;
+use weir_sflow::model::Plan;
+use weir_traffic::{Ended, ErrorLog, Exchange, ReceiveReport, Transport};
+
+use super::analyser::{Analyser, Findings};
+use super::{Arrival, Export};
+
+/// A socket that is bound, and the analyser behind it.
+pub struct Collector {
+    endpoint: Endpoint,
+    intake: Intake,
+    window: Nanos,
+}
+
+enum Endpoint {
+    Datagrams { socket: Box<Socket>, inbox: Box<Inbox> },
+    Stream { listener: TcpListener, connection: Option<TcpStream>, frames: Frames },
+}
+
+/// What a collector has seen.
+pub(super) struct Collected {
+    /// Of the datagrams; without a session.
+    pub(super) report: ReceiveReport,
+    /// Those that are of the agents, in the order in which they were analysed.
+    pub(super) arrivals: Vec<Arrival>,
+    /// Of the last one received.
+    pub(super) peer: Option<SocketAddr>,
+    /// What the analyser found.
+    pub(super) findings: Findings,
+}
+
+struct Intake {
+    plan: Plan,
+    analyser: Analyser,
+    arrivals: Vec<Arrival>,
+    foreign: u64,
+    peer: Option<SocketAddr>,
+    errors: ErrorLog,
+}
+
+impl Collector {
+    pub(super) fn bind(export: &Export, listen: SocketAddr, buffer: Option<usize>) -> Result<Self> {
+        let endpoint = match export.transport {
+            Transport::Tcp => {
+                let listener = TcpListener::bind(listen).with_context(|| format!("listen on {listen}"))?;
+                listener.set_nonblocking(true).with_context(|| format!("listen on {listen}"))?;
+                Endpoint::Stream { listener, connection: None, frames: Frames::new() }
+            }
+            _ => {
+                let options = Options { receive_buffer: Some(buffer.unwrap_or(BUFFER)), ..Options::default() };
+                let (socket, inbox) = (Socket::bind(listen, &options)?, Inbox::new(BATCH, LONGEST));
+                Endpoint::Datagrams { socket: Box::new(socket), inbox: Box::new(inbox) }
+            }
+        };
+        let intake = Intake {
+            plan: export.plan.clone(),
+            analyser: Analyser::new(),
+            arrivals: Vec::new(),
+            foreign: 0,
+            peer: None,
+            errors: ErrorLog::default(),
+        };
+        Ok(Self { endpoint, intake, window: nanos(export.window).max(1) })
+    }
+
+    /// Receives until everything sent has arrived, or so long after sending has ended.
+    pub(super) fn run(mut self, drain: Duration, exchange: &Exchange, stop: &Stop) -> Collected {
+        let started = now();
+        let mut estimate_at = started + self.window;
+        let mut deadline = None;
+        let ended = loop {
+            let taken = self.endpoint.take(&mut self.intake);
+            exchange.set_delivered(self.intake.arrivals.len() as u64);
+            let at = now();
+            if at >= estimate_at {
+                self.intake.analyser.estimate(at);
+                estimate_at += (at - estimate_at) / self.window * self.window + self.window;
+            }
+            if stop.is_set() {
+                break Ended::Stopped;
+            }
+            let closed = exchange.closed();
+            if let Some(sent) = closed {
+                let deadline = *deadline.get_or_insert(at + nanos(drain));
+                if self.intake.arrivals.len() as u64 >= sent {
+                    break Ended::Complete;
+                }
+                if at >= deadline {
+                    break Ended::Deadline;
+                }
+            }
+            match taken {
+                Taken::More => {}
+                Taken::All => {
+                    let until = deadline.map_or(estimate_at, |deadline| deadline.min(estimate_at));
+                    let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
+                    let mut fds = vec![readable(stop.as_fd())];
+                    fds.extend(self.endpoint.fds().map(readable));
+                    if closed.is_none() {
+                        fds.push(readable(exchange.as_fd()));
+                    }
+                    clock::wait(&mut fds, Some(until));
+                }
+                Taken::Closed => break Ended::Closed,
+                Taken::Failed => break Ended::Failed,
+            }
+        };
+        self.collected(started, ended)
+    }
+
+    fn collected(self, started: Nanos, ended: Ended) -> Collected {
+        let Intake { mut analyser, arrivals, foreign, peer, errors, .. } = self.intake;
+        analyser.estimate(now());
+        let report = ReceiveReport {
+            foreign,
+            errors: errors.into_counts(),
+            started,
+            finished: now(),
+            ended,
+            ..ReceiveReport::default()
+        };
+        let report = match self.endpoint {
+            Endpoint::Datagrams { socket, .. } => {
+                let buffer = socket.granted().receive_buffer;
+                ReceiveReport {
+                    socket_drops: socket.memory().ok().map(|memory| memory.drops.into()),
+                    receive_buffer: Some(buffer.granted),
+                    receive_buffer_limit: buffer.limit,
+                    ..report
+                }
+            }
+            Endpoint::Stream { frames, connection, .. } => ReceiveReport {
+                connections: u64::from(connection.is_some() || peer.is_some()),
+                partial_bytes: frames.bytes.len() as u64,
+                ..report
+            },
+        };
+        Collected { report, arrivals, peer, findings: analyser.finish() }
+    }
+}
+
+enum Taken {
+    /// There may be more.
+    More,
+    /// There is nothing now.
+    All,
+    /// There never will be.
+    Closed,
+    Failed,
+}
+
+impl Endpoint {
+    fn take(&mut self, intake: &mut Intake) -> Taken {
+        let result = match self {
+            Endpoint::Datagrams { socket, inbox } => intake.datagrams(socket, inbox),
+            Endpoint::Stream { listener, connection, frames } => intake.stream(listener, connection, frames),
+        };
+        result.unwrap_or_else(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => Taken::All,
+            io::ErrorKind::Interrupted => Taken::More,
+            _ => {
+                intake.errors.count("receive", &error);
+                Taken::Failed
+            }
+        })
+    }
+
+    fn fds(&self) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
+        let (socket, listener, connection) = match self {
+            Endpoint::Datagrams { socket, .. } => (Some(socket.as_fd()), None, None),
+            Endpoint::Stream { listener, connection, .. } => {
+                let listener = connection.is_none().then(|| listener.as_fd());
+                (None, listener, connection.as_ref().map(AsFd::as_fd))
+            }
+        };
+        socket.into_iter().chain(listener).chain(connection)
+    }
+}
+
+impl Intake {
+    fn datagrams(&mut self, socket: &Socket, inbox: &mut Inbox) -> io::Result<Taken> {
+        inbox.receive(socket)?;
+        for message in inbox.messages() {
+            message.segments().for_each(|datagram| self.count(datagram, message.source));
+        }
+        Ok(Taken::More)
+    }
+
+    fn stream(
+        &mut self,
+        listener: &TcpListener,
+        connection: &mut Option<TcpStream>,
+        frames: &mut Frames,
+    ) -> io::Result<Taken> {
+        let stream = match connection {
+            Some(stream) => stream,
+            None => {
+                let (stream, peer) = listener.accept()?;
+                stream.set_nonblocking(true)?;
+                self.peer = Some(peer);
+                connection.insert(stream)
+            }
+        };
+        let peer = self.peer.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
+        let closed = frames.read(stream)?;
+        frames.cut(|datagram| self.count(datagram, peer));
+        Ok(if closed { Taken::Closed } else { Taken::More })
+    }
+
+    fn count(&mut self, datagram: &[u8], peer: SocketAddr) {
+        self.peer = Some(peer);
+        let known = self.analyser.take(datagram, now());
+        match known.and_then(|(address, sequence)| Some((self.plan.agent_of(address)?, sequence))) {
+            Some((agent, sequence)) => self.arrivals.push(Arrival { agent, sequence, analysed: now() }),
+            None => self.foreign += 1,
+        }
+    }
+}
+
+/// Datagrams out of a stream of bytes: a length of 32 bits, then so many bytes.
+struct Frames {
+    /// What a read takes.
+    part: Vec<u8>,
+    /// What has come and is not whole.
+    bytes: Vec<u8>,
+}
+
+impl Frames {
+    fn new() -> Self {
+        Self { part: vec![0; LONGEST], bytes: Vec::new() }
+    }
+
+    /// Reads what there is, up to a bound. `true`: the peer has closed.
+    fn read(&mut self, stream: &mut TcpStream) -> io::Result<bool> {
+        let read = stream.read(&mut self.part)?;
+        self.bytes.extend(&self.part[..read]);
+        Ok(read == 0)
+    }
+
+    /// Hands out whole datagrams.
+    fn cut(&mut self, mut datagram: impl FnMut(&[u8])) {
+        let mut rest = &self.bytes[..];
+        while let Some((length, behind)) = rest.split_first_chunk() {
+            let Some((body, next)) = behind.split_at_checked(u32::from_be_bytes(*length) as usize) else { break };
+            datagram(body);
+            rest = next;
+        }
+        let cut = self.bytes.len() - rest.len();
+        self.bytes.drain(..cut);
+    }
+}
+
+/// Bytes of the longest datagram, and of a read of a stream.
+const LONGEST: usize = 65_536;
+
+/// Datagrams of a call.
+const BATCH: usize = 64;
+
+/// Receive buffer, bytes: a second or so of all agents.
+const BUFFER: usize = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datagrams_are_cut_wherever_reads_end() {
+        let whole: Vec<u8> = [&b"\0\0\0\x03abc"[..], b"\0\0\0\0", b"\0\0\0\x01d", b"\0\0\0\x02e"].concat();
+        for step in 1..whole.len() {
+            let (mut frames, mut found) = (Frames::new(), Vec::new());
+            for part in whole.chunks(step) {
+                frames.bytes.extend(part);
+                frames.cut(|datagram| found.push(datagram.to_vec()));
+            }
+            assert_eq!(found, [&b"abc"[..], b"", b"d"], "in parts of {step}");
+            assert_eq!(frames.bytes, b"\0\0\0\x02e", "what is not whole stays");
+        }
+    }
+}

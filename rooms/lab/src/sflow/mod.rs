@@ -1,0 +1,143 @@
+//! The analyser of `weir sflow` put to the test: agents whose truth is known, behind links that lose.
+//!
+//! ```text
+//! exporter: the model's datagrams, each at its time     collector: the analyser's own code
+//!   | over UDP, or framed over one TCP connection ---->    |
+//!   v stamps                                               v arrivals, estimates, rates
+//! judgement: the same model again, from the same seed, says what was true
+//! ```
+//!
+//! The analyser is told nothing but the datagrams. Which part of an agent's traffic an estimate is of is known by the
+//! numbers of the first and the last sample in it; what the truth of that part is, the judgement computes afterwards.
+
+mod analyser;
+mod collector;
+mod exporter;
+mod judgement;
+
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use nix::poll::{PollFd, PollFlags};
+use weir_service::clock::{self, Nanos, nanos};
+use weir_service::stop::Stop;
+use weir_sflow::model::Plan;
+use weir_traffic::{Exchange, ReceiveReport, SendReport, Sender, Transport};
+
+pub use self::collector::Collector;
+use self::exporter::Exporter;
+pub use self::judgement::Judgement;
+use crate::endpoints::{joined, spawn};
+use crate::scenario::{Scenario, Sflow};
+
+/// Both ends of an export, ready to start.
+pub struct Export {
+    /// What the agents do.
+    plan: Plan,
+    /// How it travels.
+    transport: Transport,
+    /// How long the analyser collects samples for an estimate.
+    window: Duration,
+    /// How long datagrams are sent.
+    duration: Duration,
+    /// How long is waited for what is under way then.
+    drain: Duration,
+}
+
+/// A datagram that was sent.
+#[derive(Clone, Copy, Debug)]
+struct Stamp {
+    /// Whose, from 0.
+    agent: u32,
+    /// Its number, from 1.
+    sequence: u32,
+    /// When the agent had it ready.
+    due: Nanos,
+    /// The send call.
+    sent: Nanos,
+}
+
+/// A datagram that was analysed.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    /// Whose, from 0.
+    agent: u32,
+    /// Its number, from 1.
+    sequence: u32,
+    /// When the analyser had done with it.
+    analysed: Nanos,
+}
+
+impl Export {
+    /// As a scenario has it. What agents do follows from the seed alone.
+    pub fn new(scenario: &Scenario, seed: u64) -> Export {
+        let settings = scenario.sflow.clone().unwrap_or_default();
+        let longest = usize::try_from(scenario.traffic.payload.bytes).unwrap_or(usize::MAX);
+        Export {
+            plan: settings.plan(longest, seed),
+            transport: scenario.traffic.transport,
+            window: settings.window.duration(),
+            duration: scenario.run.duration.duration(),
+            drain: scenario.run.drain.duration(),
+        }
+    }
+
+    /// The receiving end, bound in the network namespace of the calling thread, with a receive buffer of so many bytes.
+    ///
+    /// # Errors
+    /// The kernel gives no socket.
+    pub fn collector(&self, listen: SocketAddr, buffer: Option<usize>) -> Result<Collector> {
+        Collector::bind(self, listen, buffer)
+    }
+
+    /// Starts at `begin` and goes on to the end of the window and the drain.
+    pub fn run(
+        &self,
+        sender: Sender,
+        collector: Collector,
+        exchange: &Exchange,
+        begin: Nanos,
+        realtime: bool,
+        stop: &Stop,
+    ) -> (SendReport, ReceiveReport, Judgement) {
+        let stream = self.transport == Transport::Tcp;
+        let mut exporter = Exporter::new(&self.plan, stream);
+        let (sent, collected) = std::thread::scope(|scope| {
+            let collecting = spawn(scope, realtime, None, || collector.run(self.drain, exchange, stop));
+            let exporter = &mut exporter;
+            let sending = spawn(scope, realtime, None, move || {
+                clock::wait(&mut [PollFd::new(stop.as_fd(), PollFlags::POLLIN)], Some(begin));
+                sender.relay(exporter, exchange, stop)
+            });
+            (joined(sending), joined(collecting))
+        });
+        let exported = exporter.finish(nanos(self.duration));
+        let (received, judgement) = judgement::judge(&self.plan, stream, &sent, exported, collected);
+        (sent, received, judgement)
+    }
+}
+
+/// Refuses agents that nobody could model.
+pub fn check(scenario: &Scenario) -> Result<()> {
+    let Sflow { agents, interfaces, packets_per_second, sampling, polling, window } =
+        scenario.sflow.clone().unwrap_or_default();
+    ensure!((1..=10_000).contains(&agents), "sflow.agents: {agents}: 1 to 10000");
+    ensure!((1..=1000).contains(&interfaces), "sflow.interfaces: {interfaces}: 1 to 1000");
+    ensure!(packets_per_second > 0, "sflow.packets_per_second: at least 1");
+    ensure!((1..=1 << 24).contains(&sampling), "sflow.sampling: {sampling}: one in 1 to one in {}", 1 << 24);
+    ensure!(polling.duration() >= LEAST, "sflow.polling: {polling}: at least 100ms");
+    ensure!(window.duration() >= LEAST, "sflow.window: {window}: at least 100ms");
+    let transport = scenario.traffic.transport;
+    ensure!(
+        matches!(transport, Transport::Udp | Transport::Tcp),
+        "traffic.transport: sflow is exported over udp or tcp, not {transport}"
+    );
+    let payload = scenario.traffic.payload;
+    ensure!((256..=65_000).contains(&payload.bytes), "traffic.payload: {payload}: a datagram has 256B to 65000B");
+    Ok(())
+}
+
+/// The shortest time between two polls, and of a window.
+const LEAST: Duration = Duration::from_millis(100);

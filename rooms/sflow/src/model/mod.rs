@@ -1,0 +1,81 @@
+//! A model of agents whose truth is known: what the lab, the benchmark and the tests of this room feed the analyser.
+//!
+//! ```text
+//! Traffic: a Poisson process of packets in classes, of which only the sampled ones are drawn one by one
+//!    |  one an interface
+//!    v
+//! Agent:   samples and counters in datagrams, when an agent would send them
+//!    |
+//!    v
+//! Fleet:   many of them, datagram by datagram, in the order of time
+//!
+//! Truth:   the same traffic again, from the same seed: what really passed an interface up to a sample, or to a time
+//! ```
+//!
+//! Nothing is measured and nothing is sent. All of it follows from a [`Plan`] by arithmetic, so that truth needs no room in
+//! memory and no way to those who send. The analyser never sees it.
+
+mod agent;
+mod encoding;
+mod fleet;
+mod traffic;
+mod truth;
+
+pub use agent::{Agent, Due};
+pub use fleet::Fleet;
+pub use traffic::{CLASSES, Class, Sampled, Totals, Traffic};
+pub use truth::Truth;
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+/// Agents that are alike, each with traffic of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Agents, with addresses from [`Plan::address`].
+    pub agents: u32,
+    /// Interfaces of each, with `ifIndex` from 1.
+    pub interfaces: u32,
+    /// Packets a second that an interface receives, on average.
+    pub packets_per_second: f64,
+    /// One packet of so many is sampled, on average.
+    pub sampling_rate: u32,
+    /// Between two counter samples of an interface.
+    pub polling: Duration,
+    /// Bytes of a datagram, at most.
+    pub longest: usize,
+    /// What all of it follows from.
+    pub seed: u64,
+}
+
+impl Plan {
+    /// The address of an agent, from 0: 10.128.0.1 and on.
+    pub fn address(agent: u32) -> Ipv4Addr {
+        Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 128, 0, 1)).wrapping_add(agent))
+    }
+
+    /// Which agent has an address; `None`: none of this plan.
+    pub fn agent_of(&self, address: Ipv4Addr) -> Option<u32> {
+        let agent = u32::from(address).wrapping_sub(u32::from(Self::address(0)));
+        (agent < self.agents).then_some(agent)
+    }
+
+    /// The traffic of an interface, by agent and `ifIndex`.
+    pub fn traffic(&self, agent: u32, interface: u32) -> Traffic {
+        let stream = u64::from(agent) << 32 | u64::from(interface);
+        Traffic::new(self.packets_per_second, self.sampling_rate, self.seed, stream)
+    }
+
+    /// When an interface's counters are read, in seconds since the start: their number from 1, as a counter sample has it.
+    /// Those of all interfaces are spread over the interval, and each is late by up to a tenth of it: agents have other things
+    /// to do.
+    pub fn polled_at(&self, agent: u32, interface: u32, number: u32) -> f64 {
+        let place = f64::from(agent * self.interfaces + interface - 1) / f64::from(self.agents * self.interfaces);
+        let port = u64::from(agent) << 32 | u64::from(interface);
+        let late = traffic::share(self.seed, [port, u64::from(number)]) / 10.0;
+        (f64::from(number) - 1.0 + place + late) * self.polling.as_secs_f64()
+    }
+}
+
+#[cfg(test)]
+mod tests;
