@@ -17,7 +17,7 @@ use weir_service::stop::Stop;
 use weir_traffic::Transport;
 
 use crate::capture::{Capture, CaptureReport};
-use crate::endpoints::{self, Endpoints, Outcome, joined};
+use crate::endpoints::{self, Endpoints, Outcome, Terms, joined};
 use crate::machine::{Machine, Observed};
 use crate::network::{LinkReading, Network};
 use crate::scenario::{Datapath, Mode, Scenario, Traffic};
@@ -139,10 +139,9 @@ impl<'a> Prepared<'a> {
         // Copies come behind the message that would end the cell.
         let duplicates = topology.traffic.paths.iter().any(|path| topology.duplicates(&path.forward));
         let settle = if duplicates { patience(&topology) } else { Duration::ZERO };
-        let processors: Vec<Option<usize>> = topology.nodes.iter().map(|node| node.processor).collect();
-        let open = |traffic, flow: &Flow| {
-            Endpoints::prepare(&network, scenario, traffic, flow, &processors, session, settle, seed)
-        };
+        let processors = topology.nodes.iter().map(|node| node.processor).collect();
+        let terms = Terms { processors, session, patience: settle, seed };
+        let open = |traffic, flow: &Flow| Endpoints::prepare(&network, scenario, traffic, flow, &terms);
         let load = topology.load.as_ref().zip(load(scenario)).map(|(flow, load)| {
             let endpoints = open(load, flow).context("load")?;
             anyhow::Ok((endpoints, load.warmup.duration()))

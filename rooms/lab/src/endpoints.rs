@@ -58,6 +58,18 @@ pub enum Endpoints {
     },
 }
 
+/// What ends are given besides what the scenario says.
+pub struct Terms {
+    /// The processors of the hosts, by node; `None`: any.
+    pub processors: Vec<Option<usize>>,
+    /// Tells the messages of cells apart.
+    pub session: u16,
+    /// How long copies may come behind the message that would end a receiver, if any can.
+    pub patience: Duration,
+    /// Of what agents export.
+    pub seed: u64,
+}
+
 /// What became of it.
 #[derive(Debug)]
 pub enum Outcome {
@@ -148,19 +160,16 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
 }
 
 impl Endpoints {
-    /// Opens its sockets on the hosts, whose `processors` are by node. `session` tells the messages of cells apart;
-    /// `patience`: how long copies may come behind the message that would end a receiver, if any can; `seed`: of what
-    /// agents export.
+    /// Opens its sockets on the hosts.
     pub fn prepare(
         network: &Network<'_>,
         scenario: &Scenario,
         traffic: &Traffic,
         flow: &Flow,
-        processors: &[Option<usize>],
-        session: u16,
-        patience: Duration,
-        seed: u64,
+        terms: &Terms,
     ) -> Result<Endpoints> {
+        let Terms { processors, session, patience, seed } = terms;
+        let (session, patience, seed) = (*session, *patience, *seed);
         let to = SocketAddr::from((flow.destination, traffic.port));
         let sender = network.namespace(flow.sender);
         let receiver = network.namespace(flow.receivers[0]);

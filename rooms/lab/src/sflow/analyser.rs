@@ -245,7 +245,7 @@ mod tests {
         let (mut fleet, mut analyser) = (Fleet::new(&plan), Analyser::new());
         let (mut lost, mut end) = (0, 1);
         while end <= 40 {
-            let (due, datagram) = fleet.next().unwrap();
+            let (due, datagram) = fleet.next_datagram().unwrap();
             if due.at >= end as f64 {
                 analyser.estimate(end * 1_000_000_000);
                 end += 1;

@@ -37,10 +37,11 @@ impl Exporter {
     /// After a window of so many ns.
     pub(super) fn finish(mut self, window: Nanos) -> Exported {
         let mut unsent = Vec::new();
-        let mut next = self.current.filter(|_| !self.has_left).or_else(|| self.fleet.next().map(|(due, _)| due));
+        let mut next =
+            self.current.filter(|_| !self.has_left).or_else(|| self.fleet.next_datagram().map(|(due, _)| due));
         while let Some(due) = next.map(|due| nanos(due.at)).filter(|due| *due < window) {
             unsent.push(due);
-            next = self.fleet.next().map(|(due, _)| due);
+            next = self.fleet.next_datagram().map(|(due, _)| due);
         }
         Exported { stamps: self.stamps, unsent }
     }
@@ -48,7 +49,7 @@ impl Exporter {
 
 impl Source for Exporter {
     fn next(&mut self) -> Option<(Nanos, &[u8])> {
-        let (due, datagram) = self.fleet.next()?;
+        let (due, datagram) = self.fleet.next_datagram()?;
         self.message.clear();
         if self.framed {
             self.message.extend((datagram.len() as u32).to_be_bytes());

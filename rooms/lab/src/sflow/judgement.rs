@@ -46,7 +46,7 @@ pub(super) fn judge(
     plan: &Plan,
     stream: bool,
     sent: &SendReport,
-    exported: Exported,
+    exported: &Exported,
     collected: Collected,
 ) -> (ReceiveReport, Judgement) {
     let window = sent.window.unwrap_or(Window { start: 0, end: 0 });
@@ -275,13 +275,14 @@ mod tests {
         let plan = plan();
         let port = (Plan::address(0), 1);
         let mut truth = Truth::new(&plan, 0, 1);
-        let [from, to] = [3, 6].map(|number| truth.up_to_time(plan.polled_at(0, 1, number)));
-        let passed = to.since(&from);
+        let times = [3, 6].map(|number| plan.polled_at(0, 1, number));
+        let [from, to] = times.map(|at| truth.up_to_time(at));
+        let (passed, seconds) = (to.since(&from), times[1] - times[0]);
         let rate = analyser::Rate {
             port,
             readings: (3, 6),
-            octets: passed.bytes() as f64 / 3.0 * 1.01,
-            packets: passed.packets() as f64 / 3.0,
+            octets: passed.bytes() as f64 / seconds * 1.01,
+            packets: passed.packets() as f64 / seconds,
         };
         let errors = rate_errors(&plan, &Findings { windows: Vec::new(), rates: vec![rate], lost: 0 });
         assert!(errors[0] < 1e-6 && (errors[1] - 1.0).abs() < 1e-6, "{errors:?}");

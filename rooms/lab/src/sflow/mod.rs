@@ -114,7 +114,7 @@ impl Export {
             (joined(sending), joined(collecting))
         });
         let exported = exporter.finish(nanos(self.duration));
-        let (received, judgement) = judgement::judge(&self.plan, stream, &sent, exported, collected);
+        let (received, judgement) = judgement::judge(&self.plan, stream, &sent, &exported, collected);
         (sent, received, judgement)
     }
 }

@@ -24,7 +24,7 @@ impl Fleet {
     }
 
     /// The next datagram, and when it is due; `None`: there are no agents.
-    pub fn next(&mut self) -> Option<(Due, &[u8])> {
+    pub fn next_datagram(&mut self) -> Option<(Due, &[u8])> {
         let Reverse((_, index)) = self.order.pop()?;
         let agent = &mut self.agents[index];
         let due = agent.take(&mut self.datagram);

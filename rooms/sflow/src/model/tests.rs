@@ -91,7 +91,7 @@ fn datagrams_come_in_the_order_of_time_and_tell_what_passed() {
     let mut truth = Truth::new(&plan, 1, 2);
     let mut pool = None;
     while at < 20.0 {
-        let (due, bytes) = fleet.next().unwrap();
+        let (due, bytes) = fleet.next_datagram().unwrap();
         assert!(due.at >= at && (1..=7).contains(&due.samples) && bytes.len() <= plan.longest);
         at = due.at;
         sequences[due.agent as usize] += 1;
@@ -137,7 +137,7 @@ fn counters_tell_what_passed_between_their_readings() {
     let mut last: Option<(u64, u32, Totals)> = None;
     let mut readings = 0;
     while readings < 40 {
-        let (due, bytes) = fleet.next().unwrap();
+        let (due, bytes) = fleet.next_datagram().unwrap();
         for sample in Datagram::parse(bytes).unwrap().samples().map(Result::unwrap) {
             let Sample::Counters(counters) = sample else { continue };
             let View::Interface(interface) = sample.records().next().unwrap().unwrap().view().unwrap() else {
@@ -176,7 +176,7 @@ fn who_has_little_to_say_sends_each_second() {
     let mut fleet = Fleet::new(&plan);
     let mut at = 0.0;
     for _ in 0..100 {
-        let (due, _) = fleet.next().unwrap();
+        let (due, _) = fleet.next_datagram().unwrap();
         assert!(due.at - at <= 2.0, "a second until a counter is read, and a second of waiting");
         at = due.at;
     }
