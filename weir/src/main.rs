@@ -16,7 +16,7 @@ use clap::{Parser, Subcommand};
 use weir_service::config::Pointed;
 use weir_service::output::{self, complain, in_one_line};
 
-/// Carries, splits, measures and explains real-time telemetry over UDP.
+/// Carries, splits, measures, explains and analyses real-time telemetry over UDP.
 #[derive(Debug, Parser)]
 #[command(name = "weir", version, propagate_version = true, max_term_width = 100)]
 struct Cli {
