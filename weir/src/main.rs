@@ -13,6 +13,7 @@ mod tee;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use weir_service::config::Pointed;
 use weir_service::output::{self, complain, in_one_line};
 
 /// Carries, splits, measures and explains real-time telemetry over UDP.
@@ -74,6 +75,10 @@ fn main() -> ExitCode {
         Ok(Outcome::Program(status)) => ExitCode::from(status),
         Err(error) => {
             complain!("weir: {}", in_one_line(&error));
+            let usage = error.downcast_ref::<Usage>().map(|Usage(error)| error);
+            if let Some(pointed) = usage.and_then(|error| error.downcast_ref::<Pointed>()) {
+                complain!("{}", pointed.caret());
+            }
             ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
         }
     }

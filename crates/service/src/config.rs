@@ -70,6 +70,27 @@ impl TryFrom<String> for Address {
     }
 }
 
+/// A mistake in an expression of a document, with the place in it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{line}")]
+pub struct Pointed {
+    /// All of it in one line, with the document and its line.
+    pub line: String,
+    /// The expression.
+    pub text: String,
+    /// The byte in it at which the mistake was noticed.
+    pub at: usize,
+}
+
+impl Pointed {
+    /// The expression, and below it a caret under the place: two lines. What cannot be printed is shown as `?`, a column each.
+    pub fn caret(&self) -> String {
+        let shown: String = self.text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        let column = self.text.char_indices().take_while(|&(byte, _)| byte < self.at).count();
+        format!("  {shown}\n  {:column$}^", "")
+    }
+}
+
 /// A TOML document that is valid as such, and knows where everything in it stands.
 #[derive(Debug)]
 pub struct Document<'a> {

@@ -16,18 +16,24 @@
 //! ```
 
 pub mod agents;
+mod analysis;
+pub mod api;
 pub mod collector;
 pub mod config;
 pub mod control;
 pub mod counters;
 pub mod decode;
+pub mod events;
 pub mod fate;
 pub mod flows;
 pub mod ledger;
 mod losses;
 pub mod metrics;
 pub mod names;
+pub mod prometheus;
 pub mod sampling;
 pub mod settings;
 pub mod shard;
+mod state;
 mod statement;
+pub mod thresholds;

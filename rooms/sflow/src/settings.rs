@@ -6,6 +6,10 @@ use std::path::PathBuf;
 
 use ipnet::IpNet;
 
+use crate::api::Groups;
+use crate::flows::Definition;
+use crate::thresholds::Threshold;
+
 /// Everything one `weir sflow serve` does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -26,7 +30,11 @@ pub struct Settings {
     /// What agents and their interfaces are called.
     pub agents: BTreeMap<IpAddr, Named>,
     /// Networks under names.
-    pub groups: BTreeMap<String, BTreeMap<String, Vec<IpNet>>>,
+    pub groups: BTreeMap<String, Groups>,
+    /// Flow definitions, each a valid one.
+    pub flows: BTreeMap<String, Definition>,
+    /// Thresholds, each a valid one.
+    pub thresholds: BTreeMap<String, Threshold>,
 }
 
 /// What is remembered at most, over all workers. What is beyond is refused or pushes older things out, and is counted.

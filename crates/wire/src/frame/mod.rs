@@ -9,7 +9,6 @@
 mod fields;
 mod walk;
 
-
 #[cfg(test)]
 mod tests;
 

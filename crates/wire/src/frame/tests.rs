@@ -92,7 +92,8 @@ fn tags_are_no_layers_but_are_read() {
 fn extension_headers_and_fragments() {
     // Hop-by-hop, routing, destination options, then a first fragment, then TCP.
     let fragment = [&[6, 0, 0, 1, 0, 0, 0, 9][..], &TCP].concat();
-    let chain = [&[43, 0, 0, 0, 0, 0, 0, 0][..], &[60, 0, 0, 0, 0, 0, 0, 0], &[44, 0, 0, 0, 0, 0, 0, 0], &fragment].concat();
+    let chain =
+        [&[43, 0, 0, 0, 0, 0, 0, 0][..], &[60, 0, 0, 0, 0, 0, 0, 0], &[44, 0, 0, 0, 0, 0, 0, 0], &fragment].concat();
     let bytes = eth(0x86dd, &v6(0, &chain));
     let frame = Frame::parse(Start::Ethernet, &bytes);
     assert_eq!((stack(&frame).as_str(), frame.fragment(0)), ("eth.ip6.tcp", Some((0, true))));
@@ -211,7 +212,11 @@ fn ask(frame: &Frame<'_>) {
         let _ = frame.ipv6(nth).map(|h| (h.source(), h.destination(), h.protocol(), h.flow_label()));
         let _ = (frame.tcp(nth).map(|h| h.flags()), frame.gre(nth).map(|h| h.key()), frame.fragment(nth));
         let _ = (frame.vxlan(nth).map(|h| h.vni()), frame.geneve(nth).map(|h| h.options()), frame.esp(nth));
-        let _ = (frame.icmp(nth).map(|h| h.code()), frame.icmpv6(nth).map(|h| h.code()), frame.pppoe(nth).map(|h| h.session()));
+        let _ = (
+            frame.icmp(nth).map(|h| h.code()),
+            frame.icmpv6(nth).map(|h| h.code()),
+            frame.pppoe(nth).map(|h| h.session()),
+        );
         let _ = frame.arp(nth).map(|h| (h.operation(), h.target_ip()));
         let _ = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp].map(|protocol| frame.ports(protocol, nth));
     }
@@ -226,7 +231,9 @@ fn wrapped(wraps: &[u8]) -> Vec<u8> {
         ethernet = match wrap % 8 {
             0 => eth(0x8100, &tag(7, 1, 0x0800, ip)),
             1 => eth(0x0800, &v4(17, &udp(4789, &[&[8, 0, 0, 0, 0, 0, 9, 0][..], &ethernet].concat()))),
-            2 => eth(0x0800, &v4(17, &udp(6081, &[&[1, 0, 0x65, 0x58, 0, 0, 9, 0, 1, 1, 1, 0][..], &ethernet].concat()))),
+            2 => {
+                eth(0x0800, &v4(17, &udp(6081, &[&[1, 0, 0x65, 0x58, 0, 0, 9, 0, 1, 1, 1, 0][..], &ethernet].concat())))
+            }
             3 => eth(0x0800, &v4(47, &[&[0x20, 0, 0x65, 0x58, 0, 0, 0, 5][..], &ethernet].concat())),
             4 => eth(0x0800, &v4(4, ip)),
             5 => eth(0x8847, &[&[0, 0, 0x11, 64][..], ip].concat()),

@@ -74,6 +74,8 @@ pub struct Agents<T> {
     newcomers: Newcomers,
     next_stream: u32,
     swept: (usize, usize),
+    /// Agents that are gone, and where they were.
+    gone: Vec<(u32, Identity)>,
     totals: Totals,
 }
 
@@ -139,6 +141,13 @@ pub struct Placed {
     agent: u32,
 }
 
+impl Placed {
+    /// Where its agent is: [`Agents::slot`].
+    pub fn agent(&self) -> u32 {
+        self.agent
+    }
+}
+
 impl<T> Agents<T> {
     /// Nobody yet.
     pub fn new(limits: Limits) -> Self {
@@ -151,6 +160,7 @@ impl<T> Agents<T> {
             newcomers: Newcomers::new(limits.newcomers),
             next_stream: 0,
             swept: (0, 0),
+            gone: Vec::new(),
             totals: Totals::default(),
         }
     }
@@ -250,6 +260,7 @@ impl<T> Agents<T> {
                 self.forget_sources(slot, None);
                 self.agents.remove(slot);
                 self.by_identity.remove(&identity);
+                self.gone.push((slot, identity));
                 self.totals.expired_agents += 1;
             } else if let Some(gone) = agent.forget(now, silence) {
                 self.forget_sources(slot, Some(gone));
@@ -284,6 +295,16 @@ impl<T> Agents<T> {
         {
             moved.position = gone.position;
         }
+    }
+
+    /// Agents that were forgotten since the last time, and their slots: the next newcomers get them.
+    pub fn take_gone(&mut self) -> Vec<(u32, Identity)> {
+        std::mem::take(&mut self.gone)
+    }
+
+    /// Where an agent is: a small number that no other one has while it is known.
+    pub fn slot(&self, who: &Identity) -> Option<u32> {
+        self.by_identity.get(who).copied()
     }
 
     /// Everybody who is known, in no order.

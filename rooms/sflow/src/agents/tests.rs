@@ -1,4 +1,3 @@
-
 //! Streams with a known sequence of faults, and what is made of them; tables that are filled to the brim and over it.
 
 mod admission;

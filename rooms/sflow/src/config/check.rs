@@ -6,14 +6,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use anyhow::{Result, anyhow};
 use weir_dgram::{Options, Socket};
 use weir_service::Fixed;
-use weir_service::config::{self, Address, Step};
+use weir_service::config::{self, Address, Pointed, Step};
 use weir_tee::config::document::Listener;
 use weir_units::Size;
 
 use super::Config;
 use super::document::{Agent, Document};
 use crate::collector::STEERING;
+use crate::flows::{Definition, Mistake};
 use crate::settings::{Limits, Named, Settings};
+use crate::thresholds::THRESHOLDS;
 
 /// Checks one document.
 pub(super) struct Checker<'a> {
@@ -35,6 +37,15 @@ impl<'a> Checker<'a> {
         let carried = weir_tee::config::forwarding(self.file, document.workers, &listeners, &document.destinations)?;
         let geoip = document.geoip.unwrap_or_default();
         let limits = self.limits(document.limits.unwrap_or_default())?;
+        self.flows(&document.flows, limits)?;
+        for (name, threshold) in &document.thresholds {
+            let path = [Step::Key("threshold"), Step::Key(name)];
+            threshold.check().map_err(|error| self.error(&path, &format!("threshold `{name}`: {error}")))?;
+        }
+        if document.thresholds.len() > THRESHOLDS {
+            let message = format!("{} thresholds (at most {THRESHOLDS})", document.thresholds.len());
+            return Err(self.error(&[Step::Key("threshold")], &message));
+        }
         let nets = |list: weir_tee::config::values::List<weir_tee::config::values::Network>| {
             list.0.into_iter().map(|network| network.0.trunc()).collect::<Vec<_>>()
         };
@@ -56,6 +67,8 @@ impl<'a> Checker<'a> {
             asn: geoip.asn,
             agents: self.agents(document.agents)?,
             groups: groups.collect(),
+            flows: document.flows,
+            thresholds: document.thresholds,
         };
         let fixed = Fixed { admin: document.admin.map(|Address(address)| address), user: document.user };
         Ok(Config { settings, fixed })
@@ -99,6 +112,21 @@ impl<'a> Checker<'a> {
             agents.insert(agent.address, Named { name: agent.name, interfaces });
         }
         Ok(agents)
+    }
+
+    /// Compiles each once, to see that it can be.
+    fn flows(&self, flows: &BTreeMap<String, Definition>, limits: Limits) -> Result<()> {
+        if flows.len() > limits.definitions {
+            let message = format!("{} flow definitions (limits.definitions is {})", flows.len(), limits.definitions);
+            return Err(self.error(&[Step::Key("flow")], &message));
+        }
+        for (name, definition) in flows {
+            let Err(Mistake { attribute, text, syntax }) = definition.clone().check() else { continue };
+            let path = [Step::Key("flow"), Step::Key(name), Step::Key(attribute)];
+            let line = self.error(&path, &format!("flow `{name}`: {attribute}: {}", syntax.message));
+            return Err(Pointed { line: line.to_string(), text, at: syntax.at }.into());
+        }
+        Ok(())
     }
 
     fn error(&self, path: &[Step<'_>], message: &str) -> anyhow::Error {

@@ -9,6 +9,9 @@ use weir_service::config::Address;
 use weir_tee::config::document::{Destination, Listener};
 use weir_tee::config::values::{List, Network};
 
+use crate::flows::Definition;
+use crate::thresholds::Threshold;
+
 /// A configuration of `weir sflow serve`. `None`: the default.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -41,6 +44,12 @@ pub struct Document {
     /// Networks under names, by the name that `group:ipsource:NAME` gives.
     #[serde(rename = "group", default, skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<String, BTreeMap<String, List<Network>>>,
+    /// Flow definitions by name.
+    #[serde(rename = "flow", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub flows: BTreeMap<String, Definition>,
+    /// Thresholds by name.
+    #[serde(rename = "threshold", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub thresholds: BTreeMap<String, Threshold>,
 }
 
 /// `[limits]`

@@ -47,5 +47,7 @@ fn document(config: &Config) -> Document {
         destinations: settings.carrier.destinations.iter().map(Into::into).collect(),
         agents: settings.agents.iter().map(agent).collect(),
         groups: groups.collect(),
+        flows: settings.flows.clone(),
+        thresholds: settings.thresholds.clone(),
     }
 }

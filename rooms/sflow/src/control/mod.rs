@@ -15,10 +15,13 @@ use weir_service::{Launch, Service, Setup};
 use weir_tee::control::Prepared;
 use weir_tee::worker::Tap;
 
+use crate::analysis::Answers;
+use crate::api::{self, Server};
 use crate::collector::{Cells, Collector};
 use crate::config::{Config, Origin};
 use crate::ledger::Ledger;
-use crate::shard::Shards;
+use crate::shard::{Names, Shards};
+use crate::state::Keeper;
 use room::Analyser;
 use state::State;
 
@@ -31,16 +34,21 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     let Config { settings, fixed } = config;
     let mut setup = Setup::new(Launch { fixed, file: origin.base.file().cloned(), verbosity })?;
     let prepared = Prepared::open(settings.carrier.clone(), &mut setup)?;
-    let shards = Arc::new(Shards::new(&settings));
+    let http = Server::bind(settings.http)?;
+    let shards = Arc::new(Shards::new(&settings, Names::read(&settings)?));
     let mut service: Service<Analyser<'_>> = setup.start(&prepared.privileges())?;
 
+    let keeper = settings.state.clone().map(|path| Keeper::restore(path, &shards, &settings));
     let cells: Arc<[Arc<Cells>]> = (0..settings.carrier.workers).map(|_| Arc::default()).collect();
     let tap = |(worker, cells): (usize, &Arc<Cells>)| -> Box<dyn Tap> {
         Box::new(Collector::new(worker, shards.clone(), cells.clone()))
     };
     let carrier = prepared.start(&mut service, cells.iter().enumerate().map(tap).collect())?;
     let state = Arc::new(State::new(carrier.workers().clone(), cells, shards.clone()));
-    let mut room = Analyser::new(origin, settings, carrier, shards, state);
-    service.run(&mut room)?;
-    Ok(room.ledger())
+    let answers = Arc::new(Answers::new(shards.clone(), settings.limits.definitions));
+    let serving = http.serve(answers.clone(), api::Settings::default())?;
+    let mut room = Analyser::new(origin, settings, carrier, shards, answers, state, serving.local_addr(), keeper);
+    let outcome = service.run(&mut room);
+    drop(serving);
+    outcome.map(|()| room.ledger())
 }

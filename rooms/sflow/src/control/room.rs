@@ -1,5 +1,6 @@
 //! An analyser as a service's room: what its control thread does from the start to the stop.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,11 +11,13 @@ use weir_tee::control::Carrier;
 use weir_tee::resolve;
 
 use super::state::State;
+use crate::analysis::Answers;
 use crate::config::{Config, Origin};
 use crate::ledger::Ledger;
 use crate::losses;
 use crate::settings::Settings;
-use crate::shard::{Now, Shards};
+use crate::shard::{Names, Now, Shards};
+use crate::state::Keeper;
 
 /// The control thread's own. It alone changes what is carried out.
 pub(super) struct Analyser<'a> {
@@ -22,8 +25,14 @@ pub(super) struct Analyser<'a> {
     settings: Settings,
     carrier: Carrier,
     shards: Arc<Shards>,
+    answers: Arc<Answers>,
     state: Arc<State>,
     losses: Losses,
+    /// Where REST is served.
+    http: SocketAddr,
+    /// When agents, losses and what is kept are looked at next.
+    due: Instant,
+    keeper: Option<Keeper>,
 }
 
 impl Room for Analyser<'_> {
@@ -37,26 +46,35 @@ impl Room for Analyser<'_> {
 
     fn status(&self) -> String {
         let count = |number: usize, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
-        let Settings { carrier, http, .. } = &self.settings;
+        let Settings { carrier, flows, thresholds, .. } = &self.settings;
         let parts = [
             count(carrier.listeners.len(), "listener"),
             count(carrier.workers, "worker"),
+            count(flows.len(), "flow definition"),
+            count(thresholds.len(), "threshold"),
             count(carrier.destinations.len(), "destination"),
         ];
-        format!("{}, http://{http}/", parts.join(", "))
+        format!("{}, http://{}/", parts.join(", "), self.http)
     }
 
     fn begin(&mut self) -> Instant {
         self.carrier.begin();
-        Instant::now() + LOOKS_APART
+        Instant::now() + TICKS_APART
     }
 
     fn look(&mut self) -> Option<Instant> {
         let now = Instant::now();
-        self.carrier.look();
-        self.shards.expire(Now::read());
-        self.losses.lines(now, losses::losses(&self.state.ledger())).iter().for_each(Line::log);
-        Some(now + LOOKS_APART)
+        self.answers.tell(self.shards.tick(Now::read()));
+        if now >= self.due {
+            self.carrier.look();
+            self.shards.expire(Now::read());
+            self.losses.lines(now, losses::losses(&self.state.ledger())).iter().for_each(Line::log);
+            if let Some(keeper) = &mut self.keeper {
+                keeper.look(now, &self.shards, &self.settings);
+            }
+            self.due = now + LOOKS_APART;
+        }
+        Some(now + TICKS_APART)
     }
 
     fn hear(&mut self, event: resolve::Event) {
@@ -69,8 +87,10 @@ impl Room for Analyser<'_> {
         let http = std::mem::replace(&mut settings.http, self.settings.http);
         let limits = std::mem::replace(&mut settings.limits, self.settings.limits);
         let kept = std::mem::replace(&mut settings.state, self.settings.state.clone());
+        // What can fail comes first: files, then sockets. Definitions have been compiled by now.
+        let names = Names::read(&settings)?;
         self.carrier.reload(settings.carrier.clone())?;
-        self.shards.adopt(&settings);
+        self.shards.adopt(&self.settings, &settings, names);
         stays("workers", &self.settings.carrier.workers, &workers);
         stays("http", &self.settings.http, &http);
         if limits != self.settings.limits {
@@ -85,6 +105,9 @@ impl Room for Analyser<'_> {
 
     fn end(&mut self) {
         self.carrier.end();
+        if let Some(keeper) = &mut self.keeper {
+            keeper.save(&self.shards, &self.settings);
+        }
     }
 }
 
@@ -94,16 +117,23 @@ impl<'a> Analyser<'a> {
         settings: Settings,
         carrier: Carrier,
         shards: Arc<Shards>,
+        answers: Arc<Answers>,
         state: Arc<State>,
+        http: SocketAddr,
+        keeper: Option<Keeper>,
     ) -> Self {
-        let losses = Losses::new(LOSSES_APART, Instant::now());
-        Self { origin, settings, carrier, shards, state, losses }
+        let (now, due) = (Instant::now(), Instant::now() + LOOKS_APART);
+        let losses = Losses::new(LOSSES_APART, now);
+        Self { origin, settings, carrier, shards, answers, state, losses, http, due, keeper }
     }
 
     pub(super) fn ledger(&self) -> Ledger {
         self.state.ledger()
     }
 }
+
+/// From one look at flows that are over to the next.
+const TICKS_APART: Duration = Duration::from_millis(50);
 
 /// From one look at what is lost and what has expired to the next.
 const LOOKS_APART: Duration = Duration::from_secs(1);

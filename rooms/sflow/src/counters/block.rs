@@ -40,15 +40,8 @@ pub enum Reason {
 
 impl Reason {
     /// All, in their order.
-    pub const ALL: [Self; 7] = [
-        Self::First,
-        Self::Restart,
-        Self::Reset,
-        Self::Impossible,
-        Self::Ambiguous,
-        Self::Unknown,
-        Self::NoTotal,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::First, Self::Restart, Self::Reset, Self::Impossible, Self::Ambiguous, Self::Unknown, Self::NoTotal];
 
     /// Its name in metrics and in JSON.
     pub fn name(self) -> &'static str {
@@ -135,7 +128,12 @@ struct Total {
 type Came = Option<u64>;
 
 impl Block {
-    pub(super) fn new(record: &Record<'_>, structure: &'static Structure, moment: Moment, reasons: &mut Reasons) -> Self {
+    pub(super) fn new(
+        record: &Record<'_>,
+        structure: &'static Structure,
+        moment: Moment,
+        reasons: &mut Reasons,
+    ) -> Self {
         let unknown = Total { value: 0, rate: 0.0, known: false, reason: Some(Reason::NoTotal) };
         let mut block = Self {
             structure,
@@ -153,7 +151,13 @@ impl Block {
     }
 
     /// Takes the record that comes next. `reason`: nothing can be known from the difference.
-    pub(super) fn update(&mut self, record: &Record<'_>, moment: Moment, reason: Option<Reason>, reasons: &mut Reasons) {
+    pub(super) fn update(
+        &mut self,
+        record: &Record<'_>,
+        moment: Moment,
+        reason: Option<Reason>,
+        reasons: &mut Reasons,
+    ) {
         let (milliseconds, clock) = elapsed(&self.moment, &moment);
         if reason.is_none() && milliseconds < SHORTEST {
             reasons.too_soon += 1;
@@ -196,7 +200,9 @@ impl Block {
                 (None, ..) => Err(Reason::Unknown),
                 (_, _, Some(reason)) => Err(reason),
                 (_, false, _) => Err(Reason::First),
-                (Some(now), ..) => bounds.rate(field, total.value, now, self.interval, self.too_fast > 1, &mut too_fast),
+                (Some(now), ..) => {
+                    bounds.rate(field, total.value, now, self.interval, self.too_fast > 1, &mut too_fast)
+                }
             };
             (total.value, total.known) = (came.unwrap_or(0), came.is_some());
             total.reason = rate.err();
@@ -313,9 +319,18 @@ struct Bounds {
 
 impl Bounds {
     /// How fast a total grew from `last` to `now`, if it can have.
-    fn rate(&self, field: &Field, last: u64, now: u64, interval: f32, doubted: bool, too_fast: &mut bool) -> Result<f32, Reason> {
+    fn rate(
+        &self,
+        field: &Field,
+        last: u64,
+        now: u64,
+        interval: f32,
+        doubted: bool,
+        too_fast: &mut bool,
+    ) -> Result<f32, Reason> {
         let narrow = matches!(field.kind, Kind::U32);
-        let grown = if narrow { u64::from((now as u32).wrapping_sub(last as u32)) } else { now.wrapping_sub(last) } as f64;
+        let grown =
+            if narrow { u64::from((now as u32).wrapping_sub(last as u32)) } else { now.wrapping_sub(last) } as f64;
         let interval = f64::from(interval);
         let per_second = if field.name.ends_with("Octets") { 8.0 } else { SHORTEST_FRAME };
         let wrapped = now < last;
@@ -336,7 +351,8 @@ impl Bounds {
         }
         // As many packets as these octets can be; and as the line can carry.
         let line = self.speed * (interval * TOLERANCE + CACHED) / SHORTEST_FRAME;
-        if narrow && octets.is_some_and(|octets| octets / SHORTEST_PACKET > WRAP) && (self.speed == 0.0 || line > WRAP) {
+        if narrow && octets.is_some_and(|octets| octets / SHORTEST_PACKET > WRAP) && (self.speed == 0.0 || line > WRAP)
+        {
             return Err(Reason::Ambiguous);
         }
         Ok((grown / interval) as f32)

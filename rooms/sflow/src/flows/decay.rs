@@ -137,7 +137,8 @@ mod tests {
         let clock = Clock::new(1.0, 0.0);
         for start in [0.0, 199.5, 1000.0] {
             let (then, later) = (clock.instant(start), clock.instant(start + 1.0));
-            let left = then.weight * later.carry(then.epoch) * clock.rate(start + 1.0) / clock.rate(start) / then.weight;
+            let left =
+                then.weight * later.carry(then.epoch) * clock.rate(start + 1.0) / clock.rate(start) / then.weight;
             let seen = clock.rate(start) * then.weight / (clock.rate(start + 1.0) * later.weight);
             assert!((left / seen - (-1f64).exp()).abs() < 1e-9 || start == 0.0, "{start}: {left}");
         }

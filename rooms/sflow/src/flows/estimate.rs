@@ -54,7 +54,12 @@ impl Moments {
         let share = self.variance / self.squares;
         let (center, half) = (count + Z * Z / 2.0 * share, Z * (count * share + Z * Z / 4.0 * share * share).sqrt());
         let low = unit * (center - half).max(0.0);
-        Estimate { value: self.sum, low: low.min(self.sum), high: (unit * (center + half)).max(self.sum), samples: count }
+        Estimate {
+            value: self.sum,
+            low: low.min(self.sum),
+            high: (unit * (center + half)).max(self.sum),
+            samples: count,
+        }
     }
 }
 
@@ -111,7 +116,8 @@ mod tests {
             let scale = clock.rate(8.0);
             // The stream's own rate is known from its pool: what is estimated is the class's share of it.
             let known = rate / (stream.sum() * scale);
-            let estimate = Moments::new(sum * scale * known, squares * (scale * known).powi(2), stream.samples()).estimate();
+            let estimate =
+                Moments::new(sum * scale * known, squares * (scale * known).powi(2), stream.samples()).estimate();
             hits += u32::from((estimate.low..=estimate.high).contains(&class_rate));
         }
         f64::from(hits) / f64::from(RUNS)

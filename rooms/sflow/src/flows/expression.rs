@@ -318,7 +318,10 @@ mod tests {
     fn mistakes_are_told_with_their_place() {
         assert_eq!(error("ipsource,ipdst"), (9, "unknown key `ipdst`, did you mean `ipid`?".to_owned()));
         assert_eq!(error("groop:ipsource:x"), (0, "unknown function `groop`, did you mean `group`?".to_owned()));
-        assert_eq!(error(" ipsource, or:ipsource"), (22, "too few arguments: write or:KEY:KEY, e.g. or:ipsource:ip6source".to_owned()));
+        assert_eq!(
+            error(" ipsource, or:ipsource"),
+            (22, "too few arguments: write or:KEY:KEY, e.g. or:ipsource:ip6source".to_owned())
+        );
         assert_eq!(error("mask:ipsource:33"), (14, "write a whole number from 0 to 32".to_owned()));
         assert_eq!(error("null:[vlan:0"), (5, "`[` is not closed".to_owned()));
         assert_eq!(error("vlan]"), (4, "`]` closes nothing".to_owned()));

@@ -151,7 +151,10 @@ mod tests {
         assert_eq!(names.len(), Field::TABLE.len());
         for &(field, name, meaning) in Field::TABLE {
             assert_eq!(Field::from_name(name), Some(field));
-            assert!(!meaning.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()), "{name}");
+            assert!(
+                !meaning.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()),
+                "{name}"
+            );
         }
         assert_eq!(Field::from_name("ipsorce"), None);
     }

@@ -106,6 +106,8 @@ struct Compiled {
     keys: Vec<Node>,
     columns: Vec<(Node, Kind)>,
     clock: usize,
+    /// Whether somebody wants to see its flows as they change.
+    watched: bool,
     table: Table,
     /// What all flows of an agent make together, by agent.
     totals: Vec<Total>,
@@ -200,6 +202,23 @@ impl Flows {
     /// Counts a packet that stands for `weight` frames. Definitions with `dropped` count packets that devices dropped, the others
     /// samples. `now` is in seconds, of a clock that starts near 0 and never goes back.
     pub fn observe(&mut self, now: f64, weight: f64, packet: &Packet<'_>) {
+        self.observe_watched(now, weight, packet, |_, _| {});
+    }
+
+    /// From now on [`Flows::observe_watched`] shows flows of these definitions, and of no others.
+    pub fn watch(&mut self, is_watched: impl Fn(&str) -> bool) {
+        self.definitions.iter_mut().for_each(|compiled| compiled.watched = is_watched(&compiled.name));
+    }
+
+    /// The same as [`Flows::observe`], and shows the flow that the packet belongs to, as it is now: of each definition that is
+    /// watched, with its name.
+    pub fn observe_watched(
+        &mut self,
+        now: f64,
+        weight: f64,
+        packet: &Packet<'_>,
+        mut show: impl FnMut(&str, &Flow<'_>),
+    ) {
         if self.definitions.is_empty() || !weight.is_finite() {
             return;
         }
@@ -212,8 +231,7 @@ impl Flows {
         }
         self.sources.count(source, packet.is_discarded(), &self.instants);
         self.memory.begin(&self.plan);
-        let mut evaluation =
-            Evaluation { plan: &self.plan, lookups: &self.lookups, packet, memory: &mut self.memory };
+        let mut evaluation = Evaluation { plan: &self.plan, lookups: &self.lookups, packet, memory: &mut self.memory };
         let reserved = self.limits.flows / 2 / self.definitions.len();
         for compiled in &mut self.definitions {
             if compiled.checked.definition.dropped != packet.is_discarded() {
@@ -227,10 +245,21 @@ impl Flows {
             let room = self.used_beyond < self.limits.flows / 2;
             let limit = if room { self.limits.flows_per_definition } else { reserved };
             let before = compiled.table.len();
-            compiled.table.add(&update, limit.min(self.limits.flows_per_definition));
+            let place = compiled.table.add(&update, limit.min(self.limits.flows_per_definition));
             let after = compiled.table.len();
             self.used_beyond = self.used_beyond + after.saturating_sub(reserved) - before.saturating_sub(reserved);
             compiled.total(packet.agent, amount, at);
+            if compiled.watched
+                && let Some(place) = place
+            {
+                let scan = Scan {
+                    compiled: &*compiled,
+                    sources: &self.sources,
+                    at,
+                    scale: self.clocks[compiled.clock].rate(now),
+                };
+                scan.show(place, |flow| show(&compiled.name, flow));
+            }
         }
     }
 
@@ -349,6 +378,7 @@ impl Compiled {
             keys: Vec::new(),
             columns: Vec::new(),
             clock,
+            watched: false,
             totals: Vec::new(),
         }
     }

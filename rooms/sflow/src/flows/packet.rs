@@ -4,8 +4,9 @@ use std::net::IpAddr;
 
 use weir_wire::frame::{Frame, Ports, Protocol, Start};
 use weir_wire::sflow::{
-    DataSource, DiscardedPacket, ExtendedAcl, ExtendedGateway, ExtendedHwTrap, ExtendedRouter, ExtendedSwitch, ExtendedUrl,
-    ExtendedUser, FlowSample, Interface, Numbers, Record, Records, SampledEthernet, SampledIp, Value as Raw, View, reason_name,
+    DataSource, DiscardedPacket, ExtendedAcl, ExtendedGateway, ExtendedHwTrap, ExtendedRouter, ExtendedSwitch,
+    ExtendedUrl, ExtendedUser, FlowSample, Interface, Numbers, Record, Records, SampledEthernet, SampledIp,
+    Value as Raw, View, reason_name,
 };
 
 use super::field::Field;
@@ -72,7 +73,13 @@ impl<'a> Packet<'a> {
 
     /// A frame without a sample around it, as tests and benchmarks want it.
     #[cfg(test)]
-    pub(super) fn bare(agent: AgentId, source: DataSource, length: u32, frame: Frame<'a>, directory: &'a dyn Directory) -> Self {
+    pub(super) fn bare(
+        agent: AgentId,
+        source: DataSource,
+        length: u32,
+        frame: Frame<'a>,
+        directory: &'a dyn Directory,
+    ) -> Self {
         let mut packet = Packet::new(agent, source, directory);
         (packet.length, packet.frame, packet.input) = (length, frame, Interface::Index(source.index));
         packet

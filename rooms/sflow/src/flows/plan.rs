@@ -174,11 +174,11 @@ impl Evaluation<'_, '_> {
                 self.word(found)
             }
             Step::Country(key, attribute) => {
-                let (geo, value) = (self.lookups.country.as_ref(), self.value(*key));
+                let (geo, value) = (self.lookups.country.as_deref(), self.value(*key));
                 self.country(geo, value, *attribute)
             }
             Step::Asn(key, attribute) => {
-                let (geo, value) = (self.lookups.asn.as_ref(), self.value(*key));
+                let (geo, value) = (self.lookups.asn.as_deref(), self.value(*key));
                 self.system(geo, value, *attribute)
             }
             Step::Oui(key) => match self.value(*key) {

@@ -104,7 +104,8 @@ impl Ranking {
                 self.prune();
                 let enough = self.found.len() >= self.n;
                 // Rounding must not lose a key whose bucket holds nothing else.
-                self.threshold = if enough { self.threshold.max(self.min_value) } else { self.min_value } * (1.0 - 1e-9);
+                self.threshold =
+                    if enough { self.threshold.max(self.min_value) } else { self.min_value } * (1.0 - 1e-9);
                 self.found.clear();
                 Pass::Sums
             }

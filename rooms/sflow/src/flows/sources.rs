@@ -116,7 +116,8 @@ impl Sources {
     /// Forgets the data sources of agents, and tells which places they had.
     pub(super) fn remove(&mut self, agents: &[AgentId]) -> Vec<u32> {
         let gone = |state: &State| state.last.is_finite() && agents.contains(&state.agent);
-        let places: Vec<u32> = (0..self.states.len()).filter(|&at| gone(&self.states[at])).map(|at| at as u32).collect();
+        let places: Vec<u32> =
+            (0..self.states.len()).filter(|&at| gone(&self.states[at])).map(|at| at as u32).collect();
         places.iter().for_each(|&at| self.free_place(at as usize));
         places
     }

@@ -297,9 +297,7 @@ mod tests {
             any::<u64>().prop_map(|n| (Value::Number(n), n.to_string())),
             (0u64..300).prop_map(|n| (Value::Number(n), n.to_string())),
             any::<bool>().prop_map(|b| (Value::Truth(b), b.to_string())),
-            any::<[u8; 6]>().prop_map(|mac| {
-                (Value::Mac(mac), mac.iter().map(|b| format!("{b:02X}")).collect())
-            }),
+            any::<[u8; 6]>().prop_map(|mac| { (Value::Mac(mac), mac.iter().map(|b| format!("{b:02X}")).collect()) }),
             any::<[u8; 4]>().prop_map(|ip| (Value::Ip(IpAddr::from(ip)), IpAddr::from(ip).to_string())),
             any::<[u8; 16]>().prop_map(|ip| (Value::Ip(IpAddr::from(ip)), IpAddr::from(ip).to_string())),
             (0u16..512).prop_map(|bits| (Value::Bits { bits, width: 9 }, format!("{bits:09b}"))),

@@ -7,17 +7,17 @@ use super::estimate::{Estimate, Moments};
 use super::sources::Sources;
 use super::value::Parts;
 use super::values::Kind;
-use super::{Compiled, Flows};
+use super::{Compiled, Flows, ranking};
 use crate::names::AgentId;
 
 /// A definition's flows at an instant.
 #[derive(Clone, Copy, Debug)]
 pub struct Scan<'a> {
-    compiled: &'a Compiled,
-    sources: &'a Sources,
-    at: Instant,
+    pub(super) compiled: &'a Compiled,
+    pub(super) sources: &'a Sources,
+    pub(super) at: Instant,
     /// From sums to rates.
-    scale: f64,
+    pub(super) scale: f64,
 }
 
 /// One flow at one data source, as it is now.
@@ -52,6 +52,13 @@ impl<'a> Scan<'a> {
             }
         }
         (end < places).then_some(end)
+    }
+
+    /// Shows the flow at a place, if there is one.
+    pub(super) fn show(&self, place: usize, visit: impl FnOnce(&Flow<'_>)) {
+        if let Some((sum, source)) = self.compiled.table.sum(place, &self.at) {
+            visit(&Flow { scan: self, place, source, sum });
+        }
     }
 
     /// What all flows of an agent make together. Flows that were evicted count, too. Its interval takes samples for independent:
@@ -150,6 +157,16 @@ impl Flow<'_> {
     /// Its key, as it is kept: equal for equal flows, in all shards.
     pub fn key(&self) -> &[u8] {
         self.scan.compiled.table.key(self.place)
+    }
+
+    /// A number that equal keys have in all shards, and others hardly.
+    pub fn hash(&self) -> u64 {
+        ranking::hash(self.key())
+    }
+
+    /// By how many seconds without packets its value sinks to 1/e.
+    pub fn time_constant(&self) -> f64 {
+        self.scan.compiled.checked.definition.t
     }
 
     /// The parts of its key.

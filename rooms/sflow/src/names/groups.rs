@@ -139,7 +139,9 @@ mod tests {
     #[test]
     fn mistakes_are_one_line_with_a_remedy() {
         let mistake = |groups: &[(&'static str, &[&'static str])]| {
-            Groups::new(groups.iter().map(|&(name, networks)| (name, networks.iter().copied()))).unwrap_err().to_string()
+            Groups::new(groups.iter().map(|&(name, networks)| (name, networks.iter().copied())))
+                .unwrap_err()
+                .to_string()
         };
         assert_eq!(
             mistake(&[("a", &["10.0.0.0/33"])]),

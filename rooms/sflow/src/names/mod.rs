@@ -19,7 +19,7 @@ pub struct Lookups {
     /// Sets of groups by their name, as `group:ipsource:NAME` asks for them.
     pub groups: BTreeMap<String, Groups>,
     /// Countries by address; `None`: no file is configured.
-    pub country: Option<Geo>,
+    pub country: Option<std::sync::Arc<Geo>>,
     /// Autonomous systems by address; `None`: no file is configured.
-    pub asn: Option<Geo>,
+    pub asn: Option<std::sync::Arc<Geo>>,
 }

@@ -1,29 +1,38 @@
 //! The analysis, in as many parts as there are workers: an agent and all that is known of it is in one.
 //!
 //! ```text
-//! worker: batch -> Shards::work -> Shard::datagram: agents -> sampling -> flows -> thresholds -> events
-//! REST, ledger: Shards::read, slice by slice          \-> counters ----------^
+//! worker: batch -> Shards::work -> Shard::datagram: agents -> sampling -> flows ----> thresholds -> events
+//! REST, ledger: Shards::of, slice by slice            \-> counters ------------------^
+//! control: Shards::tick, Shards::expire, Definitions
 //! ```
 
 mod allowed;
 mod clock;
+mod definitions;
+mod directory;
 mod offenders;
 mod part;
 mod statistics;
 mod tally;
 mod turnstile;
+mod watching;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::MutexGuard;
+use std::sync::{Arc, MutexGuard};
 
 use crate::collector::STEERING;
+use crate::events::{EVENTS, Event, Log};
+use crate::flows::Record;
 use crate::settings::Settings;
+use definitions::Held;
 use part::SLICE;
 use turnstile::Turnstile;
 
 pub use clock::Now;
-pub use part::Shard;
+pub(crate) use definitions::Put;
+pub use definitions::{Names, Refusal};
+pub use part::{Shard, Source};
 pub use statistics::{Statistics, Table};
 pub use tally::Tally;
 
@@ -31,14 +40,23 @@ pub use tally::Tally;
 #[derive(Debug)]
 pub struct Shards {
     shards: Vec<Turnstile<Shard>>,
+    events: Arc<Log<Event>>,
+    /// When the clock of flows began.
+    start: Now,
+    /// What is defined, by the configuration and at run time.
+    held: std::sync::Mutex<Held>,
 }
 
 impl Shards {
     /// Empty ones, as many as there are workers.
-    pub fn new(settings: &Settings) -> Self {
-        let workers = settings.carrier.workers;
-        let shard = |_| Turnstile::new(Shard::new(settings, settings.limits.share(workers)));
-        Self { shards: (0..workers).map(shard).collect() }
+    pub fn new(settings: &Settings, names: Names) -> Self {
+        let (events, start) = (Arc::new(Log::new(EVENTS)), Now::read());
+        let held = Held::new(names);
+        let shard = |number| Turnstile::new(Shard::new(settings, number, held.lookups(), events.clone(), start));
+        let shards = (0..settings.carrier.workers).map(shard).collect();
+        let shards = Self { shards, events, start, held: std::sync::Mutex::new(held) };
+        shards.configure(None, settings);
+        shards
     }
 
     /// How many there are.
@@ -61,30 +79,55 @@ impl Shards {
         self.shards[self.number(agent)].read(slice)
     }
 
-    /// Goes over to other settings; what is known stays.
-    pub fn adopt(&self, settings: &Settings) {
-        self.shards.iter().for_each(|shard| shard.read(|shard| shard.adopt(settings)));
+    /// A reader's turn at each.
+    pub fn each<R>(&self, slice: impl Fn(&mut Shard) -> R) -> impl Iterator<Item = R> {
+        self.shards.iter().map(move |shard| shard.read(&slice))
+    }
+
+    /// A reader's turn at the one of this number.
+    pub fn at<R>(&self, number: usize, slice: impl FnOnce(&mut Shard) -> R) -> R {
+        self.shards[number].read(slice)
+    }
+
+    /// Threshold crossings.
+    pub fn events(&self) -> &Log<Event> {
+        &self.events
+    }
+
+    /// When flows were first counted: their times are seconds since.
+    pub fn start(&self) -> Now {
+        self.start
     }
 
     /// What is in the tables.
     pub fn statistics(&self) -> Statistics {
         let mut sum = Statistics::default();
-        self.shards.iter().for_each(|shard| sum.absorb(shard.read(|shard| shard.statistics())));
+        self.each(|shard| shard.statistics()).for_each(|one| sum.absorb(one));
         sum
     }
 
     /// Those who send most of what is malformed, most first, at most so many.
     pub fn offenders(&self, most: usize) -> Vec<(IpAddr, u64)> {
         let mut sum: BTreeMap<IpAddr, u64> = BTreeMap::new();
-        for shard in &self.shards {
-            // Bounded, and copied before it is added up.
-            let counts: Vec<_> = shard.read(|shard| shard.offenders().iter().collect());
+        // Bounded, and copied before it is added up.
+        for counts in self.each(|shard| shard.offenders().iter().collect::<Vec<_>>()) {
             counts.into_iter().for_each(|(who, count)| *sum.entry(who).or_default() += count);
         }
         let mut sum: Vec<_> = sum.into_iter().collect();
         sum.sort_by_key(|&(who, count)| (std::cmp::Reverse(count), who));
         sum.truncate(most);
         sum
+    }
+
+    /// What is due some twenty times a second; flows of definitions with `log` that there is something to tell of, each with
+    /// its agent.
+    pub fn tick(&self, now: Now) -> Vec<(IpAddr, Record)> {
+        let tick = |shard: &mut Shard| {
+            let records = shard.tick(now, TICK);
+            let address = |record: Record| Some((shard.directory().address(record.agent)?, record));
+            records.into_iter().filter_map(address).collect::<Vec<_>>()
+        };
+        self.each(tick).flatten().collect()
     }
 
     /// Forgets who has been silent for long: every second a part, in slices that hold up nobody.
@@ -113,3 +156,6 @@ impl Shards {
         STEERING.choose(&header, self.shards.len() as u32) as usize
     }
 }
+
+/// Flows that are looked at in a tick, whether they are over.
+const TICK: usize = 2_000;

@@ -1,46 +1,88 @@
 //! One part of the analysis: its agents, and what each of their datagrams does.
 
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
-use weir_wire::sflow::{CounterSample, Datagram, DiscardedPacket, FlowSample, Sample};
+use weir_wire::sflow::{CounterSample, DataSource, Datagram, DiscardedPacket, FlowSample, Interface, Sample};
 
 use super::allowed::Allowed;
+use super::directory::Names;
 use super::offenders::Offenders;
+use super::watching::{Drop, Watching, Who};
 use super::{Now, Statistics, Table, Tally};
-use crate::agents::{self, Agents, Identity, Placed, Step, Verdict};
+use crate::agents::{self, Agent, Agents, Identity, Placed, Step, Verdict};
+use crate::counters::{Counters, Metric, Number, Reasons};
+use crate::events::{Event, Log};
 use crate::fate::Fate;
+use crate::flows::{self, Flows, Packet, Record};
+use crate::names::{Directory, Lookups};
 use crate::sampling::Sampler;
 use crate::settings::{Limits, Settings};
+use crate::thresholds::Rules;
 
 /// What one worker knows.
 #[derive(Debug)]
 pub struct Shard {
     limits: agents::Limits,
+    flow_limit: usize,
     allowed: Allowed,
     agents: Agents<Source>,
+    /// Sub-agents by address.
+    addresses: BTreeMap<IpAddr, Vec<u32>>,
+    names: Names,
+    flows: Flows,
+    watching: Watching,
+    reasons: Reasons,
     offenders: Offenders,
     tally: Tally,
     /// Datagrams that did not come, less those that came late.
     missing: i64,
+    /// Structures of counters, and when one last came.
+    seen: Vec<(&'static weir_wire::sflow::Structure, u64)>,
+    /// The clock of flows begins here.
+    start: u64,
 }
 
 /// What is known of a data source.
 #[derive(Debug, Default)]
-struct Source {
-    sampler: Sampler,
+pub struct Source {
+    pub(crate) sampler: Sampler,
+    pub(crate) counters: Counters,
+    /// Of discarded packets.
+    pub(crate) drops: Sampler,
+    /// Counter samples that came.
+    pub(crate) counted: u64,
 }
 
 impl Shard {
     /// Nobody is known yet.
-    pub(super) fn new(settings: &Settings, limits: Limits) -> Self {
-        let limits = agents::Limits { agents: limits.agents, sources: limits.sources, ..Default::default() };
+    pub(super) fn new(
+        settings: &Settings,
+        number: usize,
+        lookups: Arc<Lookups>,
+        events: Arc<Log<Event>>,
+        now: Now,
+    ) -> Self {
+        let workers = settings.carrier.workers;
+        let Limits { agents, sources, flows, definitions } = settings.limits.share(workers);
+        let limits = agents::Limits { agents, sources, ..Default::default() };
+        let of_flows = flows::Limits { definitions, flows_per_definition: flows, flows, sources };
         Self {
             limits,
+            flow_limit: flows,
             allowed: Allowed::new(&settings.allow),
             agents: Agents::new(limits),
+            addresses: BTreeMap::new(),
+            names: Names::new(number, workers, Arc::new(settings.agents.clone())),
+            flows: Flows::new(of_flows, lookups),
+            watching: Watching::new(events),
+            reasons: Reasons::default(),
             offenders: Offenders::default(),
             tally: Tally::default(),
             missing: 0,
+            seen: Vec::new(),
+            start: now.nanos,
         }
     }
 
@@ -63,51 +105,162 @@ impl Shard {
         match placed.step {
             Step::Lost(lost) => self.missing += i64::from(lost),
             Step::Late => self.missing -= 1,
+            Step::First => self.welcome(who),
             _ => {}
         }
+        self.names.know(placed.agent(), who.address);
         for sample in datagram.samples() {
             match sample {
-                Ok(Sample::Flow(sample)) => self.flow(&placed, &sample),
-                Ok(Sample::Counters(sample)) => self.counters(&placed, &sample),
-                Ok(Sample::Discarded(sample)) => self.discarded(&placed, &sample),
+                Ok(Sample::Flow(sample)) => self.flow(who.address, &placed, &sample, now),
+                Ok(Sample::Counters(sample)) => self.counters(who.address, &placed, &sample, now),
+                Ok(Sample::Discarded(sample)) => self.discarded(who.address, &placed, &sample, now),
                 Ok(Sample::Unknown { .. }) => self.tally.unknown += 1,
                 Err(_) => {
                     self.tally.malformed += 1;
-                    self.offenders.count(datagram.agent);
+                    self.offenders.count(who.address);
                 }
             }
         }
         Fate::Analysed
     }
 
-    /// Goes over to other settings; what is known stays.
-    pub(super) fn adopt(&mut self, settings: &Settings) {
-        self.allowed = Allowed::new(&settings.allow);
+    /// A stream is new, and perhaps its agent.
+    #[cold]
+    fn welcome(&mut self, who: Identity) {
+        let sub_agents = self.addresses.entry(who.address).or_default();
+        if !sub_agents.contains(&who.sub_agent) {
+            sub_agents.push(who.sub_agent);
+        }
     }
 
-    fn flow(&mut self, placed: &Placed, sample: &FlowSample<'_>) {
+    fn flow(&mut self, address: IpAddr, placed: &Placed, sample: &FlowSample<'_>, now: Now) {
+        let seconds = self.seconds(now);
         let Some(source) = self.agents.source(placed, sample.source) else {
             self.tally.refused += 1;
             return;
         };
         let FlowSample { sequence, sampling_rate, sample_pool, drops, .. } = *sample;
-        match source.sampler.sample(placed.moment.epoch, sequence, sampling_rate, sample_pool, drops) {
-            Some(_weight) => self.tally.flow += 1,
-            None => self.tally.repeated += 1,
-        }
+        let Some(weight) = source.sampler.sample(&placed.moment, sequence, sampling_rate, sample_pool, drops) else {
+            self.tally.repeated += 1;
+            return;
+        };
+        self.tally.flow += 1;
+        let id = self.names.id(placed.agent());
+        let packet = Packet::sampled(id, sample, &self.names);
+        let who = Who { address, id, source: sample.source, names: &self.names };
+        let (watching, counters) = (&mut self.watching, &source.counters);
+        self.flows.observe_watched(seconds, weight.frames, &packet, |name, flow| {
+            watching.flow(who, counters, name, flow, None, now);
+        });
     }
 
-    fn counters(&mut self, _placed: &Placed, _sample: &CounterSample<'_>) {
-        self.tally.counter += 1;
-    }
-
-    fn discarded(&mut self, _placed: &Placed, _sample: &DiscardedPacket<'_>) {
+    fn discarded(&mut self, address: IpAddr, placed: &Placed, sample: &DiscardedPacket<'_>, now: Now) {
+        let seconds = self.seconds(now);
+        let Some(source) = self.agents.source(placed, sample.source) else {
+            self.tally.refused += 1;
+            return;
+        };
+        // Each stands for itself and for those that the agent did not send, or that never came: no pool, and no rate.
+        let Some(weight) = source.drops.sample(&placed.moment, sample.sequence, 1, 0, sample.drops) else {
+            self.tally.repeated += 1;
+            return;
+        };
         self.tally.discarded += 1;
+        let id = self.names.id(placed.agent());
+        let packet = Packet::discarded(id, sample, &self.names);
+        let who = Who { address, id, source: sample.source, names: &self.names };
+        let input = match sample.input {
+            Interface::Index(index) => Some(index),
+            _ => None,
+        };
+        let drop = Drop { reason: sample.reason, input };
+        let (watching, counters) = (&mut self.watching, &source.counters);
+        self.flows.observe_watched(seconds, weight.frames, &packet, |name, flow| {
+            watching.flow(who, counters, name, flow, Some(drop), now);
+        });
     }
 
-    /// Forgets who has been silent for long, a slice at a time.
-    pub fn expire(&mut self, now: Now, agents: usize) {
+    fn counters(&mut self, address: IpAddr, placed: &Placed, sample: &CounterSample<'_>, now: Now) {
+        let Some(source) = self.agents.source(placed, sample.source) else {
+            self.tally.refused += 1;
+            return;
+        };
+        self.tally.counter += 1;
+        source.counted += 1;
+        source.counters.sample(placed.moment, sample, &mut self.reasons);
+        let slot = placed.agent();
+        for structure in sample.records().flatten().filter_map(|record| record.structure) {
+            match self.seen.iter_mut().find(|(known, _)| std::ptr::eq(*known, structure)) {
+                Some((_, last)) => *last = now.nanos,
+                None => self.seen.push((structure, now.nanos)),
+            }
+            match structure.name {
+                "port_name" => {
+                    if let Some(name) = text(&source.counters, "ifname", now) {
+                        self.names.tell_interface(slot, sample.source.index, name);
+                    }
+                }
+                "host_descr" => {
+                    if let Some(name) = text(&source.counters, "host_name", now) {
+                        self.names.tell(slot, name);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let who = Who { address, id: self.names.id(slot), source: sample.source, names: &self.names };
+        self.watching.counters(who, &placed.moment, &source.counters, now);
+    }
+
+    /// Goes over to other settings; what is known stays.
+    pub(super) fn adopt(&mut self, settings: &Settings, agents: Arc<BTreeMap<IpAddr, crate::settings::Named>>) {
+        self.allowed = Allowed::new(&settings.allow);
+        self.names.configure(agents);
+    }
+
+    /// Goes over to other thresholds.
+    pub(super) fn watch(&mut self, rules: Arc<Rules>) {
+        self.watching.adopt(rules);
+        let watching = &self.watching;
+        self.flows.watch(|name| watching.is_on(name));
+    }
+
+    /// Changes flow definitions.
+    pub(super) fn define<R>(&mut self, now: Now, change: impl FnOnce(&mut Flows, f64) -> R) -> R {
+        let seconds = self.seconds(now);
+        let outcome = change(&mut self.flows, seconds);
+        let watching = &self.watching;
+        self.flows.watch(|name| watching.is_on(name));
+        outcome
+    }
+
+    /// What is due some twenty times a second: flows that are over.
+    pub(super) fn tick(&mut self, now: Now, flows: usize) -> Vec<Record> {
+        let seconds = self.seconds(now);
+        self.flows.tick(seconds, flows);
+        self.flows.take_records()
+    }
+
+    /// Forgets who has been silent for long: looks at so many agents, and goes on there next time.
+    pub(super) fn expire(&mut self, now: Now, agents: usize) {
         self.agents.sweep(now.nanos, agents);
+        let gone = self.agents.take_gone();
+        if gone.is_empty() {
+            return;
+        }
+        let ids: Vec<_> = gone.iter().map(|(slot, _)| self.names.id(*slot)).collect();
+        self.flows.forget(&ids);
+        for (slot, identity) in gone {
+            self.names.forget(slot);
+            if let Some(sub_agents) = self.addresses.get_mut(&identity.address) {
+                sub_agents.retain(|sub_agent| *sub_agent != identity.sub_agent);
+                if sub_agents.is_empty() {
+                    self.addresses.remove(&identity.address);
+                }
+            }
+        }
+        let addresses = &self.addresses;
+        self.watching.retain_agents(|address| addresses.contains_key(&address));
     }
 
     /// How many agents are to be looked at in a second so that each is once a minute.
@@ -125,10 +278,17 @@ impl Shard {
             evicted,
         };
         let newcomers = self.agents.newcomers();
+        let (mut flows, mut evicted) = (0, 0);
+        for (_, count, turnover) in self.flows.turnover() {
+            flows += count;
+            evicted += turnover.evicted + turnover.refused;
+        }
         let tables = vec![
             table("agents", self.agents.len(), self.limits.agents, totals.refused_agents),
             table("newcomers", newcomers.len(), self.limits.newcomers, newcomers.evicted),
             table("sources", self.agents.source_count(), self.limits.sources, totals.refused_sources),
+            table("flows", flows, self.flow_limit, evicted + self.flows.refused()),
+            table("crossings", self.watching.crossings(), crate::thresholds::SUBJECTS, self.watching.evicted()),
         ];
         Statistics { tally: self.tally, missing: u64::try_from(self.missing).unwrap_or_default(), tables }
     }
@@ -136,6 +296,65 @@ impl Shard {
     /// Who sends what is malformed.
     pub fn offenders(&self) -> &Offenders {
         &self.offenders
+    }
+
+    /// Addresses of agents behind this one, in ascending order, at most so many.
+    pub(crate) fn addresses(&self, behind: Option<IpAddr>, most: usize) -> Vec<IpAddr> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let from = behind.map_or(Unbounded, Excluded);
+        self.addresses.range((from, Unbounded)).map(|(&address, _)| address).take(most).collect()
+    }
+
+    /// The agents behind an address: its sub-agents.
+    pub(crate) fn agents_at(&self, address: IpAddr) -> impl Iterator<Item = &Agent> {
+        let sub_agents = self.addresses.get(&address).map(Vec::as_slice).unwrap_or_default();
+        sub_agents.iter().filter_map(move |&sub_agent| self.agents.agent(&Identity { address, sub_agent }))
+    }
+
+    /// What is known of an agent's data sources.
+    pub(crate) fn sources_of<'a>(&'a self, agent: &'a Agent) -> impl Iterator<Item = (DataSource, &'a Source)> {
+        self.agents.sources_of(agent).map(|source| (source.id.source, &source.state))
+    }
+
+    /// An agent's name, and that of one of its interfaces.
+    pub(crate) fn name(&self, identity: &Identity) -> Option<&str> {
+        self.names.name(self.names.id(self.agents.slot(identity)?))
+    }
+
+    /// As above.
+    pub(crate) fn interface(&self, identity: &Identity, if_index: u32) -> Option<&str> {
+        self.names.interface(self.names.id(self.agents.slot(identity)?), if_index)
+    }
+
+    /// Structures of counters that have come, and when each last did.
+    pub(crate) fn seen(&self) -> &[(&'static weir_wire::sflow::Structure, u64)] {
+        &self.seen
+    }
+
+    /// The flows, and the present as their clock has it.
+    pub(crate) fn flows(&self, now: Now) -> (&Flows, f64) {
+        (&self.flows, self.seconds(now))
+    }
+
+    /// The addresses by which flows name their agents.
+    pub(crate) fn directory(&self) -> &dyn Directory {
+        &self.names
+    }
+
+    pub(super) fn set_lookups(&mut self, lookups: Arc<Lookups>) {
+        self.flows.set_lookups(lookups);
+    }
+
+    fn seconds(&self, now: Now) -> f64 {
+        now.nanos.saturating_sub(self.start) as f64 / 1e9
+    }
+}
+
+/// The text of a metric.
+fn text<'a>(counters: &'a Counters, metric: &str, now: Now) -> Option<&'a [u8]> {
+    match counters.read(Metric::find(metric)?, now.nanos)?.ok()?.value {
+        Number::Text(text) => Some(text),
+        _ => None,
     }
 }
 

@@ -37,7 +37,11 @@ fn faults(random: &mut Source, first: u32, count: u32) -> Faults {
     }
     due.sort_by_key(|&(at, _)| at);
     let span = came.iter().max().unwrap() - came.iter().min().unwrap() + 1;
-    Faults { arrivals: due.into_iter().map(|(_, number)| number).collect(), duplicates, lost: u64::from(span) - came.len() as u64 }
+    Faults {
+        arrivals: due.into_iter().map(|(_, number)| number).collect(),
+        duplicates,
+        lost: u64::from(span) - came.len() as u64,
+    }
 }
 
 #[test]

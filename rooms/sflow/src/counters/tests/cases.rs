@@ -206,7 +206,10 @@ fn packets_that_may_have_wrapped_twice_have_no_rate() {
     told.link(link);
     told.wait(60);
     told.link(more(link, 500_000_000_000, 5_000));
-    assert_eq!((told.number("ifinpkts"), told.number("ifinoctets")), (Err(Reason::Ambiguous), Ok(500e9 / 60.0f64).map(|rate| rate as f32 as f64)));
+    assert_eq!(
+        (told.number("ifinpkts"), told.number("ifinoctets")),
+        (Err(Reason::Ambiguous), Ok(500e9 / 60.0f64).map(|rate| rate as f32 as f64))
+    );
     told.wait(20);
     told.link(more(link, 520_000_000_000, 20_005_000));
     assert_eq!(told.number("ifinpkts"), Ok(1e6));

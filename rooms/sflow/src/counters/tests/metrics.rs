@@ -32,14 +32,23 @@ fn nothing_that_agents_tell_is_left_out() {
         .collect();
     // The first memcached_counters is superseded; the others tell whose the data source is, or are lists.
     assert_eq!(left_out, ["host_adapters", "host_parent", "memcached_counters"]);
-    assert!(Structure::all(Space::Counter).iter().all(|structure| structure.fields.len() <= 64 || structure.fields.iter().any(|field| matches!(field.kind, Kind::List(_)))));
+    assert!(Structure::all(Space::Counter).iter().all(|structure| structure.fields.len() <= 64
+        || structure.fields.iter().any(|field| matches!(field.kind, Kind::List(_)))));
 }
 
 #[test]
 fn the_table() {
     let rows: Vec<String> = Metric::all()
         .iter()
-        .map(|metric| format!("{:<34} {:<15} {:<20} {:?}", metric.name, format!("{:?}", metric.unit), metric.structure.name, metric.how))
+        .map(|metric| {
+            format!(
+                "{:<34} {:<15} {:<20} {:?}",
+                metric.name,
+                format!("{:?}", metric.unit),
+                metric.structure.name,
+                metric.how
+            )
+        })
         .collect();
     insta::assert_snapshot!(rows.join("\n"));
 }

@@ -135,16 +135,21 @@ impl Table {
 
     /// Counts a packet; a new flow has a place if there are fewer than `limit`.
     #[inline]
-    pub(super) fn add(&mut self, update: &Update<'_>, limit: usize) {
+    pub(super) fn add(&mut self, update: &Update<'_>, limit: usize) -> Option<usize> {
         let hash = self.hash(update.source, update.key);
         let found = self.index.find(hash, |&at| {
             self.rates[at as usize].source == update.source && self.identities[at as usize].key.as_bytes() == update.key
         });
-        match found {
-            Some(&at) => self.count(at as usize, update),
+        let at = match found {
+            Some(&at) => {
+                self.count(at as usize, update);
+                Some(at as usize)
+            }
             None => self.insert(hash, update, limit),
-        }
+        };
+        // What was counted just now is not silent: its place stays.
         self.expire(update.now, 2);
+        at
     }
 
     fn hash(&self, source: u32, key: &[u8]) -> u64 {
@@ -185,11 +190,11 @@ impl Table {
         }
     }
 
-    fn insert(&mut self, hash: u64, update: &Update<'_>, limit: usize) {
+    fn insert(&mut self, hash: u64, update: &Update<'_>, limit: usize) -> Option<usize> {
         let room = if self.index.len() < limit { Some(self.place()) } else { self.make_room(update) };
         let Some(at) = room else {
             self.turnover.refused += 1;
-            return;
+            return None;
         };
         self.turnover.inserted += 1;
         let (source, epoch) = (update.source, update.at.epoch);
@@ -205,6 +210,7 @@ impl Table {
         if self.telling == Telling::AtStart {
             self.tell(at);
         }
+        Some(at)
     }
 
     /// A free place.

@@ -7,7 +7,9 @@ use super::*;
 
 fn update(key: &[u8], amount: f64, now: f64, clock: &mut Clock) -> impl Fn(&mut Table, usize) {
     let (at, key) = (clock.advance(now), key.to_vec());
-    move |table, limit| table.add(&Update { source: 1, key: &key, amount, further: &[], now, at }, limit)
+    move |table, limit| {
+        table.add(&Update { source: 1, key: &key, amount, further: &[], now, at }, limit);
+    }
 }
 
 fn sums(table: &Table, at: &Instant) -> HashMap<Vec<u8>, f64> {

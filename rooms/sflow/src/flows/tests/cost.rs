@@ -11,7 +11,11 @@ const TYPICAL: [(&str, &str, &str); 20] = [
     ("ipsource", "bytes", "first:stack:.:ip:ip6=ip"),
     ("ipdestination", "frames", "first:stack:.:ip:ip6=ip"),
     ("macsource,macdestination", "bytes", ""),
-    ("ipsource,ipdestination,ipprotocol,or:tcpsourceport:udpsourceport,or:tcpdestinationport:udpdestinationport", "bytes", ""),
+    (
+        "ipsource,ipdestination,ipprotocol,or:tcpsourceport:udpsourceport,or:tcpdestinationport:udpdestinationport",
+        "bytes",
+        "",
+    ),
     ("stack", "bytes", ""),
     ("ipdestination,udpsourceport", "frames", "ipprotocol=17"),
     ("group:ipsource:campus,group:ipdestination:campus", "bytes", ""),

@@ -29,8 +29,12 @@ fn packet<'a>(agent: u32, interface: u32, bytes: &'a [u8]) -> Packet<'a> {
 }
 
 fn checked(keys: &str, value: &str, filter: &str) -> Arc<Checked> {
-    let definition =
-        Definition { keys: keys.to_owned(), value: value.to_owned(), filter: filter.to_owned(), ..Definition::default() };
+    let definition = Definition {
+        keys: keys.to_owned(),
+        value: value.to_owned(),
+        filter: filter.to_owned(),
+        ..Definition::default()
+    };
     Arc::new(definition.check().unwrap())
 }
 

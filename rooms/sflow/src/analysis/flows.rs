@@ -1,0 +1,188 @@
+//! Questions about flows: over all shards, a slice at a time.
+
+use std::collections::{BTreeMap, HashSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::api::{self, ActiveFlow, ActiveFlows, Agents, FlowDefinition, FlowValue, Interval, TopKey};
+use crate::events::DataSource;
+use crate::flows::{AggMode, Definition, Flow, Moments, Ranking};
+use crate::names::AgentId;
+use crate::shard::{Now, Shard, Shards};
+
+/// A definition as the API has it.
+pub(super) fn as_written(definition: &Definition) -> FlowDefinition {
+    let text = |text: &String| (!text.is_empty()).then(|| text.clone());
+    FlowDefinition {
+        keys: definition.keys.clone(),
+        value: definition.value.clone(),
+        values: text(&definition.values),
+        filter: text(&definition.filter),
+        n: Some(definition.n.into()),
+        t: Some(definition.t.round() as u64),
+        fs: text(&definition.fs),
+        log: Some(definition.log),
+        flow_start: Some(definition.flow_start),
+        active_timeout: Some(definition.active_timeout as u64),
+        dropped: Some(definition.dropped),
+    }
+}
+
+/// The definition that the API's means.
+pub(super) fn as_meant(written: FlowDefinition) -> Definition {
+    let default = Definition::default();
+    Definition {
+        keys: written.keys,
+        value: if written.value.is_empty() { default.value } else { written.value },
+        values: written.values.unwrap_or_default(),
+        filter: written.filter.unwrap_or_default(),
+        n: written.n.map_or(default.n, |n| u32::try_from(n).unwrap_or(u32::MAX)),
+        t: written.t.map_or(default.t, |t| t as f64),
+        active_timeout: written.active_timeout.map_or(default.active_timeout, |seconds| seconds as f64),
+        dropped: written.dropped.unwrap_or_default(),
+        fs: written.fs.unwrap_or(default.fs),
+        log: written.log.unwrap_or_default(),
+        flow_start: written.flow_start.unwrap_or_default(),
+        agg_mode: default.agg_mode,
+    }
+}
+
+/// The largest.
+pub(super) fn active(shards: &Shards, name: &str, agents: &Agents, query: &ActiveFlows) -> Option<Vec<ActiveFlow>> {
+    let checked = shards.flow_definition(name)?;
+    let mode = match query.mode {
+        api::AggMode::Max => AggMode::Max,
+        api::AggMode::Sum => AggMode::Sum,
+        api::AggMode::Edge => AggMode::Edge,
+    };
+    let inner = if mode == AggMode::Edge { inner_ports(shards) } else { HashSet::new() };
+    let mut ranking = Ranking::new(mode, query.most, query.least);
+    while ranking.next_pass() {
+        scan(shards, name, |shard, flow| {
+            if is_asked_about(shard, flow, agents, &inner) {
+                ranking.offer(flow);
+            }
+        });
+    }
+    let flows = ranking.finish().into_iter().filter_map(|ranked| {
+        let (id, source) = ranked.seen_by;
+        Some(ActiveFlow {
+            agent: address(shards, id)?,
+            source: DataSource { class: source.class, index: source.index },
+            sources: ranked.sources.into(),
+            key: checked.show(&ranked.key),
+            value: ranked.value,
+            estimate: interval(ranked.moments),
+        })
+    });
+    Some(flows.collect())
+}
+
+/// The value at each data source, with the largest flows there.
+pub(super) fn values(
+    shards: &Shards,
+    name: &str,
+    agents: &Agents,
+    source: Option<DataSource>,
+) -> Option<Vec<FlowValue>> {
+    struct At {
+        value: f64,
+        moments: Option<Moments>,
+        last: f64,
+        top: Vec<(f64, Box<[u8]>, f64, Option<Moments>)>,
+    }
+    let checked = shards.flow_definition(name)?;
+    let most = checked.definition().n as usize;
+    let mut found: BTreeMap<(IpAddr, DataSource), At> = BTreeMap::new();
+    let nothing = HashSet::new();
+    scan(shards, name, |shard, flow| {
+        let (id, at) = flow.seen_by();
+        let at = DataSource { class: at.class, index: at.index };
+        if source.is_some_and(|source| source != at) || !is_asked_about(shard, flow, agents, &nothing) {
+            return;
+        }
+        let Some(agent) = shard.directory().address(id) else { return };
+        let (value, moments, (_, _, last)) = (flow.value(), flow.moments(), flow.history());
+        let sum =
+            found.entry((agent, at)).or_insert_with(|| At { value: 0.0, moments: None, last: 0.0, top: Vec::new() });
+        sum.value += value;
+        sum.last = sum.last.max(last);
+        if let Some(more) = moments {
+            sum.moments.get_or_insert_default().add(more);
+        }
+        let place = sum.top.partition_point(|(larger, ..)| *larger >= value);
+        if place < most {
+            sum.top.insert(place, (value, flow.key().into(), last, moments));
+            sum.top.truncate(most);
+        }
+    });
+    let now = Now::read().nanos.saturating_sub(shards.start().nanos) as f64 / 1e9;
+    let age = |last: f64| Duration::from_secs_f64((now - last).max(0.0));
+    let silent = Duration::from_secs_f64(checked.definition().active_timeout);
+    let value = |((agent, source), at): ((IpAddr, DataSource), At)| FlowValue {
+        agent,
+        source,
+        age: age(at.last),
+        value: at.value,
+        estimate: interval(at.moments),
+        stale: age(at.last) > silent,
+        top: at
+            .top
+            .into_iter()
+            .map(|(value, key, last, moments)| TopKey {
+                key: checked.show(&key),
+                value,
+                age: age(last),
+                estimate: interval(moments),
+            })
+            .collect(),
+    };
+    Some(found.into_iter().map(value).collect())
+}
+
+/// Shows every flow of a definition, in slices.
+fn scan(shards: &Shards, name: &str, mut show: impl FnMut(&Shard, &Flow<'_>)) {
+    for number in 0..shards.len() {
+        let mut place = Some(0);
+        while let Some(from) = place {
+            place = shards.at(number, |shard| {
+                let (flows, now) = shard.flows(Now::read());
+                flows.scan(name, now)?.slice(from, SLICE, |flow| show(shard, flow))
+            });
+        }
+    }
+}
+
+fn is_asked_about(shard: &Shard, flow: &Flow<'_>, agents: &Agents, without: &HashSet<(IpAddr, u32)>) -> bool {
+    if *agents == Agents::All && without.is_empty() {
+        return true;
+    }
+    let (id, source) = flow.seen_by();
+    let Some(address) = shard.directory().address(id) else { return false };
+    agents.contains(address) && !(source.class == 0 && without.contains(&(address, source.index)))
+}
+
+/// Ports that lead to other nodes of the topology.
+fn inner_ports(shards: &Shards) -> HashSet<(IpAddr, u32)> {
+    let topology = shards.topology();
+    let ends = topology.links.values().flat_map(|link| [(&link.node1, &link.port1), (&link.node2, &link.port2)]);
+    let port = |(node, port): (&String, &String)| {
+        let node = topology.nodes.get(node)?;
+        let index = node.ports.get(port)?.index?;
+        Some((node.agent?, u32::try_from(index).ok()?))
+    };
+    ends.filter_map(port).collect()
+}
+
+fn address(shards: &Shards, id: AgentId) -> Option<IpAddr> {
+    let number = id.0 as usize % shards.len();
+    shards.at(number, |shard| shard.directory().address(id))
+}
+
+fn interval(moments: Option<Moments>) -> Interval {
+    let Some(estimate) = moments.map(|moments| moments.estimate()) else { return Interval::default() };
+    Interval { low: Some(estimate.low), high: Some(estimate.high), samples: estimate.samples }
+}
+
+/// Flows of one turn.
+const SLICE: usize = 4096;

@@ -1,0 +1,192 @@
+//! The analysis as the API asks for it.
+
+mod agents;
+mod flows;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::api::{
+    ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowDefinition, FlowKey, FlowValue, Groups,
+    Measure, Rejected, Topology,
+};
+use crate::events::{DataSource, EVENTS, Event, Log};
+use crate::flows::Record;
+use crate::shard::{Now, Refusal, Shards};
+use crate::thresholds::{Refused, Threshold};
+
+/// What answers questions: the shards, and what has been told of flows.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    shards: Arc<Shards>,
+    /// Flow definitions at once.
+    definitions: usize,
+    completed: Log<CompletedFlow>,
+}
+
+impl Answers {
+    /// For these shards; so many flow definitions are taken.
+    pub(crate) fn new(shards: Arc<Shards>, definitions: usize) -> Self {
+        Self { shards, definitions, completed: Log::new(EVENTS) }
+    }
+
+    /// Tells of flows that are over.
+    pub(crate) fn tell(&self, records: Vec<(IpAddr, Record)>) {
+        let start = self.shards.start().unix_ms;
+        let unix = |seconds: f64| start + (seconds * 1000.0) as u64;
+        for (agent, record) in records {
+            let Record { name, source, key, first, last, value, .. } = record;
+            let source = DataSource { class: source.class, index: source.index };
+            let (start, end) = (unix(first), unix(last));
+            self.completed.push(|id| CompletedFlow { id, name, agent, source, keys: key, value, start, end });
+        }
+    }
+}
+
+impl Analysis for Answers {
+    fn ready(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn analyzer(&self) -> Map<String, Value> {
+        let statistics = self.shards.statistics();
+        let mut figures: Map<String, Value> = statistics
+            .tally
+            .by_kind()
+            .into_iter()
+            .map(|(kind, count)| (format!("samples_{kind}"), count.into()))
+            .collect();
+        figures.insert("datagrams_missing".into(), statistics.missing.into());
+        figures.insert("workers".into(), self.shards.len().into());
+        for table in statistics.tables {
+            figures.insert(format!("{}_entries", table.name), table.entries.into());
+            figures.insert(format!("{}_limit", table.name), table.limit.into());
+            figures.insert(format!("{}_evicted", table.name), table.evicted.into());
+        }
+        figures
+    }
+
+    fn agents(&self) -> Vec<IpAddr> {
+        agents::addresses(&self.shards)
+    }
+
+    fn agent(&self, address: IpAddr) -> Option<Agent> {
+        agents::agent(&self.shards, address)
+    }
+
+    fn agent_named(&self, name: &str) -> Option<IpAddr> {
+        agents::named(&self.shards, name)
+    }
+
+    fn metrics(&self) -> Vec<(String, Duration)> {
+        agents::metrics(&self.shards)
+    }
+
+    fn measures(&self, agent: IpAddr, metric: &str, visit: &mut dyn FnMut(Measure<'_>)) {
+        agents::measures(&self.shards, agent, metric, visit);
+    }
+
+    fn flow_keys(&self) -> Vec<FlowKey> {
+        let key = |(name, about): (&str, &str)| FlowKey { name: name.to_owned(), about: about.to_owned(), age: None };
+        let mut keys: Vec<_> = crate::flows::keys().map(key).collect();
+        keys.sort_by(|a, b| a.name.cmp(&b.name));
+        keys
+    }
+
+    fn flows(&self) -> BTreeMap<String, FlowDefinition> {
+        let definitions = self.shards.flow_definitions().into_iter();
+        definitions.map(|(name, checked)| (name, flows::as_written(checked.definition()))).collect()
+    }
+
+    fn put_flow(&self, name: &str, definition: FlowDefinition) -> Result<(), Rejected> {
+        self.shards.define_flow(name, flows::as_meant(definition), self.definitions).map_err(Rejected::from)
+    }
+
+    fn delete_flow(&self, name: &str) -> bool {
+        self.shards.remove_flow(name)
+    }
+
+    fn active_flows(&self, name: &str, agents: &Agents, query: &ActiveFlows) -> Option<Vec<ActiveFlow>> {
+        flows::active(&self.shards, name, agents, query)
+    }
+
+    fn flow_values(&self, name: &str, agents: &Agents, source: Option<DataSource>) -> Option<Vec<FlowValue>> {
+        flows::values(&self.shards, name, agents, source)
+    }
+
+    fn completed_flows(&self) -> &Log<CompletedFlow> {
+        &self.completed
+    }
+
+    fn events(&self) -> &Log<Event> {
+        self.shards.events()
+    }
+
+    fn thresholds(&self) -> BTreeMap<String, Threshold> {
+        self.shards.threshold_definitions()
+    }
+
+    fn put_threshold(&self, name: &str, threshold: Threshold) -> Result<(), Refused> {
+        self.shards.define_threshold(name, threshold)
+    }
+
+    fn delete_threshold(&self, name: &str) -> bool {
+        self.shards.remove_threshold(name)
+    }
+
+    fn groups(&self) -> BTreeMap<String, Groups> {
+        self.shards.group_definitions()
+    }
+
+    fn put_groups(&self, name: &str, groups: Groups) -> Result<(), Rejected> {
+        if self.shards.group_definitions().len() >= SETS && !groups.is_empty() {
+            let message = format!("there are {SETS} sets of groups already: take one away first");
+            return Err(Rejected { message, key: None, place: None });
+        }
+        let outcome = self.shards.define_groups(name, groups);
+        outcome.map_err(|error| Rejected { message: error.to_string(), key: None, place: None })
+    }
+
+    fn topology(&self) -> Topology {
+        self.shards.topology()
+    }
+
+    fn put_topology(&self, topology: Topology) -> Result<(), Rejected> {
+        for (name, link) in &topology.links {
+            for (node, port) in [(&link.node1, &link.port1), (&link.node2, &link.port2)] {
+                if !topology.nodes.get(node).is_some_and(|node| node.ports.contains_key(port)) {
+                    let message =
+                        format!("link {name:?}: there is no port {port:?} of a node {node:?}: add it to `nodes`");
+                    return Err(Rejected { message, key: Some("links"), place: None });
+                }
+            }
+        }
+        self.shards.set_topology(topology);
+        Ok(())
+    }
+}
+
+impl From<Refusal> for Rejected {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Mistake(mistake) => Self {
+                message: mistake.syntax.message.clone(),
+                key: Some(mistake.attribute),
+                place: Some((mistake.text, mistake.syntax.at)),
+            },
+            Refusal::Full(message) => Self { message, key: None, place: None },
+        }
+    }
+}
+
+/// Nanoseconds since then.
+fn age(now: Now, then: u64) -> Duration {
+    Duration::from_nanos(now.nanos.saturating_sub(then))
+}
+
+/// Sets of groups at once.
+const SETS: usize = 256;

@@ -1,0 +1,57 @@
+//! Agents and the analyser itself.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+
+use super::problem::{Answer, JSON, Problem, json_response};
+use super::{Api, Call, pages};
+
+pub(super) fn version(_: &Arc<Api>, _: &Call) -> Answer {
+    Ok(concat!("weir-", env!("CARGO_PKG_VERSION")).into_response())
+}
+
+pub(super) fn ready(api: &Arc<Api>, _: &Call) -> Answer {
+    match api.analysis.ready() {
+        Ok(()) => Ok(json_response(StatusCode::OK, &serde_json::json!({"ready": true}))),
+        Err(why) => Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, why).with("ready", false)),
+    }
+}
+
+pub(super) fn analyzer(api: &Arc<Api>, _: &Call) -> Answer {
+    Ok(json_response(StatusCode::OK, &api.analysis.analyzer()))
+}
+
+/// An object by address, written as it is read.
+pub(super) fn agents(api: &Arc<Api>, call: &Call) -> Answer {
+    let mut wanted = BTreeSet::new();
+    for name in call.texts("agent") {
+        let found = name.parse().ok().or_else(|| api.analysis.agent_named(name));
+        wanted.insert(found.ok_or_else(|| Problem::absent("agent", name, "/agents/json"))?);
+    }
+    let addresses: Vec<IpAddr> = if wanted.is_empty() { api.analysis.agents() } else { wanted.into_iter().collect() };
+    let (api, mut addresses, mut written) = (api.clone(), addresses.into_iter(), 0_u64);
+    let body = pages(move |page| {
+        let Some(address) = addresses.next() else {
+            page.extend_from_slice(if written == 0 { b"{}\n" } else { b"\n}\n" });
+            return false;
+        };
+        if let Some(agent) = api.analysis.agent(address) {
+            page.extend_from_slice(if written == 0 { b"{\n" } else { b",\n" });
+            written += 1;
+            page.extend_from_slice(format!("\"{address}\":").as_bytes());
+            // Writing to memory does not fail.
+            let _ = serde_json::to_writer(page, &agent);
+        }
+        true
+    });
+    Ok(json_pages(body))
+}
+
+pub(super) fn json_pages(body: Body) -> axum::response::Response {
+    ([(header::CONTENT_TYPE, JSON)], body).into_response()
+}

@@ -1,0 +1,459 @@
+//! What the API asks of the analyser, and the shapes in which it answers.
+//!
+//! Addresses and names come one agent at a time, so that an answer about 50,000 agents is written while it is read, and
+//! is never in memory as a whole.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use serde::de::{Deserializer, Error as _};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::events::{DataSource, Event, Log, Numbered};
+use crate::thresholds::{Refused, Threshold};
+
+/// An analyser as its API sees it. Each method answers from what is in memory, and waits for nothing but short locks.
+pub trait Analysis: Send + Sync + 'static {
+    /// Whether it receives and analyses; else why not, in one line.
+    fn ready(&self) -> Result<(), String>;
+
+    /// Its own figures, by names of their own: what it received, refused, evicted.
+    fn analyzer(&self) -> Map<String, Value>;
+
+    /// Addresses of all agents, in ascending order.
+    fn agents(&self) -> Vec<IpAddr>;
+
+    /// What is known of an agent.
+    fn agent(&self, address: IpAddr) -> Option<Agent>;
+
+    /// The agent of a host name.
+    fn agent_named(&self, name: &str) -> Option<IpAddr>;
+
+    /// Metrics that have values now, in order of names, each with the age of its newest value.
+    fn metrics(&self) -> Vec<(String, Duration)>;
+
+    /// Calls `visit` for the values that an agent's data sources have of a metric, in order of sources, stale ones too.
+    fn measures(&self, agent: IpAddr, metric: &str, visit: &mut dyn FnMut(Measure<'_>));
+
+    /// All flow keys, seen or not, in order of names.
+    fn flow_keys(&self) -> Vec<FlowKey>;
+
+    /// The flow definitions, by name.
+    fn flows(&self) -> BTreeMap<String, FlowDefinition>;
+
+    /// Begins a flow definition, or takes it in another's place: one that is the same goes on with what it has.
+    ///
+    /// # Errors
+    /// If it makes no sense, or there are too many.
+    fn put_flow(&self, name: &str, definition: FlowDefinition) -> Result<(), Rejected>;
+
+    /// Ends a flow definition; whether there was one.
+    fn delete_flow(&self, name: &str) -> bool;
+
+    /// The largest flows of a definition, largest first; `None` if there is no such definition.
+    fn active_flows(&self, name: &str, agents: &Agents, query: &ActiveFlows) -> Option<Vec<ActiveFlow>>;
+
+    /// The value of a flow definition at each data source, or at one; `None` if there is no such definition.
+    fn flow_values(&self, name: &str, agents: &Agents, source: Option<DataSource>) -> Option<Vec<FlowValue>>;
+
+    /// Completed flows, of definitions with `log`.
+    fn completed_flows(&self) -> &Log<CompletedFlow>;
+
+    /// Threshold crossings.
+    fn events(&self) -> &Log<Event>;
+
+    /// The thresholds, by name.
+    fn thresholds(&self) -> BTreeMap<String, Threshold>;
+
+    /// Adds a threshold or takes it in another's place.
+    ///
+    /// # Errors
+    /// If it makes no sense, or there are too many.
+    fn put_threshold(&self, name: &str, threshold: Threshold) -> Result<(), Refused>;
+
+    /// Takes a threshold away; whether there was one.
+    fn delete_threshold(&self, name: &str) -> bool;
+
+    /// The address groups, by name.
+    fn groups(&self) -> BTreeMap<String, Groups>;
+
+    /// Sets the groups of a name (`group:ipsource:NAME`); no groups take the name away.
+    ///
+    /// # Errors
+    /// If there are too many.
+    fn put_groups(&self, name: &str, groups: Groups) -> Result<(), Rejected>;
+
+    /// The topology by which flows seen at several hops are told apart (`aggMode=edge`).
+    fn topology(&self) -> Topology;
+
+    /// Sets the topology.
+    ///
+    /// # Errors
+    /// If a link names a node or port that there is not, or there are too many.
+    fn put_topology(&self, topology: Topology) -> Result<(), Rejected>;
+}
+
+/// Networks by the group that they are in; the longest prefix counts.
+pub type Groups = BTreeMap<String, Vec<IpNet>>;
+
+/// Which agents are asked about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Agents {
+    /// All of them.
+    All,
+    /// These, in ascending order, each once.
+    These(Vec<IpAddr>),
+}
+
+impl Agents {
+    /// Whether one is asked about.
+    pub fn contains(&self, agent: IpAddr) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(agents) => agents.binary_search(&agent).is_ok(),
+        }
+    }
+}
+
+/// An agent; names are sFlow-RT's as far as it has them. Times are ages in milliseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct Agent {
+    #[serde(rename = "firstSeen", serialize_with = "milliseconds")]
+    pub first_seen: Duration,
+    #[serde(rename = "lastSeen", serialize_with = "milliseconds")]
+    pub last_seen: Duration,
+    /// As the agent tells it, in milliseconds; of several sub-agents, the longest.
+    #[serde(serialize_with = "milliseconds")]
+    pub uptime: Duration,
+    /// Its name in the configuration or its host record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Nothing came for longer than it usually takes.
+    pub stale: bool,
+    /// UDP sources, few of them.
+    #[serde(rename = "sFlowDatagramSource")]
+    pub sources: Vec<IpAddr>,
+    #[serde(rename = "sFlowDatagramsReceived")]
+    pub datagrams_received: u64,
+    #[serde(rename = "sFlowDatagramsLost")]
+    pub datagrams_lost: u64,
+    #[serde(rename = "sFlowDatagramsOutOfOrder")]
+    pub datagrams_out_of_order: u64,
+    #[serde(rename = "sFlowDatagramsDuplicates")]
+    pub datagrams_duplicates: u64,
+    #[serde(rename = "sFlowFlowDatasources")]
+    pub flow_sources: u64,
+    #[serde(rename = "sFlowFlowSamples")]
+    pub flow_samples: u64,
+    #[serde(rename = "sFlowFlowLostSamples")]
+    pub flow_lost: u64,
+    #[serde(rename = "sFlowFlowDuplicateSamples")]
+    pub flow_duplicates: u64,
+    #[serde(rename = "sFlowFlowOutOfOrderSamples")]
+    pub flow_out_of_order: u64,
+    /// Samples that the agent itself could not take or send.
+    #[serde(rename = "sFlowFlowDrops")]
+    pub flow_drops: u64,
+    #[serde(rename = "sFlowCounterDatasources")]
+    pub counter_sources: u64,
+    #[serde(rename = "sFlowCounterSamples")]
+    pub counter_samples: u64,
+    #[serde(rename = "sFlowCounterLostSamples")]
+    pub counter_lost: u64,
+    #[serde(rename = "sFlowCounterDuplicateSamples")]
+    pub counter_duplicates: u64,
+    #[serde(rename = "sFlowCounterOutOfOrderSamples")]
+    pub counter_out_of_order: u64,
+    #[serde(rename = "sFlowNotificationDatasources")]
+    pub drop_sources: u64,
+    #[serde(rename = "sFlowNotificationSamples")]
+    pub drop_samples: u64,
+    #[serde(rename = "sFlowNotificationLostSamples")]
+    pub drop_lost: u64,
+    #[serde(rename = "sFlowNotificationDuplicateSamples")]
+    pub drop_duplicates: u64,
+    #[serde(rename = "sFlowNotificationOutOfOrderSamples")]
+    pub drop_out_of_order: u64,
+    #[serde(rename = "sFlowNotificationDrops")]
+    pub drop_drops: u64,
+}
+
+/// A metric's value at a data source.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measure<'a> {
+    /// Where it is measured.
+    pub source: DataSource,
+    /// What it is.
+    pub value: Measured<'a>,
+    /// Since it was measured.
+    pub age: Duration,
+    /// The time a rate was taken over; none of a gauge or a text.
+    pub interval: Option<Duration>,
+    /// Older than its polling permits: nothing to go by.
+    pub stale: bool,
+    /// The agent's name, from others: any characters.
+    pub host: Option<&'a str>,
+    /// The interface's name, likewise.
+    pub ifname: Option<&'a str>,
+}
+
+/// A number or a text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Measured<'a> {
+    /// A rate or gauge.
+    Number(f64),
+    /// A name.
+    Text(&'a str),
+}
+
+/// A key of flows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowKey {
+    /// `ipsource`.
+    pub name: String,
+    /// What it is, in one sentence.
+    pub about: String,
+    /// Since a sample had it; none if none had.
+    pub age: Option<Duration>,
+}
+
+/// A flow definition as REST writes it; the keys are sFlow-RT's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FlowDefinition {
+    /// What tells flows apart: `ipsource,ipdestination`.
+    #[serde(default)]
+    pub keys: String,
+    /// What is counted: `bytes`, `frames`, `requests`, `duration`, `count:KEY`, `avg:KEY`.
+    #[serde(default)]
+    pub value: String,
+    /// More values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values: Option<String>,
+    /// Which samples: `ipprotocol=6&tcpdestinationport=443`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
+    /// Largest flows kept a data source, 5 to 20.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
+    pub n: Option<u64>,
+    /// Time constant of the smoothing, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
+    pub t: Option<u64>,
+    /// Separates the keys of an answer; a comma unless told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fs: Option<String>,
+    /// Whether completed flows are logged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<bool>,
+    /// Whether flows are logged at their start, not at their end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow_start: Option<bool>,
+    /// Seconds after which a flow that goes on is logged.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
+    pub active_timeout: Option<u64>,
+    /// Whether it is about discarded packets instead of sampled ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<bool>,
+}
+
+/// Why a definition is refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rejected {
+    /// One line: what is wrong, and what to do.
+    pub message: String,
+    /// In which key of it: `filter`.
+    pub key: Option<&'static str>,
+    /// The text of that key and the byte in it where it went wrong.
+    pub place: Option<(String, usize)>,
+}
+
+/// Which of the active flows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ActiveFlows {
+    /// At most so many.
+    pub most: usize,
+    /// At least this value.
+    pub least: f64,
+    /// How reports of one flow by several data sources are joined.
+    pub mode: AggMode,
+}
+
+/// How several reports of one flow are joined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AggMode {
+    /// The largest: the flow passes several hops, and each sees it.
+    #[default]
+    Max,
+    /// Their sum: each sees another part.
+    Sum,
+    /// What enters at the edge of the topology.
+    Edge,
+}
+
+/// A flow now.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ActiveFlow {
+    /// Who saw most of it.
+    pub agent: IpAddr,
+    /// Where.
+    #[serde(rename = "dataSource")]
+    pub source: DataSource,
+    /// Data sources that saw it.
+    #[serde(rename = "flowN")]
+    pub sources: u64,
+    /// Its keys.
+    pub key: String,
+    /// Its rate.
+    pub value: f64,
+    /// The 95 % interval of the rate, and the samples it rests on.
+    #[serde(flatten)]
+    pub estimate: Interval,
+}
+
+/// How well an estimate is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Interval {
+    /// Lower end of the 95 % interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// Upper end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// Samples within the smoothing time.
+    pub samples: f64,
+}
+
+/// A flow definition's value at a data source.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowValue {
+    /// Whose.
+    pub agent: IpAddr,
+    /// Where.
+    #[serde(rename = "dataSource")]
+    pub source: DataSource,
+    /// Since the last sample.
+    #[serde(rename = "lastUpdate", serialize_with = "milliseconds")]
+    pub age: Duration,
+    /// The rate of all its flows.
+    #[serde(rename = "metricValue")]
+    pub value: f64,
+    /// The interval of that.
+    #[serde(flatten)]
+    pub estimate: Interval,
+    /// Nothing came for longer than it usually takes.
+    pub stale: bool,
+    /// The largest, largest first.
+    #[serde(rename = "topKeys")]
+    pub top: Vec<TopKey>,
+}
+
+/// One of the largest flows of a data source.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TopKey {
+    /// Its keys.
+    pub key: String,
+    /// Its rate.
+    pub value: f64,
+    /// Since the last sample.
+    #[serde(rename = "lastUpdate", serialize_with = "milliseconds")]
+    pub age: Duration,
+    /// The interval of the rate.
+    #[serde(flatten)]
+    pub estimate: Interval,
+}
+
+/// A flow that has ended, or begun where its definition says `flowStart`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CompletedFlow {
+    /// Grows by one a flow, from 1.
+    #[serde(rename = "flowID")]
+    pub id: u64,
+    /// Its definition.
+    pub name: String,
+    /// Who saw it.
+    pub agent: IpAddr,
+    /// Where.
+    #[serde(rename = "dataSource")]
+    pub source: DataSource,
+    /// Its keys.
+    #[serde(rename = "flowKeys")]
+    pub keys: String,
+    /// Its total.
+    pub value: f64,
+    /// First sample, in milliseconds since 1970.
+    pub start: u64,
+    /// Last sample.
+    pub end: u64,
+}
+
+impl Numbered for CompletedFlow {
+    fn number(&self) -> u64 {
+        self.id
+    }
+}
+
+/// Nodes and links of the network, as sFlow-RT's topology has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Topology {
+    /// Switches and hosts by name.
+    #[serde(default)]
+    pub nodes: BTreeMap<String, Node>,
+    /// Links by name.
+    #[serde(default)]
+    pub links: BTreeMap<String, Link>,
+}
+
+/// A node of the topology.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// Its sFlow agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<IpAddr>,
+    /// Its ports by name.
+    #[serde(default)]
+    pub ports: BTreeMap<String, Port>,
+}
+
+/// A port of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Port {
+    /// Its ifIndex; without one it is found by its name.
+    #[serde(rename = "ifindex", default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
+    pub index: Option<u64>,
+}
+
+/// Two ports that are joined.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Link {
+    pub node1: String,
+    pub port1: String,
+    pub node2: String,
+    pub port2: String,
+}
+
+pub(super) fn milliseconds<S: serde::Serializer>(age: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(age.as_millis().try_into().unwrap_or(u64::MAX))
+}
+
+/// Scripts write numbers as strings, too.
+fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a whole number")]
+    enum Written {
+        Number(u64),
+        Text(String),
+    }
+    match Option::<Written>::deserialize(deserializer)? {
+        None => Ok(None),
+        Some(Written::Number(number)) => Ok(Some(number)),
+        Some(Written::Text(text)) => {
+            text.trim().parse().map(Some).map_err(|_| D::Error::custom(format_args!("{text:?} is no whole number")))
+        }
+    }
+}

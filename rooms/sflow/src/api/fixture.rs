@@ -1,0 +1,386 @@
+//! A small analyser in memory, whose answers are known, and a client that knows little HTTP.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowDefinition, FlowKey, FlowValue,
+    Groups, Interval, Measure, Measured, Rejected, Serving, TopKey, Topology,
+};
+use crate::events::{DataSource, Dropped, Event, Log};
+use crate::thresholds::{Refused, Threshold, Thresholds};
+
+/// Three agents, a few metrics, one flow definition.
+pub(crate) struct Small {
+    pub(crate) events: Log<Event>,
+    pub(crate) completed: Log<CompletedFlow>,
+    /// Agents beside the three, each with a value of `ifinoctets`.
+    pub(crate) more: u32,
+    /// Calls of `measures`.
+    pub(crate) looked: AtomicUsize,
+    pub(crate) failure: Option<&'static str>,
+    /// Name of interface 4.
+    pub(crate) uplink: &'static str,
+    pub(crate) flows: Mutex<BTreeMap<String, FlowDefinition>>,
+    pub(crate) thresholds: Mutex<Thresholds>,
+    pub(crate) groups: Mutex<BTreeMap<String, Groups>>,
+    pub(crate) topology: Mutex<Topology>,
+}
+
+/// As hostile as names from others can be.
+pub(crate) const HOSTILE: &str = "up\"link\\\n\u{1b}[2J";
+
+const TABLE: &[(&str, (u32, u32), &str, Measured<'static>)] = &[
+    ("10.0.0.1", (0, 1), "ifname", Measured::Text("swp1")),
+    ("10.0.0.1", (0, 4), "ifname", Measured::Text("")),
+    ("10.0.0.1", (0, 1), "ifinoctets", Measured::Number(1000.0)),
+    ("10.0.0.1", (0, 4), "ifinoctets", Measured::Number(125_000_000.5)),
+    ("10.0.0.2", (0, 9), "ifinoctets", Measured::Number(77.0)),
+    ("10.0.0.1", (0, 1), "ifspeed", Measured::Number(1e9)),
+    ("10.0.0.1", (0, 4), "ifspeed", Measured::Number(1e10)),
+    ("10.0.0.1", (0, 1), "ifinutilization", Measured::Number(0.0008)),
+    ("10.0.0.1", (0, 4), "ifinutilization", Measured::Number(10.0)),
+    ("10.0.0.1", (2, 1), "load_one", Measured::Number(0.5)),
+    ("2001:db8::3", (2, 1), "load_one", Measured::Number(1.5)),
+    ("2001:db8::3", (2, 1), "mem_total", Measured::Number(16e9)),
+    ("2001:db8::3", (2, 1), "os_name", Measured::Text("linux")),
+];
+
+/// The one whose values are too old.
+const STALE: &str = "10.0.0.2";
+
+pub(crate) fn address(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+impl Default for Small {
+    fn default() -> Self {
+        let small = Self {
+            events: Log::new(10),
+            completed: Log::new(10),
+            more: 0,
+            looked: AtomicUsize::new(0),
+            failure: None,
+            uplink: "swp4",
+            flows: Mutex::default(),
+            thresholds: Mutex::default(),
+            groups: Mutex::default(),
+            topology: Mutex::default(),
+        };
+        small.put_flow("tcp", definition("ipsource,ipdestination", "bytes")).unwrap();
+        let busy = json!({"metric": "ifinutilization", "value": 80, "timeout": 10});
+        small.put_threshold("busy", serde_json::from_value(busy).unwrap()).unwrap();
+        small.put_groups("sites", BTreeMap::from([("office".into(), vec!["10.1.0.0/16".parse().unwrap()])])).unwrap();
+        for second in 0..6 {
+            small.cross("busy", second);
+        }
+        let who = "10.9.0.1 > 10.0.0.5".to_owned();
+        let drop = Dropped { who: Some(who), why: Some("ttl_exceeded".into()), place: Some("swp1".into()) };
+        small.events.push(|id| Event {
+            metric: "dropped".into(),
+            flow_key: Some("10.9.0.1,10.0.0.5".into()),
+            drop: Some(drop),
+            ..event(id, "drops", 6)
+        });
+        small.complete("web");
+        small.complete("web");
+        small
+    }
+}
+
+pub(crate) fn definition(keys: &str, value: &str) -> FlowDefinition {
+    FlowDefinition { keys: keys.into(), value: value.into(), ..FlowDefinition::default() }
+}
+
+fn event(id: u64, threshold: &str, second: u64) -> Event {
+    Event {
+        id,
+        timestamp: 1_700_000_000_000 + second * 1000,
+        threshold_id: threshold.into(),
+        agent: address("10.0.0.1"),
+        data_source: DataSource { class: 0, index: 4 },
+        metric: "ifinutilization".into(),
+        value: 91.25,
+        threshold: 80.0,
+        flow_key: None,
+        drop: None,
+    }
+}
+
+impl Small {
+    pub(crate) fn cross(&self, threshold: &str, second: u64) -> u64 {
+        self.events.push(|id| event(id, threshold, second))
+    }
+
+    pub(crate) fn complete(&self, name: &str) -> u64 {
+        self.completed.push(|id| CompletedFlow {
+            id,
+            name: name.into(),
+            agent: address("10.0.0.1"),
+            source: DataSource { class: 0, index: 4 },
+            keys: "10.9.0.1,443".into(),
+            value: 4e6,
+            start: 1_700_000_000_000,
+            end: 1_700_000_003_000,
+        })
+    }
+}
+
+fn estimate(value: f64) -> Interval {
+    Interval { low: Some(value * 0.75), high: Some(value * 1.25), samples: 61.0 }
+}
+
+impl Analysis for Small {
+    fn ready(&self) -> Result<(), String> {
+        self.failure.map_or(Ok(()), |why| Err(why.to_owned()))
+    }
+
+    fn analyzer(&self) -> Map<String, Value> {
+        Map::from_iter([("agents".to_owned(), json!(3 + self.more)), ("datagramsReceived".into(), json!(4711))])
+    }
+
+    fn agents(&self) -> Vec<IpAddr> {
+        let more = (0..self.more).map(|index| IpAddr::from((0x0b00_0000 + index).to_be_bytes()));
+        let known = ["10.0.0.1", STALE].map(address);
+        known.into_iter().chain(more).chain([address("2001:db8::3")]).collect()
+    }
+
+    fn agent(&self, agent: IpAddr) -> Option<Agent> {
+        let is_more = matches!(agent, IpAddr::V4(address) if address.octets()[0] == 11);
+        let is_known = is_more || ["10.0.0.1", STALE, "2001:db8::3"].map(address).contains(&agent);
+        let sources = is_known.then(|| vec![address("10.0.0.254")])?;
+        Some(Agent {
+            first_seen: Duration::from_secs(3600),
+            last_seen: Duration::from_millis(if agent == address(STALE) { 300_000 } else { 250 }),
+            uptime: Duration::from_secs(86_400),
+            host: (agent == address("10.0.0.1")).then(|| "leaf1".to_owned()),
+            stale: agent == address(STALE),
+            sources,
+            datagrams_received: 441,
+            datagrams_lost: 3,
+            ..Agent::default()
+        })
+    }
+
+    fn agent_named(&self, name: &str) -> Option<IpAddr> {
+        (name == "leaf1").then(|| address("10.0.0.1"))
+    }
+
+    fn metrics(&self) -> Vec<(String, Duration)> {
+        let mut names: Vec<&str> = TABLE.iter().map(|(_, _, name, _)| *name).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.into_iter().map(|name| (name.to_owned(), Duration::from_millis(2033))).collect()
+    }
+
+    fn measures(&self, agent: IpAddr, metric: &str, visit: &mut dyn FnMut(Measure<'_>)) {
+        self.looked.fetch_add(1, Ordering::Relaxed);
+        let is_more = matches!(agent, IpAddr::V4(address) if address.octets()[0] == 11);
+        let more = (is_more && metric == "ifinoctets").then_some(((0, 1), Measured::Number(1.0)));
+        let rows = TABLE.iter().filter(|(of, _, name, _)| address(of) == agent && *name == metric);
+        for ((class, index), value) in rows.map(|(_, source, _, value)| (*source, *value)).chain(more) {
+            let ifname = if index == 4 { self.uplink } else { "swp1" };
+            let value = if value == Measured::Text("") { Measured::Text(self.uplink) } else { value };
+            visit(Measure {
+                source: DataSource { class, index },
+                value,
+                age: Duration::from_millis(if agent == address(STALE) { 300_000 } else { 2033 + u64::from(index) }),
+                interval: metric.starts_with("ifin").then_some(Duration::from_secs(20)),
+                stale: agent == address(STALE),
+                host: (agent == address("10.0.0.1")).then_some("leaf1"),
+                ifname: (class == 0).then_some(ifname),
+            });
+        }
+    }
+
+    fn flow_keys(&self) -> Vec<FlowKey> {
+        let key = |name: &str, about: &str, age: Option<u64>| FlowKey {
+            name: name.into(),
+            about: about.into(),
+            age: age.map(Duration::from_millis),
+        };
+        vec![key("ipsource", "The source address of IPv4.", Some(234)), key("vni", "The VXLAN network.", None)]
+    }
+
+    fn flows(&self) -> BTreeMap<String, FlowDefinition> {
+        self.flows.lock().unwrap().clone()
+    }
+
+    fn put_flow(&self, name: &str, definition: FlowDefinition) -> Result<(), Rejected> {
+        if let Some(filter) = &definition.filter
+            && let Some(place) = filter.find("==")
+        {
+            let message = "filter: write = once".to_owned();
+            return Err(Rejected { message, key: Some("filter"), place: Some((filter.clone(), place + 1)) });
+        }
+        self.flows.lock().unwrap().insert(name.to_owned(), definition);
+        Ok(())
+    }
+
+    fn delete_flow(&self, name: &str) -> bool {
+        self.flows.lock().unwrap().remove(name).is_some()
+    }
+
+    fn active_flows(&self, name: &str, agents: &Agents, query: &ActiveFlows) -> Option<Vec<ActiveFlow>> {
+        let fs = self.flows().get(name)?.fs.clone().unwrap_or(",".into());
+        let flow = |sources: u64, from: &str, value: f64| ActiveFlow {
+            agent: address("10.0.0.1"),
+            source: DataSource { class: 0, index: 4 },
+            sources,
+            key: format!("{from}{fs}10.0.0.5"),
+            value: if query.mode == AggMode::Sum { value * sources as f64 } else { value },
+            estimate: estimate(value),
+        };
+        let flows = [flow(2, "10.9.0.1", 5e6), flow(1, "10.9.0.\"2\"", 4e6), flow(1, "10.9.0.3", 1e3)];
+        let wanted = flows.into_iter().filter(|flow| flow.value >= query.least && agents.contains(flow.agent));
+        Some(wanted.take(query.most).collect())
+    }
+
+    fn flow_values(&self, name: &str, agents: &Agents, source: Option<DataSource>) -> Option<Vec<FlowValue>> {
+        self.flows().get(name)?;
+        let value = |index: u32, value: f64| FlowValue {
+            agent: address("10.0.0.1"),
+            source: DataSource { class: 0, index },
+            age: Duration::from_millis(40),
+            value,
+            estimate: estimate(value),
+            stale: false,
+            top: vec![TopKey {
+                key: "10.9.0.1,10.0.0.5".into(),
+                value: value / 2.0,
+                age: Duration::from_millis(40),
+                estimate: Interval { low: None, high: None, samples: 2.0 },
+            }],
+        };
+        let values = [value(1, 1e6), value(4, 9e6)];
+        let wanted =
+            |value: &FlowValue| agents.contains(value.agent) && source.is_none_or(|source| source == value.source);
+        Some(values.into_iter().filter(wanted).collect())
+    }
+
+    fn completed_flows(&self) -> &Log<CompletedFlow> {
+        &self.completed
+    }
+
+    fn events(&self) -> &Log<Event> {
+        &self.events
+    }
+
+    fn thresholds(&self) -> BTreeMap<String, Threshold> {
+        let thresholds = self.thresholds.lock().unwrap();
+        thresholds.iter().map(|(name, threshold)| (name.to_owned(), threshold.clone())).collect()
+    }
+
+    fn put_threshold(&self, name: &str, threshold: Threshold) -> Result<(), Refused> {
+        self.thresholds.lock().unwrap().put(name, threshold)
+    }
+
+    fn delete_threshold(&self, name: &str) -> bool {
+        self.thresholds.lock().unwrap().remove(name)
+    }
+
+    fn groups(&self) -> BTreeMap<String, Groups> {
+        self.groups.lock().unwrap().clone()
+    }
+
+    fn put_groups(&self, name: &str, groups: Groups) -> Result<(), Rejected> {
+        let mut named = self.groups.lock().unwrap();
+        if groups.is_empty() {
+            named.remove(name)
+        } else {
+            named.insert(name.to_owned(), groups)
+        };
+        Ok(())
+    }
+
+    fn topology(&self) -> Topology {
+        self.topology.lock().unwrap().clone()
+    }
+
+    fn put_topology(&self, topology: Topology) -> Result<(), Rejected> {
+        *self.topology.lock().unwrap() = topology;
+        Ok(())
+    }
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    /// In lower case.
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Reply {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    pub(crate) fn error(&self) -> String {
+        self.json()["error"].as_str().unwrap().to_owned()
+    }
+}
+
+/// A request whose answer is being read.
+pub(crate) struct Asked(pub(crate) BufReader<TcpStream>);
+
+pub(crate) fn ask(serving: &Serving, method: &str, target: &str, headers: &str, body: &str) -> Asked {
+    ask_at(serving.local_addr(), method, target, headers, body)
+}
+
+pub(crate) fn ask_at(address: SocketAddr, method: &str, target: &str, headers: &str, body: &str) -> Asked {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let host = if headers.starts_with("Host:") { "" } else { "Host: localhost\r\n" };
+    let length = body.len();
+    let request = format!(
+        "{method} {target} HTTP/1.1\r\n{host}{headers}Connection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    Asked(BufReader::new(stream))
+}
+
+impl Asked {
+    /// The head of the answer, in lower case.
+    pub(crate) fn head(&mut self) -> String {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert_ne!(self.0.read_line(&mut head).unwrap(), 0, "ended in {head:?}");
+        }
+        head.to_lowercase()
+    }
+
+    /// One chunk of a body that is sent in chunks; empty at the end.
+    pub(crate) fn chunk(&mut self) -> Vec<u8> {
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        let mut chunk = vec![0; usize::from_str_radix(line.trim(), 16).unwrap_or(0) + 2];
+        self.0.read_exact(&mut chunk).unwrap();
+        chunk.truncate(chunk.len() - 2);
+        chunk
+    }
+
+    pub(crate) fn reply(mut self) -> Reply {
+        let head = self.head();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let mut body = Vec::new();
+        if head.contains("transfer-encoding: chunked") {
+            loop {
+                let chunk = self.chunk();
+                if chunk.is_empty() {
+                    break;
+                }
+                body.extend(chunk);
+            }
+        } else {
+            self.0.read_to_end(&mut body).unwrap();
+        }
+        Reply { status, head, body: String::from_utf8(body).unwrap() }
+    }
+}

@@ -1,0 +1,90 @@
+//! The REST API: sFlow-RT's documented paths for what both have, with intervals and staleness added to the answers.
+//!
+//! ```text
+//! server: connections, bounded --> guard: whose web page asks? --> route (one table: routes)
+//!                                                                    | call: path, query, body, checked by the route
+//!                                                                    v
+//!                       handlers: agents, metrics, flows, events, settings, prometheus ---> Analysis
+//! ```
+//!
+//! Handlers run beside the reactor where they compute; whoever waits, for an event or the next second, holds one of few
+//! places. Answers about all agents are written while the client reads them.
+
+mod agents;
+mod analysis;
+mod body;
+mod call;
+mod flows;
+mod guard;
+mod metrics;
+mod openapi;
+mod problem;
+mod routes;
+mod selection;
+mod server;
+mod settings;
+mod statistics;
+mod streams;
+mod waiting;
+
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use axum::Router;
+
+pub use analysis::{
+    ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowDefinition, FlowKey, FlowValue,
+    Groups, Interval, Link, Measure, Measured, Node, Port, Rejected, TopKey, Topology,
+};
+pub use routes::page;
+pub use server::{Error, Server, Serving};
+
+pub(crate) use body::pages;
+pub(crate) use call::Call;
+pub(crate) use flows::mode;
+pub(crate) use metrics::names_of;
+pub(crate) use problem::{Answer, Problem};
+pub(crate) use selection::{agents_of, conditions, passes};
+
+use crate::prometheus::Scraped;
+use waiting::Places;
+
+/// Who may ask, and what for.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Whether flows, thresholds, groups and topology can be read only.
+    pub read_only: bool,
+    /// Names by which clients know this host, besides its addresses and `localhost`. Of what comes to an address of
+    /// loopback, no other `Host` is answered: a web page whose name its owner lets point here (DNS rebinding) is refused.
+    pub hosts: Vec<String>,
+    /// Origins whose pages may read answers and change things (CORS), as `https://noc.example:8443`; none unless told.
+    pub origins: Vec<String>,
+}
+
+/// What handlers have.
+pub(crate) struct Api {
+    pub(crate) analysis: Arc<dyn Analysis>,
+    pub(crate) settings: Settings,
+    /// Whether all requests count as come to loopback; else their connections tell.
+    pub(crate) loopback: bool,
+    pub(crate) places: Places,
+    /// Flow definitions that scrapers made.
+    pub(crate) scraped: Scraped,
+}
+
+impl Api {
+    pub(crate) fn new(analysis: Arc<dyn Analysis>, settings: Settings, loopback: bool) -> Self {
+        Self { analysis, settings, loopback, places: Places::default(), scraped: Scraped::default() }
+    }
+}
+
+/// The router of an analyser, for a server of loopback addresses alone or of others. [`Server::serve`] makes one of its own; an own
+/// server has to bound connections, and to end flow definitions that nobody scrapes any more
+/// ([`crate::prometheus::IDLE`]).
+pub fn router(analysis: Arc<dyn Analysis>, settings: Settings, loopback: bool) -> Router {
+    routes::router(Arc::new(Api::new(analysis, settings, loopback)))
+}

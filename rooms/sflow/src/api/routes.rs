@@ -1,0 +1,495 @@
+//! The one table of routes: from it come the router, the checks of parameters, the index, the OpenAPI description and
+//! `docs/sflow-rest.md`.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{RawPathParams, Request};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, MethodRouter, on};
+use bytes::Bytes;
+use tokio::time::timeout;
+
+use super::call::{ANY, Kind, Parameter};
+use super::problem::{Answer, Problem};
+use super::streams::{self, Later};
+use super::waiting::Held;
+use super::{Api, Call, agents, flows, metrics, openapi, settings};
+use crate::prometheus;
+
+/// What a path does by one method.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) verb: Verb,
+    pub(crate) path: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) query: &'static [Parameter],
+    /// Whether all other parameters are conditions on metrics.
+    pub(crate) conditions: bool,
+    /// An example of the body that it wants.
+    pub(crate) body: Option<&'static str>,
+    pub(crate) media: &'static str,
+    /// A call that can be tried.
+    pub(crate) example: &'static str,
+    pub(crate) run: Run,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Get,
+    Put,
+    Delete,
+}
+
+impl Verb {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// Who answers: at once, from what is in memory; or who may have to wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Run {
+    Now(fn(&Arc<Api>, &Call) -> Answer),
+    Later(fn(Arc<Api>, Call) -> Later),
+}
+
+const fn get(
+    path: &'static str,
+    example: &'static str,
+    about: &'static str,
+    run: fn(&Arc<Api>, &Call) -> Answer,
+) -> Route {
+    let media = super::problem::JSON;
+    Route {
+        verb: Verb::Get,
+        path,
+        about,
+        query: &[],
+        conditions: false,
+        body: None,
+        media,
+        example,
+        run: Run::Now(run),
+    }
+}
+
+impl Route {
+    const fn query(self, query: &'static [Parameter]) -> Self {
+        Self { query, ..self }
+    }
+
+    const fn conditions(self) -> Self {
+        Self { conditions: true, ..self }
+    }
+
+    const fn media(self, media: &'static str) -> Self {
+        Self { media, ..self }
+    }
+
+    const fn put(self, body: &'static str) -> Self {
+        Self { verb: Verb::Put, body: Some(body), ..self }
+    }
+
+    const fn delete(self) -> Self {
+        Self { verb: Verb::Delete, ..self }
+    }
+
+    const fn later(self, run: fn(Arc<Api>, Call) -> Later) -> Self {
+        Self { run: Run::Later(run), ..self }
+    }
+}
+
+const fn text(name: &'static str, about: &'static str) -> Parameter {
+    Parameter { name, kind: Kind::Text, about }
+}
+
+const fn whole(name: &'static str, least: i64, most: i64, default: Option<i64>, about: &'static str) -> Parameter {
+    Parameter { name, kind: Kind::Whole { least, most, default }, about }
+}
+
+const fn real(name: &'static str, least: f64, most: f64, default: f64, about: &'static str) -> Parameter {
+    Parameter { name, kind: Kind::Real { least, most, default }, about }
+}
+
+const MAX_FLOWS: Parameter = whole("maxFlows", 1, 10_000, Some(100), "how many, the largest first");
+const MIN_VALUE: Parameter = real("minValue", 0.0, f64::MAX, 0.0, "the least value of a flow that is told");
+const AGG_MODE: Parameter = Parameter {
+    name: "aggMode",
+    kind: Kind::Choice { of: &["max", "sum", "edge"] },
+    about: "how reports of one flow by several data sources are joined: `max` takes the largest (it passes several hops), `sum` \
+            adds them, `edge` takes what enters at the edge of the topology",
+};
+const TIMEOUT: Parameter = real("timeout", 0.0, 600.0, 0.0, "seconds to wait where there is nothing yet (long poll)");
+const THRESHOLD_ID: Parameter = text("thresholdID", "only events of this threshold");
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+const SSE: &str = "text/event-stream";
+
+/// A handler of what waits.
+fn never(_: &Arc<Api>, _: &Call) -> Answer {
+    Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "this path has no answer"))
+}
+
+pub(crate) static ROUTES: &[Route] = &[
+    get("/", "/", "This index.", index).media(PLAIN),
+    get("/version", "/version", "The software and its version.", agents::version).media(PLAIN),
+    get("/ready", "/ready", "Whether it receives and analyses; 503 with the reason if not.", agents::ready),
+    get("/openapi.json", "/openapi.json", "The OpenAPI 3.1 description of all this.", openapi::describe),
+    get("/analyzer/json", "/analyzer/json", "The analyser's own figures.", agents::analyzer),
+    get(
+        "/agents/json",
+        "/agents/json?agent=10.0.0.1",
+        "Agents by address. `firstSeen`, `lastSeen` are ages and `uptime` is the agent's own, in ms; `stale`: nothing came \
+         for longer than usual.",
+        agents::agents,
+    )
+    .query(&[text("agent", "only this one, by address or host name; may be repeated")]),
+    get("/metrics/json", "/metrics/json", "Metrics that have values, with the age of the newest in ms.", metrics::metrics),
+    get(
+        "/metric/{agents}/json",
+        "/metric/10.0.0.1/json",
+        "All values of an agent by data source and metric.",
+        metrics::agent_metrics,
+    )
+    .conditions(),
+    get(
+        "/metric/{agents}/{metrics}/json",
+        "/metric/ALL/max:ifinutilization,avg:load_one/json",
+        "Each selector's value over all data sources. `max:`, `min:`, `sum:`, `avg:`, `var:`, `sdev:`, `med:`, `q1:`, `q2:`, \
+         `q3:`, `iqr:`, `any:` before a name choose the aggregator, `max:` unless told; a data source before it \
+         (`4.ifinoctets`) chooses that one. A flow definition's name gives its value with `topKeys`. `metricStale` counts \
+         values too old to be any.",
+        metrics::metric,
+    )
+    .conditions(),
+    get(
+        "/table/{agents}/{metrics}/json",
+        "/table/ALL/ifname,sort:ifinoctets:-2/json",
+        "Rows of metrics, one a data source. `sort:NAME:-10` before a column sorts by it, the largest first where the \
+         number is negative, and keeps so many.",
+        metrics::table,
+    )
+    .conditions(),
+    get(
+        "/dump/{agents}/{metrics}/json",
+        "/dump/10.0.0.1/ifinoctets/json",
+        "Every value that is not stale, with its age and the `interval` that a rate was taken over, in ms.",
+        metrics::dump,
+    )
+    .conditions(),
+    get("/flowkeys/json", "/flowkeys/json", "Keys that samples had, with the time since in ms.", flows::keys)
+        .query(&[Parameter { name: "all", kind: Kind::Flag, about: "every key, with what it is" }]),
+    get("/flow/json", "/flow/json", "All flow definitions.", settings::flows),
+    get("/flow/{name}/json", "/flow/tcp/json", "A flow definition.", settings::flow),
+    get(
+        "/flow/{name}/json",
+        "/flow/tcp/json",
+        "Begins a flow definition, or changes it. Keys, key functions, values and filters: docs/sflow.md.",
+        settings::put_flow,
+    )
+    .put(r#"{"keys":"ipsource,ipdestination","value":"bytes","filter":"ipprotocol=6"}"#),
+    get("/flow/{name}/json", "/flow/tcp/json", "Ends a flow definition.", settings::delete_flow).delete(),
+    get(
+        "/flowvalue/{agents}/{name}/json",
+        "/flowvalue/ALL/tcp/json",
+        "A definition's value at each data source with its largest flows; `4.tcp` is that of data source 4. `low` and \
+         `high` bound the 95 % interval of an estimate, `samples` are those within the smoothing time.",
+        flows::values,
+    )
+    .conditions(),
+    get(
+        "/activeflows/{agents}/{name}/json",
+        "/activeflows/ALL/tcp/json?maxFlows=2&aggMode=sum",
+        "The largest flows now.",
+        flows::active,
+    )
+    .query(&[MAX_FLOWS, MIN_VALUE, AGG_MODE]),
+    get(
+        "/activeflows/{agents}/{name}/stream",
+        "/activeflows/ALL/tcp/stream?interval=0.5",
+        "The same as server-sent events, one each interval.",
+        never,
+    )
+    .query(&[MAX_FLOWS, MIN_VALUE, AGG_MODE, real("interval", 0.1, 60.0, 1.0, "seconds between two")])
+    .media(SSE)
+    .later(streams::flow_stream),
+    get(
+        "/flowlocations/{agents}/{name}/json",
+        "/flowlocations/ALL/tcp/json",
+        "Where the largest flows are seen, by key.",
+        flows::locations,
+    )
+    .query(&[text("key", "only this flow")]),
+    get(
+        "/flows/json",
+        "/flows/json?name=web&flowID=1&timeout=60",
+        "Completed flows of definitions with `log`, newest first.",
+        never,
+    )
+    .query(&[
+        text("name", "only of this definition"),
+        whole("flowID", -1, ANY, Some(-1), "only after this one"),
+        MAX_FLOWS,
+        TIMEOUT,
+    ])
+    .later(streams::completed),
+    get(
+        "/events/json",
+        "/events/json?eventID=6&timeout=60",
+        "Threshold crossings, newest first. `drop` says who was dropped, why and where.",
+        never,
+    )
+    .query(&[
+        THRESHOLD_ID,
+        whole("eventID", -1, ANY, Some(-1), "only after this one"),
+        whole("maxEvents", 1, 10_000, Some(100), "how many, the newest first"),
+        TIMEOUT,
+    ])
+    .later(streams::events),
+    get(
+        "/events/stream",
+        "/events/stream?eventID=6",
+        "Threshold crossings as server-sent events, from now on; `Last-Event-ID` or `eventID` go on after one.",
+        never,
+    )
+    .query(&[THRESHOLD_ID, whole("eventID", -1, ANY, None, "begin after this one")])
+    .media(SSE)
+    .later(streams::event_stream),
+    get("/threshold/json", "/threshold/json", "All thresholds.", settings::thresholds),
+    get("/threshold/{name}/json", "/threshold/busy/json", "A threshold.", settings::threshold),
+    get(
+        "/threshold/{name}/json",
+        "/threshold/busy/json",
+        "Adds a threshold, or changes it: an event when the value of a metric or flow definition is greater, and again only \
+         after `timeout` seconds (1 to 86400, 10 unless told) at or below. `byFlow`: each flow by itself. `filter`: \
+         metrics that the data source or its agent must have, each with its possible values.",
+        settings::put_threshold,
+    )
+    .put(r#"{"metric":"ifinutilization","value":80,"filter":{"ifspeed":["10000000000"]},"timeout":10}"#),
+    get("/threshold/{name}/json", "/threshold/busy/json", "Takes a threshold away.", settings::delete_threshold).delete(),
+    get("/group/json", "/group/json", "All address groups.", settings::all_groups),
+    get("/group/{name}/json", "/group/sites/json", "The groups of a name.", settings::groups),
+    get(
+        "/group/{name}/json",
+        "/group/sites/json",
+        "Sets the groups of a name, for keys like `group:ipsource:sites`; the longest prefix counts.",
+        settings::put_groups,
+    )
+    .put(r#"{"office":["10.1.0.0/16","2001:db8:1::/48"],"world":["0.0.0.0/0","::/0"]}"#),
+    get("/group/{name}/json", "/group/sites/json", "Takes the groups of a name away.", settings::delete_groups).delete(),
+    get("/topology/json", "/topology/json", "Nodes and links.", settings::topology),
+    get("/topology/json", "/topology/json", "Sets nodes and links, for `aggMode=edge` and `TOPOLOGY`.", settings::put_topology)
+        .put(
+            r#"{"nodes":{"leaf1":{"agent":"10.0.0.1","ports":{"swp1":{"ifindex":1}}},"spine1":{"agent":"10.0.0.2","ports":{"swp9":{}}}},"links":{"L1":{"node1":"leaf1","port1":"swp1","node2":"spine1","port2":"swp9"}}}"#,
+        ),
+    get(
+        "/prometheus/metrics/{agents}/{metrics}/txt",
+        "/prometheus/metrics/ALL/ifinoctets,load_one/txt",
+        "Metrics for Prometheus, each with the prefix `sflow_`; a stale series is absent.",
+        prometheus::metrics,
+    )
+    .conditions()
+    .media(PLAIN),
+    get(
+        "/prometheus/flows/{agents}/txt",
+        "/prometheus/flows/ALL/txt?metric=pair_bps&key=ipsource,ipdestination&label=src,dst&value=bytes&scale=8",
+        "Flows for Prometheus. The definition begins with the first scrape and ends 300 s after the last.",
+        prometheus::flows,
+    )
+    .query(&[
+        text("metric", "the metric's name"),
+        text("key", "flow keys, in one parameter or several"),
+        text("label", "labels instead of the keys' names, in their order"),
+        text("value", "what is counted"),
+        text("filter", "which samples"),
+        whole("n", 5, 20, Some(10), "largest flows kept a data source"),
+        whole("t", 1, 3600, Some(15), "time constant of the smoothing, in seconds"),
+        Parameter { name: "dropped", kind: Kind::Flag, about: "discarded packets instead of sampled ones" },
+        AGG_MODE,
+        whole("maxFlows", 1, 10_000, Some(20), "how many, the largest first"),
+        real("minValue", 0.0, f64::MAX, 0.1, "the least value of a flow that is told"),
+        real("scale", f64::MIN, f64::MAX, 1.0, "what values are multiplied by"),
+    ])
+    .media(PLAIN),
+];
+
+/// What stands in the braces of paths.
+pub(super) const PARTS: &[(&str, &str)] = &[
+    (
+        "agents",
+        "agents by address or host name, between commas or semicolons; `ALL`, or `TOPOLOGY`: those of its nodes",
+    ),
+    ("metrics", "metrics, between commas or semicolons; `ALL` where every one makes sense"),
+    ("name", "a name of 1 to 128 bytes"),
+];
+
+pub(crate) fn router(api: Arc<Api>) -> Router {
+    let mut router = Router::new();
+    let mut paths: Vec<&str> = ROUTES.iter().map(|route| route.path).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    for path in paths {
+        router = router.route(path, methods(&api, path));
+    }
+    router.fallback(move |request: Request| {
+        let api = api.clone();
+        async move {
+            let (parts, _) = request.into_parts();
+            let refused = api.admit(&parts).err();
+            refused.unwrap_or_else(|| unknown(parts.uri.path())).into_response()
+        }
+    })
+}
+
+fn methods(api: &Arc<Api>, path: &'static str) -> MethodRouter {
+    let routes = || ROUTES.iter().filter(move |route| route.path == path);
+    let mut names: Vec<&str> = routes().map(|route| route.verb.name()).collect();
+    names.extend(["HEAD", "OPTIONS"]);
+    let allowed = names.join(", ");
+    let mut methods = MethodRouter::new();
+    for route in routes() {
+        let filter = match route.verb {
+            Verb::Get => MethodFilter::GET,
+            Verb::Put => MethodFilter::PUT,
+            Verb::Delete => MethodFilter::DELETE,
+        };
+        let api = api.clone();
+        methods =
+            methods.merge(on(filter, move |parts: Result<RawPathParams, RawPathParamsRejection>, request: Request| {
+                let api = api.clone();
+                async move { carry_out(api, route, parts, request).await }
+            }));
+    }
+    let api = api.clone();
+    methods.fallback(move |request: Request| {
+        let (api, allowed) = (api.clone(), allowed.clone());
+        async move {
+            let (parts, _) = request.into_parts();
+            let mut response = match api.admit(&parts) {
+                Err(refused) => refused.into_response(),
+                Ok(()) if parts.method == Method::OPTIONS => {
+                    let allow = HeaderValue::from_str(&allowed).unwrap_or_else(|_| HeaderValue::from_static("GET"));
+                    (StatusCode::NO_CONTENT, [(header::ALLOW, allow)]).into_response()
+                }
+                Ok(()) => Problem::method(parts.method.as_str(), &allowed).into_response(),
+            };
+            api.share(&parts.headers, response.headers_mut());
+            response
+        }
+    })
+}
+
+async fn carry_out(
+    api: Arc<Api>,
+    route: &'static Route,
+    path: Result<RawPathParams, RawPathParamsRejection>,
+    request: Request,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let answer = async {
+        api.admit(&parts)?;
+        let path = path.map_err(|error| Problem::request(format!("path: {error}")))?;
+        let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
+        let body = if route.body.is_some() { read(body).await? } else { Bytes::new() };
+        let call = Call {
+            route,
+            path: path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            query,
+            headers: parts.headers.clone(),
+            body,
+            held: parts.extensions.get::<Held>().cloned().unwrap_or_default(),
+        };
+        call.check()?;
+        match route.run {
+            Run::Later(run) => run(api.clone(), call).await,
+            Run::Now(run) => {
+                let api = api.clone();
+                let answer = tokio::task::spawn_blocking(move || run(&api, &call)).await;
+                answer.unwrap_or_else(|_| {
+                    let message = "the request failed by a mistake in this program: its log says more";
+                    Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, message))
+                })
+            }
+        }
+    };
+    let mut response = answer.await.unwrap_or_else(IntoResponse::into_response);
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    api.share(&parts.headers, response.headers_mut());
+    response
+}
+
+async fn read(body: axum::body::Body) -> Result<Bytes, Problem> {
+    match timeout(PATIENCE, axum::body::to_bytes(body, LONGEST_BODY)).await {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(_)) => {
+            let message = format!("the body is longer than {LONGEST_BODY} bytes, or broke off");
+            Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message))
+        }
+        Err(_) => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the body did not come in time")),
+    }
+}
+
+/// 404, with the path that was probably meant.
+fn unknown(path: &str) -> Problem {
+    let near = |route: &&Route| strsim::damerau_levenshtein(route.path, path);
+    let nearest = ROUTES.iter().min_by_key(near).filter(|route| near(route) <= path.len() / 3 + 1);
+    let meant = nearest.map(|route| format!("; {} is near", route.path)).unwrap_or_default();
+    Problem::new(StatusCode::NOT_FOUND, format!("there is no path {path:?}{meant}; / lists all"))
+}
+
+fn index(_: &Arc<Api>, _: &Call) -> Answer {
+    let mut text = String::new();
+    for route in ROUTES {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{:<7}{}", route.verb.name(), route.path);
+    }
+    Ok(text.into_response())
+}
+
+/// The page that describes every route, for `docs/sflow-rest.md`: `answer` gives what an example's method, call and body
+/// are answered.
+pub fn page(mut answer: impl FnMut(&str, &str, Option<&str>) -> String) -> String {
+    let mut page = String::from("\n## In braces\n\n");
+    for (name, about) in PARTS {
+        let _ = writeln!(page, "- `{{{name}}}`: {about}");
+    }
+    for route in ROUTES {
+        let _ = writeln!(page, "\n## `{} {}`\n\n{}", route.verb.name(), route.path, route.about);
+        if !route.query.is_empty() {
+            page.push_str("\n| parameter | is | unless told | |\n|---|---|---|---|\n");
+            for parameter in route.query {
+                let default = parameter.kind.default().filter(|default| default != "-1").unwrap_or_default();
+                let range = parameter.kind.range();
+                let _ = writeln!(page, "| `{}` | {range} | {default} | {} |", parameter.name, parameter.about);
+            }
+        }
+        if route.conditions {
+            page.push_str(
+                "\nParameters are conditions on metrics: `?os_name=linux&os_name=windows&host_name=*web*`. A name's values \
+                 are alternatives, and `*` stands for any text.\n",
+            );
+        }
+        let _ = write!(page, "\n```\n{} {}\n", route.verb.name(), route.example);
+        route.body.map(|body| writeln!(page, "{body}"));
+        if !matches!(route.path, "/" | "/openapi.json") {
+            let _ = writeln!(page, "\n{}", answer(route.verb.name(), route.example, route.body).trim_end());
+        }
+        page.push_str("```\n");
+    }
+    page
+}
+
+/// Bytes of a body: some thousands of networks.
+const LONGEST_BODY: usize = 1024 * 1024;
+
+/// How long a body may take.
+const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,0 +1,128 @@
+//! Which agents and data sources a path and its query mean.
+
+use std::net::IpAddr;
+
+use super::analysis::{Agents, Analysis, Measured};
+use super::call::Call;
+use super::problem::Problem;
+use crate::events::DataSource;
+use crate::thresholds::{Fact, Filter};
+
+/// The agents of the path: `ALL`, `TOPOLOGY`, or addresses and host names between commas or semicolons. An address may be
+/// of no agent (yet); a name must be of one.
+pub(crate) fn agents_of(analysis: &dyn Analysis, call: &Call) -> Result<Agents, Problem> {
+    let list = call.part("agents");
+    match list {
+        "ALL" => return Ok(Agents::All),
+        "TOPOLOGY" => {
+            return Ok(these(analysis.topology().nodes.values().filter_map(|node| node.agent).collect()));
+        }
+        _ => {}
+    }
+    let mut agents = Vec::new();
+    for name in items(list) {
+        let found = name.parse().ok().or_else(|| analysis.agent_named(name));
+        agents.push(found.ok_or_else(|| Problem::absent("agent", name, "/agents/json"))?);
+    }
+    if agents.is_empty() {
+        return Err(Problem::request("agents: name agents by address or host name, or ALL"));
+    }
+    Ok(these(agents))
+}
+
+fn these(mut agents: Vec<IpAddr>) -> Agents {
+    agents.sort_unstable();
+    agents.dedup();
+    Agents::These(agents)
+}
+
+impl Agents {
+    /// Their addresses.
+    pub(crate) fn addresses(&self, analysis: &dyn Analysis) -> Vec<IpAddr> {
+        match self {
+            Self::All => analysis.agents(),
+            Self::These(agents) => agents.clone(),
+        }
+    }
+}
+
+/// The items of a list in a path.
+pub(super) fn items(list: &str) -> impl Iterator<Item = &str> {
+    list.split([',', ';']).map(str::trim).filter(|item| !item.is_empty())
+}
+
+/// The items of a list of metrics, few enough to be looked up for a million data sources.
+pub(super) fn few(list: &str) -> Result<Vec<&str>, Problem> {
+    let items: Vec<&str> = items(list).collect();
+    if items.is_empty() {
+        return Err(Problem::request("metrics: name metrics; /metrics/json lists them"));
+    }
+    if items.len() > MOST {
+        return Err(Problem::request(format!("metrics: name {MOST} at most, or ALL")));
+    }
+    Ok(items)
+}
+
+/// Metrics named in one request, and conditions.
+pub(super) const MOST: usize = 64;
+
+/// The conditions on metrics that a query has: all its parameters but those of its route.
+pub(crate) fn conditions(call: &Call) -> Filter {
+    let is_parameter = |name: &str| call.route.query.iter().any(|parameter| parameter.name == name);
+    Filter::new(call.query.iter().filter(|(name, _)| !is_parameter(name)).map(|(name, value)| (&**name, &**value)))
+}
+
+/// Whether a data source of an agent fulfils all conditions: by its own metric, or where it has none of the name, by that of
+/// any other source of the agent (an interface of a host whose `os_name` is `linux`).
+pub(crate) fn passes(analysis: &dyn Analysis, agent: IpAddr, source: DataSource, conditions: &Filter) -> bool {
+    conditions.all(|name, patterns| {
+        let (mut own, mut any) = (None, false);
+        analysis.measures(agent, name, &mut |measure| {
+            let fact = match measure.value {
+                Measured::Number(number) => Fact::Number(number),
+                Measured::Text(text) => Fact::Text(text.into()),
+            };
+            let matches = !measure.stale && patterns.iter().any(|pattern| pattern.matches(&fact));
+            any |= matches;
+            if measure.source == source {
+                own = Some(matches);
+            }
+        });
+        own.unwrap_or(any)
+    })
+}
+
+/// A metric's name in a path: with a data source before it, `4.ifinoctets` or `2.1.load_one`, it is that source's alone.
+pub(super) fn source_of(name: &str) -> (Option<DataSource>, &str) {
+    let mut parts = name.splitn(3, '.');
+    let (first, second, rest) = (parts.next(), parts.next(), parts.next());
+    let number = |part: Option<&str>| part.and_then(|text| text.parse::<u32>().ok());
+    match (number(first), number(second), second, rest) {
+        (Some(class), Some(index), _, Some(rest)) => (Some(DataSource { class, index }), rest),
+        (Some(index), _, Some(second), rest) => {
+            let start = name.len() - second.len() - rest.map_or(0, |rest| rest.len() + 1);
+            (Some(DataSource { class: 0, index }), &name[start..])
+        }
+        _ => (None, name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_may_stand_before_a_name() {
+        let source = |class, index| Some(DataSource { class, index });
+        for (text, expected) in [
+            ("ifinoctets", (None, "ifinoctets")),
+            ("4.ifinoctets", (source(0, 4), "ifinoctets")),
+            ("2.1.load_one", (source(2, 1), "load_one")),
+            ("4.a.b", (source(0, 4), "a.b")),
+            ("a.4.b", (None, "a.4.b")),
+            ("4", (None, "4")),
+        ] {
+            assert_eq!(source_of(text), expected, "{text}");
+        }
+    }
+}

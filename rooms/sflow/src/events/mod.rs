@@ -1,0 +1,335 @@
+//! What happened: a bounded ring of records with growing numbers, whose readers are woken at once.
+//!
+//! Threshold crossings and completed flows are both kept so. A worker pushes; whoever waits for a number that is not there
+//! yet sleeps on a [`tokio::sync::watch`], not on the ring's lock.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+use crate::thresholds::{Observation, Rule};
+
+/// The source of samples or counters within an agent (sFlow v5, `sflow_data_source`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DataSource {
+    /// 0: an interface, 1: a VLAN, 2: a physical entity, 3: a logical one.
+    pub class: u32,
+    /// ifIndex, VLAN or entPhysicalIndex.
+    pub index: u32,
+}
+
+/// As sFlow-RT writes it: an interface by its index alone, anything else with its class before a point.
+impl fmt::Display for DataSource {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.class {
+            0 => write!(formatter, "{}", self.index),
+            class => write!(formatter, "{class}.{}", self.index),
+        }
+    }
+}
+
+/// The form that [`fmt::Display`] writes.
+impl std::str::FromStr for DataSource {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (class, index) = text.split_once('.').unwrap_or(("0", text));
+        Ok(Self { class: class.parse()?, index: index.parse()? })
+    }
+}
+
+impl Serialize for DataSource {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A threshold was crossed. Field names are sFlow-RT's, as far as it has them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Event {
+    /// Grows by one an event, from 1.
+    #[serde(rename = "eventID")]
+    pub id: u64,
+    /// When the value was seen, in milliseconds since 1970.
+    pub timestamp: u64,
+    /// The threshold's name.
+    #[serde(rename = "thresholdID")]
+    pub threshold_id: String,
+    /// Whose value it is.
+    pub agent: IpAddr,
+    /// Of which of its sources.
+    pub data_source: DataSource,
+    /// The metric or flow definition.
+    pub metric: String,
+    /// What it was.
+    pub value: f64,
+    /// What it was not to exceed.
+    pub threshold: f64,
+    /// Which flow it was, where flows have events of their own; of several, the one that came first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow_key: Option<String>,
+    /// Who was dropped, why and where; absent where it is no threshold on discarded packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drop: Option<Dropped>,
+}
+
+impl Event {
+    /// That an observation crossed a threshold, `timestamp` milliseconds after 1970; who made the observation adds the flow
+    /// and what was dropped.
+    pub fn crossing(id: u64, timestamp: u64, rule: &Rule, observation: &Observation) -> Self {
+        Self {
+            id,
+            timestamp,
+            threshold_id: rule.name.to_string(),
+            agent: observation.agent,
+            data_source: observation.source,
+            metric: rule.metric.to_string(),
+            value: observation.value,
+            threshold: rule.value,
+            flow_key: None,
+            drop: None,
+        }
+    }
+}
+
+/// What is known of discarded packets (sFlow v5, discarded packet 0:5).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Dropped {
+    /// The packet: `10.0.0.1 > 10.0.0.2`, or the flow's keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
+    /// The reason's name in the specification: `ttl_exceeded`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The interface, hook or queue at which it was.
+    #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+}
+
+/// A record that knows its number.
+pub trait Numbered {
+    /// Its number; a ring's numbers grow by one.
+    fn number(&self) -> u64;
+}
+
+impl Numbered for Event {
+    fn number(&self) -> u64 {
+        self.id
+    }
+}
+
+/// The newest records, as many as were stated; older ones are gone, and counted.
+#[derive(Debug)]
+pub struct Log<T> {
+    ring: Mutex<Ring<T>>,
+    /// The newest record's number.
+    newest: watch::Sender<u64>,
+    limit: usize,
+}
+
+#[derive(Debug)]
+struct Ring<T> {
+    records: VecDeque<Arc<T>>,
+    last: u64,
+    evicted: u64,
+}
+
+/// Events kept by a [`Log`] of them, unless told.
+pub const EVENTS: usize = 10_000;
+
+impl<T: Numbered> Log<T> {
+    /// An empty one that keeps so many records, one at least.
+    pub fn new(limit: usize) -> Self {
+        let ring = Ring { records: VecDeque::new(), last: 0, evicted: 0 };
+        Self { ring: Mutex::new(ring), newest: watch::Sender::new(0), limit: limit.max(1) }
+    }
+
+    /// Adds the record that `make` makes of its number, and wakes who waits for one.
+    pub fn push(&self, make: impl FnOnce(u64) -> T) -> u64 {
+        let mut ring = self.lock();
+        let id = ring.last + 1;
+        let record = Arc::new(make(id));
+        debug_assert_eq!(record.number(), id);
+        ring.last = id;
+        if ring.records.len() == self.limit {
+            ring.records.pop_front();
+            ring.evicted += 1;
+        }
+        ring.records.push_back(record);
+        // Within the lock, so that numbers are never told out of order.
+        self.newest.send_replace(id);
+        id
+    }
+
+    /// The newest records after a number for which `wanted` holds, newest first, at most so many.
+    pub fn after(&self, number: u64, most: usize, mut wanted: impl FnMut(&T) -> bool) -> Vec<Arc<T>> {
+        let ring = self.lock();
+        let newer = ring.records.iter().rev().take_while(|record| record.number() > number);
+        newer.filter(|record| wanted(record)).take(most).cloned().collect()
+    }
+
+    /// As [`Log::after`], oldest first: what a reader that must miss nothing takes.
+    pub fn next(&self, number: u64, most: usize, mut wanted: impl FnMut(&T) -> bool) -> Vec<Arc<T>> {
+        let ring = self.lock();
+        let begin = ring.records.partition_point(|record| record.number() <= number);
+        ring.records.range(begin..).filter(|record| wanted(record)).take(most).cloned().collect()
+    }
+
+    /// Waits until there are records after a number for which `wanted` holds, not longer than `patience`, and returns them
+    /// as [`Log::after`]; none when the time is over.
+    pub async fn wait(
+        &self,
+        number: u64,
+        most: usize,
+        patience: Duration,
+        mut wanted: impl FnMut(&T) -> bool,
+    ) -> Vec<Arc<T>> {
+        let deadline = Instant::now() + patience;
+        let mut news = self.newest.subscribe();
+        loop {
+            // Seen before the ring is read: what comes in between wakes at once.
+            news.borrow_and_update();
+            let records = self.after(number, most, &mut wanted);
+            if !records.is_empty() || !matches!(timeout_at(deadline, news.changed()).await, Ok(Ok(()))) {
+                return records;
+            }
+        }
+    }
+
+    /// The newest record's number, which wakes whoever awaits its change.
+    pub fn newest(&self) -> watch::Receiver<u64> {
+        self.newest.subscribe()
+    }
+
+    /// How many records were pushed out by newer ones.
+    pub fn evicted(&self) -> u64 {
+        self.lock().evicted
+    }
+
+    /// A panic of another thread leaves the ring whole: each of its changes is one push or pop.
+    fn lock(&self) -> MutexGuard<'_, Ring<T>> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::thread;
+
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq)]
+    struct Record(u64);
+
+    impl Numbered for Record {
+        fn number(&self) -> u64 {
+            self.0
+        }
+    }
+
+    fn numbers(records: &[Arc<Record>]) -> Vec<u64> {
+        records.iter().map(|record| record.0).collect()
+    }
+
+    #[test]
+    fn old_records_are_pushed_out_and_counted() {
+        let log = Log::new(3);
+        for id in 1..=5 {
+            assert_eq!(log.push(Record), id);
+        }
+        assert_eq!(numbers(&log.after(0, 10, |_| true)), [5, 4, 3]);
+        assert_eq!(numbers(&log.next(0, 10, |_| true)), [3, 4, 5]);
+        assert_eq!(numbers(&log.after(0, 2, |_| true)), [5, 4]);
+        assert_eq!(numbers(&log.next(3, 1, |_| true)), [4]);
+        assert_eq!(numbers(&log.after(0, 10, |record| record.0 % 2 == 0)), [4]);
+        assert!(log.after(5, 10, |_| true).is_empty() && log.next(9, 10, |_| true).is_empty());
+        assert_eq!(log.evicted(), 2);
+    }
+
+    proptest! {
+        /// Both orders show the same records, and a reader that goes on from its last number misses none that are kept.
+        #[test]
+        fn readers_see_each_kept_record_once(limit in 1..20_usize, pushed in 0..60_u64, step in 1..7_usize) {
+            let log = Log::new(limit);
+            for _ in 0..pushed {
+                log.push(Record);
+            }
+            let mut newest_first = numbers(&log.after(0, usize::MAX, |_| true));
+            newest_first.reverse();
+            let mut read = Vec::new();
+            loop {
+                let more = numbers(&log.next(read.last().copied().unwrap_or(0), step, |_| true));
+                if more.is_empty() {
+                    break;
+                }
+                read.extend(more);
+            }
+            let kept: Vec<u64> = (pushed.saturating_sub(limit as u64) + 1..=pushed).collect();
+            prop_assert_eq!(&read, &kept);
+            prop_assert_eq!(newest_first, kept);
+            prop_assert_eq!(log.evicted() + log.after(0, usize::MAX, |_| true).len() as u64, pushed);
+        }
+    }
+
+    #[tokio::test]
+    async fn who_waits_is_woken_by_the_record_it_wants() {
+        let log = Arc::new(Log::new(8));
+        log.push(Record);
+        // What is there already needs no waiting, and no patience.
+        assert_eq!(numbers(&log.wait(0, 8, Duration::ZERO, |_| true).await), [1]);
+        assert!(log.wait(1, 8, Duration::ZERO, |_| true).await.is_empty());
+        let pusher = thread::spawn({
+            let log = log.clone();
+            move || (0..3).for_each(|_| assert!(log.push(Record) > 1))
+        });
+        // Record 2 may wake it as well, and is not what it waits for.
+        assert_eq!(numbers(&log.wait(1, 8, Duration::from_secs(1000), |record| record.0 == 4).await), [4]);
+        pusher.join().unwrap();
+    }
+
+    #[test]
+    fn an_event_reads_as_sflow_rt_writes_it() {
+        let event = Event {
+            id: 7,
+            timestamp: 1_700_000_000_123,
+            threshold_id: "ddos".into(),
+            agent: Ipv4Addr::new(10, 0, 0, 16).into(),
+            data_source: DataSource { class: 0, index: 4 },
+            metric: "incoming".into(),
+            value: 1531.5,
+            threshold: 1000.0,
+            flow_key: None,
+            drop: None,
+        };
+        let plain = json!({"eventID": 7, "timestamp": 1_700_000_000_123_u64, "thresholdID": "ddos", "agent": "10.0.0.16",
+            "dataSource": "4", "metric": "incoming", "value": 1531.5, "threshold": 1000.0});
+        assert_eq!(serde_json::to_value(&event).unwrap(), plain);
+        let drop = Dropped { who: Some("a > b".into()), why: Some("ttl_exceeded".into()), place: Some("eth0".into()) };
+        let dropped = Event { flow_key: Some("a,b".into()), drop: Some(drop), ..event };
+        let value = serde_json::to_value(&dropped).unwrap();
+        assert_eq!(value["flowKey"], "a,b");
+        assert_eq!(value["drop"], json!({"who": "a > b", "why": "ttl_exceeded", "where": "eth0"}));
+    }
+
+    #[test]
+    fn sources_are_written_and_read_alike() {
+        for (source, text) in [(DataSource { class: 0, index: 5 }, "5"), (DataSource { class: 2, index: 1 }, "2.1")] {
+            assert_eq!(source.to_string(), text);
+            assert_eq!(text.parse(), Ok(source));
+        }
+        for wrong in ["", "x", "1.", ".1", "1.2.3", "4294967296"] {
+            assert!(wrong.parse::<DataSource>().is_err(), "{wrong}");
+        }
+    }
+}

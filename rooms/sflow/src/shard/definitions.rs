@@ -1,0 +1,287 @@
+//! What is defined: flows, thresholds, groups, by the configuration and at run time. The control side holds it and puts it
+//! into every shard.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::{Now, Shards};
+use crate::api::{Groups, Topology};
+use crate::flows::{Checked, Definition, Mistake};
+use crate::names::{self, Geo, Lookups};
+use crate::settings::Settings;
+use crate::thresholds::{self, Threshold, Thresholds};
+
+/// Files and groups, read and checked: what can fail of a configuration.
+#[derive(Debug)]
+pub struct Names(Lookups);
+
+/// Everything that is defined.
+#[derive(Debug)]
+pub(super) struct Held {
+    flows: BTreeMap<String, Arc<Checked>>,
+    thresholds: Thresholds,
+    groups: BTreeMap<String, Groups>,
+    topology: Topology,
+    lookups: Arc<Lookups>,
+}
+
+/// What was defined at run time, as it is kept over a restart.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Put {
+    flows: BTreeMap<String, Definition>,
+    thresholds: BTreeMap<String, Threshold>,
+    groups: BTreeMap<String, Groups>,
+    topology: Topology,
+}
+
+/// Why a definition is not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// It says what cannot be.
+    #[error(transparent)]
+    Mistake(#[from] Mistake),
+    /// There are too many.
+    #[error("{0}")]
+    Full(String),
+}
+
+impl Names {
+    /// Reads the files and makes the groups that a configuration names.
+    ///
+    /// # Errors
+    /// One line: a file cannot be read or is damaged; a network is in two groups.
+    pub fn read(settings: &Settings) -> Result<Self> {
+        let open = |key: &'static str, path: &Option<std::path::PathBuf>| {
+            path.as_deref()
+                .map(|path| Geo::open(path).map(Arc::new))
+                .transpose()
+                .with_context(|| format!("geoip.{key}"))
+        };
+        Ok(Self(Lookups {
+            groups: sets(&settings.groups)?,
+            country: open("country", &settings.country)?,
+            asn: open("asn", &settings.asn)?,
+        }))
+    }
+}
+
+impl Held {
+    pub(super) fn new(names: Names) -> Self {
+        Self {
+            flows: BTreeMap::new(),
+            thresholds: Thresholds::default(),
+            groups: BTreeMap::new(),
+            topology: Topology::default(),
+            lookups: Arc::new(names.0),
+        }
+    }
+
+    pub(super) fn lookups(&self) -> Arc<Lookups> {
+        self.lookups.clone()
+    }
+}
+
+impl Shards {
+    /// Goes over to another configuration: what the one before had and this one has not is taken away, what was put at run time
+    /// stays.
+    pub fn adopt(&self, before: &Settings, settings: &Settings, names: Names) {
+        let mut lookups = names.0;
+        for (name, groups) in self.group_definitions() {
+            // What was put at run time stays; it was good then.
+            if !before.groups.contains_key(&name)
+                && !settings.groups.contains_key(&name)
+                && let Ok(mut set) = sets(&BTreeMap::from([(name, groups)]))
+            {
+                lookups.groups.append(&mut set);
+            }
+        }
+        let lookups = Arc::new(lookups);
+        self.held().lookups = lookups.clone();
+        self.each(|shard| shard.set_lookups(lookups.clone())).for_each(drop);
+        self.configure(Some(before), settings);
+    }
+
+    pub(super) fn configure(&self, before: Option<&Settings>, settings: &Settings) {
+        let agents = Arc::new(settings.agents.clone());
+        self.each(|shard| shard.adopt(settings, agents.clone())).for_each(drop);
+        if let Some(before) = before {
+            for name in before.flows.keys().filter(|name| !settings.flows.contains_key(*name)) {
+                self.remove_flow(name);
+            }
+            for name in before.thresholds.keys().filter(|name| !settings.thresholds.contains_key(*name)) {
+                self.remove_threshold(name);
+            }
+        }
+        // The configuration has been checked; only what was put at run time may have filled the tables meanwhile.
+        for (name, definition) in &settings.flows {
+            if let Err(refusal) = self.define_flow(name, definition.clone(), settings.limits.definitions) {
+                tracing::error!("flow {name}: {refusal}");
+            }
+        }
+        for (name, threshold) in &settings.thresholds {
+            if let Err(refusal) = self.define_threshold(name, threshold.clone()) {
+                tracing::error!("threshold {name}: {refusal}");
+            }
+        }
+        let mut held = self.held();
+        if let Some(before) = before {
+            held.groups.retain(|name, _| !before.groups.contains_key(name));
+        }
+        held.groups.extend(settings.groups.clone());
+    }
+
+    /// Counts flows by a definition from now on.
+    ///
+    /// # Errors
+    /// It makes no sense, or there are too many.
+    pub fn define_flow(&self, name: &str, definition: Definition, most: usize) -> Result<(), Refusal> {
+        let checked = Arc::new(definition.check()?);
+        let mut held = self.held();
+        if held.flows.len() >= most && !held.flows.contains_key(name) {
+            return Err(Refusal::Full(format!(
+                "there are {most} flow definitions already (limits.definitions): delete one first"
+            )));
+        }
+        let now = Now::read();
+        let defined = self.each(|shard| shard.define(now, |flows, now| flows.define(name, checked.clone(), now)));
+        for outcome in defined {
+            outcome.map_err(|full| Refusal::Full(full.to_string()))?;
+        }
+        held.flows.insert(name.to_owned(), checked);
+        Ok(())
+    }
+
+    /// Ends a definition; whether there was one.
+    pub fn remove_flow(&self, name: &str) -> bool {
+        let mut held = self.held();
+        let now = Now::read();
+        self.each(|shard| shard.define(now, |flows, _| flows.remove(name))).for_each(drop);
+        held.flows.remove(name).is_some()
+    }
+
+    /// The flow definitions.
+    pub fn flow_definitions(&self) -> BTreeMap<String, Arc<Checked>> {
+        self.held().flows.clone()
+    }
+
+    /// One of them.
+    pub fn flow_definition(&self, name: &str) -> Option<Arc<Checked>> {
+        self.held().flows.get(name).cloned()
+    }
+
+    /// Watches a threshold from now on.
+    ///
+    /// # Errors
+    /// It makes no sense, or there are too many.
+    pub fn define_threshold(&self, name: &str, threshold: Threshold) -> Result<(), thresholds::Refused> {
+        let mut held = self.held();
+        held.thresholds.put(name, threshold)?;
+        let rules = held.thresholds.rules();
+        self.each(|shard| shard.watch(rules.clone())).for_each(drop);
+        Ok(())
+    }
+
+    /// Ends one; whether there was one.
+    pub fn remove_threshold(&self, name: &str) -> bool {
+        let mut held = self.held();
+        let was_there = held.thresholds.remove(name);
+        let rules = held.thresholds.rules();
+        self.each(|shard| shard.watch(rules.clone())).for_each(drop);
+        was_there
+    }
+
+    /// The thresholds.
+    pub fn threshold_definitions(&self) -> BTreeMap<String, Threshold> {
+        self.held().thresholds.iter().map(|(name, threshold)| (name.to_owned(), threshold.clone())).collect()
+    }
+
+    /// The groups.
+    pub fn group_definitions(&self) -> BTreeMap<String, Groups> {
+        self.held().groups.clone()
+    }
+
+    /// Sets the groups of a name; none take it away.
+    ///
+    /// # Errors
+    /// A network is in two of them.
+    pub fn define_groups(&self, name: &str, groups: Groups) -> Result<(), names::GroupError> {
+        let mut held = self.held();
+        let mut all = held.groups.clone();
+        match groups.is_empty() {
+            true => drop(all.remove(name)),
+            false => drop(all.insert(name.to_owned(), groups)),
+        }
+        let Lookups { country, asn, .. } = &*held.lookups;
+        let lookups = Arc::new(Lookups { groups: sets(&all)?, country: country.clone(), asn: asn.clone() });
+        self.each(|shard| shard.set_lookups(lookups.clone())).for_each(drop);
+        (held.lookups, held.groups) = (lookups, all);
+        Ok(())
+    }
+
+    /// The topology.
+    pub fn topology(&self) -> Topology {
+        self.held().topology.clone()
+    }
+
+    /// Sets it.
+    pub fn set_topology(&self, topology: Topology) {
+        self.held().topology = topology;
+    }
+
+    /// What was put at run time: all that is defined and not in the configuration.
+    pub(crate) fn put(&self, settings: &Settings) -> Put {
+        let held = self.held();
+        let flows = held.flows.iter().map(|(name, checked)| (name.clone(), checked.definition().clone()));
+        let thresholds = held.thresholds.iter().map(|(name, threshold)| (name.to_owned(), threshold.clone()));
+        Put {
+            flows: flows.filter(|(name, _)| !settings.flows.contains_key(name)).collect(),
+            thresholds: thresholds.filter(|(name, _)| !settings.thresholds.contains_key(name)).collect(),
+            groups: held
+                .groups
+                .iter()
+                .filter(|(name, _)| !settings.groups.contains_key(*name))
+                .map(|(name, groups)| (name.clone(), groups.clone()))
+                .collect(),
+            topology: held.topology.clone(),
+        }
+    }
+
+    /// Defines what was put before a restart; what the configuration has by now goes before it. Returns what is refused by now.
+    pub(crate) fn put_again(&self, put: Put, settings: &Settings) -> Vec<String> {
+        let mut refused = Vec::new();
+        for (name, groups) in put.groups.into_iter().filter(|(name, _)| !settings.groups.contains_key(name)) {
+            refused.extend(self.define_groups(&name, groups).err().map(|why| format!("group {name}: {why}")));
+        }
+        for (name, definition) in put.flows.into_iter().filter(|(name, _)| !settings.flows.contains_key(name)) {
+            let outcome = self.define_flow(&name, definition, settings.limits.definitions);
+            refused.extend(outcome.err().map(|why| format!("flow {name}: {why}")));
+        }
+        for (name, threshold) in put.thresholds.into_iter().filter(|(name, _)| !settings.thresholds.contains_key(name))
+        {
+            refused.extend(self.define_threshold(&name, threshold).err().map(|why| format!("threshold {name}: {why}")));
+        }
+        self.set_topology(put.topology);
+        refused
+    }
+
+    /// Each of its changes is whole when it is let go.
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn sets(groups: &BTreeMap<String, Groups>) -> Result<BTreeMap<String, names::Groups>, names::GroupError> {
+    let set = |(name, groups): (&String, &Groups)| {
+        let texts: Vec<(&str, Vec<String>)> = groups
+            .iter()
+            .map(|(group, nets)| (group.as_str(), nets.iter().map(ToString::to_string).collect()))
+            .collect();
+        let made = names::Groups::new(texts.iter().map(|(group, nets)| (*group, nets.iter().map(String::as_str))))?;
+        Ok((name.clone(), made))
+    };
+    groups.iter().map(set).collect()
+}

@@ -1,0 +1,175 @@
+//! Thresholds in a shard: looked at where a value changes, so that a crossing is an event within the datagram's batch.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_wire::sflow::{DataSource, reason_name};
+
+use super::Now;
+use crate::agents::Moment;
+use crate::counters::{Counters, Metric, Number};
+use crate::events::{self, Dropped, Event, Log};
+use crate::flows::Flow;
+use crate::names::{AgentId, Directory};
+use crate::thresholds::{Fact, Facts, Observation, On, Rules, Watch};
+
+/// A shard's thresholds, and where crossings are told.
+#[derive(Debug)]
+pub(super) struct Watching {
+    watch: Watch,
+    rules: Arc<Rules>,
+    /// Metrics of counters that a threshold is on.
+    metrics: Vec<(&'static Metric, On)>,
+    events: Arc<Log<Event>>,
+}
+
+/// A packet that was dropped: what an event tells of it beside its flow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Drop {
+    /// `reason`.
+    pub(super) reason: u32,
+    /// `inputifindex`, where the device knows it.
+    pub(super) input: Option<u32>,
+}
+
+impl Watching {
+    pub(super) fn new(events: Arc<Log<Event>>) -> Self {
+        Self { watch: Watch::default(), rules: Arc::default(), metrics: Vec::new(), events }
+    }
+
+    /// Looks at these from now on.
+    pub(super) fn adopt(&mut self, rules: Arc<Rules>) {
+        self.watch.adopt(rules.clone());
+        let on = |metric: &'static Metric| Some((metric, rules.on(&metric.name))).filter(|(_, on)| !on.is_empty());
+        self.metrics = Metric::all().iter().filter_map(on).collect();
+        self.rules = rules;
+    }
+
+    /// Whether a threshold is on a metric or flow definition of this name.
+    pub(super) fn is_on(&self, name: &str) -> bool {
+        !self.rules.on(name).is_empty()
+    }
+
+    /// Forgets what was of agents that are gone.
+    pub(super) fn retain_agents(&mut self, is_known: impl Fn(IpAddr) -> bool) {
+        self.watch.retain_agents(is_known);
+    }
+
+    /// Data sources and flows that are above a threshold.
+    pub(super) fn crossings(&self) -> usize {
+        self.watch.len()
+    }
+
+    pub(super) fn evicted(&self) -> u64 {
+        self.watch.evicted()
+    }
+
+    /// Counters of a data source came.
+    pub(super) fn counters(&mut self, who: Who<'_>, moment: &Moment, counters: &Counters, now: Now) {
+        let Self { watch, metrics, events, .. } = self;
+        for (metric, on) in metrics {
+            let Some(Ok(reading)) = counters.read(metric, moment.now) else { continue };
+            // Of another record, which came before: it was looked at then.
+            let (Number::Number(value), 0) = (reading.value, reading.age) else { continue };
+            let observation =
+                Observation { agent: who.address, source: source(who.source), flow: None, value, decay: None };
+            let known = Known { who, counters: Some(counters), now: moment.now };
+            watch.observe(*on, &observation, &known, Duration::from_nanos(now.nanos), |rule| {
+                events.push(|id| event(id, who, now, rule, value));
+            });
+        }
+    }
+
+    /// A flow changed. `decay`: the time constant of its definition.
+    pub(super) fn flow(
+        &mut self,
+        who: Who<'_>,
+        counters: &Counters,
+        name: &str,
+        flow: &Flow<'_>,
+        drop: Option<Drop>,
+        now: Now,
+    ) {
+        let Self { watch, rules, events, .. } = self;
+        let (on, value) = (rules.on(name), flow.value());
+        let decay = Some(Duration::from_secs_f64(flow.time_constant()));
+        let observation =
+            Observation { agent: who.address, source: source(who.source), flow: Some(flow.hash()), value, decay };
+        let known = Known { who, counters: Some(counters), now: now.nanos };
+        watch.observe(on, &observation, &known, Duration::from_nanos(now.nanos), |rule| {
+            let key = flow.show();
+            events.push(|id| Event {
+                drop: drop.map(|drop| dropped(who, drop, &key)),
+                flow_key: Some(key.clone()),
+                ..event(id, who, now, rule, value)
+            });
+        });
+    }
+}
+
+/// Whose value it is.
+#[derive(Clone, Copy)]
+pub(super) struct Who<'a> {
+    pub(super) address: IpAddr,
+    pub(super) id: AgentId,
+    pub(super) source: DataSource,
+    pub(super) names: &'a dyn Directory,
+}
+
+/// What filters of thresholds may ask.
+struct Known<'a> {
+    who: Who<'a>,
+    counters: Option<&'a Counters>,
+    now: u64,
+}
+
+impl Facts for Known<'_> {
+    fn fact(&self, name: &str) -> Option<Fact<'_>> {
+        let named = |name: Option<&'_ str>| name.map(|name| Fact::Text(name.to_owned().into()));
+        match name {
+            "agent" => return Some(Fact::Text(self.who.address.to_string().into())),
+            "host_name" => return named(self.who.names.name(self.who.id)),
+            "ifname" => return named(self.who.names.interface(self.who.id, self.who.source.index)),
+            _ => {}
+        }
+        let reading = self.counters?.read(Metric::find(name)?, self.now)?.ok()?;
+        Some(match reading.value {
+            Number::Number(number) => Fact::Number(number),
+            Number::Name(name) => Fact::Text(name.into()),
+            Number::Text(text) => Fact::Text(String::from_utf8_lossy(text)),
+        })
+    }
+}
+
+fn event(id: u64, who: Who<'_>, now: Now, rule: &crate::thresholds::Rule, value: f64) -> Event {
+    Event {
+        id,
+        timestamp: now.unix_ms,
+        threshold_id: rule.name.to_string(),
+        agent: who.address,
+        data_source: source(who.source),
+        metric: rule.metric.to_string(),
+        value,
+        threshold: rule.value,
+        flow_key: None,
+        drop: None,
+    }
+}
+
+fn dropped(who: Who<'_>, drop: Drop, key: &str) -> Dropped {
+    let place = drop.input.map(|index| {
+        who.names
+            .interface(who.id, index)
+            .map_or_else(|| format!("ifIndex {index}"), |name| name.escape_debug().to_string())
+    });
+    Dropped {
+        who: (!key.is_empty()).then(|| key.to_owned()),
+        why: Some(reason_name(drop.reason).map_or_else(|| drop.reason.to_string(), str::to_owned)),
+        place,
+    }
+}
+
+pub(super) fn source(source: DataSource) -> events::DataSource {
+    events::DataSource { class: source.class, index: source.index }
+}

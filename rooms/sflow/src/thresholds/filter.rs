@@ -1,0 +1,190 @@
+//! Which agents and data sources are meant: conditions on their metrics, `os_name=linux&host_name=*web*`.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Metrics by name, each with the values that will do. All names must match, by any of their values.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Filter(BTreeMap<String, Patterns>);
+
+/// One value, or several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Written")]
+struct Patterns(Vec<Pattern>);
+
+/// A value of a metric: a number, or a text in which `*` stands for any.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(into = "String")]
+pub struct Pattern {
+    text: String,
+    number: Option<f64>,
+}
+
+/// The value of a metric.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fact<'a> {
+    /// A rate, a gauge, a speed.
+    Number(f64),
+    /// A name.
+    Text(Cow<'a, str>),
+}
+
+/// What is known of a data source and its agent.
+pub trait Facts {
+    /// A metric's value; none if it is not known.
+    fn fact(&self, name: &str) -> Option<Fact<'_>>;
+}
+
+/// Nothing is known.
+impl Facts for () {
+    fn fact(&self, _name: &str) -> Option<Fact<'_>> {
+        None
+    }
+}
+
+impl Filter {
+    /// Of pairs of name and value; values of one name are alternatives.
+    pub fn new<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut names: BTreeMap<String, Patterns> = BTreeMap::new();
+        for (name, value) in pairs {
+            names.entry(name.to_owned()).or_insert_with(|| Patterns(Vec::new())).0.push(Pattern::new(value));
+        }
+        Self(names)
+    }
+
+    /// Whether it lets everything pass.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether all its names match. What is not known does not.
+    pub fn matches(&self, facts: &(impl Facts + ?Sized)) -> bool {
+        self.all(|name, wanted| {
+            facts.fact(name).is_some_and(|fact| wanted.iter().any(|pattern| pattern.matches(&fact)))
+        })
+    }
+
+    /// Whether something holds for each of its names and their values.
+    pub fn all(&self, mut holds: impl FnMut(&str, &[Pattern]) -> bool) -> bool {
+        self.0.iter().all(|(name, wanted)| holds(name, &wanted.0))
+    }
+}
+
+impl Pattern {
+    /// Of a text as a query has it.
+    pub fn new(text: &str) -> Self {
+        Self { number: text.parse().ok(), text: text.to_owned() }
+    }
+
+    /// Whether a value is meant.
+    pub fn matches(&self, fact: &Fact<'_>) -> bool {
+        match fact {
+            Fact::Number(value) => self.number == Some(*value),
+            Fact::Text(text) => matches(self.text.as_bytes(), text.as_bytes()),
+        }
+    }
+}
+
+impl From<Pattern> for String {
+    fn from(pattern: Pattern) -> Self {
+        pattern.text
+    }
+}
+
+/// Whether a text is as a pattern, in which `*` stands for any text, the empty one too. Takes at most the product of their
+/// lengths: only the last star is tried again.
+fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut p, mut t, mut star) = (0, 0, None);
+    while t < text.len() {
+        if pattern.get(p) == Some(&b'*') {
+            star = Some((p, t));
+            p += 1;
+        } else if pattern.get(p) == Some(&text[t]) {
+            p += 1;
+            t += 1;
+        } else if let Some((at, begin)) = star {
+            star = Some((at, begin + 1));
+            p = at + 1;
+            t = begin + 1;
+        } else {
+            return false;
+        }
+    }
+    pattern[p..].iter().all(|byte| *byte == b'*')
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a value or a list of values: [\"linux\"]")]
+enum Written {
+    One(Value),
+    Several(Vec<Value>),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Value {
+    Text(String),
+    Number(f64),
+}
+
+impl From<Written> for Patterns {
+    fn from(written: Written) -> Self {
+        let values = match written {
+            Written::One(value) => vec![value],
+            Written::Several(values) => values,
+        };
+        let pattern = |value| match value {
+            Value::Text(text) => Pattern::new(&text),
+            Value::Number(number) => Pattern::new(&number.to_string()),
+        };
+        Self(values.into_iter().map(pattern).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    struct Host;
+
+    impl Facts for Host {
+        fn fact(&self, name: &str) -> Option<Fact<'_>> {
+            match name {
+                "host_name" => Some(Fact::Text("eu-web-7".into())),
+                "os_name" => Some(Fact::Text("linux".into())),
+                "cpu_num" => Some(Fact::Number(2.0)),
+                _ => None,
+            }
+        }
+    }
+
+    #[test]
+    fn all_names_match_by_any_of_their_values() {
+        let matches = |pairs: &[(&str, &str)]| Filter::new(pairs.iter().copied()).matches(&Host);
+        assert!(matches(&[]));
+        assert!(matches(&[("os_name", "windows"), ("os_name", "linux"), ("cpu_num", "2.0"), ("host_name", "*web*")]));
+        assert!(!matches(&[("os_name", "linux"), ("cpu_num", "4")]));
+        assert!(!matches(&[("unknown", "*")]));
+        assert!(!matches(&[("cpu_num", "two")]));
+    }
+
+    proptest! {
+        /// A pattern made from pieces of a text, with stars for the rest, matches it; and the naive definition agrees.
+        #[test]
+        fn stars_stand_for_any_text(pattern in "[ab*]{0,8}", text in "[ab]{0,10}") {
+            fn naive(pattern: &[u8], text: &[u8]) -> bool {
+                match pattern.split_first() {
+                    None => text.is_empty(),
+                    Some((b'*', rest)) => (0..=text.len()).any(|skip| naive(rest, &text[skip..])),
+                    Some((byte, rest)) => text.first() == Some(byte) && naive(rest, &text[1..]),
+                }
+            }
+            prop_assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), naive(pattern.as_bytes(), text.as_bytes()));
+        }
+    }
+}

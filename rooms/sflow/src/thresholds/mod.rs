@@ -1,0 +1,255 @@
+//! Thresholds: values that a metric or a flow is not to exceed, and the pure state machine that tells crossings.
+//!
+//! [`Thresholds`] holds the definitions on the control side and compiles them to [`Rules`], which workers share. Each worker
+//! has a [`Watch`], asked where a value changes; when it tells a crossing, the worker pushes an
+//! [`Event`](crate::events::Event).
+
+mod filter;
+mod watch;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::de::{Deserializer, Error as _};
+use serde::{Deserialize, Serialize};
+
+pub use filter::{Fact, Facts, Filter, Pattern};
+pub use watch::{Observation, On, SUBJECTS, Watch};
+
+/// A threshold as REST and configuration write it; the keys are sFlow-RT's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Threshold {
+    /// The metric, `ifinutilization`, or flow definition whose value is watched.
+    pub metric: String,
+    /// What it crosses when it is greater.
+    #[serde(deserialize_with = "number")]
+    pub value: f64,
+    /// Which agents and sources it is about, as metrics of theirs; all, if empty.
+    #[serde(default, skip_serializing_if = "Filter::is_empty")]
+    pub filter: Filter,
+    /// Whether each flow crosses by itself; else only the first of a data source does.
+    #[serde(default)]
+    pub by_flow: bool,
+    /// Seconds that the value has to be at or below before it can cross again.
+    #[serde(default = "default_timeout", deserialize_with = "number")]
+    pub timeout: f64,
+}
+
+/// Why a threshold is refused: what is wrong and what to do, in one line.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Refused {
+    /// A number is out of its range.
+    #[error("{key}: {value} is not {range}")]
+    Number {
+        /// Of which key.
+        key: &'static str,
+        /// What was given.
+        value: f64,
+        /// What would do.
+        range: &'static str,
+    },
+    /// A key that must not be empty is.
+    #[error("metric: name a metric (/metrics/json lists them) or a flow definition (/flow/json)")]
+    Metric,
+    /// There are too many.
+    #[error("there are {THRESHOLDS} thresholds already: delete one first")]
+    Full,
+}
+
+impl Threshold {
+    /// Looks whether the numbers are of use.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check(&self) -> Result<(), Refused> {
+        if self.metric.is_empty() {
+            return Err(Refused::Metric);
+        }
+        if !self.value.is_finite() {
+            return Err(Refused::Number { key: "value", value: self.value, range: "a finite number" });
+        }
+        if !(1.0..=86_400.0).contains(&self.timeout) {
+            return Err(Refused::Number { key: "timeout", value: self.timeout, range: "1 to 86400 seconds" });
+        }
+        Ok(())
+    }
+}
+
+/// A threshold, ready to be looked at for each value.
+#[derive(Debug)]
+pub struct Rule {
+    /// Another one when the definition changes.
+    id: u32,
+    /// Its name.
+    pub name: Arc<str>,
+    /// What it watches.
+    pub metric: Arc<str>,
+    /// What it crosses when it is greater.
+    pub value: f64,
+    by_flow: bool,
+    timeout: Duration,
+    filter: Filter,
+}
+
+/// All thresholds, by metric.
+#[derive(Debug, Default)]
+pub struct Rules {
+    /// In order of metrics.
+    rules: Vec<Arc<Rule>>,
+    ids: HashSet<u32>,
+}
+
+impl Rules {
+    /// Those on a metric or flow definition; one who looks at each datagram asks once, and again after a change.
+    pub fn on(&self, metric: &str) -> On {
+        let begin = self.rules.partition_point(|rule| *rule.metric < *metric);
+        let end = self.rules.partition_point(|rule| *rule.metric <= *metric);
+        On::new(begin, end)
+    }
+}
+
+/// The definitions by name.
+#[derive(Debug, Default)]
+pub struct Thresholds {
+    named: BTreeMap<String, (Threshold, Arc<Rule>)>,
+    /// Of the last rule made.
+    last: u32,
+}
+
+/// Thresholds at once.
+pub const THRESHOLDS: usize = 256;
+
+impl Thresholds {
+    /// Adds one or takes it in another's place. One that stays as it was keeps what it has seen.
+    ///
+    /// # Errors
+    /// If it makes no sense, or there are [`THRESHOLDS`].
+    pub fn put(&mut self, name: &str, threshold: Threshold) -> Result<(), Refused> {
+        threshold.check()?;
+        match self.named.get(name) {
+            Some((same, _)) if *same == threshold => return Ok(()),
+            None if self.named.len() == THRESHOLDS => return Err(Refused::Full),
+            _ => {}
+        }
+        self.last += 1;
+        let rule = Rule {
+            id: self.last,
+            name: name.into(),
+            metric: threshold.metric.as_str().into(),
+            value: threshold.value,
+            by_flow: threshold.by_flow,
+            timeout: Duration::from_secs_f64(threshold.timeout),
+            filter: threshold.filter.clone(),
+        };
+        self.named.insert(name.to_owned(), (threshold, Arc::new(rule)));
+        Ok(())
+    }
+
+    /// Takes one away; whether there was one.
+    pub fn remove(&mut self, name: &str) -> bool {
+        self.named.remove(name).is_some()
+    }
+
+    /// One by its name.
+    pub fn get(&self, name: &str) -> Option<&Threshold> {
+        self.named.get(name).map(|(threshold, _)| threshold)
+    }
+
+    /// All, in order of names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Threshold)> {
+        self.named.iter().map(|(name, (threshold, _))| (name.as_str(), threshold))
+    }
+
+    /// What workers are to look at from now on ([`Watch::adopt`]).
+    pub fn rules(&self) -> Arc<Rules> {
+        let mut rules: Vec<Arc<Rule>> = self.named.values().map(|(_, rule)| rule.clone()).collect();
+        rules.sort_by(|a, b| a.metric.cmp(&b.metric));
+        let ids = rules.iter().map(|rule| rule.id).collect();
+        Arc::new(Rules { rules, ids })
+    }
+}
+
+fn default_timeout() -> f64 {
+    10.0
+}
+
+/// Scripts write numbers as strings, too.
+fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a number")]
+    enum Written {
+        Number(f64),
+        Text(String),
+    }
+    match Written::deserialize(deserializer)? {
+        Written::Number(number) => Ok(number),
+        Written::Text(text) => text.trim().parse().map_err(|_| D::Error::custom(format_args!("{text:?} is no number"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(value: serde_json::Value) -> Result<Threshold, String> {
+        let threshold: Threshold = serde_json::from_value(value).map_err(|error| error.to_string())?;
+        threshold.check().map_err(|error| error.to_string())?;
+        Ok(threshold)
+    }
+
+    #[test]
+    fn a_definition_is_read_as_scripts_write_it() {
+        let threshold = read(json!({"metric": "ddos", "value": "1000", "byFlow": true, "timeout": 2})).unwrap();
+        assert_eq!((threshold.value, threshold.by_flow, threshold.timeout), (1000.0, true, 2.0));
+        let written = json!({"metric": "ddos", "value": 1000.0, "byFlow": true, "timeout": 2.0});
+        assert_eq!(serde_json::to_value(&threshold).unwrap(), written);
+
+        let filtered =
+            json!({"metric": "load_one", "value": 1, "filter": {"os_name": ["linux"], "ifspeed": [1e9, "10"]}});
+        let threshold = read(filtered).unwrap();
+        assert_eq!(threshold.timeout, 10.0);
+        let filter = serde_json::to_value(&threshold).unwrap()["filter"].take();
+        assert_eq!(filter, json!({"ifspeed": ["1000000000", "10"], "os_name": ["linux"]}));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_in_one_line() {
+        for (given, expected) in [
+            (json!({"value": 1}), "missing field `metric`"),
+            (json!({"metric": "", "value": 1}), "metric: name a metric (/metrics/json lists them)"),
+            (json!({"metric": "a", "value": "many"}), "\"many\" is no number"),
+            (json!({"metric": "a", "value": "inf"}), "value: inf is not a finite number"),
+            (json!({"metric": "a", "value": 1, "timeout": 0}), "timeout: 0 is not 1 to 86400 seconds"),
+            (json!({"metric": "a", "value": 1, "timeout": "NaN"}), "timeout: NaN is not 1 to 86400 seconds"),
+            (json!({"metric": "a", "value": 1, "timeot": 1}), "unknown field `timeot`, expected one of `metric`"),
+        ] {
+            let error = read(given.clone()).unwrap_err();
+            assert!(error.contains(expected) && !error.contains('\n'), "{given}: {error}");
+        }
+    }
+
+    #[test]
+    fn there_is_a_limit_and_what_stays_keeps_its_rule() {
+        let threshold =
+            |value| Threshold { metric: "m".into(), value, filter: Filter::default(), by_flow: false, timeout: 1.0 };
+        let mut thresholds = Thresholds::default();
+        for index in 0..THRESHOLDS {
+            thresholds.put(&format!("t{index}"), threshold(1.0)).unwrap();
+        }
+        assert_eq!(thresholds.put("one more", threshold(1.0)), Err(Refused::Full));
+        let rule = |thresholds: &Thresholds| thresholds.named["t0"].1.id;
+        let before = rule(&thresholds);
+        thresholds.put("t0", threshold(1.0)).unwrap();
+        assert_eq!(rule(&thresholds), before);
+        thresholds.put("t0", threshold(2.0)).unwrap();
+        assert_ne!(rule(&thresholds), before);
+        assert!(thresholds.remove("t1") && !thresholds.remove("t1"));
+        thresholds.put("one more", threshold(1.0)).unwrap();
+        assert_eq!(thresholds.get("t0").unwrap().value, 2.0);
+        assert_eq!(thresholds.iter().count(), THRESHOLDS);
+    }
+}
