@@ -68,7 +68,8 @@ impl Tee {
             print_checked(&config.warnings, &config.to_toml());
             return Ok(Outcome::Done);
         }
-        let ledger = control::run(&origin, config, Options { watch: self.watch, verbosity: self.configured.service.verbose })?;
+        let ledger =
+            control::run(&origin, config, Options { watch: self.watch, verbosity: self.configured.service.verbose })?;
         if self.json {
             say!("{}", serde_json::to_string(&ledger)?);
         } else {

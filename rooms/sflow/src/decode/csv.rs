@@ -13,7 +13,7 @@ use super::text::Mac;
 use super::{Line, name};
 
 /// What stands before the fields of `if_counters`, which end a row.
-pub const COLUMNS: [&str; 35] = [
+pub(super) const COLUMNS: [&str; 35] = [
     "time",
     "source",
     "agent_address",

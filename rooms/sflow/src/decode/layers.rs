@@ -101,10 +101,14 @@ impl Layer<'_> {
                 if let Some(ports) = frame.ports(self.protocol, at) {
                     entries!(map, "source_port": ports.source, "destination_port": ports.destination);
                 }
-                if let Some(flags) =
-                    frame.tcp(at).filter(|_| self.protocol == Protocol::Tcp).and_then(|tcp| tcp.flags())
-                {
-                    entries!(map, "flags": flags);
+                match self.protocol {
+                    Protocol::Tcp => {
+                        entries!(map, "flags": frame.tcp(at).and_then(|tcp| tcp.flags()));
+                    }
+                    Protocol::Udp => {
+                        entries!(map, "length": frame.find(Protocol::Udp, at).and_then(udp_length));
+                    }
+                    _ => {}
                 }
             }
             Protocol::Icmp => {
@@ -136,6 +140,11 @@ impl Layer<'_> {
         }
         Ok(())
     }
+}
+
+/// What the header says; `None` if cut off.
+fn udp_length(header: &[u8]) -> Option<u16> {
+    header.get(4..)?.first_chunk().copied().map(u16::from_be_bytes)
 }
 
 fn name(protocol: Protocol) -> &'static str {

@@ -26,7 +26,7 @@ impl<'a> Tapped<'a> {
     pub fn messages(&self) -> impl Iterator<Item = Received<'a>> + use<'a> {
         let worker = self.worker;
         // What goes to all comes to every worker, see `sockets`: it is the first one's.
-        self.inbox.messages().filter(move |message| !message.truncated && !(message.to_all && worker > 0))
+        self.inbox.messages().filter(move |message| !(message.truncated || message.to_all && worker > 0))
     }
 }
 

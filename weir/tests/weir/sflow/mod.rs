@@ -1,3 +1,4 @@
 //! `weir sflow`.
 
+mod decode;
 mod serve;

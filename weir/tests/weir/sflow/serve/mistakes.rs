@@ -35,3 +35,21 @@ fn a_mistake_is_told_with_its_line_and_its_remedy() {
         assert!(said.contains(expected), "{text}: {said}");
     }
 }
+
+/// A mistake in an expression is shown where it is.
+#[test]
+fn a_caret_is_under_the_place() {
+    let file = File::new(
+        "[flow.web]\nkeys = \"ipsource\"\nvalue = \"bytes\"\nfilter = \"ipprotocol=6&tcpdestnationport=80\"\n",
+    );
+    let output = weir(&["sflow", "serve", "--check", "-c", &file.path()]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!((output.status.code(), lines.len()), (Some(2), 3), "{said}");
+    assert!(
+        lines[0].contains("sflow.toml:4: flow `web`: filter: ") && lines[0].contains("tcpdestinationport"),
+        "{said}"
+    );
+    assert_eq!(lines[1].trim_start(), "ipprotocol=6&tcpdestnationport=80");
+    assert_eq!(&lines[1][lines[2].find('^').unwrap()..], "tcpdestnationport=80", "{said}");
+}

@@ -1,10 +1,12 @@
 //! `weir sflow serve`, on the loopback interface: what it takes in, what becomes of it, how it reloads and ends.
 
 mod agent;
+mod analysis;
 mod collector;
 mod forwarding;
 mod life;
 mod mistakes;
+mod rest;
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -1,0 +1,108 @@
+//! From datagrams to what REST tells of them.
+
+use std::net::UdpSocket;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::agent::Agent;
+use super::{File, Serve};
+
+#[test]
+fn flows_counters_and_names_are_there_at_once() {
+    let file = File::new(
+        "[[listener]]\naddress = \"127.0.0.1:0\"\n[[agent]]\naddress = \"10.1.2.3\"\nname = \"leaf\"\ninterfaces = { 3 = \"uplink\" }\n\
+         [flow.pairs]\nkeys = \"ipsource,ipdestination\"\nvalue = \"frames\"\n",
+    );
+    let mut serve = Serve::start(&["-c", &file.path(), "--workers", "2"]);
+    let (socket, to) = (UdpSocket::bind("127.0.0.1:0").unwrap(), serve.address());
+    let mut agents = [Agent::new([10, 1, 2, 3]), Agent::new([10, 1, 2, 4])];
+    for _ in 0..50 {
+        for agent in &mut agents {
+            socket.send_to(&agent.packet([192, 0, 2, 1], [198, 51, 100, 7]), to).unwrap();
+        }
+    }
+    serve.await_received(100);
+    let known = serve.get("/agents/json");
+    assert_eq!(known.as_object().unwrap().keys().collect::<Vec<_>>(), ["10.1.2.3", "10.1.2.4"]);
+    assert_eq!(
+        (known["10.1.2.3"]["sFlowDatagramsReceived"].clone(), known["10.1.2.3"]["sFlowFlowSamples"].clone()),
+        (50.into(), 50.into())
+    );
+
+    // 50 samples of 100 frames each at each of two agents, smoothed over 2 s: their sum is twice their maximum.
+    let flows = |mode: &str| serve.get(&format!("/activeflows/ALL/pairs/json?aggMode={mode}&maxFlows=5"));
+    let (max, sum) = (flows("max"), flows("sum"));
+    assert_eq!(max[0]["key"], "192.0.2.1,198.51.100.7", "{max:#}");
+    let ratio = sum[0]["value"].as_f64().unwrap() / max[0]["value"].as_f64().unwrap();
+    assert!((1.8..2.2).contains(&ratio), "{max:#} {sum:#}");
+    assert!(max[0]["value"].as_f64().unwrap() > 100.0);
+
+    // Totals of a counter, which only time makes a rate: of 10,000 octets in whatever time it was by the agent's own clock.
+    socket.send_to(&agents[0].counters(5_000), to).unwrap();
+    serve.await_received(101);
+    let first = agents[0].uptime;
+    thread::sleep(Duration::from_millis(300));
+    socket.send_to(&agents[0].counters(15_000), to).unwrap();
+    serve.await_received(102);
+    let expected = 10_000.0 / (f64::from(agents[0].uptime - first) / 1000.0);
+    let rates = serve.get("/metric/10.1.2.3/ifinoctets/json");
+    let rate = rates[0]["metricValue"].as_f64().unwrap_or_else(|| panic!("{rates:#}"));
+    assert!((rate / expected - 1.0).abs() < 0.01, "{rate}, not {expected}");
+    serve.stop();
+}
+
+/// A crossing is an event within 10 ms of the datagram; a machine that stands still may need another try, a slow one none.
+#[test]
+fn a_crossing_is_an_event_at_once() {
+    let serve = Serve::start(&["--listen", "127.0.0.1:0", "--workers", "2"]);
+    serve.put("/flow/dst/json", &json!({"keys": "ipdestination", "value": "frames", "t": 2}));
+    serve.put("/threshold/busy/json", &json!({"metric": "dst", "value": 10, "byFlow": true, "timeout": 1}));
+    let (socket, to) = (UdpSocket::bind("127.0.0.1:0").unwrap(), serve.address());
+    let mut agent = Agent::new([10, 1, 2, 3]);
+    let mut fastest = Duration::MAX;
+    for number in 1..=20_u8 {
+        let datagram = agent.packet([192, 0, 2, 1], [198, 51, 100, number]);
+        let sent = Instant::now();
+        socket.send_to(&datagram, to).unwrap();
+        let events = serve.get(&format!("/events/json?eventID={}&maxEvents=10&timeout=10", number - 1));
+        fastest = fastest.min(sent.elapsed());
+        let event = &events[0];
+        assert_eq!(
+            (event["eventID"].clone(), event["thresholdID"].clone()),
+            (number.into(), "busy".into()),
+            "{events:#}"
+        );
+        assert_eq!(event["flowKey"], format!("198.51.100.{number}"));
+    }
+    assert!(fastest < Duration::from_millis(10), "{fastest:?}");
+    serve.stop();
+}
+
+/// What was put at run time is there after a restart, where that was asked for; a file that is damaged costs a line.
+#[test]
+fn definitions_are_kept_over_a_restart() {
+    let file = File::new("");
+    let state = file.dir.path().join("state");
+    file.write(&format!("state = {state:?}\n[[listener]]\naddress = \"127.0.0.1:0\"\n[flow.own]\nkeys = \"ipsource\"\nvalue = \"bytes\"\n"));
+    let serve = Serve::start(&["-c", &file.path()]);
+    serve.put("/flow/put/json", &json!({"keys": "ipdestination", "value": "frames", "t": 5}));
+    serve.put("/threshold/put/json", &json!({"metric": "put", "value": 7}));
+    serve.put("/group/sites/json", &json!({"lab": ["10.1.0.0/16"]}));
+    serve.stop();
+
+    let serve = Serve::start(&["-c", &file.path()]);
+    let flows = serve.get("/flow/json");
+    assert_eq!((flows["put"]["t"].clone(), flows["own"]["keys"].clone()), (5.into(), "ipsource".into()), "{flows:#}");
+    assert_eq!(serve.get("/threshold/json")["put"]["value"], 7.0);
+    assert_eq!(serve.get("/group/sites/json")["lab"][0], "10.1.0.0/16");
+    serve.stop();
+
+    std::fs::write(&state, "{\"version\": 1, \"put\": {").unwrap();
+    let mut serve = Serve::start(&["-c", &file.path()]);
+    let line = serve.said.iter().find(|line| line.contains("damaged")).cloned();
+    assert!(line.is_some_and(|line| line.contains("starting without it")), "{:#?}", serve.said);
+    assert_eq!(serve.get("/flow/json").as_object().unwrap().len(), 1);
+    serve.await_received(0);
+}
