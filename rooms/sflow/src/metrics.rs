@@ -34,7 +34,10 @@ pub fn families() -> Vec<Family> {
     all.chain([&REJECTED, &SAMPLES]).chain(tables).chain(listeners).copied().collect()
 }
 
-const OF_ALL: &[(&Family, fn(&Ledger) -> Value)] = &[
+/// A family, and what it is of a thing.
+type Read<C, V> = (&'static Family, fn(&C) -> V);
+
+const OF_ALL: &[Read<Ledger, Value>] = &[
     (&gauge("weir_sflow_ledger_closed", None, "1: nothing is unexplained; 0: a fault in weir."), |ledger| {
         ledger.closed.into()
     }),
@@ -72,7 +75,7 @@ const OF_ALL: &[(&Family, fn(&Ledger) -> Value)] = &[
     ),
 ];
 
-const OF_LISTENERS: &[(&Family, fn(&ListenerCount) -> Option<Value>)] = &[
+const OF_LISTENERS: &[Read<ListenerCount, Option<Value>>] = &[
     (
         &of_listener(
             "weir_sflow_kernel_dropped",
@@ -102,7 +105,7 @@ const OF_LISTENERS: &[(&Family, fn(&ListenerCount) -> Option<Value>)] = &[
     ),
 ];
 
-const OF_TABLES: &[(&Family, fn(&Table) -> u64)] = &[
+const OF_TABLES: &[Read<Table, u64>] = &[
     (&of_table("weir_sflow_table", Kind::Gauge, "What is remembered, by table."), |table| table.entries),
     (&of_table("weir_sflow_table_limit", Kind::Gauge, "How much may be remembered, over all workers."), |table| {
         table.limit

@@ -228,7 +228,7 @@ fn wrapped(wraps: &[u8]) -> Vec<u8> {
     let mut ethernet = eth(0x0800, &v4(6, &TCP));
     for wrap in wraps {
         let ip = &ethernet[14..];
-        ethernet = match wrap % 8 {
+        ethernet = match wrap % 9 {
             0 => eth(0x8100, &tag(7, 1, 0x0800, ip)),
             1 => eth(0x0800, &v4(17, &udp(4789, &[&[8, 0, 0, 0, 0, 0, 9, 0][..], &ethernet].concat()))),
             2 => {
@@ -237,11 +237,15 @@ fn wrapped(wraps: &[u8]) -> Vec<u8> {
             3 => eth(0x0800, &v4(47, &[&[0x20, 0, 0x65, 0x58, 0, 0, 0, 5][..], &ethernet].concat())),
             4 => eth(0x0800, &v4(4, ip)),
             5 => eth(0x8847, &[&[0, 0, 0x11, 64][..], ip].concat()),
+            8 => {
+                let ah = [&[4, 4, 0, 0][..], &[0; 20], ip].concat();
+                eth(0x86dd, &v6(0, &[&[44, 0, 0, 0, 0, 0, 0, 0][..], &[51, 0, 0, 1, 0, 0, 0, 9], &ah].concat()))
+            }
             6 => eth(0x0800, &v4(51, &[&[4, 4, 0, 0][..], &[0; 20], ip].concat())),
             _ => eth(0x8864, &[&[0x11, 0, 0, 1, 0, 9, 0, 0x21][..], ip].concat()),
         };
-        if wrap % 8 == 0 || wrap % 8 == 5 || wrap % 8 == 7 {
-            // What follows wraps IP, and finds none behind a tag: leave it there.
+        if matches!(wrap % 9, 0 | 5 | 7 | 8) {
+            // What follows might wrap IPv4, and finds something else behind the Ethernet header.
             break;
         }
     }

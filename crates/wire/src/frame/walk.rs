@@ -155,6 +155,10 @@ fn by_ip(frame: &mut Frame<'_>, at: usize, end: &mut usize) -> Option<(Next, usi
         _ if headers.offset != 0 => return None,
         _ => behind,
     };
+    if protocol == Protocol::Ipv6 && number == AUTHENTICATION {
+        // It is an extension header: where it was not skipped, it was cut.
+        return None;
+    }
     Some((Next::Transport(number), at + transport))
 }
 
@@ -169,7 +173,7 @@ fn transport(frame: &mut Frame<'_>, number: u8, bytes: &[u8], at: usize) -> Opti
         ip::IGMP => (Protocol::Igmp, 1),
         47 => return gre(frame, bytes, at),
         50 => (Protocol::Esp, 4),
-        51 => {
+        AUTHENTICATION => {
             // RFC 4302 section 2.
             let &[next, length] = bytes.first_chunk()?;
             let pushed = frame.push(Protocol::Authentication, at);
@@ -206,6 +210,8 @@ fn by_gre_type(ethertype: u16) -> Next {
     const BRIDGED: u16 = 0x6558;
     if ethertype == BRIDGED { Next::Ethernet } else { Next::EtherType(ethertype) }
 }
+
+const AUTHENTICATION: u8 = 51;
 
 /// Up to here the type of a frame is its length (IEEE 802.3, 3.2.6).
 const MAX_LENGTH: u16 = 1500;

@@ -2,12 +2,14 @@
 
 use super::sequence::{Ledger, Step};
 use super::stream::{Fit, Stream, StreamId, millis, plausible, since};
-use super::{Identity, Nanos};
+use super::{Identity, Nanos, SourceId};
 
 /// Streams that are followed at once.
 const STREAMS: usize = 8;
 /// Datagrams that continue no stream and are remembered.
 const STRANGERS: usize = 4;
+/// Data sources that are looked through one by one.
+const FEW: usize = 32;
 /// How far ahead of a stranger the next datagram may be to continue it.
 const NEAR: i64 = 64;
 
@@ -24,8 +26,8 @@ pub struct Agent {
     pub proven: bool,
     streams: Vec<Stream>,
     strangers: Vec<Stranger>,
-    /// Slots of its data sources.
-    pub(super) sources: Vec<u32>,
+    /// Its data sources, and their slots.
+    pub(super) sources: Vec<(SourceId, u32)>,
     /// Of streams that are gone.
     past: AgentLedger,
 }
@@ -37,7 +39,7 @@ pub struct AgentLedger {
     pub datagrams: u64,
     /// What came of the streams.
     pub sequence: Ledger,
-    /// Datagrams that continued no stream, and that nothing was taken from.
+    /// Datagrams that continued no stream, then or later. Of the first of a run the samples are not taken, but its number is.
     pub strangers: u64,
     /// Restarts of the agent.
     pub restarts: u64,
@@ -104,6 +106,13 @@ impl Agent {
         &mut self.streams[index]
     }
 
+    /// The slot of a data source, if there are so few that looking at each is soon done: all are at one place in memory.
+    #[inline]
+    pub(super) fn find(&self, id: &SourceId) -> Option<u32> {
+        let few = self.sources.iter().take(FEW);
+        few.filter(|(known, _)| known == id).map(|&(_, slot)| slot).next()
+    }
+
     pub(super) fn refuse_source(&mut self) {
         self.past.refused_sources += 1;
     }
@@ -134,15 +143,36 @@ impl Agent {
             self.past.strangers += 1;
             return Place::Nowhere;
         };
-        let stranger = self.strangers.remove(known);
+        let first = self.strangers.remove(known);
         // Who has been heard since is somebody else.
-        let silent = |stream: &Stream| stream.heard() < stranger.heard;
-        let again = |stream: &Stream| stream.may_restart(now, uptime) || stream.may_jump(now, number, uptime);
-        let candidates = (0..self.streams.len()).filter(|&i| silent(&self.streams[i]) && again(&self.streams[i]));
-        match candidates.min_by_key(|&index| self.streams[index].heard()) {
-            Some(index) => Place::Again(index, self.streams[index].restart(now, number, uptime)),
-            None => self.open(now, number, uptime, next),
+        let again = |stream: &Stream| {
+            let restart = stream.may_restart(first.heard, first.uptime);
+            stream.heard() < first.heard && (restart || stream.may_jump(first.heard, first.number, first.uptime))
+        };
+        let candidates = (0..self.streams.len()).filter(|&index| again(&self.streams[index]));
+        let place = match candidates.min_by_key(|&index| self.streams[index].heard()) {
+            Some(index) => Place::Again(index, self.streams[index].restart(first.heard, first.number, first.uptime)),
+            None => self.open(first.heard, first.number, first.uptime, next),
+        };
+        self.past.strangers -= 1;
+        if let Place::Again(index, _) | Place::New(index, _) = place {
+            self.streams[index].advance(now, number, uptime);
+            self.adopt(index, now);
         }
+        place
+    }
+
+    /// Strangers of a run that is known by now are strangers no more, and must not continue into the next one.
+    fn adopt(&mut self, index: usize, now: Nanos) {
+        let (stream, past) = (&mut self.streams[index], &mut self.past);
+        self.strangers.retain(|one| {
+            let fits = stream.fit(now, one.number, one.uptime) == Fit::Both;
+            if fits {
+                stream.advance(now, one.number, one.uptime);
+                past.strangers -= 1;
+            }
+            !fits
+        });
     }
 
     fn open(&mut self, now: Nanos, number: u32, uptime: u32, next: &mut u32) -> Place {

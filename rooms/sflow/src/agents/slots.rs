@@ -2,56 +2,67 @@
 
 use std::ops::Range;
 
+/// Values in pieces of [`PIECE`], none of which ever moves: a table that grows holds nobody up.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
-    slots: Vec<Option<Box<T>>>,
+    pieces: Vec<Vec<Option<T>>>,
     free: Vec<u32>,
+    /// Numbers that have been given.
+    given: usize,
 }
+
+const PIECE: usize = 256;
 
 impl<T> Default for Slots<T> {
     fn default() -> Self {
-        Self { slots: Vec::new(), free: Vec::new() }
+        Self { pieces: Vec::new(), free: Vec::new(), given: 0 }
     }
 }
 
 impl<T> Slots<T> {
     pub(super) fn insert(&mut self, value: T) -> u32 {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            (self.slots.len() - 1) as u32
-        });
-        self.slots[slot as usize] = Some(Box::new(value));
+        let slot = self.free.pop().unwrap_or_else(|| self.give());
+        self.pieces[slot as usize / PIECE][slot as usize % PIECE] = Some(value);
         slot
     }
 
+    fn give(&mut self) -> u32 {
+        if self.given.is_multiple_of(PIECE) {
+            self.pieces.push(Vec::with_capacity(PIECE));
+        }
+        self.pieces[self.given / PIECE].push(None);
+        self.given += 1;
+        (self.given - 1) as u32
+    }
+
     pub(super) fn remove(&mut self, slot: u32) -> Option<T> {
-        let value = self.slots.get_mut(slot as usize)?.take()?;
+        let value = self.pieces.get_mut(slot as usize / PIECE)?.get_mut(slot as usize % PIECE)?.take()?;
         self.free.push(slot);
-        Some(*value)
+        Some(value)
     }
 
     #[inline]
     pub(super) fn get(&self, slot: u32) -> Option<&T> {
-        self.slots.get(slot as usize)?.as_deref()
+        self.pieces.get(slot as usize / PIECE)?.get(slot as usize % PIECE)?.as_ref()
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
-        self.slots.get_mut(slot as usize)?.as_deref_mut()
+        self.pieces.get_mut(slot as usize / PIECE)?.get_mut(slot as usize % PIECE)?.as_mut()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.given - self.free.len()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.slots.iter().filter_map(|slot| slot.as_deref())
+        self.pieces.iter().flatten().flatten()
     }
 
     /// The next so many numbers behind `at`, at most to the end; then it begins again.
     pub(super) fn turn(&self, at: &mut usize, count: usize) -> Range<u32> {
-        let begin = if *at < self.slots.len() { *at } else { 0 };
-        *at = (begin + count).min(self.slots.len());
+        let begin = if *at < self.given { *at } else { 0 };
+        *at = (begin + count).min(self.given);
         begin as u32..*at as u32
     }
 }

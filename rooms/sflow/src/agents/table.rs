@@ -222,8 +222,9 @@ impl<T> Agents<T> {
         T: Default,
     {
         let id = SourceId { stream: placed.stream, source };
-        let slot = match self.by_source.get(&id) {
-            Some(&slot) => slot,
+        let few = self.agents.get(placed.agent).and_then(|agent| agent.find(&id));
+        let slot = match few.or_else(|| self.by_source.get(&id).copied()) {
+            Some(slot) => slot,
             None => self.new_source(placed, id)?,
         };
         let source = self.sources.get_mut(slot)?;
@@ -245,7 +246,7 @@ impl<T> Agents<T> {
         }
         let (heard, position) = (placed.moment.now, agent.sources.len() as u32);
         let slot = self.sources.insert(Source { id, heard, state: T::default(), agent: placed.agent, position });
-        agent.sources.push(slot);
+        agent.sources.push((id, slot));
         self.by_source.insert(id, slot);
         Some(slot)
     }
@@ -276,7 +277,7 @@ impl<T> Agents<T> {
     /// Forgets the data sources of an agent; of one stream of it alone, if told which.
     fn forget_sources(&mut self, agent: u32, stream: Option<StreamId>) {
         let Some(slots) = self.agents.get(agent).map(|agent| agent.sources.clone()) else { return };
-        for slot in slots {
+        for (_, slot) in slots {
             let of_it = |source: &Source<T>| stream.is_none_or(|stream| source.id.stream == stream);
             if self.sources.get(slot).is_some_and(of_it) {
                 self.forget_source(slot);
@@ -290,7 +291,7 @@ impl<T> Agents<T> {
         self.totals.expired_sources += 1;
         let Some(agent) = self.agents.get_mut(gone.agent) else { return };
         agent.sources.swap_remove(gone.position as usize);
-        if let Some(&moved) = agent.sources.get(gone.position as usize)
+        if let Some(&(_, moved)) = agent.sources.get(gone.position as usize)
             && let Some(moved) = self.sources.get_mut(moved)
         {
             moved.position = gone.position;
@@ -319,7 +320,7 @@ impl<T> Agents<T> {
 
     /// An agent's data sources, of all its streams, in no order.
     pub fn sources_of<'a>(&'a self, agent: &'a Agent) -> impl Iterator<Item = &'a Source<T>> {
-        agent.sources.iter().filter_map(|&slot| self.sources.get(slot))
+        agent.sources.iter().filter_map(|&(_, slot)| self.sources.get(slot))
     }
 
     /// How many data sources are known.

@@ -89,7 +89,13 @@ pub(super) fn values(
         value: f64,
         moments: Option<Moments>,
         last: f64,
-        top: Vec<(f64, Box<[u8]>, f64, Option<Moments>)>,
+        top: Vec<Top>,
+    }
+    struct Top {
+        value: f64,
+        key: Box<[u8]>,
+        last: f64,
+        moments: Option<Moments>,
     }
     let checked = shards.flow_definition(name)?;
     let most = checked.definition().n as usize;
@@ -110,9 +116,9 @@ pub(super) fn values(
         if let Some(more) = moments {
             sum.moments.get_or_insert_default().add(more);
         }
-        let place = sum.top.partition_point(|(larger, ..)| *larger >= value);
+        let place = sum.top.partition_point(|larger| larger.value >= value);
         if place < most {
-            sum.top.insert(place, (value, flow.key().into(), last, moments));
+            sum.top.insert(place, Top { value, key: flow.key().into(), last, moments });
             sum.top.truncate(most);
         }
     });
@@ -129,7 +135,7 @@ pub(super) fn values(
         top: at
             .top
             .into_iter()
-            .map(|(value, key, last, moments)| TopKey {
+            .map(|Top { value, key, last, moments }| TopKey {
                 key: checked.show(&key),
                 value,
                 age: age(last),

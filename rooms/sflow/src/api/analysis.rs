@@ -41,14 +41,15 @@ pub trait Analysis: Send + Sync + 'static {
     /// All flow keys, seen or not, in order of names.
     fn flow_keys(&self) -> Vec<FlowKey>;
 
-    /// The flow definitions, by name.
-    fn flows(&self) -> BTreeMap<String, FlowDefinition>;
+    /// The flow definitions, by name, as objects with sFlow-RT's keys.
+    fn flows(&self) -> BTreeMap<String, Value>;
 
-    /// Begins a flow definition, or takes it in another's place: one that is the same goes on with what it has.
+    /// Begins a flow definition, a JSON object, or takes it in another's place: one that is the same goes on with what it
+    /// has.
     ///
     /// # Errors
     /// If it makes no sense, or there are too many.
-    fn put_flow(&self, name: &str, definition: FlowDefinition) -> Result<(), Rejected>;
+    fn put_flow(&self, name: &str, definition: &str) -> Result<(), Rejected>;
 
     /// Ends a flow definition; whether there was one.
     fn delete_flow(&self, name: &str) -> bool;
@@ -221,45 +222,6 @@ pub struct FlowKey {
     pub age: Option<Duration>,
 }
 
-/// A flow definition as REST writes it; the keys are sFlow-RT's.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct FlowDefinition {
-    /// What tells flows apart: `ipsource,ipdestination`.
-    #[serde(default)]
-    pub keys: String,
-    /// What is counted: `bytes`, `frames`, `requests`, `duration`, `count:KEY`, `avg:KEY`.
-    #[serde(default)]
-    pub value: String,
-    /// More values.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub values: Option<String>,
-    /// Which samples: `ipprotocol=6&tcpdestinationport=443`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub filter: Option<String>,
-    /// Largest flows kept a data source, 5 to 20.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
-    pub n: Option<u64>,
-    /// Time constant of the smoothing, in seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
-    pub t: Option<u64>,
-    /// Separates the keys of an answer; a comma unless told.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fs: Option<String>,
-    /// Whether completed flows are logged.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub log: Option<bool>,
-    /// Whether flows are logged at their start, not at their end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub flow_start: Option<bool>,
-    /// Seconds after which a flow that goes on is logged.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
-    pub active_timeout: Option<u64>,
-    /// Whether it is about discarded packets instead of sampled ones.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dropped: Option<bool>,
-}
-
 /// Why a definition is refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rejected {
@@ -278,8 +240,8 @@ pub struct ActiveFlows {
     pub most: usize,
     /// At least this value.
     pub least: f64,
-    /// How reports of one flow by several data sources are joined.
-    pub mode: AggMode,
+    /// How reports of one flow by several data sources are joined; `None`: as the definition says.
+    pub mode: Option<AggMode>,
 }
 
 /// How several reports of one flow are joined.
@@ -309,6 +271,9 @@ pub struct ActiveFlow {
     pub key: String,
     /// Its rate.
     pub value: f64,
+    /// The definition's further values, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<f64>,
     /// The 95 % interval of the rate, and the samples it rests on.
     #[serde(flatten)]
     pub estimate: Interval,

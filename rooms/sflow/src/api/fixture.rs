@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
 use super::{
-    ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowDefinition, FlowKey, FlowValue,
-    Groups, Interval, Measure, Measured, Rejected, Serving, TopKey, Topology,
+    ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interval,
+    Measure, Measured, Rejected, Server, Serving, Settings, TopKey, Topology,
 };
 use crate::events::{DataSource, Dropped, Event, Log};
 use crate::thresholds::{Refused, Threshold, Thresholds};
@@ -27,7 +27,7 @@ pub(crate) struct Small {
     pub(crate) failure: Option<&'static str>,
     /// Name of interface 4.
     pub(crate) uplink: &'static str,
-    pub(crate) flows: Mutex<BTreeMap<String, FlowDefinition>>,
+    pub(crate) flows: Mutex<BTreeMap<String, Value>>,
     pub(crate) thresholds: Mutex<Thresholds>,
     pub(crate) groups: Mutex<BTreeMap<String, Groups>>,
     pub(crate) topology: Mutex<Topology>,
@@ -73,7 +73,7 @@ impl Default for Small {
             groups: Mutex::default(),
             topology: Mutex::default(),
         };
-        small.put_flow("tcp", definition("ipsource,ipdestination", "bytes")).unwrap();
+        small.put_flow("tcp", r#"{"keys":"ipsource,ipdestination","value":"bytes"}"#).unwrap();
         let busy = json!({"metric": "ifinutilization", "value": 80, "timeout": 10});
         small.put_threshold("busy", serde_json::from_value(busy).unwrap()).unwrap();
         small.put_groups("sites", BTreeMap::from([("office".into(), vec!["10.1.0.0/16".parse().unwrap()])])).unwrap();
@@ -92,10 +92,6 @@ impl Default for Small {
         small.complete("web");
         small
     }
-}
-
-pub(crate) fn definition(keys: &str, value: &str) -> FlowDefinition {
-    FlowDefinition { keys: keys.into(), value: value.into(), ..FlowDefinition::default() }
 }
 
 fn event(id: u64, threshold: &str, second: u64) -> Event {
@@ -208,16 +204,17 @@ impl Analysis for Small {
         vec![key("ipsource", "The source address of IPv4.", Some(234)), key("vni", "The VXLAN network.", None)]
     }
 
-    fn flows(&self) -> BTreeMap<String, FlowDefinition> {
+    fn flows(&self) -> BTreeMap<String, Value> {
         self.flows.lock().unwrap().clone()
     }
 
-    fn put_flow(&self, name: &str, definition: FlowDefinition) -> Result<(), Rejected> {
-        if let Some(filter) = &definition.filter
+    fn put_flow(&self, name: &str, definition: &str) -> Result<(), Rejected> {
+        let definition: Value = serde_json::from_str(definition).unwrap();
+        if let Some(filter) = definition["filter"].as_str()
             && let Some(place) = filter.find("==")
         {
             let message = "filter: write = once".to_owned();
-            return Err(Rejected { message, key: Some("filter"), place: Some((filter.clone(), place + 1)) });
+            return Err(Rejected { message, key: Some("filter"), place: Some((filter.to_owned(), place + 1)) });
         }
         self.flows.lock().unwrap().insert(name.to_owned(), definition);
         Ok(())
@@ -228,13 +225,15 @@ impl Analysis for Small {
     }
 
     fn active_flows(&self, name: &str, agents: &Agents, query: &ActiveFlows) -> Option<Vec<ActiveFlow>> {
-        let fs = self.flows().get(name)?.fs.clone().unwrap_or(",".into());
+        let flows = self.flows();
+        let fs = flows.get(name)?["fs"].as_str().unwrap_or(",");
         let flow = |sources: u64, from: &str, value: f64| ActiveFlow {
             agent: address("10.0.0.1"),
             source: DataSource { class: 0, index: 4 },
             sources,
             key: format!("{from}{fs}10.0.0.5"),
-            value: if query.mode == AggMode::Sum { value * sources as f64 } else { value },
+            value: if query.mode == Some(AggMode::Sum) { value * sources as f64 } else { value },
+            values: Vec::new(),
             estimate: estimate(value),
         };
         let flows = [flow(2, "10.9.0.1", 5e6), flow(1, "10.9.0.\"2\"", 4e6), flow(1, "10.9.0.3", 1e3)];
@@ -307,6 +306,20 @@ impl Analysis for Small {
         *self.topology.lock().unwrap() = topology;
         Ok(())
     }
+}
+
+pub(crate) fn serve_with(small: Small, settings: Settings) -> (Arc<Small>, Serving) {
+    let small = Arc::new(small);
+    let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    (small.clone(), server.serve(small, settings).unwrap())
+}
+
+pub(crate) fn serve() -> (Arc<Small>, Serving) {
+    serve_with(Small::default(), Settings::default())
+}
+
+pub(crate) fn get(serving: &Serving, target: &str) -> Reply {
+    ask(serving, "GET", target, "", "").reply()
 }
 
 /// What came back.

@@ -28,7 +28,7 @@ pub(super) fn keys(api: &Arc<Api>, call: &Call) -> Answer {
 
 /// What a call asks of the active flows.
 pub(super) fn query(call: &Call) -> ActiveFlows {
-    ActiveFlows { most: call.count("maxFlows"), least: call.real("minValue"), mode: mode(call).unwrap_or_default() }
+    ActiveFlows { most: call.count("maxFlows"), least: call.real("minValue"), mode: mode(call) }
 }
 
 /// How a call wants reports joined, if it says so.

@@ -28,7 +28,7 @@ mod streams;
 mod waiting;
 
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;
 
@@ -37,8 +37,8 @@ use std::sync::Arc;
 use axum::Router;
 
 pub use analysis::{
-    ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowDefinition, FlowKey, FlowValue,
-    Groups, Interval, Link, Measure, Measured, Node, Port, Rejected, TopKey, Topology,
+    ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interval,
+    Link, Measure, Measured, Node, Port, Rejected, TopKey, Topology,
 };
 pub use routes::page;
 pub use server::{Error, Server, Serving};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::call::{Kind, Parameter};
+use super::call::{ANY, Kind, Parameter};
 use super::problem::{Answer, JSON, json_response};
 use super::routes::{PARTS, ROUTES, Route};
 use super::{Api, Call};
@@ -92,12 +92,25 @@ fn schema(parameter: &Parameter) -> Value {
         Kind::Text => json!({"type": "string"}),
         Kind::Flag => json!({"type": "boolean"}),
         Kind::Choice { of } => json!({"type": "string", "enum": of, "default": of.first()}),
-        Kind::Whole { least, most, default } => match default {
-            Some(default) => json!({"type": "integer", "minimum": least, "maximum": most, "default": default}),
-            None => json!({"type": "integer", "minimum": least, "maximum": most}),
-        },
+        Kind::Whole { least, most, default } => {
+            let mut schema = json!({"type": "integer", "minimum": least});
+            if let Some(default) = default {
+                schema["default"] = default.into();
+            }
+            if most != ANY {
+                schema["maximum"] = most.into();
+            }
+            schema
+        }
         Kind::Real { least, most, default } => {
-            json!({"type": "number", "minimum": least, "maximum": most, "default": default})
+            let mut schema = json!({"type": "number", "default": default});
+            if least != f64::MIN {
+                schema["minimum"] = least.into();
+            }
+            if most != f64::MAX {
+                schema["maximum"] = most.into();
+            }
+            schema
         }
     }
 }

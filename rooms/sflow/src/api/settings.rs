@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
+use serde_json::{Map, Value};
 
-use super::analysis::{FlowDefinition, Groups, Topology};
+use super::analysis::{Groups, Topology};
 use super::problem::{Answer, Problem, json_response};
 use super::{Api, Call};
 use crate::thresholds::Threshold;
@@ -33,8 +34,10 @@ pub(super) fn flow(api: &Arc<Api>, call: &Call) -> Answer {
 }
 
 pub(super) fn put_flow(api: &Arc<Api>, call: &Call) -> Answer {
-    let definition: FlowDefinition = call.json()?;
-    api.analysis.put_flow(call.new_name()?, definition)?;
+    let name = call.new_name()?;
+    // What it means the analyser knows; where it is no JSON, the place is told.
+    let definition: Map<String, Value> = call.json()?;
+    api.analysis.put_flow(name, &Value::Object(definition).to_string())?;
     done()
 }
 
@@ -65,7 +68,7 @@ pub(super) fn all_groups(api: &Arc<Api>, _: &Call) -> Answer {
 }
 
 pub(super) fn groups(api: &Arc<Api>, call: &Call) -> Answer {
-    found(api.analysis.groups().get(call.part("name")), "groups", call, "/group/json")
+    found(api.analysis.groups().get(call.part("name")), "group", call, "/group/json")
 }
 
 pub(super) fn put_groups(api: &Arc<Api>, call: &Call) -> Answer {
@@ -79,7 +82,7 @@ pub(super) fn delete_groups(api: &Arc<Api>, call: &Call) -> Answer {
     if was_there {
         api.analysis.put_groups(call.part("name"), Groups::new())?;
     }
-    deleted(was_there, "groups", call, "/group/json")
+    deleted(was_there, "group", call, "/group/json")
 }
 
 pub(super) fn topology(api: &Arc<Api>, _: &Call) -> Answer {

@@ -26,7 +26,8 @@ pub(super) type Later = Pin<Box<dyn Future<Output = Answer> + Send>>;
 pub(super) fn events(api: Arc<Api>, call: Call) -> Later {
     Box::pin(async move {
         let wanted = call.text("thresholdID").map(str::to_owned);
-        let is_wanted = |event: &crate::events::Event| wanted.as_deref().is_none_or(|name| name == event.threshold_id);
+        let is_wanted =
+            |event: &crate::events::Event| wanted.as_deref().is_none_or(|name| name == &*event.threshold_id);
         poll(&api, &call, api.analysis.events(), "eventID", "maxEvents", is_wanted).await
     })
 }
@@ -64,14 +65,15 @@ pub(super) fn event_stream(api: Arc<Api>, call: Call) -> Later {
         let wanted = call.text("thresholdID").map(str::to_owned);
         let last = call.headers.get("last-event-id").and_then(|id| id.to_str().ok()).and_then(|id| id.parse().ok());
         let after = last.or(call.whole("eventID").map(|id| id.try_into().unwrap_or(0)));
+        // Before the answer begins: once a client has its head, no event is missed.
+        let mut newest = api.analysis.events().newest();
+        let mut at: u64 = after.unwrap_or(*newest.borrow());
         Ok(stream(place, move |client| async move {
             let log = api.analysis.events();
-            let mut newest = log.newest();
-            let mut at: u64 = after.unwrap_or(*newest.borrow());
             loop {
                 let reached = *newest.borrow_and_update();
                 let is_wanted =
-                    |event: &crate::events::Event| wanted.as_deref().is_none_or(|name| name == event.threshold_id);
+                    |event: &crate::events::Event| wanted.as_deref().is_none_or(|name| name == &*event.threshold_id);
                 let events = log.next(at, BATCH, is_wanted);
                 for event in &events {
                     at = event.id;

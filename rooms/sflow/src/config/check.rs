@@ -11,9 +11,11 @@ use weir_tee::config::document::Listener;
 use weir_units::Size;
 
 use super::Config;
-use super::document::{Agent, Document};
+use super::document::{Agent, Document, GeoIp};
+use crate::api::Groups;
 use crate::collector::STEERING;
 use crate::flows::{Definition, Mistake};
+use crate::names::{self, Geo};
 use crate::settings::{Limits, Named, Settings};
 use crate::thresholds::THRESHOLDS;
 
@@ -36,6 +38,7 @@ impl<'a> Checker<'a> {
         let listeners = listeners(document.listeners);
         let carried = weir_tee::config::forwarding(self.file, document.workers, &listeners, &document.destinations)?;
         let geoip = document.geoip.unwrap_or_default();
+        self.geoip(&geoip)?;
         let limits = self.limits(document.limits.unwrap_or_default())?;
         self.flows(&document.flows, limits)?;
         for (name, threshold) in &document.thresholds {
@@ -53,6 +56,11 @@ impl<'a> Checker<'a> {
             .groups
             .into_iter()
             .map(|(name, groups)| (name, groups.into_iter().map(|(group, list)| (group, nets(list))).collect()));
+        let groups: BTreeMap<String, Groups> = groups.collect();
+        for (name, groups) in &groups {
+            let path = [Step::Key("group"), Step::Key(name)];
+            names::set(groups).map_err(|error| self.error(&path, &format!("group.{name}: {error}")))?;
+        }
         let allow = document.allow.map(nets);
         if allow.as_ref().is_some_and(Vec::is_empty) {
             return Err(self.error(&[Step::Key("allow")], "allow: no agent at all (leave it out for any)"));
@@ -66,12 +74,22 @@ impl<'a> Checker<'a> {
             country: geoip.country,
             asn: geoip.asn,
             agents: self.agents(document.agents)?,
-            groups: groups.collect(),
+            groups,
             flows: document.flows,
             thresholds: document.thresholds,
         };
         let fixed = Fixed { admin: document.admin.map(|Address(address)| address), user: document.user };
         Ok(Config { settings, fixed })
+    }
+
+    /// Reads the files, to see that they can be: at the start nobody looks at the place in the configuration any more.
+    fn geoip(&self, written: &GeoIp) -> Result<()> {
+        for (key, path) in [("country", &written.country), ("asn", &written.asn)] {
+            let Some(path) = path else { continue };
+            let path_to = [Step::Key("geoip"), Step::Key(key)];
+            Geo::open(path).map_err(|error| self.error(&path_to, &format!("geoip.{key}: {error}")))?;
+        }
+        Ok(())
     }
 
     fn limits(&self, written: super::document::Limits) -> Result<Limits> {

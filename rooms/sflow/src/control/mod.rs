@@ -22,7 +22,7 @@ use crate::config::{Config, Origin};
 use crate::ledger::Ledger;
 use crate::shard::{Names, Shards};
 use crate::state::Keeper;
-use room::Analyser;
+use room::{Analyser, Parts};
 use state::State;
 
 /// Runs an analyser until it is asked to end; returns the final ledger.
@@ -47,7 +47,8 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     let state = Arc::new(State::new(carrier.workers().clone(), cells, shards.clone()));
     let answers = Arc::new(Answers::new(shards.clone(), settings.limits.definitions));
     let serving = http.serve(answers.clone(), api::Settings::default())?;
-    let mut room = Analyser::new(origin, settings, carrier, shards, answers, state, serving.local_addr(), keeper);
+    let parts = Parts { shards, answers, state, http: serving.local_addr(), keeper };
+    let mut room = Analyser::new(origin, settings, carrier, parts);
     let outcome = service.run(&mut room);
     drop(serving);
     outcome.map(|()| room.ledger())

@@ -35,6 +35,15 @@ pub(super) struct Analyser<'a> {
     keeper: Option<Keeper>,
 }
 
+/// What others have a part in, too.
+pub(super) struct Parts {
+    pub(super) shards: Arc<Shards>,
+    pub(super) answers: Arc<Answers>,
+    pub(super) state: Arc<State>,
+    pub(super) http: SocketAddr,
+    pub(super) keeper: Option<Keeper>,
+}
+
 impl Room for Analyser<'_> {
     type News = resolve::Event;
     type State = State;
@@ -112,16 +121,8 @@ impl Room for Analyser<'_> {
 }
 
 impl<'a> Analyser<'a> {
-    pub(super) fn new(
-        origin: &'a Origin,
-        settings: Settings,
-        carrier: Carrier,
-        shards: Arc<Shards>,
-        answers: Arc<Answers>,
-        state: Arc<State>,
-        http: SocketAddr,
-        keeper: Option<Keeper>,
-    ) -> Self {
+    pub(super) fn new(origin: &'a Origin, settings: Settings, carrier: Carrier, parts: Parts) -> Self {
+        let Parts { shards, answers, state, http, keeper } = parts;
         let (now, due) = (Instant::now(), Instant::now() + LOOKS_APART);
         let losses = Losses::new(LOSSES_APART, now);
         Self { origin, settings, carrier, shards, answers, state, losses, http, due, keeper }

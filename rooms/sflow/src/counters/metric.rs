@@ -134,6 +134,10 @@ const PREFIXES: &[(&str, &str, &str)] = &[
 
 /// Names other than by the rule.
 const RENAMED: &[(&str, &str, &str)] = &[
+    ("ethernet_counters", "dot3StatsSingleCollisionFrames", "eth_singlecollisions"),
+    ("ethernet_counters", "dot3StatsMultipleCollisionFrames", "eth_multiplecollisions"),
+    ("ethernet_counters", "dot3StatsDeferredTransmissions", "eth_deferredtx"),
+    ("ethernet_counters", "dot3StatsLateCollisions", "eth_latecollision"),
     ("host_descr", "hostname", "host_name"),
     ("host_net_io", "packets_out", "pkts_out"),
     ("host_cpu", "interrupts", "cpu_interrupts"),
@@ -241,7 +245,19 @@ fn name(structure: &Structure, field: &Field, prefix: &str, off: &str) -> String
 fn plain(index: usize, field: &Field) -> Option<(Unit, How)> {
     let name = field.name.to_lowercase();
     let bytes = ["octets", "bytes"].iter().any(|word| name.contains(word));
-    let memory = ["memory", "mem_", "swap_", "disk_", "heap_", "capacity", "allocation", "physical"];
+    let memory = [
+        "memory",
+        "maxmemory",
+        "total_memory",
+        "free_memory",
+        "mem_",
+        "swap_",
+        "disk_",
+        "heap_",
+        "capacity",
+        "allocation",
+        "physical",
+    ];
     Some(match (field.kind, field.meaning) {
         (Kind::Text(_), _) => (Unit::Text, How::Text(index)),
         (Kind::Uuid, _) => (Unit::Text, How::Text(index)),

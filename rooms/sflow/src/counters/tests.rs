@@ -2,5 +2,6 @@
 
 mod aggregates;
 mod cases;
+mod cost;
 mod metrics;
 mod wire;

@@ -13,8 +13,6 @@ use serde::{Serialize, Serializer};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use crate::thresholds::{Observation, Rule};
-
 /// The source of samples or counters within an agent (sFlow v5, `sflow_data_source`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DataSource {
@@ -60,14 +58,15 @@ pub struct Event {
     /// When the value was seen, in milliseconds since 1970.
     pub timestamp: u64,
     /// The threshold's name.
-    #[serde(rename = "thresholdID")]
-    pub threshold_id: String,
+    #[serde(rename = "thresholdID", serialize_with = "text")]
+    pub threshold_id: Arc<str>,
     /// Whose value it is.
     pub agent: IpAddr,
     /// Of which of its sources.
     pub data_source: DataSource,
     /// The metric or flow definition.
-    pub metric: String,
+    #[serde(serialize_with = "text")]
+    pub metric: Arc<str>,
     /// What it was.
     pub value: f64,
     /// What it was not to exceed.
@@ -78,25 +77,6 @@ pub struct Event {
     /// Who was dropped, why and where; absent where it is no threshold on discarded packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drop: Option<Dropped>,
-}
-
-impl Event {
-    /// That an observation crossed a threshold, `timestamp` milliseconds after 1970; who made the observation adds the flow
-    /// and what was dropped.
-    pub fn crossing(id: u64, timestamp: u64, rule: &Rule, observation: &Observation) -> Self {
-        Self {
-            id,
-            timestamp,
-            threshold_id: rule.name.to_string(),
-            agent: observation.agent,
-            data_source: observation.source,
-            metric: rule.metric.to_string(),
-            value: observation.value,
-            threshold: rule.value,
-            flow_key: None,
-            drop: None,
-        }
-    }
 }
 
 /// What is known of discarded packets (sFlow v5, discarded packet 0:5).
@@ -111,6 +91,10 @@ pub struct Dropped {
     /// The interface, hook or queue at which it was.
     #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
+}
+
+fn text<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(text)
 }
 
 /// A record that knows its number.

@@ -53,10 +53,10 @@ impl Clock {
         Instant { epoch: epoch as u32, weight: (constants - epoch * EPOCH).exp() }
     }
 
-    /// What sums of this instant are multiplied by to be rates per second. A clock that is younger than its time constant has not
-    /// seen all that it would weigh; what it has seen is taken for the rest.
-    pub(super) fn rate(&self, now: f64) -> f64 {
-        let seen = -(-(now - self.start).max(self.t * 0.05) / self.t).exp_m1();
+    /// What sums of this instant, counted `since` then, are multiplied by to be rates per second. What has counted for less than the
+    /// time constant has not seen all that it would weigh; what it has seen is taken for the rest.
+    pub(super) fn rate(&self, now: f64, since: f64) -> f64 {
+        let seen = -(-(now - since).max(self.t * 0.05) / self.t).exp_m1();
         1.0 / (self.instant(now).weight * self.t * seen)
     }
 }
@@ -119,7 +119,7 @@ mod tests {
                 sum = sum * at.carry(epoch) + at.weight;
                 epoch = at.epoch;
             }
-            let rate = sum * clock.rate(until);
+            let rate = sum * clock.instant(until).carry(epoch) * clock.rate(until, 0.0);
             assert!((rate / 100.0 - 1.0).abs() < 0.03, "{t} {until}: {rate}");
         }
     }
@@ -128,7 +128,7 @@ mod tests {
     fn a_young_clock_does_not_say_less() {
         let mut clock = Clock::new(10.0, 5.0);
         let sum: f64 = (0..100).map(|tick| clock.advance(5.0 + f64::from(tick) / 100.0).weight).sum();
-        let rate = sum * clock.rate(6.0);
+        let rate = sum * clock.rate(6.0, 5.0);
         assert!((rate / 100.0 - 1.0).abs() < 0.02, "{rate}");
     }
 
@@ -137,9 +137,10 @@ mod tests {
         let clock = Clock::new(1.0, 0.0);
         for start in [0.0, 199.5, 1000.0] {
             let (then, later) = (clock.instant(start), clock.instant(start + 1.0));
-            let left =
-                then.weight * later.carry(then.epoch) * clock.rate(start + 1.0) / clock.rate(start) / then.weight;
-            let seen = clock.rate(start) * then.weight / (clock.rate(start + 1.0) * later.weight);
+            let left = then.weight * later.carry(then.epoch) * clock.rate(start + 1.0, 0.0)
+                / clock.rate(start, 0.0)
+                / then.weight;
+            let seen = clock.rate(start, 0.0) * then.weight / (clock.rate(start + 1.0, 0.0) * later.weight);
             assert!((left / seen - (-1f64).exp()).abs() < 1e-9 || start == 0.0, "{start}: {left}");
         }
         assert_eq!(clock.instant(1000.0).carry(2), 0.0);

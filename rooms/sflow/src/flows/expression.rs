@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_told_with_their_place() {
-        assert_eq!(error("ipsource,ipdst"), (9, "unknown key `ipdst`, did you mean `ipid`?".to_owned()));
+        assert_eq!(error("ipsource,ipsorce"), (9, "unknown key `ipsorce`, did you mean `ipsource`?".to_owned()));
         assert_eq!(error("groop:ipsource:x"), (0, "unknown function `groop`, did you mean `group`?".to_owned()));
         assert_eq!(
             error(" ipsource, or:ipsource"),

@@ -108,15 +108,24 @@ fn test(cursor: &mut Cursor<'_>) -> Result<Test, Syntax> {
         }
         () => return Err(Syntax::new(at, "a comparison is missing: write =, !=, ~ or !~ and a value")),
     };
-    let right = if patterns { Right::Patterns(list(cursor, pattern)?) } else { Right::Values(list(cursor, value)?) };
+    // Parentheses belong to a pattern; in a value they want a backslash.
+    let right = match patterns {
+        true => Right::Patterns(list(cursor, &[',', '&', '|', ')'], ('(', ')'), pattern)?),
+        false => Right::Values(list(cursor, &[',', '&', '|', ')', '('], ('\0', '\0'), value)?),
+    };
     Ok(Test { left, negated, right })
 }
 
 /// Values up to the end of the comparison.
-fn list<T>(cursor: &mut Cursor<'_>, parse: impl Fn(&str, usize) -> Result<T, Syntax>) -> Result<Vec<T>, Syntax> {
+fn list<T>(
+    cursor: &mut Cursor<'_>,
+    ends: &[char],
+    enclose: (char, char),
+    parse: impl Fn(&str, usize) -> Result<T, Syntax>,
+) -> Result<Vec<T>, Syntax> {
     let mut values = Vec::new();
     loop {
-        let piece = cursor.until(&[',', '&', '|', ')'], ('(', ')'))?;
+        let piece = cursor.until(ends, enclose)?;
         if piece.text.is_empty() {
             return Err(Syntax::new(piece.at, "a value is missing; what a packet has not is `null`"));
         }
@@ -213,7 +222,7 @@ mod tests {
         assert_eq!(error("vlan=1&").0, 7);
         assert_eq!(error("(vlan=1"), (0, "`(` is not closed".to_owned()));
         assert_eq!(error("vlan=1)"), (6, "`)` closes nothing".to_owned()));
-        assert_eq!(error("vlan=1 (vlan=2)").0, 0, "the comparison holds all up to the sign");
+        assert_eq!(error("vlan=1 (vlan=2)"), (7, "write & or | between comparisons".to_owned()));
         assert_eq!(error("(vlan=1) vlan=2"), (9, "write & or | between comparisons".to_owned()));
         assert_eq!(error("bytes>1500"), (5, "no such comparison: write range:KEY:LEAST:MOST=true".to_owned()));
         assert_eq!(error("stack~ab["), (6, "no pattern: unclosed character class".to_owned()));

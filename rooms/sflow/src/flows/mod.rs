@@ -108,6 +108,8 @@ struct Compiled {
     clock: usize,
     /// Whether somebody wants to see its flows as they change.
     watched: bool,
+    /// When it began to count.
+    start: f64,
     table: Table,
     /// What all flows of an agent make together, by agent.
     totals: Vec<Total>,
@@ -180,7 +182,7 @@ impl Flows {
             None => {}
         }
         let clock = self.clock(checked.definition.t, now);
-        let compiled = Compiled::new(name, checked, clock);
+        let compiled = Compiled::new(name, checked, clock, now);
         self.definitions.insert(before.unwrap_or(self.definitions.len()), compiled);
         self.compile();
         Ok(())
@@ -200,7 +202,7 @@ impl Flows {
     }
 
     /// Counts a packet that stands for `weight` frames. Definitions with `dropped` count packets that devices dropped, the others
-    /// samples. `now` is in seconds, of a clock that starts near 0 and never goes back.
+    /// samples. `now` is in seconds, of a clock that starts near 0 and never goes back; numbers of agents are dense.
     pub fn observe(&mut self, now: f64, weight: f64, packet: &Packet<'_>) {
         self.observe_watched(now, weight, packet, |_, _| {});
     }
@@ -219,7 +221,7 @@ impl Flows {
         packet: &Packet<'_>,
         mut show: impl FnMut(&str, &Flow<'_>),
     ) {
-        if self.definitions.is_empty() || !weight.is_finite() {
+        if self.definitions.is_empty() || !(weight > 0.0 && weight.is_finite()) {
             return;
         }
         let Some(source) = self.sources.find(packet.agent, packet.source, now, self.limits.sources) else {
@@ -252,12 +254,8 @@ impl Flows {
             if compiled.watched
                 && let Some(place) = place
             {
-                let scan = Scan {
-                    compiled: &*compiled,
-                    sources: &self.sources,
-                    at,
-                    scale: self.clocks[compiled.clock].rate(now),
-                };
+                let scale = self.clocks[compiled.clock].rate(now, compiled.start);
+                let scan = Scan { compiled: &*compiled, sources: &self.sources, at, scale };
                 scan.show(place, |flow| show(&compiled.name, flow));
             }
         }
@@ -269,20 +267,16 @@ impl Flows {
         if self.definitions.is_empty() {
             return;
         }
-        let reserved = self.limits.flows / 2 / self.definitions.len();
         let longest = self.definitions.iter().map(|compiled| compiled.checked.definition.active_timeout);
         let longest = longest.fold(0.0, f64::max);
         self.next_to_expire = (self.next_to_expire + 1) % self.definitions.len();
-        let table = &mut self.definitions[self.next_to_expire].table;
-        let before = table.len();
-        table.expire(now, flows);
-        let after = table.len();
-        self.used_beyond = self.used_beyond + after.saturating_sub(reserved) - before.saturating_sub(reserved);
+        self.definitions[self.next_to_expire].table.expire(now, flows);
         // By then its flows are gone, too.
         let definitions = &mut self.definitions;
         self.sources.expire(now - 2.0 * longest - 60.0, |gone| {
             definitions.iter_mut().for_each(|compiled| compiled.table.forget(|source| source == gone));
         });
+        self.share_out();
     }
 
     /// Forgets everything of agents whose numbers will be given to others. It looks at all flows: tell many at once.
@@ -335,8 +329,15 @@ impl Flows {
         if let Some(at) = self.clocks.iter().position(|clock| clock.time_constant() == t) {
             return at;
         }
-        self.clocks.push(Clock::new(t, now));
-        self.instants.push(self.clocks[self.clocks.len() - 1].instant(now));
+        let clock = Clock::new(t, now);
+        let in_use = |at: usize| self.definitions.iter().any(|compiled| compiled.clock == at);
+        if let Some(at) = (0..self.clocks.len()).find(|&at| !in_use(at)) {
+            (self.instants[at], self.clocks[at]) = (clock.instant(now), clock);
+            self.sources.reset_clock(at);
+            return at;
+        }
+        self.instants.push(clock.instant(now));
+        self.clocks.push(clock);
         self.sources.set_clocks(self.clocks.len());
         self.clocks.len() - 1
     }
@@ -362,7 +363,7 @@ impl Flows {
 }
 
 impl Compiled {
-    fn new(name: &str, checked: Arc<Checked>, clock: usize) -> Compiled {
+    fn new(name: &str, checked: Arc<Checked>, clock: usize, start: f64) -> Compiled {
         let definition = &checked.definition;
         let telling = match (definition.log, definition.flow_start) {
             (false, _) => Telling::Never,
@@ -378,6 +379,7 @@ impl Compiled {
             keys: Vec::new(),
             columns: Vec::new(),
             clock,
+            start,
             watched: false,
             totals: Vec::new(),
         }

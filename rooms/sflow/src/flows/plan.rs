@@ -168,6 +168,13 @@ impl Evaluation<'_, '_> {
         let plan = self.plan;
         match &plan.steps[node.0 as usize] {
             Step::Field(field, nth) => self.packet.field(*field, *nth, &mut self.memory.scratch),
+            step => self.call(step),
+        }
+    }
+
+    fn call(&mut self, step: &Step) -> Value {
+        match step {
+            Step::Field(..) => Value::Null,
             Step::Group(key, sets) => {
                 let Some(ip) = packet::ip(self.value(*key)) else { return Value::Null };
                 let found = sets.iter().find_map(|set| self.lookups.groups.get(set)?.find(ip));

@@ -99,6 +99,11 @@ impl Sources {
         (self.streams, self.clocks) = (streams, clocks);
     }
 
+    /// Lets a clock begin anew.
+    pub(super) fn reset_clock(&mut self, clock: usize) {
+        self.streams.iter_mut().skip(clock).step_by(self.clocks).for_each(|stream| *stream = Stream::default());
+    }
+
     /// Forgets data sources that have been silent since `oldest`, a few at a time.
     pub(super) fn expire(&mut self, oldest: f64, mut gone: impl FnMut(u32)) {
         for _ in 0..PLACES.min(self.states.len()) {

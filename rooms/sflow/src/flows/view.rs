@@ -37,7 +37,7 @@ impl Flows {
     pub fn scan(&self, name: &str, now: f64) -> Option<Scan<'_>> {
         let compiled = self.definitions.iter().find(|compiled| compiled.name == name)?;
         let clock = &self.clocks[compiled.clock];
-        Some(Scan { compiled, sources: &self.sources, at: clock.instant(now), scale: clock.rate(now) })
+        Some(Scan { compiled, sources: &self.sources, at: clock.instant(now), scale: clock.rate(now, compiled.start) })
     }
 }
 

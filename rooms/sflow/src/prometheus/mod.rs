@@ -5,15 +5,18 @@
 
 mod exposition;
 mod scraped;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use serde_json::json;
 use weir_service::metrics::Format;
 
-use crate::api::{ActiveFlows, AggMode, Answer, Api, Call, FlowDefinition, Measured, Problem};
+use crate::api::{ActiveFlows, AggMode, Answer, Api, Call, Measured, Problem};
 use crate::api::{agents_of, conditions, mode, names_of, pages, passes};
 use exposition::{name_of, sample, untyped};
 pub(crate) use scraped::Scraped;
@@ -80,23 +83,19 @@ pub(crate) fn flows(api: &Arc<Api>, call: &Call) -> Answer {
     let (metric, keys, value) = (name_of("", &needed("metric")?), needed("key")?, needed("value")?);
     let labels = labels(&keys, &call.texts("label").collect::<Vec<_>>().join(","))?;
     let dropped = call.text("dropped") == Some("true");
-    let definition = FlowDefinition {
-        keys,
-        value,
-        filter: call.text("filter").filter(|filter| !filter.is_empty()).map(str::to_owned),
-        n: call.whole("n").map(i64::unsigned_abs),
-        t: call.whole("t").map(i64::unsigned_abs),
-        fs: Some(SEPARATOR.to_string()),
-        dropped: dropped.then_some(true),
-        ..FlowDefinition::default()
-    };
-    let name = api.scraped.name(&*api.analysis, &definition, std::time::Instant::now())?;
+    let mut definition = json!({
+        "keys": keys, "value": value, "n": call.whole("n"), "t": call.real("t"), "fs": SEPARATOR, "dropped": dropped,
+    });
+    if let Some(filter) = call.text("filter").filter(|filter| !filter.is_empty()) {
+        definition["filter"] = filter.into();
+    }
+    let name = api.scraped.name(&*api.analysis, &definition.to_string(), std::time::Instant::now())?;
     let mode = mode(call).unwrap_or(if dropped { AggMode::Sum } else { AggMode::Max });
-    let query = ActiveFlows { most: call.count("maxFlows"), least: call.real("minValue"), mode };
+    let query = ActiveFlows { most: call.count("maxFlows"), least: call.real("minValue"), mode: Some(mode) };
     let scale = call.real("scale");
     let format = accepted(call);
     let mut page = Vec::new();
-    untyped(&mut page, &metric, format, format_args!("Flows by {}, {}.", definition.keys, definition.value));
+    untyped(&mut page, &metric, format, format_args!("Flows by {keys}, {value}."));
     // One whose definition ended meanwhile has none.
     for flow in api.analysis.active_flows(&name, &agents, &query).unwrap_or_default() {
         let values = flow.key.split(SEPARATOR);

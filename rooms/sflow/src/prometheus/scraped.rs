@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 
-use crate::api::{Analysis, FlowDefinition, Problem};
+use crate::api::{Analysis, Problem};
 
 /// Time without a scrape after which a definition ends.
 pub const IDLE: Duration = Duration::from_secs(300);
@@ -23,7 +23,8 @@ pub(crate) struct Scraped(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
-    entries: HashMap<FlowDefinition, Entry>,
+    /// By definition, as JSON.
+    entries: HashMap<String, Entry>,
     /// The next one's number.
     next: u64,
 }
@@ -36,12 +37,7 @@ struct Entry {
 
 impl Scraped {
     /// The name of a definition, which begins if nobody has scraped it yet, or somebody has deleted it.
-    pub(crate) fn name(
-        &self,
-        analysis: &dyn Analysis,
-        definition: &FlowDefinition,
-        now: Instant,
-    ) -> Result<String, Problem> {
+    pub(crate) fn name(&self, analysis: &dyn Analysis, definition: &str, now: Instant) -> Result<String, Problem> {
         self.end_idle(analysis, now);
         let mut table = self.lock();
         let known = analysis.flows();
@@ -65,8 +61,8 @@ impl Scraped {
             name = format!("{NAME}{}", table.next);
         }
         table.next += 1;
-        analysis.put_flow(&name, definition.clone())?;
-        table.entries.insert(definition.clone(), Entry { name: name.clone(), scraped: now });
+        analysis.put_flow(&name, definition)?;
+        table.entries.insert(definition.to_owned(), Entry { name: name.clone(), scraped: now });
         Ok(name)
     }
 

@@ -275,13 +275,5 @@ impl Shards {
 }
 
 fn sets(groups: &BTreeMap<String, Groups>) -> Result<BTreeMap<String, names::Groups>, names::GroupError> {
-    let set = |(name, groups): (&String, &Groups)| {
-        let texts: Vec<(&str, Vec<String>)> = groups
-            .iter()
-            .map(|(group, nets)| (group.as_str(), nets.iter().map(ToString::to_string).collect()))
-            .collect();
-        let made = names::Groups::new(texts.iter().map(|(group, nets)| (*group, nets.iter().map(String::as_str))))?;
-        Ok((name.clone(), made))
-    };
-    groups.iter().map(set).collect()
+    groups.iter().map(|(name, groups)| Ok((name.clone(), names::set(groups)?))).collect()
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 
+use crate::events::Event;
 pub use filter::{Fact, Facts, Filter, Pattern};
 pub use watch::{Observation, On, SUBJECTS, Watch};
 
@@ -91,6 +92,25 @@ pub struct Rule {
     by_flow: bool,
     timeout: Duration,
     filter: Filter,
+}
+
+impl Rule {
+    /// The event of its being crossed, `timestamp` milliseconds after 1970; who made the observation adds the flow and what
+    /// was dropped.
+    pub fn event(&self, id: u64, timestamp: u64, observation: &Observation) -> Event {
+        Event {
+            id,
+            timestamp,
+            threshold_id: self.name.clone(),
+            agent: observation.agent,
+            data_source: observation.source,
+            metric: self.metric.clone(),
+            value: observation.value,
+            threshold: self.value,
+            flow_key: None,
+            drop: None,
+        }
+    }
 }
 
 /// All thresholds, by metric.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use weir_testbed::random::Source;
 
 use super::super::{Ledger, Sequence, Step};
-use super::{Limits, MILLISECOND, SECOND, Verdict, WHO, agents};
+use super::{Limits, MILLISECOND, SECOND, WHO, agents};
 
 /// Numbers with their faults, in the order in which they arrive, and the truth about them.
 struct Faults {
@@ -69,21 +69,16 @@ fn of_an_agent_with_restarts() {
     let mut random = Source::drawn();
     for _ in 0..50 {
         let mut agents = agents(Limits::default());
-        let (mut now, mut lost, mut duplicates, mut received, mut strangers) = (SECOND, 0, 0, 0, 0);
+        let (mut now, mut lost, mut duplicates, mut received) = (SECOND, 0, 0, 0);
         let restarts = random.number(0..4);
-        for run in 0..=restarts {
+        for _ in 0..=restarts {
             // Down for two seconds at least; then it counts from 1 again, with an uptime that goes from 0.
             now += random.number(2 * SECOND..60 * SECOND);
             let truth = faults(&mut random, 1, 2_000);
             let booted = now;
-            for (i, &number) in truth.arrivals.iter().enumerate() {
+            for &number in &truth.arrivals {
                 now = now.max(booted + u64::from(number) * 20 * MILLISECOND);
-                // Of the second it is known that it goes on from the first.
-                let verdict = agents.datagram(now, WHO, number, number * 20);
-                if run > 0 && verdict == Verdict::Stranger {
-                    strangers += 1;
-                    assert!(i < 8, "a stranger after {i}");
-                }
+                agents.datagram(now, WHO, number, number * 20);
             }
             received += truth.arrivals.len() as u64 - truth.duplicates;
             lost += truth.lost;
@@ -93,10 +88,11 @@ fn of_an_agent_with_restarts() {
         let all = ledger.sequence;
         assert_eq!(all.span, all.received + all.lost);
         assert_eq!(ledger.datagrams, all.received + all.duplicates + all.stale + ledger.strangers);
-        assert_eq!((ledger.restarts, ledger.streams, ledger.strangers), (restarts, 1, strangers));
+        assert_eq!((ledger.restarts, ledger.streams), (restarts, 1));
         assert_eq!(ledger.datagrams, received + duplicates);
-        // Of the first few of a run, before it is known as one, nothing but their number is known.
-        assert!(lost.abs_diff(all.lost) <= 8 * restarts, "{lost} lost, {} counted", all.lost);
+        // Of those of a run that overtook one another before it was known, and are forgotten, nobody knows the numbers.
+        assert!(lost.abs_diff(all.lost) <= ledger.strangers, "{lost} lost, {} counted", all.lost);
+        assert!(ledger.strangers <= 4 * restarts, "{}", ledger.strangers);
     }
 }
 

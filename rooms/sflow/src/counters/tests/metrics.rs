@@ -12,7 +12,7 @@ fn names_are_different_and_known() {
         assert!(std::ptr::eq(Metric::find(&metric.name).unwrap(), metric));
     }
     for name in "ifinoctets ifoutucastpkts ifinpkts ifinutilization ifindiscards ifinerrors ifspeed ifadminstatus ifoperstatus \
-        ifdirection ifinmulticastpkts ifname of_dpid of_port eth_fcserrors load_one cpu_idle cpu_user cpu_system cpu_utilization \
+        ifdirection ifinmulticastpkts ifname of_dpid of_port eth_fcserrors eth_deferredtx load_one cpu_idle cpu_user cpu_system cpu_utilization \
         mem_total mem_free mem_utilization disk_free disk_reads disk_bytes_read bytes_in pkts_out tcp_retranssegs udp_inerrors \
         ip_indiscards vir_cpu_utilization vir_net_rx_bytes app_success http_status_5xx_count memcache_get_hits host_name \
         lag_attachedaggid queue_dropped sfp_temperature"

@@ -133,7 +133,7 @@ impl Table {
         self.index.len()
     }
 
-    /// Counts a packet; a new flow has a place if there are fewer than `limit`.
+    /// Counts a packet, and tells the place of its flow; a new one has a place if there are fewer than `limit`.
     #[inline]
     pub(super) fn add(&mut self, update: &Update<'_>, limit: usize) -> Option<usize> {
         let hash = self.hash(update.source, update.key);
@@ -148,7 +148,7 @@ impl Table {
             None => self.insert(hash, update, limit),
         };
         // What was counted just now is not silent: its place stays.
-        self.expire(update.now, 2);
+        self.expire(update.now, 1);
         at
     }
 

@@ -157,6 +157,8 @@ fn averages_and_further_values() {
         assert_eq!(flow.value(), seen[0]);
     });
     // (64 x 30 + 32 x 10) / 40; frames and bytes by the same factor; no packet has a VLAN.
-    assert_eq!((seen[0], seen[2], seen[4]), (56.0, 28.0, 0.0));
+    for (number, expected) in [(0, 56.0_f64), (2, 28.0), (4, 0.0)] {
+        assert!((seen[number] - expected).abs() < 1e-9, "{seen:?}");
+    }
     assert!((seen[3] / seen[1] - 1000.0).abs() < 1e-9, "{seen:?}");
 }

@@ -2,6 +2,7 @@
 
 mod cost;
 mod evaluation;
+mod records;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -70,7 +71,10 @@ fn a_rate_is_the_true_one_with_its_interval() {
     }
     let mut seen = BTreeMap::new();
     let scan = flows.scan("ports", 20.0).unwrap();
-    assert_eq!(scan.slice(0, 100, |flow| drop(seen.insert(flow.show(), flow.estimate().unwrap()))), None);
+    let rest = scan.slice(0, 100, |flow| {
+        seen.insert(flow.show(), flow.estimate().unwrap());
+    });
+    assert_eq!(rest, None);
     let dns = seen["53"];
     // 400 samples of equal weight: six deviations are 30 %.
     assert!((dns.value / 1e7 - 1.0).abs() < 0.3, "{dns:?}");
@@ -175,6 +179,47 @@ fn the_same_definition_keeps_its_flows() {
     assert_eq!((count(&flows), flows.scan("b", 1.0).unwrap().len()), (Some(1), 1));
     assert!(flows.remove("a") && !flows.remove("a"));
     assert_eq!((count(&flows), flows.definitions().count()), (None, 1));
+}
+
+#[test]
+fn clocks_are_no_more_than_definitions() {
+    let mut flows = shard(Limits { definitions: 2, ..Limits::default() });
+    let bytes = frame([10, 0, 0, 1], [10, 0, 0, 2], 53);
+    for round in 0..100 {
+        for name in ["a", "b"] {
+            let t = 1.0 + f64::from(round) + if name == "a" { 0.0 } else { 0.5 };
+            let definition = Definition { t, ..Definition::default() };
+            flows.define(name, Arc::new(definition.check().unwrap()), f64::from(round)).unwrap();
+        }
+        flows.observe(f64::from(round) + 0.5, 1.0, &packet(1, 1, &bytes));
+        for name in ["a", "b"] {
+            let mut samples = 0.0;
+            flows.scan(name, f64::from(round) + 0.5).unwrap().slice(0, 10, |flow| {
+                samples = flow.estimate().unwrap().samples;
+            });
+            assert!((samples - 1.0).abs() < 1e-9, "nothing of an earlier definition is left: {samples}");
+        }
+    }
+    assert!(flows.clocks.len() <= 2);
+}
+
+#[test]
+fn a_definition_that_comes_late_does_not_say_less() {
+    let mut flows = shard(Limits::default());
+    let bytes = frame([10, 0, 0, 1], [10, 0, 0, 2], 53);
+    flows.define("early", checked("", "frames", ""), 0.0).unwrap();
+    for tick in 0..1100 {
+        if tick == 1000 {
+            flows.define("late", checked("", "frames", ""), 10.0).unwrap();
+        }
+        flows.observe(f64::from(tick) / 100.0, 10.0, &packet(1, 1, &bytes));
+    }
+    for name in ["early", "late"] {
+        // 1,000 a second.
+        flows.scan(name, 11.0).unwrap().slice(0, 10, |flow| {
+            assert!((flow.value() / 1000.0 - 1.0).abs() < 0.02, "{name}: {}", flow.value());
+        });
+    }
 }
 
 #[test]

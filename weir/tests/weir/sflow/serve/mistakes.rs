@@ -25,6 +25,19 @@ fn a_mistake_is_told_with_its_line_and_its_remedy() {
             "[[agent]]\naddress = \"10.0.0.1\"\ninterfaces = { eth0 = \"uplink\" }",
             ":3: agent 10.0.0.1: interfaces: `eth0`",
         ),
+        ("[geoip]\nasn = \"/nowhere/asn.mmdb\"", ":2: geoip.asn: read /nowhere/asn.mmdb: No such file"),
+        (
+            "\n[geoip]\ncountry = \"/proc/version\"",
+            ":3: geoip.country: /proc/version: no MaxMind DB file, or a damaged one",
+        ),
+        (
+            "[group.sites]\na = [\"10.0.0.0/8\"]\nb = [\"10.0.0.0/8\"]",
+            ":1: group.sites: 10.0.0.0/8 is in the groups `a` and `b`",
+        ),
+        (
+            "[threshold.busy]\nmetric = \"ifinoctets\"\nvalue = 1\ntimeout = 0",
+            ":1: threshold `busy`: timeout: 0 is not 1 to 86400",
+        ),
         ("user = \"\"", ":1: user: it has no name"),
         ("http = \"8008\"", ":1: `8008`: write ADDRESS:PORT"),
     ] {

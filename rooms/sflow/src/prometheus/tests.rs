@@ -1,0 +1,166 @@
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::{DEFINITIONS, Scraped};
+use crate::api::fixture::{HOSTILE, Small, ask, ask_at, get, serve_with};
+use crate::api::{Analysis, Serving, Settings};
+
+#[test]
+fn prometheus_is_told_what_is_current() {
+    let (small, serving) = serve_with(Small { uplink: HOSTILE, ..Small::default() }, Settings::default());
+    let all = get(&serving, "/prometheus/metrics/ALL/ALL/txt");
+    assert!(all.head.contains("content-type: text/plain; version=0.0.4"), "{all:?}");
+    let line = "sflow_ifinoctets{agent=\"10.0.0.1\",datasource=\"4\",host=\"leaf1\",ifname=\"up\\\"link\\\\\\n␛[2J\"} 125000000.5\n";
+    assert!(all.body.contains(line), "{}", all.body);
+    assert!(
+        all.body.contains("# TYPE sflow_mem_total untyped\n") && all.body.contains("# TYPE sflow_load_one gauge\n")
+    );
+    // Stale, and a text.
+    assert!(!all.body.contains("10.0.0.2") && !all.body.contains("os_name"));
+    let open =
+        ask(&serving, "GET", "/prometheus/metrics/ALL/ALL/txt", "Accept: application/openmetrics-text\r\n", "").reply();
+    assert!(open.head.contains("content-type: application/openmetrics-text; version=1.0.0"), "{open:?}");
+    assert!(open.body.contains("# TYPE sflow_mem_total unknown\n") && open.body.ends_with("\n# EOF\n"));
+
+    let target = "/prometheus/flows/ALL/txt?metric=pair-bps&key=ipsource,ipdestination&label=src&value=bytes&scale=8";
+    let flows = get(&serving, target);
+    let line = "pair_bps{src=\"10.9.0.\\\"2\\\"\",ipdestination=\"10.0.0.5\"} 32000000\n";
+    assert!(flows.body.contains(line), "{}", flows.body);
+    assert_eq!(small.flows().len(), 2);
+    // The same question is the same definition; it comes again where somebody deleted it.
+    get(&serving, target);
+    assert_eq!(small.flows().len(), 2);
+    assert!(small.delete_flow("prometheus_0"));
+    assert_eq!(get(&serving, target).body, flows.body);
+
+    let refused = "/prometheus/flows/ALL/txt?metric=m&key=a&value=bytes&filter=a%3D%3D1";
+    assert_eq!(get(&serving, refused).json()["caret"], "  ^");
+    for index in 1..DEFINITIONS {
+        assert_eq!(get(&serving, &format!("/prometheus/flows/ALL/txt?metric=m&key=k{index}&value=bytes")).status, 200);
+    }
+    let reply = get(&serving, "/prometheus/flows/ALL/txt?metric=m&key=one_more&value=bytes");
+    assert_eq!(reply.status, 429, "{reply:?}");
+    // Those that there are go on.
+    assert_eq!(get(&serving, target).status, 200);
+    assert_eq!(small.flows().len(), 1 + DEFINITIONS);
+}
+
+#[test]
+fn what_nobody_scrapes_ends() {
+    let (small, scraped, begin) = (Small::default(), Scraped::default(), Instant::now());
+    let at = |seconds| begin + Duration::from_secs(seconds);
+    let [used, left] = [r#"{"keys":"a"}"#, r#"{"keys":"b"}"#];
+    let name = |definition, seconds| scraped.name(&small, definition, at(seconds)).unwrap();
+    assert_eq!([name(used, 0), name(left, 0), name(used, 299)], ["prometheus_0", "prometheus_1", "prometheus_0"]);
+    scraped.end_idle(&small, at(299));
+    assert_eq!(small.flows().len(), 3);
+    scraped.end_idle(&small, at(300));
+    assert_eq!(small.flows().into_keys().collect::<Vec<_>>(), ["prometheus_0", "tcp"]);
+    assert_eq!(name(left, 301), "prometheus_2");
+}
+
+/// Prometheus's own judgement of all that is written for it.
+#[test]
+fn promtool_accepts_the_metrics() {
+    let Some(promtool) = weir_testbed::program("promtool") else { return };
+    let (_, serving) = serve_with(Small { uplink: HOSTILE, ..Small::default() }, Settings::default());
+    for target in [
+        "/prometheus/metrics/ALL/ALL/txt",
+        "/prometheus/flows/ALL/txt?metric=pair_bps&key=ipsource,ipdestination&label=src,dst&value=bytes",
+    ] {
+        let mut command = Command::new(&promtool);
+        command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut checking = command.spawn().unwrap();
+        checking.stdin.take().unwrap().write_all(get(&serving, target).body.as_bytes()).unwrap();
+        let output = checking.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.trim().is_empty(), "{target}: {said}");
+    }
+}
+
+/// A Prometheus that ends with its test.
+struct Prometheus {
+    process: Child,
+    address: SocketAddr,
+    _place: TempDir,
+}
+
+impl Prometheus {
+    /// Scrapes these paths of a server each second.
+    fn start(serving: &Serving, paths: &[&str]) -> Option<Self> {
+        let (program, setpriv) = (weir_testbed::program("prometheus")?, weir_testbed::program("setpriv")?);
+        let place = tempfile::tempdir().unwrap();
+        let jobs = paths.iter().enumerate().map(|(index, path)| {
+            let (path, query) = path.split_once('?').unwrap_or((path, ""));
+            let mut parameters: Vec<(String, Vec<String>)> = Vec::new();
+            for (name, value) in form_urlencoded::parse(query.as_bytes()).into_owned() {
+                parameters.push((name, vec![value]));
+            }
+            json!({
+                "job_name": format!("job{index}"),
+                "metrics_path": path,
+                "params": parameters.into_iter().collect::<BTreeMap<_, _>>(),
+                "static_configs": [{"targets": [serving.local_addr().to_string()]}],
+            })
+        });
+        let global = json!({"scrape_interval": "1s", "scrape_timeout": "1s"});
+        // JSON is YAML.
+        let configuration = json!({"global": global, "scrape_configs": jobs.collect::<Vec<_>>()});
+        let file = place.path().join("prometheus.yml");
+        fs::write(&file, configuration.to_string()).unwrap();
+        let mut command = Command::new(setpriv);
+        command.args(["--pdeathsig", "KILL", "--"]).arg(program).arg("--web.listen-address=127.0.0.1:0");
+        command.arg(format!("--config.file={}", file.display()));
+        command.arg(format!("--storage.tsdb.path={}", place.path().join("data").display()));
+        let mut process = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let mut log = BufReader::new(process.stderr.take().unwrap()).lines();
+        let address = log.by_ref().map(Result::unwrap).find_map(|line| {
+            let address = line.split("\"Listening on\" address=").nth(1)?.split_whitespace().next()?;
+            address.trim_matches('"').parse().ok()
+        });
+        // Whatever it says later must not fill the pipe.
+        thread::spawn(move || log.for_each(drop));
+        Some(Self { process, address: address.expect("tells where it listens"), _place: place })
+    }
+
+    /// The first result of a query that has one.
+    fn value(&self, query: &str) -> serde_json::Value {
+        let query: String = form_urlencoded::byte_serialize(query.as_bytes()).collect();
+        loop {
+            let reply = ask_at(self.address, "GET", &format!("/api/v1/query?query={query}"), "", "").reply();
+            // It answers 503 until it is ready.
+            if reply.status == 200 && !reply.json()["data"]["result"][0].is_null() {
+                return reply.json()["data"]["result"][0].take();
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// In OpenMetrics, which it asks for; what a name holds and a value is comes out as it went in.
+#[test]
+fn a_real_prometheus_scrapes_metrics_and_flows() {
+    let (_, serving) = serve_with(Small { uplink: HOSTILE, ..Small::default() }, Settings::default());
+    let flows =
+        "/prometheus/flows/ALL/txt?metric=pair_bps&key=ipsource,ipdestination&label=src,dst&value=bytes&scale=8";
+    let Some(prometheus) = Prometheus::start(&serving, &["/prometheus/metrics/ALL/ALL/txt", flows]) else { return };
+    let uplink = prometheus.value("sflow_ifinoctets{datasource=\"4\"}");
+    assert_eq!((&uplink["value"][1], &uplink["metric"]["ifname"]), (&json!("125000000.5"), &json!("up\"link\\\n␛[2J")));
+    assert_eq!(prometheus.value("sum(sflow_mem_total)")["value"][1], "16000000000");
+    assert_eq!(prometheus.value("sum(pair_bps{dst=\"10.0.0.5\"})")["value"][1], "72008000");
+    assert_eq!(prometheus.value("count(up == 1)")["value"][1], "2");
+}
