@@ -453,3 +453,8 @@ impl Checked {
 pub fn keys() -> impl Iterator<Item = (&'static str, &'static str)> {
     field::Field::all()
 }
+
+/// Every function of keys, with how it is written.
+pub fn functions() -> impl Iterator<Item = (&'static str, &'static str)> {
+    expression::FUNCTIONS.into_iter()
+}
