@@ -58,7 +58,7 @@ fn sflow_pages_are_up_to_date() {
     for (name, table) in [("keys", keys), ("functions", functions.collect())] {
         let (begin, end) = (format!("<!-- {name}: made from the code -->\n"), format!("<!-- end of {name} -->"));
         let (before, rest) = page.split_once(&begin).unwrap();
-        let (head, after) = (rest.lines().take(3).collect::<Vec<_>>().join("\n"), rest.split_once(&end).unwrap().1);
+        let (head, after) = (rest.lines().take(2).collect::<Vec<_>>().join("\n"), rest.split_once(&end).unwrap().1);
         page = format!("{before}{begin}{head}\n{table}\n{end}{after}");
     }
     for (file, page) in [("sflow.md", page), ("sflow-metrics.md", weir_sflow::counters::page())] {
