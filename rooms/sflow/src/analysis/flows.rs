@@ -4,56 +4,20 @@ use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::api::{self, ActiveFlow, ActiveFlows, Agents, FlowDefinition, FlowValue, Interval, TopKey};
+use crate::api::{self, ActiveFlow, ActiveFlows, Agents, FlowValue, Interval, TopKey};
 use crate::events::DataSource;
-use crate::flows::{AggMode, Definition, Flow, Moments, Ranking};
+use crate::flows::{AggMode, Flow, Moments, Ranking};
 use crate::names::AgentId;
 use crate::shard::{Now, Shard, Shards};
-
-/// A definition as the API has it.
-pub(super) fn as_written(definition: &Definition) -> FlowDefinition {
-    let text = |text: &String| (!text.is_empty()).then(|| text.clone());
-    FlowDefinition {
-        keys: definition.keys.clone(),
-        value: definition.value.clone(),
-        values: text(&definition.values),
-        filter: text(&definition.filter),
-        n: Some(definition.n.into()),
-        t: Some(definition.t.round() as u64),
-        fs: text(&definition.fs),
-        log: Some(definition.log),
-        flow_start: Some(definition.flow_start),
-        active_timeout: Some(definition.active_timeout as u64),
-        dropped: Some(definition.dropped),
-    }
-}
-
-/// The definition that the API's means.
-pub(super) fn as_meant(written: FlowDefinition) -> Definition {
-    let default = Definition::default();
-    Definition {
-        keys: written.keys,
-        value: if written.value.is_empty() { default.value } else { written.value },
-        values: written.values.unwrap_or_default(),
-        filter: written.filter.unwrap_or_default(),
-        n: written.n.map_or(default.n, |n| u32::try_from(n).unwrap_or(u32::MAX)),
-        t: written.t.map_or(default.t, |t| t as f64),
-        active_timeout: written.active_timeout.map_or(default.active_timeout, |seconds| seconds as f64),
-        dropped: written.dropped.unwrap_or_default(),
-        fs: written.fs.unwrap_or(default.fs),
-        log: written.log.unwrap_or_default(),
-        flow_start: written.flow_start.unwrap_or_default(),
-        agg_mode: default.agg_mode,
-    }
-}
 
 /// The largest.
 pub(super) fn active(shards: &Shards, name: &str, agents: &Agents, query: &ActiveFlows) -> Option<Vec<ActiveFlow>> {
     let checked = shards.flow_definition(name)?;
     let mode = match query.mode {
-        api::AggMode::Max => AggMode::Max,
-        api::AggMode::Sum => AggMode::Sum,
-        api::AggMode::Edge => AggMode::Edge,
+        None => checked.definition().agg_mode,
+        Some(api::AggMode::Max) => AggMode::Max,
+        Some(api::AggMode::Sum) => AggMode::Sum,
+        Some(api::AggMode::Edge) => AggMode::Edge,
     };
     let inner = if mode == AggMode::Edge { inner_ports(shards) } else { HashSet::new() };
     let mut ranking = Ranking::new(mode, query.most, query.least);
@@ -72,6 +36,7 @@ pub(super) fn active(shards: &Shards, name: &str, agents: &Agents, query: &Activ
             sources: ranked.sources.into(),
             key: checked.show(&ranked.key),
             value: ranked.value,
+            values: ranked.columns.iter().skip(1).copied().collect(),
             estimate: interval(ranked.moments),
         })
     });

@@ -11,11 +11,11 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::api::{
-    ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowDefinition, FlowKey, FlowValue, Groups,
-    Measure, Rejected, Topology,
+    ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Measure, Rejected,
+    Topology,
 };
 use crate::events::{DataSource, EVENTS, Event, Log};
-use crate::flows::Record;
+use crate::flows::{Checked, Record};
 use crate::shard::{Now, Refusal, Shards};
 use crate::thresholds::{Refused, Threshold};
 
@@ -97,13 +97,17 @@ impl Analysis for Answers {
         keys
     }
 
-    fn flows(&self) -> BTreeMap<String, FlowDefinition> {
+    fn flows(&self) -> BTreeMap<String, Value> {
         let definitions = self.shards.flow_definitions().into_iter();
-        definitions.map(|(name, checked)| (name, flows::as_written(checked.definition()))).collect()
+        // Every key of a definition has a form in JSON.
+        let written = |checked: &Checked| serde_json::to_value(checked.definition()).unwrap_or_default();
+        definitions.map(|(name, checked)| (name, written(&checked))).collect()
     }
 
-    fn put_flow(&self, name: &str, definition: FlowDefinition) -> Result<(), Rejected> {
-        self.shards.define_flow(name, flows::as_meant(definition), self.definitions).map_err(Rejected::from)
+    fn put_flow(&self, name: &str, definition: &str) -> Result<(), Rejected> {
+        let rejected = |error: serde_json::Error| Rejected { message: error.to_string(), key: None, place: None };
+        let definition = serde_json::from_str(definition).map_err(rejected)?;
+        self.shards.define_flow(name, definition, self.definitions).map_err(Rejected::from)
     }
 
     fn delete_flow(&self, name: &str) -> bool {

@@ -146,10 +146,10 @@ fn event(id: u64, who: Who<'_>, now: Now, rule: &crate::thresholds::Rule, value:
     Event {
         id,
         timestamp: now.unix_ms,
-        threshold_id: rule.name.to_string(),
+        threshold_id: rule.name.clone(),
         agent: who.address,
         data_source: source(who.source),
-        metric: rule.metric.to_string(),
+        metric: rule.metric.clone(),
         value,
         threshold: rule.value,
         flow_key: None,

@@ -94,7 +94,7 @@ fn definitions_are_kept_over_a_restart() {
 
     let serve = Serve::start(&["-c", &file.path()]);
     let flows = serve.get("/flow/json");
-    assert_eq!((flows["put"]["t"].clone(), flows["own"]["keys"].clone()), (5.into(), "ipsource".into()), "{flows:#}");
+    assert_eq!((flows["put"]["t"].clone(), flows["own"]["keys"].clone()), (5.0.into(), "ipsource".into()), "{flows:#}");
     assert_eq!(serve.get("/threshold/json")["put"]["value"], 7.0);
     assert_eq!(serve.get("/group/sites/json")["lab"][0], "10.1.0.0/16");
     serve.stop();
