@@ -45,7 +45,9 @@ fn meaning(metric: &Metric) -> String {
         How::Text(index) => field(*index),
         How::Utilization(octets, speed) => format!("800 x growth of {} / {}", field(*octets), field(*speed)),
         How::Share(index, all) => format!("growth of {} / growth of all {} kinds of time", field(*index), all.len()),
-        How::Rest(index, all) => format!("100 - growth of {} / growth of all {} kinds of time", field(*index), all.len()),
+        How::Rest(index, all) => {
+            format!("100 - growth of {} / growth of all {} kinds of time", field(*index), all.len())
+        }
         How::Busy(time, processors) => format!("growth of {} / (time x {})", field(*time), field(*processors)),
         How::Used(free, total) => format!("100 x (1 - {} / {})", field(*free), field(*total)),
         How::Bit(index, bit) => format!("bit {bit} of {}: `up` or `down`", field(*index)),

@@ -69,7 +69,8 @@ impl Meter {
 
 impl Reading {
     fn value(&self, count: &Count) -> f64 {
-        let named = |line: &&str| line.trim_start().strip_prefix(count.interface).is_some_and(|rest| rest.starts_with(':'));
+        let named =
+            |line: &&str| line.trim_start().strip_prefix(count.interface).is_some_and(|rest| rest.starts_with(':'));
         let line = self.text.lines().find(named).unwrap();
         line.split_once(':').unwrap().1.split_whitespace().nth(count.column).unwrap().parse().unwrap()
     }

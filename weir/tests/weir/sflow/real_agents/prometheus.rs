@@ -43,10 +43,13 @@ fn prometheus_has_the_true_rates() {
         scope.spawn(|| speak(&socket, &silent));
         // Silence at the end, whatever happens.
         let _silence = Silence(&silent);
-        for (metric, truth) in [("sflow_ifinoctets", IN_OCTETS), ("sflow_ifoutoctets", OUT_OCTETS), ("sflow_ifinpkts", FRAMES)]
+        for (metric, truth) in
+            [("sflow_ifinoctets", IN_OCTETS), ("sflow_ifoutoctets", OUT_OCTETS), ("sflow_ifinpkts", FRAMES)]
         {
             let count = format!("count_over_time({}[30s])", series(metric));
-            await_that("Prometheus to have scraped five times", || value(&ns, &count).is_some_and(|count| count >= 5.0));
+            await_that("Prometheus to have scraped five times", || {
+                value(&ns, &count).is_some_and(|count| count >= 5.0)
+            });
             let mean = value(&ns, &format!("avg_over_time({}[30s])", series(metric))).unwrap();
             assert!((mean / truth as f64 - 1.0).abs() < 0.02, "{metric}: {mean}, and it is {truth}");
         }
@@ -71,7 +74,8 @@ fn prometheus_has_the_true_rates() {
         }
     });
 
-    // Of an agent that has fallen silent there is nothing soon, and no old number for ever.
+    // Of an agent that has fallen silent there is nothing soon, and no old number for ever: rates of counters are stale after three
+    // intervals, flows sink by e a time constant until they are less than what is told.
     for series in [series("sflow_ifinoctets"), flow.to_owned()] {
         await_that(&format!("{series} to vanish"), || value(&ns, &series).is_none());
     }
@@ -183,5 +187,5 @@ fn value(ns: &NetNs, query: &str) -> Option<f64> {
     Some(answer["data"]["result"].get(0)?["value"][1].as_str()?.parse().unwrap())
 }
 
-const FLOWS: &str = "metric=pair_bytes&key=ipsource,ipdestination&label=src,dst&value=bytes&t=5";
+const FLOWS: &str = "metric=pair_bytes&key=ipsource,ipdestination&label=src,dst&value=bytes&t=1";
 const PROMETHEUS: &str = "127.0.0.1:9090";
