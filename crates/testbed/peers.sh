@@ -16,6 +16,11 @@ nfdump:nfdump:usr/bin/nfdump
 softflowd:softflowd:usr/sbin/softflowd
 promtool:prometheus:usr/bin/promtool
 prometheus:prometheus:usr/bin/prometheus
+ovsdb-tool:openvswitch-common:usr/bin/ovsdb-tool
+ovsdb-server:openvswitch-common:usr/sbin/ovsdb-server
+ovs-vsctl:openvswitch-switch:usr/bin/ovs-vsctl
+ovs-vswitchd:openvswitch-switch:usr/lib/openvswitch-switch/ovs-vswitchd
+pmacctd:pmacct:usr/sbin/pmacctd
 iperf:iperf:usr/bin/iperf'
 for more in "$@"; do peers=$(printf '%s\n%s' "$peers" "$more"); done
 

@@ -38,3 +38,35 @@ fn table_of_places_is_up_to_date() {
     let written = fs::read_to_string(&path).unwrap();
     assert!(written == made, "the table of docs/loss.md is out of date: write it with WEIR_WRITE_DOCS=1");
 }
+
+/// `WEIR_WRITE_DOCS=1 cargo test -p weir --test weir sflow_pages` writes them anew.
+#[test]
+fn sflow_pages_are_up_to_date() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let rows = |rows: &mut dyn Iterator<Item = (&str, &str)>| {
+        rows.map(|(name, meaning)| format!("| `{name}` | {meaning} |\n")).collect::<String>()
+    };
+    let keys = rows(&mut weir_sflow::flows::keys());
+    // How a function is written begins with code, and may go on with an example.
+    let functions = weir_sflow::flows::functions().map(|(name, usage)| {
+        let mut parts = usage.split(", e.g. ");
+        let (usage, example) = (parts.next().unwrap(), parts.next().map(|example| format!("`{example}`")));
+        let usage: Vec<String> = usage.split(" or ").map(|usage| format!("`{usage}`").replace('|', "\\|")).collect();
+        format!("| {} | {} |\n", usage.join(" or "), example.unwrap_or_else(|| format!("`{name}:ipsource`")))
+    });
+    let mut page = fs::read_to_string(docs.join("sflow.md")).unwrap();
+    for (name, table) in [("keys", keys), ("functions", functions.collect())] {
+        let (begin, end) = (format!("<!-- {name}: made from the code -->\n"), format!("<!-- end of {name} -->"));
+        let (before, rest) = page.split_once(&begin).unwrap();
+        let (head, after) = (rest.lines().take(2).collect::<Vec<_>>().join("\n"), rest.split_once(&end).unwrap().1);
+        page = format!("{before}{begin}{head}\n{table}\n{end}{after}");
+    }
+    for (file, page) in [("sflow.md", page), ("sflow-metrics.md", weir_sflow::counters::page())] {
+        let path = docs.join(file);
+        if env::var_os("WEIR_WRITE_DOCS").is_some() {
+            fs::write(&path, &page).unwrap();
+        }
+        let written = fs::read_to_string(&path).unwrap_or_default();
+        assert!(written == page, "docs/{file} is out of date: write it with WEIR_WRITE_DOCS=1");
+    }
+}

@@ -153,7 +153,7 @@ pub(super) fn metrics(shards: &Shards) -> Vec<(String, Duration)> {
     let seen: Vec<_> = shards.each(|shard| shard.seen().to_vec()).flatten().collect();
     let mut newest = BTreeMap::new();
     for metric in Metric::all() {
-        let of = seen.iter().filter(|(structure, _)| std::ptr::eq(*structure, metric.structure));
+        let of = seen.iter().filter(|(structure, _)| structure.format == metric.structure.format);
         if let Some(last) = of.map(|(_, last)| *last).max() {
             newest.insert(metric.name.clone(), age(now, last));
         }

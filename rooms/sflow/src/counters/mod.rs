@@ -12,6 +12,7 @@
 mod aggregate;
 mod block;
 mod metric;
+mod page;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -19,4 +20,5 @@ mod tests;
 pub use aggregate::Aggregate;
 pub use block::{Block, Clock, Reason, Reasons};
 pub use metric::{How, Metric, Number, Unit};
+pub use page::page;
 pub use source::{Counters, Reading};

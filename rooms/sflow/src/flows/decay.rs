@@ -98,6 +98,12 @@ impl Stream {
         self.sum
     }
 
+    /// What share of all a sample of this instant is.
+    pub(super) fn share_of_one(&self, at: &Instant) -> f64 {
+        let sum = self.sum * at.carry(self.epoch);
+        if sum > 0.0 { at.weight / sum } else { 0.0 }
+    }
+
     /// The number of samples, all as heavy, that tell as much.
     pub(super) fn samples(&self) -> f64 {
         if self.squares > 0.0 { self.sum * self.sum / self.squares } else { 0.0 }

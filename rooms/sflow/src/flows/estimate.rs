@@ -24,7 +24,32 @@ pub struct Moments {
     pub variance: f64,
 }
 
+/// For how much a packet stands, and how certain that is of all packets of its data source together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Standing {
+    /// Frames.
+    pub frames: f64,
+    /// Whether the frames of all samples together are a count, so that only shares of it are estimated. Where they are not (an
+    /// agent whose pool is made up), how many samples there are is chance, too.
+    pub counted: bool,
+    /// Variance of that count, in samples squared, for what is on its way now and has not been handed out.
+    pub edges: f32,
+}
+
+/// Of packets whose number is known for certain.
+impl From<f64> for Standing {
+    fn from(frames: f64) -> Self {
+        Self { frames, counted: true, edges: 0.0 }
+    }
+}
+
 impl Moments {
+    /// The same, where the number of all packets of the stream is itself uncertain, by this variance. Not more uncertain than if
+    /// nobody had counted them.
+    pub(super) fn or_less_certain(self, variance: f64) -> Moments {
+        Moments { variance: (self.variance + variance).min(self.squares.max(self.variance)), ..self }
+    }
+
     /// Of a flow in a stream that is worth `samples` samples. N_c = (c/n) N has the variance N^2 (c/n)(1 - c/n)/n (Phaal,
     /// Panchen, "Packet sampling basics"); with samples that stand for different amounts y, sum y^2 - (sum y)^2 / n.
     pub(super) fn new(sum: f64, squares: f64, samples: f64) -> Moments {

@@ -240,7 +240,7 @@ impl<'a> Arguments<'a> {
 }
 
 /// Functions, and how they are written.
-const FUNCTIONS: [(&str, &str); 17] = [
+pub(super) const FUNCTIONS: [(&str, &str); 17] = [
     ("group", "group:KEY:SET, e.g. group:ipsource:campus"),
     ("country", "country:KEY or country:KEY:code|name|both"),
     ("asn", "asn:KEY or asn:KEY:number|name|both"),

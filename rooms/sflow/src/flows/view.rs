@@ -139,8 +139,9 @@ impl Flow<'_> {
         }
         let squares = scan.compiled.table.squares(self.place, &scan.at) * scan.scale * scan.scale;
         let dropped = scan.compiled.checked.definition.dropped;
-        let samples = scan.sources.samples(self.source, scan.compiled.clock, dropped);
-        Some(Moments::new(self.sum * scan.scale, squares, samples))
+        let (samples, uncertain) = scan.sources.certainty(self.source, scan.compiled.clock, dropped, &scan.at);
+        let sum = self.sum * scan.scale;
+        Some(Moments::new(sum, squares, samples).or_less_certain(uncertain * sum * sum))
     }
 
     /// Its value with the 95 % interval; `None` for an average.

@@ -15,7 +15,7 @@ use crate::agents::{self, Agent, Agents, Identity, Placed, Step, Verdict};
 use crate::counters::{Counters, Metric, Number, Reasons};
 use crate::events::{Event, Log};
 use crate::fate::Fate;
-use crate::flows::{self, Flows, Packet, Record};
+use crate::flows::{self, Flows, Packet, Record, Standing};
 use crate::names::{Directory, Lookups};
 use crate::sampling::Sampler;
 use crate::settings::{Limits, Settings};
@@ -149,7 +149,9 @@ impl Shard {
         let packet = Packet::sampled(id, sample, &self.names);
         let who = Who { address, id, source: sample.source, names: &self.names };
         let (watching, counters) = (&mut self.watching, &source.counters);
-        self.flows.observe_watched(seconds, weight.frames, &packet, |name, flow| {
+        let (frames, counted) = (weight.frames, source.sampler.counts_packets());
+        let edges = (source.sampler.edge_variance() / (frames * frames)) as f32;
+        self.flows.observe_watched(seconds, Standing { frames, counted, edges }, &packet, |name, flow| {
             watching.flow(who, counters, name, flow, None, now);
         });
     }
@@ -190,7 +192,7 @@ impl Shard {
         source.counters.sample(placed.moment, sample, &mut self.reasons);
         let slot = placed.agent();
         for structure in sample.records().flatten().filter_map(|record| record.structure) {
-            match self.seen.iter_mut().find(|(known, _)| std::ptr::eq(*known, structure)) {
+            match self.seen.iter_mut().find(|(known, _)| known.format == structure.format) {
                 Some((_, last)) => *last = now.nanos,
                 None => self.seen.push((structure, now.nanos)),
             }

@@ -1,4 +1,5 @@
 //! `weir sflow`.
 
 mod decode;
+mod real_agents;
 mod serve;

@@ -1,0 +1,83 @@
+//! What the kernel counted at every moment, to be compared with what somebody says of a time.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use weir_kernel::namespaces::NetNs;
+
+/// A counter of an interface: its column of /proc/net/dev.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Count {
+    pub(super) interface: &'static str,
+    pub(super) column: usize,
+}
+
+pub(super) const RX_OCTETS: usize = 0;
+pub(super) const RX_PACKETS: usize = 1;
+pub(super) const TX_OCTETS: usize = 8;
+pub(super) const TX_PACKETS: usize = 9;
+
+/// Reads the counters of a network's interfaces every few milliseconds, until dropped.
+pub(super) struct Meter {
+    readings: Arc<Mutex<Vec<Reading>>>,
+    over: Arc<AtomicBool>,
+}
+
+struct Reading {
+    at: Instant,
+    text: String,
+}
+
+impl Meter {
+    pub(super) fn start(ns: &NetNs) -> Meter {
+        let meter = Meter { readings: Arc::default(), over: Arc::default() };
+        let (readings, over, ns) = (meter.readings.clone(), meter.over.clone(), ns.try_clone().unwrap());
+        let read = move || {
+            while !over.load(Ordering::Relaxed) {
+                let text = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+                readings.lock().unwrap().push(Reading { at: Instant::now(), text });
+                thread::sleep(Duration::from_millis(10));
+            }
+        };
+        thread::spawn(move || ns.run(read).unwrap());
+        meter
+    }
+
+    /// The counter at an instant, on the line between the readings around it.
+    pub(super) fn at(&self, count: &Count, at: Instant) -> f64 {
+        let readings = self.readings.lock().unwrap();
+        let next = readings.partition_point(|reading| reading.at <= at).clamp(1, readings.len() - 1);
+        let [before, after] = [&readings[next - 1], &readings[next]];
+        let share = (at - before.at).as_secs_f64() / (after.at - before.at).as_secs_f64();
+        let [from, to] = [before, after].map(|reading| reading.value(count));
+        from + (to - from) * share.min(1.0)
+    }
+
+    /// Its rate a second at an instant, smoothed exponentially with this time constant in seconds.
+    pub(super) fn smoothed(&self, count: &Count, at: Instant, t: f64) -> f64 {
+        let readings = self.readings.lock().unwrap();
+        let weight = |then: Instant| (-(at.saturating_duration_since(then).as_secs_f64()) / t).exp() / t;
+        let steps = readings.windows(2).filter(|step| step[1].at <= at);
+        let grown = |step: &[Reading]| step[1].value(count) - step[0].value(count);
+        // Weights at both ends: a step may be as long as the machine stood still.
+        steps.map(|step| grown(step) * (weight(step[0].at) + weight(step[1].at)) / 2.0).sum()
+    }
+}
+
+impl Reading {
+    fn value(&self, count: &Count) -> f64 {
+        let named =
+            |line: &&str| line.trim_start().strip_prefix(count.interface).is_some_and(|rest| rest.starts_with(':'));
+        let line = self.text.lines().find(named).unwrap();
+        line.split_once(':').unwrap().1.split_whitespace().nth(count.column).unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+}

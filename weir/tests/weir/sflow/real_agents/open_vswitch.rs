@@ -1,0 +1,161 @@
+//! Open vSwitch with its datapath in user space: counters of each port, samples of the whole bridge, a pool that is made up.
+
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use weir_kernel::links::Netlink;
+use weir_kernel::namespaces::NetNs;
+use weir_kernel::namespaces::process::{Program, Running};
+use weir_testbed::network::{Host, namespace};
+use weir_testbed::turn;
+
+use super::meter::{RX_OCTETS, RX_PACKETS, TX_OCTETS};
+use super::{Analyser, Count, Hits, Meter, Octets, await_that, program, traffic, whole_frames};
+
+#[test]
+fn rates_of_open_vswitch_are_true() {
+    let Some(tools) = Tools::find() else { return };
+    let Some(iperf3) = weir_testbed::program("iperf3") else { return };
+    let _turn = turn();
+    let Some(ns) = namespace() else { return };
+    let switch = OpenVSwitch::start(&tools, &ns);
+    let [one, two] = &switch.hosts;
+    let (analyser, meter) = (Analyser::start(&ns), Meter::start(&ns));
+    analyser.define_senders(SMOOTHING);
+    switch.sample(&tools, 20);
+
+    // Nine of ten frames are of one host: its share is nearly certain, their number is not.
+    let _traffic = [traffic(&iperf3, two, one, "14M", "500"), traffic(&iperf3, one, two, "1600K", "500")];
+    let senders = [("10.0.0.1", "p1"), ("10.0.0.2", "p2")];
+    let mut hits = senders.map(|(sender, interface)| Hits::new(sender, Count { interface, column: RX_PACKETS }));
+    // Until nothing of the beginning is left in either.
+    sleep(Duration::from_secs_f64(8.0 * SMOOTHING));
+
+    let interfaces =
+        [("p1", "ifinoctets", RX_OCTETS), ("p2", "ifinoctets", RX_OCTETS), ("p1", "ifoutoctets", TX_OCTETS)];
+    let mut rates = [const { None }; 3].map(|_: Option<()>| Octets::default());
+    for round in 0..24 * 3 {
+        sleep(Duration::from_secs_f64(SMOOTHING / 2.0));
+        if round % 3 == 2 {
+            hits.iter_mut().for_each(|hits| hits.check(&analyser, &meter, SMOOTHING));
+        }
+        let table = analyser.get("/table/ALL/ifname,ifinoctets,ifoutoctets/json");
+        for ((interface, metric, column), octets) in interfaces.iter().zip(&mut rates) {
+            let row = table.as_array().unwrap().iter().find(|row| row[0]["metricValue"] == *interface);
+            let Some(row) = row else { panic!("no {interface}: {table}") };
+            let measure = row.as_array().unwrap().iter().find(|measure| measure["metricName"] == *metric).unwrap();
+            // There is none before two counter samples.
+            if measure["metricValue"].is_number() {
+                octets.take(measure, &meter, &Count { interface, column: *column });
+            }
+        }
+    }
+    for octets in &rates {
+        assert!(octets.rates >= 5, "{octets:?}");
+        octets.are_told();
+    }
+    hits.iter().for_each(Hits::are_enough);
+}
+
+/// In seconds.
+const SMOOTHING: f64 = 0.5;
+
+/// The programs of Open vSwitch.
+struct Tools {
+    database_tool: PathBuf,
+    database: PathBuf,
+    control: PathBuf,
+    switch: PathBuf,
+    schema: PathBuf,
+}
+
+impl Tools {
+    /// `None`: the test is skipped.
+    #[track_caller]
+    fn find() -> Option<Tools> {
+        let database_tool = weir_testbed::program("ovsdb-tool")?;
+        // Unpacked, or installed.
+        let schema = "usr/share/openvswitch/vswitch.ovsschema";
+        let unpacked = database_tool.parent()?.with_file_name("root").join(schema);
+        let schema = if unpacked.exists() { unpacked } else { Path::new("/").join(schema) };
+        Some(Tools {
+            database: weir_testbed::program("ovsdb-server")?,
+            control: weir_testbed::program("ovs-vsctl")?,
+            switch: weir_testbed::program("ovs-vswitchd")?,
+            database_tool,
+            schema,
+        })
+    }
+}
+
+/// A bridge `br0` with hosts 1 and 2 behind its ports `p1` and `p2`; all that it writes is in a directory of its own.
+struct OpenVSwitch<'a> {
+    ns: &'a NetNs,
+    dir: TempDir,
+    hosts: [Host; 2],
+    _running: [Running; 2],
+}
+
+impl<'a> OpenVSwitch<'a> {
+    #[track_caller]
+    fn start(tools: &Tools, ns: &'a NetNs) -> Self {
+        let mut netlink = Netlink::open(ns).unwrap();
+        netlink.set_loopback_up().unwrap();
+        let hosts = [(1, "p1"), (2, "p2")].map(|(number, port)| {
+            let host = Host::plugged(number, ns, port, 1500);
+            let port = netlink.link(port).unwrap().index;
+            netlink.set_no_link_local(port).unwrap();
+            netlink.set_up(port).unwrap();
+            host.wait_until_running();
+            whole_frames(&host);
+            host
+        });
+        hosts[0].knows(2);
+        hosts[1].knows(1);
+
+        let dir = TempDir::new().unwrap();
+        let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        let (database, socket) = (path("conf.db"), path("db.sock"));
+        run(here(&dir, ns, &tools.database_tool).args(["create", &database, tools.schema.to_str().unwrap()]));
+        let flags = [&database, &format!("--remote=punix:{socket}"), &format!("--unixctl={}", path("db.ctl"))];
+        let served = here(&dir, ns, &tools.database).args(flags).spawn().unwrap();
+        await_that("the database of Open vSwitch", || Path::new(&socket).exists());
+        let flags = [&format!("unix:{socket}"), &format!("--unixctl={}", path("switch.ctl")), "--log-file=/dev/null"];
+        let switched = here(&dir, ns, &tools.switch).args(flags).spawn().unwrap();
+        let switch = OpenVSwitch { ns, dir, hosts, _running: [served, switched] };
+        switch.control(tools, &["init"]);
+        let bridge = ["add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev"];
+        switch.control(tools, &[&bridge[..], &["--", "add-port", "br0", "p1", "--", "add-port", "br0", "p2"]].concat());
+        switch
+    }
+
+    /// Sends one frame of so many to a collector here, and counters every second.
+    #[track_caller]
+    fn sample(&self, tools: &Tools, one_of: u32) {
+        let sampling = format!("sampling={one_of}");
+        let agent = ["agent=lo", "target=\"127.0.0.1:6343\"", "header=128", &sampling, "polling=1"];
+        let create = [&["--", "--id=@sflow", "create", "sflow"][..], &agent].concat();
+        self.control(tools, &[&create[..], &["--", "set", "bridge", "br0", "sflow=@sflow"]].concat());
+    }
+
+    /// Returns when the switch has done as it is told.
+    #[track_caller]
+    fn control(&self, tools: &Tools, arguments: &[&str]) {
+        let database = format!("--db=unix:{}", self.dir.path().join("db.sock").display());
+        run(here(&self.dir, self.ns, &tools.control).args([&database[..], "--timeout=20"]).args(arguments));
+    }
+}
+
+/// A program that keeps to a directory.
+fn here<'a>(dir: &TempDir, ns: &'a NetNs, name: &Path) -> Program<'a> {
+    let places = ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"];
+    places.into_iter().fold(program(ns, name), |program, place| program.env(place, dir.path()))
+}
+
+#[track_caller]
+fn run(program: Program<'_>) {
+    let (status, _, stderr) = program.spawn().unwrap().output().unwrap();
+    assert_eq!(status, 0, "{}", String::from_utf8_lossy(&stderr));
+}

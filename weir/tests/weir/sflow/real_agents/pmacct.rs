@@ -1,0 +1,68 @@
+//! pmacct's probe: one data source for all, a pool that counts packets, counters every 20 s.
+
+use std::fs;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use weir_testbed::{network, turn};
+
+use super::meter::{RX_OCTETS, RX_PACKETS, TX_OCTETS, TX_PACKETS};
+use super::{Analyser, Count, Hits, Meter, Octets, program, start, traffic, whole_frames};
+
+/// Takes 20 to 40 s: so long it is to the probe's second counters.
+#[test]
+fn rates_of_pmacct_are_true() {
+    let Some(pmacctd) = weir_testbed::program("pmacctd") else { return };
+    let Some(iperf3) = weir_testbed::program("iperf3") else { return };
+    let _turn = turn();
+    let Some(hosts) = network::cable(1500) else { return };
+    let [probed, other] = &hosts;
+    hosts.iter().for_each(whole_frames);
+    let (analyser, meter) = (Analyser::start(&probed.ns), Meter::start(&probed.ns));
+    analyser.define_senders(SMOOTHING);
+    let _traffic = [traffic(&iperf3, other, probed, "14M", "1400"), traffic(&iperf3, probed, other, "1600K", "1400")];
+
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("pmacctd.conf");
+    fs::write(&file, CONFIGURATION).unwrap();
+    let flags = ["-f", file.to_str().unwrap()];
+    let pmacctd = program(&probed.ns, pmacctd).args(flags);
+    let _probe = start(pmacctd, |program| program.take_stderr().unwrap(), "link type");
+    let count = |column| Count { interface: "eth0", column };
+    let mut hits = [Hits::new("10.0.0.1", count(TX_PACKETS)), Hits::new("10.0.0.2", count(RX_PACKETS))];
+    sleep(Duration::from_secs_f64(5.0 * SMOOTHING));
+
+    let (mut octets, began) = ([Octets::default(), Octets::default()], Instant::now());
+    while hits[0].of < 24 || octets[0].rates == 0 {
+        assert!(began.elapsed() < Duration::from_secs(60), "no rates: {}", analyser.get("/dump/ALL/ALL/json"));
+        if hits[0].of < 24 {
+            sleep(Duration::from_secs_f64(SMOOTHING));
+            hits.iter_mut().for_each(|hits| hits.check(&analyser, &meter, SMOOTHING));
+        } else {
+            sleep(Duration::from_millis(100));
+        }
+        // It counts both directions together, as received.
+        if let Some(measure) = analyser.get("/dump/ALL/ifinoctets/json").get(0) {
+            octets[0].take(measure, &meter, &count(RX_OCTETS));
+            octets[1].take(measure, &meter, &count(TX_OCTETS));
+        }
+    }
+    let [received, sent] = octets;
+    Octets { counted: received.counted + sent.counted, ..received }.are_told();
+    hits.iter().for_each(Hits::are_enough);
+}
+
+/// In seconds.
+const SMOOTHING: f64 = 1.5;
+
+/// libpcap hands packets over by the block: whole packets fill one in little time.
+const CONFIGURATION: &str = "\
+daemonize: false
+pcap_interface: eth0
+snaplen: 1600
+plugins: sfprobe[x]
+sfprobe_receiver[x]: 127.0.0.1:6343
+sfprobe_agentip[x]: 10.0.0.1
+sampling_rate[x]: 20
+";
