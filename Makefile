@@ -72,11 +72,13 @@ deps:
 	@crates/testbed/peers.sh
 
 bench: deps
-	@crates/testbed/peers.sh nfacctd:pmacct:usr/sbin/nfacctd socat:socat:usr/bin/socat
+	@crates/testbed/peers.sh nfacctd:pmacct:usr/sbin/nfacctd sfacctd:pmacct:usr/sbin/sfacctd \
+	    socat:socat:usr/bin/socat
 	$(CARGO) run --release --locked -p bench-emulator
 	$(CARGO) run --release --locked -p bench-dgram
 	$(CARGO) run --release --locked -p bench-tee
 	$(CARGO) run --release --locked -p bench-loss
+	$(CARGO) run --release --locked -p bench-sflow
 	$(CARGO) build --release --locked -p weir && $(CARGO) run --release --locked -p bench-lab
 
 # Another major version of clang makes other bytes. Sources are named relative to the folder, so its place does not matter.

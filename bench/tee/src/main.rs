@@ -5,10 +5,8 @@
 //! turn, and medians are printed. `--quick` takes short looks, `--rounds N` sets how many, `--only WORDS` picks
 //! comparisons of the cost by their names, `--json FILE` writes all figures to a file.
 
-mod machine;
 mod network;
 mod replicator;
-mod report;
 mod scenes;
 mod sinks;
 mod stream;
@@ -18,11 +16,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use bench_measure::Report;
 use weir_kernel::namespaces::process::init_if_asked;
 use weir_kernel::namespaces::user;
 
 use crate::replicator::Programs;
-use crate::report::Report;
 use crate::scenes::{SCENES, Scale};
 
 fn main() -> Result<()> {

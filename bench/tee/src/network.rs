@@ -8,11 +8,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use bench_measure::peer;
 use weir_kernel::links::{LinkStatistics, MacAddress, Netlink, VethEnd};
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::offloads::{Offload, Offloads};
 
-use crate::replicator::peer;
 use crate::stream::{LEAST, Progress, Stream, patience};
 
 /// How the way is laid.

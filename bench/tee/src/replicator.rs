@@ -8,11 +8,11 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use bench_measure::{build_weir, machine, peer, say};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 use weir_kernel::namespaces::process::{Program, Running};
 
-use crate::machine;
 use crate::network::{LISTENER, Network};
 
 /// A replicator.
@@ -101,17 +101,12 @@ impl Programs {
 
     /// What each calls itself, for the head of the report.
     pub(crate) fn versions(&self) -> Vec<String> {
-        let first_line = |program: &Path, flag: &str, word: &str| {
-            let output = Command::new(program).arg(flag).output().ok()?;
-            let text = String::from_utf8_lossy(&output.stdout).into_owned();
-            text.lines().find(|line| line.contains(word)).map(|line| line.trim().to_owned())
-        };
         let missing = |name: &str, package: &str| format!("{name} is missing (apt install {package})");
         vec![
-            first_line(&self.weir, "--version", "weir").unwrap_or_else(|| "weir does not tell its version".into()),
-            first_line(Path::new("cc"), "--version", "").map_or_else(|| missing("cc", "gcc"), |cc| cc + ", -O2"),
-            first_line(&self.path(Kind::Pmacct), "-V", "nfacctd").unwrap_or_else(|| missing("nfacctd", "pmacct")),
-            first_line(&self.path(Kind::Socat), "-V", "version").unwrap_or_else(|| missing("socat", "socat")),
+            say(&self.weir, "--version", "weir").unwrap_or_else(|| "weir does not tell its version".into()),
+            say(Path::new("cc"), "--version", "").map_or_else(|| missing("cc", "gcc"), |cc| cc + ", -O2"),
+            say(&self.path(Kind::Pmacct), "-V", "nfacctd").unwrap_or_else(|| missing("nfacctd", "pmacct")),
+            say(&self.path(Kind::Socat), "-V", "version").unwrap_or_else(|| missing("socat", "socat")),
             "samplicator is not in Debian and left out".into(),
         ]
     }
@@ -232,23 +227,6 @@ impl Replicator {
     }
 }
 
-/// A program from Debian: unpacked by `make bench`, or installed.
-pub(crate) fn peer(name: &str) -> PathBuf {
-    let places = [UNPACKED, "/usr/sbin"].map(|place| Path::new(place).join(name));
-    places.into_iter().find(|path| path.exists()).unwrap_or_else(|| name.into())
-}
-
-/// The release build of `weir`, made if cargo is at hand.
-fn build_weir() -> Result<PathBuf> {
-    if let Some(cargo) = std::env::var_os("CARGO") {
-        let status = Command::new(cargo).args(["build", "--release", "--locked", "-p", "weir"]).status()?;
-        ensure!(status.success(), "build weir: see above");
-    }
-    let path = std::env::current_exe()?.with_file_name("weir");
-    ensure!(path.exists(), "{}: no such program (cargo build --release -p weir)", path.display());
-    Ok(path)
-}
-
 const LOOPS: [(&str, &str); 5] = [
     ("plain", include_str!("../peers/plain.c")),
     ("one_socket", include_str!("../peers/one_socket.c")),
@@ -256,9 +234,6 @@ const LOOPS: [(&str, &str); 5] = [
     ("gso", include_str!("../peers/gso.c")),
     ("gro_gso", include_str!("../peers/gro_gso.c")),
 ];
-
-/// Where crates/testbed/peers.sh puts programs that it does not install.
-const UNPACKED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/peers/bin");
 
 /// Socket buffers of all peers, bytes, weir's default; the loops force it, the others get at most net.core.[rw]mem_max.
 const BUFFER: usize = 8 << 20;

@@ -8,10 +8,10 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, ensure};
+use bench_measure::machine;
 use nix::sys::socket::{setsockopt, sockopt};
 use weir_kernel::namespaces::NetNs;
 
-use crate::machine;
 use crate::stream;
 use crate::sys::Inbox;
 

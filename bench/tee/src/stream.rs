@@ -13,12 +13,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use bench_measure::machine;
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 use weir_kernel::namespaces::NetNs;
-
-use crate::machine;
 
 /// Datagrams at a pace.
 #[derive(Clone, Copy, Debug)]

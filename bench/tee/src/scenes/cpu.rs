@@ -5,13 +5,13 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use bench_measure::{Report, median};
 use serde_json::json;
 use weir_kernel::links::Netlink;
 
 use super::Scale;
 use crate::network::{LISTENER, Network, Shape, sink};
 use crate::replicator::{Kind, Place, Programs};
-use crate::report::{Report, median};
 use crate::sinks::{Look, Sinks};
 use crate::stream::{Stream, patience, while_sending};
 

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use bench_measure::{Report, median};
 use serde_json::json;
 
 use super::Scale;
 use super::delay::{Experience, RATE, SIZE};
 use crate::network::{DEAD, LISTENER, Network, SINGLES, sink};
 use crate::replicator::{Kind, Place, Programs};
-use crate::report::{Report, median};
 
 pub(crate) fn run(programs: &Programs, scale: Scale, report: &mut Report) -> Result<()> {
     println!(

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use bench_measure::{Report, median};
 use serde_json::json;
 
 use super::Scale;
 use crate::network::{DIRECT, LISTENER, Network, SINGLES, sink};
 use crate::replicator::{Kind, Place, Programs};
-use crate::report::{Report, median};
 use crate::sinks::{Look, Sinks, Tally};
 use crate::stream::{Progress, Stream};
 

@@ -7,6 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use bench_measure::{Report, median};
 use serde_json::json;
 use weir_kernel::links::Netlink;
 use weir_tee::config::document::{Destination, Document, Listener};
@@ -20,7 +21,6 @@ use weir_tee::worker::Workers;
 use super::Scale;
 use crate::network::{LISTENER, Network, Shape, sink};
 use crate::replicator::Programs;
-use crate::report::{Report, median};
 use crate::stream::{Stream, patience, while_sending};
 
 pub(crate) fn run(_: &Programs, scale: Scale, report: &mut Report) -> Result<()> {

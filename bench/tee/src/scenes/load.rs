@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use bench_measure::Report;
 use serde_json::json;
 
 use super::Scale;
 use crate::network::{LISTENER, Network, SINGLES, sink};
 use crate::replicator::{Kind, Place, Programs};
-use crate::report::Report;
 use crate::sinks::{Look, Sinks};
 use crate::stream::{Progress, Stream};
 

@@ -11,9 +11,9 @@ mod reload;
 use std::time::Duration;
 
 use anyhow::Result;
+use bench_measure::Report;
 
 use crate::replicator::Programs;
-use crate::report::Report;
 
 /// How long to look.
 #[derive(Clone, Copy, Debug)]

@@ -4,13 +4,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use bench_measure::Report;
 use serde_json::json;
 use weir_kernel::links::Netlink;
 
 use super::Scale;
 use crate::network::{LISTENER, Network, Shape, sink};
 use crate::replicator::{Kind, Place, Programs};
-use crate::report::Report;
 use crate::stream::{Progress, Stream};
 
 pub(crate) fn run(programs: &Programs, scale: Scale, report: &mut Report) -> Result<()> {

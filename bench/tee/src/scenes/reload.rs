@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use bench_measure::{Report, median};
 use nix::sys::signal::Signal;
 use serde_json::json;
 
 use super::Scale;
 use crate::network::{LISTENER, MOST_SINKS, Network, SINGLES, sink};
 use crate::replicator::{Kind, Place, Programs};
-use crate::report::{Report, median};
 use crate::sinks::{Look, Sinks};
 use crate::stream::{Stream, while_sending};
 

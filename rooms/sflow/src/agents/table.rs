@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use foldhash::quality::RandomState;
 use weir_wire::sflow::DataSource;
 
 use super::agent::{Agent, Place};
@@ -69,8 +70,8 @@ pub struct Agents<T> {
     limits: Limits,
     agents: Slots<Agent>,
     sources: Slots<Source<T>>,
-    by_identity: HashMap<Identity, u32>,
-    by_source: HashMap<SourceId, u32>,
+    by_identity: HashMap<Identity, u32, RandomState>,
+    by_source: HashMap<SourceId, u32, RandomState>,
     newcomers: Newcomers,
     next_stream: u32,
     swept: (usize, usize),
@@ -155,8 +156,8 @@ impl<T> Agents<T> {
             limits,
             agents: Slots::default(),
             sources: Slots::default(),
-            by_identity: HashMap::new(),
-            by_source: HashMap::new(),
+            by_identity: HashMap::default(),
+            by_source: HashMap::default(),
             newcomers: Newcomers::new(limits.newcomers),
             next_stream: 0,
             swept: (0, 0),

@@ -88,7 +88,10 @@ pub struct Flows {
     clocks: Vec<Clock>,
     /// Instants of the clocks, for the packet at hand.
     instants: Vec<Instant>,
-    key: Vec<u8>,
+    pending: Vec<Pending>,
+    /// Keys of what is pending, one behind the other.
+    keys: Vec<u8>,
+    /// Further values, likewise.
     further: Vec<f64>,
     /// Flows beyond the certain shares of their definitions.
     used_beyond: usize,
@@ -113,6 +116,22 @@ struct Compiled {
     table: Table,
     /// What all flows of an agent make together, by agent.
     totals: Vec<Total>,
+}
+
+/// What the packet at hand adds to a definition's flow.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    definition: usize,
+    /// Where its key begins.
+    key: usize,
+    /// Where its further values begin.
+    further: usize,
+    amount: f64,
+    hash: u64,
+    /// Where it may be, in its table.
+    guess: u32,
+    /// Where it is; `None`: it is new.
+    found: Option<usize>,
 }
 
 /// The sum of the flows of an agent.
@@ -156,7 +175,8 @@ impl Flows {
             sources: Sources::default(),
             clocks: Vec::new(),
             instants: Vec::new(),
-            key: Vec::new(),
+            pending: Vec::new(),
+            keys: Vec::new(),
             further: Vec::new(),
             used_beyond: 0,
             next_to_expire: 0,
@@ -237,19 +257,38 @@ impl Flows {
         self.memory.begin(&self.plan);
         let mut evaluation = Evaluation { plan: &self.plan, lookups: &self.lookups, packet, memory: &mut self.memory };
         let reserved = self.limits.flows / 2 / self.definitions.len();
-        for compiled in &mut self.definitions {
+        self.pending.clear();
+        self.keys.clear();
+        self.further.clear();
+        for (definition, compiled) in self.definitions.iter().enumerate() {
             if compiled.checked.definition.dropped != packet.is_discarded() {
                 continue;
             }
+            let (key, further) = (self.keys.len(), self.further.len());
+            match compiled.measure(&mut evaluation, weight, &mut self.keys, &mut self.further) {
+                Some(amount) => {
+                    let hash = compiled.table.hash(source, &self.keys[key..]);
+                    self.pending.push(Pending { definition, key, further, amount, hash, guess: 0, found: None });
+                }
+                None => {
+                    self.keys.truncate(key);
+                    self.further.truncate(further);
+                }
+            }
+        }
+        self.find(source);
+        for number in 0..self.pending.len() {
+            let Pending { definition, key, further, amount, hash, found, .. } = self.pending[number];
+            let next = self.pending.get(number + 1);
+            let compiled = &mut self.definitions[definition];
             let at = self.instants[compiled.clock];
-            let Some(amount) = compiled.measure(&mut evaluation, weight, &mut self.key, &mut self.further) else {
-                continue;
-            };
-            let update = Update { source, key: &self.key, amount, further: &self.further, now, at };
+            let key = &self.keys[key..next.map_or(self.keys.len(), |next| next.key)];
+            let further = &self.further[further..next.map_or(self.further.len(), |next| next.further)];
+            let update = Update { source, key, amount, further, now, at };
             let room = self.used_beyond < self.limits.flows / 2;
             let limit = if room { self.limits.flows_per_definition } else { reserved };
             let before = compiled.table.len();
-            let place = compiled.table.add(&update, limit.min(self.limits.flows_per_definition));
+            let place = compiled.table.add(hash, found, &update, limit.min(self.limits.flows_per_definition));
             let after = compiled.table.len();
             self.used_beyond = self.used_beyond + after.saturating_sub(reserved) - before.saturating_sub(reserved);
             compiled.total(packet.agent, amount, at);
@@ -260,6 +299,22 @@ impl Flows {
                 let scan = Scan { compiled: &*compiled, sources: &self.sources, at, scale };
                 scan.show(place, |flow| show(&compiled.name, flow));
             }
+        }
+    }
+
+    /// Looks for all flows of a packet: first for the slots of all, then at the places of all. So what is not in the processor's
+    /// cache comes at the same time.
+    #[inline]
+    fn find(&mut self, source: u32) {
+        for pending in &mut self.pending {
+            pending.guess = self.definitions[pending.definition].table.guess(pending.hash);
+        }
+        let mut end = self.keys.len();
+        for pending in self.pending.iter_mut().rev() {
+            let key = &self.keys[pending.key..end];
+            let table = &self.definitions[pending.definition].table;
+            pending.found = table.find(pending.hash, pending.guess, source, key);
+            end = pending.key;
         }
     }
 
@@ -387,7 +442,8 @@ impl Compiled {
         }
     }
 
-    /// Works out key and values of a packet; `None`: it is none of this definition's, or lacks a key or the value.
+    /// Works out key and values of a packet, behind what is there; `None`: it is none of this definition's, or lacks a key or the
+    /// value.
     fn measure(
         &self,
         evaluation: &mut Evaluation<'_, '_>,
@@ -398,7 +454,6 @@ impl Compiled {
         if self.condition.as_ref().is_some_and(|condition| !evaluation.meets(condition)) {
             return None;
         }
-        key.clear();
         for node in &self.keys {
             let value = evaluation.value(*node);
             if value.is_null() {
@@ -406,7 +461,6 @@ impl Compiled {
             }
             value.encode(&evaluation.memory.scratch, key);
         }
-        further.clear();
         let mut first = None;
         for (at, (node, kind)) in self.columns.iter().enumerate() {
             let value = evaluation.value(*node).number().map(|number| number as f64 * weight);

@@ -66,7 +66,9 @@ impl Shard {
     ) -> Self {
         let workers = settings.carrier.workers;
         let Limits { agents, sources, flows, definitions } = settings.limits.share(workers);
-        let limits = agents::Limits { agents, sources, ..Default::default() };
+        let limits = agents::Limits::default();
+        // After a start all agents are newcomers at once; one that is forgotten before its next datagram never proves itself.
+        let limits = agents::Limits { agents, sources, newcomers: agents.max(limits.newcomers), ..limits };
         let of_flows = flows::Limits { definitions, flows_per_definition: flows, flows, sources };
         Self {
             limits,

@@ -7,10 +7,13 @@ pub(super) enum Key {
     Long(Box<[u8]>),
 }
 
-/// Two addresses of IPv4 with protocol and ports are 20 bytes, two of IPv6 34.
-const SHORT: usize = 38;
+/// Two addresses of IPv4 with protocol and ports are 20 bytes. With more, a flow would need more than a line of the cache.
+const SHORT: usize = 30;
 
 impl Key {
+    /// That of no flow.
+    pub(super) const EMPTY: Key = Key::Short(0, [0; SHORT]);
+
     pub(super) fn new(bytes: &[u8]) -> Key {
         let mut short = [0; SHORT];
         match short.get_mut(..bytes.len()) {

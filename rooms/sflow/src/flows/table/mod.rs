@@ -1,10 +1,12 @@
 //! The flows of one definition in one shard: by data source and key, each with its smoothed sum.
 //!
-//! What a question reads of all flows lies together ([`Rate`], 32 bytes a flow), what it reads of few apart ([`Identity`]).
+//! What every packet reads and changes is one line of the processor's cache ([`Rate`]); the rest lies apart ([`History`]). What is
+//! dear is waiting for memory: packets first look for all their flows ([`Table::find`]), so that they wait once, and count then.
 //! The number of flows is bounded. A new flow takes the place of the smallest of a few that the hand of a clock comes by, if it
 //! is larger itself; so a heavy flow stays, whatever number of small ones arrives. What has been silent for the active timeout
 //! is forgotten, a few at each update.
 
+mod index;
 mod key;
 
 #[cfg(test)]
@@ -13,15 +15,16 @@ mod tests;
 use std::hash::{BuildHasher, Hasher};
 
 use foldhash::quality::RandomState;
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry as Place;
+use index::{Index, NOWHERE};
 use key::Key;
 
 use super::decay::Instant;
 
-/// What changes with every packet.
-#[derive(Clone, Copy, Debug)]
+/// What a packet is compared with, and changes.
+#[derive(Debug)]
+#[repr(align(64))]
 struct Rate {
+    key: Key,
     sum: f64,
     squares: f64,
     epoch: u32,
@@ -33,11 +36,9 @@ struct Rate {
     samples: u32,
 }
 
-/// What stays.
-#[derive(Debug)]
-struct Identity {
-    key: Key,
-    hash: u64,
+/// What hardly anybody asks for.
+#[derive(Clone, Copy, Debug, Default)]
+struct History {
     /// When the flow began, or was told of last, in seconds.
     first: f64,
     /// What its packets since then stand for, not smoothed.
@@ -94,13 +95,14 @@ pub(super) enum Telling {
 #[derive(Debug)]
 pub(super) struct Table {
     rates: Vec<Rate>,
-    identities: Vec<Identity>,
+    histories: Vec<History>,
     /// `stride` of them a flow.
     further: Vec<f64>,
     stride: usize,
-    index: HashTable<u32>,
+    index: Index,
     free: Vec<u32>,
     hasher: RandomState,
+    updates: u8,
     /// Where the next look for what is small or silent begins.
     hand: usize,
     timeout: f64,
@@ -114,12 +116,13 @@ impl Table {
     pub(super) fn new(stride: usize, timeout: f64, telling: Telling) -> Table {
         Table {
             rates: Vec::new(),
-            identities: Vec::new(),
+            histories: Vec::new(),
             further: Vec::new(),
             stride,
-            index: HashTable::new(),
+            index: Index::new(),
             free: Vec::new(),
             hasher: RandomState::default(),
+            updates: 0,
             hand: 0,
             timeout,
             telling,
@@ -133,30 +136,52 @@ impl Table {
         self.index.len()
     }
 
-    /// Counts a packet, and tells the place of its flow; a new one has a place if there are fewer than `limit`.
+    /// Where a flow would be looked for.
     #[inline]
-    pub(super) fn add(&mut self, update: &Update<'_>, limit: usize) -> Option<usize> {
-        let hash = self.hash(update.source, update.key);
-        let found = self.index.find(hash, |&at| {
-            self.rates[at as usize].source == update.source && self.identities[at as usize].key.as_bytes() == update.key
-        });
-        let at = match found {
-            Some(&at) => {
-                self.count(at as usize, update);
-                Some(at as usize)
-            }
-            None => self.insert(hash, update, limit),
-        };
-        // What was counted just now is not silent: its place stays.
-        self.expire(update.now, 1);
-        at
-    }
-
-    fn hash(&self, source: u32, key: &[u8]) -> u64 {
+    pub(super) fn hash(&self, source: u32, key: &[u8]) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         hasher.write_u32(source);
         hasher.write(key);
         hasher.finish()
+    }
+
+    /// Where a flow probably is, if it is there.
+    #[inline]
+    pub(super) fn guess(&self, hash: u64) -> u32 {
+        self.index.guess(hash)
+    }
+
+    /// The place of a flow, which was guessed; `None`: there is none.
+    #[inline]
+    pub(super) fn find(&self, hash: u64, guess: u32, source: u32, key: &[u8]) -> Option<usize> {
+        let is_it = |at: u32| {
+            let rate = &self.rates[at as usize];
+            rate.source == source && rate.key.as_bytes() == key
+        };
+        match guess {
+            NOWHERE => None,
+            at if is_it(at) => Some(at as usize),
+            _ => self.index.find(hash, is_it).map(|at| at as usize),
+        }
+    }
+
+    /// Counts a packet of a flow that is at a place, and tells the place; a new one (`None`) has a place if there are fewer than
+    /// `limit`.
+    #[inline]
+    pub(super) fn add(&mut self, hash: u64, found: Option<usize>, update: &Update<'_>, limit: usize) -> Option<usize> {
+        let at = match found {
+            Some(at) => {
+                self.count(at, update);
+                Some(at)
+            }
+            None => self.insert(hash, update, limit),
+        };
+        self.updates = self.updates.wrapping_add(1);
+        if self.updates % LOOKED_AT == 0 {
+            // What was counted just now is not silent: its place stays.
+            self.expire(update.now, usize::from(LOOKED_AT));
+        }
+        at
     }
 
     #[inline]
@@ -182,11 +207,11 @@ impl Table {
     }
 
     fn count_told(&mut self, at: usize, update: &Update<'_>) {
-        let identity = &mut self.identities[at];
-        identity.total += update.amount;
-        if self.telling == Telling::AtEnd && update.now - identity.first >= self.timeout {
+        let history = &mut self.histories[at];
+        history.total += update.amount;
+        if self.telling == Telling::AtEnd && update.now - history.first >= self.timeout {
             self.tell(at);
-            (self.identities[at].first, self.identities[at].total) = (update.now, 0.0);
+            (self.histories[at].first, self.histories[at].total) = (update.now, 0.0);
         }
     }
 
@@ -198,14 +223,10 @@ impl Table {
         };
         self.turnover.inserted += 1;
         let (source, epoch) = (update.source, update.at.epoch);
-        self.rates[at] = Rate { sum: 0.0, squares: 0.0, epoch, source, last: 0, samples: 0 };
-        self.identities[at] = Identity { key: Key::new(update.key), hash, first: update.now, total: 0.0 };
+        self.rates[at] = Rate { key: Key::new(update.key), epoch, source, ..Rate::FREE };
+        self.histories[at] = History { first: update.now, total: 0.0 };
         self.further[at * self.stride..][..self.stride].fill(0.0);
-        let identities = &self.identities;
-        // It is new: nothing equals it.
-        if let Place::Vacant(place) = self.index.entry(hash, |_| false, |&at| identities[at as usize].hash) {
-            place.insert(at as u32);
-        }
+        self.index.insert(hash, at as u32);
         self.count(at, update);
         if self.telling == Telling::AtStart {
             self.tell(at);
@@ -218,8 +239,8 @@ impl Table {
         if let Some(at) = self.free.pop() {
             return at as usize;
         }
-        self.rates.push(Rate { sum: 0.0, squares: 0.0, epoch: 0, source: NOBODY, last: 0, samples: 0 });
-        self.identities.push(Identity { key: Key::new(&[]), hash: 0, first: 0.0, total: 0.0 });
+        self.rates.push(Rate::FREE);
+        self.histories.push(History::default());
         self.further.resize(self.rates.len() * self.stride, 0.0);
         self.rates.len() - 1
     }
@@ -264,12 +285,9 @@ impl Table {
         if self.telling == Telling::AtEnd {
             self.tell(at);
         }
-        let hash = self.identities[at].hash;
-        if let Ok(place) = self.index.find_entry(hash, |&other| other as usize == at) {
-            place.remove();
-        }
-        self.rates[at].source = NOBODY;
-        self.identities[at].key = Key::new(&[]);
+        let rate = &self.rates[at];
+        self.index.remove(self.hash(rate.source, rate.key.as_bytes()), at as u32);
+        self.rates[at] = Rate::FREE;
         self.free.push(at as u32);
     }
 
@@ -278,13 +296,13 @@ impl Table {
             self.turnover.untold += 1;
             return;
         }
-        let (rate, identity) = (&self.rates[at], &self.identities[at]);
+        let (rate, history) = (&self.rates[at], &self.histories[at]);
         self.told.push(Told {
             source: rate.source,
-            key: identity.key.as_bytes().into(),
-            first: identity.first,
+            key: rate.key.as_bytes().into(),
+            first: history.first,
             last: f64::from(rate.last) / 10.0,
-            total: identity.total,
+            total: history.total,
             samples: rate.samples,
         });
     }
@@ -327,14 +345,18 @@ impl Table {
     }
 
     pub(super) fn key(&self, place: usize) -> &[u8] {
-        self.identities[place].key.as_bytes()
+        self.rates[place].key.as_bytes()
     }
 
     /// Samples, and when the first and the last came, in seconds.
     pub(super) fn history(&self, place: usize) -> (u32, f64, f64) {
-        let (rate, identity) = (&self.rates[place], &self.identities[place]);
-        (rate.samples, identity.first, f64::from(rate.last) / 10.0)
+        let (rate, history) = (&self.rates[place], &self.histories[place]);
+        (rate.samples, history.first, f64::from(rate.last) / 10.0)
     }
+}
+
+impl Rate {
+    const FREE: Rate = Rate { key: Key::EMPTY, sum: 0.0, squares: 0.0, epoch: 0, source: NOBODY, last: 0, samples: 0 };
 }
 
 fn tenths(seconds: f64) -> u32 {
@@ -342,6 +364,9 @@ fn tenths(seconds: f64) -> u32 {
 }
 
 const NOBODY: u32 = u32::MAX;
+
+/// Places that are looked at, whether they are silent, in one go: that is cheaper than one at each update.
+const LOOKED_AT: u8 = 16;
 
 /// Flows among which the smallest makes room.
 const CANDIDATES: usize = 8;

@@ -8,8 +8,14 @@ use super::*;
 fn update(key: &[u8], amount: f64, now: f64, clock: &mut Clock) -> impl Fn(&mut Table, usize) {
     let (at, key) = (clock.advance(now), key.to_vec());
     move |table, limit| {
-        table.add(&Update { source: 1, key: &key, amount, further: &[], now, at }, limit);
+        add(table, &Update { source: 1, key: &key, amount, further: &[], now, at }, limit);
     }
+}
+
+fn add(table: &mut Table, update: &Update<'_>, limit: usize) {
+    let hash = table.hash(update.source, update.key);
+    let found = table.find(hash, table.guess(hash), update.source, update.key);
+    table.add(hash, found, update, limit);
 }
 
 fn sums(table: &Table, at: &Instant) -> HashMap<Vec<u8>, f64> {
@@ -138,7 +144,7 @@ fn data_sources_that_are_gone_take_their_flows_with_them() {
     let (mut clock, mut table) = (Clock::new(1.0, 0.0), Table::new(1, 60.0, Telling::Never));
     for source in 0..10 {
         let at = clock.advance(1.0);
-        table.add(&Update { source, key: b"k", amount: 1.0, further: &[2.0], now: 1.0, at }, 100);
+        add(&mut table, &Update { source, key: b"k", amount: 1.0, further: &[2.0], now: 1.0, at }, 100);
     }
     table.forget(|source| source % 2 == 0);
     assert_eq!(table.len(), 5);

@@ -3,11 +3,11 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::machine::Quiet;
+use crate::Quiet;
 
 /// A report being written.
 #[derive(Default)]
-pub(crate) struct Report {
+pub struct Report {
     goals: Vec<Goal>,
     figures: Vec<Value>,
     disturbed: Vec<String>,
@@ -22,12 +22,12 @@ struct Goal {
 
 impl Report {
     /// Notes a figure for the machine-readable report.
-    pub(crate) fn figure(&mut self, figure: Value) {
+    pub fn figure(&mut self, figure: Value) {
         self.figures.push(figure);
     }
 
     /// Notes a goal, and returns the words for it.
-    pub(crate) fn goal(&mut self, what: &str, goal: &str, measured: &str, met: bool) -> String {
+    pub fn goal(&mut self, what: &str, goal: &str, measured: &str, met: bool) -> String {
         let (what, goal, measured) = (what.to_owned(), goal.to_owned(), measured.to_owned());
         let words = format!("(goal {goal}: {})", if met { "met" } else { "MISSED" });
         self.goals.push(Goal { what, goal, measured, met });
@@ -35,7 +35,7 @@ impl Report {
     }
 
     /// Runs a scene, and says if the machine was not its alone.
-    pub(crate) fn scene(&mut self, name: &str, run: impl FnOnce(&mut Report) -> Result<()>) -> Result<()> {
+    pub fn scene(&mut self, name: &str, run: impl FnOnce(&mut Report) -> Result<()>) -> Result<()> {
         let quiet = Quiet::watch()?;
         run(self)?;
         let (others, stolen) = quiet.others()?;
@@ -50,7 +50,7 @@ impl Report {
     }
 
     /// Goals, met and missed.
-    pub(crate) fn print(&self) {
+    pub fn print(&self) {
         println!("Goals");
         for Goal { what, goal, measured, met } in &self.goals {
             println!("  {:6} {what}: {measured} (goal {goal})", if *met { "met" } else { "MISSED" });
@@ -63,7 +63,7 @@ impl Report {
     }
 
     /// All of it for machines.
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         let goal = |Goal { what, goal, measured, met }: &Goal| json!({"what": what, "goal": goal, "measured": measured, "met": met});
         let goals: Vec<Value> = self.goals.iter().map(goal).collect();
         json!({"goals": goals, "figures": self.figures, "disturbed": self.disturbed})
@@ -74,7 +74,7 @@ impl Report {
 const DISTURBING: f64 = 0.1;
 
 /// The middle one; of an even number the upper.
-pub(crate) fn median(values: &[f64]) -> f64 {
+pub fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)

@@ -10,20 +10,26 @@ use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
 /// The processor of source and sinks.
-pub(crate) const TRAFFIC: usize = 0;
+pub const TRAFFIC: usize = 0;
 
 /// The processor of the replicator where its cost is measured.
-pub(crate) const REPLICATOR: usize = 1;
+pub const REPLICATOR: usize = 1;
 
 /// Binds the calling thread to one processor.
-pub(crate) fn pin_thread(processor: usize) -> Result<()> {
+///
+/// # Errors
+/// There is no such processor.
+pub fn pin_thread(processor: usize) -> Result<()> {
     let mut set = CpuSet::new();
     set.set(processor)?;
     sched_setaffinity(CALLER, &set).with_context(|| format!("run on processor {processor} alone (2 are needed)"))
 }
 
 /// Runs `f` bound to one processor, as are the programs it starts.
-pub(crate) fn pinned<T>(processor: usize, f: impl FnOnce() -> Result<T>) -> Result<T> {
+///
+/// # Errors
+/// There is no such processor, and those of `f`.
+pub fn pinned<T>(processor: usize, f: impl FnOnce() -> Result<T>) -> Result<T> {
     let before = sched_getaffinity(CALLER)?;
     pin_thread(processor)?;
     let result = f();
@@ -35,9 +41,37 @@ pub(crate) fn pinned<T>(processor: usize, f: impl FnOnce() -> Result<T>) -> Resu
 const CALLER: Pid = Pid::from_raw(0);
 
 /// CPU time of a program and all its living descendants, without the init above them (`root`).
-pub(crate) fn cpu_time(root: u32) -> Result<Duration> {
+///
+/// # Errors
+/// The kernel does not tell.
+pub fn cpu_time(root: u32) -> Result<Duration> {
+    let mut sum = Duration::ZERO;
+    for id in below(root)? {
+        let clock = clock_getcpuclockid(Pid::from_raw(id as i32)).context("find a program's CPU clock")?;
+        sum += Duration::from(clock_gettime(clock)?);
+    }
+    Ok(sum)
+}
+
+/// Memory of the same that is resident, bytes.
+///
+/// # Errors
+/// The kernel does not tell.
+pub fn resident(root: u32) -> Result<u64> {
+    let mut sum = 0;
+    for id in below(root)? {
+        let status = fs::read_to_string(format!("/proc/{id}/status"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS in its status")?;
+        let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
+        sum += kilobytes * 1024;
+    }
+    Ok(sum)
+}
+
+/// The living descendants of a process.
+fn below(root: u32) -> Result<Vec<u32>> {
     let parents = parents()?;
-    let below = |mut id: u32| {
+    let is_below = |mut id: u32| {
         while let Some((_, parent)) = parents.iter().find(|(child, _)| *child == id) {
             if *parent == root {
                 return true;
@@ -46,12 +80,7 @@ pub(crate) fn cpu_time(root: u32) -> Result<Duration> {
         }
         false
     };
-    let mut sum = Duration::ZERO;
-    for (id, _) in parents.iter().filter(|(id, _)| below(*id)) {
-        let clock = clock_getcpuclockid(Pid::from_raw(*id as i32)).context("find a program's CPU clock")?;
-        sum += Duration::from(clock_gettime(clock)?);
-    }
-    Ok(sum)
+    Ok(parents.iter().map(|(id, _)| *id).filter(|id| is_below(*id)).collect())
 }
 
 /// Every process and its parent.
@@ -70,7 +99,7 @@ fn parents() -> Result<Vec<(u32, u32)>> {
 }
 
 /// Watches how much of the machine others take.
-pub(crate) struct Quiet {
+pub struct Quiet {
     start: Instant,
     busy: f64,
     stolen: f64,
@@ -78,13 +107,20 @@ pub(crate) struct Quiet {
 }
 
 impl Quiet {
-    pub(crate) fn watch() -> Result<Quiet> {
+    /// From now on.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn watch() -> Result<Quiet> {
         let (busy, stolen) = machine_time()?;
         Ok(Quiet { start: Instant::now(), busy, stolen, ours: our_time()? })
     }
 
     /// Processors taken since by programs that are not ours, and by the hypervisor. Ours must have ended.
-    pub(crate) fn others(&self) -> Result<(f64, f64)> {
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn others(&self) -> Result<(f64, f64)> {
         let (busy, stolen) = machine_time()?;
         let elapsed = self.start.elapsed().as_secs_f64();
         let others = (busy - self.busy) - (our_time()? - self.ours);
