@@ -10,7 +10,7 @@ use weir_testbed::{network, turn};
 use super::meter::{RX_OCTETS, RX_PACKETS, TX_OCTETS, TX_PACKETS};
 use super::{Analyser, Count, Hits, Meter, Octets, program, start, traffic, whole_frames};
 
-/// Takes 20 to 40 s: so long it is to the probe's second counters.
+/// Takes 45 s or so: the probe sends counters every 20 s, first within 20 s of its start.
 #[test]
 fn rates_of_pmacct_are_true() {
     let Some(pmacctd) = weir_testbed::program("pmacctd") else { return };
