@@ -102,7 +102,7 @@ impl Index {
     /// Where a tag should be: its highest bits.
     #[inline]
     fn home(&self, tag: u64) -> usize {
-        (tag * self.slots.len() as u64 >> 32) as usize
+        ((tag * self.slots.len() as u64) >> 32) as usize
     }
 
     #[inline]
