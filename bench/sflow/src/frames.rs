@@ -123,7 +123,8 @@ impl Writer {
         self.put(&[0x45, if from & 7 == 0 { 0xb8 } else { 0 }]);
         self.put(&length.to_be_bytes());
         self.put(&[0, 0, 0x40, 0, 61, protocol, 0, 0]);
-        self.host = Some(self.length + 2);
+        // Of a tunnel the outer one.
+        self.host = self.host.or(Some(self.length + 2));
         self.put(&from.to_be_bytes());
         self.put(&to.to_be_bytes());
     }

@@ -62,7 +62,6 @@ fn memory(programs: &Programs, report: &mut Report) -> Result<()> {
     let collector = Collector::weir(programs, "", Place::Anywhere)?;
     let empty = collector.memory()?;
     let ns = collector.ns.try_clone()?;
-    let mut client = collector.client()?;
     // The first passes do not count: until then so many new agents have to prove themselves.
     let wanted = 2 * u64::from(AGENTS) * u64::from(INTERFACES + 6);
     let (figures, _) = while_sending(&ns, LISTENER, &mut load, Some(100_000.0), |progress| {
@@ -71,7 +70,7 @@ fn memory(programs: &Programs, report: &mut Report) -> Result<()> {
             ensure!(Instant::now() < deadline, "the source is too slow");
             sleep(Duration::from_millis(100));
         }
-        client.get("/analyzer/json")
+        collector.client()?.get("/analyzer/json")
     })?;
     let (memory, entries) = (collector.memory()?, |table: &str| figures[format!("{table}_entries")].as_u64());
     let [agents, sources, flows] = ["agents", "sources", "flows"].map(|table| entries(table).unwrap_or_default());
