@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use bench_measure::{Report, machine, median};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Scale;
 use crate::analysis::Analysis;
@@ -85,7 +85,7 @@ fn memory(programs: &Programs, report: &mut Report) -> Result<()> {
     println!("  weir sflow serve with {agents} agents, {sources} data sources, {flows} flows");
     println!("    resident {gib:.2} GiB, {:.1} MiB of it at the start {words}", empty as f64 / f64::from(1 << 20));
     if !all {
-        println!("    not all of them are there: {}", Value::from(figures));
+        println!("    not all of them are there: {figures}");
     }
     report.figure(json!({"scene": "agents", "resident": memory, "agents": agents, "sources": sources, "flows": flows}));
     Ok(())
