@@ -177,7 +177,7 @@ impl Table {
             None => self.insert(hash, update, limit),
         };
         self.updates = self.updates.wrapping_add(1);
-        if self.updates % LOOKED_AT == 0 {
+        if self.updates.is_multiple_of(LOOKED_AT) {
             // What was counted just now is not silent: its place stays.
             self.expire(update.now, usize::from(LOOKED_AT));
         }
