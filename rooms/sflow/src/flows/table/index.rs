@@ -54,13 +54,13 @@ impl Index {
         if self.len * 2 >= self.slots.len() {
             self.grow();
         }
-        self.put(hash >> 32 << 32 | u64::from(place));
+        self.put(hash & !u64::from(u32::MAX) | u64::from(place));
         self.len += 1;
     }
 
     /// Takes a place out that was added under this hash.
     pub(super) fn remove(&mut self, hash: u64, place: u32) {
-        let wanted = hash >> 32 << 32 | u64::from(place);
+        let wanted = hash & !u64::from(u32::MAX) | u64::from(place);
         let mut gap = self.home(hash >> 32);
         while self.slots[gap] != wanted {
             if self.slots[gap] == EMPTY {
@@ -132,7 +132,7 @@ mod tests {
         let (mut index, mut map) = (Index::new(), HashMap::new());
         for place in 0..50_000_u32 {
             // Many share a tag, or a part of it: all ones among them.
-            let hash = u64::from(u32::MAX - source.number(0..3000) as u32 * 7) << 32 | u64::from(place);
+            let hash = (u64::from(u32::MAX - source.number(0..3000) as u32 * 7) << 32) | u64::from(place);
             if source.uniform() < 0.6 {
                 index.insert(hash, place);
                 map.insert(place, hash);
