@@ -93,9 +93,9 @@ impl Stream {
         self.squares += at.weight * at.weight;
     }
 
-    #[cfg(test)]
-    pub(super) fn sum(&self) -> f64 {
-        self.sum
+    /// The sum of their weights, where one of `at` weighs as much as a packet of then.
+    pub(super) fn sum(&self, at: &Instant) -> f64 {
+        self.sum * at.carry(self.epoch)
     }
 
     /// The number of samples, all as heavy, that tell as much.

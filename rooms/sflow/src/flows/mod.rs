@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 pub use definition::{AggMode, Checked, Definition, Mistake};
 pub use distinct::Distinct;
-pub use estimate::{Estimate, Moments};
+pub use estimate::{Estimate, Moments, Precision, Sampling, Trust};
 pub use packet::Packet;
 pub use ranking::{Ranked, Ranking};
 pub use syntax::Syntax;
@@ -255,7 +255,7 @@ impl Flows {
                 && let Some(place) = place
             {
                 let scale = self.clocks[compiled.clock].rate(now, compiled.start);
-                let scan = Scan { compiled: &*compiled, sources: &self.sources, at, scale };
+                let scan = Scan { compiled: &*compiled, sources: &self.sources, at, scale, sampling: None };
                 scan.show(place, |flow| show(&compiled.name, flow));
             }
         }

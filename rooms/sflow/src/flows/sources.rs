@@ -76,10 +76,10 @@ impl Sources {
         }
     }
 
-    /// How many samples of equal weight a clock has seen from a data source.
-    pub(super) fn samples(&self, source: u32, clock: usize, dropped: bool) -> f64 {
+    /// What a clock has seen of a data source.
+    pub(super) fn stream(&self, source: u32, clock: usize, dropped: bool) -> Stream {
         let at = source as usize * 2 * self.clocks + if dropped { self.clocks } else { 0 } + clock;
-        self.streams.get(at).map_or(0.0, Stream::samples)
+        self.streams.get(at).copied().unwrap_or_default()
     }
 
     /// Who and where; `None`: it is gone.
