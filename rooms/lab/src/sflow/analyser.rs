@@ -7,7 +7,7 @@ use weir_service::clock::Nanos;
 use weir_sflow::agents::{Agents, Identity, Limits, Moment, Verdict};
 use weir_sflow::counters::{Counters, Metric, Number, Reasons};
 use weir_sflow::model::CLASSES;
-use weir_sflow::sampling::{Interval, MEMORY, Sampler, Tally};
+use weir_sflow::sampling::{Edges, Interval, Sampler, Tally};
 use weir_wire::sflow::{CounterSample, Datagram, FlowSample, Sample, View};
 
 /// Tables of agents and their data sources.
@@ -146,9 +146,8 @@ impl Analyser {
                 let edge = sampler.edge_variance();
                 let (earlier, earlier_edge) = self.before.insert(port, (*sums, edge)).unwrap_or_default();
                 let sums = sums.since(&earlier);
-                // What is on its way at both ends of a short window is the same in part: it leaves the memory by samples.
-                let forgotten = 1.0 - (1.0 - 1.0 / f64::from(MEMORY)).powf(sums.samples as f64);
-                ports.insert(port, sums.estimate(sampler.counts_packets(), (earlier_edge + edge) * forgotten));
+                let edges = Edges::between(earlier_edge, edge, sums.samples as f64);
+                ports.insert(port, sums.estimate(sampler.counts_packets(), edges));
             }
         }
         self.windows.push(Window { end, ports });

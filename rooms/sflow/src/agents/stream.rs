@@ -15,6 +15,10 @@ const FASTEST: i64 = 50;
 const BURST: i64 = 4_096;
 /// Clocks that differ by more than one part in so many are not believed.
 const DRIFT: i64 = 50;
+/// Longest wait in a queue, ms: what is later than that is slow.
+const QUEUE: i64 = 120_000;
+/// What agents count that do not count milliseconds, ms.
+const UNITS: [i64; 3] = [10, 100, 1_000];
 /// A day, ms.
 const DAY: i64 = 86_400_000;
 /// Trust in an uptime that was never wrong.
@@ -187,14 +191,22 @@ impl Stream {
     #[inline]
     pub(super) fn moment(&mut self, now: Nanos, uptime: u32, step: Step) -> Moment {
         let (arrived, sent) = (millis(now, self.start.1), since(self.start.0, uptime));
-        // Some agents count in another unit, or not at all.
-        let steady = (arrived - sent).abs() <= LATENESS + arrived / DRIFT;
+        let (lag, tolerance) = (arrived - sent, LATENESS + arrived / DRIFT);
+        let steady = lag.abs() <= tolerance;
         if arrived > DAY && steady {
             self.start = (uptime, now);
         }
-        let granule = if self.trust > 0 && steady { self.granule } else { 0 };
+        let runs = steady || waits(arrived, sent);
+        let granule = if self.trust > 0 && runs { self.granule } else { 0 };
         Moment { now, uptime, era: self.era, epoch: self.epoch, granule, late: step == Step::Late }
     }
+}
+
+/// Whether what is late by its uptime waits in a queue (before a TCP connection that loses, say): uptimes are right, arrivals are
+/// not. Otherwise the agent counts in another unit, or not at all.
+fn waits(arrived: i64, sent: i64) -> bool {
+    let counts = |unit: i64| (sent * unit - arrived).abs() <= arrived / DRIFT;
+    sent > 0 && (0..=QUEUE).contains(&(arrived - sent)) && !UNITS.into_iter().any(counts)
 }
 
 /// How far an uptime is ahead of another, ms, over its wrap after 49.7 days.

@@ -10,7 +10,7 @@ use super::agent::{Agent, Place};
 use super::newcomers::Newcomers;
 use super::sequence::Step;
 use super::slots::Slots;
-use super::stream::{Moment, StreamId};
+use super::stream::{Moment, Stream, StreamId};
 use super::{Nanos, SECOND};
 
 /// Whom a datagram names as its sender.
@@ -322,6 +322,13 @@ impl<T> Agents<T> {
     /// An agent's data sources, of all its streams, in no order.
     pub fn sources_of<'a>(&'a self, agent: &'a Agent) -> impl Iterator<Item = &'a Source<T>> {
         agent.sources.iter().filter_map(|&(_, slot)| self.sources.get(slot))
+    }
+
+    /// What is kept of a data source of the agent in a slot, of each of its streams.
+    pub fn states(&self, slot: u32, source: DataSource) -> impl Iterator<Item = &T> {
+        let streams = self.agents.get(slot).map(Agent::streams).unwrap_or_default();
+        let place = move |stream: &Stream| self.by_source.get(&SourceId { stream: stream.id, source });
+        streams.iter().filter_map(place).filter_map(|&slot| Some(&self.sources.get(slot)?.state))
     }
 
     /// How many data sources are known.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::api::{self, ActiveFlow, ActiveFlows, Agents, FlowValue, Interval, TopKey};
 use crate::events::DataSource;
-use crate::flows::{AggMode, Flow, Moments, Ranking};
+use crate::flows::{AggMode, Flow, Moments, Precision, Ranking};
 use crate::names::AgentId;
 use crate::shard::{Now, Shard, Shards};
 
@@ -52,7 +52,9 @@ pub(super) fn values(
 ) -> Option<Vec<FlowValue>> {
     struct At {
         value: f64,
-        moments: Option<Moments>,
+        squares: f64,
+        /// `None`: it is a mean.
+        precision: Option<Precision>,
         last: f64,
         top: Vec<Top>,
     }
@@ -74,13 +76,16 @@ pub(super) fn values(
         }
         let Some(agent) = shard.directory().address(id) else { return };
         let (value, moments, (_, _, last)) = (flow.value(), flow.moments(), flow.history());
-        let sum =
-            found.entry((agent, at)).or_insert_with(|| At { value: 0.0, moments: None, last: 0.0, top: Vec::new() });
+        let sum = found.entry((agent, at)).or_insert_with(|| At {
+            value: 0.0,
+            squares: 0.0,
+            precision: moments.map(|_| flow.precision()),
+            last: 0.0,
+            top: Vec::new(),
+        });
         sum.value += value;
+        sum.squares += flow.squares();
         sum.last = sum.last.max(last);
-        if let Some(more) = moments {
-            sum.moments.get_or_insert_default().add(more);
-        }
         let place = sum.top.partition_point(|larger| larger.value >= value);
         if place < most {
             sum.top.insert(place, Top { value, key: flow.key().into(), last, moments });
@@ -95,7 +100,7 @@ pub(super) fn values(
         source,
         age: age(at.last),
         value: at.value,
-        estimate: interval(at.moments),
+        estimate: interval(at.precision.map(|precision| Moments::new(at.value, at.squares, precision))),
         stale: age(at.last) > silent,
         top: at
             .top
@@ -116,10 +121,8 @@ fn scan(shards: &Shards, name: &str, mut show: impl FnMut(&Shard, &Flow<'_>)) {
     for number in 0..shards.len() {
         let mut place = Some(0);
         while let Some(from) = place {
-            place = shards.at(number, |shard| {
-                let (flows, now) = shard.flows(Now::read());
-                flows.scan(name, now)?.slice(from, SLICE, |flow| show(shard, flow))
-            });
+            place =
+                shards.at(number, |shard| shard.scan(name, Now::read())?.slice(from, SLICE, |flow| show(shard, flow)));
         }
     }
 }

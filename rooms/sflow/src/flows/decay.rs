@@ -93,15 +93,9 @@ impl Stream {
         self.squares += at.weight * at.weight;
     }
 
-    #[cfg(test)]
-    pub(super) fn sum(&self) -> f64 {
-        self.sum
-    }
-
-    /// What share of all a sample of this instant is.
-    pub(super) fn share_of_one(&self, at: &Instant) -> f64 {
-        let sum = self.sum * at.carry(self.epoch);
-        if sum > 0.0 { at.weight / sum } else { 0.0 }
+    /// The sum of their weights, where one of `at` weighs as much as a packet of then.
+    pub(super) fn sum(&self, at: &Instant) -> f64 {
+        self.sum * at.carry(self.epoch)
     }
 
     /// The number of samples, all as heavy, that tell as much.

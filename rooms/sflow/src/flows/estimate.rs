@@ -1,5 +1,12 @@
 //! What an estimate from samples is worth.
 
+use std::fmt::Debug;
+
+use weir_wire::sflow::DataSource;
+
+use crate::names::AgentId;
+use crate::sampling::Edges;
+
 /// A rate per second, or a mean, with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
@@ -13,6 +20,41 @@ pub struct Estimate {
     pub samples: f64,
 }
 
+/// Who knows how far weights of samples can be trusted.
+pub trait Sampling: Debug {
+    /// Those of a data source now: of samples, or of `dropped` packets. `None`: it is not known any more.
+    fn trust(&self, agent: AgentId, source: DataSource, dropped: bool) -> Option<Trust>;
+}
+
+/// How far the weights of a data source's samples can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Trust {
+    /// Packets that a sample stands for.
+    pub rate: f64,
+    /// [`crate::sampling::Sampler::edge_variance`].
+    pub edges: f64,
+    /// Whether the number of all packets is counted, so that only shares of it are estimated.
+    pub counted: bool,
+}
+
+/// How well a data source's traffic is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Precision {
+    /// One by the number of samples among which those of a flow are; 0: nobody knows how many there should be.
+    certain: f64,
+    /// Variance of the whole, relative to its square: what is on its way now.
+    edges: f64,
+}
+
+impl Precision {
+    /// Of a source worth `samples` samples of equal weight, which count as `sum` samples of now.
+    pub(super) fn new(samples: f64, sum: f64, trust: Option<Trust>) -> Precision {
+        let certain = if samples > 0.0 && trust.is_none_or(|trust| trust.counted) { 1.0 / samples } else { 0.0 };
+        let edges = trust.map_or(0.0, |trust| Edges::smoothed(trust.edges, samples) / (trust.rate * sum).powi(2));
+        Precision { certain, edges: if edges.is_finite() { edges } else { 0.0 } }
+    }
+}
+
 /// Sums over the samples of a flow, in units of the estimate.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Moments {
@@ -22,46 +64,26 @@ pub struct Moments {
     pub squares: f64,
     /// Variance of the sum: the squares, less what is certain because the number of all samples is known.
     pub variance: f64,
-}
-
-/// For how much a packet stands, and how certain that is of all packets of its data source together.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Standing {
-    /// Frames.
-    pub frames: f64,
-    /// Whether the frames of all samples together are a count, so that only shares of it are estimated. Where they are not (an
-    /// agent whose pool is made up), how many samples there are is chance, too.
-    pub counted: bool,
-    /// Variance of that count, in samples squared, for what is on its way now and has not been handed out.
-    pub edges: f32,
-}
-
-/// Of packets whose number is known for certain.
-impl From<f64> for Standing {
-    fn from(frames: f64) -> Self {
-        Self { frames, counted: true, edges: 0.0 }
-    }
+    /// Variance of the sum by what is on its way.
+    pub edges: f64,
 }
 
 impl Moments {
-    /// The same, where the number of all packets of the stream is itself uncertain, by this variance. Not more uncertain than if
-    /// nobody had counted them.
-    pub(super) fn or_less_certain(self, variance: f64) -> Moments {
-        Moments { variance: (self.variance + variance).min(self.squares.max(self.variance)), ..self }
+    /// Of one or more flows of a data source. N_c = (c/n) N has the variance N^2 (c/n)(1 - c/n)/n (Phaal, Panchen, "Packet
+    /// sampling basics"); with samples that stand for different amounts y, sum y^2 - (sum y)^2 / n.
+    ///
+    /// Of what is on its way, it is theirs in proportion.
+    pub fn new(sum: f64, squares: f64, precision: Precision) -> Moments {
+        let Precision { certain, edges } = precision;
+        Moments { sum, squares, variance: (squares - sum * sum * certain).max(0.0), edges: sum * sum * edges }
     }
 
-    /// Of a flow in a stream that is worth `samples` samples. N_c = (c/n) N has the variance N^2 (c/n)(1 - c/n)/n (Phaal,
-    /// Panchen, "Packet sampling basics"); with samples that stand for different amounts y, sum y^2 - (sum y)^2 / n.
-    pub(super) fn new(sum: f64, squares: f64, samples: f64) -> Moments {
-        let certain = if samples > 0.0 { sum * sum / samples } else { 0.0 };
-        Moments { sum, squares, variance: (squares - certain).max(0.0) }
-    }
-
-    /// Together with another, independent one.
+    /// Together with another, independent one: of another data source.
     pub fn add(&mut self, other: Moments) {
         self.sum += other.sum;
         self.squares += other.squares;
         self.variance += other.variance;
+        self.edges += other.edges;
     }
 
     /// The estimate with its 95 % interval: the score interval of a count (Rao; for a share it is Wilson's), which also holds for
@@ -79,7 +101,8 @@ impl Moments {
         let unit = self.squares / self.sum * (1.0 + 2.0 / samples);
         let count = self.sum / unit;
         let share = self.variance / self.squares;
-        let (center, half) = (count + Z * Z / 2.0 * share, Z * (count * share + Z * Z / 4.0 * share * share).sqrt());
+        let variance = count * share + Z * Z / 4.0 * share * share + self.edges / (unit * unit);
+        let (center, half) = (count + Z * Z / 2.0 * share, Z * variance.sqrt());
         let low = unit * (center - half).max(0.0);
         Estimate { value: self.sum, low: low.min(self.sum), high: (unit * (center + half)).max(self.sum), samples }
     }
@@ -95,10 +118,14 @@ mod tests {
     use super::super::decay::{Clock, Stream};
     use super::*;
 
+    fn among(samples: f64) -> Precision {
+        Precision::new(samples, samples, None)
+    }
+
     #[test]
     fn as_the_published_formula_for_equal_samples() {
         // 1,000 samples of 1:100, 100 of them of the class: 10,000 frames, deviation 100 sqrt(1000 x 0.1 x 0.9) = 949.
-        let moments = Moments::new(100.0 * 100.0, 100.0 * 100.0 * 100.0, 1000.0);
+        let moments = Moments::new(100.0 * 100.0, 100.0 * 100.0 * 100.0, among(1000.0));
         assert!((moments.variance.sqrt() - 948.7).abs() < 0.1, "{}", moments.variance.sqrt());
         let estimate = moments.estimate();
         assert!((estimate.samples - 100.0).abs() < 1e-9);
@@ -110,7 +137,7 @@ mod tests {
 
     #[test]
     fn all_of_a_stream_is_known() {
-        let estimate = Moments::new(1000.0, 1000.0, 1000.0).estimate();
+        let estimate = Moments::new(1000.0, 1000.0, among(1000.0)).estimate();
         assert_eq!((estimate.low, estimate.value, estimate.high), (1000.0, 1000.0, 1000.0));
         assert_eq!(Moments::default().estimate().high, 0.0);
     }
@@ -139,9 +166,10 @@ mod tests {
             }
             let scale = clock.rate(8.0, 0.0);
             // The stream's own rate is known from its pool: what is estimated is the class's share of it.
-            let known = rate / (stream.sum() * scale);
+            let known = rate / (stream.sum(&clock.instant(8.0)) * scale);
             let estimate =
-                Moments::new(sum * scale * known, squares * (scale * known).powi(2), stream.samples()).estimate();
+                Moments::new(sum * scale * known, squares * (scale * known).powi(2), among(stream.samples()));
+            let estimate = estimate.estimate();
             hits += u32::from((estimate.low..=estimate.high).contains(&class_rate));
         }
         f64::from(hits) / f64::from(RUNS)

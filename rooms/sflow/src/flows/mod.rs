@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 pub use definition::{AggMode, Checked, Definition, Mistake};
 pub use distinct::Distinct;
-pub use estimate::{Estimate, Moments, Standing};
+pub use estimate::{Estimate, Moments, Precision, Sampling, Trust};
 pub use packet::Packet;
 pub use ranking::{Ranked, Ranking};
 pub use syntax::Syntax;
@@ -221,10 +221,10 @@ impl Flows {
         self.definitions.iter().map(|compiled| (compiled.name.as_str(), &compiled.checked))
     }
 
-    /// Counts a packet, for as much as it stands. Definitions with `dropped` count packets that devices dropped, the others
+    /// Counts a packet that stands for `weight` frames. Definitions with `dropped` count packets that devices dropped, the others
     /// samples. `now` is in seconds, of a clock that starts near 0 and never goes back; numbers of agents are dense.
-    pub fn observe(&mut self, now: f64, standing: impl Into<Standing>, packet: &Packet<'_>) {
-        self.observe_watched(now, standing, packet, |_, _| {});
+    pub fn observe(&mut self, now: f64, weight: f64, packet: &Packet<'_>) {
+        self.observe_watched(now, weight, packet, |_, _| {});
     }
 
     /// From now on [`Flows::observe_watched`] shows flows of these definitions, and of no others.
@@ -237,12 +237,10 @@ impl Flows {
     pub fn observe_watched(
         &mut self,
         now: f64,
-        standing: impl Into<Standing>,
+        weight: f64,
         packet: &Packet<'_>,
         mut show: impl FnMut(&str, &Flow<'_>),
     ) {
-        let standing = standing.into();
-        let weight = standing.frames;
         if self.definitions.is_empty() || !(weight > 0.0 && weight.is_finite()) {
             return;
         }
@@ -253,7 +251,7 @@ impl Flows {
         for (instant, clock) in self.instants.iter_mut().zip(&mut self.clocks) {
             *instant = clock.advance(now);
         }
-        self.sources.count(source, packet.is_discarded(), &self.instants, standing);
+        self.sources.count(source, packet.is_discarded(), &self.instants);
         self.memory.begin(&self.plan);
         let mut evaluation = Evaluation { plan: &self.plan, lookups: &self.lookups, packet, memory: &mut self.memory };
         let reserved = self.limits.flows / 2 / self.definitions.len();
@@ -296,7 +294,7 @@ impl Flows {
                 && let Some(place) = place
             {
                 let scale = self.clocks[compiled.clock].rate(now, compiled.start);
-                let scan = Scan { compiled: &*compiled, sources: &self.sources, at, scale };
+                let scan = Scan { compiled: &*compiled, sources: &self.sources, at, scale, sampling: None };
                 scan.show(place, |flow| show(&compiled.name, flow));
             }
         }

@@ -7,7 +7,6 @@ use hashbrown::HashTable;
 use weir_wire::sflow::DataSource;
 
 use super::decay::{Instant, Stream};
-use super::estimate::Standing;
 use crate::names::AgentId;
 
 #[derive(Debug, Default)]
@@ -28,8 +27,6 @@ struct State {
     source: DataSource,
     /// When the last packet came, in seconds; infinity: this place is free.
     last: f64,
-    /// What the last sample told of all samples together.
-    standing: Standing,
 }
 
 impl Sources {
@@ -46,7 +43,7 @@ impl Sources {
                 self.states[at as usize].last = now;
                 Some(at)
             }
-            None => self.insert(hash, State { agent, source, last: now, standing: 0.0.into() }, limit),
+            None => self.insert(hash, State { agent, source, last: now }, limit),
         }
     }
 
@@ -72,26 +69,17 @@ impl Sources {
 
     /// Counts a sample by all clocks.
     #[inline]
-    pub(super) fn count(&mut self, source: u32, dropped: bool, instants: &[Instant], standing: Standing) {
-        if !dropped {
-            self.states[source as usize].standing = standing;
-        }
+    pub(super) fn count(&mut self, source: u32, dropped: bool, instants: &[Instant]) {
         let first = source as usize * 2 * self.clocks + if dropped { self.clocks } else { 0 };
         for (stream, instant) in self.streams[first..][..self.clocks].iter_mut().zip(instants) {
             stream.count(*instant);
         }
     }
 
-    /// How many samples of equal weight a clock has seen from a data source; 0 where their number tells nothing, and what share of
-    /// them a sample of now is, squared, times the variance of their count.
-    pub(super) fn certainty(&self, source: u32, clock: usize, dropped: bool, at: &Instant) -> (f64, f64) {
-        let place = source as usize * 2 * self.clocks + if dropped { self.clocks } else { 0 } + clock;
-        let (Some(stream), Some(state)) = (self.streams.get(place), self.states.get(source as usize)) else {
-            return (0.0, 0.0);
-        };
-        let standing = if dropped { 0.0.into() } else { state.standing };
-        let samples = if standing.counted { stream.samples() } else { 0.0 };
-        (samples, f64::from(standing.edges) * stream.share_of_one(at).powi(2))
+    /// What a clock has seen of a data source.
+    pub(super) fn stream(&self, source: u32, clock: usize, dropped: bool) -> Stream {
+        let at = source as usize * 2 * self.clocks + if dropped { self.clocks } else { 0 } + clock;
+        self.streams.get(at).copied().unwrap_or_default()
     }
 
     /// Who and where; `None`: it is gone.

@@ -3,7 +3,7 @@
 use weir_wire::sflow::DataSource;
 
 use super::decay::Instant;
-use super::estimate::{Estimate, Moments};
+use super::estimate::{Estimate, Moments, Precision, Sampling};
 use super::sources::Sources;
 use super::value::Parts;
 use super::values::Kind;
@@ -18,6 +18,8 @@ pub struct Scan<'a> {
     pub(super) at: Instant,
     /// From sums to rates.
     pub(super) scale: f64,
+    /// How well it is known what samples stand for; `None`: it is taken for certain.
+    pub(super) sampling: Option<&'a dyn Sampling>,
 }
 
 /// One flow at one data source, as it is now.
@@ -37,11 +39,18 @@ impl Flows {
     pub fn scan(&self, name: &str, now: f64) -> Option<Scan<'_>> {
         let compiled = self.definitions.iter().find(|compiled| compiled.name == name)?;
         let clock = &self.clocks[compiled.clock];
-        Some(Scan { compiled, sources: &self.sources, at: clock.instant(now), scale: clock.rate(now, compiled.start) })
+        let (at, scale) = (clock.instant(now), clock.rate(now, compiled.start));
+        Some(Scan { compiled, sources: &self.sources, at, scale, sampling: None })
     }
 }
 
 impl<'a> Scan<'a> {
+    /// Lets intervals allow for what nobody knows of the samples' weights.
+    #[must_use]
+    pub fn allowing_for(self, sampling: &'a dyn Sampling) -> Scan<'a> {
+        Scan { sampling: Some(sampling), ..self }
+    }
+
     /// Shows up to `count` flows from place `from` on (0: the first); the place to go on from, `None` behind the last.
     pub fn slice(&self, from: usize, count: usize, mut visit: impl FnMut(&Flow<'_>)) -> Option<usize> {
         let (table, places) = (&self.compiled.table, self.compiled.table.places());
@@ -66,7 +75,7 @@ impl<'a> Scan<'a> {
     pub fn total(&self, agent: AgentId) -> Moments {
         let total = self.compiled.totals.get(agent.0 as usize).copied().unwrap_or_default();
         let carry = self.at.carry(total.epoch) * self.scale;
-        Moments::new(total.sum * carry, total.squares * carry * carry, 0.0)
+        Moments::new(total.sum * carry, total.squares * carry * carry, Precision::default())
     }
 
     /// Number of flows, each data source's counted as its own.
@@ -137,11 +146,22 @@ impl Flow<'_> {
         if scan.compiled.checked.columns[0].kind == Kind::Average {
             return None;
         }
-        let squares = scan.compiled.table.squares(self.place, &scan.at) * scan.scale * scan.scale;
-        let dropped = scan.compiled.checked.definition.dropped;
-        let (samples, uncertain) = scan.sources.certainty(self.source, scan.compiled.clock, dropped, &scan.at);
-        let sum = self.sum * scan.scale;
-        Some(Moments::new(sum, squares, samples).or_less_certain(uncertain * sum * sum))
+        Some(Moments::new(self.sum * scan.scale, self.squares(), self.precision()))
+    }
+
+    /// Sum of the squares of what its samples stand for, in units of the value.
+    pub fn squares(&self) -> f64 {
+        self.scan.compiled.table.squares(self.place, &self.scan.at) * self.scan.scale * self.scan.scale
+    }
+
+    /// How well its data source is known: the same for all of its flows.
+    pub fn precision(&self) -> Precision {
+        let Scan { compiled, sources, at, sampling, .. } = *self.scan;
+        let dropped = compiled.checked.definition.dropped;
+        let stream = sources.stream(self.source, compiled.clock, dropped);
+        let (agent, source) = self.seen_by();
+        let trust = sampling.and_then(|sampling| sampling.trust(agent, source, dropped));
+        Precision::new(stream.samples(), stream.sum(&at) / at.weight, trust)
     }
 
     /// Its value with the 95 % interval; `None` for an average.

@@ -17,7 +17,7 @@
 mod estimate;
 mod sampler;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
-pub use estimate::{Interval, Tally};
+pub use estimate::{Edges, Interval, Tally};
 pub use sampler::{Estimator, MEMORY, Report, Sampler, Weight};

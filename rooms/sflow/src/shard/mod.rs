@@ -17,6 +17,9 @@ mod tally;
 mod turnstile;
 mod watching;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, MutexGuard};

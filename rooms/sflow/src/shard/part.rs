@@ -15,8 +15,8 @@ use crate::agents::{self, Agent, Agents, Identity, Placed, Step, Verdict};
 use crate::counters::{Counters, Metric, Number, Reasons};
 use crate::events::{Event, Log};
 use crate::fate::Fate;
-use crate::flows::{self, Flows, Packet, Record, Standing};
-use crate::names::{Directory, Lookups};
+use crate::flows::{self, Flows, Packet, Record, Sampling, Scan, Trust};
+use crate::names::{AgentId, Directory, Lookups};
 use crate::sampling::Sampler;
 use crate::settings::{Limits, Settings};
 use crate::thresholds::Rules;
@@ -151,9 +151,7 @@ impl Shard {
         let packet = Packet::sampled(id, sample, &self.names);
         let who = Who { address, id, source: sample.source, names: &self.names };
         let (watching, counters) = (&mut self.watching, &source.counters);
-        let (frames, counted) = (weight.frames, source.sampler.counts_packets());
-        let edges = (source.sampler.edge_variance() / (frames * frames)) as f32;
-        self.flows.observe_watched(seconds, Standing { frames, counted, edges }, &packet, |name, flow| {
+        self.flows.observe_watched(seconds, weight.frames, &packet, |name, flow| {
             watching.flow(who, counters, name, flow, None, now);
         });
     }
@@ -335,9 +333,9 @@ impl Shard {
         &self.seen
     }
 
-    /// The flows, and the present as their clock has it.
-    pub(crate) fn flows(&self, now: Now) -> (&Flows, f64) {
-        (&self.flows, self.seconds(now))
+    /// The flows of a definition, as they are now, and how sure they are; `None`: there is no such definition.
+    pub(crate) fn scan(&self, name: &str, now: Now) -> Option<Scan<'_>> {
+        Some(self.flows.scan(name, self.seconds(now))?.allowing_for(self))
     }
 
     /// The addresses by which flows name their agents.
@@ -351,6 +349,22 @@ impl Shard {
 
     fn seconds(&self, now: Now) -> f64 {
         now.nanos.saturating_sub(self.start) as f64 / 1e9
+    }
+}
+
+impl Sampling for Shard {
+    fn trust(&self, agent: AgentId, source: DataSource, dropped: bool) -> Option<Trust> {
+        let samplers = self.agents.states(self.names.slot(agent), source);
+        let samplers = samplers.map(|source| if dropped { &source.drops } else { &source.sampler });
+        // All dropped packets are counted that the device tells of.
+        let one = |sampler: &Sampler| Trust {
+            rate: sampler.effective_rate(),
+            edges: sampler.edge_variance(),
+            counted: dropped || sampler.counts_packets(),
+        };
+        // Of several streams behind one identity the least certain speaks for all.
+        let heard = samplers.filter(|sampler| sampler.nominal_rate() > 0).map(one);
+        heard.reduce(|a, b| Trust { counted: a.counted && b.counted, ..if a.edges < b.edges { b } else { a } })
     }
 }
 

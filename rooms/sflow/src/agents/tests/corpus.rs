@@ -177,6 +177,43 @@ fn an_uptime_that_is_no_clock_is_seen() {
     }
 }
 
+/// Datagrams wait in a queue that grows, then empties at once: their uptimes are right all the time, their arrivals are not.
+#[test]
+fn a_queue_does_not_make_the_uptime_wrong() {
+    for slowness in [2, 4, 7] {
+        let mut agents = agents(Limits::default());
+        let mut process = Process { number: 5, booted: 0, uptime: 0 };
+        let now = run(&mut agents, &mut process, BOOTED, 100, 20 * MILLISECOND);
+        let most = 100 / (slowness - 1);
+        let mut arrived = now;
+        for tick in 1..=80_000 / 20 {
+            let sent = now + tick * 20 * MILLISECOND;
+            // Up to 100 s late; then all that waits comes at once, and nothing waits any more.
+            arrived = if tick * 20 < most * 1_000 { now + slowness * (sent - now) } else { sent.max(arrived) };
+            let (number, uptime) = process.send(sent);
+            assert_eq!(placed(agents.datagram(arrived, WHO, number, uptime)).moment.granule, 20, "{slowness}: {tick}");
+        }
+        let ledger = ledger(&agents);
+        assert_eq!((ledger.uptime_jumps, ledger.sequence.lost, ledger.streams), (0, 0, 1));
+    }
+}
+
+/// An uptime of half or twice the speed is no queue: that would be minutes long, or empty before it began.
+#[test]
+fn an_uptime_of_another_speed_is_seen() {
+    for (apart, most) in [(500, 250), (1_500, 15)] {
+        let mut agents = agents(Limits::default());
+        let moment = |now: u64, agents: &mut Agents<u32>| {
+            let uptime = (now * apart) as u32;
+            placed(agents.datagram(BOOTED + now * SECOND, WHO, now as u32, uptime)).moment
+        };
+        for now in 0..most {
+            moment(now, &mut agents);
+        }
+        (most..2 * most).for_each(|now| assert_eq!(moment(now, &mut agents).granule, 0, "{apart} at {now}"));
+    }
+}
+
 /// Datagrams with random numbers and the address of an agent that is well.
 #[test]
 fn forged_datagrams_do_not_disturb_the_agent() {

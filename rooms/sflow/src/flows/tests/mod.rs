@@ -88,31 +88,6 @@ fn a_rate_is_the_true_one_with_its_interval() {
     assert_eq!(scan.total(AgentId(7)).sum, 0.0);
 }
 
-/// All samples are of one flow: their share is certain, and their number is what the agent's pool makes of it.
-#[test]
-fn all_of_a_stream_is_as_certain_as_the_count_of_its_packets() {
-    let bytes = frame([10, 0, 0, 1], [10, 0, 0, 2], 53);
-    let deviation = |counted, edges| {
-        let mut flows = shard(Limits::default());
-        flows.define("ports", checked("udpdestinationport", "frames", ""), 0.0).unwrap();
-        for tick in 0..20_000 {
-            let standing = Standing { frames: 100.0, counted, edges };
-            flows.observe(f64::from(tick) / 1000.0, standing, &packet(1, 1, &bytes));
-        }
-        let mut moments = Vec::new();
-        flows.scan("ports", 20.0).unwrap().slice(0, 9, |flow| moments.push(flow.moments().unwrap()));
-        moments[0].variance.sqrt() / moments[0].sum
-    };
-    // 1,000 samples a second, smoothed by 2 s, weigh as much as 4,000 of one weight, and the newest one in 2,000.
-    let chance = 1.0 / 4000f64.sqrt();
-    for (counted, edges, expected) in
-        [(true, 0.0, 0.0), (true, 64.0, 8.0 / 2000.0), (false, 0.0, chance), (true, 1e9, chance), (false, 64.0, chance)]
-    {
-        let seen = deviation(counted, edges);
-        assert!((seen - expected).abs() < 0.01 * chance + 0.02 * expected, "{counted} {edges}: {seen}, not {expected}");
-    }
-}
-
 #[test]
 fn rankings_are_as_sorting_all() {
     let mut source = Source::drawn();

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use weir_testbed::random::Source;
 
-use super::super::{Sampler, Tally};
+use super::super::{Edges, Sampler, Tally};
+use super::fabric::{Fabric, Loss};
 use crate::agents::Moment;
 
 const RATE: u64 = 400;
@@ -29,13 +30,6 @@ enum Sampling {
     Poolless,
 }
 
-#[derive(Clone, Copy)]
-enum Loss {
-    Independent(f64),
-    /// 1 to 100 datagrams in a row, all equally likely.
-    Bursts(f64),
-}
-
 /// What one set of faults did to the estimates.
 struct Outcome {
     bias_frames: f64,
@@ -44,33 +38,6 @@ struct Outcome {
     covered_frames: f64,
     covered_bytes: f64,
     half_width: f64,
-}
-
-struct Fabric {
-    random: Source,
-    loss: Loss,
-    /// Datagrams of the present run that are still to be lost, or to come.
-    left: u64,
-    losing: bool,
-}
-
-impl Fabric {
-    fn loses(&mut self) -> bool {
-        match self.loss {
-            Loss::Independent(share) => self.random.uniform() < share,
-            Loss::Bursts(share) => {
-                while self.left == 0 {
-                    self.losing = !self.losing;
-                    self.left = match self.losing {
-                        true => self.random.number(1..101),
-                        false => self.random.exponential(50.5 * (1.0 - share) / share).round() as u64,
-                    };
-                }
-                self.left -= 1;
-                self.losing
-            }
-        }
-    }
 }
 
 /// Class packets and their bytes among so many packets that were not sampled; many, so that a normal distribution will do.
@@ -84,11 +51,11 @@ fn unseen(random: &mut Source, packets: u64) -> (f64, f64) {
 
 fn simulate(seed: u64, sampling: Sampling, loss: Loss) -> Outcome {
     let mut random = Source(seed);
-    let mut fabric = Fabric { random: Source(seed ^ 1), loss, left: 0, losing: false };
+    let mut fabric = Fabric::new(Source(seed ^ 1), loss);
     let mut sampler = Sampler::default();
     let (mut packet, mut made, mut seen) = (0u64, 0u32, 0u64);
     let (mut batch, mut size) = (Vec::new(), 1);
-    let (mut class, mut bytes, mut all) = (Tally::default(), Tally::default(), Tally::default());
+    let (mut class, mut bytes, mut all, mut came) = (Tally::default(), Tally::default(), Tally::default(), 0);
     let (mut true_frames, mut true_bytes, mut nominal) = (0.0, 0.0, 0.0);
     let mut sums = [0.0; 5];
     let (mut covered_frames, mut covered_bytes, mut half_width, mut edge) = (0, 0, 0.0, 0.0);
@@ -104,7 +71,7 @@ fn simulate(seed: u64, sampling: Sampling, loss: Loss) -> Outcome {
         while packet > (window as u64 + 1) * WINDOW * RATE {
             let (frames, more) = unseen(&mut random, WINDOW * RATE - seen);
             (true_frames, true_bytes) = (true_frames + frames, true_bytes + more);
-            let edges = edge + sampler.edge_variance();
+            let edges = Edges::between(edge, sampler.edge_variance(), came as f64);
             let of_frames = class.interval(&all, sampler.counts_packets(), edges);
             let of_bytes = bytes.interval(&all, sampler.counts_packets(), edges);
             edge = sampler.edge_variance();
@@ -116,7 +83,7 @@ fn simulate(seed: u64, sampling: Sampling, loss: Loss) -> Outcome {
                 covered_bytes += u32::from((of_bytes.low..=of_bytes.high).contains(&true_bytes));
                 half_width += (of_frames.high - of_frames.low) / 2.0 / true_frames;
             }
-            (class, bytes, all) = Default::default();
+            (class, bytes, all, came) = Default::default();
             (true_frames, true_bytes, nominal, seen) = (0.0, 0.0, 0.0, 0);
             window += 1;
         }
@@ -142,6 +109,7 @@ fn simulate(seed: u64, sampling: Sampling, loss: Loss) -> Outcome {
             }
             let weight = sampler.sample(&Moment::default(), number, RATE as u32, pool, 0).unwrap().frames;
             all.add(weight, 1.0);
+            came += 1;
             if let Some(length) = length {
                 class.add(weight, 1.0);
                 bytes.add(weight, length);

@@ -1,0 +1,3 @@
+//! What users see of flows, against the truth.
+
+mod coverage;
