@@ -35,7 +35,8 @@ pub trait Analysis: Send + Sync + 'static {
     /// Metrics that have values now, in order of names, each with the age of its newest value.
     fn metrics(&self) -> Vec<(String, Duration)>;
 
-    /// Calls `visit` for the values that an agent's data sources have of a metric, in order of sources, stale ones too.
+    /// Calls `visit` for the values that an agent's data sources have of a metric, in order of sources, stale ones too. The agent may be
+    /// held meanwhile: `visit` must ask nothing else here.
     fn measures(&self, agent: IpAddr, metric: &str, visit: &mut dyn FnMut(Measure<'_>));
 
     /// All flow keys, seen or not, in order of names.

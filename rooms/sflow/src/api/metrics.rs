@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::agents::json_pages;
 use super::analysis::{Agents, FlowValue, Measure, Measured, milliseconds};
 use super::problem::{Answer, Problem, json_response};
-use super::selection::{agents_of, conditions, few, passes, source_of};
+use super::selection::{Passing, agents_of, conditions, few, passes, source_of};
 use super::statistics::{AGGREGATORS, Aggregator};
 use super::{Api, Call, pages};
 use crate::events::DataSource;
@@ -188,10 +188,9 @@ fn of_metric(
 ) -> Map<String, Value> {
     let mut found = Found::default();
     for agent in agents.addresses(&*api.analysis) {
+        let passing = Passing::of(&*api.analysis, agent, conditions);
         api.analysis.measures(agent, name, &mut |measure| {
-            if source.is_none_or(|source| source == measure.source)
-                && passes(&*api.analysis, agent, measure.source, conditions)
-            {
+            if source.is_none_or(|source| source == measure.source) && passing.includes(measure.source) {
                 found.add(aggregator, agent, &measure);
             }
         });
@@ -233,9 +232,10 @@ fn each(
     conditions: &Filter,
     visit: &mut dyn FnMut(Measure<'_>),
 ) {
+    let passing = Passing::of(&*api.analysis, agent, conditions);
     api.analysis.measures(agent, name, &mut |measure| {
         let wanted = source.is_none_or(|source| source == measure.source) && !measure.stale;
-        if wanted && (conditions.is_empty() || passes(&*api.analysis, agent, measure.source, conditions)) {
+        if wanted && passing.includes(measure.source) {
             visit(measure);
         }
     });

@@ -1,5 +1,6 @@
 //! Which agents and data sources a path and its query mean.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::analysis::{Agents, Analysis, Measured};
@@ -72,24 +73,49 @@ pub(crate) fn conditions(call: &Call) -> Filter {
     Filter::new(call.query.iter().filter(|(name, _)| !is_parameter(name)).map(|(name, value)| (&**name, &**value)))
 }
 
-/// Whether a data source of an agent fulfils all conditions: by its own metric, or where it has none of the name, by that of
-/// any other source of the agent (an interface of a host whose `os_name` is `linux`).
+/// Whether a data source of an agent fulfils all conditions. Not to be asked within [`Analysis::measures`]: see [`Passing`].
 pub(crate) fn passes(analysis: &dyn Analysis, agent: IpAddr, source: DataSource, conditions: &Filter) -> bool {
-    conditions.all(|name, patterns| {
-        let (mut own, mut any) = (None, false);
-        analysis.measures(agent, name, &mut |measure| {
-            let fact = match measure.value {
-                Measured::Number(number) => Fact::Number(number),
-                Measured::Text(text) => Fact::Text(text.into()),
-            };
-            let matches = !measure.stale && patterns.iter().any(|pattern| pattern.matches(&fact));
-            any |= matches;
-            if measure.source == source {
-                own = Some(matches);
-            }
+    Passing::of(analysis, agent, conditions).includes(source)
+}
+
+/// Which data sources of an agent fulfil all conditions: by their own metric, or where they have none of the name, by that of
+/// any other source of the agent (an interface of a host whose `os_name` is `linux`).
+///
+/// It is found out before values are read, since [`Analysis::measures`] holds what is known of the agent while it shows it.
+pub(crate) struct Passing(Vec<Fulfilled>);
+
+/// Who fulfils one condition.
+#[derive(Default)]
+struct Fulfilled {
+    sources: BTreeMap<DataSource, bool>,
+    any: bool,
+}
+
+impl Passing {
+    /// Of an agent, now.
+    pub(crate) fn of(analysis: &dyn Analysis, agent: IpAddr, conditions: &Filter) -> Self {
+        let mut all = Vec::new();
+        conditions.all(|name, patterns| {
+            let mut fulfilled = Fulfilled::default();
+            analysis.measures(agent, name, &mut |measure| {
+                let fact = match measure.value {
+                    Measured::Number(number) => Fact::Number(number),
+                    Measured::Text(text) => Fact::Text(text.into()),
+                };
+                let matches = !measure.stale && patterns.iter().any(|pattern| pattern.matches(&fact));
+                fulfilled.any |= matches;
+                fulfilled.sources.insert(measure.source, matches);
+            });
+            all.push(fulfilled);
+            true
         });
-        own.unwrap_or(any)
-    })
+        Self(all)
+    }
+
+    /// Whether this one does.
+    pub(crate) fn includes(&self, source: DataSource) -> bool {
+        self.0.iter().all(|fulfilled| fulfilled.sources.get(&source).copied().unwrap_or(fulfilled.any))
+    }
 }
 
 /// A metric's name in a path: with a data source before it, `4.ifinoctets` or `2.1.load_one`, it is that source's alone.

@@ -17,7 +17,7 @@ use serde_json::json;
 use weir_service::metrics::Format;
 
 use crate::api::{ActiveFlows, AggMode, Answer, Api, Call, Measured, Problem};
-use crate::api::{agents_of, conditions, mode, names_of, pages, passes};
+use crate::api::{Passing, agents_of, conditions, mode, names_of, pages};
 use exposition::{name_of, sample, untyped};
 pub(crate) use scraped::Scraped;
 pub use scraped::{DEFINITIONS, IDLE};
@@ -49,10 +49,10 @@ pub(crate) fn metrics(api: &Arc<Api>, call: &Call) -> Answer {
             return true;
         };
         agent += 1;
+        let passing = Passing::of(&*api.analysis, address, &conditions);
         api.analysis.measures(address, metric, &mut |measure| {
             let Measured::Number(value) = measure.value else { return };
-            if measure.stale || !conditions.is_empty() && !passes(&*api.analysis, address, measure.source, &conditions)
-            {
+            if measure.stale || !passing.includes(measure.source) {
                 return;
             }
             // A family of texts, or one that is stale, has no head either.

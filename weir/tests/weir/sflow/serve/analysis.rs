@@ -50,6 +50,21 @@ fn flows_counters_and_names_are_there_at_once() {
     let rates = serve.get("/metric/10.1.2.3/ifinoctets/json");
     let rate = rates[0]["metricValue"].as_f64().unwrap_or_else(|| panic!("{rates:#}"));
     assert!((rate / expected - 1.0).abs() < 0.01, "{rate}, not {expected}");
+
+    // Conditions are metrics of the same agent.
+    let found = |path: &str, condition: &str| {
+        let answer = serve.get(&format!("{path}?ifspeed={condition}"));
+        answer.as_array().unwrap().iter().filter(|value| value["metricValue"] == rates[0]["metricValue"]).count()
+    };
+    let speed = serve.get("/metric/10.1.2.3/ifspeed/json")[0]["metricValue"].to_string();
+    for path in ["/metric/ALL/ifinoctets/json", "/metric/10.1.2.3/max:ifinoctets/json", "/dump/ALL/ifinoctets/json"] {
+        assert_eq!((found(path, &speed), found(path, "1")), (1, 0), "{path}");
+    }
+    for (condition, expected) in [(&*speed, true), ("1", false)] {
+        let page = serve.ask("GET", &format!("/prometheus/metrics/ALL/ifinoctets/txt?ifspeed={condition}"), "").1;
+        assert_eq!(page.contains("sflow_ifinoctets{"), expected, "{page}");
+    }
+    assert!(serve.get("/metrics/json").as_object().unwrap().contains_key("ifinoctets"));
     serve.stop();
 }
 
