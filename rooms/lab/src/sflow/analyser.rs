@@ -7,7 +7,7 @@ use weir_service::clock::Nanos;
 use weir_sflow::agents::{Agents, Identity, Limits, Moment, Verdict};
 use weir_sflow::counters::{Counters, Metric, Number, Reasons};
 use weir_sflow::model::CLASSES;
-use weir_sflow::sampling::{Edges, Interval, Sampler, Tally};
+use weir_sflow::sampling::{Interval, Sampler, Tally, edges};
 use weir_wire::sflow::{CounterSample, Datagram, FlowSample, Sample, View};
 
 /// Tables of agents and their data sources.
@@ -146,7 +146,7 @@ impl Analyser {
                 let edge = sampler.edge_variance();
                 let (earlier, earlier_edge) = self.before.insert(port, (*sums, edge)).unwrap_or_default();
                 let sums = sums.since(&earlier);
-                let edges = Edges::between(earlier_edge, edge, sums.samples as f64);
+                let edges = edges::between(earlier_edge, edge, sums.samples as f64);
                 ports.insert(port, sums.estimate(sampler.counts_packets(), edges));
             }
         }

@@ -75,11 +75,11 @@ pub(super) fn values(
             return;
         }
         let Some(agent) = shard.directory().address(id) else { return };
-        let (value, moments, (_, _, last)) = (flow.value(), flow.moments(), flow.history());
+        let (value, (_, _, last)) = (flow.value(), flow.history());
         let sum = found.entry((agent, at)).or_insert_with(|| At {
             value: 0.0,
             squares: 0.0,
-            precision: moments.map(|_| flow.precision()),
+            precision: (!flow.is_average(0)).then(|| flow.precision()),
             last: 0.0,
             top: Vec::new(),
         });
@@ -88,7 +88,7 @@ pub(super) fn values(
         sum.last = sum.last.max(last);
         let place = sum.top.partition_point(|larger| larger.value >= value);
         if place < most {
-            sum.top.insert(place, Top { value, key: flow.key().into(), last, moments });
+            sum.top.insert(place, Top { value, key: flow.key().into(), last, moments: flow.moments() });
             sum.top.truncate(most);
         }
     });

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use weir_wire::sflow::DataSource;
 
 use crate::names::AgentId;
-use crate::sampling::Edges;
+use crate::sampling::edges;
 
 /// A rate per second, or a mean, with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,7 +50,7 @@ impl Precision {
     /// Of a source worth `samples` samples of equal weight, which count as `sum` samples of now.
     pub(super) fn new(samples: f64, sum: f64, trust: Option<Trust>) -> Precision {
         let certain = if samples > 0.0 && trust.is_none_or(|trust| trust.counted) { 1.0 / samples } else { 0.0 };
-        let edges = trust.map_or(0.0, |trust| Edges::smoothed(trust.edges, samples) / (trust.rate * sum).powi(2));
+        let edges = trust.map_or(0.0, |trust| edges::smoothed(trust.edges, samples) / (trust.rate * sum).powi(2));
         Precision { certain, edges: if edges.is_finite() { edges } else { 0.0 } }
     }
 }

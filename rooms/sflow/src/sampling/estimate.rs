@@ -1,7 +1,5 @@
 //! Sums of weighted samples, and how far they can be trusted.
 
-use super::MEMORY;
-
 /// Samples added up, of a flow or of all; decayed ones are multiplied by the same decay in `sum`, by its square in `squares`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tally {
@@ -18,28 +16,6 @@ pub struct Interval {
     pub low: f64,
     /// 2.5 % of the time it is above.
     pub high: f64,
-}
-
-/// What the weights of a source leave open at an instant ([`super::Sampler::edge_variance`]), in a sum over time.
-///
-/// What is on its way at one instant is still so in part at the next: a gap is handed out over [`MEMORY`] samples. So sums over
-/// short times leave less open than one instant does.
-pub struct Edges;
-
-impl Edges {
-    /// Variance of a sum from one instant to another, between which so many samples came.
-    pub fn between(first: f64, last: f64, samples: f64) -> f64 {
-        (first + last) * (1.0 - (1.0 - 1.0 / f64::from(MEMORY)).powf(samples))
-    }
-
-    /// Variance of a sum up to now that is smoothed exponentially, so that it is worth so many samples of equal weight, where one
-    /// of now counts whole.
-    ///
-    /// It is that of what is open now less its smoothed mean, whose correlation sinks by 1/e in [`MEMORY`] samples. The time
-    /// constant is that of half the samples.
-    pub fn smoothed(now: f64, samples: f64) -> f64 {
-        now * samples / (samples + 2.0 * f64::from(MEMORY))
-    }
 }
 
 /// Two-sided 95 % quantile of the normal distribution.
@@ -64,7 +40,7 @@ impl Tally {
     /// `all` is the tally, in packets, of all samples of the same sources. `exact`: their pools count packets
     /// ([`super::Sampler::counts_packets`]), so that only the share is uncertain (Phaal and Panchen, "Packet Sampling Basics":
     /// Var = N^2 p (1 - p) / n); otherwise their number is, too. `edges` is the variance, in packets squared, of what is on its
-    /// way at the ends of the time: [`Edges::between`].
+    /// way at the ends of the time: [`super::edges::between`].
     ///
     /// It is Wilson's score interval (1927), written for counts, so that it holds for few samples, too. Without samples it goes
     /// from 0 to 0, since nobody knows their weight.

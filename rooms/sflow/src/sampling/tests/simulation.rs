@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use weir_testbed::random::Source;
 
-use super::super::{Edges, Sampler, Tally};
+use super::super::{Sampler, Tally, edges};
 use super::fabric::{Fabric, Loss};
 use crate::agents::Moment;
 
@@ -71,7 +71,7 @@ fn simulate(seed: u64, sampling: Sampling, loss: Loss) -> Outcome {
         while packet > (window as u64 + 1) * WINDOW * RATE {
             let (frames, more) = unseen(&mut random, WINDOW * RATE - seen);
             (true_frames, true_bytes) = (true_frames + frames, true_bytes + more);
-            let edges = Edges::between(edge, sampler.edge_variance(), came as f64);
+            let edges = edges::between(edge, sampler.edge_variance(), came as f64);
             let of_frames = class.interval(&all, sampler.counts_packets(), edges);
             let of_bytes = bytes.interval(&all, sampler.counts_packets(), edges);
             edge = sampler.edge_variance();
