@@ -1,5 +1,7 @@
 //! An identity, and the streams behind it.
 
+use serde::{Deserialize, Serialize};
+
 use super::sequence::{Ledger, Step};
 use super::stream::{Fit, Stream, StreamId, millis, plausible, since};
 use super::{Identity, Nanos, SourceId};
@@ -14,7 +16,7 @@ const FEW: usize = 32;
 const NEAR: i64 = 64;
 
 /// Who sends: an agent address and a sub-agent.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Agent {
     /// Who.
     pub identity: Identity,
@@ -25,15 +27,17 @@ pub struct Agent {
     /// Whether datagrams that continue one another have come over some time: forged ones hardly do.
     pub proven: bool,
     streams: Vec<Stream>,
+    #[serde(skip)]
     strangers: Vec<Stranger>,
     /// Its data sources, and their slots.
+    #[serde(skip)]
     pub(super) sources: Vec<(SourceId, u32)>,
     /// Of streams that are gone.
     past: AgentLedger,
 }
 
 /// What came from an agent. `datagrams == sequence.received + sequence.duplicates + sequence.stale + strangers`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentLedger {
     /// All that came.
     pub datagrams: u64,
@@ -100,6 +104,17 @@ impl Agent {
             ledger.take(stream);
         }
         ledger
+    }
+
+    /// Gives its streams numbers of another table, in place of those that they had in theirs: which, in their order.
+    pub(super) fn renumber(&mut self, next: &mut u32) -> Vec<(StreamId, StreamId)> {
+        self.streams.truncate(STREAMS);
+        let renumber = |stream: &mut Stream| {
+            let before = std::mem::replace(&mut stream.id, StreamId(*next));
+            *next += 1;
+            (before, stream.id)
+        };
+        self.streams.iter_mut().map(renumber).collect()
     }
 
     pub(super) fn stream_mut(&mut self, index: usize) -> &mut Stream {

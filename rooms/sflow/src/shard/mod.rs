@@ -10,6 +10,7 @@ mod allowed;
 mod clock;
 mod definitions;
 mod directory;
+mod kept;
 mod offenders;
 mod part;
 mod statistics;
@@ -31,6 +32,7 @@ use turnstile::Turnstile;
 
 pub use clock::Now;
 pub(crate) use definitions::Put;
+pub(crate) use kept::Kept;
 pub use definitions::{Names, Refusal};
 pub use part::{Shard, Source};
 pub use statistics::{Statistics, Table};

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use weir_wire::sflow::{CounterSample, DataSource, Datagram, DiscardedPacket, FlowSample, Interface, Sample};
+use weir_wire::sflow::{CounterSample, DataSource, Datagram, DiscardedPacket, FlowSample, Interface, Sample, Structure};
 
 use super::allowed::Allowed;
 use super::directory::Names;
 use super::offenders::Offenders;
 use super::watching::{Drop, Watching, Who};
 use super::{Now, Statistics, Table, Tally};
-use crate::agents::{self, Agent, Agents, Identity, Placed, Step, Verdict};
+use crate::agents::{self, Agent, Agents, Identity, Nanos, Placed, Step, Verdict};
 use crate::counters::{Counters, Metric, Number, Reasons};
 use crate::events::{Event, Log};
 use crate::fate::Fate;
@@ -26,11 +26,11 @@ use crate::thresholds::Rules;
 pub struct Shard {
     limits: agents::Limits,
     flow_limit: usize,
-    allowed: Allowed,
-    agents: Agents<Source>,
+    pub(super) allowed: Allowed,
+    pub(super) agents: Agents<Source>,
     /// Sub-agents by address.
     addresses: BTreeMap<IpAddr, Vec<u32>>,
-    names: Names,
+    pub(super) names: Names,
     flows: Flows,
     watching: Watching,
     reasons: Reasons,
@@ -38,11 +38,13 @@ pub struct Shard {
     tally: Tally,
     /// Datagrams that did not come, less those that came late.
     missing: i64,
-    /// Structures of counters, and when one last came.
-    seen: Vec<(&'static weir_wire::sflow::Structure, u64)>,
+    pub(super) seen: Seen,
     /// The clock of flows begins here.
     start: u64,
 }
+
+/// Structures of counters, and when one last came.
+type Seen = Vec<(&'static Structure, u64)>;
 
 /// What is known of a data source.
 #[derive(Debug, Default)]
@@ -126,7 +128,7 @@ impl Shard {
 
     /// A stream is new, and perhaps its agent.
     #[cold]
-    fn welcome(&mut self, who: Identity) {
+    pub(super) fn welcome(&mut self, who: Identity) {
         let sub_agents = self.addresses.entry(who.address).or_default();
         if !sub_agents.contains(&who.sub_agent) {
             sub_agents.push(who.sub_agent);
@@ -190,23 +192,7 @@ impl Shard {
         source.counters.sample(placed.moment, sample, &mut self.reasons);
         let slot = placed.agent();
         for structure in sample.records().flatten().filter_map(|record| record.structure) {
-            match self.seen.iter_mut().find(|(known, _)| std::ptr::eq(*known, structure)) {
-                Some((_, last)) => *last = now.nanos,
-                None => self.seen.push((structure, now.nanos)),
-            }
-            match structure.name {
-                "port_name" => {
-                    if let Some(name) = text(&source.counters, "ifname", now) {
-                        self.names.tell_interface(slot, sample.source.index, name);
-                    }
-                }
-                "host_descr" => {
-                    if let Some(name) = text(&source.counters, "host_name", now) {
-                        self.names.tell(slot, name);
-                    }
-                }
-                _ => {}
-            }
+            learn(&mut self.seen, &mut self.names, slot, sample.source, &source.counters, structure, now.nanos);
         }
         let who = Who { address, id: self.names.id(slot), source: sample.source, names: &self.names };
         self.watching.counters(who, &placed.moment, &source.counters, now);
@@ -327,7 +313,7 @@ impl Shard {
     }
 
     /// Structures of counters that have come, and when each last did.
-    pub(crate) fn seen(&self) -> &[(&'static weir_wire::sflow::Structure, u64)] {
+    pub(crate) fn seen(&self) -> &[(&'static Structure, u64)] {
         &self.seen
     }
 
@@ -350,9 +336,38 @@ impl Shard {
     }
 }
 
+/// A structure of counters came then: that, and the names that it tells.
+pub(super) fn learn(
+    seen: &mut Seen,
+    names: &mut Names,
+    slot: u32,
+    source: DataSource,
+    counters: &Counters,
+    structure: &'static Structure,
+    then: Nanos,
+) {
+    match seen.iter_mut().find(|(known, _)| std::ptr::eq(*known, structure)) {
+        Some((_, last)) => *last = then.max(*last),
+        None => seen.push((structure, then)),
+    }
+    match structure.name {
+        "port_name" => {
+            if let Some(name) = text(counters, "ifname", then) {
+                names.tell_interface(slot, source.index, name);
+            }
+        }
+        "host_descr" => {
+            if let Some(name) = text(counters, "host_name", then) {
+                names.tell(slot, name);
+            }
+        }
+        _ => {}
+    }
+}
+
 /// The text of a metric.
-fn text<'a>(counters: &'a Counters, metric: &str, now: Now) -> Option<&'a [u8]> {
-    match counters.read(Metric::find(metric)?, now.nanos)?.ok()?.value {
+fn text<'a>(counters: &'a Counters, metric: &str, now: Nanos) -> Option<&'a [u8]> {
+    match counters.read(Metric::find(metric)?, now)?.ok()?.value {
         Number::Text(text) => Some(text),
         _ => None,
     }
