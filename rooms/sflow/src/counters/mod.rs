@@ -9,14 +9,12 @@
 //! Totals survive loss: what a lost datagram would have told, the next one tells, over a longer interval. A rate is never made up:
 //! after a restart, a reset, a jump, or from totals that may have wrapped more than once, there is none, and why is counted.
 
-mod aggregate;
 mod block;
 mod metric;
 mod source;
 #[cfg(test)]
 mod tests;
 
-pub use aggregate::Aggregate;
 pub use block::{Block, Clock, Reason, Reasons};
 pub use metric::{How, Metric, Number, Unit};
 pub use source::{Counters, Reading};
