@@ -1,5 +1,7 @@
 //! An identity, and the streams behind it.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 
 use super::sequence::{Ledger, Step};
@@ -8,6 +10,8 @@ use super::{Identity, Nanos, SourceId};
 
 /// Streams that are followed at once.
 const STREAMS: usize = 8;
+/// Addresses that are remembered of whoever sends.
+const PEERS: usize = 4;
 /// Datagrams that continue no stream and are remembered.
 const STRANGERS: usize = 4;
 /// Data sources that are looked through one by one.
@@ -29,6 +33,9 @@ pub struct Agent {
     streams: Vec<Stream>,
     #[serde(skip)]
     strangers: Vec<Stranger>,
+    /// Addresses that its datagrams came from of late.
+    #[serde(skip)]
+    peers: Vec<IpAddr>,
     /// Its data sources, and their slots.
     #[serde(skip)]
     pub(super) sources: Vec<(SourceId, u32)>,
@@ -87,6 +94,7 @@ impl Agent {
             proven: false,
             streams: Vec::with_capacity(1),
             strangers: Vec::new(),
+            peers: Vec::new(),
             sources: Vec::new(),
             past: AgentLedger::default(),
         }
@@ -95,6 +103,21 @@ impl Agent {
     /// The streams that are followed now.
     pub fn streams(&self) -> &[Stream] {
         &self.streams
+    }
+
+    /// Addresses from which its datagrams came of late, the newest first, few of them: its own, or relays'.
+    pub fn peers(&self) -> &[IpAddr] {
+        &self.peers
+    }
+
+    /// A datagram that was placed came from here.
+    #[inline]
+    pub(super) fn came_from(&mut self, peer: IpAddr) {
+        if self.peers.first() != Some(&peer) {
+            self.peers.retain(|known| *known != peer);
+            self.peers.truncate(PEERS - 1);
+            self.peers.insert(0, peer);
+        }
     }
 
     /// What came, of streams past and present.

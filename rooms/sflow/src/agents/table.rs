@@ -216,6 +216,14 @@ impl<T> Agents<T> {
         Ok(slot)
     }
 
+    /// A datagram came from here.
+    #[inline]
+    pub fn came_from(&mut self, placed: &Placed, peer: IpAddr) {
+        if let Some(agent) = self.agents.get_mut(placed.agent) {
+            agent.came_from(peer);
+        }
+    }
+
     /// What is kept of a data source of a datagram's stream, begun if it is new. `None`: there is no room for it, and it is counted.
     #[inline]
     pub fn source(&mut self, placed: &Placed, source: DataSource) -> Option<&mut T>

@@ -91,8 +91,15 @@ impl Analysis for Answers {
     }
 
     fn flow_keys(&self) -> Vec<FlowKey> {
-        let key = |(name, about): (&str, &str)| FlowKey { name: name.to_owned(), about: about.to_owned(), age: None };
-        let mut keys: Vec<_> = crate::flows::keys().map(key).collect();
+        let now = Now::read();
+        let ages: Vec<_> = self.shards.each(|shard| shard.key_ages(now)).collect();
+        let age = |index: usize| ages.iter().filter_map(|ages| *ages.get(index)?).min_by(f64::total_cmp);
+        let key = |(index, (name, about)): (usize, (&str, &str))| FlowKey {
+            name: name.to_owned(),
+            about: about.to_owned(),
+            age: age(index).map(Duration::from_secs_f64),
+        };
+        let mut keys: Vec<_> = crate::flows::keys().enumerate().map(key).collect();
         keys.sort_by(|a, b| a.name.cmp(&b.name));
         keys
     }

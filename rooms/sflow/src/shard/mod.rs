@@ -32,8 +32,8 @@ use turnstile::Turnstile;
 
 pub use clock::Now;
 pub(crate) use definitions::Put;
-pub(crate) use kept::Kept;
 pub use definitions::{Names, Refusal};
+pub(crate) use kept::Kept;
 pub use part::{Shard, Source};
 pub use statistics::{Statistics, Table};
 pub use tally::Tally;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use weir_wire::sflow::{CounterSample, DataSource, Datagram, DiscardedPacket, FlowSample, Interface, Sample, Structure};
+use weir_wire::sflow::{
+    CounterSample, DataSource, Datagram, DiscardedPacket, FlowSample, Interface, Sample, Structure,
+};
 
 use super::allowed::Allowed;
 use super::directory::Names;
@@ -15,7 +17,7 @@ use crate::agents::{self, Agent, Agents, Identity, Nanos, Placed, Step, Verdict}
 use crate::counters::{Counters, Metric, Number, Reasons};
 use crate::events::{Event, Log};
 use crate::fate::Fate;
-use crate::flows::{self, Flows, Packet, Record};
+use crate::flows::{self, Flows, Packet, Record, Seen as SeenKeys};
 use crate::names::{Directory, Lookups};
 use crate::sampling::Sampler;
 use crate::settings::{Limits, Settings};
@@ -26,12 +28,14 @@ use crate::thresholds::Rules;
 pub struct Shard {
     limits: agents::Limits,
     flow_limit: usize,
+    offender_limit: usize,
     pub(super) allowed: Allowed,
     pub(super) agents: Agents<Source>,
     /// Sub-agents by address.
     addresses: BTreeMap<IpAddr, Vec<u32>>,
     pub(super) names: Names,
     flows: Flows,
+    keys: SeenKeys,
     watching: Watching,
     reasons: Reasons,
     offenders: Offenders,
@@ -67,20 +71,23 @@ impl Shard {
         now: Now,
     ) -> Self {
         let workers = settings.carrier.workers;
-        let Limits { agents, sources, flows, definitions } = settings.limits.share(workers);
-        let limits = agents::Limits { agents, sources, ..Default::default() };
+        let Limits { agents, sources, flows, definitions, newcomers, offenders, crossings } =
+            settings.limits.share(workers);
+        let limits = agents::Limits { agents, newcomers, sources, ..Default::default() };
         let of_flows = flows::Limits { definitions, flows_per_definition: flows, flows, sources };
         Self {
             limits,
             flow_limit: flows,
+            offender_limit: offenders,
             allowed: Allowed::new(&settings.allow),
             agents: Agents::new(limits),
             addresses: BTreeMap::new(),
             names: Names::new(number, workers, Arc::new(settings.agents.clone())),
             flows: Flows::new(of_flows, lookups),
-            watching: Watching::new(events),
+            keys: SeenKeys::default(),
+            watching: Watching::new(events, crossings),
             reasons: Reasons::default(),
-            offenders: Offenders::default(),
+            offenders: Offenders::new(offenders),
             tally: Tally::default(),
             missing: 0,
             seen: Vec::new(),
@@ -110,6 +117,7 @@ impl Shard {
             Step::First => self.welcome(who),
             _ => {}
         }
+        self.agents.came_from(&placed, peer.ip());
         self.names.know(placed.agent(), who.address);
         for sample in datagram.samples() {
             match sample {
@@ -149,6 +157,7 @@ impl Shard {
         self.tally.flow += 1;
         let id = self.names.id(placed.agent());
         let packet = Packet::sampled(id, sample, &self.names);
+        self.keys.packet(&packet, seconds);
         let who = Who { address, id, source: sample.source, names: &self.names };
         let (watching, counters) = (&mut self.watching, &source.counters);
         self.flows.observe_watched(seconds, weight.frames, &packet, |name, flow| {
@@ -170,6 +179,7 @@ impl Shard {
         self.tally.discarded += 1;
         let id = self.names.id(placed.agent());
         let packet = Packet::discarded(id, sample, &self.names);
+        self.keys.packet(&packet, seconds);
         let who = Who { address, id, source: sample.source, names: &self.names };
         let input = match sample.input {
             Interface::Index(index) => Some(index),
@@ -274,7 +284,8 @@ impl Shard {
             table("newcomers", newcomers.len(), self.limits.newcomers, newcomers.evicted),
             table("sources", self.agents.source_count(), self.limits.sources, totals.refused_sources),
             table("flows", flows, self.flow_limit, evicted + self.flows.refused()),
-            table("crossings", self.watching.crossings(), crate::thresholds::SUBJECTS, self.watching.evicted()),
+            table("offenders", self.offenders.len(), self.offender_limit, self.offenders.others()),
+            table("crossings", self.watching.crossings(), self.watching.limit(), self.watching.evicted()),
         ];
         Statistics { tally: self.tally, missing: u64::try_from(self.missing).unwrap_or_default(), tables }
     }
@@ -315,6 +326,12 @@ impl Shard {
     /// Structures of counters that have come, and when each last did.
     pub(crate) fn seen(&self) -> &[(&'static Structure, u64)] {
         &self.seen
+    }
+
+    /// How long ago each key was seen in a sample, s, in the order of [`flows::keys`]; `None`: never.
+    pub(crate) fn key_ages(&self, now: Now) -> Vec<Option<f64>> {
+        let now = self.seconds(now);
+        self.keys.last().iter().map(|last| last.map(|last| (now - last).max(0.0))).collect()
     }
 
     /// The flows, and the present as their clock has it.

@@ -34,8 +34,8 @@ pub(super) struct Drop {
 }
 
 impl Watching {
-    pub(super) fn new(events: Arc<Log<Event>>) -> Self {
-        Self { watch: Watch::default(), rules: Arc::default(), metrics: Vec::new(), events }
+    pub(super) fn new(events: Arc<Log<Event>>, limit: usize) -> Self {
+        Self { watch: Watch::new(limit), rules: Arc::default(), metrics: Vec::new(), events }
     }
 
     /// Looks at these from now on.
@@ -59,6 +59,10 @@ impl Watching {
     /// Data sources and flows that are above a threshold.
     pub(super) fn crossings(&self) -> usize {
         self.watch.len()
+    }
+
+    pub(super) fn limit(&self) -> usize {
+        self.watch.limit()
     }
 
     pub(super) fn evicted(&self) -> u64 {

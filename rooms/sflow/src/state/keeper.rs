@@ -55,7 +55,9 @@ impl Keeper {
                     tracing::warn!("state {shown}: {why} (starting without it; it is {} now)", aside.display());
                 }
                 Err(error) => {
-                    tracing::warn!("state {shown}: {why} (starting without it; nothing is kept, for it cannot be moved aside: {error})");
+                    tracing::warn!(
+                        "state {shown}: {why} (starting without it; nothing is kept, for it cannot be moved aside: {error})"
+                    );
                     return None;
                 }
             },

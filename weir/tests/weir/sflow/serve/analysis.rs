@@ -30,6 +30,9 @@ fn flows_counters_and_names_are_there_at_once() {
         (known["10.1.2.3"]["sFlowDatagramsReceived"].clone(), known["10.1.2.3"]["sFlowFlowSamples"].clone()),
         (50.into(), 50.into())
     );
+    assert_eq!(known["10.1.2.3"]["sFlowDatagramSource"], json!(["127.0.0.1"]));
+    let keys = serve.get("/flowkeys/json");
+    assert!(keys["ipsource"].is_u64() && keys["udpdestinationport"].is_u64() && keys.get("vlan").is_none(), "{keys:#}");
 
     // 50 samples of 100 frames each at each of two agents, smoothed over 2 s: their sum is twice their maximum.
     let flows = |mode: &str| serve.get(&format!("/activeflows/ALL/pairs/json?aggMode={mode}&maxFlows=5"));
