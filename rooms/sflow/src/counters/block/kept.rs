@@ -18,6 +18,9 @@ struct Kept<V, T> {
     texts: T,
 }
 
+/// Texts by field.
+type Texts = Vec<(u8, Vec<u8>)>;
+
 /// Values, without a copy of them.
 struct Values<'a>(&'a [Total]);
 
@@ -38,7 +41,7 @@ impl Serialize for Block {
 impl<'de> Deserialize<'de> for Block {
     /// Without rates: those of before are from another time.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let kept: Kept<Vec<Option<u64>>, Vec<(u8, Vec<u8>)>> = Kept::deserialize(deserializer)?;
+        let kept: Kept<Vec<Option<u64>>, Texts> = Kept::deserialize(deserializer)?;
         let format = DataFormat::from(kept.format);
         let structure = Structure::find(Space::Counter, format)
             .ok_or_else(|| D::Error::custom(format!("counters of an unknown structure, {format}")))?;
