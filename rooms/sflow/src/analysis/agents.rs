@@ -8,7 +8,6 @@ use super::age;
 use crate::agents::Agent;
 use crate::api::{self, Measure, Measured};
 use crate::counters::{Metric, Number};
-use crate::events::DataSource;
 use crate::shard::{Now, Shard, Shards};
 
 /// All of them, in ascending order.
@@ -193,7 +192,7 @@ pub(super) fn measures(shards: &Shards, address: IpAddr, metric: &str, visit: &m
                 }
             };
             visit(Measure {
-                source: DataSource { class: source.class, index: source.index },
+                source,
                 value,
                 age: Duration::from_nanos(reading.age),
                 interval: (reading.interval > 0.0).then(|| Duration::from_secs_f64(reading.interval)),

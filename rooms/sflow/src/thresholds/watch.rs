@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::quality::RandomState;
+use weir_wire::sflow::DataSource;
 
 use super::{Facts, Rule, Rules};
-use crate::events::DataSource;
 
 /// A value that changed.
 #[derive(Clone, Copy, Debug)]
