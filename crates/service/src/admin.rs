@@ -19,12 +19,12 @@ use axum::routing::get;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use nix::errno::Errno;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
+use crate::listening::{is_shortage, refusal};
 use crate::metrics::{Family, Format, expose};
 use crate::pulse::Pulses;
 use crate::reloads::Reloads;
@@ -91,7 +91,7 @@ pub struct Serving {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address cannot be bound.
-    #[error("bind admin address {address}: {}{}", in_lower_case(error), remedy(error))]
+    #[error("bind admin address {address}: {}", refusal(error))]
     Bind {
         /// The address.
         address: SocketAddr,
@@ -252,29 +252,6 @@ async fn answer(stream: TcpStream, routes: Router, patience: Duration) {
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
     // Whatever goes wrong is the client's doing, and the client's alone to know.
     let _ = timeout(patience, connection).await;
-}
-
-fn is_shortage(error: &io::Error) -> bool {
-    let errno = error.raw_os_error().map(Errno::from_raw);
-    matches!(errno, Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM))
-}
-
-fn in_lower_case(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => "address in use".into(),
-        io::ErrorKind::PermissionDenied => "permission denied".into(),
-        io::ErrorKind::AddrNotAvailable => "not an address of this machine".into(),
-        _ => error.to_string(),
-    }
-}
-
-fn remedy(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => " (another service? choose another port)",
-        io::ErrorKind::PermissionDenied => " (ports below 1024 need CAP_NET_BIND_SERVICE: choose a higher one)",
-        io::ErrorKind::AddrNotAvailable => " (0.0.0.0 or [::] serves all of them)",
-        _ => "",
-    }
 }
 
 /// Enough for a scraper or two, two probes and a few people.

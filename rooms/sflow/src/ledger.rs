@@ -7,7 +7,7 @@ use weir_tee::ledger::{self as tee, Count, DestinationCount};
 
 use crate::collector::Intake;
 use crate::fate::Fate;
-use crate::shard::Tally;
+use crate::shard::{Statistics, Table, Tally};
 
 /// Everything that was counted since the start: received = analysed + rejected + truncated +
 /// unexplained, at every moment.
@@ -36,6 +36,8 @@ pub struct Ledger {
     pub samples: Tally,
     /// Whoever sent most of what was malformed, by address, and how much.
     pub malformed_by: BTreeMap<String, u64>,
+    /// What is remembered, how much may be, and what was refused or forgotten before its time, by table.
+    pub tables: Vec<Table>,
     /// Where datagrams come in.
     pub listeners: Vec<ListenerCount>,
     /// Where they are forwarded to.
@@ -76,7 +78,7 @@ pub struct Agreed {
 
 impl Ledger {
     /// Puts it together: counts of the workers, of the shards, and of the data path that forwards.
-    pub fn new(agreed: &[Agreed], samples: Tally, lost_before: u64, carried: tee::Ledger) -> Self {
+    pub fn new(agreed: &[Agreed], statistics: Statistics, carried: tee::Ledger) -> Self {
         let mut sum = Agreed::default();
         for worker in agreed {
             sum.received += worker.received;
@@ -96,9 +98,10 @@ impl Ledger {
             truncated,
             unexplained,
             misdirected: intake.misdirected,
-            lost_before,
-            samples,
+            lost_before: statistics.missing,
+            samples: statistics.tally,
             malformed_by: BTreeMap::new(),
+            tables: statistics.tables,
             listeners: carried.listeners.into_iter().map(ListenerCount::from).collect(),
             destinations: carried.destinations,
         }
@@ -127,7 +130,7 @@ mod tests {
             truncated: 3,
             intake: Intake { fates, misdirected: 1 },
         };
-        let ledger = |agreed: &[Agreed]| Ledger::new(agreed, Tally::default(), 0, tee::Ledger::default());
+        let ledger = |agreed: &[Agreed]| Ledger::new(agreed, Statistics::default(), tee::Ledger::default());
         let whole = ledger(&[agreed(parts + 3), agreed(parts + 3)]);
         assert!(whole.closed && whole.unexplained == 0, "{whole:?}");
         assert_eq!((whole.analysed, whole.truncated, whole.misdirected), (2, 6, 2));

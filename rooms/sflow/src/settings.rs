@@ -48,6 +48,12 @@ pub struct Limits {
     pub flows: usize,
     /// Flow definitions, those of the API included.
     pub definitions: usize,
+    /// Agents on probation, when very many are new at once. About 150 bytes each.
+    pub newcomers: usize,
+    /// Addresses by which what is malformed is counted. About 50 bytes each.
+    pub offenders: usize,
+    /// Data sources and flows that are above a threshold. About 150 bytes each, taken with the first threshold.
+    pub crossings: usize,
 }
 
 /// What an agent is called.
@@ -61,7 +67,15 @@ pub struct Named {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { agents: 50_000, sources: 1_000_000, flows: 1_000_000, definitions: 256 }
+        Self {
+            agents: 50_000,
+            sources: 1_000_000,
+            flows: 1_000_000,
+            definitions: 256,
+            newcomers: 16_384,
+            offenders: 1_024,
+            crossings: 65_536,
+        }
     }
 }
 
@@ -78,6 +92,9 @@ impl Limits {
             sources: part(self.sources),
             flows: part(self.flows),
             definitions: self.definitions,
+            newcomers: part(self.newcomers),
+            offenders: part(self.offenders),
+            crossings: part(self.crossings),
         }
     }
 }

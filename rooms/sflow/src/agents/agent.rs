@@ -1,11 +1,17 @@
 //! An identity, and the streams behind it.
 
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
 use super::sequence::{Ledger, Step};
 use super::stream::{Fit, Stream, StreamId, millis, plausible, since};
 use super::{Identity, Nanos, SourceId};
 
 /// Streams that are followed at once.
 const STREAMS: usize = 8;
+/// Addresses that are remembered of whoever sends.
+const PEERS: usize = 4;
 /// Datagrams that continue no stream and are remembered.
 const STRANGERS: usize = 4;
 /// Data sources that are looked through one by one.
@@ -14,7 +20,7 @@ const FEW: usize = 32;
 const NEAR: i64 = 64;
 
 /// Who sends: an agent address and a sub-agent.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Agent {
     /// Who.
     pub identity: Identity,
@@ -25,15 +31,20 @@ pub struct Agent {
     /// Whether datagrams that continue one another have come over some time: forged ones hardly do.
     pub proven: bool,
     streams: Vec<Stream>,
+    #[serde(skip)]
     strangers: Vec<Stranger>,
+    /// Addresses that its datagrams came from of late.
+    #[serde(skip)]
+    peers: Vec<IpAddr>,
     /// Its data sources, and their slots.
+    #[serde(skip)]
     pub(super) sources: Vec<(SourceId, u32)>,
     /// Of streams that are gone.
     past: AgentLedger,
 }
 
 /// What came from an agent. `datagrams == sequence.received + sequence.duplicates + sequence.stale + strangers`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentLedger {
     /// All that came.
     pub datagrams: u64,
@@ -83,6 +94,7 @@ impl Agent {
             proven: false,
             streams: Vec::with_capacity(1),
             strangers: Vec::new(),
+            peers: Vec::new(),
             sources: Vec::new(),
             past: AgentLedger::default(),
         }
@@ -93,6 +105,21 @@ impl Agent {
         &self.streams
     }
 
+    /// Addresses from which its datagrams came of late, the newest first, few of them: its own, or relays'.
+    pub fn peers(&self) -> &[IpAddr] {
+        &self.peers
+    }
+
+    /// A datagram that was placed came from here.
+    #[inline]
+    pub(super) fn came_from(&mut self, peer: IpAddr) {
+        if self.peers.first() != Some(&peer) {
+            self.peers.retain(|known| *known != peer);
+            self.peers.truncate(PEERS - 1);
+            self.peers.insert(0, peer);
+        }
+    }
+
     /// What came, of streams past and present.
     pub fn ledger(&self) -> AgentLedger {
         let mut ledger = self.past;
@@ -100,6 +127,17 @@ impl Agent {
             ledger.take(stream);
         }
         ledger
+    }
+
+    /// Gives its streams numbers of another table, in place of those that they had in theirs: which, in their order.
+    pub(super) fn renumber(&mut self, next: &mut u32) -> Vec<(StreamId, StreamId)> {
+        self.streams.truncate(STREAMS);
+        let renumber = |stream: &mut Stream| {
+            let before = std::mem::replace(&mut stream.id, StreamId(*next));
+            *next += 1;
+            (before, stream.id)
+        };
+        self.streams.iter_mut().map(renumber).collect()
     }
 
     pub(super) fn stream_mut(&mut self, index: usize) -> &mut Stream {

@@ -1,5 +1,7 @@
 //! Sequence numbers of 32 bits that wrap: which are missing, late or here twice.
 
+use serde::{Deserialize, Serialize};
+
 /// What a number says about those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -20,7 +22,7 @@ pub enum Step {
 }
 
 /// The numbers of one source, and its ledger.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Sequence {
     highest: u32,
     /// Bit `i`: the number `highest - i` has come. 0: none has.
@@ -31,7 +33,7 @@ pub struct Sequence {
 }
 
 /// What has come of a sequence. `span == received + lost`, always.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
     /// Numbers from the first to the highest of each run, together: highest - first + 1.
     pub span: u64,

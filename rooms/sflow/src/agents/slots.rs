@@ -59,6 +59,11 @@ impl<T> Slots<T> {
         self.pieces.iter().flatten().flatten()
     }
 
+    /// Those from a number on, with their numbers.
+    pub(super) fn starting_at(&self, slot: u32) -> impl Iterator<Item = (u32, &T)> {
+        (slot..self.given as u32).filter_map(|slot| Some((slot, self.get(slot)?)))
+    }
+
     /// The next so many numbers behind `at`, at most to the end; then it begins again.
     pub(super) fn turn(&self, at: &mut usize, count: usize) -> Range<u32> {
         let begin = if *at < self.given { *at } else { 0 };

@@ -1,10 +1,12 @@
 //! One stream of datagrams: a sequence, and a clock that goes with it.
 
+use serde::{Deserialize, Serialize};
+
 use super::Nanos;
 use super::sequence::{Ledger, Sequence, Step};
 
 /// A stream, by a number that no other one of this table had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StreamId(pub u32);
 
 /// How far apart network and agent may put datagrams out of order, ms.
@@ -25,7 +27,7 @@ const DAY: i64 = 86_400_000;
 const TRUSTED: u8 = 8;
 
 /// Datagrams of one process of an agent.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Stream {
     /// Which.
     pub id: StreamId,
@@ -53,7 +55,7 @@ pub struct Stream {
 }
 
 /// When a datagram was sent and came, as counters need it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
     /// When it came.
     pub now: Nanos,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use foldhash::quality::RandomState;
+use serde::{Deserialize, Serialize};
 use weir_wire::sflow::DataSource;
 
 use super::agent::{Agent, Place};
@@ -14,7 +15,7 @@ use super::stream::{Moment, Stream, StreamId};
 use super::{Nanos, SECOND};
 
 /// Whom a datagram names as its sender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// `agent_address`.
     pub address: IpAddr,
@@ -216,6 +217,14 @@ impl<T> Agents<T> {
         Ok(slot)
     }
 
+    /// A datagram came from here.
+    #[inline]
+    pub fn came_from(&mut self, placed: &Placed, peer: IpAddr) {
+        if let Some(agent) = self.agents.get_mut(placed.agent) {
+            agent.came_from(peer);
+        }
+    }
+
     /// What is kept of a data source of a datagram's stream, begun if it is new. `None`: there is no room for it, and it is counted.
     #[inline]
     pub fn source(&mut self, placed: &Placed, source: DataSource) -> Option<&mut T>
@@ -238,18 +247,52 @@ impl<T> Agents<T> {
     where
         T: Default,
     {
-        let agent = self.agents.get_mut(placed.agent)?;
+        self.insert_source(placed.agent, id, placed.moment.now, T::default())
+    }
+
+    fn insert_source(&mut self, of: u32, id: SourceId, heard: Nanos, state: T) -> Option<u32> {
+        let agent = self.agents.get_mut(of)?;
         let limit = if agent.proven { self.limits.sources_of_agent } else { self.limits.sources_of_unproven };
         if agent.sources.len() >= limit || self.sources.len() >= self.limits.sources {
             agent.refuse_source();
             self.totals.refused_sources += 1;
             return None;
         }
-        let (heard, position) = (placed.moment.now, agent.sources.len() as u32);
-        let slot = self.sources.insert(Source { id, heard, state: T::default(), agent: placed.agent, position });
+        let position = agent.sources.len() as u32;
+        let slot = self.sources.insert(Source { id, heard, state, agent: of, position });
         agent.sources.push((id, slot));
         self.by_source.insert(id, slot);
         Some(slot)
+    }
+
+    /// Takes over an agent of another table, with the data sources that it had there; where it is now. `None`: there is no room
+    /// for it, and it is counted, or it is here already.
+    pub fn take_over(
+        &mut self,
+        mut agent: Agent,
+        sources: impl IntoIterator<Item = (SourceId, Nanos, T)>,
+    ) -> Option<u32> {
+        if self.by_identity.contains_key(&agent.identity) {
+            return None;
+        }
+        if self.agents.len() >= self.limits.agents {
+            self.totals.refused_agents += 1;
+            return None;
+        }
+        let (identity, streams) = (agent.identity, agent.renumber(&mut self.next_stream));
+        let slot = self.agents.insert(agent);
+        self.by_identity.insert(identity, slot);
+        for (id, heard, state) in sources {
+            if let Some(&(_, stream)) = streams.iter().find(|(before, _)| *before == id.stream) {
+                self.insert_source(slot, SourceId { stream, ..id }, heard, state);
+            }
+        }
+        Some(slot)
+    }
+
+    /// Everybody from a slot on, with their slots.
+    pub fn starting_at(&self, slot: u32) -> impl Iterator<Item = (u32, &Agent)> {
+        self.agents.starting_at(slot)
     }
 
     /// Forgets who has been silent for long: looks at so many agents and ten times as many data sources, and goes on there next time.

@@ -8,7 +8,6 @@ use super::age;
 use crate::agents::Agent;
 use crate::api::{self, Measure, Measured};
 use crate::counters::{Metric, Number};
-use crate::events::DataSource;
 use crate::shard::{Now, Shard, Shards};
 
 /// All of them, in ascending order.
@@ -56,7 +55,7 @@ fn sub_agent(shard: &Shard, agent: &Agent, now: Now) -> api::Agent {
         ),
         host: shard.name(&agent.identity).map(str::to_owned),
         stale: silence > SILENT,
-        sources: Vec::new(),
+        sources: agent.peers().iter().map(IpAddr::to_canonical).collect(),
         datagrams_received: ledger.datagrams,
         datagrams_lost: ledger.sequence.lost,
         datagrams_out_of_order: ledger.sequence.late,
@@ -90,7 +89,12 @@ fn sub_agent(shard: &Shard, agent: &Agent, now: Now) -> api::Agent {
     told
 }
 
-fn together(a: api::Agent, b: api::Agent) -> api::Agent {
+fn together(mut a: api::Agent, b: api::Agent) -> api::Agent {
+    for source in b.sources {
+        if !a.sources.contains(&source) {
+            a.sources.push(source);
+        }
+    }
     api::Agent {
         first_seen: a.first_seen.max(b.first_seen),
         last_seen: a.last_seen.min(b.last_seen),
@@ -188,7 +192,7 @@ pub(super) fn measures(shards: &Shards, address: IpAddr, metric: &str, visit: &m
                 }
             };
             visit(Measure {
-                source: DataSource { class: source.class, index: source.index },
+                source,
                 value,
                 age: Duration::from_nanos(reading.age),
                 interval: (reading.interval > 0.0).then(|| Duration::from_secs_f64(reading.interval)),

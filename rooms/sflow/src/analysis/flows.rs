@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use weir_wire::sflow::DataSource;
+
 use crate::api::{self, ActiveFlow, ActiveFlows, Agents, FlowValue, Interval, TopKey};
-use crate::events::DataSource;
 use crate::flows::{AggMode, Flow, Moments, Precision, Ranking};
 use crate::names::AgentId;
 use crate::shard::{Now, Shard, Shards};
@@ -32,7 +33,7 @@ pub(super) fn active(shards: &Shards, name: &str, agents: &Agents, query: &Activ
         let (id, source) = ranked.seen_by;
         Some(ActiveFlow {
             agent: address(shards, id)?,
-            source: DataSource { class: source.class, index: source.index },
+            source,
             sources: ranked.sources.into(),
             key: checked.show(&ranked.key),
             value: ranked.value,
@@ -70,7 +71,6 @@ pub(super) fn values(
     let nothing = HashSet::new();
     scan(shards, name, |shard, flow| {
         let (id, at) = flow.seen_by();
-        let at = DataSource { class: at.class, index: at.index };
         if source.is_some_and(|source| source != at) || !is_asked_about(shard, flow, agents, &nothing) {
             return;
         }

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use weir_wire::sflow::DataSource;
 
 use crate::api::{
     ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Measure, Rejected,
     Topology,
 };
-use crate::events::{DataSource, EVENTS, Event, Log};
+use crate::events::{EVENTS, Event, Log};
 use crate::flows::{Checked, Record};
 use crate::shard::{Now, Refusal, Shards};
 use crate::thresholds::{Refused, Threshold};
@@ -40,7 +41,6 @@ impl Answers {
         let unix = |seconds: f64| start + (seconds * 1000.0) as u64;
         for (agent, record) in records {
             let Record { name, source, key, first, last, value, .. } = record;
-            let source = DataSource { class: source.class, index: source.index };
             let (start, end) = (unix(first), unix(last));
             self.completed.push(|id| CompletedFlow { id, name, agent, source, keys: key, value, start, end });
         }
@@ -91,8 +91,15 @@ impl Analysis for Answers {
     }
 
     fn flow_keys(&self) -> Vec<FlowKey> {
-        let key = |(name, about): (&str, &str)| FlowKey { name: name.to_owned(), about: about.to_owned(), age: None };
-        let mut keys: Vec<_> = crate::flows::keys().map(key).collect();
+        let now = Now::read();
+        let ages: Vec<_> = self.shards.each(|shard| shard.key_ages(now)).collect();
+        let age = |index: usize| ages.iter().filter_map(|ages| *ages.get(index)?).min_by(f64::total_cmp);
+        let key = |(index, (name, about)): (usize, (&str, &str))| FlowKey {
+            name: name.to_owned(),
+            about: about.to_owned(),
+            age: age(index).map(Duration::from_secs_f64),
+        };
+        let mut keys: Vec<_> = crate::flows::keys().enumerate().map(key).collect();
         keys.sort_by(|a, b| a.name.cmp(&b.name));
         keys
     }

@@ -11,8 +11,9 @@ use ipnet::IpNet;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use weir_wire::sflow::DataSource;
 
-use crate::events::{DataSource, Event, Log, Numbered};
+use crate::events::{Event, Log, Numbered, short};
 use crate::thresholds::{Refused, Threshold};
 
 /// An analyser as its API sees it. Each method answers from what is in memory, and waits for nothing but short locks.
@@ -263,7 +264,7 @@ pub struct ActiveFlow {
     /// Who saw most of it.
     pub agent: IpAddr,
     /// Where.
-    #[serde(rename = "dataSource")]
+    #[serde(rename = "dataSource", serialize_with = "short")]
     pub source: DataSource,
     /// Data sources that saw it.
     #[serde(rename = "flowN")]
@@ -299,7 +300,7 @@ pub struct FlowValue {
     /// Whose.
     pub agent: IpAddr,
     /// Where.
-    #[serde(rename = "dataSource")]
+    #[serde(rename = "dataSource", serialize_with = "short")]
     pub source: DataSource,
     /// Since the last sample.
     #[serde(rename = "lastUpdate", serialize_with = "milliseconds")]
@@ -343,7 +344,7 @@ pub struct CompletedFlow {
     /// Who saw it.
     pub agent: IpAddr,
     /// Where.
-    #[serde(rename = "dataSource")]
+    #[serde(rename = "dataSource", serialize_with = "short")]
     pub source: DataSource,
     /// Its keys.
     #[serde(rename = "flowKeys")]

@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use weir_wire::sflow::DataSource;
 
 use super::{
     ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interval,
     Measure, Measured, Rejected, Server, Serving, Settings, TopKey, Topology,
 };
-use crate::events::{DataSource, Dropped, Event, Log};
+use crate::events::{Dropped, Event, Log};
 use crate::thresholds::{Refused, Threshold, Thresholds};
 
 /// Three agents, a few metrics, one flow definition.

@@ -10,6 +10,7 @@ use super::analysis::{ActiveFlows, AggMode};
 use super::problem::{Answer, Problem, json_response};
 use super::selection::{agents_of, passes, source_of};
 use super::{Agents, Api, Call, conditions};
+use crate::events::Short;
 
 /// Keys that samples had, with the milliseconds since; with `all=true`, every key with what it is.
 pub(super) fn keys(api: &Arc<Api>, call: &Call) -> Answer {
@@ -83,7 +84,8 @@ pub(super) fn locations(api: &Arc<Api>, call: &Call) -> Answer {
     let mut places: BTreeMap<&str, Vec<(f64, Value)>> = BTreeMap::new();
     for value in values.iter().filter(|value| !value.stale) {
         for flow in value.top.iter().filter(|flow| wanted.is_none_or(|key| key == flow.key)) {
-            let place = json!({"agent": value.agent, "dataSource": value.source, "value": flow.value});
+            let place =
+                json!({"agent": value.agent, "dataSource": Short(value.source).to_string(), "value": flow.value});
             places.entry(&flow.key).or_default().push((flow.value, place));
         }
     }

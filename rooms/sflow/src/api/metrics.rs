@@ -9,6 +9,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use weir_wire::sflow::DataSource;
 
 use super::agents::json_pages;
 use super::analysis::{Agents, FlowValue, Measure, Measured, milliseconds};
@@ -16,14 +17,14 @@ use super::problem::{Answer, Problem, json_response};
 use super::selection::{Passing, agents_of, conditions, few, passes, source_of};
 use super::statistics::{AGGREGATORS, Aggregator};
 use super::{Api, Call, pages};
-use crate::events::DataSource;
+use crate::events::{Short, short};
 use crate::thresholds::Filter;
 
 /// A value at a data source.
 #[derive(Serialize)]
 struct Cell<'a> {
     agent: IpAddr,
-    #[serde(rename = "dataSource")]
+    #[serde(rename = "dataSource", serialize_with = "short")]
     source: DataSource,
     #[serde(rename = "lastUpdate", serialize_with = "milliseconds")]
     age: Duration,
@@ -73,7 +74,7 @@ pub(super) fn agent_metrics(api: &Arc<Api>, call: &Call) -> Answer {
     let mut values = Map::new();
     for (name, _) in &metrics {
         each(api, agent, name, None, &conditions, &mut |measure| {
-            values.insert(format!("{}.{name}", measure.source), value_of(measure.value));
+            values.insert(format!("{}.{name}", Short(measure.source)), value_of(measure.value));
         });
     }
     Ok(json_response(StatusCode::OK, &values))
@@ -158,7 +159,7 @@ impl Found {
             // The result of several belongs to none of them.
             if aggregator.picks() || self.count == 1 {
                 set("agent", json!(agent));
-                set("dataSource", json!(source));
+                set("dataSource", json!(Short(source).to_string()));
                 interval.map(|interval| set("interval", json!(interval)));
             }
             set("lastUpdate", json!(whole_milliseconds(age)));
@@ -339,5 +340,6 @@ fn cell(api: &Api, agent: IpAddr, source: DataSource, name: &str) -> Value {
             *place = serde_json::to_value(Cell::new(agent, name, &measure)).ok();
         }
     });
-    own.or(first).unwrap_or_else(|| json!({"agent": agent, "dataSource": source, "metricName": name}))
+    own.or(first)
+        .unwrap_or_else(|| json!({"agent": agent, "dataSource": Short(source).to_string(), "metricName": name}))
 }

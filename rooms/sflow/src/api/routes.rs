@@ -186,7 +186,7 @@ pub(crate) static ROUTES: &[Route] = &[
         metrics::dump,
     )
     .conditions(),
-    get("/flowkeys/json", "/flowkeys/json", "Keys that samples had, with the time since in ms.", flows::keys)
+    get("/flowkeys/json", "/flowkeys/json", "Keys that samples have had, with the time since in ms; one sample in 10 ms is looked at.", flows::keys)
         .query(&[Parameter { name: "all", kind: Kind::Flag, about: "every key, with what it is" }]),
     get("/flow/json", "/flow/json", "All flow definitions.", settings::flows),
     get("/flow/{name}/json", "/flow/tcp/json", "A flow definition.", settings::flow),

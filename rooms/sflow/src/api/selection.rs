@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use weir_wire::sflow::DataSource;
+
 use super::analysis::{Agents, Analysis, Measured};
 use super::call::Call;
 use super::problem::Problem;
-use crate::events::DataSource;
 use crate::thresholds::{Fact, Filter};
 
 /// The agents of the path: `ALL`, `TOPOLOGY`, or addresses and host names between commas or semicolons. An address may be

@@ -18,12 +18,12 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use nix::errno::Errno;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::{interval, sleep};
+use weir_service::listening::{is_shortage, refusal};
 
 use super::guard::OnLoopback;
 use super::routes;
@@ -63,7 +63,7 @@ pub struct Serving {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address cannot be bound.
-    #[error("bind REST address {address}: {}{}", in_lower_case(error), remedy(error))]
+    #[error("bind REST address {address}: {}", refusal(error))]
     Bind {
         /// The address.
         address: SocketAddr,
@@ -308,29 +308,6 @@ impl AsyncWrite for Watched {
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
-    }
-}
-
-fn is_shortage(error: &io::Error) -> bool {
-    let errno = error.raw_os_error().map(Errno::from_raw);
-    matches!(errno, Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM))
-}
-
-fn in_lower_case(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => "address in use".into(),
-        io::ErrorKind::PermissionDenied => "permission denied".into(),
-        io::ErrorKind::AddrNotAvailable => "not an address of this machine".into(),
-        _ => error.to_string(),
-    }
-}
-
-fn remedy(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => " (another service? choose another port)",
-        io::ErrorKind::PermissionDenied => " (ports below 1024 need CAP_NET_BIND_SERVICE: choose a higher one)",
-        io::ErrorKind::AddrNotAvailable => " (0.0.0.0 or [::] serves all of them)",
-        _ => "",
     }
 }
 

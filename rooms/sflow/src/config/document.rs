@@ -64,6 +64,12 @@ pub struct Limits {
     pub flows: Option<usize>,
     /// Flow definitions.
     pub definitions: Option<usize>,
+    /// Agents on probation.
+    pub newcomers: Option<usize>,
+    /// Addresses by which what is malformed is counted.
+    pub offenders: Option<usize>,
+    /// Data sources and flows that are above a threshold.
+    pub crossings: Option<usize>,
 }
 
 /// `[geoip]`

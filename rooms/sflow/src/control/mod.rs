@@ -38,7 +38,7 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     let shards = Arc::new(Shards::new(&settings, Names::read(&settings)?));
     let mut service: Service<Analyser<'_>> = setup.start(&prepared.privileges())?;
 
-    let keeper = settings.state.clone().map(|path| Keeper::restore(path, &shards, &settings));
+    let keeper = settings.state.clone().and_then(|path| Keeper::restore(path, &shards, &settings));
     let cells: Arc<[Arc<Cells>]> = (0..settings.carrier.workers).map(|_| Arc::default()).collect();
     let tap = |(worker, cells): (usize, &Arc<Cells>)| -> Box<dyn Tap> {
         Box::new(Collector::new(worker, shards.clone(), cells.clone()))

@@ -44,8 +44,7 @@ impl Observable for State {
             }
             agreed
         });
-        let statistics = self.shards.statistics();
-        let mut ledger = Ledger::new(&agreed, statistics.tally, statistics.missing, self.workers.ledger());
+        let mut ledger = Ledger::new(&agreed, self.shards.statistics(), self.workers.ledger());
         let worst = self.shards.offenders(OFFENDERS);
         ledger.malformed_by = worst.into_iter().map(|(address, count)| (address.to_string(), count)).collect();
         ledger

@@ -9,7 +9,6 @@
 //! Totals survive loss: what a lost datagram would have told, the next one tells, over a longer interval. A rate is never made up:
 //! after a restart, a reset, a jump, or from totals that may have wrapped more than once, there is none, and why is counted.
 
-mod aggregate;
 mod block;
 mod metric;
 mod page;
@@ -17,7 +16,6 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-pub use aggregate::Aggregate;
 pub use block::{Block, Clock, Reason, Reasons};
 pub use metric::{How, Metric, Number, Unit};
 pub use page::page;

@@ -1,5 +1,6 @@
 //! All that is known of a data source by its counters.
 
+use serde::{Deserialize, Serialize};
 use weir_wire::sflow::CounterSample;
 
 use super::block::{Block, Clock, Reason, Reasons, STALE, age, identity};
@@ -12,7 +13,7 @@ const BLOCKS: usize = 64;
 const POLLING: f32 = 60.0;
 
 /// The counters of one data source.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Counters {
     blocks: Vec<Block>,
     number: Option<u32>,

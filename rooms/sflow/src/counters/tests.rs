@@ -1,6 +1,5 @@
 //! The answers to cases, by arithmetic; the table of metrics; reality.
 
-mod aggregates;
 mod cases;
 mod cost;
 mod metrics;

@@ -126,6 +126,11 @@ impl Field {
         Self::TABLE.iter().find(|row| row.1 == name).map(|row| row.0)
     }
 
+    /// Every one, with its name and meaning.
+    pub(super) fn table() -> &'static [(Field, &'static str, &'static str)] {
+        Self::TABLE
+    }
+
     /// Names and meanings, in the order of the table.
     pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
         Self::TABLE.iter().map(|&(_, name, meaning)| (name, meaning))

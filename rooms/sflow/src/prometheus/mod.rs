@@ -18,6 +18,7 @@ use weir_service::metrics::Format;
 
 use crate::api::{ActiveFlows, AggMode, Answer, Api, Call, Measured, Problem};
 use crate::api::{Passing, agents_of, conditions, mode, names_of, pages};
+use crate::events::Short;
 use exposition::{name_of, sample, untyped};
 pub(crate) use scraped::Scraped;
 pub use scraped::{DEFINITIONS, IDLE};
@@ -62,7 +63,7 @@ pub(crate) fn metrics(api: &Arc<Api>, call: &Call) -> Answer {
             }
             let labels: [(&str, &dyn std::fmt::Display); 4] = [
                 ("agent", &address),
-                ("datasource", &measure.source),
+                ("datasource", &Short(measure.source)),
                 ("host", &measure.host.unwrap_or_default()),
                 ("ifname", &measure.ifname.unwrap_or_default()),
             ];

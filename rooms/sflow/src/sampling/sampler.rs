@@ -1,5 +1,7 @@
 //! The effective sampling rate of one data source.
 
+use serde::{Deserialize, Serialize};
+
 use crate::agents::{Ledger, Moment, Sequence, Step};
 
 /// Samples over which the rate is smoothed.
@@ -38,7 +40,7 @@ pub struct Weight {
 }
 
 /// The samples of one data source.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Sampler {
     sequence: Sequence,
     nominal: u32,
@@ -65,7 +67,7 @@ pub struct Sampler {
 }
 
 /// What was found about a data source's samples, as totals.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// Samples weighed by [`Estimator::Pool`].
     pub by_pool: u64,

@@ -4,16 +4,31 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 /// Counts by address, of a limited number of them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Offenders {
+    limit: usize,
     counts: HashMap<IpAddr, u64>,
     others: u64,
 }
 
 impl Offenders {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit, counts: HashMap::new(), others: 0 }
+    }
+
+    /// How many are remembered.
+    pub fn len(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// Whether nobody has sent anything malformed.
+    pub fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+
     /// Counts one. Who comes when the table is full is counted without a name: whoever is in it has been at it for longer.
     pub fn count(&mut self, who: IpAddr) {
-        let full = self.counts.len() >= LIMIT;
+        let full = self.counts.len() >= self.limit;
         match self.counts.get_mut(&who) {
             Some(count) => *count += 1,
             None if full => self.others += 1,
@@ -32,9 +47,6 @@ impl Offenders {
     }
 }
 
-/// Addresses that a worker remembers.
-pub(super) const LIMIT: usize = 1024;
-
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
@@ -43,7 +55,8 @@ mod tests {
 
     #[test]
     fn a_flood_of_addresses_takes_no_more_than_the_limit() {
-        let mut offenders = Offenders::default();
+        const LIMIT: usize = 1024;
+        let mut offenders = Offenders::new(LIMIT);
         let known = IpAddr::from([10, 0, 0, 1]);
         offenders.count(known);
         for address in 0..10_000_u32 {

@@ -4,18 +4,20 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use weir_wire::sflow::{CounterSample, DataSource, Datagram, DiscardedPacket, FlowSample, Interface, Sample};
+use weir_wire::sflow::{
+    CounterSample, DataSource, Datagram, DiscardedPacket, FlowSample, Interface, Sample, Structure,
+};
 
 use super::allowed::Allowed;
 use super::directory::Names;
 use super::offenders::Offenders;
 use super::watching::{Drop, Watching, Who};
 use super::{Now, Statistics, Table, Tally};
-use crate::agents::{self, Agent, Agents, Identity, Placed, Step, Verdict};
+use crate::agents::{self, Agent, Agents, Identity, Nanos, Placed, Step, Verdict};
 use crate::counters::{Counters, Metric, Number, Reasons};
 use crate::events::{Event, Log};
 use crate::fate::Fate;
-use crate::flows::{self, Flows, Packet, Record, Sampling, Scan, Trust};
+use crate::flows::{self, Flows, Packet, Record, Sampling, Scan, Seen as SeenKeys, Trust};
 use crate::names::{AgentId, Directory, Lookups};
 use crate::sampling::Sampler;
 use crate::settings::{Limits, Settings};
@@ -26,23 +28,27 @@ use crate::thresholds::Rules;
 pub struct Shard {
     limits: agents::Limits,
     flow_limit: usize,
-    allowed: Allowed,
-    agents: Agents<Source>,
+    offender_limit: usize,
+    pub(super) allowed: Allowed,
+    pub(super) agents: Agents<Source>,
     /// Sub-agents by address.
     addresses: BTreeMap<IpAddr, Vec<u32>>,
-    names: Names,
+    pub(super) names: Names,
     flows: Flows,
+    keys: SeenKeys,
     watching: Watching,
     reasons: Reasons,
     offenders: Offenders,
     tally: Tally,
     /// Datagrams that did not come, less those that came late.
     missing: i64,
-    /// Structures of counters, and when one last came.
-    seen: Vec<(&'static weir_wire::sflow::Structure, u64)>,
+    pub(super) seen: Seen,
     /// The clock of flows begins here.
     start: u64,
 }
+
+/// Structures of counters, and when one last came.
+type Seen = Vec<(&'static Structure, u64)>;
 
 /// What is known of a data source.
 #[derive(Debug, Default)]
@@ -65,22 +71,24 @@ impl Shard {
         now: Now,
     ) -> Self {
         let workers = settings.carrier.workers;
-        let Limits { agents, sources, flows, definitions } = settings.limits.share(workers);
-        let limits = agents::Limits::default();
+        let Limits { agents, sources, flows, definitions, newcomers, offenders, crossings } =
+            settings.limits.share(workers);
         // After a start all agents are newcomers at once; one that is forgotten before its next datagram never proves itself.
-        let limits = agents::Limits { agents, sources, newcomers: agents.max(limits.newcomers), ..limits };
+        let limits = agents::Limits { agents, newcomers: agents.max(newcomers), sources, ..Default::default() };
         let of_flows = flows::Limits { definitions, flows_per_definition: flows, flows, sources };
         Self {
             limits,
             flow_limit: flows,
+            offender_limit: offenders,
             allowed: Allowed::new(&settings.allow),
             agents: Agents::new(limits),
             addresses: BTreeMap::new(),
             names: Names::new(number, workers, Arc::new(settings.agents.clone())),
             flows: Flows::new(of_flows, lookups),
-            watching: Watching::new(events),
+            keys: SeenKeys::default(),
+            watching: Watching::new(events, crossings),
             reasons: Reasons::default(),
-            offenders: Offenders::default(),
+            offenders: Offenders::new(offenders),
             tally: Tally::default(),
             missing: 0,
             seen: Vec::new(),
@@ -110,6 +118,7 @@ impl Shard {
             Step::First => self.welcome(who),
             _ => {}
         }
+        self.agents.came_from(&placed, peer.ip());
         self.names.know(placed.agent(), who.address);
         for sample in datagram.samples() {
             match sample {
@@ -128,7 +137,7 @@ impl Shard {
 
     /// A stream is new, and perhaps its agent.
     #[cold]
-    fn welcome(&mut self, who: Identity) {
+    pub(super) fn welcome(&mut self, who: Identity) {
         let sub_agents = self.addresses.entry(who.address).or_default();
         if !sub_agents.contains(&who.sub_agent) {
             sub_agents.push(who.sub_agent);
@@ -149,6 +158,7 @@ impl Shard {
         self.tally.flow += 1;
         let id = self.names.id(placed.agent());
         let packet = Packet::sampled(id, sample, &self.names);
+        self.keys.packet(&packet, seconds);
         let who = Who { address, id, source: sample.source, names: &self.names };
         let (watching, counters) = (&mut self.watching, &source.counters);
         self.flows.observe_watched(seconds, weight.frames, &packet, |name, flow| {
@@ -170,6 +180,7 @@ impl Shard {
         self.tally.discarded += 1;
         let id = self.names.id(placed.agent());
         let packet = Packet::discarded(id, sample, &self.names);
+        self.keys.packet(&packet, seconds);
         let who = Who { address, id, source: sample.source, names: &self.names };
         let input = match sample.input {
             Interface::Index(index) => Some(index),
@@ -192,23 +203,7 @@ impl Shard {
         source.counters.sample(placed.moment, sample, &mut self.reasons);
         let slot = placed.agent();
         for structure in sample.records().flatten().filter_map(|record| record.structure) {
-            match self.seen.iter_mut().find(|(known, _)| known.format == structure.format) {
-                Some((_, last)) => *last = now.nanos,
-                None => self.seen.push((structure, now.nanos)),
-            }
-            match structure.name {
-                "port_name" => {
-                    if let Some(name) = text(&source.counters, "ifname", now) {
-                        self.names.tell_interface(slot, sample.source.index, name);
-                    }
-                }
-                "host_descr" => {
-                    if let Some(name) = text(&source.counters, "host_name", now) {
-                        self.names.tell(slot, name);
-                    }
-                }
-                _ => {}
-            }
+            learn(&mut self.seen, &mut self.names, slot, sample.source, &source.counters, structure, now.nanos);
         }
         let who = Who { address, id: self.names.id(slot), source: sample.source, names: &self.names };
         self.watching.counters(who, &placed.moment, &source.counters, now);
@@ -290,7 +285,8 @@ impl Shard {
             table("newcomers", newcomers.len(), self.limits.newcomers, newcomers.evicted),
             table("sources", self.agents.source_count(), self.limits.sources, totals.refused_sources),
             table("flows", flows, self.flow_limit, evicted + self.flows.refused()),
-            table("crossings", self.watching.crossings(), crate::thresholds::SUBJECTS, self.watching.evicted()),
+            table("offenders", self.offenders.len(), self.offender_limit, self.offenders.others()),
+            table("crossings", self.watching.crossings(), self.watching.limit(), self.watching.evicted()),
         ];
         Statistics { tally: self.tally, missing: u64::try_from(self.missing).unwrap_or_default(), tables }
     }
@@ -329,13 +325,19 @@ impl Shard {
     }
 
     /// Structures of counters that have come, and when each last did.
-    pub(crate) fn seen(&self) -> &[(&'static weir_wire::sflow::Structure, u64)] {
+    pub(crate) fn seen(&self) -> &[(&'static Structure, u64)] {
         &self.seen
     }
 
     /// The flows of a definition, as they are now, and how sure they are; `None`: there is no such definition.
     pub(crate) fn scan(&self, name: &str, now: Now) -> Option<Scan<'_>> {
         Some(self.flows.scan(name, self.seconds(now))?.allowing_for(self))
+    }
+
+    /// How long ago each key was seen in a sample, s, in the order of [`flows::keys`]; `None`: never.
+    pub(crate) fn key_ages(&self, now: Now) -> Vec<Option<f64>> {
+        let now = self.seconds(now);
+        self.keys.last().iter().map(|last| last.map(|last| (now - last).max(0.0))).collect()
     }
 
     /// The addresses by which flows name their agents.
@@ -368,9 +370,38 @@ impl Sampling for Shard {
     }
 }
 
+/// A structure of counters came then: that, and the names that it tells.
+pub(super) fn learn(
+    seen: &mut Seen,
+    names: &mut Names,
+    slot: u32,
+    source: DataSource,
+    counters: &Counters,
+    structure: &'static Structure,
+    then: Nanos,
+) {
+    match seen.iter_mut().find(|(known, _)| known.format == structure.format) {
+        Some((_, last)) => *last = then.max(*last),
+        None => seen.push((structure, then)),
+    }
+    match structure.name {
+        "port_name" => {
+            if let Some(name) = text(counters, "ifname", then) {
+                names.tell_interface(slot, source.index, name);
+            }
+        }
+        "host_descr" => {
+            if let Some(name) = text(counters, "host_name", then) {
+                names.tell(slot, name);
+            }
+        }
+        _ => {}
+    }
+}
+
 /// The text of a metric.
-fn text<'a>(counters: &'a Counters, metric: &str, now: Now) -> Option<&'a [u8]> {
-    match counters.read(Metric::find(metric)?, now.nanos)?.ok()?.value {
+fn text<'a>(counters: &'a Counters, metric: &str, now: Nanos) -> Option<&'a [u8]> {
+    match counters.read(Metric::find(metric)?, now)?.ok()?.value {
         Number::Text(text) => Some(text),
         _ => None,
     }

@@ -1,5 +1,7 @@
 //! How full the tables are.
 
+use serde::Serialize;
+
 use super::Tally;
 
 /// What all shards together hold and have refused.
@@ -14,7 +16,7 @@ pub struct Statistics {
 }
 
 /// A table with a limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Table {
     /// What is in it: the key in `[limits]`, where it has one.
     pub name: &'static str,

@@ -9,7 +9,7 @@ use weir_wire::sflow::{DataSource, reason_name};
 use super::Now;
 use crate::agents::Moment;
 use crate::counters::{Counters, Metric, Number};
-use crate::events::{self, Dropped, Event, Log};
+use crate::events::{Dropped, Event, Log};
 use crate::flows::Flow;
 use crate::names::{AgentId, Directory};
 use crate::thresholds::{Fact, Facts, Observation, On, Rules, Watch};
@@ -34,8 +34,8 @@ pub(super) struct Drop {
 }
 
 impl Watching {
-    pub(super) fn new(events: Arc<Log<Event>>) -> Self {
-        Self { watch: Watch::default(), rules: Arc::default(), metrics: Vec::new(), events }
+    pub(super) fn new(events: Arc<Log<Event>>, limit: usize) -> Self {
+        Self { watch: Watch::new(limit), rules: Arc::default(), metrics: Vec::new(), events }
     }
 
     /// Looks at these from now on.
@@ -61,6 +61,10 @@ impl Watching {
         self.watch.len()
     }
 
+    pub(super) fn limit(&self) -> usize {
+        self.watch.limit()
+    }
+
     pub(super) fn evicted(&self) -> u64 {
         self.watch.evicted()
     }
@@ -72,8 +76,7 @@ impl Watching {
             let Some(Ok(reading)) = counters.read(metric, moment.now) else { continue };
             // Of another record, which came before: it was looked at then.
             let (Number::Number(value), 0) = (reading.value, reading.age) else { continue };
-            let observation =
-                Observation { agent: who.address, source: source(who.source), flow: None, value, decay: None };
+            let observation = Observation { agent: who.address, source: who.source, flow: None, value, decay: None };
             let known = Known { who, counters: Some(counters), now: moment.now };
             watch.observe(*on, &observation, &known, Duration::from_nanos(now.nanos), |rule| {
                 events.push(|id| event(id, who, now, rule, value));
@@ -94,8 +97,7 @@ impl Watching {
         let Self { watch, rules, events, .. } = self;
         let (on, value) = (rules.on(name), flow.value());
         let decay = Some(Duration::from_secs_f64(flow.time_constant()));
-        let observation =
-            Observation { agent: who.address, source: source(who.source), flow: Some(flow.hash()), value, decay };
+        let observation = Observation { agent: who.address, source: who.source, flow: Some(flow.hash()), value, decay };
         let known = Known { who, counters: Some(counters), now: now.nanos };
         watch.observe(on, &observation, &known, Duration::from_nanos(now.nanos), |rule| {
             let key = flow.show();
@@ -148,7 +150,7 @@ fn event(id: u64, who: Who<'_>, now: Now, rule: &crate::thresholds::Rule, value:
         timestamp: now.unix_ms,
         threshold_id: rule.name.clone(),
         agent: who.address,
-        data_source: source(who.source),
+        data_source: who.source,
         metric: rule.metric.clone(),
         value,
         threshold: rule.value,
@@ -168,8 +170,4 @@ fn dropped(who: Who<'_>, drop: Drop, key: &str) -> Dropped {
         why: Some(reason_name(drop.reason).map_or_else(|| drop.reason.to_string(), str::to_owned)),
         place,
     }
-}
-
-pub(super) fn source(source: DataSource) -> events::DataSource {
-    events::DataSource { class: source.class, index: source.index }
 }

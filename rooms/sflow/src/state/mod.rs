@@ -1,98 +1,136 @@
-//! What is kept over a restart: definitions that were put at run time.
+//! What is kept over a restart, where that is asked for: definitions that were put at run time; agents with their sequences, totals
+//! and samplers, so that the first sample after it gives a rate over the gap, and what was lost meanwhile is counted.
+//!
+//! ```text
+//! weir sflow state 2\n  Header  Some(Kept) ... Some(Kept) None  CRC-32 of all before it
+//! ```
+//!
+//! Moments are of a clock that begins with the machine: agents that another boot has known are not taken over.
 
 mod file;
+mod keeper;
 
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::io;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use weir_service::clock;
 
 use crate::settings::Settings;
-use crate::shard::{Put, Shards};
+use crate::shard::{Kept, Now, Put, Shards};
 
-/// Writes the file from time to time, and at the end.
-#[derive(Debug)]
-pub(crate) struct Keeper {
-    path: PathBuf,
-    /// As it was written last.
-    written: Option<Put>,
-    due: Instant,
-    /// Whether the last try failed: that is told once.
-    failing: bool,
+pub(crate) use keeper::Keeper;
+
+/// What is there besides the agents.
+#[derive(Debug, Serialize, Deserialize)]
+struct Header {
+    /// Of the machine; `None`: the kernel does not tell.
+    boot: Option<u64>,
+    /// When it was written, as agents have their moments.
+    written: u64,
+    /// [`Put`], as JSON.
+    definitions: String,
 }
 
-/// The file.
-#[derive(Debug, Deserialize)]
-struct Document {
-    version: u32,
-    put: Put,
+/// What came of a file.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Restored {
+    agents: u64,
+    /// Not heard by now, or there is no room.
+    left_out: u64,
+    /// Whether its agents are of another boot.
+    foreign: bool,
+    /// Definitions that are refused by now, and why.
+    refused: Vec<String>,
 }
 
-#[derive(Debug, Serialize)]
-struct Written<'a> {
-    version: u32,
-    put: &'a Put,
-}
-
-impl Keeper {
-    /// Reads the file, if there is one, and defines what is in it. One that is damaged or of another version costs a line in the
-    /// log and nothing else; it stays until there is another one to write.
-    pub(crate) fn restore(path: PathBuf, shards: &Shards, settings: &Settings) -> Self {
-        let mut keeper = Self { path, written: None, due: Instant::now() + APART, failing: false };
-        match keeper.read() {
-            Ok(None) => tracing::info!("state {}: there is none yet", keeper.path.display()),
-            Ok(Some(put)) => {
-                for refused in shards.put_again(put, settings) {
-                    tracing::warn!("state {}: {refused} (left out)", keeper.path.display());
-                }
-                keeper.written = Some(shards.put(settings));
+/// Writes a file, whole or not at all; whether all agents had a place in it.
+///
+/// # Errors
+/// Those of [`file::replace`]; the file of before stays.
+fn write(path: &Path, shards: &Shards, put: &Put) -> io::Result<bool> {
+    let header =
+        Header { boot: clock::boot_id(), written: Now::read().nanos, definitions: serde_json::to_string(put)? };
+    let mut whole = true;
+    file::replace(path, |file| {
+        let (mut sum, mut room) = (crc32fast::Hasher::new(), LONGEST);
+        let mut add = |bytes: &[u8], behind: usize| {
+            let fits = bytes.len() + behind <= room;
+            if fits {
+                room -= bytes.len();
+                sum.update(bytes);
+                file.write_all(bytes)?;
             }
-            Err(why) => tracing::warn!("state {}: {why} (starting without it)", keeper.path.display()),
-        }
-        keeper
-    }
+            io::Result::Ok(fits)
+        };
+        let mut begin = format!("{MAGIC}{VERSION}\n").into_bytes();
+        begin.extend(encoded(&header)?);
+        let end = encoded(&None::<()>)?;
+        whole &= add(&begin, end.len() + SUM)?;
+        shards.keep(|agents| {
+            whole = whole && add(agents, end.len() + SUM)?;
+            Ok(())
+        })?;
+        add(&end, SUM)?;
+        file.write_all(&sum.finalize().to_le_bytes())
+    })?;
+    Ok(whole)
+}
 
-    fn read(&self) -> Result<Option<Put>, String> {
-        let Some(bytes) = file::read(&self.path, LONGEST).map_err(|error| error.to_string())? else { return Ok(None) };
-        let document: Document = serde_json::from_slice(&bytes).map_err(|error| format!("damaged: {error}"))?;
-        match document.version {
-            VERSION => Ok(Some(document.put)),
-            other => Err(format!("version {other}, written by another weir: this one reads {VERSION}")),
+/// Defines and knows again what a file has; `None`: there is no file.
+///
+/// # Errors
+/// Why it is none of ours, damaged or of another version; nothing of it is taken then.
+fn restore(path: &Path, shards: &Shards, settings: &Settings) -> Result<Option<Restored>, String> {
+    let Some(bytes) = file::read(path, LONGEST as u64).map_err(|error| error.to_string())? else { return Ok(None) };
+    let mut rest = payload(&bytes)?;
+    let header: Header = decoded(&mut rest)?;
+    let put = serde_json::from_str(&header.definitions).map_err(|error| format!("damaged: {error}"))?;
+    let foreign = header.boot.is_none() || header.boot != clock::boot_id() || header.written > Now::read().nanos;
+    let mut restored = Restored { foreign, ..Restored::default() };
+    while let Some(kept) = decoded::<Option<Kept>>(&mut rest)?.filter(|_| !foreign) {
+        match shards.take_over(kept) {
+            true => restored.agents += 1,
+            false => restored.left_out += 1,
         }
     }
+    restored.refused = shards.put_again(put, settings);
+    Ok(Some(restored))
+}
 
-    /// Writes it if it is due and something has changed.
-    pub(crate) fn look(&mut self, now: Instant, shards: &Shards, settings: &Settings) {
-        if now >= self.due {
-            self.save(shards, settings);
-            self.due = now + APART;
-        }
+/// What is between the first line and the checksum.
+fn payload(bytes: &[u8]) -> Result<&[u8], String> {
+    let end = bytes.iter().take(MAGIC.len() + 11).position(|&byte| byte == b'\n').ok_or(STRANGE)?;
+    let line = std::str::from_utf8(&bytes[..end]).map_err(|_| STRANGE)?;
+    let version: u32 = line.strip_prefix(MAGIC).and_then(|version| version.parse().ok()).ok_or(STRANGE)?;
+    if version != VERSION {
+        return Err(format!("version {version}, written by another weir: this one reads {VERSION}"));
     }
-
-    /// Writes it if something has changed.
-    pub(crate) fn save(&mut self, shards: &Shards, settings: &Settings) {
-        let put = shards.put(settings);
-        if self.written.as_ref() == Some(&put) {
-            return;
-        }
-        let written = file::replace(&self.path, |file| {
-            Ok(serde_json::to_writer_pretty(file, &Written { version: VERSION, put: &put })?)
-        });
-        match written {
-            Ok(()) => (self.written, self.failing) = (Some(put), false),
-            Err(error) if !self.failing => {
-                tracing::warn!("state {}: {error} (the file of before stays; tried again)", self.path.display());
-                self.failing = true;
-            }
-            Err(_) => {}
-        }
+    match bytes.split_last_chunk() {
+        Some((all, sum)) if all.len() > end && crc32fast::hash(all) == u32::from_le_bytes(*sum) => Ok(&all[end + 1..]),
+        _ => Err("damaged: its checksum is wrong".into()),
     }
 }
 
-const VERSION: u32 = 1;
+fn encoded<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {
+    postcard::to_allocvec(value).map_err(io::Error::other)
+}
 
-/// From one try to the next.
-const APART: Duration = Duration::from_secs(10);
+fn decoded<'a, T: Deserialize<'a>>(rest: &mut &'a [u8]) -> Result<T, String> {
+    let (value, behind) = postcard::take_from_bytes(rest).map_err(|error| format!("damaged: {error}"))?;
+    *rest = behind;
+    Ok(value)
+}
 
-/// Thousands of definitions are far shorter.
-const LONGEST: u64 = 64 << 20;
+/// How the first line begins.
+const MAGIC: &str = "weir sflow state ";
+
+const VERSION: u32 = 2;
+
+const STRANGE: &str = "it is no state of weir sflow";
+
+/// A file is no longer: 50,000 agents with 20 interfaces each take a quarter of it.
+const LONGEST: usize = 1 << 30;
+
+/// Bytes of the checksum.
+const SUM: usize = 4;

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::events::Event;
 pub use filter::{Fact, Facts, Filter, Pattern};
-pub use watch::{Observation, On, SUBJECTS, Watch};
+pub use watch::{Observation, On, Watch};
 
 /// A threshold as REST and configuration write it; the keys are sFlow-RT's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

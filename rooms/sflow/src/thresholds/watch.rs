@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::quality::RandomState;
+use weir_wire::sflow::DataSource;
 
 use super::{Facts, Rule, Rules};
-use crate::events::DataSource;
 
 /// A value that changed.
 #[derive(Clone, Copy, Debug)]
@@ -50,17 +50,15 @@ impl On {
 }
 
 /// One worker's thresholds.
-#[derive(Default)]
 pub struct Watch {
+    /// Subjects that it remembers at once.
+    limit: usize,
     rules: Arc<Rules>,
     /// Empty until there is a rule.
     sets: Vec<[Option<State>; WAYS]>,
     hasher: RandomState,
     evicted: u64,
 }
-
-/// Subjects a worker remembers at once.
-pub const SUBJECTS: usize = 65_536;
 
 /// Subjects of a set.
 const WAYS: usize = 8;
@@ -100,10 +98,21 @@ impl fmt::Debug for Watch {
 }
 
 impl Watch {
+    /// Without thresholds yet. It remembers so many subjects at once, rounded up to eights.
+    pub fn new(limit: usize) -> Self {
+        let limit = limit.max(1).next_multiple_of(WAYS);
+        Self { limit, rules: Arc::default(), sets: Vec::new(), hasher: RandomState::default(), evicted: 0 }
+    }
+
+    /// Subjects that it remembers at most.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// Looks at these thresholds from now on. What crossed one that stays as it was is remembered.
     pub fn adopt(&mut self, rules: Arc<Rules>) {
         if self.sets.is_empty() && !rules.rules.is_empty() {
-            self.sets = vec![[None; WAYS]; SUBJECTS / WAYS];
+            self.sets = vec![[None; WAYS]; self.limit / WAYS];
         }
         self.rules = rules;
         let ids = &self.rules.ids;

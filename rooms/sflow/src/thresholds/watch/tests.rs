@@ -5,6 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::thresholds::{Fact, Filter, Threshold, Thresholds};
 
+const SUBJECTS: usize = 4_096;
+
 const AGENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 
 fn threshold(value: f64, timeout: f64, by_flow: bool) -> Threshold {
@@ -14,7 +16,7 @@ fn threshold(value: f64, timeout: f64, by_flow: bool) -> Threshold {
 fn watch(threshold: Threshold) -> (Watch, On) {
     let mut thresholds = Thresholds::default();
     thresholds.put("t", threshold).unwrap();
-    let mut watch = Watch::default();
+    let mut watch = Watch::new(SUBJECTS);
     watch.adopt(thresholds.rules());
     let on = watch.on("m");
     (watch, on)
@@ -111,7 +113,7 @@ fn what_changes_begins_anew_and_the_rest_goes_on() {
     let mut thresholds = Thresholds::default();
     thresholds.put("stays", threshold(10.0, 5.0, false)).unwrap();
     thresholds.put("changes", threshold(10.0, 5.0, false)).unwrap();
-    let mut watch = Watch::default();
+    let mut watch = Watch::new(SUBJECTS);
     let mut told = Vec::new();
     let observe = |watch: &mut Watch, told: &mut Vec<String>| {
         let on = watch.on("m");

@@ -30,6 +30,9 @@ fn flows_counters_and_names_are_there_at_once() {
         (known["10.1.2.3"]["sFlowDatagramsReceived"].clone(), known["10.1.2.3"]["sFlowFlowSamples"].clone()),
         (50.into(), 50.into())
     );
+    assert_eq!(known["10.1.2.3"]["sFlowDatagramSource"], json!(["127.0.0.1"]));
+    let keys = serve.get("/flowkeys/json");
+    assert!(keys["ipsource"].is_u64() && keys["udpdestinationport"].is_u64() && keys.get("vlan").is_none(), "{keys:#}");
 
     // 50 samples of 100 frames each at each of two agents, smoothed over 2 s: their sum is twice their maximum.
     let flows = |mode: &str| serve.get(&format!("/activeflows/ALL/pairs/json?aggMode={mode}&maxFlows=5"));
@@ -93,31 +96,4 @@ fn a_crossing_is_an_event_at_once() {
     }
     assert!(fastest < Duration::from_millis(10), "{fastest:?}");
     serve.stop();
-}
-
-/// What was put at run time is there after a restart, where that was asked for; a file that is damaged costs a line.
-#[test]
-fn definitions_are_kept_over_a_restart() {
-    let file = File::new("");
-    let state = file.dir.path().join("state");
-    file.write(&format!("state = {state:?}\n[[listener]]\naddress = \"127.0.0.1:0\"\n[flow.own]\nkeys = \"ipsource\"\nvalue = \"bytes\"\n"));
-    let serve = Serve::start(&["-c", &file.path()]);
-    serve.put("/flow/put/json", &json!({"keys": "ipdestination", "value": "frames", "t": 5}));
-    serve.put("/threshold/put/json", &json!({"metric": "put", "value": 7}));
-    serve.put("/group/sites/json", &json!({"lab": ["10.1.0.0/16"]}));
-    serve.stop();
-
-    let serve = Serve::start(&["-c", &file.path()]);
-    let flows = serve.get("/flow/json");
-    assert_eq!((flows["put"]["t"].clone(), flows["own"]["keys"].clone()), (5.0.into(), "ipsource".into()), "{flows:#}");
-    assert_eq!(serve.get("/threshold/json")["put"]["value"], 7.0);
-    assert_eq!(serve.get("/group/sites/json")["lab"][0], "10.1.0.0/16");
-    serve.stop();
-
-    std::fs::write(&state, "{\"version\": 1, \"put\": {").unwrap();
-    let mut serve = Serve::start(&["-c", &file.path()]);
-    let line = serve.said.iter().find(|line| line.contains("damaged")).cloned();
-    assert!(line.is_some_and(|line| line.contains("starting without it")), "{:#?}", serve.said);
-    assert_eq!(serve.get("/flow/json").as_object().unwrap().len(), 1);
-    serve.await_received(0);
 }

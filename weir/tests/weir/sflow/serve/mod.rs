@@ -7,6 +7,7 @@ mod forwarding;
 mod life;
 mod mistakes;
 mod rest;
+mod state;
 
 use std::fs;
 use std::io::{BufRead, BufReader};

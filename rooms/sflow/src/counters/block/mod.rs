@@ -1,5 +1,7 @@
 //! One record of a data source, as it last came, and how fast its totals grow.
 
+mod kept;
+
 use weir_wire::sflow::{Field, Kind, Meaning, Record, Structure, Value};
 
 use crate::agents::{Moment, Nanos};
@@ -124,6 +126,12 @@ struct Total {
     reason: Option<Reason>,
 }
 
+/// A record of which nothing has come.
+fn unknown(structure: &Structure) -> Box<[Total]> {
+    let unknown = Total { value: 0, rate: 0.0, known: false, reason: Some(Reason::NoTotal) };
+    vec![unknown; structure.fields.len().min(FIELDS)].into()
+}
+
 /// What came for a field.
 type Came = Option<u64>;
 
@@ -134,7 +142,6 @@ impl Block {
         moment: Moment,
         reasons: &mut Reasons,
     ) -> Self {
-        let unknown = Total { value: 0, rate: 0.0, known: false, reason: Some(Reason::NoTotal) };
         let mut block = Self {
             structure,
             identity: identity(record),
@@ -142,7 +149,7 @@ impl Block {
             interval: 0.0,
             clock: Clock::Arrival,
             too_fast: 0,
-            fields: vec![unknown; structure.fields.len().min(FIELDS)].into(),
+            fields: unknown(structure),
             texts: Vec::new(),
         };
         let came = block.read(record);

@@ -1,0 +1,171 @@
+//! Writes the state from time to time, on a thread of its own, and at the end.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::{Restored, restore, write};
+use crate::settings::Settings;
+use crate::shard::{Put, Shards};
+
+/// Writes the file.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    path: PathBuf,
+    /// Definitions as they were written last.
+    written: Option<Put>,
+    /// When definitions are looked at next, and when it is written even if they are the same.
+    due: (Instant, Instant),
+    /// The disk may take seconds.
+    writing: Option<JoinHandle<(Put, io::Result<bool>)>>,
+    /// What the last try said: it is told once.
+    told: Option<String>,
+}
+
+impl Keeper {
+    /// Reads the file, if there is one, and knows again what is in it. One that is damaged, foreign or of another version costs a
+    /// line in the log and is moved aside; where that cannot be, nothing is kept: `None`.
+    pub(crate) fn restore(path: PathBuf, shards: &Shards, settings: &Settings) -> Option<Self> {
+        let now = Instant::now();
+        let mut keeper =
+            Self { path, written: None, due: (now + LOOKS_APART, now + WRITES_APART), writing: None, told: None };
+        let shown = keeper.path.display();
+        match restore(&keeper.path, shards, settings) {
+            Ok(None) => tracing::info!("state {shown}: there is none yet"),
+            Ok(Some(Restored { agents, left_out, foreign, refused })) => {
+                for refused in refused {
+                    tracing::warn!("state {shown}: {refused} (left out)");
+                }
+                match (foreign, left_out) {
+                    (true, _) => {
+                        tracing::info!("state {shown}: the machine was started since: definitions without agents");
+                    }
+                    (_, 0) => tracing::info!("state {shown}: {agents} agents are known again"),
+                    _ => tracing::warn!(
+                        "state {shown}: {agents} agents are known again, {left_out} are not (`allow` or limits.agents)"
+                    ),
+                }
+                keeper.written = Some(shards.put(settings));
+            }
+            Err(why) => match aside(&keeper.path) {
+                Ok(aside) => {
+                    tracing::warn!("state {shown}: {why} (starting without it; it is {} now)", aside.display());
+                }
+                Err(error) => {
+                    tracing::warn!(
+                        "state {shown}: {why} (starting without it; nothing is kept, for it cannot be moved aside: {error})"
+                    );
+                    return None;
+                }
+            },
+        }
+        Some(keeper)
+    }
+
+    /// Begins to write it if it is due.
+    pub(crate) fn look(&mut self, now: Instant, shards: &Arc<Shards>, settings: &Settings) {
+        if self.writing.as_ref().is_some_and(JoinHandle::is_finished) {
+            self.finish();
+        }
+        if self.writing.is_some() || now < self.due.0 {
+            return;
+        }
+        self.due.0 = now + LOOKS_APART;
+        let put = shards.put(settings);
+        if self.written.as_ref() == Some(&put) && now < self.due.1 {
+            return;
+        }
+        self.due.1 = now + WRITES_APART;
+        let (path, shards) = (self.path.clone(), shards.clone());
+        let writing = thread::Builder::new().name("state".into()).spawn(move || {
+            let outcome = write(&path, &shards, &put);
+            (put, outcome)
+        });
+        match writing {
+            Ok(writing) => self.writing = Some(writing),
+            Err(error) => self.tell(Some(error.to_string())),
+        }
+    }
+
+    /// Writes it, after which nothing changes any more.
+    pub(crate) fn save(&mut self, shards: &Shards, settings: &Settings) {
+        self.finish();
+        let put = shards.put(settings);
+        let outcome = write(&self.path, shards, &put);
+        self.hear(put, outcome);
+    }
+
+    /// Waits for the thread that writes.
+    fn finish(&mut self) {
+        let Some(writing) = self.writing.take() else { return };
+        match writing.join() {
+            Ok((put, outcome)) => self.hear(put, outcome),
+            Err(_) => self.tell(Some("writing it failed".into())),
+        }
+    }
+
+    fn hear(&mut self, put: Put, outcome: io::Result<bool>) {
+        match outcome {
+            Ok(whole) => {
+                self.written = Some(put);
+                self.tell((!whole).then(|| "it is full, not all agents are kept (lower limits.sources)".into()));
+            }
+            Err(error) => self.tell(Some(format!("{error} (the file of before stays; tried again)"))),
+        }
+    }
+
+    fn tell(&mut self, said: Option<String>) {
+        if let Some(said) = &said
+            && self.told.as_ref() != Some(said)
+        {
+            tracing::warn!("state {}: {said}", self.path.display());
+        }
+        self.told = said;
+    }
+}
+
+/// Gives a file a name beside its own that nothing has, and takes its own away.
+fn aside(path: &Path) -> io::Result<PathBuf> {
+    for number in 1..=ASIDE {
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".aside{number}"));
+        let aside = path.with_file_name(name);
+        // Unlike a rename it replaces nothing.
+        match fs::hard_link(path, &aside) {
+            Ok(()) => return fs::remove_file(path).map(|()| aside),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other(format!("there are {ASIDE} files aside already")))
+}
+
+/// From one look at definitions to the next.
+const LOOKS_APART: Duration = Duration::from_secs(10);
+
+/// From one writing of agents to the next.
+const WRITES_APART: Duration = Duration::from_secs(60);
+
+/// Files that are kept aside.
+const ASIDE: u32 = 9;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_put_aside_replaces_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state");
+        for text in ["first", "second"] {
+            fs::write(&path, text).unwrap();
+            let aside = aside(&path).unwrap();
+            assert_eq!((fs::read_to_string(&aside).unwrap(), path.exists()), (text.into(), false), "{aside:?}");
+        }
+        let kept = |name| fs::read_to_string(dir.path().join(name)).unwrap();
+        assert_eq!((kept("state.aside1"), kept("state.aside2")), ("first".into(), "second".into()));
+    }
+}

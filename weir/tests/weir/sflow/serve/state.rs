@@ -1,0 +1,164 @@
+//! What is kept over a restart, where that is asked for.
+
+use std::fs;
+use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::json;
+use weir_testbed::user_namespaces;
+
+use super::agent::Agent;
+use super::{File, Serve};
+
+/// A configuration with a state, and the path of that.
+fn kept(more: &str) -> (File, PathBuf) {
+    let file = File::new("");
+    let state = file.dir.path().join("state");
+    file.write(&format!("state = {state:?}\n[[listener]]\naddress = \"127.0.0.1:0\"\n{more}"));
+    (file, state)
+}
+
+/// An analyser that has known an agent by two counter samples, the later of 15,000 octets, and ended in order.
+fn known(file: &File) -> Agent {
+    let mut agent = Agent::new([10, 1, 2, 3]);
+    let mut serve = Serve::start(&["-c", &file.path(), "--workers", "2"]);
+    let (socket, to) = (UdpSocket::bind("127.0.0.1:0").unwrap(), serve.address());
+    socket.send_to(&agent.counters(5_000), to).unwrap();
+    thread::sleep(Duration::from_millis(300));
+    socket.send_to(&agent.counters(15_000), to).unwrap();
+    serve.await_received(2);
+    serve.stop();
+    agent
+}
+
+#[test]
+fn definitions_are_kept_over_a_restart() {
+    let (file, _) = kept("[flow.own]\nkeys = \"ipsource\"\nvalue = \"bytes\"\n");
+    let serve = Serve::start(&["-c", &file.path()]);
+    serve.put("/flow/put/json", &json!({"keys": "ipdestination", "value": "frames", "t": 5}));
+    serve.put("/threshold/put/json", &json!({"metric": "put", "value": 7}));
+    serve.put("/group/sites/json", &json!({"lab": ["10.1.0.0/16"]}));
+    serve.stop();
+
+    let serve = Serve::start(&["-c", &file.path()]);
+    let flows = serve.get("/flow/json");
+    assert_eq!((flows["put"]["t"].clone(), flows["own"]["keys"].clone()), (5.0.into(), "ipsource".into()), "{flows:#}");
+    assert_eq!(serve.get("/threshold/json")["put"]["value"], 7.0);
+    assert_eq!(serve.get("/group/sites/json")["lab"][0], "10.1.0.0/16");
+    serve.stop();
+}
+
+/// The first sample after a restart, with another number of workers, gives the rate over the gap, and its sequence what was lost.
+#[test]
+fn a_restart_costs_no_rate_and_hides_no_loss() {
+    let (file, state) = kept("");
+    let mut agent = known(&file);
+    assert_eq!(fs::metadata(&state).unwrap().permissions().mode() & 0o777, 0o600);
+    let before = agent.uptime;
+    (0..2).for_each(|_| agent.lose());
+
+    let mut serve = Serve::start(&["-c", &file.path(), "--workers", "3"]);
+    let known = serve.get("/agents/json");
+    assert_eq!(known["10.1.2.3"]["sFlowDatagramsReceived"], 2, "{known:#}");
+    assert!(!serve.get("/metric/10.1.2.3/ifspeed/json")[0]["metricValue"].is_null());
+    thread::sleep(Duration::from_millis(200));
+    let to = serve.address();
+    UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&agent.counters(45_000), to).unwrap();
+    let ledger = serve.await_received(1);
+    assert_eq!((ledger["analysed"].clone(), ledger["lost_before"].clone()), (1.into(), 2.into()), "{ledger:#}");
+    let expected = 30_000.0 / (f64::from(agent.uptime - before) / 1000.0);
+    let rates = serve.get("/metric/10.1.2.3/ifinoctets/json");
+    let rate = rates[0]["metricValue"].as_f64().unwrap_or_else(|| panic!("{rates:#}"));
+    assert!((rate / expected - 1.0).abs() < 0.01, "{rate}, not {expected}");
+    let told = &serve.get("/agents/json")["10.1.2.3"];
+    assert_eq!((told["sFlowDatagramsReceived"].clone(), told["sFlowDatagramsLost"].clone()), (3.into(), 2.into()));
+    serve.stop();
+}
+
+/// Whoever is killed leaves the last whole file, and half of another is no hindrance.
+#[test]
+fn what_is_killed_leaves_the_last_whole_file() {
+    let (file, state) = kept("");
+    known(&file);
+    let whole = fs::read(&state).unwrap();
+    let mut killed = Serve::start(&["-c", &file.path()]);
+    killed.put("/flow/put/json", &json!({"keys": "ipdestination", "value": "frames"}));
+    killed.signal(Signal::SIGKILL);
+    killed.child.wait().unwrap();
+    assert_eq!(fs::read(&state).unwrap(), whole);
+    fs::write(state.with_extension("new"), &whole[..whole.len() / 2]).unwrap();
+
+    let serve = Serve::start(&["-c", &file.path()]);
+    assert_eq!(serve.get("/agents/json")["10.1.2.3"]["sFlowDatagramsReceived"], 2);
+    serve.stop();
+    assert!(!state.with_extension("new").exists());
+}
+
+/// One line, nothing of it taken, and the file kept.
+#[test]
+fn a_file_that_is_damaged_or_none_of_ours_is_moved_aside() {
+    let (file, state) = kept("");
+    known(&file);
+    let whole = fs::read(&state).unwrap();
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 1;
+    let newer = [b"weir sflow state 3\n", &whole[19..]].concat();
+    let cases: [(&[u8], &str); 5] = [
+        (&flipped, "damaged: its checksum is wrong"),
+        (&whole[..whole.len() - 1], "damaged: its checksum is wrong"),
+        (&newer, "version 3, written by another weir: this one reads 2"),
+        (b"{\"mine\": true}\n", "it is no state of weir sflow"),
+        (b"", "it is no state of weir sflow"),
+    ];
+    for (number, (bytes, why)) in cases.into_iter().enumerate() {
+        fs::write(&state, bytes).unwrap();
+        let serve = Serve::start(&["-c", &file.path()]);
+        let aside = state.with_extension(format!("aside{}", number + 1));
+        let line = format!("{why} (starting without it; it is {} now)", aside.display());
+        let said = serve.said.iter().filter(|said| said.contains("state ")).collect::<Vec<_>>();
+        assert!(said.len() == 1 && said[0].contains(&line), "{line}: {said:#?}");
+        assert_eq!(serve.get("/agents/json"), json!({}));
+        serve.stop();
+        assert_eq!(fs::read(aside).unwrap(), bytes, "{why}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_a_line_and_leaves_the_file_of_before() {
+    if !user_namespaces(None) {
+        return;
+    }
+    let file = File::new("");
+    let dir = file.dir.path();
+    fs::create_dir(dir.join("small")).unwrap();
+    file.write("state = \"small/state\"\n[[listener]]\naddress = \"127.0.0.1:0\"\n");
+    let script = format!(
+        "mount -t tmpfs -o size=16k none small && printf 'weir sflow state 3\\n' > small/state && \
+         exec {} sflow serve --json --http 127.0.0.1:0 -c sflow.toml",
+        env!("CARGO_BIN_EXE_weir")
+    );
+    let mut command = Command::new("unshare");
+    command.args(["-Urm", "sh", "-c", &script]).current_dir(dir);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut serve = Serve::spawn(command);
+    // The mount goes with its last user.
+    let small = fs::File::open(format!("/proc/{}/cwd/small", serve.child.id())).unwrap();
+    let (socket, to) = (UdpSocket::bind("127.0.0.1:0").unwrap(), serve.address());
+    for host in 0..=255 {
+        socket.send_to(&Agent::new([10, 1, 2, host]).datagram(), to).unwrap();
+    }
+    serve.await_received(256);
+    serve.signal(Signal::SIGTERM);
+    let line = serve.await_line("small/state: No space left");
+    assert!(line.contains("the file of before stays"), "{line}");
+    let ledger = serve.stop();
+    assert_eq!(ledger["analysed"], 256, "{ledger:#}");
+    let names = fs::read_dir(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&small))).unwrap();
+    let names: Vec<_> = names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(names, ["state.aside1"]);
+}
