@@ -26,6 +26,8 @@ pub mod decode;
 pub mod events;
 pub mod fate;
 pub mod flows;
+#[doc(hidden)]
+pub mod foreign;
 pub mod ledger;
 mod losses;
 pub mod metrics;

@@ -1,18 +1,24 @@
 //! A file that is written whole or not at all.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::libc;
+use nix::unistd::geteuid;
 
 /// Writes a file by `write`: to a temporary one beside it, to the disk, then in its place. Whoever reads it finds the file
 /// of before or all of the new one. A symbolic link in its place is replaced, never followed.
 ///
 /// # Errors
-/// The directory cannot be written to, the disk is full, or those of `write`; the file of before stays.
+/// What is there is not [`ours`]; the directory cannot be written to, the disk is full, or those of `write`; the file of before
+/// stays.
 pub(super) fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if !metadata.is_symlink() => ours(&metadata)?,
+        _ => {}
+    }
     let temporary = beside(path);
     // What a crash left behind.
     match fs::remove_file(&temporary) {
@@ -38,21 +44,33 @@ pub(super) fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Res
 /// Reads a file, no more than `most` bytes; `None`: there is none.
 ///
 /// # Errors
-/// It is a symbolic link (ELOOP), longer, or cannot be read.
+/// It is a symbolic link (ELOOP), not [`ours`], longer, or cannot be read.
 pub(super) fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let file = match OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
+    ours(&file.metadata()?)?;
     let mut bytes = Vec::new();
     file.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         return Err(io::Error::other(format!("it is longer than {most} bytes")));
     }
     Ok(Some(bytes))
+}
+
+/// Refuses what is not to be moved, nor written over: pipes, devices, directories, files of other users.
+///
+/// # Errors
+/// Which of these it is.
+pub(super) fn ours(metadata: &Metadata) -> io::Result<()> {
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    match metadata.uid() {
+        uid if uid == geteuid().as_raw() => Ok(()),
+        uid => Err(io::Error::other(format!("it belongs to another user (uid {uid})"))),
+    }
 }
 
 /// For this process alone to read: it tells of a network.

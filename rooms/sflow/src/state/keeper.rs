@@ -129,6 +129,7 @@ impl Keeper {
 
 /// Gives a file a name beside its own that nothing has, and takes its own away.
 fn aside(path: &Path) -> io::Result<PathBuf> {
+    super::file::ours(&fs::symlink_metadata(path)?)?;
     for number in 1..=ASIDE {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".aside{number}"));
@@ -162,9 +163,15 @@ mod tests {
         let path = dir.path().join("state");
         for text in ["first", "second"] {
             fs::write(&path, text).unwrap();
-            let aside = aside(&path).unwrap();
-            assert_eq!((fs::read_to_string(&aside).unwrap(), path.exists()), (text.into(), false), "{aside:?}");
+            let to = aside(&path).unwrap();
+            assert_eq!((fs::read_to_string(&to).unwrap(), path.exists()), (text.into(), false), "{to:?}");
         }
+        // What is no file, and what is somebody else's, stays where it is.
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert_eq!(aside(&path).unwrap_err().to_string(), "it is no regular file");
+        assert!(crate::state::file::replace(&path, |_| Ok(())).is_err() && crate::state::file::read(&path, 1).is_err());
+        let other = fs::metadata("/proc/1").unwrap();
+        assert!(crate::state::file::ours(&other).is_err());
         let kept = |name| fs::read_to_string(dir.path().join(name)).unwrap();
         assert_eq!((kept("state.aside1"), kept("state.aside2")), ("first".into(), "second".into()));
     }

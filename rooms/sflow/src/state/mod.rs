@@ -98,6 +98,18 @@ fn restore(path: &Path, shards: &Shards, settings: &Settings) -> Result<Option<R
     Ok(Some(restored))
 }
 
+/// Reads a file's bytes to the end, and takes nothing of it over.
+///
+/// # Errors
+/// As those of [`restore`].
+pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
+    let mut rest = payload(bytes)?;
+    let header: Header = decoded(&mut rest)?;
+    serde_json::from_str::<Put>(&header.definitions).map_err(|error| format!("damaged: {error}"))?;
+    while decoded::<Option<Kept>>(&mut rest)?.is_some() {}
+    Ok(())
+}
+
 /// What is between the first line and the checksum.
 fn payload(bytes: &[u8]) -> Result<&[u8], String> {
     let end = bytes.iter().take(MAGIC.len() + 11).position(|&byte| byte == b'\n').ok_or(STRANGE)?;

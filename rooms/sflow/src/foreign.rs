@@ -1,0 +1,22 @@
+//! What reads text and bytes that others write, as far as it is not public anyway, for the targets in fuzz/ and nobody
+//! else.
+
+use crate::api::{Groups, Topology};
+use crate::flows::Definition;
+
+use crate::thresholds::Threshold;
+
+/// Why a file is no state, in one line; `None`: it is one.
+pub fn state(bytes: &[u8]) -> Option<String> {
+    crate::state::check(bytes).err()
+}
+
+/// Which of the bodies of PUT requests this could be: a flow definition, a threshold, groups, a topology.
+pub fn bodies(json: &[u8]) -> [bool; 4] {
+    [
+        serde_json::from_slice::<Definition>(json).is_ok_and(|definition| definition.check().is_ok()),
+        serde_json::from_slice::<Threshold>(json).is_ok(),
+        serde_json::from_slice::<Groups>(json).is_ok(),
+        serde_json::from_slice::<Topology>(json).is_ok(),
+    ]
+}
