@@ -36,6 +36,8 @@ pub(crate) struct Route {
     /// A call that can be tried.
     pub(crate) example: &'static str,
     pub(crate) run: Run,
+    /// Whether it changes something, though it is a GET.
+    pub(crate) changes: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +81,7 @@ const fn get(
         media,
         example,
         run: Run::Now(run),
+        changes: false,
     }
 }
 
@@ -101,6 +104,10 @@ impl Route {
 
     const fn delete(self) -> Self {
         Self { verb: Verb::Delete, ..self }
+    }
+
+    const fn changes(self) -> Self {
+        Self { changes: true, ..self }
     }
 
     const fn later(self, run: fn(Arc<Api>, Call) -> Later) -> Self {
@@ -319,6 +326,7 @@ pub(crate) static ROUTES: &[Route] = &[
         real("minValue", 0.0, f64::MAX, 0.1, "the least value of a flow that is told"),
         real("scale", f64::MIN, f64::MAX, 1.0, "what values are multiplied by"),
     ])
+    .changes()
     .media(PLAIN),
 ];
 
@@ -344,7 +352,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         let api = api.clone();
         async move {
             let (parts, _) = request.into_parts();
-            let refused = api.admit(&parts).err();
+            let refused = api.admit(&parts, false).err();
             refused.unwrap_or_else(|| unknown(parts.uri.path())).into_response()
         }
     })
@@ -374,7 +382,7 @@ fn methods(api: &Arc<Api>, path: &'static str) -> MethodRouter {
         let (api, allowed) = (api.clone(), allowed.clone());
         async move {
             let (parts, _) = request.into_parts();
-            let mut response = match api.admit(&parts) {
+            let mut response = match api.admit(&parts, false) {
                 Err(refused) => refused.into_response(),
                 Ok(()) if parts.method == Method::OPTIONS => {
                     let allow = HeaderValue::from_str(&allowed).unwrap_or_else(|_| HeaderValue::from_static("GET"));
@@ -396,7 +404,7 @@ async fn carry_out(
 ) -> Response {
     let (parts, body) = request.into_parts();
     let answer = async {
-        api.admit(&parts)?;
+        api.admit(&parts, route.changes)?;
         let path = path.map_err(|error| Problem::request(format!("path: {error}")))?;
         let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
         let body = if route.body.is_some() { read(body).await? } else { Bytes::new() };
