@@ -43,8 +43,9 @@ impl Api {
         if let Some(stranger) = stranger
             && changes
         {
-            let message =
-                format!("pages of {stranger:?} may not change anything here: name their origin in the settings' origins");
+            let message = format!(
+                "pages of {stranger:?} may not change anything here: name their origin in the settings' origins"
+            );
             return Err(Problem::new(StatusCode::FORBIDDEN, message));
         }
         Ok(())

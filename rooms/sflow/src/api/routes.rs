@@ -38,6 +38,8 @@ pub(crate) struct Route {
     pub(crate) run: Run,
     /// Whether it changes something, though it is a GET.
     pub(crate) changes: bool,
+    /// Whether it may take long: then it is done in turn.
+    pub(crate) long: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +84,7 @@ const fn get(
         example,
         run: Run::Now(run),
         changes: false,
+        long: false,
     }
 }
 
@@ -108,6 +111,10 @@ impl Route {
 
     const fn changes(self) -> Self {
         Self { changes: true, ..self }
+    }
+
+    const fn long(self) -> Self {
+        Self { long: true, ..self }
     }
 
     const fn later(self, run: fn(Arc<Api>, Call) -> Later) -> Self {
@@ -177,7 +184,8 @@ pub(crate) static ROUTES: &[Route] = &[
          values too old to be any.",
         metrics::metric,
     )
-    .conditions(),
+    .conditions()
+    .long(),
     get(
         "/table/{agents}/{metrics}/json",
         "/table/ALL/ifname,sort:ifinoctets:-2/json",
@@ -212,21 +220,28 @@ pub(crate) static ROUTES: &[Route] = &[
          `high` bound the 95 % interval of an estimate, `samples` are those within the smoothing time.",
         flows::values,
     )
-    .conditions(),
+    .conditions()
+    .long(),
     get(
         "/activeflows/{agents}/{name}/json",
         "/activeflows/ALL/tcp/json?maxFlows=2&aggMode=sum",
         "The largest flows now.",
         flows::active,
     )
-    .query(&[MAX_FLOWS, MIN_VALUE, AGG_MODE]),
+    .query(&[MAX_FLOWS, MIN_VALUE, AGG_MODE])
+    .long(),
     get(
         "/activeflows/{agents}/{name}/stream",
         "/activeflows/ALL/tcp/stream?interval=0.5",
         "The same as server-sent events, one each interval.",
         never,
     )
-    .query(&[MAX_FLOWS, MIN_VALUE, AGG_MODE, real("interval", 0.1, 60.0, 1.0, "seconds between two")])
+    .query(&[
+        whole("maxFlows", 1, 1000, Some(100), "how many, the largest first"),
+        MIN_VALUE,
+        AGG_MODE,
+        real("interval", 0.1, 60.0, 1.0, "seconds between two"),
+    ])
     .media(SSE)
     .later(streams::flow_stream),
     get(
@@ -235,7 +250,8 @@ pub(crate) static ROUTES: &[Route] = &[
         "Where the largest flows are seen, by key.",
         flows::locations,
     )
-    .query(&[text("key", "only this flow")]),
+    .query(&[text("key", "only this flow")])
+    .long(),
     get(
         "/flows/json",
         "/flows/json?name=web&flowID=1&timeout=60",
@@ -327,6 +343,7 @@ pub(crate) static ROUTES: &[Route] = &[
         real("scale", f64::MIN, f64::MAX, 1.0, "what values are multiplied by"),
     ])
     .changes()
+    .long()
     .media(PLAIN),
 ];
 
@@ -420,9 +437,13 @@ async fn carry_out(
         match route.run {
             Run::Later(run) => run(api.clone(), call).await,
             Run::Now(run) => {
-                let api = api.clone();
-                let answer = tokio::task::spawn_blocking(move || run(&api, &call)).await;
-                answer.unwrap_or_else(|_| {
+                let answer = if route.long {
+                    api.in_turn(move |api| run(api, &call)).await
+                } else {
+                    let api = api.clone();
+                    tokio::task::spawn_blocking(move || run(&api, &call)).await.ok()
+                };
+                answer.unwrap_or_else(|| {
                     let message = "the request failed by a mistake in this program: its log says more";
                     Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, message))
                 })
