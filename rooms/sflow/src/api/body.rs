@@ -1,13 +1,13 @@
 //! Bodies that are made while the client reads them.
 
 use std::convert::Infallible;
+use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::Frame;
-use tokio::sync::mpsc::Receiver;
 
 /// A body whose pages `write` makes when there is room for them; it returns whether there is more to come. A page may be
 /// empty, then the next one follows at once.
@@ -15,9 +15,14 @@ pub(crate) fn pages(write: impl FnMut(&mut Vec<u8>) -> bool + Send + Unpin + 'st
     Body::new(Pages { write, ended: false })
 }
 
-/// A body of what a task sends.
-pub(crate) fn sent(frames: Receiver<Bytes>) -> Body {
-    Body::new(Sent(frames))
+/// A body of frames: `next` makes one, with what the one after is made from, once the connection has room for it and not
+/// before. `None` ends the body; whoever leaves drops what makes it.
+pub(crate) fn frames<S, F>(state: S, next: impl FnMut(S) -> F + Send + Unpin + 'static) -> Body
+where
+    S: Send + Unpin + 'static,
+    F: Future<Output = Option<(Bytes, S)>> + Send + 'static,
+{
+    Body::new(Frames { state: Some(state), next, making: None })
 }
 
 /// Bytes after which a page is full.
@@ -41,9 +46,18 @@ impl<W: FnMut(&mut Vec<u8>) -> bool + Unpin> hyper::body::Body for Pages<W> {
     }
 }
 
-struct Sent(Receiver<Bytes>);
+struct Frames<S, N, F> {
+    state: Option<S>,
+    next: N,
+    making: Option<Pin<Box<F>>>,
+}
 
-impl hyper::body::Body for Sent {
+impl<S, N, F> hyper::body::Body for Frames<S, N, F>
+where
+    S: Unpin,
+    N: FnMut(S) -> F + Unpin,
+    F: Future<Output = Option<(Bytes, S)>>,
+{
     type Data = Bytes;
     type Error = Infallible;
 
@@ -51,6 +65,17 @@ impl hyper::body::Body for Sent {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(context).map(|frame| frame.map(|bytes| Ok(Frame::data(bytes))))
+        let this = &mut *self;
+        if this.making.is_none() {
+            let Some(state) = this.state.take() else { return Poll::Ready(None) };
+            this.making = Some(Box::pin((this.next)(state)));
+        }
+        let Some(making) = &mut this.making else { return Poll::Ready(None) };
+        let made = ready!(making.as_mut().poll(context));
+        this.making = None;
+        Poll::Ready(made.map(|(frame, state)| {
+            this.state = Some(state);
+            Ok(Frame::data(frame))
+        }))
     }
 }

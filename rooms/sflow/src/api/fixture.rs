@@ -23,6 +23,11 @@ pub(crate) struct Small {
     pub(crate) completed: Log<CompletedFlow>,
     /// Agents beside the three, each with a value of `ifinoctets`.
     pub(crate) more: u32,
+    /// Bytes that keys of active flows have besides.
+    pub(crate) wide: usize,
+    /// Calls of `active_flows`, and whether they may go on.
+    pub(crate) ranked: AtomicUsize,
+    pub(crate) gate: Mutex<()>,
     /// Calls of `measures`.
     pub(crate) looked: AtomicUsize,
     pub(crate) failure: Option<&'static str>,
@@ -66,6 +71,9 @@ impl Default for Small {
             events: Log::new(10),
             completed: Log::new(10),
             more: 0,
+            wide: 0,
+            ranked: AtomicUsize::new(0),
+            gate: Mutex::default(),
             looked: AtomicUsize::new(0),
             failure: None,
             uplink: "swp4",
@@ -226,13 +234,15 @@ impl Analysis for Small {
     }
 
     fn active_flows(&self, name: &str, agents: &Agents, query: &ActiveFlows) -> Option<Vec<ActiveFlow>> {
-        let flows = self.flows();
+        self.ranked.fetch_add(1, Ordering::Relaxed);
+        drop(self.gate.lock().unwrap());
+        let (flows, wide) = (self.flows(), "x".repeat(self.wide));
         let fs = flows.get(name)?["fs"].as_str().unwrap_or(",");
         let flow = |sources: u64, from: &str, value: f64| ActiveFlow {
             agent: address("10.0.0.1"),
             source: DataSource { class: 0, index: 4 },
             sources,
-            key: format!("{from}{fs}10.0.0.5"),
+            key: format!("{from}{fs}10.0.0.5{wide}"),
             value: if query.mode == Some(AggMode::Sum) { value * sources as f64 } else { value },
             values: Vec::new(),
             estimate: estimate(value),
@@ -350,7 +360,10 @@ pub(crate) fn ask(serving: &Serving, method: &str, target: &str, headers: &str, 
 }
 
 pub(crate) fn ask_at(address: SocketAddr, method: &str, target: &str, headers: &str, body: &str) -> Asked {
-    let mut stream = TcpStream::connect(address).unwrap();
+    ask_on(TcpStream::connect(address).unwrap(), method, target, headers, body)
+}
+
+pub(crate) fn ask_on(mut stream: TcpStream, method: &str, target: &str, headers: &str, body: &str) -> Asked {
     let host = if headers.starts_with("Host:") { "" } else { "Host: localhost\r\n" };
     let length = body.len();
     let request = format!(

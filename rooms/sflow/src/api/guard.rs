@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
 use super::Api;
 use super::problem::Problem;
@@ -13,9 +13,9 @@ use super::problem::Problem;
 pub(super) struct OnLoopback;
 
 impl Api {
-    /// Refuses what a stranger's page can make a browser send: requests for another host's name, and changes from
-    /// another origin.
-    pub(super) fn admit(&self, request: &Parts) -> Result<(), Problem> {
+    /// Refuses what a stranger's page can make a browser send: requests for another host's name, and from another origin
+    /// what `changes` something, by whatever method.
+    pub(super) fn admit(&self, request: &Parts, changes: bool) -> Result<(), Problem> {
         let host = match request.uri.authority() {
             Some(authority) => Some(authority.as_str()),
             None => text(&request.headers, &header::HOST),
@@ -28,16 +28,24 @@ impl Api {
                 format!("Host {host:?} is none of this server's: name it in the settings' hosts, or use its address");
             return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, message));
         }
-        let changes = !matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let changes = changes || !matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
         if changes && self.settings.read_only {
             return Err(Problem::new(StatusCode::FORBIDDEN, "the API is read only here"));
         }
-        if let Some(origin) = text(&request.headers, &header::ORIGIN)
+        let origin = text(&request.headers, &header::ORIGIN);
+        let stranger = match origin {
+            Some(origin) if self.allows(origin) => None,
+            Some(origin) => Some(origin).filter(|origin| origin.split_once("://").map(|(_, host)| host) != host),
+            // Of what a page embeds, browsers name no origin; that it is a stranger's, they tell here. A page of another
+            // port is of the same site.
+            None => text(&request.headers, &FETCH_SITE).filter(|site| !matches!(*site, "same-origin" | "none")),
+        };
+        if let Some(stranger) = stranger
             && changes
-            && !self.allows(origin)
-            && origin.split_once("://").map(|(_, host)| host) != host
         {
-            let message = format!("pages of {origin:?} may not change anything here: name it in the settings' origins");
+            let message = format!(
+                "pages of {stranger:?} may not change anything here: name their origin in the settings' origins"
+            );
             return Err(Problem::new(StatusCode::FORBIDDEN, message));
         }
         Ok(())
@@ -78,6 +86,10 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-fn text<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Option<&'a str> {
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name).map(|value| value.to_str().unwrap_or("(no text)"))
 }
+
+/// Where the page is from that made a browser ask: `same-origin`, `same-site`, `cross-site`, or `none` if a person did (W3C
+/// Fetch Metadata Request Headers, 2.3).
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");

@@ -35,6 +35,7 @@ mod tests;
 use std::sync::Arc;
 
 use axum::Router;
+use tokio::sync::Semaphore;
 
 pub use analysis::{
     ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interval,
@@ -51,7 +52,8 @@ pub(crate) use problem::{Answer, Problem};
 pub(crate) use selection::{Passing, agents_of, conditions};
 
 use crate::prometheus::Scraped;
-use waiting::Places;
+use streams::Shared;
+use waiting::{FLOW_STREAMS, PLACES, Places};
 
 /// Who may ask, and what for.
 #[derive(Clone, Debug, Default)]
@@ -72,13 +74,40 @@ pub(crate) struct Api {
     /// Whether all requests count as come to loopback; else their connections tell.
     pub(crate) loopback: bool,
     pub(crate) places: Places,
+    pub(crate) flow_streams: Places,
+    pub(crate) latest: Shared,
+    /// Long work takes turns: one of the threads that answer is always for what is short.
+    turn: Arc<Semaphore>,
     /// Flow definitions that scrapers made.
     pub(crate) scraped: Scraped,
 }
 
 impl Api {
     pub(crate) fn new(analysis: Arc<dyn Analysis>, settings: Settings, loopback: bool) -> Self {
-        Self { analysis, settings, loopback, places: Places::default(), scraped: Scraped::default() }
+        Self {
+            analysis,
+            settings,
+            loopback,
+            places: Places::new(PLACES, "wait or follow a stream"),
+            flow_streams: Places::new(FLOW_STREAMS, "follow flows"),
+            latest: Shared::default(),
+            turn: Arc::new(Semaphore::new(1)),
+            scraped: Scraped::default(),
+        }
+    }
+
+    /// Does long work when it is its turn; who leaves before gives the turn up. `None` if it panicked.
+    pub(crate) async fn in_turn<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Arc<Self>) -> T + Send + 'static,
+    ) -> Option<T> {
+        let turn = self.turn.clone().acquire_owned().await.ok()?;
+        let api = self.clone();
+        let working = move || {
+            let _turn = turn;
+            work(&api)
+        };
+        tokio::task::spawn_blocking(working).await.ok()
     }
 }
 

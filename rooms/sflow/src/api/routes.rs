@@ -36,6 +36,10 @@ pub(crate) struct Route {
     /// A call that can be tried.
     pub(crate) example: &'static str,
     pub(crate) run: Run,
+    /// Whether it changes something, though it is a GET.
+    pub(crate) changes: bool,
+    /// Whether it may take long: then it is done in turn.
+    pub(crate) long: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +83,8 @@ const fn get(
         media,
         example,
         run: Run::Now(run),
+        changes: false,
+        long: false,
     }
 }
 
@@ -101,6 +107,14 @@ impl Route {
 
     const fn delete(self) -> Self {
         Self { verb: Verb::Delete, ..self }
+    }
+
+    const fn changes(self) -> Self {
+        Self { changes: true, ..self }
+    }
+
+    const fn long(self) -> Self {
+        Self { long: true, ..self }
     }
 
     const fn later(self, run: fn(Arc<Api>, Call) -> Later) -> Self {
@@ -170,7 +184,8 @@ pub(crate) static ROUTES: &[Route] = &[
          values too old to be any.",
         metrics::metric,
     )
-    .conditions(),
+    .conditions()
+    .long(),
     get(
         "/table/{agents}/{metrics}/json",
         "/table/ALL/ifname,sort:ifinoctets:-2/json",
@@ -205,21 +220,28 @@ pub(crate) static ROUTES: &[Route] = &[
          `high` bound the 95 % interval of an estimate, `samples` are those within the smoothing time.",
         flows::values,
     )
-    .conditions(),
+    .conditions()
+    .long(),
     get(
         "/activeflows/{agents}/{name}/json",
         "/activeflows/ALL/tcp/json?maxFlows=2&aggMode=sum",
         "The largest flows now.",
         flows::active,
     )
-    .query(&[MAX_FLOWS, MIN_VALUE, AGG_MODE]),
+    .query(&[MAX_FLOWS, MIN_VALUE, AGG_MODE])
+    .long(),
     get(
         "/activeflows/{agents}/{name}/stream",
         "/activeflows/ALL/tcp/stream?interval=0.5",
         "The same as server-sent events, one each interval.",
         never,
     )
-    .query(&[MAX_FLOWS, MIN_VALUE, AGG_MODE, real("interval", 0.1, 60.0, 1.0, "seconds between two")])
+    .query(&[
+        whole("maxFlows", 1, 1000, Some(100), "how many, the largest first"),
+        MIN_VALUE,
+        AGG_MODE,
+        real("interval", 0.1, 60.0, 1.0, "seconds between two"),
+    ])
     .media(SSE)
     .later(streams::flow_stream),
     get(
@@ -228,7 +250,8 @@ pub(crate) static ROUTES: &[Route] = &[
         "Where the largest flows are seen, by key.",
         flows::locations,
     )
-    .query(&[text("key", "only this flow")]),
+    .query(&[text("key", "only this flow")])
+    .long(),
     get(
         "/flows/json",
         "/flows/json?name=web&flowID=1&timeout=60",
@@ -319,6 +342,8 @@ pub(crate) static ROUTES: &[Route] = &[
         real("minValue", 0.0, f64::MAX, 0.1, "the least value of a flow that is told"),
         real("scale", f64::MIN, f64::MAX, 1.0, "what values are multiplied by"),
     ])
+    .changes()
+    .long()
     .media(PLAIN),
 ];
 
@@ -344,7 +369,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         let api = api.clone();
         async move {
             let (parts, _) = request.into_parts();
-            let refused = api.admit(&parts).err();
+            let refused = api.admit(&parts, false).err();
             refused.unwrap_or_else(|| unknown(parts.uri.path())).into_response()
         }
     })
@@ -374,7 +399,7 @@ fn methods(api: &Arc<Api>, path: &'static str) -> MethodRouter {
         let (api, allowed) = (api.clone(), allowed.clone());
         async move {
             let (parts, _) = request.into_parts();
-            let mut response = match api.admit(&parts) {
+            let mut response = match api.admit(&parts, false) {
                 Err(refused) => refused.into_response(),
                 Ok(()) if parts.method == Method::OPTIONS => {
                     let allow = HeaderValue::from_str(&allowed).unwrap_or_else(|_| HeaderValue::from_static("GET"));
@@ -396,7 +421,7 @@ async fn carry_out(
 ) -> Response {
     let (parts, body) = request.into_parts();
     let answer = async {
-        api.admit(&parts)?;
+        api.admit(&parts, route.changes)?;
         let path = path.map_err(|error| Problem::request(format!("path: {error}")))?;
         let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
         let body = if route.body.is_some() { read(body).await? } else { Bytes::new() };
@@ -412,9 +437,13 @@ async fn carry_out(
         match route.run {
             Run::Later(run) => run(api.clone(), call).await,
             Run::Now(run) => {
-                let api = api.clone();
-                let answer = tokio::task::spawn_blocking(move || run(&api, &call)).await;
-                answer.unwrap_or_else(|_| {
+                let answer = if route.long {
+                    api.in_turn(move |api| run(api, &call)).await
+                } else {
+                    let api = api.clone();
+                    tokio::task::spawn_blocking(move || run(&api, &call)).await.ok()
+                };
+                answer.unwrap_or_else(|| {
                     let message = "the request failed by a mistake in this program: its log says more";
                     Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, message))
                 })

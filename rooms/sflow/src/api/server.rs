@@ -178,13 +178,13 @@ async fn accept(listener: tokio::net::TcpListener, routes: Router, limits: Limit
     let mut open: VecDeque<Connection> = VecDeque::new();
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, client)) => {
                 open.retain(|connection| !connection.task.is_finished());
                 if open.len() >= limits.connections {
                     let oldest = open.iter().position(|connection| !connection.held.is_held()).unwrap_or(0);
                     open.remove(oldest).inspect(|connection| connection.task.abort());
                 }
-                let held = Held::default();
+                let held = Held::by(client.ip());
                 let answering = answer(stream, routes.clone(), held.clone(), limits.patience);
                 let mark = each.clone();
                 let task = tokio::spawn(async move {
@@ -204,7 +204,7 @@ async fn accept(listener: tokio::net::TcpListener, routes: Router, limits: Limit
 async fn answer(stream: TcpStream, routes: Router, held: Held, patience: Duration) {
     // Answers are written whole: there is nothing to wait for.
     let _ = stream.set_nodelay(true);
-    let moved = Arc::new(Moved { begin: Instant::now(), last: AtomicU64::new(0) });
+    let moved = Arc::new(Moved { begin: Instant::now(), last: AtomicU64::new(0), stuck: AtomicU64::new(u64::MAX) });
     let routes = TowerToHyperService::new(routes);
     // A server of all addresses is reached by this machine's browsers, too.
     let local = stream.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
@@ -230,11 +230,13 @@ async fn answer(stream: TcpStream, routes: Router, held: Held, patience: Duratio
     }
 }
 
-/// Returns when nothing has moved for so long, though nobody waits for an event.
+/// Returns when nothing has moved for so long, though nobody waits for an event; or something waits for the client, who
+/// does not read.
 async fn stands_still(moved: &Moved, held: &Held, patience: Duration) {
     loop {
         sleep(patience / 4).await;
-        if !held.is_held() && moved.begin.elapsed().saturating_sub(moved.last()) >= patience {
+        let is_idle = !held.is_held() && moved.begin.elapsed().saturating_sub(moved.last()) >= patience;
+        if is_idle || moved.stuck() >= patience {
             return;
         }
     }
@@ -245,11 +247,29 @@ struct Moved {
     begin: Instant,
     /// Milliseconds since.
     last: AtomicU64,
+    /// When the client began to take nothing of what is written; `u64::MAX` while it takes all.
+    stuck: AtomicU64,
 }
 
 impl Moved {
     fn now(&self) {
-        self.last.store(self.begin.elapsed().as_millis().try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.last.store(self.milliseconds(), Ordering::Relaxed);
+    }
+
+    fn wrote(&self, has: bool) {
+        match has {
+            true => self.stuck.store(u64::MAX, Ordering::Relaxed),
+            false => _ = self.stuck.fetch_min(self.milliseconds(), Ordering::Relaxed),
+        }
+    }
+
+    /// How long the client has taken nothing of what is to be written.
+    fn stuck(&self) -> Duration {
+        self.begin.elapsed().saturating_sub(Duration::from_millis(self.stuck.load(Ordering::Relaxed)))
+    }
+
+    fn milliseconds(&self) -> u64 {
+        self.begin.elapsed().as_millis().try_into().unwrap_or(u64::MAX)
     }
 
     fn last(&self) -> Duration {
@@ -286,6 +306,7 @@ impl AsyncRead for Watched {
 impl AsyncWrite for Watched {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.moved.wrote(outcome.is_ready());
         self.tell(outcome)
     }
 
@@ -303,6 +324,7 @@ impl AsyncWrite for Watched {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.moved.wrote(outcome.is_ready());
         self.tell(outcome)
     }
 

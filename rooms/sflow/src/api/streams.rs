@@ -1,24 +1,28 @@
-//! Whoever waits: long polls for events and completed flows, and streams of server-sent events.
+//! Whoever waits: long polls for events and completed flows, and streams of server-sent events. A frame is made when the
+//! connection has room for it: whoever reads slowly gets fewer, not older ones.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde::Serialize;
-use tokio::sync::mpsc::{self, Sender};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+use tokio::sync::watch;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
 
-use super::body::sent;
+use super::analysis::{ActiveFlows, Agents};
+use super::body::frames;
 use super::flows::query;
 use super::problem::{Answer, Problem, json_response};
 use super::selection::agents_of;
 use super::waiting::Place;
 use super::{Api, Call};
-use crate::events::{Log, Numbered};
+use crate::events::{Event, Log, Numbered};
 
 pub(super) type Later = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
@@ -26,8 +30,7 @@ pub(super) type Later = Pin<Box<dyn Future<Output = Answer> + Send>>;
 pub(super) fn events(api: Arc<Api>, call: Call) -> Later {
     Box::pin(async move {
         let wanted = call.text("thresholdID").map(str::to_owned);
-        let is_wanted =
-            |event: &crate::events::Event| wanted.as_deref().is_none_or(|name| name == &*event.threshold_id);
+        let is_wanted = |event: &Event| wanted.as_deref().is_none_or(|name| name == &*event.threshold_id);
         poll(&api, &call, api.analysis.events(), "eventID", "maxEvents", is_wanted).await
     })
 }
@@ -66,32 +69,45 @@ pub(super) fn event_stream(api: Arc<Api>, call: Call) -> Later {
         let last = call.headers.get("last-event-id").and_then(|id| id.to_str().ok()).and_then(|id| id.parse().ok());
         let after = last.or(call.whole("eventID").map(|id| id.try_into().unwrap_or(0)));
         // Before the answer begins: once a client has its head, no event is missed.
-        let mut newest = api.analysis.events().newest();
-        let mut at: u64 = after.unwrap_or(*newest.borrow());
-        Ok(stream(place, move |client| async move {
-            let log = api.analysis.events();
-            loop {
-                let reached = *newest.borrow_and_update();
-                let is_wanted =
-                    |event: &crate::events::Event| wanted.as_deref().is_none_or(|name| name == &*event.threshold_id);
-                let events = log.next(at, BATCH, is_wanted);
-                for event in &events {
-                    at = event.id;
-                    client.send(&format!("id: {}\nevent: threshold\n", event.id), &**event).await?;
-                }
-                if events.len() < BATCH {
-                    // Those that are not wanted are not looked at again.
-                    at = at.max(reached);
-                    let quiet = Instant::now() + KEEP_ALIVE;
-                    tokio::select! {
-                        changed = newest.changed() => changed.map_err(|_| Gone)?,
-                        () = sleep_until(quiet) => client.keep_alive().await?,
-                        () = client.0.closed() => return Err(Gone),
-                    }
+        let newest = api.analysis.events().newest();
+        let at: u64 = after.unwrap_or(*newest.borrow());
+        let events = Events { api, wanted, newest, at, batch: VecDeque::new(), _place: place };
+        Ok(stream(frames(events, Events::next)))
+    })
+}
+
+/// A stream of events.
+struct Events {
+    api: Arc<Api>,
+    wanted: Option<String>,
+    newest: watch::Receiver<u64>,
+    /// The last that was told.
+    at: u64,
+    batch: VecDeque<Arc<Event>>,
+    _place: Place,
+}
+
+impl Events {
+    async fn next(mut self) -> Option<(Bytes, Self)> {
+        loop {
+            if let Some(event) = self.batch.pop_front() {
+                self.at = event.id;
+                return Some((frame(&format!("id: {}\nevent: threshold\n", event.id), &*event), self));
+            }
+            let reached = *self.newest.borrow_and_update();
+            let wanted = self.wanted.as_deref();
+            let is_wanted = |event: &Event| wanted.is_none_or(|name| name == &*event.threshold_id);
+            self.batch = self.api.analysis.events().next(self.at, BATCH, is_wanted).into();
+            if self.batch.is_empty() {
+                // Those that are not wanted are not looked at again.
+                self.at = self.at.max(reached);
+                tokio::select! {
+                    changed = self.newest.changed() => changed.ok()?,
+                    () = sleep(KEEP_ALIVE) => return Some((ALIVE, self)),
                 }
             }
-        }))
-    })
+        }
+    }
 }
 
 /// The active flows, again after each `interval`.
@@ -102,72 +118,96 @@ pub(super) fn flow_stream(api: Arc<Api>, call: Call) -> Later {
         if !api.analysis.flows().contains_key(&name) {
             return Err(Problem::absent("flow definition", &name, "/flow/json"));
         }
-        let place = api.places.take(&call.held)?;
-        let (query, step) = (query(&call), call.seconds("interval"));
-        Ok(stream(place, move |client| async move {
-            let mut ticks = interval(step);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-            let mut told = Instant::now();
-            loop {
-                tokio::select! {
-                    _ = ticks.tick() => {}
-                    () = sleep_until(told + KEEP_ALIVE) => {
-                        client.keep_alive().await?;
-                        told = Instant::now();
-                        continue;
-                    }
-                    () = client.0.closed() => return Err(Gone),
-                }
-                let flows = {
-                    let (api, name, agents) = (api.clone(), name.clone(), agents.clone());
-                    let look = move || api.analysis.active_flows(&name, &agents, &query);
-                    tokio::task::spawn_blocking(look).await.map_err(|_| Gone)?
-                };
-                // The definition has ended: so does the stream.
-                let Some(flows) = flows else { return Err(Gone) };
-                client.send("event: flows\n", &flows).await?;
-                told = Instant::now();
-            }
-        }))
+        let place = api.flow_streams.take(&call.held)?;
+        let mut ticks = interval(call.seconds("interval"));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let question = Question { name, agents, query: query(&call) };
+        let latest = api.latest.of(&question);
+        Ok(stream(frames(Flows { api, question, latest, ticks, _place: place }, Flows::next)))
     })
 }
 
-/// The client has left, or does not read.
-struct Gone;
+/// A stream of active flows.
+struct Flows {
+    api: Arc<Api>,
+    question: Question,
+    latest: Arc<Latest>,
+    ticks: Interval,
+    _place: Place,
+}
 
-struct Client(Sender<Bytes>);
-
-impl Client {
-    async fn send(&self, head: &str, data: &impl Serialize) -> Result<(), Gone> {
-        let data = serde_json::to_string(data).map_err(|_| Gone)?;
-        // JSON has no bare line ends, which would end the field.
-        self.give(format!("{head}data: {data}\n\n").into()).await
-    }
-
-    async fn keep_alive(&self) -> Result<(), Gone> {
-        self.give(Bytes::from_static(b":\n\n")).await
-    }
-
-    async fn give(&self, frame: Bytes) -> Result<(), Gone> {
-        match timeout(PATIENCE, self.0.send(frame)).await {
-            Ok(Ok(())) => Ok(()),
-            _ => Err(Gone),
+impl Flows {
+    async fn next(mut self) -> Option<(Bytes, Self)> {
+        tokio::select! {
+            _ = self.ticks.tick() => {}
+            () = sleep(KEEP_ALIVE) => return Some((ALIVE, self)),
         }
+        // Where the definition has ended, the stream does.
+        let frame = self.latest(Instant::now()).await?;
+        Some((frame, self))
+    }
+
+    /// What was computed for another client of the same question, if it is as new as asked for; else it is computed.
+    async fn latest(&self, asked: Instant) -> Option<Bytes> {
+        let mut latest = self.latest.0.lock().await;
+        if let Some((begun, frame)) = &*latest
+            && *begun + FRESH > asked
+        {
+            return Some(frame.clone());
+        }
+        let (begun, Question { name, agents, query }) = (Instant::now(), self.question.clone());
+        let compute = move |api: &Arc<Api>| {
+            let flows = api.analysis.active_flows(&name, &agents, &query)?;
+            Some(frame("event: flows\n", &flows))
+        };
+        let frame = self.api.in_turn(compute).await??;
+        *latest = Some((begun, frame.clone()));
+        Some(frame)
     }
 }
 
-fn stream<F: Future<Output = Result<(), Gone>> + Send + 'static>(
-    place: Place,
-    follow: impl FnOnce(Client) -> F + Send + 'static,
-) -> Response {
-    let (sender, frames) = mpsc::channel(1);
-    tokio::spawn(async move {
-        let _place = place;
-        // Ends when the client does.
-        let _ = follow(Client(sender)).await;
-    });
+/// What a stream of flows is about.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Question {
+    name: String,
+    agents: Agents,
+    query: ActiveFlows,
+}
+
+/// The latest frame that answers a question, and when its making began.
+#[derive(Debug, Default)]
+pub(super) struct Latest(tokio::sync::Mutex<Option<(Instant, Bytes)>>);
+
+/// The latest frames of all questions that streams are about.
+#[derive(Debug, Default)]
+pub(crate) struct Shared(Mutex<Vec<(Question, Weak<Latest>)>>);
+
+impl Shared {
+    /// The place of a question's latest frame; it lasts as long as somebody has it.
+    fn of(&self, question: &Question) -> Arc<Latest> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|(_, latest)| latest.strong_count() > 0);
+        let same = known.iter().find(|(other, _)| other == question).and_then(|(_, latest)| latest.upgrade());
+        same.unwrap_or_else(|| {
+            let latest = Arc::default();
+            known.push((question.clone(), Arc::downgrade(&latest)));
+            latest
+        })
+    }
+}
+
+/// A server-sent event. JSON has no bare line ends, which would end the field.
+fn frame(head: &str, data: &impl Serialize) -> Bytes {
+    let mut frame = format!("{head}data: ").into_bytes();
+    // Writing to memory does not fail, and values of ours have strings for keys.
+    let _ = serde_json::to_writer(&mut frame, data);
+    frame.extend_from_slice(b"\n\n");
+    frame.into()
+}
+
+fn stream(body: Body) -> Response {
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
-    (headers, sent(frames)).into_response()
+    (headers, body).into_response()
 }
 
 /// Events taken from the log at once.
@@ -176,5 +216,7 @@ const BATCH: usize = 64;
 /// Silence after which a line shows that the stream lives, to proxies too.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// How long a client may take to read what fills the buffers.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ALIVE: Bytes = Bytes::from_static(b":\n\n");
+
+/// How much older than asked for a frame may be that another client's question has made: half the least interval.
+const FRESH: Duration = Duration::from_millis(50);

@@ -1,16 +1,18 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, socket};
 use serde_json::json;
 
-use super::fixture::{Asked, HOSTILE, Reply, Small, ask, ask_at, get, serve, serve_with};
+use super::fixture::{Asked, HOSTILE, Reply, Small, ask, ask_at, ask_on, get, serve, serve_with};
 use super::routes::{ROUTES, Verb};
 use super::server::Limits;
-use super::waiting::PLACES;
+use super::waiting::{PLACES, SHARE};
 use super::{Analysis, Server, Serving, Settings};
 
 /// A call of a route's example; of a stream, its first frame.
@@ -411,22 +413,99 @@ fn streams_tell_each_event_once_and_go_on_where_they_were() {
     while !flows.chunk().is_empty() {}
 }
 
-/// Those who wait have places; one who leaves gives its place back, and all others are served meanwhile.
+/// From an address of loopback's network, as another host would ask.
+fn ask_from(last: u8, serving: &Serving, target: &str) -> Asked {
+    let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::empty(), None).unwrap();
+    bind(socket.as_raw_fd(), &SockaddrIn::new(127, 0, 0, last, 0)).unwrap();
+    connect(socket.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, serving.local_addr().port())).unwrap();
+    ask_on(socket.into(), "GET", target, "", "")
+}
+
+/// Those who wait have places, and each address a share of them; one who leaves gives its place back, and all others are
+/// served meanwhile.
 #[test]
 fn places_to_wait_are_bounded_and_given_back() {
     let (_, serving) = serve();
-    let mut streams: Vec<Asked> = (0..PLACES).map(|_| ask(&serving, "GET", "/events/stream", "", "")).collect();
-    for stream in &mut streams {
-        stream.head();
+    let poll = "/events/json?eventID=7&timeout=0.01";
+    let mut streams: Vec<Asked> = Vec::new();
+    for last in 1..=4 {
+        for _ in 0..PLACES / SHARE {
+            streams.push(ask_from(last, &serving, "/events/stream"));
+            streams.last_mut().unwrap().head();
+        }
+        let reply = ask_from(last, &serving, poll).reply();
+        assert_eq!(reply.status, 503, "{reply:?}");
+        let expected = if last < 4 {
+            format!("64 clients at 127.0.0.{last}, the share of one address,")
+        } else {
+            "256 clients".into()
+        };
+        assert!(reply.error().starts_with(&format!("{expected} wait or follow a stream already")), "{reply:?}");
+        // Others have theirs.
+        assert_eq!(ask_from(9, &serving, poll).reply().status, if last < 4 { 200 } else { 503 });
     }
-    let reply = get(&serving, "/events/json?eventID=7&timeout=60");
-    assert_eq!(reply.status, 503, "{reply:?}");
-    assert!(reply.error().starts_with("256 clients wait or follow a stream already"));
     assert_eq!(get(&serving, "/events/json").status, 200);
     streams.pop();
     // It is noticed when the kernel has told.
-    while get(&serving, "/events/json?eventID=7&timeout=0.01").status == 503 {
+    while ask_from(9, &serving, poll).reply().status == 503 {
         thread::yield_now();
+    }
+}
+
+/// Frames are made as far as the client reads; who does not read at all is ended, though it waits.
+#[test]
+fn a_stream_that_nobody_reads_ends() {
+    let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let limits = Limits { connections: 4, patience: Duration::from_millis(500) };
+    let small = Arc::new(Small { wide: 4 << 20, ..Small::default() });
+    let serving = server.with(limits).serve(small.clone(), Settings::default()).unwrap();
+    let mut unread = ask(&serving, "GET", "/activeflows/ALL/tcp/stream?interval=0.1&maxFlows=1", "", "");
+    unread.head();
+    while serving.connections() > 0 {
+        thread::yield_now();
+    }
+    // The kernel's buffers, and one in ours.
+    let made = small.ranked.load(Ordering::Relaxed);
+    assert!((1..8).contains(&made), "{made} frames of 4 MiB");
+}
+
+#[test]
+fn equal_streams_share_their_frames() {
+    const CLIENTS: usize = 8;
+    let (small, serving) = serve();
+    let held = small.gate.lock().unwrap();
+    let target = "/activeflows/ALL/tcp/stream?interval=60";
+    let mut streams: Vec<Asked> = (0..CLIENTS).map(|_| ask(&serving, "GET", target, "", "")).collect();
+    for stream in &mut streams {
+        stream.head();
+    }
+    drop(held);
+    let first = streams.iter_mut().map(Asked::chunk).collect::<Vec<_>>();
+    assert!(first.iter().all(|frame| *frame == first[0]));
+    // Whoever came while the first was made asks for a newer one, all together.
+    let made = small.ranked.load(Ordering::Relaxed);
+    assert!(made < CLIENTS, "{made}");
+    let reply = get(&serving, "/activeflows/ALL/tcp/stream?maxFlows=1001");
+    assert!(reply.error().starts_with("maxFlows=1001: is to be a whole number from 1 to 1000"));
+}
+
+#[test]
+fn long_work_leaves_a_thread_to_others() {
+    let (small, serving) = serve();
+    let held = small.gate.lock().unwrap();
+    let asked: Vec<Asked> = (1..5)
+        .map(|most| ask(&serving, "GET", &format!("/activeflows/ALL/tcp/json?maxFlows={most}"), "", ""))
+        .collect();
+    while small.ranked.load(Ordering::Relaxed) == 0 {
+        thread::yield_now();
+    }
+    let version = ask(&serving, "GET", "/version", "", "");
+    version.0.get_ref().set_read_timeout(Some(Duration::from_secs(8))).unwrap();
+    assert_eq!(version.reply().status, 200);
+    assert_eq!(small.ranked.load(Ordering::Relaxed), 1);
+    drop(held);
+    for asked in asked {
+        assert_eq!(asked.reply().status, 200);
     }
 }
 

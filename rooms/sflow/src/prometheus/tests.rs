@@ -52,6 +52,40 @@ fn prometheus_is_told_what_is_current() {
     assert_eq!(small.flows().len(), 1 + DEFINITIONS);
 }
 
+/// A stranger's page can make a browser scrape; what it scrapes must not begin a definition.
+#[test]
+fn a_strangers_page_begins_no_definition() {
+    let settings = Settings { origins: vec!["https://noc.example".into()], ..Settings::default() };
+    let (small, serving) = serve_with(Small::default(), settings);
+    let target = "/prometheus/flows/ALL/txt?metric=m&key=a&value=bytes";
+    let status = |method: &str, headers: &str| ask(&serving, method, target, headers, "").reply().status;
+    let strangers = [
+        "Origin: http://evil.example\r\n",
+        "Origin: null\r\n",
+        "Origin: http://evil.example\r\nSec-Fetch-Site: same-origin\r\n",
+        "Sec-Fetch-Site: cross-site\r\n",
+        "Sec-Fetch-Site: same-site\r\n",
+    ];
+    for headers in strangers {
+        assert_eq!([status("GET", headers), status("HEAD", headers)], [403, 403], "{headers}");
+    }
+    assert_eq!(small.flows().len(), 1);
+    // Reading is as it was: without CORS, no page sees the answer.
+    assert_eq!(ask(&serving, "GET", "/version", strangers[3], "").reply().status, 200);
+    for headers in [
+        "",
+        "Host: localhost:8008\r\nOrigin: http://localhost:8008\r\n",
+        "Sec-Fetch-Site: none\r\n",
+        "Sec-Fetch-Site: same-origin\r\n",
+        "Origin: https://noc.example\r\nSec-Fetch-Site: cross-site\r\n",
+    ] {
+        assert_eq!(status("GET", headers), 200, "{headers}");
+    }
+    let (small, serving) = serve_with(Small::default(), Settings { read_only: true, ..Settings::default() });
+    assert_eq!(get(&serving, target).status, 403);
+    assert_eq!(small.flows().len(), 1);
+}
+
 #[test]
 fn what_nobody_scrapes_ends() {
     let (small, scraped, begin) = (Small::default(), Scraped::default(), Instant::now());
