@@ -33,6 +33,21 @@ pub struct Fixed {
     pub user: Option<String>,
 }
 
+impl Fixed {
+    /// What a configuration says, checked.
+    ///
+    /// # Errors
+    /// What is wrong with its `user`.
+    pub fn new(admin: Option<SocketAddr>, user: Option<String>) -> Result<Self, String> {
+        match user.as_deref() {
+            Some("") => Err("user: it has no name (leave it out to stay who you are)".into()),
+            Some(name) => User::find(name).map_err(|error| error.to_string()).map(drop),
+            None => Ok(()),
+        }?;
+        Ok(Self { admin, user })
+    }
+}
+
 /// A service that has one thread and all its privileges: the time to open sockets.
 #[derive(Debug)]
 pub struct Setup {

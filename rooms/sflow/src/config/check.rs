@@ -32,9 +32,6 @@ impl<'a> Checker<'a> {
 
     /// The validated configuration, or the first mistake.
     pub(super) fn config(&self, document: Document) -> Result<Config> {
-        if document.user.as_deref().is_some_and(str::is_empty) {
-            return Err(self.error(&[Step::Key("user")], "user: it has no name (leave it out to stay who you are)"));
-        }
         let listeners = listeners(document.listeners);
         let carried = weir_tee::config::forwarding(self.file, document.workers, &listeners, &document.destinations)?;
         let geoip = document.geoip.unwrap_or_default();
@@ -78,7 +75,8 @@ impl<'a> Checker<'a> {
             flows: document.flows,
             thresholds: document.thresholds,
         };
-        let fixed = Fixed { admin: document.admin.map(|Address(address)| address), user: document.user };
+        let fixed = Fixed::new(document.admin.map(|Address(address)| address), document.user)
+            .map_err(|error| self.error(&[Step::Key("user")], &error))?;
         Ok(Config { settings, fixed })
     }
 

@@ -9,7 +9,6 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use weir_kernel::capabilities::User;
 use weir_service::Fixed;
 use weir_service::config::{self, Step, did_you_mean};
 use weir_units::Span;
@@ -48,46 +47,10 @@ impl<'a> Checker<'a> {
             rules,
             matching: document.matching.unwrap_or_default(),
         };
-        let fixed =
-            Fixed { admin: document.admin.map(|address| address.0), user: self.user(document.user.as_deref())? };
+        let fixed = Fixed::new(document.admin.map(|address| address.0), document.user.clone())
+            .map_err(|error| self.error(&[Step::Key("user")], &error))?;
         let warnings = self.warnings(&settings);
         Ok(Config { settings, fixed, warnings })
-    }
-
-    fn user(&self, user: Option<&str>) -> Result<Option<String>> {
-        let refused = |message: &str| self.error(&[Step::Key("user")], message);
-        if user == Some("") {
-            return Err(refused("user: it has no name (leave it out to stay who you are)"));
-        }
-        user.map(User::find).transpose().map_err(|error| refused(&error.to_string()))?;
-        Ok(user.map(str::to_owned))
-    }
-
-    /// The settings of a room that forwards all that it receives, if it has destinations.
-    pub(super) fn forwarding(
-        &self,
-        workers: Option<usize>,
-        listeners: &[document::Listener],
-        destinations: &[document::Destination],
-    ) -> Result<Settings> {
-        let listeners = self.listeners(listeners)?;
-        let destinations = match destinations {
-            [] => Vec::new(),
-            written => self.destinations(written, &listeners)?,
-        };
-        let rules = if destinations.is_empty() { Vec::new() } else { vec![rules::everything(&destinations, &[])] };
-        Ok(Settings {
-            workers: self.workers(workers)?,
-            gather: Duration::ZERO,
-            drain: DRAIN,
-            lending: true,
-            steering: None,
-            listeners,
-            destinations,
-            groups: Vec::new(),
-            rules,
-            matching: Matching::First,
-        })
     }
 
     fn workers(&self, workers: Option<usize>) -> Result<usize> {

@@ -39,6 +39,7 @@ fn a_mistake_is_told_with_its_line_and_its_remedy() {
             ":1: threshold `busy`: timeout: 0 is not 1 to 86400",
         ),
         ("user = \"\"", ":1: user: it has no name"),
+        ("\nuser = \"no-such-user\"", ":2: look up user no-such-user: "),
         ("http = \"8008\"", ":1: `8008`: write ADDRESS:PORT"),
     ] {
         let file = File::new(text);
