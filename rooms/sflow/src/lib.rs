@@ -23,6 +23,7 @@ pub mod config;
 pub mod control;
 pub mod counters;
 pub mod decode;
+mod escape;
 pub mod events;
 pub mod fate;
 pub mod flows;

@@ -10,6 +10,7 @@ use axum::response::IntoResponse;
 
 use super::problem::{Answer, JSON, Problem, json_response};
 use super::{Api, Call, pages};
+use crate::escape;
 
 pub(super) fn version(_: &Arc<Api>, _: &Call) -> Answer {
     Ok(concat!("weir-", env!("CARGO_PKG_VERSION")).into_response())
@@ -45,7 +46,7 @@ pub(super) fn agents(api: &Arc<Api>, call: &Call) -> Answer {
             written += 1;
             page.extend_from_slice(format!("\"{address}\":").as_bytes());
             // Writing to memory does not fail.
-            let _ = serde_json::to_writer(page, &agent);
+            let _ = escape::write_json(page, &agent);
         }
         true
     });

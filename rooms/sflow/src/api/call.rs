@@ -10,6 +10,7 @@ use super::problem::Problem;
 use super::routes::Route;
 use super::selection::MOST;
 use super::waiting::Held;
+use crate::escape::is_obeyed;
 
 /// A parameter of a query.
 #[derive(Debug)]
@@ -47,13 +48,7 @@ impl Call {
 
     /// A name of the path that something is to be kept under.
     pub(crate) fn new_name(&self) -> Result<&str, Problem> {
-        let name = self.part("name");
-        if (1..=LONGEST_NAME).contains(&name.len()) && !name.contains(|c: char| c.is_control() || c == '/') {
-            return Ok(name);
-        }
-        Err(Problem::request(format!(
-            "name {name:?}: use 1 to {LONGEST_NAME} bytes without control characters and slashes"
-        )))
+        named(self.part("name"))
     }
 
     /// All values of a parameter.
@@ -185,5 +180,15 @@ fn bound(number: f64) -> String {
 
 /// No bound for a number of a record.
 pub(crate) const ANY: i64 = i64::MAX;
+
+/// A name that something is to be kept and shown under.
+pub(super) fn named(name: &str) -> Result<&str, Problem> {
+    if (1..=LONGEST_NAME).contains(&name.len()) && !name.contains(|c| is_obeyed(c) || c == '/') {
+        return Ok(name);
+    }
+    Err(Problem::request(format!(
+        "name {name:?}: use 1 to {LONGEST_NAME} bytes without control characters and slashes"
+    )))
+}
 
 const LONGEST_NAME: usize = 128;

@@ -40,7 +40,7 @@ pub(crate) struct Small {
 }
 
 /// As hostile as names from others can be.
-pub(crate) const HOSTILE: &str = "up\"link\\\n\u{1b}[2J";
+pub(crate) const HOSTILE: &str = "up\"link\\\n\u{1b}[2J\u{9b}2J\u{7f}\u{202e}\u{2067}";
 
 const TABLE: &[(&str, (u32, u32), &str, Measured<'static>)] = &[
     ("10.0.0.1", (0, 1), "ifname", Measured::Text("swp1")),

@@ -17,6 +17,7 @@ use super::problem::{Answer, Problem, json_response};
 use super::selection::{Passing, agents_of, conditions, few, passes, source_of};
 use super::statistics::{AGGREGATORS, Aggregator};
 use super::{Api, Call, pages};
+use crate::escape;
 use crate::events::{Short, short};
 use crate::thresholds::Filter;
 
@@ -267,7 +268,7 @@ pub(super) fn dump(api: &Arc<Api>, call: &Call) -> Answer {
                 page.extend_from_slice(if written == 0 { b"[\n" } else { b",\n" });
                 written += 1;
                 // Writing to memory does not fail.
-                let _ = serde_json::to_writer(&mut *page, &Cell::new(agent, name, &measure));
+                let _ = escape::write_json(&mut *page, &Cell::new(agent, name, &measure));
             });
         }
         true
@@ -325,7 +326,7 @@ pub(super) fn table(api: &Arc<Api>, call: &Call) -> Answer {
         page.extend_from_slice(if written == 0 { b"[\n" } else { b",\n" });
         written += 1;
         let row: Vec<Value> = columns.iter().map(|column| cell(&api, agent, source, column)).collect();
-        let _ = serde_json::to_writer(page, &row);
+        let _ = escape::write_json(page, &row);
         true
     });
     Ok(json_pages(body))

@@ -5,6 +5,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
 use super::analysis::Rejected;
+use crate::escape;
 use crate::thresholds::Refused;
 
 /// An answer that is an error: `{"error": "...", ...}`.
@@ -86,8 +87,11 @@ fn caret(text: &str, offset: usize) -> String {
 }
 
 pub(crate) fn json_response(status: StatusCode, value: &impl serde::Serialize) -> Response {
+    let mut body = Vec::new();
     // Values of ours have strings for keys.
-    let body = serde_json::to_vec(value).unwrap_or_else(|error| json!({"error": error.to_string()}).to_string().into());
+    if let Err(error) = escape::write_json(&mut body, value) {
+        body = json!({"error": error.to_string()}).to_string().into();
+    }
     (status, [(header::CONTENT_TYPE, JSON)], body).into_response()
 }
 

@@ -7,6 +7,7 @@ use axum::response::IntoResponse;
 use serde_json::{Map, Value};
 
 use super::analysis::{Groups, Topology};
+use super::call::named;
 use super::problem::{Answer, Problem, json_response};
 use super::{Api, Call};
 use crate::thresholds::Threshold;
@@ -73,6 +74,9 @@ pub(super) fn groups(api: &Arc<Api>, call: &Call) -> Answer {
 
 pub(super) fn put_groups(api: &Arc<Api>, call: &Call) -> Answer {
     let groups: Groups = call.json()?;
+    for name in groups.keys() {
+        named(name)?;
+    }
     api.analysis.put_groups(call.new_name()?, groups)?;
     done()
 }

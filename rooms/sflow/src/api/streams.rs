@@ -22,6 +22,7 @@ use super::problem::{Answer, Problem, json_response};
 use super::selection::agents_of;
 use super::waiting::Place;
 use super::{Api, Call};
+use crate::escape;
 use crate::events::{Event, Log, Numbered};
 
 pub(super) type Later = Pin<Box<dyn Future<Output = Answer> + Send>>;
@@ -200,7 +201,7 @@ impl Shared {
 fn frame(head: &str, data: &impl Serialize) -> Bytes {
     let mut frame = format!("{head}data: ").into_bytes();
     // Writing to memory does not fail, and values of ours have strings for keys.
-    let _ = serde_json::to_writer(&mut frame, data);
+    let _ = escape::write_json(&mut frame, data);
     frame.extend_from_slice(b"\n\n");
     frame.into()
 }

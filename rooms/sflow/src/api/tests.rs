@@ -14,6 +14,7 @@ use super::routes::{ROUTES, Verb};
 use super::server::Limits;
 use super::waiting::{PLACES, SHARE};
 use super::{Analysis, Server, Serving, Settings};
+use crate::escape::is_obeyed;
 
 /// A call of a route's example; of a stream, its first frame.
 fn example(serving: &Serving, verb: &str, target: &str, body: Option<&str>) -> Reply {
@@ -91,6 +92,20 @@ fn rest_page() {
     assert!(written == page, "docs/sflow-rest.md: write it anew, as it says itself");
 }
 
+/// Where the page sends its readers, there is what they look for.
+#[test]
+fn links_of_the_page_hit() {
+    let sections = include_str!("../../../../docs/sflow.md")
+        .lines()
+        .filter_map(|line| line.trim_start_matches('#').strip_prefix(' '));
+    let anchors: Vec<String> = sections.map(|title| title.to_lowercase().replace(' ', "-")).collect();
+    let mut links = PREFACE.split("(sflow.md#").skip(1).filter_map(|rest| rest.split(')').next()).peekable();
+    assert!(links.peek().is_some());
+    for link in links {
+        assert!(anchors.iter().any(|anchor| anchor == link), "docs/sflow.md has no {link}: {anchors:?}");
+    }
+}
+
 const PREFACE: &str = include_str!("preface.md");
 
 #[test]
@@ -144,6 +159,15 @@ fn mistakes_are_told_in_one_line() {
         (put("/flow/x/json", "[1]"), 400, "body: invalid type: sequence, expected a map"),
         (put("/flow/a%2Fb/json", "{}"), 400, "name \"a/b\": use 1 to 128 bytes without control characters and slashes"),
         (put("/flow/a%0Ab/json", "{}"), 400, "name \"a\\nb\": use 1 to 128 bytes"),
+        (put("/flow/a%C2%9Bb/json", "{}"), 400, "name \"a\\u{9b}b\": use 1 to 128 bytes"),
+        (put("/flow/a%E2%80%AEb/json", "{}"), 400, "name \"a\\u{202e}b\": use 1 to 128 bytes"),
+        (
+            put("/threshold/%E2%81%A6/json", r#"{"metric":"m","value":1}"#),
+            400,
+            "name \"\\u{2066}\": use 1 to 128 bytes",
+        ),
+        (put("/group/%7F/json", "{}"), 400, "name \"\\u{7f}\": use 1 to 128 bytes"),
+        (put("/group/x/json", r#"{"a\u202eb":["10.0.0.0/8"]}"#), 400, "name \"a\\u{202e}b\": use 1 to 128 bytes"),
         (
             put("/threshold/x/json", "{\"metric\":\"m\",\"value\":1,\"timeout\":0}"),
             400,
@@ -265,7 +289,7 @@ fn metrics_leave_out_what_is_stale_and_what_conditions_exclude() {
     let names = get(&hostile, "/dump/leaf1/4.ifname/json");
     assert_eq!(names.json()[0]["metricValue"], HOSTILE);
     // Nor is any of it raw.
-    assert!(!names.body.contains(|c: char| c.is_control() && c != '\n'), "{names:?}");
+    assert!(!names.body.contains(|c| is_obeyed(c) && c != '\n'), "{names:?}");
 
     let rows = get(&serving, "/table/ALL/load_one,sort:ifinoctets:-1/json").json();
     assert_eq!(rows.as_array().unwrap().len(), 1);

@@ -1,42 +1,22 @@
 //! A sample as a JSON object, with the field names of the specification.
 
-use std::io::{self, Write};
+use std::io;
 
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
-use serde_json::ser::Formatter;
 use weir_wire::frame::{Frame, Start};
 use weir_wire::sflow::{DataFormat, DataSource, Interface, Record, Records, Sample, Value, Values, View, reason_name};
 
 use super::layers::Layers;
 use super::text::{Hex, Mac, Text, Uuid};
 use super::{Line, name};
+use crate::escape;
 
 /// Appends the object and a line feed.
 pub(super) fn write(lines: &mut Vec<u8>, line: &Line<'_>) -> io::Result<()> {
-    line.serialize(&mut serde_json::Serializer::with_formatter(&mut *lines, Escaping))?;
+    escape::write_json(&mut *lines, line)?;
     lines.push(b'\n');
     Ok(())
-}
-
-/// Without white space; control characters that JSON would let through, but a terminal would obey, are escaped.
-struct Escaping;
-
-impl Formatter for Escaping {
-    fn write_string_fragment<W: Write + ?Sized>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
-        // Delete, and the first byte of U+0080 to U+009F; JSON itself escapes what is below the space.
-        if !fragment.bytes().any(|byte| matches!(byte, 0x7f | 0xc2)) {
-            return writer.write_all(fragment.as_bytes());
-        }
-        for piece in fragment.split_inclusive(char::is_control) {
-            let text = piece.trim_end_matches(char::is_control);
-            writer.write_all(text.as_bytes())?;
-            for control in piece[text.len()..].chars() {
-                write!(writer, "\\u{:04x}", u32::from(control))?;
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Serialize for Line<'_> {
@@ -201,20 +181,5 @@ impl Serialize for Json<'_> {
             }
             Value::Records(records) => List { records, depth: self.depth + 1 }.serialize(serializer),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_control_character_reaches_a_terminal() {
-        let text = "\u{1b}[2Ja\u{9b}2J\u{7f}\u{e9}\u{c2}\n\"\\";
-        let mut json = Vec::new();
-        text.serialize(&mut serde_json::Serializer::with_formatter(&mut json, Escaping)).unwrap();
-        let json = String::from_utf8(json).unwrap();
-        assert!(!json.contains(char::is_control), "{json}");
-        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
     }
 }

@@ -5,6 +5,8 @@ use std::io::Write;
 
 use weir_service::metrics::Format;
 
+use crate::escape::is_obeyed;
+
 /// A name of a metric, of any text: what a name cannot have becomes `_`.
 pub(super) fn name_of(prefix: &str, text: &str) -> String {
     let name: String = prefix.chars().chain(text.chars()).map(plain).collect();
@@ -93,12 +95,12 @@ impl fmt::Write for Escaped<'_> {
     }
 }
 
-/// U+2400 and on are pictures of the control characters.
+/// U+2400 and on are pictures of the control characters; of others that terminals or eyes obey, there are none.
 fn picture(c: char) -> char {
     match c {
         '\0'..='\u{1f}' => char::from_u32(0x2400 + c as u32).unwrap_or(char::REPLACEMENT_CHARACTER),
         '\u{7f}' => '\u{2421}',
-        c if c.is_control() => char::REPLACEMENT_CHARACTER,
+        c if is_obeyed(c) => char::REPLACEMENT_CHARACTER,
         c => c,
     }
 }
@@ -124,8 +126,8 @@ mod tests {
 
     #[test]
     fn values_are_escaped_and_empty_labels_left_out() {
-        let hostile = [("a", "\"x\\\n\u{1b}\u{7f}\u{9b}"), ("b", ""), ("c", "ü")];
-        assert_eq!(written(&hostile, 0.5), "m{a=\"\\\"x\\\\\\n␛␡\u{fffd}\",c=\"ü\"} 0.5\n");
+        let hostile = [("a", "\"x\\\n\u{1b}\u{7f}\u{9b}\u{202e}\u{2066}"), ("b", ""), ("c", "ü")];
+        assert_eq!(written(&hostile, 0.5), "m{a=\"\\\"x\\\\\\n␛␡\u{fffd}\u{fffd}\u{fffd}\",c=\"ü\"} 0.5\n");
         assert_eq!(written(&[("a", "")], f64::INFINITY), "m +Inf\n");
         assert_eq!(written(&[], f64::NAN), "m NaN\n");
         assert_eq!(written(&[], 1e21), "m 1000000000000000000000\n");

@@ -53,6 +53,33 @@ impl<'a> Checker<'a> {
         Ok(Config { settings, fixed, warnings })
     }
 
+    /// The settings of a room that forwards all that it receives, if it has destinations.
+    pub(super) fn forwarding(
+        &self,
+        workers: Option<usize>,
+        listeners: &[document::Listener],
+        destinations: &[document::Destination],
+    ) -> Result<Settings> {
+        let listeners = self.listeners(listeners)?;
+        let destinations = match destinations {
+            [] => Vec::new(),
+            written => self.destinations(written, &listeners)?,
+        };
+        let rules = if destinations.is_empty() { Vec::new() } else { vec![rules::everything(&destinations, &[])] };
+        Ok(Settings {
+            workers: self.workers(workers)?,
+            gather: Duration::ZERO,
+            drain: DRAIN,
+            lending: true,
+            steering: None,
+            listeners,
+            destinations,
+            groups: Vec::new(),
+            rules,
+            matching: Matching::First,
+        })
+    }
+
     fn workers(&self, workers: Option<usize>) -> Result<usize> {
         match workers {
             None => Ok(available_parallelism().map_or(1, NonZeroUsize::get).min(WORKERS)),
