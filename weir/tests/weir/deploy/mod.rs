@@ -1,6 +1,7 @@
 //! What `deploy/` promises: units, manifests and the container agree with the program and with one another.
 
 mod container;
+mod grafana;
 mod kubernetes;
 mod prometheus;
 mod systemd;

@@ -9,6 +9,7 @@ use super::read;
 
 #[test]
 fn alerts_are_on_metrics_that_there_are() {
+    assert_known("prometheus/weir-tee.rules.yaml", &weir_tee::metrics::families());
     assert_known("prometheus/weir-loss.rules.yaml", &weir_loss::metrics::families());
     assert_known("prometheus/weir-sflow.rules.yaml", &weir_sflow::metrics::families());
 }

@@ -6,17 +6,15 @@ use std::net::UdpSocket;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
 use weir_testbed::{network, turn};
-use weir_wire::sflow::encode::{self, Counters, Flow, Header, Put};
-use weir_wire::sflow::{DataSource, Interface, Space, Structure};
 
 use super::{ADMIN, API, Analyser, await_that, program, request, start};
+use crate::sflow::known_agent::{FRAMES, IN_OCTETS, LENGTH, OUT_OCTETS, SPEED, speak};
 
 #[test]
 fn prometheus_has_the_true_rates() {
@@ -40,7 +38,7 @@ fn prometheus_has_the_true_rates() {
     let flow = "pair_bytes{src=\"10.9.0.1\",dst=\"10.9.0.2\"}";
     let series = |metric: &str| format!("{metric}{{agent=\"10.1.2.3\",ifname=\"swp7\",job=\"interfaces\"}}");
     thread::scope(|scope| {
-        scope.spawn(|| speak(&socket, &silent));
+        scope.spawn(|| speak(&socket, COLLECTOR.parse().unwrap(), || silent.load(Ordering::Relaxed)));
         // Silence at the end, whatever happens.
         let _silence = Silence(&silent);
         for (metric, truth) in
@@ -82,79 +80,12 @@ fn prometheus_has_the_true_rates() {
     assert!(analyser.text("/prometheus/metrics/ALL/ALL/txt").lines().all(|line| line.starts_with('#')));
 }
 
-/// Octets and frames a second.
-const IN_OCTETS: u64 = 2_000_000;
-const OUT_OCTETS: u64 = 125_000;
-const FRAMES: u64 = 2_000;
-/// Octets of each frame.
-const LENGTH: u64 = 1_000;
-/// Of the interface, bit/s.
-const SPEED: u64 = 1_000_000_000;
-/// Of that many frames one is sampled.
-const RATE: u64 = 100;
-
 struct Silence<'a>(&'a AtomicBool);
 
 impl Drop for Silence<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
-}
-
-/// Sends samples and counters, as many as are due by the time that it tells.
-fn speak(socket: &UdpSocket, silent: &AtomicBool) {
-    let [counters, name] = ["if_counters", "port_name"].map(|name| Structure::named(Space::Counter, name).unwrap());
-    let header = Structure::named(Space::Flow, "sampled_header").unwrap();
-    let source = DataSource { class: 0, index: 7 };
-    let (begin, mut sequence, mut polls, mut samples) = (Instant::now(), 0, 0, 0);
-    while !silent.load(Ordering::Relaxed) {
-        let uptime = 60_000 + begin.elapsed().as_millis() as u64;
-        let total = |rate: u64| rate * uptime / 1000;
-        sequence += 1;
-        let mut bytes = Vec::new();
-        let address = [10, 1, 2, 3].into();
-        let mut datagram =
-            encode::datagram(&mut bytes, &Header { agent: address, sub_agent: 0, sequence, uptime: uptime as u32 });
-        let due = (total(FRAMES) - 60 * FRAMES) / RATE;
-        for number in samples + 1..=due.min(samples + 8) {
-            let mut records = datagram.flow(&Flow {
-                sequence: number as u32,
-                source,
-                sampling_rate: RATE as u32,
-                sample_pool: (number * RATE) as u32,
-                drops: 0,
-                input: Interface::Index(7),
-                output: Interface::Index(8),
-                expanded: false,
-            });
-            let header_of = [Put::U32(1), Put::U32(LENGTH as u32), Put::U32(4), Put::Opaque(&frame())];
-            records.put(header, &header_of).unwrap();
-            samples = number;
-        }
-        if sequence % 5 == 1 {
-            polls += 1;
-            let mut records = datagram.counters(&Counters { sequence: polls, source, expanded: false });
-            let none = Put::U32(0);
-            let frames = Put::U32(total(FRAMES) as u32);
-            let identity = [Put::U32(7), Put::U32(6), Put::U64(SPEED), Put::U32(1), Put::U32(3)];
-            let received = [Put::U64(total(IN_OCTETS)), frames, none, none, none, none, none];
-            let sent = [Put::U64(total(OUT_OCTETS)), frames, none, none, none, none, none];
-            records.put(counters, &[&identity[..], &received, &sent].concat()).unwrap();
-            records.put(name, &[Put::Text(b"swp7")]).unwrap();
-        }
-        socket.send_to(&bytes, "127.0.0.1:6343").unwrap();
-        thread::sleep(Duration::from_millis(100));
-    }
-}
-
-/// The beginning of a UDP packet from 10.9.0.1 to 10.9.0.2.
-fn frame() -> Vec<u8> {
-    let ethernet = [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1][..], &[8, 0]].concat();
-    let length = (LENGTH - 4 - 14) as u16;
-    let [high, low] = length.to_be_bytes();
-    let ip = [0x45, 0, high, low, 0, 0, 0, 0, 64, 17, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2];
-    let udp = [0x13, 0x88, 0, 53, high, low - 20, 0, 0];
-    [&ethernet[..], &ip, &udp].concat()
 }
 
 /// Scrapes interfaces and one flow definition each second.
@@ -188,4 +119,5 @@ fn value(ns: &NetNs, query: &str) -> Option<f64> {
 }
 
 const FLOWS: &str = "metric=pair_bytes&key=ipsource,ipdestination&label=src,dst&value=bytes&t=1";
+const COLLECTOR: &str = "127.0.0.1:6343";
 const PROMETHEUS: &str = "127.0.0.1:9090";
