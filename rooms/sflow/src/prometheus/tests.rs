@@ -88,7 +88,7 @@ fn a_strangers_page_begins_no_definition() {
 
 #[test]
 fn what_nobody_scrapes_ends() {
-    let (small, scraped, begin) = (Small::default(), Scraped::default(), Instant::now());
+    let (small, scraped, begin) = (Small::default(), Scraped::new("prometheus_", super::IDLE), Instant::now());
     let at = |seconds| begin + Duration::from_secs(seconds);
     let [used, left] = [r#"{"keys":"a"}"#, r#"{"keys":"b"}"#];
     let name = |definition, seconds| scraped.name(&small, definition, at(seconds)).unwrap();
