@@ -24,6 +24,12 @@ export function scaled(value: number | undefined | null, unit: string): string {
   return `${digits(rest)} ${PREFIXES[step]}${unit}`.trimEnd();
 }
 
+/** `13.4 – 50.8 Mbit/s`: a unit that both have is said once. */
+export function between(low: string, high: string): string {
+  const [number, ...unit] = low.split(' ');
+  return high.endsWith(` ${unit.join(' ')}`) ? `${number} – ${high}` : `${low} – ${high}`;
+}
+
 /** Bytes a second as bits. */
 export function bits(bytes: number | undefined | null): string {
   return scaled(bytes === undefined || bytes === null ? bytes : bytes * 8, 'bit/s');

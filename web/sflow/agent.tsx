@@ -14,13 +14,31 @@ import { CONVERSATIONS } from './presets';
 const PORTS: Shown<Port>[] = [
   { title: 'ifIndex', value: port => port.dataSource, numeric: true },
   { title: 'Interface', value: port => port.name, text: port => visible(port.name ?? '–', 40) },
-  { title: 'In used', value: port => port.ifinutilization, text: port => percent(port.ifinutilization), view: port => <Used share={port.ifinutilization} />, numeric: true },
-  { title: 'Out used', value: port => port.ifoututilization, text: port => percent(port.ifoututilization), view: port => <Used share={port.ifoututilization} />, numeric: true },
+  {
+    title: 'In used',
+    value: port => port.ifinutilization,
+    text: port => percent(port.ifinutilization),
+    view: port => <Used share={port.ifinutilization} />,
+    numeric: true,
+  },
+  {
+    title: 'Out used',
+    value: port => port.ifoututilization,
+    text: port => percent(port.ifoututilization),
+    view: port => <Used share={port.ifoututilization} />,
+    numeric: true,
+  },
   { title: 'In', value: port => port.ifinoctets, text: port => bits(port.ifinoctets), numeric: true },
   { title: 'Out', value: port => port.ifoutoctets, text: port => bits(port.ifoutoctets), numeric: true },
   { title: 'Discards', value: port => port.discards, text: port => scaled(port.discards, '/s'), numeric: true },
   { title: 'Errors', value: port => port.errors, text: port => scaled(port.errors, '/s'), numeric: true },
-  { title: 'Speed', value: port => port.ifspeed, text: port => scaled(port.ifspeed, 'bit/s'), numeric: true, minor: true },
+  {
+    title: 'Speed',
+    value: port => port.ifspeed,
+    text: port => scaled(port.ifspeed, 'bit/s'),
+    numeric: true,
+    minor: true,
+  },
   { title: 'Age', value: port => port.lastUpdate, text: port => lasting(port.lastUpdate), numeric: true, minor: true },
 ];
 

@@ -64,7 +64,8 @@ function busiest(row: AgentRow) {
   if (!row.busiest) return '–';
   return (
     <>
-      {percent(row.busiest.utilization)} <small>{visible(row.busiest.name ?? `ifIndex ${row.busiest.dataSource}`, 24)}</small>
+      {percent(row.busiest.utilization)}{' '}
+      <small>{visible(row.busiest.name ?? `ifIndex ${row.busiest.dataSource}`, 24)}</small>
     </>
   );
 }
@@ -91,7 +92,13 @@ export const COLUMNS: Record<string, Shown<AgentRow>> = {
     numeric: true,
     sort: 'loss',
   },
-  lost: { title: 'Lost', value: row => row.sFlowDatagramsLost, text: row => count(row.sFlowDatagramsLost), numeric: true, sort: 'lost' },
+  lost: {
+    title: 'Lost',
+    value: row => row.sFlowDatagramsLost,
+    text: row => count(row.sFlowDatagramsLost),
+    numeric: true,
+    sort: 'lost',
+  },
   received: {
     title: 'Datagrams',
     value: row => row.sFlowDatagramsReceived,
@@ -110,12 +117,21 @@ export const COLUMNS: Record<string, Shown<AgentRow>> = {
   busiest: {
     title: 'Busiest interface',
     value: row => row.busiest?.utilization,
-    text: row => (row.busiest ? `${percent(row.busiest.utilization)} ${visible(row.busiest.name ?? row.busiest.dataSource, 24)}` : '–'),
+    text: row =>
+      row.busiest
+        ? `${percent(row.busiest.utilization)} ${visible(row.busiest.name ?? row.busiest.dataSource, 24)}`
+        : '–',
     view: busiest,
     numeric: true,
     sort: 'utilization',
   },
-  traffic: { title: 'Comes in', value: row => row.ifinoctets * 8, text: row => bits(row.ifinoctets), numeric: true, sort: 'traffic' },
+  traffic: {
+    title: 'Comes in',
+    value: row => row.ifinoctets * 8,
+    text: row => bits(row.ifinoctets),
+    numeric: true,
+    sort: 'traffic',
+  },
   discards: {
     title: 'Discards, errors',
     value: row => row.discards + row.errors,
@@ -124,8 +140,21 @@ export const COLUMNS: Record<string, Shown<AgentRow>> = {
     sort: 'discards',
     minor: true,
   },
-  restarts: { title: 'Restarts', value: row => row.restarts, text: row => count(row.restarts), numeric: true, sort: 'restarts', minor: true },
-  seen: { title: 'Last seen', value: row => row.lastSeen, text: row => `${lasting(row.lastSeen)} ago`, numeric: true, sort: 'silence' },
+  restarts: {
+    title: 'Restarts',
+    value: row => row.restarts,
+    text: row => count(row.restarts),
+    numeric: true,
+    sort: 'restarts',
+    minor: true,
+  },
+  seen: {
+    title: 'Last seen',
+    value: row => row.lastSeen,
+    text: row => `${lasting(row.lastSeen)} ago`,
+    numeric: true,
+    sort: 'silence',
+  },
 };
 
 const PAGE = 50;
@@ -135,23 +164,39 @@ export function AgentsView() {
   const [find, sort] = [query.get('find') ?? '', query.get('sort') ?? ''];
   const troubled = query.get('troubled') ?? undefined;
   const offset = Number(query.get('offset') ?? 0);
-  const answer = useAnswer<Agents>(question('agents', { find, sort, troubled, offset: offset || undefined, count: PAGE }));
+  const answer = useAnswer<Agents>(
+    question('agents', { find, sort, troubled, offset: offset || undefined, count: PAGE }),
+  );
   const { rows = [], matched = 0 } = answer.value ?? {};
   const sheet = { name: 'agents', columns: Object.values(COLUMNS), rows };
   return (
     <Panel wide title="Agents" answer={answer} tools={<Save sheet={sheet} />}>
       <div class="controls">
         <Find value={find} label="Find agents by name or address" />
-        <a class="choice" aria-current={troubled ? undefined : 'true'} href={here({ troubled: undefined, offset: undefined })}>
+        <a
+          class="choice"
+          aria-current={troubled ? undefined : 'true'}
+          href={here({ troubled: undefined, offset: undefined })}
+        >
           all
         </a>
-        <a class="choice" aria-current={troubled ? 'true' : undefined} href={here({ troubled: '1', offset: undefined })}>
+        <a
+          class="choice"
+          aria-current={troubled ? 'true' : undefined}
+          href={here({ troubled: '1', offset: undefined })}
+        >
           in trouble
         </a>
         <span class="spring" />
         <Pages offset={offset} shown={rows.length} matched={matched} size={PAGE} />
       </div>
-      <Table sheet={sheet} label="Agents" id={row => row.agent} sorted={sort} empty={answer.at ? 'No agent is called so.' : 'Waiting…'} />
+      <Table
+        sheet={sheet}
+        label="Agents"
+        id={row => row.agent}
+        sorted={sort}
+        empty={answer.at ? 'No agent is called so.' : 'Waiting…'}
+      />
     </Panel>
   );
 }

@@ -68,7 +68,11 @@ export function DefinitionForm({ asked }: { asked: Asked }) {
     go(to('flows', { ...definition, define: '1' }));
   };
   return (
-    <Panel wide title="Define flows" about="Keys tell flows apart, the value is summed by the second, the filter says which packets count.">
+    <Panel
+      wide
+      title="Define flows"
+      about="Keys tell flows apart, the value is summed by the second, the filter says which packets count."
+    >
       <form class="definition" onSubmit={attempt}>
         {field('keys', 'Keys', 'ipsource,ipdestination')}
         {field('value', 'Value', 'bytes')}

@@ -15,17 +15,37 @@ export function DropsView() {
   const pick = (names: string[]) => names.flatMap(name => (COLUMNS[name] ? [COLUMNS[name]] : []));
   const columns = [
     ...pick(['agent']),
-    { title: 'Discards /s', value: (row: AgentRow) => row.discards, text: (row: AgentRow) => row.discards.toFixed(1), numeric: true },
-    { title: 'Errors /s', value: (row: AgentRow) => row.errors, text: (row: AgentRow) => row.errors.toFixed(1), numeric: true },
+    {
+      title: 'Discards /s',
+      value: (row: AgentRow) => row.discards,
+      text: (row: AgentRow) => row.discards.toFixed(1),
+      numeric: true,
+    },
+    {
+      title: 'Errors /s',
+      value: (row: AgentRow) => row.errors,
+      text: (row: AgentRow) => row.errors.toFixed(1),
+      numeric: true,
+    },
     ...pick(['busiest']),
   ].map(({ sort: _, ...column }: (typeof COLUMNS)[string]) => column);
   const sheet = { name: 'discards', columns, rows };
   return (
     <>
-      <FlowPanel wide title="Dropped, by reason and place" asked={DROPS} about="Packets that agents tell they discarded: why, and by which interface they came." />
+      <FlowPanel
+        wide
+        title="Dropped, by reason and place"
+        asked={DROPS}
+        about="Packets that agents tell they discarded: why, and by which interface they came."
+      />
       <FlowPanel chart={false} title="Who was dropped" asked={WHO} tools={<a href={to('flows', { ...WHO })}>more</a>} />
       <Panel title="Discards and errors of interfaces" answer={answer} tools={<Save sheet={sheet} />}>
-        <Table sheet={sheet} label="Discards and errors" id={row => row.agent} empty={answer.at ? 'No interface counts any.' : 'Waiting…'} />
+        <Table
+          sheet={sheet}
+          label="Discards and errors"
+          id={row => row.agent}
+          empty={answer.at ? 'No interface counts any.' : 'Waiting…'}
+        />
       </Panel>
     </>
   );
@@ -34,8 +54,18 @@ export function DropsView() {
 export function QueuesView() {
   return (
     <>
-      <FlowPanel title="Queue depth" asked={DEPTH} chart={false} about="Mean bytes that waited in the queue that a sampled packet went into." />
-      <FlowPanel title="Transit delay" asked={DELAY} chart={false} about="Mean time that sampled packets were in the device." />
+      <FlowPanel
+        title="Queue depth"
+        asked={DEPTH}
+        chart={false}
+        about="Mean bytes that waited in the queue that a sampled packet went into."
+      />
+      <FlowPanel
+        title="Transit delay"
+        asked={DELAY}
+        chart={false}
+        about="Mean time that sampled packets were in the device."
+      />
     </>
   );
 }

@@ -30,7 +30,11 @@ export function EventsView() {
   const wanted = address.value.query.get('threshold') ?? '';
   const answer = useAnswer<Events>(question('events', { count: 200 }));
   const { events = [], thresholds = {}, evicted = 0 } = answer.value ?? {};
-  const sheet = { name: 'events', columns: COLUMNS, rows: events.filter(event => !wanted || event.thresholdID === wanted) };
+  const sheet = {
+    name: 'events',
+    columns: COLUMNS,
+    rows: events.filter(event => !wanted || event.thresholdID === wanted),
+  };
   const rules = {
     name: 'thresholds',
     rows: Object.entries(thresholds).map(([name, threshold]) => ({ name, ...threshold })),
@@ -41,9 +45,23 @@ export function EventsView() {
         text: (rule: { name: string }) => visible(rule.name, 40),
         view: (rule: { name: string }) => <a href={to('events', { threshold: rule.name })}>{visible(rule.name, 40)}</a>,
       },
-      { title: 'Metric', value: (rule: { metric: string }) => rule.metric, text: (rule: { metric: string }) => visible(rule.metric, 40) },
-      { title: 'Greater than', value: (rule: { value: number }) => rule.value, text: (rule: { value: number }) => scaled(rule.value, ''), numeric: true },
-      { title: 'Again after', value: (rule: { timeout: number }) => rule.timeout, text: (rule: { timeout: number }) => `${rule.timeout} s`, numeric: true },
+      {
+        title: 'Metric',
+        value: (rule: { metric: string }) => rule.metric,
+        text: (rule: { metric: string }) => visible(rule.metric, 40),
+      },
+      {
+        title: 'Greater than',
+        value: (rule: { value: number }) => rule.value,
+        text: (rule: { value: number }) => scaled(rule.value, ''),
+        numeric: true,
+      },
+      {
+        title: 'Again after',
+        value: (rule: { timeout: number }) => rule.timeout,
+        text: (rule: { timeout: number }) => `${rule.timeout} s`,
+        numeric: true,
+      },
     ] as Shown<{ name: string; metric: string; value: number; timeout: number }>[],
   };
   return (
@@ -60,10 +78,24 @@ export function EventsView() {
           </>
         }
       >
-        <Table sheet={sheet} label="Events" id={event => String(event.eventID)} empty={answer.at ? 'No threshold was crossed.' : 'Waiting…'} />
+        <Table
+          sheet={sheet}
+          label="Events"
+          id={event => String(event.eventID)}
+          empty={answer.at ? 'No threshold was crossed.' : 'Waiting…'}
+        />
       </Panel>
       <Panel wide title="Thresholds" answer={{ ...answer, value: {} }} tools={<Save sheet={rules} />}>
-        <Table sheet={rules} label="Thresholds" id={rule => rule.name} empty={answer.at ? 'There is none: [threshold.NAME] in the configuration, or PUT /threshold/NAME/json.' : 'Waiting…'} />
+        <Table
+          sheet={rules}
+          label="Thresholds"
+          id={rule => rule.name}
+          empty={
+            answer.at
+              ? 'There is none: [threshold.NAME] in the configuration, or PUT /threshold/NAME/json.'
+              : 'Waiting…'
+          }
+        />
       </Panel>
     </>
   );

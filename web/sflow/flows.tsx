@@ -1,13 +1,13 @@
 // Flows: what is largest, over time and now, with its interval. A click on a key narrows.
 
-import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ComponentChildren } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { address, question, to } from '../ground/address';
 import { History, type Stack } from '../ground/chart/history';
 import { partColour, StackChart } from '../ground/chart/stack';
 import { useAnswer } from '../ground/connection/live';
 import { Panel } from '../ground/panel';
-import { bits, count, scaled } from '../ground/quantity';
+import { between, bits, count, scaled } from '../ground/quantity';
 import { Save, type Shown, Table } from '../ground/table';
 import { visible } from '../ground/text';
 import type { Flow, Flows } from './answers';
@@ -36,10 +36,16 @@ export function FlowPanel({ title, asked, wide = false, chart = true, about, too
   const answer = useAnswer<Flows>(question('flows', { ...asked }));
   const stack = useStack(question('flows', { ...asked }), answer.value, answer.at);
   const canvas = useRef<HTMLCanvasElement | null>(null);
+  // Means do not add up to a whole.
+  const isMean = (answer.value?.definition.value ?? asked.value ?? '').startsWith('avg:');
+  const isDrawn = chart && !isMean;
   const format = written(answer.value?.definition.value ?? asked.value);
-  const sheet = { name: title.toLowerCase(), columns: columns(asked, answer.value, format, stack), rows: answer.value?.flows ?? [] };
+  const sheet = {
+    name: title.toLowerCase(),
+    columns: columns(asked, answer.value, format, isDrawn ? stack : undefined),
+    rows: answer.value?.flows ?? [],
+  };
   const others = answer.value?.others;
-  const isMean = (answer.value?.definition.value ?? '').startsWith('avg:');
   return (
     <Panel
       title={title}
@@ -49,11 +55,11 @@ export function FlowPanel({ title, asked, wide = false, chart = true, about, too
       tools={
         <>
           {tools}
-          <Save sheet={sheet} drawing={() => (chart ? canvas.current : null)} />
+          <Save sheet={sheet} drawing={() => (isDrawn ? canvas.current : null)} />
         </>
       }
     >
-      {chart && (
+      {isDrawn && (
         <StackChart
           stack={stack}
           format={format}
@@ -99,10 +105,10 @@ function useStack(asked: string, value: Flows | undefined, at: number): Stack {
 
 type Format = (value: number | undefined | null) => string;
 
-function columns(asked: Asked, value: Flows | undefined, format: Format, stack: Stack): Shown<Flow>[] {
+function columns(asked: Asked, value: Flows | undefined, format: Format, stack: Stack | undefined): Shown<Flow>[] {
   const keys = (value?.definition.keys ?? asked.keys ?? '').split(',').filter(key => key);
   const most = Math.max(...(value?.flows ?? []).map(flow => flow.high ?? flow.value), 0);
-  const slot = (flow: Flow) => stack.parts.find(part => part.key === flow.keys.join('\u001f'))?.slot;
+  const slot = (flow: Flow) => stack?.parts.find(part => part.key === flow.keys.join('\u001f'))?.slot;
   const narrow = (flow: Flow, index: number) => {
     const [key, text] = [keys[index] ?? '', flow.keys[index] ?? ''];
     const { name, keys: _, ...rest } = asked;
@@ -117,7 +123,7 @@ function columns(asked: Asked, value: Flows | undefined, format: Format, stack: 
     text: (flow: Flow) => visible(flow.keys[index] ?? ''),
     view: (flow: Flow) => (
       <>
-        {index === 0 && <Swatch slot={slot(flow)} />}
+        {index === 0 && stack && <Swatch slot={slot(flow)} />}
         <a href={narrow(flow, index)} title="Show only this">
           {visible(flow.keys[index] ?? '', 60)}
         </a>
@@ -130,14 +136,15 @@ function columns(asked: Asked, value: Flows | undefined, format: Format, stack: 
     {
       title: '95 % between',
       value: (flow: Flow) => flow.low,
-      text: (flow: Flow) => (typeof flow.low === 'number' ? `${format(flow.low)} – ${format(flow.high)}` : '–'),
+      text: (flow: Flow) => (typeof flow.low === 'number' ? between(format(flow.low), format(flow.high)) : '–'),
       view: (flow: Flow) => <Interval flow={flow} most={most} format={format} />,
       numeric: true,
     },
     {
       title: 'Samples',
       value: (flow: Flow) => flow.samples,
-      text: (flow: Flow) => count(flow.samples),
+      // Of a mean it is not known.
+      text: (flow: Flow) => (typeof flow.low === 'number' ? count(flow.samples) : '–'),
       numeric: true,
       minor: true,
     },
@@ -162,7 +169,7 @@ function Interval({ flow, most, format }: { flow: Flow; most: number; format: Fo
         <rect class="range" x={at(flow.low)} y="2" width={Math.max(1, at(flow.high) - at(flow.low))} height="6" />
         <rect class="value" x={at(flow.value)} y="0" width="2" height="10" />
       </svg>
-      {format(flow.low)} – {format(flow.high)}
+      {between(format(flow.low), format(flow.high))}
     </>
   );
 }
@@ -197,7 +204,12 @@ export function FlowsView() {
     <>
       <nav class="controls" aria-label="What flows are told apart by">
         {PRESETS.map(({ title, keys }) => (
-          <a key={title} class="choice" aria-current={preset?.title === title ? 'true' : undefined} href={to('flows', { ...definition, keys })}>
+          <a
+            key={title}
+            class="choice"
+            aria-current={preset?.title === title ? 'true' : undefined}
+            href={to('flows', { ...definition, keys })}
+          >
             {title}
           </a>
         ))}

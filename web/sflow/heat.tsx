@@ -73,8 +73,18 @@ export function HeatView() {
       { title: 'host', value: (port: Cell) => port.host, text: (port: Cell) => visible(port.host ?? '') },
       { title: 'ifIndex', value: (port: Cell) => port.dataSource },
       { title: 'interface', value: (port: Cell) => port.name, text: (port: Cell) => visible(port.name ?? '') },
-      { title: 'in %', value: (port: Cell) => port.ifinutilization, text: (port: Cell) => percent(port.ifinutilization), numeric: true },
-      { title: 'out %', value: (port: Cell) => port.ifoututilization, text: (port: Cell) => percent(port.ifoututilization), numeric: true },
+      {
+        title: 'in %',
+        value: (port: Cell) => port.ifinutilization,
+        text: (port: Cell) => percent(port.ifinutilization),
+        numeric: true,
+      },
+      {
+        title: 'out %',
+        value: (port: Cell) => port.ifoututilization,
+        text: (port: Cell) => percent(port.ifoututilization),
+        numeric: true,
+      },
     ],
   };
   return (
@@ -83,7 +93,9 @@ export function HeatView() {
       title="How much of each interface is used"
       answer={answer}
       tools={<Save sheet={sheet} />}
-      about={matched > rows.length && `The ${count(rows.length)} agents with the busiest interfaces, of ${count(matched)}.`}
+      about={
+        matched > rows.length && `The ${count(rows.length)} agents with the busiest interfaces, of ${count(matched)}.`
+      }
     >
       <div class="controls">
         <Find value={find} label="Find agents by name or address" />
@@ -96,7 +108,11 @@ export function HeatView() {
           100 %
         </span>
       </div>
-      {rows.length === 0 ? <p class="empty">{answer.at ? 'No agent is called so.' : 'Waiting…'}</p> : <HeatMap rows={rows} />}
+      {rows.length === 0 ? (
+        <p class="empty">{answer.at ? 'No agent is called so.' : 'Waiting…'}</p>
+      ) : (
+        <HeatMap rows={rows} />
+      )}
     </Panel>
   );
 }

@@ -57,15 +57,17 @@ function Page() {
             </a>
           ))}
         </nav>
-        <form role="search" onSubmit={search}>
-          <input
-            type="search"
-            name="text"
-            placeholder="agent, interface, address"
-            aria-label="Search agents, interfaces and addresses"
-            defaultValue={address.value.view === 'search' ? (address.value.query.get('text') ?? '') : ''}
-          />
-        </form>
+        <search>
+          <form onSubmit={search}>
+            <input
+              type="search"
+              name="text"
+              placeholder="agent, interface, address"
+              aria-label="Search agents, interfaces and addresses"
+              defaultValue={address.value.view === 'search' ? (address.value.query.get('text') ?? '') : ''}
+            />
+          </form>
+        </search>
         <Pulse />
         <ThemeButton />
       </header>
@@ -81,7 +83,8 @@ function Page() {
 function Pulse() {
   const { at } = useAnswer<Summary>('summary');
   const { state } = connection.value;
-  const text = at === 0 ? 'connecting' : state === 'gone' ? 'no connection' : `live, ${lasting(Math.max(0, now.value - at))}`;
+  const text =
+    at === 0 ? 'connecting' : state === 'gone' ? 'no connection' : `live, ${lasting(Math.max(0, now.value - at))}`;
   return (
     <span class={`pulse ${state}`} data-state={state}>
       {text}
@@ -91,7 +94,10 @@ function Pulse() {
 
 function Gone() {
   const { state, since } = connection.value;
-  const text = state === 'gone' ? `The analyser has not answered for ${lasting(now.value - since)}. What you see is from before; it is tried again every second.` : '';
+  const text =
+    state === 'gone'
+      ? `The analyser has not answered for ${lasting(now.value - since)}. What you see is from before; it is tried again every second.`
+      : '';
   return (
     <div class="lost" role="alert" hidden={!text}>
       {text}

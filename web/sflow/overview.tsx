@@ -26,11 +26,19 @@ export function Overview() {
   return (
     <>
       <State summary={summary.value} />
-      <FlowPanel title="Conversations" asked={{ keys: CONVERSATIONS, value: 'bytes', count: 8 }} tools={<a href={to('flows')}>all</a>} />
-      <Worst />
-      <Busiest />
-      <FlowPanel chart={false} title="Dropped" asked={{ ...DROPS, count: 6 }} tools={<a href={to('drops')}>all</a>} />
-      <Latest />
+      <div class="column">
+        <FlowPanel
+          title="Conversations"
+          asked={{ keys: CONVERSATIONS, value: 'bytes', count: 8 }}
+          tools={<a href={to('flows')}>all</a>}
+        />
+        <FlowPanel chart={false} title="Dropped" asked={{ ...DROPS, count: 6 }} tools={<a href={to('drops')}>all</a>} />
+      </div>
+      <div class="column first">
+        <Worst />
+        <Busiest />
+        <Latest />
+      </div>
     </>
   );
 }
@@ -60,8 +68,8 @@ function State({ summary }: { summary: Summary | undefined }) {
         ))}
       </ul>
       <p>
-        {bits(sum.ifinoctets)} into {count(sum.interfaces)} interfaces; {count(sum.datagramsReceived)} datagrams of sFlow
-        came, {count(sum.datagramsLost)} were lost on the way
+        {bits(sum.ifinoctets)} into {count(sum.interfaces)} interfaces; {count(sum.datagramsReceived)} datagrams of
+        sFlow came, {count(sum.datagramsLost)} were lost on the way
         {lately > 0 && `, ${percent((100 * sum.lostLately) / lately)} lately`}.
       </p>
     </section>
@@ -109,7 +117,12 @@ function Latest() {
   const sheet = { name: 'events', columns: EVENT, rows: answer.value?.events ?? [] };
   return (
     <Panel title="Events" answer={{ at: answer.at }} tools={<a href={to('events')}>all</a>}>
-      <Table sheet={sheet} label="Events" id={event => String(event.eventID)} empty={answer.at ? 'No threshold was crossed.' : 'Waiting…'} />
+      <Table
+        sheet={sheet}
+        label="Events"
+        id={event => String(event.eventID)}
+        empty={answer.at ? 'No threshold was crossed.' : 'Waiting…'}
+      />
     </Panel>
   );
 }

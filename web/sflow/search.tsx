@@ -57,7 +57,9 @@ export function SearchView() {
         <ul class="found">
           {value?.flows.rows.map(row => (
             <li key={`${row.name} ${row.keys.join(' ')}`}>
-              <a href={to('flows', { keys: row.of, value: row.unit, filter: filterOf(row.of, row.keys, text) })}>{visible(row.keys.join(' → '))}</a>{' '}
+              <a href={to('flows', { keys: row.of, value: row.unit, filter: filterOf(row.of, row.keys, text) })}>
+                {visible(row.keys.join(' → '))}
+              </a>{' '}
               {written(row.unit)(row.value)}
             </li>
           ))}

@@ -11,7 +11,7 @@ class Writer {
 
   u32(...values) {
     const buffer = Buffer.alloc(4 * values.length);
-    values.forEach((value, index) => buffer.writeUInt32BE(value >>> 0, 4 * index));
+    for (const [index, value] of values.entries()) buffer.writeUInt32BE(value >>> 0, 4 * index);
     this.parts.push(buffer);
     return this;
   }
@@ -42,6 +42,17 @@ class Writer {
   }
 }
 
+/** Numbers from 0 to 1 that follow from the seed (mulberry32). */
+function random(seed) {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
 /** Ethernet, IPv4 and UDP headers of a frame. */
 function frame({ from, to, port, bytes }) {
   const header = Buffer.alloc(42);
@@ -58,14 +69,21 @@ function frame({ from, to, port, bytes }) {
 /** A switch. */
 export class Agent {
   sequence = 0;
-  samples = 0;
-  drops = 0;
-  polls = 0;
-  pool = 0;
+  discards = 0;
+  /** Sequence numbers and pools, by data source. */
+  counts = new Map();
+
   constructor(address, { host, interfaces = 4, names = index => `swp${index}`, speed = 1e9 } = {}) {
     Object.assign(this, { address, host, interfaces, names, speed });
     this.octets = new Array(interfaces + 1).fill(0);
     this.began = Date.now() - 3_600_000;
+  }
+
+  /** The next number of a sequence. */
+  next(of, step = 1) {
+    const count = (this.counts.get(of) ?? 0) + step;
+    this.counts.set(of, count);
+    return count;
   }
 
   datagram(samples) {
@@ -79,14 +97,13 @@ export class Agent {
 
   /** A packet that was sampled by the interface. */
   packet(conversation, { input = 1, output = 2, depth, delay } = {}) {
-    this.samples += 1;
-    this.pool += RATE;
+    const [number, pool] = [this.next(`samples ${input}`), this.next(`pool ${input}`, RATE)];
     const records = [header(conversation)];
-    if (depth !== undefined) records.push(new Writer().within(1042, writer => writer.u32(depth)).bytes());
+    if (depth !== undefined) records.push(new Writer().within(1040, writer => writer.u32(depth)).bytes());
     if (delay !== undefined) records.push(new Writer().within(1039, writer => writer.u32(delay)).bytes());
     return new Writer()
       .within(1, writer => {
-        writer.u32(this.samples, input, RATE, this.pool, 0, input, output, records.length);
+        writer.u32(number, input, RATE, pool, 0, input, output, records.length);
         writer.parts.push(...records);
       })
       .bytes();
@@ -94,10 +111,10 @@ export class Agent {
 
   /** A packet that was dropped. */
   dropped(conversation, reason, input = 1) {
-    this.drops += 1;
+    const number = this.next(`drops ${input}`);
     return new Writer()
       .within(5, writer => {
-        writer.u32(this.drops, 0, input, 0, input, 0, reason, 1);
+        writer.u32(number, 0, input, 0, input, 0, reason, 1);
         writer.parts.push(header(conversation));
       })
       .bytes();
@@ -105,16 +122,17 @@ export class Agent {
 
   /** Counters of an interface that has carried so many bytes more. */
   counters(index, octets, discards = 0) {
-    this.polls += 1;
+    const number = this.next(`polls ${index}`);
+    this.discards += discards;
     this.octets[index] += octets;
     const all = this.octets[index];
     const name = Buffer.from(this.names(index));
     return new Writer()
       .within(2, writer => {
-        writer.u32(this.polls, index, 2);
+        writer.u32(number, index, 2);
         writer.within(1, record => {
           record.u32(index, 6).u64(this.speed).u32(1, 3);
-          record.u64(all).u32(all / 1000, 0, 0, (this.discards = (this.discards ?? 0) + discards), 0, 0);
+          record.u64(all).u32(all / 1000, 0, 0, discards > 0 ? this.discards : 0, 0, 0);
           record.u64(all / 2).u32(all / 2000, 0, 0, 0, 0, 0);
         });
         writer.within(1005, record => record.opaque(name));
@@ -126,8 +144,7 @@ export class Agent {
   named() {
     return new Writer()
       .within(2, writer => {
-        this.named_ = (this.named_ ?? 0) + 1;
-        writer.u32(this.named_, (2 << 24) | 1, 1);
+        writer.u32(this.next('named'), (2 << 24) | 1, 1);
         writer.within(2000, record => {
           record.opaque(Buffer.from(this.host));
           record.parts.push(Buffer.alloc(16));
@@ -152,7 +169,9 @@ export class Sender {
   }
 
   send(bytes) {
-    return new Promise((done, failed) => this.socket.send(bytes, ...this.to, error => (error ? failed(error) : done())));
+    return new Promise((done, failed) =>
+      this.socket.send(bytes, ...this.to, error => (error ? failed(error) : done())),
+    );
   }
 
   close() {
@@ -174,6 +193,7 @@ export class Network {
     share: 1 / (index + 1),
   }));
   second = 0;
+  random = random(Number(process.env.WEIR_SEED ?? 1));
 
   constructor(sender) {
     this.sender = sender;
@@ -185,7 +205,10 @@ export class Network {
     const whole = Math.abs(this.second - Math.round(this.second)) < 0.05;
     for (const [number, agent] of this.agents.entries()) {
       const samples = [];
-      for (let count = 0; count < 6; count++) samples.push(agent.packet(this.draw(), { input: 1 + count, depth: 2000 * number + 500, delay: 1000 + 800 * number }));
+      for (let count = 0; count < 6; count++)
+        samples.push(
+          agent.packet(this.draw(), { input: 1 + count, depth: 2000 * number + 500, delay: 1000 + 800 * number }),
+        );
       if (number === 2) samples.push(agent.dropped(this.draw(), 257, 3), agent.dropped(this.draw(), 263, 4));
       if (whole) {
         for (let index = 1; index <= agent.interfaces; index++) {
@@ -203,8 +226,13 @@ export class Network {
   }
 
   draw() {
-    let at = Math.random() * this.conversations.reduce((sum, { share }) => sum + share, 0);
-    return this.conversations.find(({ share }) => (at -= share) <= 0) ?? this.conversations[0];
+    const whole = this.conversations.reduce((sum, { share }) => sum + share, 0);
+    let at = this.random() * whole;
+    for (const conversation of this.conversations) {
+      at -= conversation.share;
+      if (at <= 0) return conversation;
+    }
+    return this.conversations[0];
   }
 
   /** Goes on until told to stop. */

@@ -14,6 +14,9 @@ interface Props {
   canvas?: (canvas: HTMLCanvasElement) => void;
 }
 
+/** Seconds that are shown at least. */
+const LEAST = 60;
+
 /** The name of the colour of a part. */
 export function partColour(slot: number): string {
   return `part-${slot}`;
@@ -26,7 +29,6 @@ export function StackChart({ stack, format, label, height = 220, canvas }: Props
   latest.current = stack;
   const painted = repaint.value;
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: other colours are another plot
   useEffect(() => {
     const element = place.current;
     if (!element) return;
@@ -49,11 +51,11 @@ export function StackChart({ stack, format, label, height = 220, canvas }: Props
         cursor: { show: false },
         legend: { show: false },
         scales: {
-          x: { time: true, range: (_, __, most) => [most - SPAN, most] },
+          x: { time: true, range: (_, least, most) => [most - Math.min(SPAN, Math.max(LEAST, most - least)), most] },
           y: { range: (_, __, most) => [0, most > 0 ? most * 1.05 : 1] },
         },
         axes: [
-          { ...axis(), values: (_, times) => times.map(time => clockTime(time * 1000)), space: 90 },
+          { ...axis(), values: (_, times) => times.map(time => clockTime(time * 1000)), space: 90, size: 30 },
           { ...axis(), values: (_, values) => values.map(value => format(value)), size: 86 },
         ],
         series: [

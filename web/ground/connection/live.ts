@@ -50,9 +50,7 @@ function topicOf(question: string): Topic {
 function told({ ask, answer, problem }: Told): void {
   const topic = topics.get(ask);
   if (!topic) return;
-  topic.answer.value = problem
-    ? { problem, at: performance.now() }
-    : { value: answer, at: performance.now() };
+  topic.answer.value = problem ? { problem, at: performance.now() } : { value: answer, at: performance.now() };
 }
 
 function changed(state: State): void {

@@ -97,8 +97,8 @@ impl Api {
             flow_streams: Places::new(FLOW_STREAMS, "follow flows"),
             latest: Shared::default(),
             turn: Arc::new(Semaphore::new(1)),
-            scraped: Scraped::new("prometheus_", IDLE),
-            tried: Scraped::new("page_", LOOKED_AWAY),
+            scraped: Scraped::new("prometheus/", IDLE),
+            tried: Scraped::new("page/", LOOKED_AWAY),
             live: live::Live::default(),
         }
     }

@@ -17,7 +17,7 @@ pub const DEFINITIONS: usize = 64;
 /// The definitions that scrapers made, or others who ask again and again.
 #[derive(Debug)]
 pub(crate) struct Scraped {
-    /// What they are called, with a number behind.
+    /// What they are called, with a number behind. Its slash no client can put, and no state keeps.
     prefix: &'static str,
     /// Time without a question after which one ends.
     idle: Duration,
@@ -62,7 +62,7 @@ impl Scraped {
             );
             return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, message));
         }
-        // A client may have taken the name.
+        // The configuration may have the name.
         let mut name = format!("{}{}", self.prefix, table.next);
         while known.contains_key(&name) {
             table.next += 1;

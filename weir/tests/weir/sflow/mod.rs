@@ -1,5 +1,6 @@
 //! `weir sflow`.
 
 mod decode;
+mod page;
 mod real_agents;
 mod serve;

@@ -142,7 +142,7 @@ fn active(api: &Api, asked: &Flows) -> Result<Value, Problem> {
         "name": name,
         "flows": shown.collect::<Vec<_>>(),
         // Of means there is no sum.
-        "others": {"flows": others.len(), "value": others.iter().map(|flow| flow.value).sum::<f64>()},
+        "others": {"flows": others.len(), "value": others.iter().map(|flow| flow.value).fold(0.0, |sum, value| sum + value)},
         "more": ranked.len() == RANKED,
     });
     let keys: Map<String, Value> = match definition {

@@ -133,10 +133,15 @@ mod tests {
     fn questions_are_understood_or_refused() {
         let agents = Ask::Agents { find: "leaf 1".into(), sort: "loss".into(), troubled: false, offset: 50, count: 50 };
         assert_eq!(Ask::parse("agents?find=Leaf+1&sort=loss&offset=50").unwrap(), agents);
-        let Ask::Flows(flows) = Ask::parse("flows?keys=vlan&value=bytes&t=5&filter=ipttl%3D1").unwrap() else { panic!() };
-        let definition = json!({"keys": "vlan", "value": "bytes", "t": 5.0, "filter": "ipttl=1", "fs": SEPARATOR, "n": 10});
+        let Ask::Flows(flows) = Ask::parse("flows?keys=vlan&value=bytes&t=5&filter=ipttl%3D1").unwrap() else {
+            panic!()
+        };
+        let definition =
+            json!({"keys": "vlan", "value": "bytes", "t": 5.0, "filter": "ipttl=1", "fs": SEPARATOR, "n": 10});
         assert_eq!(flows.of, Of::Definition(definition));
-        for wrong in ["", "agent", "agent?agent=leaf", "heat?count=101", "events?find=1&x=2", "summary?find=a", "flows?t=a"] {
+        for wrong in
+            ["", "agent", "agent?agent=leaf", "heat?count=101", "events?find=1&x=2", "summary?find=a", "flows?t=a"]
+        {
             assert!(Ask::parse(wrong).is_err(), "{wrong}");
         }
     }

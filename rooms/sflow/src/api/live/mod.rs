@@ -14,6 +14,8 @@ mod answer;
 mod ask;
 mod search;
 mod survey;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -171,9 +171,8 @@ impl Surveyor {
     /// The latest survey; a new one where it is old enough.
     pub(super) fn survey(&mut self, analysis: &dyn Analysis, now: Instant) -> Arc<Survey> {
         self.asked = Some(now);
-        let is_new = |survey: &&Arc<Survey>| {
-            now.saturating_duration_since(survey.begun) < FRESH.max(survey.took * SHARE)
-        };
+        let is_new =
+            |survey: &&Arc<Survey>| now.saturating_duration_since(survey.begun) < FRESH.max(survey.took * SHARE);
         if let Some(survey) = self.latest.as_ref().filter(is_new) {
             return survey.clone();
         }
