@@ -27,7 +27,8 @@ export function Table<Row>({ sheet, label, id, sorted, empty = 'Nothing.' }: Pro
   const kind = (column: Shown<Row>) => `${column.numeric ? 'number' : ''}${column.minor ? ' minor' : ''}`;
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls is to be scrolled by keys, too
-    <section class="scroll" tabIndex={0} aria-label={label}>
+    // biome-ignore lint/a11y/useSemanticElements: no set of fields
+    <div class="scroll" role="group" tabIndex={0} aria-label={label}>
       <table>
         <thead>
           <tr>
@@ -62,7 +63,7 @@ export function Table<Row>({ sheet, label, id, sorted, empty = 'Nothing.' }: Pro
           ))}
         </tbody>
       </table>
-    </section>
+    </div>
   );
 }
 
@@ -81,7 +82,7 @@ export function Save<Row>({ sheet, drawing }: { sheet: Sheet<Row>; drawing?: () 
       >
         CSV
       </button>
-      <button type="button" class="quiet" aria-label={`Save ${sheet.name} as a picture`} onClick={png}>
+      <button type="button" class="quiet" aria-label={`Save ${sheet.name} as PNG`} onClick={png}>
         PNG
       </button>
     </span>

@@ -1,8 +1,8 @@
 // Flows: what is largest, over time and now, with its interval. A click on a key narrows.
 
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
-import { address, question, to } from '../ground/address';
+import { useRef } from 'preact/hooks';
+import { address, go, here, question, to } from '../ground/address';
 import { History, type Stack } from '../ground/chart/history';
 import { partColour, StackChart } from '../ground/chart/stack';
 import { useAnswer } from '../ground/connection/live';
@@ -193,13 +193,10 @@ function askedHere(): Asked {
 
 export function FlowsView() {
   const asked = askedHere();
-  const [open, setOpen] = useState(false);
+  const open = address.value.query.has('define');
   const preset = PRESETS.find(preset => preset.keys === asked.keys && !asked.name);
   const title = asked.name ? `Flows of ${visible(asked.name, 40)}` : (preset?.title ?? 'Flows');
   const { name, count: _, ...definition } = asked;
-  useEffect(() => {
-    if (address.value.query.has('define')) setOpen(true);
-  }, []);
   return (
     <>
       <nav class="controls" aria-label="What flows are told apart by">
@@ -213,7 +210,12 @@ export function FlowsView() {
             {title}
           </a>
         ))}
-        <button type="button" class="choice" aria-expanded={open} onClick={() => setOpen(!open)}>
+        <button
+          type="button"
+          class="choice"
+          aria-expanded={open}
+          onClick={() => go(here({ define: open ? undefined : '1' }))}
+        >
           Define…
         </button>
       </nav>

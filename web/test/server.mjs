@@ -11,6 +11,7 @@ export class Server {
     server.child = spawn(weir, ['sflow', 'serve', '--http', http, '--listen', listen, ...flags], {
       stdio: ['ignore', 'ignore', 'pipe'],
     });
+    process.on('exit', () => server.child.kill('SIGKILL'));
     server.ended = new Promise(ended => server.child.once('exit', ended));
     await new Promise((ready, failed) => {
       server.child.once('error', failed);

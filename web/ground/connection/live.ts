@@ -1,7 +1,7 @@
 // What the page has asked, and what it was told: a signal a question.
 
 import { type Signal, signal } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { Connection, type Problem, type State, type Told } from './connection';
 import type { Telling } from './worker';
 
@@ -27,8 +27,12 @@ const topics = new Map<string, Topic>();
 /** The answer to a question, kept up while the component is shown. */
 export function useAnswer<T>(question: string): Answer<T> {
   const topic = topicOf(question);
+  const [, showAgain] = useState(0);
   useEffect(() => {
-    const used = topicOf(question);
+    // Between drawing and this it may have been thought unused, and another one begun.
+    const used = topics.get(question) ?? topic;
+    topics.set(question, used);
+    if (used !== topic) showAgain(count => count + 1);
     used.users += 1;
     ask();
     return () => {
