@@ -11,6 +11,7 @@ import type { AgentRow, Agents, Trouble } from './answers';
 const TROUBLES: Record<Trouble, { text: string; bad: boolean; about: string }> = {
   silent: { text: 'silent', bad: true, about: 'nothing came for three minutes' },
   losing: { text: 'losing', bad: true, about: '5 % of its datagrams or more are lost on the way' },
+  outdated: { text: 'outdated', bad: true, about: 'its counters are older than three of its polling intervals' },
   loss: { text: 'some loss', bad: false, about: 'some of its datagrams are lost on the way' },
   thinned: { text: 'thinned', bad: false, about: 'a sample stands for a quarter more packets than the agent says' },
   busy: { text: 'busy', bad: false, about: 'an interface is used by 80 % or more' },
@@ -49,6 +50,12 @@ export function AgentLink({ agent, host }: { agent: string; host?: string | null
 
 export function loss(row: AgentRow): number {
   return (100 * row.lostLately) / Math.max(1, row.lostLately + row.receivedLately);
+}
+
+/** Packets a second that its interfaces dropped or received damaged; undefined where nothing is known. */
+export function discarded(row: AgentRow): number | undefined {
+  if (row.discards === undefined && row.errors === undefined) return undefined;
+  return (row.discards ?? 0) + (row.errors ?? 0);
 }
 
 function sampling(row: AgentRow): string {
@@ -127,15 +134,15 @@ export const COLUMNS: Record<string, Shown<AgentRow>> = {
   },
   traffic: {
     title: 'Comes in',
-    value: row => row.ifinoctets * 8,
+    value: row => (row.ifinoctets === undefined ? undefined : row.ifinoctets * 8),
     text: row => bits(row.ifinoctets),
     numeric: true,
     sort: 'traffic',
   },
   discards: {
     title: 'Discards, errors',
-    value: row => row.discards + row.errors,
-    text: row => scaled(row.discards + row.errors, '/s'),
+    value: discarded,
+    text: row => scaled(discarded(row), '/s'),
     numeric: true,
     sort: 'discards',
     minor: true,

@@ -2,7 +2,7 @@
 
 import type { Problem } from '../ground/connection/connection';
 
-export type Trouble = 'silent' | 'losing' | 'loss' | 'thinned' | 'busy' | 'discarding' | 'restarted';
+export type Trouble = 'silent' | 'losing' | 'outdated' | 'loss' | 'thinned' | 'busy' | 'discarding' | 'restarted';
 
 export interface Summary {
   age: number;
@@ -17,12 +17,14 @@ export interface Summary {
     busy: number;
     discarding: number;
     fine: number;
+    outdated: number;
     interfaces: number;
+    current: number;
     datagramsReceived: number;
     datagramsLost: number;
     receivedLately: number;
     lostLately: number;
-    ifinoctets: number;
+    ifinoctets?: number;
   };
   analyzer: Record<string, number>;
   flows: number;
@@ -47,9 +49,9 @@ export interface AgentRow {
   restarts: number;
   interfaces: number;
   busiest?: { dataSource: string; name?: string; utilization: number };
-  ifinoctets: number;
-  discards: number;
-  errors: number;
+  ifinoctets?: number;
+  discards?: number;
+  errors?: number;
   troubles: Trouble[];
 }
 

@@ -3,28 +3,29 @@
 import { question, to } from '../ground/address';
 import { useAnswer } from '../ground/connection/live';
 import { Panel } from '../ground/panel';
+import { scaled } from '../ground/quantity';
 import { Save, Table } from '../ground/table';
-import { COLUMNS } from './agents';
+import { COLUMNS, discarded } from './agents';
 import type { AgentRow, Agents } from './answers';
 import { FlowPanel } from './flows';
 import { DELAY, DEPTH, DROPS, WHO } from './presets';
 
 export function DropsView() {
   const answer = useAnswer<Agents>(question('agents', { sort: 'discards', count: 20 }));
-  const rows = (answer.value?.rows ?? []).filter(row => row.discards + row.errors > 0);
+  const rows = (answer.value?.rows ?? []).filter(row => (discarded(row) ?? 0) > 0);
   const pick = (names: string[]) => names.flatMap(name => (COLUMNS[name] ? [COLUMNS[name]] : []));
   const columns = [
     ...pick(['agent']),
     {
       title: 'Discards /s',
       value: (row: AgentRow) => row.discards,
-      text: (row: AgentRow) => row.discards.toFixed(1),
+      text: (row: AgentRow) => scaled(row.discards, ''),
       numeric: true,
     },
     {
       title: 'Errors /s',
       value: (row: AgentRow) => row.errors,
-      text: (row: AgentRow) => row.errors.toFixed(1),
+      text: (row: AgentRow) => scaled(row.errors, ''),
       numeric: true,
     },
     ...pick(['busiest']),

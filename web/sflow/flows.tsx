@@ -85,22 +85,42 @@ export function FlowPanel({ title, asked, wide = false, chart = true, about, too
   );
 }
 
+interface Past {
+  at: number;
+  history: History;
+  stack: Stack;
+}
+
+/** What was told of the questions that were asked last, so that a view one comes back to goes on. */
+const pasts = new Map<string, Past>();
+
+/** Questions whose past is kept. */
+const PASTS = 12;
+
 /** What the answers to a question were over time. */
 function useStack(asked: string, value: Flows | undefined, at: number): Stack {
-  const kept = useRef<{ asked: string; at: number; history: History; stack: Stack }>(undefined);
-  if (kept.current?.asked !== asked) {
-    const history = new History();
-    kept.current = { asked, at: 0, history, stack: history.stack() };
-  }
-  const known = kept.current;
-  if (value && at !== known.at) {
+  const past = pastOf(asked);
+  if (value && at > past.at) {
     const means = value.definition.value?.startsWith('avg:') ?? false;
     const parts = value.flows.map(flow => ({ key: flow.keys.join('\u001f'), value: flow.value }));
-    known.history.add((performance.timeOrigin + at) / 1000, parts, means ? 0 : value.others.value);
-    known.at = at;
-    known.stack = known.history.stack();
+    past.history.add((performance.timeOrigin + at) / 1000, parts, means ? 0 : value.others.value);
+    past.at = at;
+    past.stack = past.history.stack();
   }
-  return known.stack;
+  return past.stack;
+}
+
+function pastOf(asked: string): Past {
+  const known = pasts.get(asked);
+  if (known) return known;
+  const history = new History();
+  const made = { at: 0, history, stack: history.stack() };
+  pasts.set(asked, made);
+  for (const oldest of pasts.keys()) {
+    if (pasts.size <= PASTS) break;
+    pasts.delete(oldest);
+  }
+  return made;
 }
 
 type Format = (value: number | undefined | null) => string;

@@ -15,6 +15,7 @@ import { CONVERSATIONS, DROPS } from './presets';
 const TILES = [
   { key: 'silent', text: 'silent', bad: true, sort: 'silence' },
   { key: 'losing', text: 'losing datagrams', bad: true, sort: 'loss' },
+  { key: 'outdated', text: 'outdated', bad: true, sort: '' },
   { key: 'thinned', text: 'samples thinned', bad: false, sort: 'sampling' },
   { key: 'busy', text: 'busy', bad: false, sort: 'utilization' },
   { key: 'discarding', text: 'dropping packets', bad: false, sort: 'discards' },
@@ -54,7 +55,7 @@ function State({ summary }: { summary: Summary | undefined }) {
         ? `All is well with ${count(sum.agents)} agents.`
         : `${count(troubled)} of ${count(sum.agents)} agents ${troubled === 1 ? 'needs' : 'need'} a look.`;
   const lately = sum.receivedLately + sum.lostLately;
-  const worst = sum.silent + sum.losing > 0 ? 'bad' : troubled > 0 ? 'warn' : 'fine';
+  const worst = sum.silent + sum.losing + sum.outdated > 0 ? 'bad' : troubled > 0 ? 'warn' : 'fine';
   return (
     <section class={`state ${worst}`} aria-label="State of the network" data-agents={sum.agents}>
       <h2>{sentence}</h2>
@@ -68,8 +69,9 @@ function State({ summary }: { summary: Summary | undefined }) {
         ))}
       </ul>
       <p>
-        {bits(sum.ifinoctets)} into {count(sum.interfaces)} interfaces; {count(sum.datagramsReceived)} datagrams of
-        sFlow came, {count(sum.datagramsLost)} were lost on the way
+        {bits(sum.ifinoctets)} into {count(sum.current)} interfaces
+        {sum.current < sum.interfaces && `, of ${count(sum.interfaces - sum.current)} more nothing current is known`};{' '}
+        {count(sum.datagramsReceived)} datagrams of sFlow came, {count(sum.datagramsLost)} were lost on the way
         {lately > 0 && `, ${percent((100 * sum.lostLately) / lately)} lately`}.
       </p>
     </section>

@@ -51,7 +51,15 @@ export function StackChart({ stack, format, label, height = 220, canvas }: Props
         cursor: { show: false },
         legend: { show: false },
         scales: {
-          x: { time: true, range: (_, least, most) => [most - Math.min(SPAN, Math.max(LEAST, most - least)), most] },
+          x: {
+            time: true,
+            // Of one moment alone uPlot would tell a range of its own.
+            range: () => {
+              const [times] = latest.current.data;
+              const [first = 0, last = 0] = [times[0], times.at(-1)];
+              return [last - Math.min(SPAN, Math.max(LEAST, last - first)), last];
+            },
+          },
           y: { range: (_, __, most) => [0, most > 0 ? most * 1.05 : 1] },
         },
         axes: [

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Serialize, Serializer};
 
-use crate::api::{Agent, Analysis, Interface};
+use crate::api::{Agent, Analysis, Interface, Load};
 use crate::events::Short;
 
 /// What is known of all agents, and when it was.
@@ -36,7 +36,11 @@ pub(super) struct Sum {
     discarding: u64,
     /// How many have none.
     fine: u64,
+    /// Of which counters are outdated.
+    outdated: u64,
     interfaces: u64,
+    /// Interfaces of which something current is known.
+    current: u64,
     #[serde(rename = "datagramsReceived")]
     received: u64,
     #[serde(rename = "datagramsLost")]
@@ -45,9 +49,9 @@ pub(super) struct Sum {
     received_lately: u64,
     #[serde(rename = "lostLately")]
     lost_lately: u64,
-    /// Bytes a second into all interfaces.
-    #[serde(rename = "ifinoctets")]
-    octets_in: f64,
+    /// Bytes a second into all interfaces of which it is known.
+    #[serde(rename = "ifinoctets", skip_serializing_if = "Option::is_none")]
+    octets_in: Option<f64>,
 }
 
 /// An agent at a glance. What REST has as well has its name there.
@@ -81,12 +85,17 @@ pub(super) struct Row {
     effective_sampling_rate: Option<f64>,
     restarts: u64,
     interfaces: u32,
+    /// Interfaces of which something current is known.
+    current: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     busiest: Option<Busiest>,
-    #[serde(rename = "ifinoctets")]
-    octets_in: f64,
-    discards: f64,
-    errors: f64,
+    /// Of all its interfaces; absent where nothing is known.
+    #[serde(rename = "ifinoctets", skip_serializing_if = "Option::is_none")]
+    octets_in: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    discards: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    errors: Option<f64>,
     pub(super) troubles: Troubles,
 }
 
@@ -106,9 +115,10 @@ struct Busiest {
 pub(super) struct Troubles(u8);
 
 /// Names of troubles, in their order, and whether each makes an agent bad. The rest is worth a look.
-const TROUBLES: [(&str, bool); 7] = [
+const TROUBLES: [(&str, bool); 8] = [
     ("silent", true),
     ("losing", true),
+    ("outdated", true),
     ("loss", false),
     ("thinned", false),
     ("busy", false),
@@ -119,11 +129,12 @@ const TROUBLES: [(&str, bool); 7] = [
 impl Troubles {
     const SILENT: u8 = 1;
     const LOSING: u8 = 1 << 1;
-    const LOSS: u8 = 1 << 2;
-    const THINNED: u8 = 1 << 3;
-    const BUSY: u8 = 1 << 4;
-    const DISCARDING: u8 = 1 << 5;
-    const RESTARTED: u8 = 1 << 6;
+    const OUTDATED: u8 = 1 << 2;
+    const LOSS: u8 = 1 << 3;
+    const THINNED: u8 = 1 << 4;
+    const BUSY: u8 = 1 << 5;
+    const DISCARDING: u8 = 1 << 6;
+    const RESTARTED: u8 = 1 << 7;
 
     fn has(self, troubles: u8) -> bool {
         self.0 & troubles != 0
@@ -208,17 +219,19 @@ impl Sum {
         self.agents += 1;
         self.silent += has(Troubles::SILENT);
         self.losing += has(Troubles::LOSING | Troubles::LOSS);
+        self.outdated += has(Troubles::OUTDATED);
         self.thinned += has(Troubles::THINNED);
         self.restarted += has(Troubles::RESTARTED);
         self.busy += has(Troubles::BUSY);
         self.discarding += has(Troubles::DISCARDING);
         self.fine += u64::from(!row.troubles.is_any());
         self.interfaces += u64::from(row.interfaces);
+        self.current += u64::from(row.current);
         self.received += row.received;
         self.lost += row.lost;
         self.received_lately += row.received_lately;
         self.lost_lately += row.lost_lately;
-        self.octets_in += row.octets_in;
+        self.octets_in = sum(self.octets_in, row.octets_in);
     }
 }
 
@@ -242,10 +255,11 @@ fn row(analysis: &dyn Analysis, address: IpAddr, baseline: Option<(u64, u64)>) -
         effective_sampling_rate: told.effective_sampling_rate,
         restarts: told.restarts,
         interfaces: 0,
+        current: 0,
         busiest: None,
-        octets_in: 0.0,
-        discards: 0.0,
-        errors: 0.0,
+        octets_in: None,
+        discards: None,
+        errors: None,
         troubles: Troubles::default(),
     };
     analysis.interfaces(address, &mut |interface| row.add(&interface));
@@ -256,9 +270,10 @@ fn row(analysis: &dyn Analysis, address: IpAddr, baseline: Option<(u64, u64)>) -
 impl Row {
     fn add(&mut self, interface: &Interface<'_>) {
         self.interfaces += 1;
-        self.octets_in += interface.load.octets_in.unwrap_or(0.0);
-        self.discards += interface.load.discards.unwrap_or(0.0);
-        self.errors += interface.load.errors.unwrap_or(0.0);
+        self.current += u32::from(interface.load != Load::default());
+        self.octets_in = sum(self.octets_in, interface.load.octets_in);
+        self.discards = sum(self.discards, interface.load.discards);
+        self.errors = sum(self.errors, interface.load.errors);
         let busiest = self.busiest.as_ref().map(|busiest| busiest.utilization);
         if let Some(utilization) = interface.load.utilization()
             && busiest.is_none_or(|busiest| utilization > busiest)
@@ -270,6 +285,11 @@ impl Row {
 
     fn utilization(&self) -> f64 {
         self.busiest.as_ref().map_or(0.0, |busiest| busiest.utilization)
+    }
+
+    /// Packets a second that its interfaces dropped or received damaged.
+    fn discarded(&self) -> f64 {
+        self.discards.unwrap_or(0.0) + self.errors.unwrap_or(0.0)
     }
 
     /// Of the datagrams of late, how many are lost.
@@ -295,13 +315,19 @@ fn troubles(row: &Row, told: &Agent) -> Troubles {
     let found = [
         (Troubles::SILENT, told.stale),
         (Troubles::LOSING, loss >= LOSING),
+        (Troubles::OUTDATED, row.interfaces > 0 && row.current == 0),
         (Troubles::LOSS, loss > 0.0 && loss < LOSING),
         (Troubles::THINNED, row.thinning() > THINNED),
         (Troubles::BUSY, row.utilization() >= BUSY),
-        (Troubles::DISCARDING, row.discards + row.errors > 0.0),
+        (Troubles::DISCARDING, row.discarded() > 0.0),
         (Troubles::RESTARTED, told.restarts > 0 && told.uptime < LATE),
     ];
     Troubles(found.into_iter().filter(|(_, is)| *is).fold(0, |all, (trouble, _)| all | trouble))
+}
+
+/// What is known of two together.
+fn sum(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    a.map_or(b, |a| Some(a + b.unwrap_or(0.0)))
 }
 
 /// The order in which one wants to look.
@@ -325,8 +351,8 @@ pub(super) fn sorted(agents: &mut [&Row], by: &str) {
         "restarts" => |row| row.restarts as f64,
         "silence" => |row| row.last_seen.as_secs_f64(),
         "utilization" => Row::utilization,
-        "traffic" => |row| row.octets_in,
-        "discards" => |row| row.discards + row.errors,
+        "traffic" => |row| row.octets_in.unwrap_or(-1.0),
+        "discards" => Row::discarded,
         "agent" => return agents.sort_by_key(|row| row.agent),
         "host" => return agents.sort_by(|a, b| by_host(a, b)),
         // As the survey has them: the worst first.
@@ -380,6 +406,8 @@ mod tests {
         let agents: Vec<String> = first.agents.iter().map(|row| row.agent.to_string()).collect();
         assert_eq!(agents, ["10.0.0.2", "10.0.0.1", "2001:db8::3"], "the silent one is first");
         assert_eq!((first.sum.agents, first.sum.silent, first.sum.fine, first.sum.interfaces), (3, 1, 2, 3));
+        assert_eq!(first.agents[0].troubles.names().collect::<Vec<_>>(), ["silent", "outdated"]);
+        assert_eq!((first.agents[0].octets_in, first.sum.current), (None, 2), "what is not known is not 0");
         let busiest = first.agents[1].busiest.as_ref().unwrap();
         assert_eq!((&*busiest.source, busiest.utilization), ("4", 10.0));
         let soon = surveyor.survey(&small, begin + Duration::from_millis(10));
