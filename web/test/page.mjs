@@ -48,6 +48,7 @@ try {
   await check('a definition is tried, its mistake pointed at, and kept', defines);
   await check('what is called so is found', searches);
   await check('seven tabs and more have one connection', tabs);
+  await check('without shared workers each tab has a connection of its own', alone);
   await check('frames come in time while all moves', frames);
   network.stop();
   await check('the screen says what REST says', equalsRest);
@@ -178,6 +179,15 @@ async function tabs() {
     others.push(tab);
   }
   for (const tab of others) await tab.close();
+}
+
+async function alone() {
+  const own = await browser.tab();
+  await own.addInitScript(() => delete globalThis.SharedWorker);
+  await own.goto(`http://${server.http}/`);
+  await browser.settled(own);
+  await own.waitForSelector('[aria-label="Agents in trouble"] tbody tr');
+  await own.close();
 }
 
 async function frames() {

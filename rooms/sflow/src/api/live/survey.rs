@@ -305,8 +305,8 @@ impl Row {
 
     /// Whether its address or name has the text, which is in lower case.
     pub(super) fn is_called(&self, text: &str) -> bool {
-        let host = self.host.as_deref().is_some_and(|host| host.to_lowercase().contains(text));
-        host || self.agent.to_string().contains(text)
+        let is_host = || self.host.as_deref().is_some_and(|host| host.to_lowercase().contains(text));
+        text.is_empty() || is_host() || self.agent.to_string().contains(text)
     }
 }
 
