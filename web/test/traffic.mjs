@@ -185,12 +185,15 @@ export class Network {
     const number = index + 1;
     return new Agent(`10.1.0.${number}`, { host: number < 7 ? `leaf${number}` : `spine${number - 6}`, interfaces: 24 });
   });
+  /** Each passes a leaf and a spine. */
   conversations = Array.from({ length: 40 }, (_, index) => ({
     from: `192.0.2.${index + 1}`,
     to: `198.51.100.${(index % 7) + 1}`,
     port: [443, 53, 4789, 2049][index % 4],
     bytes: 1400,
     share: 1 / (index + 1),
+    path: [index % 6, 6 + (index % 2)],
+    input: 1 + (index % 9),
   }));
   second = 0;
   random = random(Number(process.env.WEIR_SEED ?? 1));
@@ -202,27 +205,36 @@ export class Network {
   /** What happens in a tenth of a second. */
   async tick() {
     this.second += 0.1;
-    const whole = Math.abs(this.second - Math.round(this.second)) < 0.05;
-    for (const [number, agent] of this.agents.entries()) {
-      const samples = [];
-      for (let count = 0; count < 6; count++)
-        samples.push(
-          agent.packet(this.draw(), { input: 1 + count, depth: 2000 * number + 500, delay: 1000 + 800 * number }),
-        );
-      if (number === 2) samples.push(agent.dropped(this.draw(), 257, 3), agent.dropped(this.draw(), 263, 4));
-      if (whole) {
-        for (let index = 1; index <= agent.interfaces; index++) {
-          const share = number === 4 && index === 7 ? 0.93 : ((index * 7 + number * 3) % 24) / 60;
-          if (index % 12 === 0 || index === agent.interfaces) await this.sender.send(agent.datagram(samples.splice(0)));
-          samples.push(agent.counters(index, (share * agent.speed) / 8, number === 2 && index === 3 ? 20 : 0));
-        }
-        if (agent.host) samples.push(agent.named());
+    const waiting = this.agents.map(() => []);
+    for (let packet = 0; packet < 60; packet++) {
+      const conversation = this.draw();
+      for (const hop of conversation.path) {
+        const { input } = conversation;
+        const [depth, delay] = [2000 * hop + 500, 1000 + 800 * hop];
+        waiting[hop].push(this.agents[hop].packet(conversation, { input, output: 10 + (input % 4), depth, delay }));
       }
-      const bytes = agent.datagram(samples);
-      // One datagram in four of this one is lost, and in fifty of another.
-      const lost = (number === 1 && agent.sequence % 4 === 0) || (number === 6 && agent.sequence % 50 === 0);
-      if (!lost) await this.sender.send(bytes);
     }
+    waiting[2].push(this.agents[2].dropped(this.draw(), 257, 3), this.agents[2].dropped(this.draw(), 263, 4));
+    const isWhole = Math.abs(this.second - Math.round(this.second)) < 0.05;
+    for (const [number, agent] of this.agents.entries()) {
+      if (isWhole) waiting[number].push(...this.counted(agent, number));
+      while (waiting[number].length > 0) {
+        const bytes = agent.datagram(waiting[number].splice(0, 8));
+        // One datagram in four of this one is lost, and in fifty of another.
+        const isLost = (number === 1 && agent.sequence % 4 === 0) || (number === 6 && agent.sequence % 50 === 0);
+        if (!isLost) await this.sender.send(bytes);
+      }
+    }
+  }
+
+  /** What an agent counts in a second. */
+  counted(agent, number) {
+    const samples = agent.host ? [agent.named()] : [];
+    for (let index = 1; index <= agent.interfaces; index++) {
+      const share = number === 4 && index === 7 ? 0.93 : ((index * 7 + number * 3) % 24) / 60;
+      samples.push(agent.counters(index, (share * agent.speed) / 8, number === 2 && index === 3 ? 20 : 0));
+    }
+    return samples;
   }
 
   draw() {
