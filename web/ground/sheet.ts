@@ -16,6 +16,8 @@ export interface Sheet<Row> {
   name: string;
   columns: Column<Row>[];
   rows: Row[];
+  /** Name of the colour that a row has in the drawing above it. */
+  mark?: (row: Row) => string;
 }
 
 /** CSV as of RFC 4180. Texts that a spreadsheet would take for a formula begin with an apostrophe. */
@@ -44,11 +46,13 @@ export function picture<Row>(sheet: Sheet<Row>, drawing?: HTMLCanvasElement): HT
   if (!pen) return canvas;
   const font = '13px system-ui, sans-serif';
   pen.font = font;
-  const texts = sheet.rows.slice(0, 200).map(row => sheet.columns.map(column => shown(column, row)));
+  const rows = sheet.rows.slice(0, 200);
+  const texts = rows.map(row => sheet.columns.map(column => shown(column, row)));
   const widths = sheet.columns.map((column, index) =>
     Math.max(...[column.title, ...texts.map(row => row[index] ?? '')].map(text => pen.measureText(text).width)),
   );
-  const table = widths.reduce((sum, width) => sum + width + gap, 0);
+  const indent = sheet.mark ? gap : 0;
+  const table = widths.reduce((sum, width) => sum + width + gap, indent);
   const [chartWidth, chartHeight] = drawing ? [drawing.clientWidth, drawing.clientHeight + line] : [0, 0];
   const width = Math.max(table, chartWidth, 320) + 2 * edge;
   const height = 2 * edge + line * (texts.length + 2) + chartHeight;
@@ -62,7 +66,7 @@ export function picture<Row>(sheet: Sheet<Row>, drawing?: HTMLCanvasElement): HT
   pen.fillText(`${sheet.name}, ${new Date().toISOString().slice(0, 19)}Z`, edge, edge + 10);
   if (drawing) pen.drawImage(drawing, edge, edge + line, chartWidth, chartHeight - line);
   const write = (row: string[], y: number) => {
-    let x = edge;
+    let x = edge + indent;
     row.forEach((text, index) => {
       const cell = widths[index] ?? 0;
       const right = sheet.columns[index]?.numeric ?? false;
@@ -76,9 +80,14 @@ export function picture<Row>(sheet: Sheet<Row>, drawing?: HTMLCanvasElement): HT
     sheet.columns.map(column => column.title),
     top,
   );
-  pen.fillStyle = colour('text');
-  texts.forEach((row, index) => {
-    write(row, top + line * (index + 1));
+  rows.forEach((row, index) => {
+    const y = top + line * (index + 1);
+    if (sheet.mark) {
+      pen.fillStyle = colour(sheet.mark(row));
+      pen.fillRect(edge, y - 10, 10, 10);
+    }
+    pen.fillStyle = colour('text');
+    write(texts[index] ?? [], y);
   });
   return canvas;
 }

@@ -44,6 +44,7 @@ export function FlowPanel({ title, asked, wide = false, chart = true, about, too
     name: title.toLowerCase(),
     columns: columns(asked, answer.value, format, isDrawn ? stack : undefined),
     rows: answer.value?.flows ?? [],
+    ...(isDrawn ? { mark: (flow: Flow) => colourOf(flow, stack) } : {}),
   };
   const others = answer.value?.others;
   return (
@@ -128,7 +129,6 @@ type Format = (value: number | undefined | null) => string;
 function columns(asked: Asked, value: Flows | undefined, format: Format, stack: Stack | undefined): Shown<Flow>[] {
   const keys = (value?.definition.keys ?? asked.keys ?? '').split(',').filter(key => key);
   const most = Math.max(...(value?.flows ?? []).map(flow => flow.high ?? flow.value), 0);
-  const slot = (flow: Flow) => stack?.parts.find(part => part.key === flow.keys.join('\u001f'))?.slot;
   const narrow = (flow: Flow, index: number) => {
     const [key, text] = [keys[index] ?? '', flow.keys[index] ?? ''];
     const { name, keys: _, ...rest } = asked;
@@ -143,7 +143,7 @@ function columns(asked: Asked, value: Flows | undefined, format: Format, stack: 
     text: (flow: Flow) => visible(flow.keys[index] ?? ''),
     view: (flow: Flow) => (
       <>
-        {index === 0 && stack && <Swatch slot={slot(flow)} />}
+        {index === 0 && stack && <Swatch colour={colourOf(flow, stack)} />}
         <a href={narrow(flow, index)} title="Show only this">
           {visible(flow.keys[index] ?? '', 60)}
         </a>
@@ -171,11 +171,16 @@ function columns(asked: Asked, value: Flows | undefined, format: Format, stack: 
   ];
 }
 
-/** The colour that a flow has in the chart. */
-function Swatch({ slot }: { slot: number | undefined }) {
+/** The name of the colour that a flow has in the chart. */
+function colourOf(flow: Flow, stack: Stack): string {
+  const part = stack.parts.find(part => part.key === flow.keys.join('\u001f'));
+  return part ? partColour(part.slot) : 'part-others';
+}
+
+function Swatch({ colour }: { colour: string }) {
   return (
     <svg class="swatch" width="10" height="10" aria-hidden="true">
-      <rect width="10" height="10" class={slot === undefined ? 'fill-others' : `fill-${partColour(slot)}`} />
+      <rect width="10" height="10" class={`fill-${colour}`} />
     </svg>
   );
 }
