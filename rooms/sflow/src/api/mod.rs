@@ -49,6 +49,7 @@ pub use server::{Error, Server, Serving};
 pub(crate) use body::pages;
 pub(crate) use call::Call;
 pub(crate) use flows::mode;
+pub(crate) use live::is_question;
 pub(crate) use metrics::names_of;
 pub(crate) use problem::{Answer, Problem};
 pub(crate) use selection::{Passing, agents_of, conditions};

@@ -63,6 +63,11 @@ impl Live {
     }
 }
 
+/// Whether a text is a question.
+pub(crate) fn is_question(text: &str) -> bool {
+    Ask::parse(text).is_ok()
+}
+
 /// Streams the answers to all questions of the call.
 pub(super) fn follow(api: Arc<Api>, call: Call) -> Later {
     Box::pin(async move {
