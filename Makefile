@@ -1,7 +1,7 @@
 # run: build and do the main job. test: everything CI does. bench: against peers. deps: the peers, from Debian.
-# bpf: compile the eBPF programs anew, to the same bytes.
+# bpf: compile the eBPF programs anew, to the same bytes. web: the pages, likewise.
 # dist: a static binary in dist/, which runs on any Linux and in an empty container.
-.PHONY: run build dist test lint deps bench bpf fuzz fuzz-check clean
+.PHONY: run build dist test lint deps bench bpf web fuzz fuzz-check clean
 
 CARGO ?= cargo
 SCENARIO ?= telemetry
@@ -57,7 +57,7 @@ lint:
 
 # Real peers that tests and benchmarks talk to; without the right to install, tests that miss one say so and are skipped.
 # Those that would start services are not installed: peers.sh unpacks them below target/.
-PEERS = iperf3:iperf3 nft:nftables python3:python3 ip:iproute2 tc:iproute2 systemd-analyze:systemd buildah:buildah tcpdump:tcpdump
+PEERS = iperf3:iperf3 nft:nftables python3:python3 ip:iproute2 tc:iproute2 systemd-analyze:systemd buildah:buildah tcpdump:tcpdump node:nodejs npm:npm chromium:chromium
 deps:
 	@missing=""; for p in $(PEERS); do \
 	    PATH=$$PATH:/usr/sbin command -v $${p%%:*} >/dev/null || missing="$$missing $${p##*:}"; done; \
@@ -70,6 +70,8 @@ deps:
 	    DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends $$missing >/dev/null || \
 	    echo "deps: cannot install$$missing; tests that need them are skipped"
 	@crates/testbed/peers.sh
+	@! command -v npm >/dev/null || $(MAKE) --no-print-directory web/node_modules || \
+	    echo "deps: cannot install what web/package.json names; tests of the pages are skipped"
 
 bench: deps
 	@crates/testbed/peers.sh nfacctd:pmacct:usr/sbin/nfacctd sfacctd:pmacct:usr/sbin/sfacctd \
@@ -95,6 +97,20 @@ bpf:
 	    echo "bpf: found clang $$found; the committed object was made by $(CLANG_MAJOR), its bytes will differ"
 	cd crates/kernel/bpf && $(CLANG) $(BPF_CFLAGS) -c loss.bpf.c -o loss.bpf.o && \
 	    $$(command -v llvm-strip-$(CLANG_MAJOR) || echo llvm-strip) -g loss.bpf.o
+
+# Checks the pages' sources and builds them into the rooms that serve them. The lock pins every package.
+web:
+	@if ! command -v npm >/dev/null; then \
+	    if [ "$$(id -u)" = 0 ]; then sudo=""; else sudo="sudo -n"; fi; \
+	    $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	        $$sudo apt-get install -y -qq --no-install-recommends nodejs npm >/dev/null || \
+	    { echo "web: needs node and npm"; exit 1; }; fi
+	@$(MAKE) --no-print-directory web/node_modules
+	cd web && npm run --silent lint && ./build.sh
+
+web/node_modules: web/package-lock.json
+	cd web && npm ci --silent
+	@touch $@
 
 # Without cargo-fuzz the targets are only checked. What ships is where scenarios begin.
 fuzz:

@@ -11,6 +11,11 @@ pub fn state(bytes: &[u8]) -> Option<String> {
     crate::state::check(bytes).err()
 }
 
+/// Whether a page can ask this.
+pub fn asks(text: &str) -> bool {
+    crate::api::is_question(text)
+}
+
 /// Which of the bodies of PUT requests this could be: a flow definition, a threshold, groups, a topology.
 pub fn bodies(json: &[u8]) -> [bool; 4] {
     [

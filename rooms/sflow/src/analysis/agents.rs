@@ -60,6 +60,7 @@ fn sub_agent(shard: &Shard, agent: &Agent, now: Now) -> api::Agent {
         datagrams_lost: ledger.sequence.lost,
         datagrams_out_of_order: ledger.sequence.late,
         datagrams_duplicates: ledger.sequence.duplicates,
+        restarts: ledger.restarts,
         ..api::Agent::default()
     };
     for (_, source) in shard.sources_of(agent) {
@@ -71,6 +72,7 @@ fn sub_agent(shard: &Shard, agent: &Agent, now: Now) -> api::Agent {
             told.flow_duplicates += samples.duplicates;
             told.flow_out_of_order += samples.late;
             told.flow_drops += source.sampler.report().dropped;
+            thinnest(&mut told, source.sampler.nominal_rate(), source.sampler.effective_rate());
         }
         let drops = source.drops.ledger();
         if drops.received > 0 {
@@ -89,7 +91,19 @@ fn sub_agent(shard: &Shard, agent: &Agent, now: Now) -> api::Agent {
     told
 }
 
+/// Of the data sources, the one of whose samples most are missing is told.
+fn thinnest(told: &mut api::Agent, nominal: u32, effective: f64) {
+    let thinned = |nominal: u32, effective: f64| effective / f64::from(nominal.max(1));
+    let known = told.sampling_rate.zip(told.effective_sampling_rate);
+    if nominal > 0 && known.is_none_or(|(rate, packets)| thinned(nominal, effective) > thinned(rate, packets)) {
+        (told.sampling_rate, told.effective_sampling_rate) = (Some(nominal), Some(effective));
+    }
+}
+
 fn together(mut a: api::Agent, b: api::Agent) -> api::Agent {
+    if let (Some(nominal), Some(effective)) = (b.sampling_rate, b.effective_sampling_rate) {
+        thinnest(&mut a, nominal, effective);
+    }
     for source in b.sources {
         if !a.sources.contains(&source) {
             a.sources.push(source);
@@ -106,6 +120,9 @@ fn together(mut a: api::Agent, b: api::Agent) -> api::Agent {
         datagrams_lost: a.datagrams_lost + b.datagrams_lost,
         datagrams_out_of_order: a.datagrams_out_of_order + b.datagrams_out_of_order,
         datagrams_duplicates: a.datagrams_duplicates + b.datagrams_duplicates,
+        restarts: a.restarts + b.restarts,
+        sampling_rate: a.sampling_rate,
+        effective_sampling_rate: a.effective_sampling_rate,
         flow_sources: a.flow_sources + b.flow_sources,
         flow_samples: a.flow_samples + b.flow_samples,
         flow_lost: a.flow_lost + b.flow_lost,

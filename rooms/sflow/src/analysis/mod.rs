@@ -2,6 +2,7 @@
 
 mod agents;
 mod flows;
+mod interfaces;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -12,8 +13,8 @@ use serde_json::{Map, Value};
 use weir_wire::sflow::DataSource;
 
 use crate::api::{
-    ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Measure, Rejected,
-    Topology,
+    ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interface, Measure,
+    Rejected, Topology,
 };
 use crate::events::{EVENTS, Event, Log};
 use crate::flows::{Checked, Record};
@@ -88,6 +89,10 @@ impl Analysis for Answers {
 
     fn measures(&self, agent: IpAddr, metric: &str, visit: &mut dyn FnMut(Measure<'_>)) {
         agents::measures(&self.shards, agent, metric, visit);
+    }
+
+    fn interfaces(&self, agent: IpAddr, visit: &mut dyn FnMut(Interface<'_>)) {
+        interfaces::each(&self.shards, agent, visit);
     }
 
     fn flow_keys(&self) -> Vec<FlowKey> {

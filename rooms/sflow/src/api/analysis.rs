@@ -40,6 +40,9 @@ pub trait Analysis: Send + Sync + 'static {
     /// held meanwhile: `visit` must ask nothing else here.
     fn measures(&self, agent: IpAddr, metric: &str, visit: &mut dyn FnMut(Measure<'_>));
 
+    /// Calls `visit` for each interface of an agent that counts octets, in order of ifIndex. `visit` must ask nothing else here.
+    fn interfaces(&self, agent: IpAddr, visit: &mut dyn FnMut(Interface<'_>));
+
     /// All flow keys, seen or not, in order of names.
     fn flow_keys(&self) -> Vec<FlowKey>;
 
@@ -148,6 +151,14 @@ pub struct Agent {
     pub datagrams_out_of_order: u64,
     #[serde(rename = "sFlowDatagramsDuplicates")]
     pub datagrams_duplicates: u64,
+    /// Times that it began anew, by its uptime.
+    pub restarts: u64,
+    /// One packet out of so many is sampled, as the agent says, at the data source of whose samples most are missing.
+    #[serde(rename = "samplingRate", skip_serializing_if = "Option::is_none")]
+    pub sampling_rate: Option<u32>,
+    /// Packets that a sample stands for there: more where samples or datagrams are lost.
+    #[serde(rename = "effectiveSamplingRate", skip_serializing_if = "Option::is_none")]
+    pub effective_sampling_rate: Option<f64>,
     #[serde(rename = "sFlowFlowDatasources")]
     pub flow_sources: u64,
     #[serde(rename = "sFlowFlowSamples")]
@@ -202,6 +213,52 @@ pub struct Measure<'a> {
     pub host: Option<&'a str>,
     /// The interface's name, likewise.
     pub ifname: Option<&'a str>,
+}
+
+/// An interface of an agent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interface<'a> {
+    /// Which.
+    pub source: DataSource,
+    /// Its name, from others: any characters.
+    pub name: Option<&'a str>,
+    /// Since its counters came.
+    pub age: Duration,
+    /// What it carries.
+    pub load: Load,
+}
+
+/// What an interface carries; what is stale or unknown is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Load {
+    /// Bytes a second that come in.
+    #[serde(rename = "ifinoctets", skip_serializing_if = "Option::is_none")]
+    pub octets_in: Option<f64>,
+    /// Bytes a second that go out.
+    #[serde(rename = "ifoutoctets", skip_serializing_if = "Option::is_none")]
+    pub octets_out: Option<f64>,
+    /// Per cent of its speed.
+    #[serde(rename = "ifinutilization", skip_serializing_if = "Option::is_none")]
+    pub utilization_in: Option<f64>,
+    /// Per cent of its speed.
+    #[serde(rename = "ifoututilization", skip_serializing_if = "Option::is_none")]
+    pub utilization_out: Option<f64>,
+    /// Packets a second that it dropped though nothing was wrong with them, in and out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub discards: Option<f64>,
+    /// Packets a second that were damaged, in and out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub errors: Option<f64>,
+    /// Bits a second.
+    #[serde(rename = "ifspeed", skip_serializing_if = "Option::is_none")]
+    pub speed: Option<f64>,
+}
+
+impl Load {
+    /// The greater utilisation of the two directions, per cent.
+    pub fn utilization(&self) -> Option<f64> {
+        [self.utilization_in, self.utilization_out].into_iter().flatten().reduce(f64::max)
+    }
 }
 
 /// A number or a text.

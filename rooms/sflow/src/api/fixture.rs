@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 use weir_wire::sflow::DataSource;
 
 use super::{
-    ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interval,
-    Measure, Measured, Rejected, Server, Serving, Settings, TopKey, Topology,
+    ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interface,
+    Interval, Load, Measure, Measured, Rejected, Server, Serving, Settings, TopKey, Topology,
 };
 use crate::events::{Dropped, Event, Log};
 use crate::thresholds::{Refused, Threshold, Thresholds};
@@ -201,6 +201,32 @@ impl Analysis for Small {
                 host: (agent == address("10.0.0.1")).then_some("leaf1"),
                 ifname: (class == 0).then_some(ifname),
             });
+        }
+    }
+
+    fn interfaces(&self, agent: IpAddr, visit: &mut dyn FnMut(Interface<'_>)) {
+        let of = |metric: &str, source: DataSource| {
+            let mut found = None;
+            self.measures(agent, metric, &mut |measure| {
+                if let Measured::Number(number) = measure.value
+                    && measure.source == source
+                    && !measure.stale
+                {
+                    found = Some(number);
+                }
+            });
+            found
+        };
+        let mut known = Vec::new();
+        self.measures(agent, "ifinoctets", &mut |measure| known.push((measure.source, measure.age)));
+        for (source, age) in known {
+            let load = Load {
+                octets_in: of("ifinoctets", source),
+                utilization_in: of("ifinutilization", source),
+                speed: of("ifspeed", source),
+                ..Load::default()
+            };
+            visit(Interface { source, name: Some(if source.index == 4 { self.uplink } else { "swp1" }), age, load });
         }
     }
 

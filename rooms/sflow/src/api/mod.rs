@@ -16,8 +16,10 @@ mod body;
 mod call;
 mod flows;
 mod guard;
+mod live;
 mod metrics;
 mod openapi;
+mod page;
 mod problem;
 mod routes;
 mod selection;
@@ -38,8 +40,8 @@ use axum::Router;
 use tokio::sync::Semaphore;
 
 pub use analysis::{
-    ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interval,
-    Link, Measure, Measured, Node, Port, Rejected, TopKey, Topology,
+    ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interface,
+    Interval, Link, Load, Measure, Measured, Node, Port, Rejected, TopKey, Topology,
 };
 pub use routes::page;
 pub use server::{Error, Server, Serving};
@@ -47,11 +49,12 @@ pub use server::{Error, Server, Serving};
 pub(crate) use body::pages;
 pub(crate) use call::Call;
 pub(crate) use flows::mode;
+pub(crate) use live::is_question;
 pub(crate) use metrics::names_of;
 pub(crate) use problem::{Answer, Problem};
 pub(crate) use selection::{Passing, agents_of, conditions};
 
-use crate::prometheus::Scraped;
+use crate::prometheus::{IDLE, Scraped};
 use streams::Shared;
 use waiting::{FLOW_STREAMS, PLACES, Places};
 
@@ -80,6 +83,9 @@ pub(crate) struct Api {
     turn: Arc<Semaphore>,
     /// Flow definitions that scrapers made.
     pub(crate) scraped: Scraped,
+    /// Flow definitions that the page is looked at by.
+    pub(crate) tried: Scraped,
+    pub(crate) live: live::Live,
 }
 
 impl Api {
@@ -92,7 +98,9 @@ impl Api {
             flow_streams: Places::new(FLOW_STREAMS, "follow flows"),
             latest: Shared::default(),
             turn: Arc::new(Semaphore::new(1)),
-            scraped: Scraped::default(),
+            scraped: Scraped::new("prometheus/", IDLE),
+            tried: Scraped::new("page/", LOOKED_AWAY),
+            live: live::Live::default(),
         }
     }
 
@@ -110,6 +118,9 @@ impl Api {
         tokio::task::spawn_blocking(working).await.ok()
     }
 }
+
+/// Time after which a flow definition ends that a page has turned away from.
+const LOOKED_AWAY: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// The router of an analyser, for a server of loopback addresses alone or of others. [`Server::serve`] makes one of its own; an own
 /// server has to bound connections, and to end flow definitions that nobody scrapes any more

@@ -43,6 +43,11 @@ impl Problem {
         problem
     }
 
+    /// What is told.
+    pub(crate) fn fields(&self) -> &Map<String, Value> {
+        &self.fields
+    }
+
     /// Adds a field for programs.
     pub(crate) fn with(mut self, field: &str, value: impl Into<Value>) -> Self {
         self.fields.insert(field.to_owned(), value.into());

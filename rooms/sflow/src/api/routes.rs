@@ -18,7 +18,7 @@ use super::call::{ANY, Kind, Parameter};
 use super::problem::{Answer, Problem};
 use super::streams::{self, Later};
 use super::waiting::Held;
-use super::{Api, Call, agents, flows, metrics, openapi, settings};
+use super::{Api, Call, agents, flows, live, metrics, openapi, settings};
 use crate::prometheus;
 
 /// What a path does by one method.
@@ -154,7 +154,7 @@ fn never(_: &Arc<Api>, _: &Call) -> Answer {
 }
 
 pub(crate) static ROUTES: &[Route] = &[
-    get("/", "/", "This index.", index).media(PLAIN),
+    get("/", "/", "This index; a browser is shown the page.", index).media(PLAIN),
     get("/version", "/version", "The software and its version.", agents::version).media(PLAIN),
     get("/ready", "/ready", "Whether it receives and analyses; 503 with the reason if not.", agents::ready),
     get("/openapi.json", "/openapi.json", "The OpenAPI 3.1 description of all this.", openapi::describe),
@@ -347,6 +347,20 @@ pub(crate) static ROUTES: &[Route] = &[
     .media(PLAIN),
 ];
 
+/// What the page asks: it is of the same build, so this may change with each.
+static OF_THE_PAGE: &[Route] = &[
+    get("/page/{file}", "/page/page.js", "A file of the page.", super::page::file),
+    get("/live/stream", "/live/stream?ask=summary", "What the page shows.", never)
+        .query(&[text("ask", "a question; may be repeated")])
+        .media(SSE)
+        // Questions begin flow definitions.
+        .changes()
+        .later(live::follow),
+    get("/live/search", "/live/search?text=leaf", "Who or what is called so.", live::search)
+        .query(&[text("text", "what to look for")])
+        .long(),
+];
+
 /// What stands in the braces of paths.
 pub(super) const PARTS: &[(&str, &str)] = &[
     (
@@ -359,7 +373,7 @@ pub(super) const PARTS: &[(&str, &str)] = &[
 
 pub(crate) fn router(api: Arc<Api>) -> Router {
     let mut router = Router::new();
-    let mut paths: Vec<&str> = ROUTES.iter().map(|route| route.path).collect();
+    let mut paths: Vec<&str> = ROUTES.iter().chain(OF_THE_PAGE).map(|route| route.path).collect();
     paths.sort_unstable();
     paths.dedup();
     for path in paths {
@@ -376,7 +390,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
 }
 
 fn methods(api: &Arc<Api>, path: &'static str) -> MethodRouter {
-    let routes = || ROUTES.iter().filter(move |route| route.path == path);
+    let routes = || ROUTES.iter().chain(OF_THE_PAGE).filter(move |route| route.path == path);
     let mut names: Vec<&str> = routes().map(|route| route.verb.name()).collect();
     names.extend(["HEAD", "OPTIONS"]);
     let allowed = names.join(", ");
@@ -475,7 +489,10 @@ fn unknown(path: &str) -> Problem {
     Problem::new(StatusCode::NOT_FOUND, format!("there is no path {path:?}{meant}; / lists all"))
 }
 
-fn index(_: &Arc<Api>, _: &Call) -> Answer {
+fn index(_: &Arc<Api>, call: &Call) -> Answer {
+    if super::page::is_wanted(&call.headers) {
+        return super::page::index(call);
+    }
     let mut text = String::new();
     for route in ROUTES {
         // Writing to a string does not fail.

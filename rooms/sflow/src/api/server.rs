@@ -165,6 +165,8 @@ async fn end_idle(api: Arc<Api>) {
     loop {
         ticks.tick().await;
         api.scraped.end_idle(&*api.analysis, Instant::now());
+        api.tried.end_idle(&*api.analysis, Instant::now());
+        api.live.rest();
     }
 }
 

@@ -198,7 +198,7 @@ impl Shared {
 }
 
 /// A server-sent event. JSON has no bare line ends, which would end the field.
-fn frame(head: &str, data: &impl Serialize) -> Bytes {
+pub(super) fn frame(head: &str, data: &impl Serialize) -> Bytes {
     let mut frame = format!("{head}data: ").into_bytes();
     // Writing to memory does not fail, and values of ours have strings for keys.
     let _ = escape::write_json(&mut frame, data);
@@ -206,7 +206,7 @@ fn frame(head: &str, data: &impl Serialize) -> Bytes {
     frame.into()
 }
 
-fn stream(body: Body) -> Response {
+pub(super) fn stream(body: Body) -> Response {
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     (headers, body).into_response()
 }

@@ -14,12 +14,15 @@ pub const IDLE: Duration = Duration::from_secs(300);
 /// Definitions that scrapers have at once.
 pub const DEFINITIONS: usize = 64;
 
-/// What they are called, with a number behind.
-const NAME: &str = "prometheus_";
-
-/// The definitions that scrapers made.
-#[derive(Debug, Default)]
-pub(crate) struct Scraped(Mutex<Table>);
+/// The definitions that scrapers made, or others who ask again and again.
+#[derive(Debug)]
+pub(crate) struct Scraped {
+    /// What they are called, with a number behind. Its slash no client can put, and no state keeps.
+    prefix: &'static str,
+    /// Time without a question after which one ends.
+    idle: Duration,
+    table: Mutex<Table>,
+}
 
 #[derive(Debug, Default)]
 struct Table {
@@ -36,6 +39,11 @@ struct Entry {
 }
 
 impl Scraped {
+    /// None yet. They are called `prefix` with a number behind, and end when nobody has asked for so long.
+    pub(crate) fn new(prefix: &'static str, idle: Duration) -> Self {
+        Self { prefix, idle, table: Mutex::default() }
+    }
+
     /// The name of a definition, which begins if nobody has scraped it yet, or somebody has deleted it.
     pub(crate) fn name(&self, analysis: &dyn Analysis, definition: &str, now: Instant) -> Result<String, Problem> {
         self.end_idle(analysis, now);
@@ -48,17 +56,17 @@ impl Scraped {
         table.entries.remove(definition);
         if table.entries.len() >= DEFINITIONS {
             let message = format!(
-                "{DEFINITIONS} flow definitions were scraped within {} s already: make fewer queries, or put a definition and read \
+                "{DEFINITIONS} flow definitions were asked for within {} s already: make fewer queries, or put a definition and read \
                  /activeflows",
-                IDLE.as_secs()
+                self.idle.as_secs()
             );
             return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, message));
         }
-        // A client may have taken the name.
-        let mut name = format!("{NAME}{}", table.next);
+        // The configuration may have the name.
+        let mut name = format!("{}{}", self.prefix, table.next);
         while known.contains_key(&name) {
             table.next += 1;
-            name = format!("{NAME}{}", table.next);
+            name = format!("{}{}", self.prefix, table.next);
         }
         table.next += 1;
         analysis.put_flow(&name, definition)?;
@@ -66,10 +74,10 @@ impl Scraped {
         Ok(name)
     }
 
-    /// Ends what was not scraped for [`IDLE`].
+    /// Ends what was not asked for in time.
     pub(crate) fn end_idle(&self, analysis: &dyn Analysis, now: Instant) {
         self.lock().entries.retain(|_, entry| {
-            let lives = now.saturating_duration_since(entry.scraped) < IDLE;
+            let lives = now.saturating_duration_since(entry.scraped) < self.idle;
             if !lives {
                 analysis.delete_flow(&entry.name);
             }
@@ -78,6 +86,6 @@ impl Scraped {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -37,7 +37,7 @@ fn prometheus_is_told_what_is_current() {
     // The same question is the same definition; it comes again where somebody deleted it.
     get(&serving, target);
     assert_eq!(small.flows().len(), 2);
-    assert!(small.delete_flow("prometheus_0"));
+    assert!(small.delete_flow("prometheus/0"));
     assert_eq!(get(&serving, target).body, flows.body);
 
     let refused = "/prometheus/flows/ALL/txt?metric=m&key=a&value=bytes&filter=a%3D%3D1";
@@ -88,16 +88,16 @@ fn a_strangers_page_begins_no_definition() {
 
 #[test]
 fn what_nobody_scrapes_ends() {
-    let (small, scraped, begin) = (Small::default(), Scraped::default(), Instant::now());
+    let (small, scraped, begin) = (Small::default(), Scraped::new("prometheus/", super::IDLE), Instant::now());
     let at = |seconds| begin + Duration::from_secs(seconds);
     let [used, left] = [r#"{"keys":"a"}"#, r#"{"keys":"b"}"#];
     let name = |definition, seconds| scraped.name(&small, definition, at(seconds)).unwrap();
-    assert_eq!([name(used, 0), name(left, 0), name(used, 299)], ["prometheus_0", "prometheus_1", "prometheus_0"]);
+    assert_eq!([name(used, 0), name(left, 0), name(used, 299)], ["prometheus/0", "prometheus/1", "prometheus/0"]);
     scraped.end_idle(&small, at(299));
     assert_eq!(small.flows().len(), 3);
     scraped.end_idle(&small, at(300));
-    assert_eq!(small.flows().into_keys().collect::<Vec<_>>(), ["prometheus_0", "tcp"]);
-    assert_eq!(name(left, 301), "prometheus_2");
+    assert_eq!(small.flows().into_keys().collect::<Vec<_>>(), ["prometheus/0", "tcp"]);
+    assert_eq!(name(left, 301), "prometheus/2");
 }
 
 /// Prometheus's own judgement of all that is written for it.

@@ -232,10 +232,12 @@ impl Shards {
         self.held().topology = topology;
     }
 
-    /// What was put at run time: all that is defined and not in the configuration.
+    /// What was put at run time: all that is defined and not in the configuration. A name with a slash, which nobody can put, is of
+    /// what lives only as long as somebody asks.
     pub(crate) fn put(&self, settings: &Settings) -> Put {
         let held = self.held();
-        let flows = held.flows.iter().map(|(name, checked)| (name.clone(), checked.definition().clone()));
+        let flows = held.flows.iter().filter(|(name, _)| !name.contains('/'));
+        let flows = flows.map(|(name, checked)| (name.clone(), checked.definition().clone()));
         let thresholds = held.thresholds.iter().map(|(name, threshold)| (name.to_owned(), threshold.clone()));
         Put {
             flows: flows.filter(|(name, _)| !settings.flows.contains_key(name)).collect(),

@@ -2,5 +2,6 @@
 
 mod decode;
 pub(crate) mod known_agent;
+mod page;
 mod real_agents;
 mod serve;

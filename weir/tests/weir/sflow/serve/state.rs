@@ -43,10 +43,14 @@ fn definitions_are_kept_over_a_restart() {
     serve.put("/flow/put/json", &json!({"keys": "ipdestination", "value": "frames", "t": 5}));
     serve.put("/threshold/put/json", &json!({"metric": "put", "value": 7}));
     serve.put("/group/sites/json", &json!({"lab": ["10.1.0.0/16"]}));
+    // What lasts only as long as somebody asks for it is not kept.
+    assert_eq!(serve.ask("GET", "/prometheus/flows/ALL/txt?metric=m&key=ipsource&value=bytes", "").0, 200);
+    assert_eq!(serve.get("/flow/json").as_object().unwrap().len(), 3);
     serve.stop();
 
     let serve = Serve::start(&["-c", &file.path()]);
     let flows = serve.get("/flow/json");
+    assert_eq!(flows.as_object().unwrap().keys().collect::<Vec<_>>(), ["own", "put"]);
     assert_eq!((flows["put"]["t"].clone(), flows["own"]["keys"].clone()), (5.0.into(), "ipsource".into()), "{flows:#}");
     assert_eq!(serve.get("/threshold/json")["put"]["value"], 7.0);
     assert_eq!(serve.get("/group/sites/json")["lab"][0], "10.1.0.0/16");

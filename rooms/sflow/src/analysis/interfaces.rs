@@ -1,0 +1,76 @@
+//! Questions about an agent's interfaces: all that a page shows of each, in one turn.
+
+use std::net::IpAddr;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use weir_wire::sflow::DataSource;
+
+use crate::agents::Nanos;
+use crate::api::{Interface, Load};
+use crate::counters::{Counters, Metric, Number};
+use crate::shard::{Now, Shards};
+
+/// Calls `visit` for each interface with counters, in order of ifIndex; of several streams with the same one, the newest.
+pub(super) fn each(shards: &Shards, address: IpAddr, visit: &mut dyn FnMut(Interface<'_>)) {
+    let now = Now::read();
+    shards.of(address, |shard| {
+        let mut found = Vec::new();
+        for agent in shard.agents_at(address) {
+            for (source, state) in shard.sources_of(agent) {
+                if source.class == DataSource::IF_INDEX
+                    && let Some((load, age)) = read(&state.counters, now.nanos)
+                {
+                    let name = shard.interface(&agent.identity, source.index);
+                    found.push(Interface { source, name, age: Duration::from_nanos(age), load });
+                }
+            }
+        }
+        found.sort_by_key(|interface| (interface.source, interface.age));
+        found.dedup_by_key(|interface| interface.source);
+        found.into_iter().for_each(visit);
+    });
+}
+
+/// What is known and not stale, and how old it is; `None`: it counts no octets.
+fn read(counters: &Counters, now: Nanos) -> Option<(Load, Nanos)> {
+    let [octets_in, octets_out, busy_in, busy_out, rest @ ..] = &*METRICS;
+    let mut age = None;
+    let mut number = |metric: &Option<&'static Metric>| {
+        let reading = counters.read((*metric)?, now)?.ok()?;
+        age = Some(age.map_or(reading.age, |age: Nanos| age.min(reading.age)));
+        match reading.value {
+            Number::Number(number) if !reading.stale => Some(number),
+            _ => None,
+        }
+    };
+    let (octets_in, octets_out) = (number(octets_in), number(octets_out));
+    let utilization = (number(busy_in), number(busy_out));
+    let [discards_in, discards_out, errors_in, errors_out, speed] = rest.each_ref().map(&mut number);
+    let sum = |a: Option<f64>, b: Option<f64>| a.map_or(b, |a| Some(a + b.unwrap_or(0.0)));
+    let load = Load {
+        octets_in,
+        octets_out,
+        utilization_in: utilization.0,
+        utilization_out: utilization.1,
+        discards: sum(discards_in, discards_out),
+        errors: sum(errors_in, errors_out),
+        speed,
+    };
+    Some((load, age?))
+}
+
+static METRICS: LazyLock<[Option<&'static Metric>; 9]> = LazyLock::new(|| {
+    [
+        "ifinoctets",
+        "ifoutoctets",
+        "ifinutilization",
+        "ifoututilization",
+        "ifindiscards",
+        "ifoutdiscards",
+        "ifinerrors",
+        "ifouterrors",
+        "ifspeed",
+    ]
+    .map(Metric::find)
+});

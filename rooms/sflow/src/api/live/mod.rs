@@ -1,0 +1,151 @@
+//! What the page shows, as one stream of server-sent events: answers to what it asks, the latest alone.
+//!
+//! ```text
+//! ask=summary&ask=agents?sort=loss --> once a second, each in turn --> survey (all agents), flows, events
+//!                                          | one answer for all who ask the same
+//!                                          v
+//!                            event: answer {"ask": ..., "answer": ...}
+//! ```
+//!
+//! An answer is made when the connection has room for it: who reads slowly gets fewer, not older ones. A page has one stream for
+//! all of its tabs.
+
+mod answer;
+mod ask;
+mod search;
+mod survey;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
+
+use super::body::frames;
+use super::problem::Problem;
+use super::streams::{Later, frame, stream};
+use super::waiting::Place;
+use super::{Analysis, Api, Call};
+use ask::Ask;
+pub(super) use search::search;
+use survey::{Survey, Surveyor};
+
+/// What all streams share.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    surveyor: Mutex<Surveyor>,
+    /// The latest answers, by question.
+    latest: Mutex<HashMap<String, Arc<Latest>>>,
+}
+
+/// A question's latest answer, and when its making began.
+type Latest = tokio::sync::Mutex<Option<(Instant, Bytes)>>;
+
+impl Live {
+    fn survey(&self, analysis: &dyn Analysis) -> Arc<Survey> {
+        lock(&self.surveyor).survey(analysis, std::time::Instant::now())
+    }
+
+    /// Gives back what nobody asks for any more.
+    pub(crate) fn rest(&self) {
+        lock(&self.surveyor).rest(std::time::Instant::now());
+    }
+
+    /// The place of a question's latest answer; it lasts as long as somebody has it.
+    fn of(&self, question: &str) -> Arc<Latest> {
+        let mut latest = lock(&self.latest);
+        latest.retain(|known, answer| known == question || Arc::strong_count(answer) > 1);
+        latest.entry(question.to_owned()).or_default().clone()
+    }
+}
+
+/// Whether a text is a question.
+pub(crate) fn is_question(text: &str) -> bool {
+    Ask::parse(text).is_ok()
+}
+
+/// Streams the answers to all questions of the call.
+pub(super) fn follow(api: Arc<Api>, call: Call) -> Later {
+    Box::pin(async move {
+        let asked: Vec<&str> = call.texts("ask").collect();
+        if asked.is_empty() || asked.len() > MOST {
+            return Err(Problem::request(format!("ask: ask 1 to {MOST} questions, as ask=summary")));
+        }
+        let mut questions = Vec::new();
+        for text in asked {
+            questions.push(Question { text: text.to_owned(), ask: Ask::parse(text)?, latest: api.live.of(text) });
+        }
+        let place = api.flow_streams.take(&call.held)?;
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        Ok(stream(frames(Follower { api, questions, next: 0, ticks, _place: place }, Follower::next)))
+    })
+}
+
+/// A stream to one client.
+struct Follower {
+    api: Arc<Api>,
+    questions: Vec<Question>,
+    /// Which one is answered next.
+    next: usize,
+    ticks: Interval,
+    _place: Place,
+}
+
+struct Question {
+    text: String,
+    ask: Ask,
+    latest: Arc<Latest>,
+}
+
+impl Follower {
+    async fn next(mut self) -> Option<(Bytes, Self)> {
+        if self.next == 0 {
+            self.ticks.tick().await;
+        }
+        let question = &self.questions[self.next];
+        let frame = question.latest(&self.api, Instant::now()).await?;
+        self.next = (self.next + 1) % self.questions.len();
+        Some((frame, self))
+    }
+}
+
+impl Question {
+    /// What was made for another client, if it is as new as asked for; else it is made.
+    async fn latest(&self, api: &Arc<Api>, asked: Instant) -> Option<Bytes> {
+        let mut latest = self.latest.lock().await;
+        if let Some((begun, frame)) = &*latest
+            && *begun + FRESH > asked
+        {
+            return Some(frame.clone());
+        }
+        let (begun, text, ask) = (Instant::now(), self.text.clone(), self.ask.clone());
+        let make = move |api: &Arc<Api>| {
+            let answer: Value = match answer::answer(api, &ask) {
+                Ok(answer) => json!({"ask": text, "answer": answer}),
+                Err(problem) => json!({"ask": text, "problem": problem.fields()}),
+            };
+            frame("event: answer\n", &answer)
+        };
+        let frame = api.in_turn(make).await?;
+        *latest = Some((begun, frame.clone()));
+        Some(frame)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Questions of one stream.
+const MOST: usize = 24;
+
+/// From one round of answers to the next.
+const TICK: Duration = Duration::from_secs(1);
+
+/// How old an answer may be that was made for another client.
+const FRESH: Duration = Duration::from_millis(500);

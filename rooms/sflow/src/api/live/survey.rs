@@ -1,0 +1,443 @@
+//! A look at all agents, for whoever watches the page: made while somebody does, and never more often than a tenth of a
+//! thread can make it.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Serialize, Serializer};
+
+use crate::api::{Agent, Analysis, Interface, Load};
+use crate::events::Short;
+
+/// What is known of all agents, and when it was.
+#[derive(Debug)]
+pub(super) struct Survey {
+    pub(super) begun: Instant,
+    /// How long the look took.
+    pub(super) took: Duration,
+    /// The worst first.
+    pub(super) agents: Vec<Row>,
+    pub(super) sum: Sum,
+}
+
+/// All agents together.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct Sum {
+    agents: u64,
+    /// How many have which trouble; one may have several.
+    silent: u64,
+    losing: u64,
+    thinned: u64,
+    restarted: u64,
+    busy: u64,
+    discarding: u64,
+    /// How many have none.
+    fine: u64,
+    /// Of which counters are outdated.
+    outdated: u64,
+    interfaces: u64,
+    /// Interfaces of which something current is known.
+    current: u64,
+    #[serde(rename = "datagramsReceived")]
+    received: u64,
+    #[serde(rename = "datagramsLost")]
+    lost: u64,
+    #[serde(rename = "receivedLately")]
+    received_lately: u64,
+    #[serde(rename = "lostLately")]
+    lost_lately: u64,
+    /// Bytes a second into all interfaces of which it is known.
+    #[serde(rename = "ifinoctets", skip_serializing_if = "Option::is_none")]
+    octets_in: Option<f64>,
+}
+
+/// An agent at a glance. What REST has as well has its name there.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) agent: IpAddr,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) host: Option<Box<str>>,
+    #[serde(rename = "lastSeen", serialize_with = "milliseconds")]
+    last_seen: Duration,
+    #[serde(serialize_with = "milliseconds")]
+    uptime: Duration,
+    stale: bool,
+    #[serde(rename = "sFlowDatagramsReceived")]
+    received: u64,
+    #[serde(rename = "sFlowDatagramsLost")]
+    lost: u64,
+    /// Of the last half minute to minute, or since somebody watches.
+    #[serde(rename = "receivedLately")]
+    received_lately: u64,
+    #[serde(rename = "lostLately")]
+    lost_lately: u64,
+    #[serde(rename = "sFlowFlowSamples")]
+    samples: u64,
+    /// Samples that the agent itself could not take or send.
+    #[serde(rename = "sFlowFlowDrops")]
+    samples_dropped: u64,
+    #[serde(rename = "samplingRate", skip_serializing_if = "Option::is_none")]
+    sampling_rate: Option<u32>,
+    #[serde(rename = "effectiveSamplingRate", skip_serializing_if = "Option::is_none")]
+    effective_sampling_rate: Option<f64>,
+    restarts: u64,
+    interfaces: u32,
+    /// Interfaces of which something current is known.
+    current: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    busiest: Option<Busiest>,
+    /// Of all its interfaces; absent where nothing is known.
+    #[serde(rename = "ifinoctets", skip_serializing_if = "Option::is_none")]
+    octets_in: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    discards: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    errors: Option<f64>,
+    pub(super) troubles: Troubles,
+}
+
+/// The interface that is used most.
+#[derive(Clone, Debug, Serialize)]
+struct Busiest {
+    #[serde(rename = "dataSource")]
+    source: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<Box<str>>,
+    /// Per cent, of the direction that is used more.
+    utilization: f64,
+}
+
+/// What is wrong with an agent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Troubles(u8);
+
+/// Names of troubles, in their order, and whether each makes an agent bad. The rest is worth a look.
+const TROUBLES: [(&str, bool); 8] = [
+    ("silent", true),
+    ("losing", true),
+    ("outdated", true),
+    ("loss", false),
+    ("thinned", false),
+    ("busy", false),
+    ("discarding", false),
+    ("restarted", false),
+];
+
+impl Troubles {
+    const SILENT: u8 = 1;
+    const LOSING: u8 = 1 << 1;
+    const OUTDATED: u8 = 1 << 2;
+    const LOSS: u8 = 1 << 3;
+    const THINNED: u8 = 1 << 4;
+    const BUSY: u8 = 1 << 5;
+    const DISCARDING: u8 = 1 << 6;
+    const RESTARTED: u8 = 1 << 7;
+
+    fn has(self, troubles: u8) -> bool {
+        self.0 & troubles != 0
+    }
+
+    pub(super) fn is_any(self) -> bool {
+        self.0 != 0
+    }
+
+    fn names(self) -> impl Iterator<Item = &'static str> {
+        let each = TROUBLES.iter().enumerate();
+        each.filter(move |(bit, _)| self.0 >> bit & 1 == 1).map(|(_, (name, _))| *name)
+    }
+
+    /// 2: it is bad; 1: it is worth a look; 0: all is well.
+    fn level(self) -> u8 {
+        let bad = TROUBLES.iter().enumerate().any(|(bit, (_, bad))| *bad && self.0 >> bit & 1 == 1);
+        if bad { 2 } else { u8::from(self.0 != 0) }
+    }
+}
+
+impl Serialize for Troubles {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.names())
+    }
+}
+
+/// The surveys, and the counts by which losses of late are told.
+#[derive(Debug, Default)]
+pub(super) struct Surveyor {
+    latest: Option<Arc<Survey>>,
+    asked: Option<Instant>,
+    /// Datagrams received and lost of each agent, at two moments in the past.
+    before: Option<Counts>,
+    since: Option<Counts>,
+}
+
+#[derive(Debug)]
+struct Counts {
+    at: Instant,
+    of: HashMap<IpAddr, (u64, u64)>,
+}
+
+impl Surveyor {
+    /// The latest survey; a new one where it is old enough.
+    pub(super) fn survey(&mut self, analysis: &dyn Analysis, now: Instant) -> Arc<Survey> {
+        self.asked = Some(now);
+        let is_new =
+            |survey: &&Arc<Survey>| now.saturating_duration_since(survey.begun) < FRESH.max(survey.took * SHARE);
+        if let Some(survey) = self.latest.as_ref().filter(is_new) {
+            return survey.clone();
+        }
+        let mut sum = Sum::default();
+        let baseline = self.before.as_ref().or(self.since.as_ref());
+        let look = |address| {
+            let baseline = baseline.map(|counts| counts.of.get(&address).copied().unwrap_or_default());
+            row(analysis, address, baseline)
+        };
+        let mut agents: Vec<Row> = analysis.agents().into_iter().filter_map(look).collect();
+        agents.iter().for_each(|row| sum.add(row));
+        agents.sort_by(worst_first);
+        if self.since.as_ref().is_none_or(|counts| now.saturating_duration_since(counts.at) > LATELY) {
+            let of = agents.iter().map(|row| (row.agent, (row.received, row.lost))).collect();
+            self.before = self.since.replace(Counts { at: now, of });
+        }
+        let survey = Arc::new(Survey { begun: now, took: now.elapsed(), agents, sum });
+        self.latest = Some(survey.clone());
+        survey
+    }
+
+    /// Gives everything back when nobody watches any more.
+    pub(super) fn rest(&mut self, now: Instant) {
+        if self.asked.is_some_and(|asked| now.saturating_duration_since(asked) > UNWATCHED) {
+            *self = Self::default();
+        }
+    }
+}
+
+impl Sum {
+    fn add(&mut self, row: &Row) {
+        let has = |trouble| u64::from(row.troubles.has(trouble));
+        self.agents += 1;
+        self.silent += has(Troubles::SILENT);
+        self.losing += has(Troubles::LOSING | Troubles::LOSS);
+        self.outdated += has(Troubles::OUTDATED);
+        self.thinned += has(Troubles::THINNED);
+        self.restarted += has(Troubles::RESTARTED);
+        self.busy += has(Troubles::BUSY);
+        self.discarding += has(Troubles::DISCARDING);
+        self.fine += u64::from(!row.troubles.is_any());
+        self.interfaces += u64::from(row.interfaces);
+        self.current += u64::from(row.current);
+        self.received += row.received;
+        self.lost += row.lost;
+        self.received_lately += row.received_lately;
+        self.lost_lately += row.lost_lately;
+        self.octets_in = sum(self.octets_in, row.octets_in);
+    }
+}
+
+/// `baseline`: datagrams received and lost up to the time that is "lately"; `None`: nobody has watched until now.
+fn row(analysis: &dyn Analysis, address: IpAddr, baseline: Option<(u64, u64)>) -> Option<Row> {
+    let told = analysis.agent(address)?;
+    let (received, lost) = baseline.unwrap_or((told.datagrams_received, told.datagrams_lost));
+    let mut row = Row {
+        agent: address,
+        host: told.host.as_deref().map(Box::from),
+        last_seen: told.last_seen,
+        uptime: told.uptime,
+        stale: told.stale,
+        received: told.datagrams_received,
+        lost: told.datagrams_lost,
+        received_lately: told.datagrams_received.saturating_sub(received),
+        lost_lately: told.datagrams_lost.saturating_sub(lost),
+        samples: told.flow_samples,
+        samples_dropped: told.flow_drops,
+        sampling_rate: told.sampling_rate,
+        effective_sampling_rate: told.effective_sampling_rate,
+        restarts: told.restarts,
+        interfaces: 0,
+        current: 0,
+        busiest: None,
+        octets_in: None,
+        discards: None,
+        errors: None,
+        troubles: Troubles::default(),
+    };
+    analysis.interfaces(address, &mut |interface| row.add(&interface));
+    row.troubles = troubles(&row, &told);
+    Some(row)
+}
+
+impl Row {
+    fn add(&mut self, interface: &Interface<'_>) {
+        self.interfaces += 1;
+        self.current += u32::from(interface.load != Load::default());
+        self.octets_in = sum(self.octets_in, interface.load.octets_in);
+        self.discards = sum(self.discards, interface.load.discards);
+        self.errors = sum(self.errors, interface.load.errors);
+        let busiest = self.busiest.as_ref().map(|busiest| busiest.utilization);
+        if let Some(utilization) = interface.load.utilization()
+            && busiest.is_none_or(|busiest| utilization > busiest)
+        {
+            let source = Short(interface.source).to_string();
+            self.busiest = Some(Busiest { source, name: interface.name.map(Box::from), utilization });
+        }
+    }
+
+    fn utilization(&self) -> f64 {
+        self.busiest.as_ref().map_or(0.0, |busiest| busiest.utilization)
+    }
+
+    /// Packets a second that its interfaces dropped or received damaged.
+    fn discarded(&self) -> f64 {
+        self.discards.unwrap_or(0.0) + self.errors.unwrap_or(0.0)
+    }
+
+    /// Of the datagrams of late, how many are lost.
+    fn loss(&self) -> f64 {
+        self.lost_lately as f64 / (self.received_lately + self.lost_lately).max(1) as f64
+    }
+
+    /// Packets that a sample stands for, over what the agent says.
+    fn thinning(&self) -> f64 {
+        let rates = self.effective_sampling_rate.zip(self.sampling_rate);
+        rates.map_or(1.0, |(effective, nominal)| effective / f64::from(nominal.max(1)))
+    }
+
+    /// Whether its address or name has the text, which is in lower case.
+    pub(super) fn is_called(&self, text: &str) -> bool {
+        let is_host = || self.host.as_deref().is_some_and(|host| host.to_lowercase().contains(text));
+        text.is_empty() || is_host() || self.agent.to_string().contains(text)
+    }
+}
+
+fn troubles(row: &Row, told: &Agent) -> Troubles {
+    let loss = row.loss();
+    let found = [
+        (Troubles::SILENT, told.stale),
+        (Troubles::LOSING, loss >= LOSING),
+        (Troubles::OUTDATED, row.interfaces > 0 && row.current == 0),
+        (Troubles::LOSS, loss > 0.0 && loss < LOSING),
+        (Troubles::THINNED, row.thinning() > THINNED),
+        (Troubles::BUSY, row.utilization() >= BUSY),
+        (Troubles::DISCARDING, row.discarded() > 0.0),
+        (Troubles::RESTARTED, told.restarts > 0 && told.uptime < LATE),
+    ];
+    Troubles(found.into_iter().filter(|(_, is)| *is).fold(0, |all, (trouble, _)| all | trouble))
+}
+
+/// What is known of two together.
+fn sum(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    a.map_or(b, |a| Some(a + b.unwrap_or(0.0)))
+}
+
+/// The order in which one wants to look.
+fn worst_first(a: &Row, b: &Row) -> Ordering {
+    let level = b.troubles.level().cmp(&a.troubles.level());
+    level
+        .then_with(|| b.loss().total_cmp(&a.loss()))
+        .then_with(|| b.stale.cmp(&a.stale))
+        .then_with(|| b.thinning().max(THINNED).total_cmp(&a.thinning().max(THINNED)))
+        .then_with(|| b.utilization().total_cmp(&a.utilization()))
+        .then_with(|| a.agent.cmp(&b.agent))
+}
+
+/// How the agents can be sorted, by name; what is largest stands first.
+pub(super) fn sorted(agents: &mut [&Row], by: &str) {
+    let key: fn(&Row) -> f64 = match by {
+        "loss" => Row::loss,
+        "lost" => |row| row.lost as f64,
+        "received" => |row| row.received as f64,
+        "sampling" => Row::thinning,
+        "restarts" => |row| row.restarts as f64,
+        "silence" => |row| row.last_seen.as_secs_f64(),
+        "utilization" => Row::utilization,
+        "traffic" => |row| row.octets_in.unwrap_or(-1.0),
+        "discards" => Row::discarded,
+        "agent" => return agents.sort_by_key(|row| row.agent),
+        "host" => return agents.sort_by(|a, b| by_host(a, b)),
+        // As the survey has them: the worst first.
+        _ => return,
+    };
+    agents.sort_by(|a, b| key(b).total_cmp(&key(a)));
+}
+
+/// Those without a name are last.
+fn by_host(a: &Row, b: &Row) -> Ordering {
+    a.host.is_none().cmp(&b.host.is_none()).then_with(|| a.host.cmp(&b.host))
+}
+
+fn milliseconds<S: Serializer>(age: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(age.as_millis().try_into().unwrap_or(u64::MAX))
+}
+
+/// A survey is not made again within this time.
+const FRESH: Duration = Duration::from_millis(900);
+
+/// Nor within so many times what it took.
+const SHARE: u32 = 10;
+
+/// From one reading of datagrams received and lost to the next; "lately" is one to two of these.
+const LATELY: Duration = Duration::from_secs(30);
+
+/// Time without a question after which everything is given back.
+const UNWATCHED: Duration = Duration::from_secs(120);
+
+/// Share of datagrams whose loss makes an agent bad.
+const LOSING: f64 = 0.05;
+
+/// How much more than its sampling rate a sample stands for before it is worth a look.
+const THINNED: f64 = 1.25;
+
+/// Utilisation that is worth a look, per cent.
+const BUSY: f64 = 80.0;
+
+/// A restart of so long ago is still told.
+const LATE: Duration = Duration::from_secs(600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::fixture::{Small, address};
+
+    #[test]
+    fn what_is_wrong_stands_first_and_is_made_anew_in_time_only() {
+        let (small, mut surveyor, begin) = (Small::default(), Surveyor::default(), Instant::now());
+        let first = surveyor.survey(&small, begin);
+        let agents: Vec<String> = first.agents.iter().map(|row| row.agent.to_string()).collect();
+        assert_eq!(agents, ["10.0.0.2", "10.0.0.1", "2001:db8::3"], "the silent one is first");
+        assert_eq!((first.sum.agents, first.sum.silent, first.sum.fine, first.sum.interfaces), (3, 1, 2, 3));
+        assert_eq!(first.agents[0].troubles.names().collect::<Vec<_>>(), ["silent", "outdated"]);
+        assert_eq!((first.agents[0].octets_in, first.sum.current), (None, 2), "what is not known is not 0");
+        let busiest = first.agents[1].busiest.as_ref().unwrap();
+        assert_eq!((&*busiest.source, busiest.utilization), ("4", 10.0));
+        let soon = surveyor.survey(&small, begin + Duration::from_millis(10));
+        assert!(Arc::ptr_eq(&first, &soon));
+        let later = begin + FRESH.max(first.took * SHARE) + Duration::from_millis(1);
+        assert!(!Arc::ptr_eq(&first, &surveyor.survey(&small, later)));
+        surveyor.rest(later + UNWATCHED + Duration::from_secs(1));
+        assert!(surveyor.latest.is_none() && surveyor.before.is_none());
+    }
+
+    #[test]
+    fn losses_count_from_when_somebody_watches_and_of_late() {
+        let small = Small::default();
+        let of = |baseline| row(&small, address("10.0.0.1"), baseline).unwrap();
+        let row = of(None);
+        assert!(row.lost == 3 && row.lost_lately == 0 && !row.troubles.is_any(), "{row:?}");
+        assert_eq!(of(Some((400, 2))).troubles.names().collect::<Vec<_>>(), ["loss"]);
+        assert_eq!(of(Some((400, 0))).troubles.names().collect::<Vec<_>>(), ["losing"]);
+    }
+
+    #[test]
+    fn names_are_found_in_any_case_and_sorted() {
+        let small = Small::default();
+        let survey = Surveyor::default().survey(&small, Instant::now());
+        let called = |text| survey.agents.iter().filter(|row| row.is_called(text)).count();
+        assert_eq!((called("leaf"), called("10.0.0"), called("db8"), called("nobody")), (1, 2, 1, 0));
+        let mut rows: Vec<&Row> = survey.agents.iter().collect();
+        sorted(&mut rows, "traffic");
+        assert_eq!(rows[0].agent, address("10.0.0.1"));
+        sorted(&mut rows, "host");
+        assert_eq!(rows[0].host.as_deref(), Some("leaf1"));
+    }
+}

@@ -1,0 +1,74 @@
+// Chromium with one page open, which notes whatever goes wrong in it.
+
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { chromium } from 'playwright-core';
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+export class Browser {
+  /** Errors of the console, exceptions and violations of the policy. */
+  faults = [];
+
+  static async start(options = {}) {
+    const browser = new Browser();
+    browser.chromium = await chromium.launch({
+      executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+      // In a container, as root, there is neither a sandbox nor much of /dev/shm.
+      args: ['--no-sandbox', '--disable-dev-shm-usage', '--enable-precise-memory-info', '--js-flags=--expose-gc'],
+    });
+    browser.context = await browser.chromium.newContext({ viewport: { width: 1400, height: 900 }, ...options });
+    await browser.context.addInitScript(() => {
+      addEventListener('securitypolicyviolation', event =>
+        console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`),
+      );
+    });
+    browser.page = await browser.tab();
+    return browser;
+  }
+
+  async tab() {
+    const page = await this.context.newPage();
+    page.setDefaultTimeout(30_000);
+    page.on('console', message => message.type() === 'error' && this.faults.push(message.text()));
+    page.on('pageerror', error => this.faults.push(String(error)));
+    page.on('dialog', dialog => {
+      this.faults.push(`dialog: ${dialog.message()}`);
+      dialog.dismiss();
+    });
+    return page;
+  }
+
+  /** Goes to a view and waits until all that it shows has been answered. */
+  async go(view, page = this.page) {
+    await page.evaluate(hash => {
+      location.hash = hash;
+    }, view);
+    await this.settled(page);
+  }
+
+  async settled(page = this.page) {
+    await page.waitForSelector('.pulse.live');
+    await page.waitForFunction(() => {
+      const ages = [...document.querySelectorAll('main .age')];
+      return document.querySelector('main')?.children.length && ages.every(age => age.textContent !== 'waiting…');
+    });
+  }
+
+  /** What axe finds, in words. */
+  async axe() {
+    await this.page.evaluate(AXE);
+    const { violations } = await this.page.evaluate(() => globalThis.axe.run());
+    return violations.map(
+      ({ id, help, nodes }) =>
+        `${id}: ${help}: ${nodes
+          .map(({ html }) => html)
+          .slice(0, 3)
+          .join(' ')}`,
+    );
+  }
+
+  async end() {
+    await this.chromium.close();
+  }
+}
