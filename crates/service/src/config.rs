@@ -186,12 +186,16 @@ fn in_words(expected: &str) -> &str {
     }
 }
 
-/// `, did you mean ...?` with the nearest of `valid`; nothing, if there is none.
+/// `, did you mean ...?` with the nearest of `valid`; nothing, if none is near.
 pub fn did_you_mean<'a>(word: &str, valid: impl IntoIterator<Item = &'a str>) -> String {
     let similarity = |candidate: &str| strsim::jaro_winkler(word, candidate);
-    let nearest = valid.into_iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+    let near = valid.into_iter().filter(|candidate| similarity(candidate) >= NEAR);
+    let nearest = near.max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
     nearest.map(|nearest| format!(", did you mean `{nearest}`?")).unwrap_or_default()
 }
+
+/// Of words with little in common, the nearest reads as a riddle.
+const NEAR: f64 = 0.6;
 
 fn place(origin: &str, text: &str, offset: Option<usize>) -> String {
     match offset {

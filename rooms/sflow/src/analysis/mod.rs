@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 use weir_wire::sflow::DataSource;
 
 use crate::api::{
-    ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Measure, Rejected,
-    Topology,
+    ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Measure, NOTES,
+    Rejected, Topology,
 };
 use crate::events::{EVENTS, Event, Log};
 use crate::flows::{Checked, Record};
@@ -106,15 +106,26 @@ impl Analysis for Answers {
 
     fn flows(&self) -> BTreeMap<String, Value> {
         let definitions = self.shards.flow_definitions().into_iter();
-        // Every key of a definition has a form in JSON.
-        let written = |checked: &Checked| serde_json::to_value(checked.definition()).unwrap_or_default();
+        let written = |checked: &Checked| {
+            // Every key of a definition has a form in JSON.
+            let mut written = serde_json::to_value(checked.definition()).unwrap_or_default();
+            let missing = self.shards.missing_of_flow(checked);
+            if let Some(written) = written.as_object_mut().filter(|_| !missing.is_empty()) {
+                written.insert(NOTES.into(), missing.into());
+            }
+            written
+        };
         definitions.map(|(name, checked)| (name, written(&checked))).collect()
     }
 
-    fn put_flow(&self, name: &str, definition: &str) -> Result<(), Rejected> {
+    fn put_flow(&self, name: &str, definition: &str) -> Result<Vec<String>, Rejected> {
         let rejected = |error: serde_json::Error| Rejected { message: error.to_string(), key: None, place: None };
         let definition = serde_json::from_str(definition).map_err(rejected)?;
-        self.shards.define_flow(name, definition, self.definitions).map_err(Rejected::from)
+        let mut notes = self.shards.define_flow(name, definition, self.definitions)?;
+        if let Some(checked) = self.shards.flow_definition(name) {
+            notes.extend(self.shards.missing_of_flow(&checked));
+        }
+        Ok(notes)
     }
 
     fn delete_flow(&self, name: &str) -> bool {
@@ -143,6 +154,10 @@ impl Analysis for Answers {
 
     fn put_threshold(&self, name: &str, threshold: Threshold) -> Result<(), Refused> {
         self.shards.define_threshold(name, threshold)
+    }
+
+    fn missing(&self, threshold: &Threshold) -> Option<String> {
+        self.shards.missing_of_threshold(threshold)
     }
 
     fn delete_threshold(&self, name: &str) -> bool {

@@ -43,15 +43,15 @@ pub trait Analysis: Send + Sync + 'static {
     /// All flow keys, seen or not, in order of names.
     fn flow_keys(&self) -> Vec<FlowKey>;
 
-    /// The flow definitions, by name, as objects with sFlow-RT's keys.
+    /// The flow definitions, by name, as objects with sFlow-RT's keys; `notes` tell what they name and what is not there.
     fn flows(&self) -> BTreeMap<String, Value>;
 
     /// Begins a flow definition, a JSON object, or takes it in another's place: one that is the same goes on with what it
-    /// has.
+    /// has. Tells, a line each, which numbers were brought within their bounds, and what is named that is not there (yet).
     ///
     /// # Errors
     /// If it makes no sense, or there are too many.
-    fn put_flow(&self, name: &str, definition: &str) -> Result<(), Rejected>;
+    fn put_flow(&self, name: &str, definition: &str) -> Result<Vec<String>, Rejected>;
 
     /// Ends a flow definition; whether there was one.
     fn delete_flow(&self, name: &str) -> bool;
@@ -76,6 +76,9 @@ pub trait Analysis: Send + Sync + 'static {
     /// # Errors
     /// If it makes no sense, or there are too many.
     fn put_threshold(&self, name: &str, threshold: Threshold) -> Result<(), Refused>;
+
+    /// What a threshold names and what is not there (yet), in one line.
+    fn missing(&self, threshold: &Threshold) -> Option<String>;
 
     /// Takes a threshold away; whether there was one.
     fn delete_threshold(&self, name: &str) -> bool;

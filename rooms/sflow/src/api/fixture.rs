@@ -217,7 +217,7 @@ impl Analysis for Small {
         self.flows.lock().unwrap().clone()
     }
 
-    fn put_flow(&self, name: &str, definition: &str) -> Result<(), Rejected> {
+    fn put_flow(&self, name: &str, definition: &str) -> Result<Vec<String>, Rejected> {
         let definition: Value = serde_json::from_str(definition).unwrap();
         if let Some(filter) = definition["filter"].as_str()
             && let Some(place) = filter.find("==")
@@ -225,8 +225,12 @@ impl Analysis for Small {
             let message = "filter: write = once".to_owned();
             return Err(Rejected { message, key: Some("filter"), place: Some((filter.to_owned(), place + 1)) });
         }
+        let notes = match definition["n"].as_u64() {
+            Some(1) => vec!["n: 1 is not 5 to 1000: 5 is taken".to_owned()],
+            _ => Vec::new(),
+        };
         self.flows.lock().unwrap().insert(name.to_owned(), definition);
-        Ok(())
+        Ok(notes)
     }
 
     fn delete_flow(&self, name: &str) -> bool {
@@ -289,6 +293,10 @@ impl Analysis for Small {
 
     fn put_threshold(&self, name: &str, threshold: Threshold) -> Result<(), Refused> {
         self.thresholds.lock().unwrap().put(name, threshold)
+    }
+
+    fn missing(&self, threshold: &Threshold) -> Option<String> {
+        threshold.missing(self.flows().keys().map(String::as_str))
     }
 
     fn delete_threshold(&self, name: &str) -> bool {

@@ -14,7 +14,7 @@ use weir_wire::sflow::DataSource;
 use super::agents::json_pages;
 use super::analysis::{Agents, FlowValue, Measure, Measured, milliseconds};
 use super::problem::{Answer, Problem, json_response};
-use super::selection::{Passing, agents_of, conditions, few, passes, source_of};
+use super::selection::{Passing, agents_of, conditions, few, metric_of, passes, source_of};
 use super::statistics::{AGGREGATORS, Aggregator};
 use super::{Api, Call, pages};
 use crate::escape;
@@ -65,7 +65,7 @@ pub(super) fn metrics(api: &Arc<Api>, _: &Call) -> Answer {
 /// All values of an agent, as `{"4.ifinoctets": 12.5}`.
 pub(super) fn agent_metrics(api: &Arc<Api>, call: &Call) -> Answer {
     let agents = agents_of(&*api.analysis, call)?;
-    let (metrics, conditions) = (api.analysis.metrics(), conditions(call));
+    let (metrics, conditions) = (api.analysis.metrics(), conditions(call)?);
     let Agents::These(agents) = agents else {
         return Err(Problem::request("agents: name one agent; /dump/ALL/ALL/json has the values of all"));
     };
@@ -84,7 +84,7 @@ pub(super) fn agent_metrics(api: &Arc<Api>, call: &Call) -> Answer {
 /// A list of selectors, each joined over all data sources.
 pub(super) fn metric(api: &Arc<Api>, call: &Call) -> Answer {
     let agents = agents_of(&*api.analysis, call)?;
-    let conditions = conditions(call);
+    let conditions = conditions(call)?;
     let mut answers = Vec::new();
     for selector in few(call.part("metrics"))? {
         let (aggregator, name) = Aggregator::of(selector).ok_or_else(|| {
@@ -94,7 +94,10 @@ pub(super) fn metric(api: &Arc<Api>, call: &Call) -> Answer {
         let flows = api.analysis.flow_values(name, &agents, source);
         let joined = match flows {
             Some(flows) => of_flows(api, selector, aggregator, &flows, &conditions),
-            None => of_metric(api, selector, aggregator, &agents, name, source, &conditions),
+            None => {
+                metric_of(&*api.analysis, name)?;
+                of_metric(api, selector, aggregator, &agents, name, source, &conditions)
+            }
         };
         answers.push(joined);
     }
@@ -247,7 +250,11 @@ fn each(
 pub(crate) fn names_of(api: &Api, call: &Call) -> Result<Vec<String>, Problem> {
     match call.part("metrics") {
         "ALL" => Ok(api.analysis.metrics().into_iter().map(|(name, _)| name).collect()),
-        list => Ok(few(list)?.into_iter().map(str::to_owned).collect()),
+        list => {
+            let names = few(list)?;
+            names.iter().try_for_each(|name| metric_of(&*api.analysis, name))?;
+            Ok(names.into_iter().map(str::to_owned).collect())
+        }
     }
 }
 
@@ -255,7 +262,7 @@ pub(crate) fn names_of(api: &Api, call: &Call) -> Result<Vec<String>, Problem> {
 pub(super) fn dump(api: &Arc<Api>, call: &Call) -> Answer {
     let names = names_of(api, call)?;
     let addresses = agents_of(&*api.analysis, call)?.addresses(&*api.analysis);
-    let conditions = conditions(call);
+    let conditions = conditions(call)?;
     let (api, mut addresses, mut written) = (api.clone(), addresses.into_iter(), 0_u64);
     let body = pages(move |page| {
         let Some(agent) = addresses.next() else {
@@ -279,7 +286,7 @@ pub(super) fn dump(api: &Arc<Api>, call: &Call) -> Answer {
 /// A row a data source that has the column by which is sorted, else the first column.
 pub(super) fn table(api: &Arc<Api>, call: &Call) -> Answer {
     let agents = agents_of(&*api.analysis, call)?;
-    let conditions = conditions(call);
+    let conditions = conditions(call)?;
     let mut columns = Vec::new();
     let mut order = None;
     for item in few(call.part("metrics"))? {
@@ -294,6 +301,7 @@ pub(super) fn table(api: &Arc<Api>, call: &Call) -> Answer {
                 name
             }
         };
+        metric_of(&*api.analysis, column)?;
         columns.push(column.to_owned());
     }
     let first = &columns[order.map_or(0, |(column, _)| column)];

@@ -49,6 +49,7 @@ pub(crate) use call::Call;
 pub(crate) use flows::mode;
 pub(crate) use metrics::names_of;
 pub(crate) use problem::{Answer, Problem};
+pub(crate) use settings::NOTES;
 pub(crate) use selection::{Passing, agents_of, conditions};
 
 use crate::prometheus::Scraped;

@@ -144,6 +144,28 @@ fn mistakes_are_told_in_one_line() {
             400,
             "unknown parameter \"n\": this path takes maxFlows, minValue, agg",
         ),
+        (
+            get(&serving, "/metric/ALL/ifinoctet/json"),
+            400,
+            "metrics: there is no metric or flow definition \"ifinoctet\", did you mean `ifinoctets`?",
+        ),
+        (get(&serving, "/metric/ALL/max:4.nonsense/json"), 400, "metrics: there is no metric or flow definition"),
+        (get(&serving, "/dump/ALL/ifname,nonsense/json"), 400, "metrics: there is no metric or flow definition"),
+        (get(&serving, "/table/ALL/sort:nonsense:-1/json"), 400, "metrics: there is no metric or flow definition"),
+        (get(&serving, "/prometheus/metrics/ALL/nonsense/txt"), 400, "metrics: there is no metric or flow definition"),
+        (get(&serving, "/dump/ALL/tcp/json"), 400, "metrics: \"tcp\" is a flow definition: /flowvalue/ALL/tcp/json has"),
+        (
+            get(&serving, "/dump/ALL/ALL/json?os_nmae=linux"),
+            400,
+            "condition: there is no metric `os_nmae`, did you mean `os_name`?",
+        ),
+        (get(&serving, "/metric/ALL/load_one/json?ifspeed=10G"), 400, "condition: `ifspeed` is a number, never `10G`"),
+        (get(&serving, "/flowvalue/ALL/tcp/json?os_name=linxu"), 400, "condition: `os_name` is unknown or other or linux"),
+        (
+            put("/threshold/x/json", r#"{"metric":"tcp","value":1,"filter":{"ifsped":["1"]}}"#),
+            400,
+            "filter: there is no metric `ifsped`, did you mean `ifspeed`?",
+        ),
         (get(&serving, "/version?x=1"), 400, "unknown parameter \"x\": this path takes none"),
         (get(&serving, "/events/json?eventID=x"), 400, "eventID=x: is to be a whole number from -1 to any"),
         (get(&serving, "/flow/udp/json"), 404, "there is no flow definition \"udp\""),
@@ -243,6 +265,27 @@ fn what_is_put_is_there_until_it_is_deleted() {
     }
 }
 
+/// What is taken otherwise than it was asked for, or names what is not there yet, is said at once and as long as it lasts.
+#[test]
+fn what_is_not_quite_as_asked_is_said() {
+    let (_, serving) = serve();
+    let put = |target: &str, body: &str| ask(&serving, "PUT", target, "", body).reply();
+    let reply = put("/flow/few/json", r#"{"keys":"ipsource","n":1}"#);
+    assert_eq!((reply.status, reply.json()), (200, json!({"notes": ["n: 1 is not 5 to 1000: 5 is taken"]})));
+
+    let missing = "metric: there is no metric or flow definition `later`, did you mean ";
+    let reply = put("/threshold/x/json", r#"{"metric":"later","value":1}"#);
+    assert!(reply.status == 200 && reply.json()["notes"][0].as_str().unwrap().starts_with(missing), "{reply:?}");
+    let told = || [get(&serving, "/threshold/x/json").json(), get(&serving, "/threshold/json").json()["x"].clone()];
+    let [one, listed] = told();
+    assert!(one == listed && one["notes"][0].as_str().unwrap().starts_with(missing), "{one}");
+    // Whoever puts back what was read need not take it out.
+    assert_eq!(put("/threshold/x/json", &one.to_string()).status, 200);
+    assert_eq!(put("/flow/later/json", r#"{"keys":"ipsource","notes":["of before"]}"#).status, 204);
+    assert!(told().iter().all(|told| told.get("notes").is_none() && told["metric"] == "later"));
+    assert_eq!(put("/threshold/x/json", &one.to_string()).status, 204);
+}
+
 #[test]
 fn metrics_leave_out_what_is_stale_and_what_conditions_exclude() {
     let (_, serving) = serve();
@@ -262,7 +305,6 @@ fn metrics_leave_out_what_is_stale_and_what_conditions_exclude() {
     assert_eq!((&sum["metricValue"], sum.get("agent")), (&json!(125_001_000.5), None));
     let stale = get(&serving, "/metric/10.0.0.2/ifinoctets/json").json()[0].clone();
     assert_eq!((stale.get("metricValue"), &stale["metricStale"]), (None, &json!(1)));
-    assert_eq!(metric("nonsense"), json!({"metricName": "nonsense", "metricN": 0}));
     assert_eq!(metric("any:os_name")["metricValue"], "linux");
     assert_eq!(metric("1.ifinoctets")["metricValue"], 1000.0);
     // As scripts for sFlow-RT ask after an event.

@@ -5,6 +5,7 @@
 //! the prefix of their structure.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::OnceLock;
 
 use weir_wire::sflow::{Field, Kind, Meaning, Space, Structure};
@@ -68,6 +69,24 @@ pub enum How {
     Bit(usize, u32),
     /// One name of these, by number; others by their number.
     Name(usize, &'static [&'static str]),
+}
+
+/// The forms of a metric's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Numbers.
+    Number,
+    /// These names.
+    Words(&'static [&'static str]),
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number => formatter.write_str("a number"),
+            Self::Words(words) => formatter.write_str(&words.join(" or ")),
+        }
+    }
 }
 
 /// A metric's value.
@@ -147,6 +166,8 @@ const RENAMED: &[(&str, &str, &str)] = &[
     ("app_operations", "application", "app_name"),
     ("if_counters", "ifStatus", ""),
     ("if_counters", "ifDirection", ""),
+    ("host_descr", "machine_type", ""),
+    ("host_descr", "os_name", ""),
     ("host_cpu", "cpu_user", ""),
     ("host_cpu", "cpu_nice", ""),
     ("host_cpu", "cpu_system", ""),
@@ -163,6 +184,15 @@ const RENAMED: &[(&str, &str, &str)] = &[
 /// What processors do, in ms; guests are in `cpu_user`.
 const PROCESSOR: [&str; 8] =
     ["cpu_user", "cpu_nice", "cpu_system", "cpu_idle", "cpu_wio", "cpu_intr", "cpu_sintr", "cpu_steal"];
+/// `machine_type` (sFlow Host Structures).
+const MACHINES: &[&str] = &[
+    "unknown", "other", "x86", "x86_64", "ia64", "sparc", "alpha", "powerpc", "m68k", "mips", "arm", "hppa", "s390",
+];
+/// `os_name`, likewise.
+const SYSTEMS: &[&str] = &[
+    "unknown", "other", "linux", "windows", "darwin", "hpux", "aix", "dragonfly", "freebsd", "netbsd", "openbsd", "osf",
+    "solaris",
+];
 const DIRECTIONS: &[&str] = &["unknown", "full-duplex", "half-duplex", "in", "out"];
 
 impl Metric {
@@ -177,6 +207,17 @@ impl Metric {
         static BY_NAME: OnceLock<HashMap<&'static str, &'static Metric>> = OnceLock::new();
         let by_name = BY_NAME.get_or_init(|| Self::all().iter().map(|metric| (metric.name.as_str(), metric)).collect());
         by_name.get(name).copied()
+    }
+
+    /// What forms its values have; `None`: any text.
+    pub fn form(&self) -> Option<Form> {
+        match &self.how {
+            How::Text(_) => None,
+            How::Bit(..) => Some(Form::Words(&["up", "down"])),
+            // What has no name is shown by its number, which is hardly what is meant.
+            How::Name(_, names) => Some(Form::Words(names)),
+            _ => Some(Form::Number),
+        }
     }
 
     /// Its value of a record.
@@ -290,6 +331,10 @@ fn computed(structure: &'static Structure, metrics: &mut Vec<Metric>) {
             add("ifadminstatus", Unit::Text, How::Bit(at("ifStatus"), 0));
             add("ifoperstatus", Unit::Text, How::Bit(at("ifStatus"), 1));
             add("ifdirection", Unit::Text, How::Name(at("ifDirection"), DIRECTIONS));
+        }
+        "host_descr" => {
+            add("machine_type", Unit::Text, How::Name(at("machine_type"), MACHINES));
+            add("os_name", Unit::Text, How::Name(at("os_name"), SYSTEMS));
         }
         "host_cpu" => {
             let all: Vec<usize> = PROCESSOR.iter().map(|name| at(name)).collect();

@@ -38,7 +38,7 @@ pub(crate) fn metrics(api: &Arc<Api>, call: &Call) -> Answer {
         }
     }
     let agents = agents_of(&*api.analysis, call)?.addresses(&*api.analysis);
-    let (format, conditions) = (accepted(call), conditions(call));
+    let (format, conditions) = (accepted(call), conditions(call)?);
     let (api, mut family, mut agent, mut begun) = (api.clone(), 0, 0, false);
     let body = pages(move |page| {
         let Some((name, metric)) = families.get(family) else {
@@ -85,7 +85,7 @@ pub(crate) fn flows(api: &Arc<Api>, call: &Call) -> Answer {
     let labels = labels(&keys, &call.texts("label").collect::<Vec<_>>().join(","))?;
     let dropped = call.text("dropped") == Some("true");
     let mut definition = json!({
-        "keys": keys, "value": value, "n": call.whole("n"), "t": call.real("t"), "fs": SEPARATOR, "dropped": dropped,
+        "keys": keys, "value": value, "t": call.real("t"), "fs": SEPARATOR, "dropped": dropped,
     });
     if let Some(filter) = call.text("filter").filter(|filter| !filter.is_empty()) {
         definition["filter"] = filter.into();

@@ -61,7 +61,12 @@ impl Scraped {
             name = format!("{NAME}{}", table.next);
         }
         table.next += 1;
-        analysis.put_flow(&name, definition)?;
+        let missing = analysis.put_flow(&name, definition)?;
+        // Of what is not there, nobody would be told: a scrape that fails is seen.
+        if let Some(missing) = missing.into_iter().next() {
+            analysis.delete_flow(&name);
+            return Err(Problem::request(missing));
+        }
         table.entries.insert(definition.to_owned(), Entry { name: name.clone(), scraped: now });
         Ok(name)
     }

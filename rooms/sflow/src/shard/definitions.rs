@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Now, Shards};
 use crate::api::{Groups, Topology};
-use crate::flows::{Checked, Definition, Mistake};
+use crate::flows::{Checked, Definition, Known, Mistake};
 use crate::names::{self, Geo, Lookups};
 use crate::settings::Settings;
 use crate::thresholds::{self, Threshold, Thresholds};
@@ -134,11 +134,12 @@ impl Shards {
         held.groups.extend(settings.groups.clone());
     }
 
-    /// Counts flows by a definition from now on.
+    /// Counts flows by a definition from now on. Tells of numbers that were brought within their bounds.
     ///
     /// # Errors
     /// It makes no sense, or there are too many.
-    pub fn define_flow(&self, name: &str, definition: Definition, most: usize) -> Result<(), Refusal> {
+    pub fn define_flow(&self, name: &str, mut definition: Definition, most: usize) -> Result<Vec<String>, Refusal> {
+        let taken = definition.bounded()?.into_iter().map(|(_, taken)| taken).collect();
         let checked = Arc::new(definition.check()?);
         let mut held = self.held();
         if held.flows.len() >= most && !held.flows.contains_key(name) {
@@ -152,7 +153,7 @@ impl Shards {
             outcome.map_err(|full| Refusal::Full(full.to_string()))?;
         }
         held.flows.insert(name.to_owned(), checked);
-        Ok(())
+        Ok(taken)
     }
 
     /// Ends a definition; whether there was one.
@@ -171,6 +172,22 @@ impl Shards {
     /// One of them.
     pub fn flow_definition(&self, name: &str) -> Option<Arc<Checked>> {
         self.held().flows.get(name).cloned()
+    }
+
+    /// What a definition names and what is not there, yet or any more: one line each.
+    pub fn missing_of_flow(&self, checked: &Checked) -> Vec<String> {
+        let held = self.held();
+        let known = Known {
+            groups: &held.groups,
+            country: held.lookups.country.is_some(),
+            asn: held.lookups.asn.is_some(),
+        };
+        checked.needs().iter().filter_map(|need| need.missing(known)).collect()
+    }
+
+    /// Likewise of a threshold.
+    pub fn missing_of_threshold(&self, threshold: &Threshold) -> Option<String> {
+        threshold.missing(self.held().flows.keys().map(String::as_str))
     }
 
     /// Watches a threshold from now on.

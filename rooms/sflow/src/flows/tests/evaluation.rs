@@ -112,7 +112,10 @@ fn filters_take_and_leave() {
         ("eq:vlan:ipttl=false", false),
         ("first:stack:.:ip:ip6=ip", true),
         ("ipflags=000", true),
-        ("ipflags=00", false),
+        ("ipsource=10.0.0.0/24", true),
+        ("ipsource=11.0.0.0/8,10.0.1.0/24", false),
+        ("ipsource!=10.0.0.0/8", false),
+        ("[or:ip6source:ipdestination]=10.0.1.0/24", true),
         ("isunicast=true", true),
     ] {
         assert_eq!(key_of("ipsource", filter, 1, &bytes).is_some(), taken, "{filter}");
