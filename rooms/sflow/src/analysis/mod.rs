@@ -17,7 +17,7 @@ use crate::api::{
 };
 use crate::events::{EVENTS, Event, Log};
 use crate::flows::{Checked, Record};
-use crate::shard::{Now, Refusal, Shards};
+use crate::shard::{Life, Now, Refusal, Shards};
 use crate::thresholds::{Refused, Threshold};
 
 /// What answers questions: the shards, and what has been told of flows.
@@ -53,20 +53,8 @@ impl Analysis for Answers {
     }
 
     fn analyzer(&self) -> Map<String, Value> {
-        let statistics = self.shards.statistics();
-        let mut figures: Map<String, Value> = statistics
-            .tally
-            .by_kind()
-            .into_iter()
-            .map(|(kind, count)| (format!("samples_{kind}"), count.into()))
-            .collect();
-        figures.insert("datagrams_missing".into(), statistics.missing.into());
+        let mut figures = self.shards.statistics().figures();
         figures.insert("workers".into(), self.shards.len().into());
-        for table in statistics.tables {
-            figures.insert(format!("{}_entries", table.name), table.entries.into());
-            figures.insert(format!("{}_limit", table.name), table.limit.into());
-            figures.insert(format!("{}_evicted", table.name), table.evicted.into());
-        }
         figures
     }
 
@@ -118,10 +106,10 @@ impl Analysis for Answers {
         definitions.map(|(name, checked)| (name, written(&checked))).collect()
     }
 
-    fn put_flow(&self, name: &str, definition: &str) -> Result<Vec<String>, Rejected> {
+    fn put_flow(&self, name: &str, definition: &str, life: Life) -> Result<Vec<String>, Rejected> {
         let rejected = |error: serde_json::Error| Rejected { message: error.to_string(), key: None, place: None };
         let definition = serde_json::from_str(definition).map_err(rejected)?;
-        let mut notes = self.shards.define_flow(name, definition, self.definitions)?;
+        let mut notes = self.shards.define_flow(name, definition, self.definitions, life)?;
         if let Some(checked) = self.shards.flow_definition(name) {
             notes.extend(self.shards.missing_of_flow(&checked));
         }

@@ -1,7 +1,8 @@
 //! Metrics: one value over many data sources, tables, and all of them.
 //!
-//! Values that are stale are no values: they are left out, and counted beside the rest.
+//! Values that are stale are no values: they are left out, and counted beside the rest; so is what has none, by its reason.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use serde_json::{Map, Value, json};
 use weir_wire::sflow::DataSource;
 
 use super::agents::json_pages;
-use super::analysis::{Agents, FlowValue, Measure, Measured, milliseconds};
+use super::analysis::{Absent, Agents, FlowValue, Measure, Measured, milliseconds};
 use super::problem::{Answer, Problem, json_response};
 use super::selection::{Passing, agents_of, conditions, few, metric_of, passes, source_of};
 use super::statistics::{AGGREGATORS, Aggregator};
@@ -39,9 +40,9 @@ struct Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
-    fn new(agent: IpAddr, name: &'a str, measure: &Measure<'_>) -> Self {
+    fn new(agent: IpAddr, name: &'a str, measure: &Measure<'_>, value: Measured<'_>) -> Self {
         let interval = measure.interval.map(whole_milliseconds);
-        Self { agent, source: measure.source, age: measure.age, interval, name, value: value_of(measure.value) }
+        Self { agent, source: measure.source, age: measure.age, interval, name, value: value_of(value) }
     }
 }
 
@@ -74,8 +75,8 @@ pub(super) fn agent_metrics(api: &Arc<Api>, call: &Call) -> Answer {
     };
     let mut values = Map::new();
     for (name, _) in &metrics {
-        each(api, agent, name, None, &conditions, &mut |measure| {
-            values.insert(format!("{}.{name}", Short(measure.source)), value_of(measure.value));
+        each(api, agent, name, None, &conditions, &mut |measure, value| {
+            values.insert(format!("{}.{name}", Short(measure.source)), value_of(value));
         });
     }
     Ok(json_response(StatusCode::OK, &values))
@@ -114,15 +115,24 @@ struct Found {
     oldest: Duration,
     count: u64,
     stale: u64,
+    /// Other reasons why there was no value.
+    absent: BTreeMap<&'static str, u64>,
 }
 
 impl Found {
     fn add(&mut self, aggregator: Aggregator, agent: IpAddr, measure: &Measure<'_>) {
-        if measure.stale {
-            self.stale += 1;
-            return;
-        }
-        let value = value_of(measure.value);
+        let measured = match measure.value {
+            Ok(measured) => measured,
+            Err(Absent::Stale) => {
+                self.stale += 1;
+                return;
+            }
+            Err(absent) => {
+                *self.absent.entry(absent.name()).or_default() += 1;
+                return;
+            }
+        };
+        let value = value_of(measured);
         self.count += 1;
         self.oldest = self.oldest.max(measure.age);
         let is_newest = self.newest.is_none_or(|newest| measure.age < newest);
@@ -135,7 +145,7 @@ impl Found {
             (Aggregator::Min, Some((.., best))) => greater(best, &value),
             _ => is_newest,
         };
-        if let Measured::Number(number) = measure.value
+        if let Measured::Number(number) = measured
             && !aggregator.picks()
         {
             self.numbers.push(number);
@@ -152,6 +162,9 @@ impl Found {
         let mut set = |name: &str, value: Value| answer.insert(name.to_owned(), value);
         if self.stale > 0 {
             set("metricStale", json!(self.stale));
+        }
+        if !self.absent.is_empty() {
+            set("metricAbsent", json!(self.absent));
         }
         if let (Some((agent, source, age, interval, picked)), Some(newest)) = (self.picked, self.newest) {
             let joined =
@@ -213,9 +226,8 @@ fn of_flows(
 ) -> Map<String, Value> {
     let mut found = Found::default();
     for flow in flows.iter().filter(|flow| passes(&*api.analysis, flow.agent, flow.source, conditions)) {
-        let value = Measured::Number(flow.value);
-        let (source, age, stale) = (flow.source, flow.age, flow.stale);
-        let measure = Measure { source, value, age, interval: None, stale, host: None, ifname: None };
+        let value = if flow.stale { Err(Absent::Stale) } else { Ok(Measured::Number(flow.value)) };
+        let measure = Measure { source: flow.source, value, age: flow.age, interval: None, host: None, ifname: None };
         found.add(aggregator, flow.agent, &measure);
     }
     let picked = found.picked.as_ref().map(|(agent, source, ..)| (*agent, *source));
@@ -228,20 +240,22 @@ fn of_flows(
     answer
 }
 
-/// The values of an agent that are not stale and fulfil the conditions.
+/// The values that an agent has and that fulfil the conditions.
 fn each(
     api: &Api,
     agent: IpAddr,
     name: &str,
     source: Option<DataSource>,
     conditions: &Filter,
-    visit: &mut dyn FnMut(Measure<'_>),
+    visit: &mut dyn FnMut(Measure<'_>, Measured<'_>),
 ) {
     let passing = Passing::of(&*api.analysis, agent, conditions);
     api.analysis.measures(agent, name, &mut |measure| {
-        let wanted = source.is_none_or(|source| source == measure.source) && !measure.stale;
-        if wanted && passing.includes(measure.source) {
-            visit(measure);
+        let wanted = source.is_none_or(|source| source == measure.source) && passing.includes(measure.source);
+        if let Ok(value) = measure.value
+            && wanted
+        {
+            visit(measure, value);
         }
     });
 }
@@ -263,19 +277,20 @@ pub(super) fn dump(api: &Arc<Api>, call: &Call) -> Answer {
     let names = names_of(api, call)?;
     let addresses = agents_of(&*api.analysis, call)?.addresses(&*api.analysis);
     let conditions = conditions(call)?;
-    let (api, mut addresses, mut written) = (api.clone(), addresses.into_iter(), 0_u64);
-    let body = pages(move |page| {
+    let (api, turns) = (api.clone(), api.turns());
+    let (mut addresses, mut written) = (addresses.into_iter(), 0_u64);
+    let body = pages(turns, move |page| {
         let Some(agent) = addresses.next() else {
             page.extend_from_slice(if written == 0 { b"[]\n" } else { b"\n]\n" });
             return false;
         };
         for name in &names {
             let (source, metric) = source_of(name);
-            each(&api, agent, metric, source, &conditions, &mut |measure| {
+            each(&api, agent, metric, source, &conditions, &mut |measure, value| {
                 page.extend_from_slice(if written == 0 { b"[\n" } else { b",\n" });
                 written += 1;
                 // Writing to memory does not fail.
-                let _ = escape::write_json(&mut *page, &Cell::new(agent, name, &measure));
+                let _ = escape::write_json(&mut *page, &Cell::new(agent, name, &measure, value));
             });
         }
         true
@@ -307,8 +322,8 @@ pub(super) fn table(api: &Arc<Api>, call: &Call) -> Answer {
     let first = &columns[order.map_or(0, |(column, _)| column)];
     let mut rows: Vec<(IpAddr, DataSource, Value)> = Vec::new();
     for agent in agents.addresses(&*api.analysis) {
-        each(api, agent, first, None, &conditions, &mut |measure| {
-            let key = if order.is_some() { value_of(measure.value) } else { Value::Null };
+        each(api, agent, first, None, &conditions, &mut |measure, value| {
+            let key = if order.is_some() { value_of(value) } else { Value::Null };
             rows.push((agent, measure.source, key));
         });
     }
@@ -325,8 +340,9 @@ pub(super) fn table(api: &Arc<Api>, call: &Call) -> Answer {
         });
         rows.truncate(most.unsigned_abs().try_into().unwrap_or(usize::MAX));
     }
-    let (api, mut rows, mut written) = (api.clone(), rows.into_iter(), 0_u64);
-    let body = pages(move |page| {
+    let (api, turns) = (api.clone(), api.turns());
+    let (mut rows, mut written) = (rows.into_iter(), 0_u64);
+    let body = pages(turns, move |page| {
         let Some((agent, source, _)) = rows.next() else {
             page.extend_from_slice(if written == 0 { b"[]\n" } else { b"\n]\n" });
             return false;
@@ -343,10 +359,10 @@ pub(super) fn table(api: &Arc<Api>, call: &Call) -> Answer {
 /// A column's value at a data source; where it has none, the agent's first.
 fn cell(api: &Api, agent: IpAddr, source: DataSource, name: &str) -> Value {
     let (mut own, mut first) = (None, None);
-    each(api, agent, name, None, &Filter::default(), &mut |measure| {
+    each(api, agent, name, None, &Filter::default(), &mut |measure, value| {
         let place = if measure.source == source { &mut own } else { &mut first };
         if place.is_none() {
-            *place = serde_json::to_value(Cell::new(agent, name, &measure)).ok();
+            *place = serde_json::to_value(Cell::new(agent, name, &measure, value)).ok();
         }
     });
     own.or(first)

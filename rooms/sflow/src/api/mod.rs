@@ -38,21 +38,22 @@ use axum::Router;
 use tokio::sync::Semaphore;
 
 pub use analysis::{
-    ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interval,
-    Link, Measure, Measured, Node, Port, Rejected, TopKey, Topology,
+    Absent, ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowKey, FlowValue, Groups,
+    Interval, Link, Measure, Measured, Node, Port, Rejected, TopKey, Topology,
 };
 pub use routes::page;
 pub use server::{Error, Server, Serving};
 
 pub(crate) use body::pages;
-pub(crate) use call::Call;
+pub(crate) use call::{Call, named};
 pub(crate) use flows::mode;
 pub(crate) use metrics::names_of;
 pub(crate) use problem::{Answer, Problem};
-pub(crate) use settings::NOTES;
 pub(crate) use selection::{Passing, agents_of, conditions};
+pub(crate) use settings::NOTES;
 
 use crate::prometheus::Scraped;
+use server::Ended;
 use streams::Shared;
 use waiting::{FLOW_STREAMS, PLACES, Places};
 
@@ -81,6 +82,8 @@ pub(crate) struct Api {
     turn: Arc<Semaphore>,
     /// Flow definitions that scrapers made.
     pub(crate) scraped: Scraped,
+    /// Connections that were ended for others.
+    pub(crate) ended: Arc<Ended>,
 }
 
 impl Api {
@@ -94,7 +97,13 @@ impl Api {
             latest: Shared::default(),
             turn: Arc::new(Semaphore::new(1)),
             scraped: Scraped::default(),
+            ended: Arc::default(),
         }
+    }
+
+    /// Whose turn it is to do long work.
+    pub(crate) fn turns(&self) -> Arc<Semaphore> {
+        self.turn.clone()
     }
 
     /// Does long work when it is its turn; who leaves before gives the turn up. `None` if it panicked.

@@ -120,11 +120,11 @@ impl Passing {
         conditions.all(|name, patterns| {
             let mut fulfilled = Fulfilled::default();
             analysis.measures(agent, name, &mut |measure| {
-                let fact = match measure.value {
+                let fact = measure.value.map(|value| match value {
                     Measured::Number(number) => Fact::Number(number),
                     Measured::Text(text) => Fact::Text(text.into()),
-                };
-                let matches = !measure.stale && patterns.iter().any(|pattern| pattern.matches(&fact));
+                });
+                let matches = fact.is_ok_and(|fact| patterns.iter().any(|pattern| pattern.matches(&fact)));
                 fulfilled.any |= matches;
                 fulfilled.sources.insert(measure.source, matches);
             });

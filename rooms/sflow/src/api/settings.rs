@@ -10,6 +10,7 @@ use super::analysis::{Groups, Topology};
 use super::call::named;
 use super::problem::{Answer, Problem, json_response};
 use super::{Api, Call};
+use crate::shard::Life;
 use crate::thresholds::Threshold;
 
 /// Carried out; there is nothing to say.
@@ -47,7 +48,7 @@ pub(super) fn put_flow(api: &Arc<Api>, call: &Call) -> Answer {
     // What it means the analyser knows; where it is no JSON, the place is told.
     let mut definition: Map<String, Value> = call.json()?;
     definition.remove(NOTES);
-    done_with(&api.analysis.put_flow(name, &Value::Object(definition).to_string())?)
+    done_with(&api.analysis.put_flow(name, &Value::Object(definition).to_string(), Life::Kept)?)
 }
 
 pub(super) fn delete_flow(api: &Arc<Api>, call: &Call) -> Answer {
@@ -102,7 +103,7 @@ pub(super) fn groups(api: &Arc<Api>, call: &Call) -> Answer {
 pub(super) fn put_groups(api: &Arc<Api>, call: &Call) -> Answer {
     let groups: Groups = call.json()?;
     for name in groups.keys() {
-        named(name)?;
+        named(name).map_err(Problem::request)?;
     }
     api.analysis.put_groups(call.new_name()?, groups)?;
     done()

@@ -153,14 +153,22 @@ fn mistakes_are_told_in_one_line() {
         (get(&serving, "/dump/ALL/ifname,nonsense/json"), 400, "metrics: there is no metric or flow definition"),
         (get(&serving, "/table/ALL/sort:nonsense:-1/json"), 400, "metrics: there is no metric or flow definition"),
         (get(&serving, "/prometheus/metrics/ALL/nonsense/txt"), 400, "metrics: there is no metric or flow definition"),
-        (get(&serving, "/dump/ALL/tcp/json"), 400, "metrics: \"tcp\" is a flow definition: /flowvalue/ALL/tcp/json has"),
+        (
+            get(&serving, "/dump/ALL/tcp/json"),
+            400,
+            "metrics: \"tcp\" is a flow definition: /flowvalue/ALL/tcp/json has",
+        ),
         (
             get(&serving, "/dump/ALL/ALL/json?os_nmae=linux"),
             400,
             "condition: there is no metric `os_nmae`, did you mean `os_name`?",
         ),
         (get(&serving, "/metric/ALL/load_one/json?ifspeed=10G"), 400, "condition: `ifspeed` is a number, never `10G`"),
-        (get(&serving, "/flowvalue/ALL/tcp/json?os_name=linxu"), 400, "condition: `os_name` is unknown or other or linux"),
+        (
+            get(&serving, "/flowvalue/ALL/tcp/json?os_name=linxu"),
+            400,
+            "condition: `os_name` is unknown or other or linux",
+        ),
         (
             put("/threshold/x/json", r#"{"metric":"tcp","value":1,"filter":{"ifsped":["1"]}}"#),
             400,
@@ -180,7 +188,7 @@ fn mistakes_are_told_in_one_line() {
         (put("/flow/x/json", "{\"keys\":\"a\",\n \"t\"}"), 400, "body: expected `:` at line 2 column 5; an example: {"),
         (put("/flow/x/json", "[1]"), 400, "body: invalid type: sequence, expected a map"),
         (put("/flow/a%2Fb/json", "{}"), 400, "name \"a/b\": use 1 to 128 bytes without control characters and slashes"),
-        (put("/flow/a%0Ab/json", "{}"), 400, "name \"a\\nb\": use 1 to 128 bytes"),
+        (put("/flow/a%0Ab/json", "{}"), 400, "name \"a\\u{a}b\": use 1 to 128 bytes"),
         (put("/flow/a%C2%9Bb/json", "{}"), 400, "name \"a\\u{9b}b\": use 1 to 128 bytes"),
         (put("/flow/a%E2%80%AEb/json", "{}"), 400, "name \"a\\u{202e}b\": use 1 to 128 bytes"),
         (
@@ -522,7 +530,7 @@ fn places_to_wait_are_bounded_and_given_back() {
 #[test]
 fn a_stream_that_nobody_reads_ends() {
     let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let limits = Limits { connections: 4, patience: Duration::from_millis(500) };
+    let limits = Limits { connections: 4, share: 4, patience: Duration::from_millis(500) };
     let small = Arc::new(Small { wide: 4 << 20, ..Small::default() });
     let serving = server.with(limits).serve(small.clone(), Settings::default()).unwrap();
     let mut unread = ask(&serving, "GET", "/activeflows/ALL/tcp/stream?interval=0.1&maxFlows=1", "", "");
@@ -575,6 +583,43 @@ fn long_work_leaves_a_thread_to_others() {
     }
 }
 
+/// A page about many agents is made beside the thread that serves all connections.
+#[test]
+fn a_page_that_takes_long_holds_up_nobody() {
+    for target in ["/prometheus/metrics/ALL/ifinoctets/txt", "/dump/ALL/ifinoctets/json", "/table/ALL/ifinoctets/json"]
+    {
+        let (small, serving) = serve();
+        let held = small.gate.lock().unwrap();
+        let asked: Vec<Asked> = (0..3).map(|_| ask(&serving, "GET", target, "", "")).collect();
+        while small.looked.load(Ordering::Relaxed) == 0 {
+            thread::yield_now();
+        }
+        let version = ask(&serving, "GET", "/version", "", "");
+        version.0.get_ref().set_read_timeout(Some(Duration::from_secs(8))).unwrap();
+        assert_eq!(version.reply().status, 200, "{target}");
+        assert_eq!(small.looked.load(Ordering::Relaxed), 1, "{target}");
+        drop(held);
+        for asked in asked {
+            let reply = asked.reply();
+            assert!(reply.status == 200 && reply.body.contains("ifinoctets"), "{reply:?}");
+        }
+    }
+}
+
+/// One address has a share of the connections: what it has too many costs its own.
+#[test]
+fn no_address_takes_all_connections() {
+    let serving = serve_limited(Limits { connections: 8, share: 2, patience: Duration::from_secs(1000) });
+    let mut other = ask_from(2, &serving, "/events/stream?eventID=6");
+    other.head();
+    let mut own: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(serving.local_addr()).unwrap()).collect();
+    assert_eq!(own[0].read(&mut [0]).unwrap(), 0);
+    let figures = get(&serving, "/analyzer/json").json();
+    assert_eq!((&figures["connections_ended_share"], &figures["connections_ended_full"]), (&json!(2), &json!(0)));
+    assert_eq!(own[1].read(&mut [0]).unwrap(), 0);
+    assert!(String::from_utf8(other.chunk()).unwrap().starts_with("id: 7\n"));
+}
+
 fn serve_limited(limits: Limits) -> Serving {
     let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap().with(limits);
     server.serve(Arc::new(Small::default()), Settings::default()).unwrap()
@@ -582,7 +627,7 @@ fn serve_limited(limits: Limits) -> Serving {
 
 #[test]
 fn silent_and_slow_clients_hold_nothing() {
-    let serving = serve_limited(Limits { connections: 4, patience: Duration::from_secs(1000) });
+    let serving = serve_limited(Limits { connections: 4, share: 4, patience: Duration::from_secs(1000) });
     let mut stream = ask(&serving, "GET", "/events/stream?eventID=6", "", "");
     stream.head();
     let mut silent: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(serving.local_addr()).unwrap()).collect();
@@ -591,7 +636,7 @@ fn silent_and_slow_clients_hold_nothing() {
     assert_eq!(silent[0].read(&mut [0]).unwrap(), 0);
     assert!(String::from_utf8(stream.chunk()).unwrap().starts_with("id: 7\n"));
 
-    let serving = serve_limited(Limits { connections: 4, patience: Duration::from_millis(100) });
+    let serving = serve_limited(Limits { connections: 4, share: 4, patience: Duration::from_millis(100) });
     let mut half = TcpStream::connect(serving.local_addr()).unwrap();
     half.write_all(b"PUT /flow/x/json HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{").unwrap();
     let mut answer = Vec::new();
@@ -599,7 +644,7 @@ fn silent_and_slow_clients_hold_nothing() {
     assert!(!String::from_utf8_lossy(&answer).contains(" 204 "));
     // Who does not read what is large is ended, too.
     let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let limits = Limits { connections: 4, patience: Duration::from_millis(100) };
+    let limits = Limits { connections: 4, share: 4, patience: Duration::from_millis(100) };
     let large = Small { more: 200_000, ..Small::default() };
     let unread = server.with(limits).serve(Arc::new(large), Settings::default()).unwrap();
     let mut asked = ask(&unread, "GET", "/agents/json", "", "");

@@ -12,11 +12,13 @@ use weir_units::Size;
 
 use super::Config;
 use super::document::{Agent, Document, GeoIp};
-use crate::api::Groups;
+use crate::api::{Groups, named};
 use crate::collector::STEERING;
+use crate::escape::showable;
 use crate::flows::{Definition, Known, Mistake};
 use crate::names::{self, Geo};
 use crate::settings::{Limits, Named, Settings};
+use crate::state;
 use crate::thresholds::{THRESHOLDS, Threshold};
 
 /// Checks one document.
@@ -45,8 +47,15 @@ impl<'a> Checker<'a> {
             .into_iter()
             .map(|(name, groups)| (name, groups.into_iter().map(|(group, list)| (group, nets(list))).collect()));
         let groups: BTreeMap<String, Groups> = groups.collect();
+        self.names("group", groups.keys())?;
+        self.names("flow", document.flows.keys())?;
+        self.names("threshold", document.thresholds.keys())?;
         for (name, groups) in &groups {
             let path = [Step::Key("group"), Step::Key(name)];
+            for group in groups.keys() {
+                let path = [path[0], path[1], Step::Key(group)];
+                showable(group).map_err(|why| self.error(&path, &format!("group.{name}: {why}")))?;
+            }
             names::set(groups).map_err(|error| self.error(&path, &format!("group.{name}: {error}")))?;
         }
         let known = Known { groups: &groups, country: geoip.country.is_some(), asn: geoip.asn.is_some() };
@@ -55,6 +64,9 @@ impl<'a> Checker<'a> {
         let allow = document.allow.map(nets);
         if allow.as_ref().is_some_and(Vec::is_empty) {
             return Err(self.error(&[Step::Key("allow")], "allow: no agent at all (leave it out for any)"));
+        }
+        if let Some(path) = &document.state {
+            state::writable(path).map_err(|why| self.error(&[Step::Key("state")], &format!("state: {why}")))?;
         }
         let settings = Settings {
             carrier: weir_tee::settings::Settings { steering: Some(STEERING), ..carried },
@@ -117,14 +129,24 @@ impl<'a> Checker<'a> {
                 let number = number.parse().map_err(|_| {
                     fail("interfaces", &format!("`{number}`: write an ifIndex, e.g. interfaces = {{ 1 = \"uplink\" }}"))
                 })?;
+                showable(&name).map_err(|why| fail("interfaces", &why))?;
                 interfaces.insert(number, name);
             }
+            agent.name.as_deref().map_or(Ok(()), showable).map_err(|why| fail("name", &why))?;
             if agents.contains_key(&agent.address) {
                 return Err(fail("address", "it is there twice (remove one of them)"));
             }
             agents.insert(agent.address, Named { name: agent.name, interfaces });
         }
         Ok(agents)
+    }
+
+    /// Names under which REST has things.
+    fn names<'n>(&self, table: &str, names: impl Iterator<Item = &'n String>) -> Result<()> {
+        for name in names {
+            named(name).map_err(|why| self.error(&[Step::Key(table), Step::Key(name)], &format!("{table}: {why}")))?;
+        }
+        Ok(())
     }
 
     /// Compiles each once, to see that it can be.
@@ -168,7 +190,10 @@ impl<'a> Checker<'a> {
             };
             threshold.check().map_err(|refused| fail(refused.key(), &refused.to_string()))?;
             if let Some(missing) = threshold.missing(flows.keys().map(String::as_str)) {
-                return Err(fail("metric", &format!("{missing} (one that REST puts is watched by a threshold that REST puts)")));
+                return Err(fail(
+                    "metric",
+                    &format!("{missing} (one that REST puts is watched by a threshold that REST puts)"),
+                ));
             }
         }
         Ok(())

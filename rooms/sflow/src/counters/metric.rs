@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use weir_wire::sflow::{Field, Kind, Meaning, Space, Structure};
 
-use super::block::{Block, Reason};
+use super::block::{Block, Reason, TOLERANCE};
 
 /// A metric.
 #[derive(Debug)]
@@ -185,12 +185,22 @@ const RENAMED: &[(&str, &str, &str)] = &[
 const PROCESSOR: [&str; 8] =
     ["cpu_user", "cpu_nice", "cpu_system", "cpu_idle", "cpu_wio", "cpu_intr", "cpu_sintr", "cpu_steal"];
 /// `machine_type` (sFlow Host Structures).
-const MACHINES: &[&str] = &[
-    "unknown", "other", "x86", "x86_64", "ia64", "sparc", "alpha", "powerpc", "m68k", "mips", "arm", "hppa", "s390",
-];
+const MACHINES: &[&str] =
+    &["unknown", "other", "x86", "x86_64", "ia64", "sparc", "alpha", "powerpc", "m68k", "mips", "arm", "hppa", "s390"];
 /// `os_name`, likewise.
 const SYSTEMS: &[&str] = &[
-    "unknown", "other", "linux", "windows", "darwin", "hpux", "aix", "dragonfly", "freebsd", "netbsd", "openbsd", "osf",
+    "unknown",
+    "other",
+    "linux",
+    "windows",
+    "darwin",
+    "hpux",
+    "aix",
+    "dragonfly",
+    "freebsd",
+    "netbsd",
+    "openbsd",
+    "osf",
     "solaris",
 ];
 const DIRECTIONS: &[&str] = &["unknown", "full-duplex", "half-duplex", "in", "out"];
@@ -238,7 +248,11 @@ impl Metric {
             How::Sum(fields) => sum(fields)?,
             How::Value(field, unit) => value(*field)? * unit,
             How::Text(field) => return block.text(*field).map(Number::Text).ok_or(Reason::Unknown),
-            How::Utilization(octets, speed) => share(8.0 * block.rate(*octets)?, value(*speed)?)?,
+            // An interface that is faster than its speed lies about that: there is a rate, but no share of anything.
+            How::Utilization(octets, speed) => match share(8.0 * block.rate(*octets)?, value(*speed)?)? {
+                percent if percent > 100.0 * TOLERANCE => return Err(Reason::Impossible),
+                percent => percent,
+            },
             How::Share(field, all) => share(block.rate(*field)?, known(all)?)?,
             How::Rest(field, all) => 100.0 - share(block.rate(*field)?, known(all)?)?,
             How::Busy(time, processors) => share(block.rate(*time)? / 1000.0, value(*processors)?)?,

@@ -19,4 +19,4 @@ mod tests;
 pub use block::{Block, Clock, Reason, Reasons};
 pub use metric::{Form, How, Metric, Number, Unit};
 pub use page::page;
-pub use source::{Counters, Reading};
+pub use source::{Counters, Missed, Reading, stale_after};

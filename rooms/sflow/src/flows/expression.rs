@@ -174,7 +174,8 @@ fn call(function: Piece<'_>, mut arguments: Arguments<'_>) -> Result<Expression,
         "or" => Expression::Or(arguments.keys(2).ok_or_else(few)??),
         "range" => {
             let key = arguments.of("a number", is_number).ok_or_else(few)??;
-            let (least, end) = (arguments.number(u64::MAX).ok_or_else(few)??, arguments.rest.first().map(|most| most.at));
+            let (least, end) =
+                (arguments.number(u64::MAX).ok_or_else(few)??, arguments.rest.first().map(|most| most.at));
             let most = arguments.number(u64::MAX).unwrap_or(Ok(u64::MAX))?;
             if let Some(at) = end.filter(|_| most < least) {
                 return Err(Syntax::new(at, format!("{least} to {most} holds no number: write the smaller one first")));
@@ -381,7 +382,10 @@ mod tests {
         assert_eq!(error("oui:ipsource"), (4, "`ipsource` is never an Ethernet address".to_owned()));
         assert_eq!(error("ifname:direction"), (7, "`direction` is never the number of an interface".to_owned()));
         assert_eq!(error("range:stack:1:2"), (6, "`stack` is never a number".to_owned()));
-        assert_eq!(error("range:bytes:100:50"), (16, "100 to 50 holds no number: write the smaller one first".to_owned()));
+        assert_eq!(
+            error("range:bytes:100:50"),
+            (16, "100 to 50 holds no number: write the smaller one first".to_owned())
+        );
         assert_eq!(error("if:ipprotocol:tcp:vlan:ipttl").0, 14);
         assert_eq!(error("oui:macsource:name"), (14, "only the prefix is known: write oui:KEY".to_owned()));
     }

@@ -184,16 +184,20 @@ impl Kind {
         match self {
             Self::Number(most) => number().is_some_and(|number| number <= *most),
             Self::Truth => matches!(text, "true" | "false"),
-            Self::Bits(width) => text.len() == usize::from(*width) && text.bytes().all(|bit| matches!(bit, b'0' | b'1')),
+            Self::Bits(width) => {
+                text.len() == usize::from(*width) && text.bytes().all(|bit| matches!(bit, b'0' | b'1'))
+            }
             Self::Mac => mac(text).is_some(),
             Self::Ip(family) => net(text).is_some_and(|net| family.has(&net) && net == net.trunc()),
             Self::Masked(family, bits) => net(text).is_some_and(|net| {
                 // A network holds what is kept of its addresses; an address is there only if nothing is taken off it.
-                family.has(&net) && net == net.trunc() && (net.prefix_len() <= *bits || masked(&net, *bits) == net.addr())
+                family.has(&net)
+                    && net == net.trunc()
+                    && (net.prefix_len() <= *bits || masked(&net, *bits) == net.addr())
             }),
-            Self::ClassIndex => text.split_once('.').is_some_and(|(class, index)| {
-                [class, index].into_iter().all(|part| part.parse::<u32>().is_ok())
-            }),
+            Self::ClassIndex => text
+                .split_once('.')
+                .is_some_and(|(class, index)| [class, index].into_iter().all(|part| part.parse::<u32>().is_ok())),
             Self::Oui => text.len() == 6 && text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'A'..=b'F')),
             Self::Words(words) => words.iter().any(|word| word == text),
             Self::Reason => match text.parse::<u32>() {

@@ -15,6 +15,7 @@
 mod decay;
 mod definition;
 mod distinct;
+mod ends;
 mod estimate;
 mod expression;
 mod field;
@@ -39,6 +40,7 @@ use std::sync::Arc;
 
 pub use definition::{AggMode, Checked, Definition, Mistake};
 pub use distinct::Distinct;
+pub use ends::Ends;
 pub use estimate::{Estimate, Moments, Precision, Sampling, Trust};
 pub use needs::{Known, Need};
 pub use packet::Packet;

@@ -62,7 +62,9 @@ impl Need {
                     did_you_mean(set, known.groups.keys().map(String::as_str))
                 };
                 let set = set.escape_debug();
-                format!("there are no groups `{set}`{near} ([group.{set}] in the configuration, or PUT /group/{set}/json)")
+                format!(
+                    "there are no groups `{set}`{near} ([group.{set}] in the configuration, or PUT /group/{set}/json)"
+                )
             }
             What::Group(sets, group) => {
                 let sets_known: Vec<&Groups> = sets.iter().filter_map(|set| known.groups.get(set)).collect();

@@ -1,7 +1,7 @@
 //! What is defined: flows, thresholds, groups, by the configuration and at run time. The control side holds it and puts it
 //! into every shard.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
@@ -22,10 +22,21 @@ pub struct Names(Lookups);
 #[derive(Debug)]
 pub(super) struct Held {
     flows: BTreeMap<String, Arc<Checked>>,
+    /// Those of the flows that live as long as somebody scrapes them.
+    scraped: BTreeSet<String>,
     thresholds: Thresholds,
     groups: BTreeMap<String, Groups>,
     topology: Topology,
     lookups: Arc<Lookups>,
+}
+
+/// How long a flow definition lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// Until it is deleted, over restarts, too.
+    Kept,
+    /// While somebody scrapes it.
+    Scraped,
 }
 
 /// What was defined at run time, as it is kept over a restart.
@@ -73,6 +84,7 @@ impl Held {
     pub(super) fn new(names: Names) -> Self {
         Self {
             flows: BTreeMap::new(),
+            scraped: BTreeSet::new(),
             thresholds: Thresholds::default(),
             groups: BTreeMap::new(),
             topology: Topology::default(),
@@ -118,7 +130,7 @@ impl Shards {
         }
         // The configuration has been checked; only what was put at run time may have filled the tables meanwhile.
         for (name, definition) in &settings.flows {
-            if let Err(refusal) = self.define_flow(name, definition.clone(), settings.limits.definitions) {
+            if let Err(refusal) = self.define_flow(name, definition.clone(), settings.limits.definitions, Life::Kept) {
                 tracing::error!("flow {name}: {refusal}");
             }
         }
@@ -138,7 +150,13 @@ impl Shards {
     ///
     /// # Errors
     /// It makes no sense, or there are too many.
-    pub fn define_flow(&self, name: &str, mut definition: Definition, most: usize) -> Result<Vec<String>, Refusal> {
+    pub fn define_flow(
+        &self,
+        name: &str,
+        mut definition: Definition,
+        most: usize,
+        life: Life,
+    ) -> Result<Vec<String>, Refusal> {
         let taken = definition.bounded()?.into_iter().map(|(_, taken)| taken).collect();
         let checked = Arc::new(definition.check()?);
         let mut held = self.held();
@@ -153,6 +171,10 @@ impl Shards {
             outcome.map_err(|full| Refusal::Full(full.to_string()))?;
         }
         held.flows.insert(name.to_owned(), checked);
+        match life {
+            Life::Kept => held.scraped.remove(name),
+            Life::Scraped => held.scraped.insert(name.to_owned()),
+        };
         Ok(taken)
     }
 
@@ -161,6 +183,7 @@ impl Shards {
         let mut held = self.held();
         let now = Now::read();
         self.each(|shard| shard.define(now, |flows, _| flows.remove(name))).for_each(drop);
+        held.scraped.remove(name);
         held.flows.remove(name).is_some()
     }
 
@@ -177,11 +200,8 @@ impl Shards {
     /// What a definition names and what is not there, yet or any more: one line each.
     pub fn missing_of_flow(&self, checked: &Checked) -> Vec<String> {
         let held = self.held();
-        let known = Known {
-            groups: &held.groups,
-            country: held.lookups.country.is_some(),
-            asn: held.lookups.asn.is_some(),
-        };
+        let known =
+            Known { groups: &held.groups, country: held.lookups.country.is_some(), asn: held.lookups.asn.is_some() };
         checked.needs().iter().filter_map(|need| need.missing(known)).collect()
     }
 
@@ -249,10 +269,11 @@ impl Shards {
         self.held().topology = topology;
     }
 
-    /// What was put at run time: all that is defined and not in the configuration.
+    /// What was put at run time: all that is defined and neither in the configuration nor begun by a scrape.
     pub(crate) fn put(&self, settings: &Settings) -> Put {
         let held = self.held();
-        let flows = held.flows.iter().map(|(name, checked)| (name.clone(), checked.definition().clone()));
+        let kept = held.flows.iter().filter(|(name, _)| !held.scraped.contains(*name));
+        let flows = kept.map(|(name, checked)| (name.clone(), checked.definition().clone()));
         let thresholds = held.thresholds.iter().map(|(name, threshold)| (name.to_owned(), threshold.clone()));
         Put {
             flows: flows.filter(|(name, _)| !settings.flows.contains_key(name)).collect(),
@@ -274,7 +295,7 @@ impl Shards {
             refused.extend(self.define_groups(&name, groups).err().map(|why| format!("group {name}: {why}")));
         }
         for (name, definition) in put.flows.into_iter().filter(|(name, _)| !settings.flows.contains_key(name)) {
-            let outcome = self.define_flow(&name, definition, settings.limits.definitions);
+            let outcome = self.define_flow(&name, definition, settings.limits.definitions, Life::Kept);
             refused.extend(outcome.err().map(|why| format!("flow {name}: {why}")));
         }
         for (name, threshold) in put.thresholds.into_iter().filter(|(name, _)| !settings.thresholds.contains_key(name))

@@ -284,7 +284,10 @@ mod tests {
             (json!({"value": 1}), "missing field `metric`"),
             (json!({"metric": "", "value": 1}), "metric: name a metric (/metrics/json lists them)"),
             (json!({"metric": "ifname", "value": 1}), "metric: ifname is a text, of which none is greater"),
-            (json!({"metric": "a", "value": 1, "filter": {"ifsped": 1}}), "filter: there is no metric `ifsped`, did you mean"),
+            (
+                json!({"metric": "a", "value": 1, "filter": {"ifsped": 1}}),
+                "filter: there is no metric `ifsped`, did you mean",
+            ),
             (json!({"metric": "a", "value": "many"}), "\"many\" is no number"),
             (json!({"metric": "a", "value": "inf"}), "value: inf is not a finite number"),
             (json!({"metric": "a", "value": 1, "timeout": 0}), "timeout: 0 is not 1 to 86400 seconds"),
