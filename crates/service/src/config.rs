@@ -123,7 +123,36 @@ impl<'a> Document<'a> {
     /// # Errors
     /// An unknown key (of types that refuse such), a missing one, a value of the wrong type or out of its bounds.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T> {
-        toml::from_str(self.text).map_err(|error| explain(self.origin, self.text, &error))
+        toml::from_str(self.text).map_err(|error| {
+            let start = error.span().map(|span| span.start);
+            let (place, message) = (place(self.origin, self.text, start), one_line(&error));
+            // Such a message tells what stands there, and not where that is: several keys may be in one line.
+            match start.and_then(|start| self.key(start)).filter(|_| ANONYMOUS.iter().any(|it| message.starts_with(it)))
+            {
+                Some(key) => anyhow!("{place}: {key}: {message}"),
+                None => anyhow!("{place}: {message}"),
+            }
+        })
+    }
+
+    /// The key of the value at an offset, with those of the tables that it is in: `limits.agents`.
+    fn key(&self, at: usize) -> Option<String> {
+        fn find(value: &Spanned<DeValue<'_>>, at: usize) -> Option<String> {
+            let within = match value.get_ref() {
+                DeValue::Table(table) => within(table, at),
+                DeValue::Array(array) => array.iter().find_map(|value| find(value, at)),
+                _ => None,
+            };
+            within.or_else(|| value.span().contains(&at).then(String::new))
+        }
+        fn within(table: &DeTable<'_>, at: usize) -> Option<String> {
+            table.iter().find_map(|(key, value)| {
+                let below = find(value, at)?;
+                let between = if below.is_empty() { "" } else { "." };
+                Some(format!("{}{between}{below}", key.get_ref().escape_debug()))
+            })
+        }
+        within(self.tree.get_ref(), at)
     }
 
     /// An error about the value at `path`, or about as much of the path as there is.
@@ -186,12 +215,19 @@ fn in_words(expected: &str) -> &str {
     }
 }
 
-/// `, did you mean ...?` with the nearest of `valid`; nothing, if there is none.
+/// `, did you mean ...?` with the nearest of `valid`; nothing, if none is near.
 pub fn did_you_mean<'a>(word: &str, valid: impl IntoIterator<Item = &'a str>) -> String {
     let similarity = |candidate: &str| strsim::jaro_winkler(word, candidate);
-    let nearest = valid.into_iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+    let near = valid.into_iter().filter(|candidate| similarity(candidate) >= NEAR);
+    let nearest = near.max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
     nearest.map(|nearest| format!(", did you mean `{nearest}`?")).unwrap_or_default()
 }
+
+/// How messages begin that do not name their key.
+const ANONYMOUS: [&str; 6] = ["invalid ", "missing field", "data did not", "a number", "a value or", "\""];
+
+/// Of words with little in common, the nearest reads as a riddle.
+const NEAR: f64 = 0.6;
 
 fn place(origin: &str, text: &str, offset: Option<usize>) -> String {
     match offset {
@@ -254,6 +290,9 @@ mod tests {
         assert_eq!(mistake("workers = 1\n\nmode = \"quick\""), "f.toml:3: `quick`: write one of fast, slow");
         assert_eq!(mistake("mode = \"fast\""), "f.toml:1: missing field `workers`");
         assert_eq!(mistake("workers = 1\n[mode"), "f.toml:2: unclosed table, expected `]`");
-        assert_eq!(mistake("workers = \"1\""), "f.toml:1: invalid type: string \"1\", expected a whole number from 0");
+        assert_eq!(
+            mistake("workers = \"1\""),
+            "f.toml:1: workers: invalid type: string \"1\", expected a whole number from 0"
+        );
     }
 }

@@ -12,6 +12,23 @@ pub(crate) fn is_obeyed(c: char) -> bool {
     c.is_control() || is_bidi || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
+/// A text in which such characters are written as escapes.
+pub(crate) fn escaped(text: &str) -> String {
+    let escape = |c: char| if is_obeyed(c) { c.escape_unicode().to_string() } else { c.to_string() };
+    text.chars().map(escape).collect()
+}
+
+/// Refuses a name that has such characters: those of a configuration are its author's to mend.
+///
+/// # Errors
+/// One line, in which they are escaped.
+pub(crate) fn showable(name: &str) -> Result<(), String> {
+    if !name.contains(is_obeyed) {
+        return Ok(());
+    }
+    Err(format!("`{}`: it has characters that terminals obey or that turn text round (leave them out)", escaped(name)))
+}
+
 /// Writes JSON without white space, in which such characters are escaped: the value is the same.
 pub(crate) fn write_json(writer: impl Write, value: &(impl Serialize + ?Sized)) -> serde_json::Result<()> {
     value.serialize(&mut Serializer::with_formatter(writer, Escaping))

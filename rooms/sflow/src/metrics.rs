@@ -17,6 +17,7 @@ pub fn metrics(samples: &mut Samples<'_>, ledger: &Ledger, statistics: &Statisti
     };
     samples.family(&REJECTED, Fate::ALL[1..].iter().map(rejected));
     samples.family(&SAMPLES, ledger.samples.by_kind().map(|(kind, count)| ([kind.to_owned()], count)));
+    samples.family(&ABSENT, statistics.absent.iter().map(|(reason, count)| ([(*reason).to_owned()], *count)));
     for (family, value) in OF_TABLES {
         samples.family(family, statistics.tables.iter().map(|table| ([table.name.to_owned()], value(table))));
     }
@@ -31,7 +32,7 @@ pub fn families() -> Vec<Family> {
     let all = OF_ALL.iter().map(|(family, _)| *family);
     let listeners = OF_LISTENERS.iter().map(|(family, _)| *family);
     let tables = OF_TABLES.iter().map(|(family, _)| *family);
-    all.chain([&REJECTED, &SAMPLES]).chain(tables).chain(listeners).copied().collect()
+    all.chain([&REJECTED, &SAMPLES, &ABSENT]).chain(tables).chain(listeners).copied().collect()
 }
 
 /// A family, and what it is of a thing.
@@ -134,6 +135,14 @@ const SAMPLES: Family = labelled(
     "Samples in the datagrams that were analysed, by kind; `malformed` and `refused` were not taken into account.",
     &["kind"],
 );
+const ABSENT: Family = labelled(
+    "weir_sflow_absent",
+    Some("rates"),
+    Kind::Counter,
+    "Totals that got no rate (`first` to `unknown`), counter records and samples that were not taken, by reason: docs/sflow.md.",
+    &["reason"],
+);
+
 const fn counter(name: &'static str, unit: &'static str, help: &'static str) -> Family {
     Family { name, unit: Some(unit), kind: Kind::Counter, help, labels: &[] }
 }

@@ -125,6 +125,7 @@ impl Stream {
             1 if clock => Fit::Both,
             // A clock that was set: whoever goes on counting is the same.
             1 => Fit::Sequence,
+            ahead if ahead <= 0 && self.began_again(now, uptime) => Fit::None,
             ahead if ahead > 1 && ahead <= BURST + FASTEST * millis(now, self.heard) => self.both(clock),
             ahead if ahead <= 0 && ahead > -i64::from(Sequence::WINDOW) => self.both(clock),
             // Too late to be known, as its uptime says. Without that, counting began again.
@@ -134,6 +135,15 @@ impl Stream {
             }
             _ => Fit::None,
         }
+    }
+
+    /// Whether the agent began again after this stream was last heard, as its uptime says: young processes' uptimes are close to one
+    /// another, and so are their numbers.
+    fn began_again(&self, now: Nanos, uptime: u32) -> bool {
+        let behind = since(self.uptime, uptime);
+        // Of a clock that has never moved, nothing can be said.
+        let back = behind < 0 || behind == 0 && self.uptime != self.start.0;
+        self.trust > 0 && back && i64::from(uptime) <= millis(now, self.heard)
     }
 
     /// An uptime that was never right cannot speak against a datagram.

@@ -374,6 +374,11 @@ impl<T> Agents<T> {
         streams.iter().filter_map(place).filter_map(|&slot| Some(&self.sources.get(slot)?.state))
     }
 
+    /// How many streams the agent in a slot has.
+    pub fn streams(&self, slot: u32) -> usize {
+        self.agents.get(slot).map_or(0, |agent| agent.streams().len())
+    }
+
     /// How many data sources are known.
     pub fn source_count(&self) -> usize {
         self.sources.len()

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use weir_wire::sflow::DataSource;
+
 use super::age;
 use crate::agents::Agent;
-use crate::api::{self, Measure, Measured};
-use crate::counters::{Metric, Number};
+use crate::api::{self, Absent, Measure, Measured};
+use crate::counters::{Counters, Metric, Missed, Number, Reading, Reason, stale_after};
 use crate::shard::{Now, Shard, Shards};
 
 /// All of them, in ascending order.
@@ -54,7 +56,7 @@ fn sub_agent(shard: &Shard, agent: &Agent, now: Now) -> api::Agent {
             agent.streams().iter().map(|stream| u64::from(stream.uptime())).max().unwrap_or(0),
         ),
         host: shard.name(&agent.identity).map(str::to_owned),
-        stale: silence > SILENT,
+        streams: agent.streams().len() as u64,
         sources: agent.peers().iter().map(IpAddr::to_canonical).collect(),
         datagrams_received: ledger.datagrams,
         datagrams_lost: ledger.sequence.lost,
@@ -63,7 +65,10 @@ fn sub_agent(shard: &Shard, agent: &Agent, now: Now) -> api::Agent {
         restarts: ledger.restarts,
         ..api::Agent::default()
     };
-    for (_, source) in shard.sources_of(agent) {
+    let mut polling = None;
+    let mut told_of: BTreeMap<DataSource, Vec<&Counters>> = BTreeMap::new();
+    for (id, source) in shard.sources_of(agent) {
+        polling = polling.into_iter().chain(source.counters.polling()).reduce(f64::max);
         let samples = source.sampler.ledger();
         if samples.received > 0 {
             told.flow_sources += 1;
@@ -86,8 +91,17 @@ fn sub_agent(shard: &Shard, agent: &Agent, now: Now) -> api::Agent {
         if !source.counters.blocks().is_empty() {
             told.counter_sources += 1;
             told.counter_samples += source.counted;
+            let Missed { lost, duplicates, late } = source.counters.missed();
+            told.counter_lost += u64::from(lost);
+            told.counter_duplicates += u64::from(duplicates);
+            told.counter_out_of_order += u64::from(late);
+            if told.streams > 1 {
+                told_of.entry(id).or_default().push(&source.counters);
+            }
         }
     }
+    told.shared = told_of.values().filter(|all| Counters::are_shared(all)).count() as u64;
+    told.stale = silence.as_secs_f64() > stale_after(polling);
     told
 }
 
@@ -98,6 +112,14 @@ fn thinnest(told: &mut api::Agent, nominal: u32, effective: f64) {
     if nominal > 0 && known.is_none_or(|(rate, packets)| thinned(nominal, effective) > thinned(rate, packets)) {
         (told.sampling_rate, told.effective_sampling_rate) = (Some(nominal), Some(effective));
     }
+}
+
+/// Whether nothing came from an address for three polling intervals.
+pub(super) fn is_silent(shard: &Shard, address: IpAddr, now: Now) -> bool {
+    shard.agents_at(address).all(|agent| {
+        let pollings = shard.sources_of(agent).filter_map(|(_, source)| source.counters.polling());
+        age(now, agent.heard).as_secs_f64() > stale_after(pollings.reduce(f64::max))
+    })
 }
 
 fn together(mut a: api::Agent, b: api::Agent) -> api::Agent {
@@ -115,6 +137,8 @@ fn together(mut a: api::Agent, b: api::Agent) -> api::Agent {
         uptime: a.uptime.max(b.uptime),
         host: a.host.or(b.host),
         stale: a.stale && b.stale,
+        streams: a.streams + b.streams,
+        shared: a.shared + b.shared,
         sources: a.sources,
         datagrams_received: a.datagrams_received + b.datagrams_received,
         datagrams_lost: a.datagrams_lost + b.datagrams_lost,
@@ -182,7 +206,8 @@ pub(super) fn metrics(shards: &Shards) -> Vec<(String, Duration)> {
     newest.into_iter().collect()
 }
 
-/// What an agent's data sources have of a metric, in their order; of several streams with the same source, the newest.
+/// What an agent's data sources have of a metric, in their order. Of several streams with the same source it is the newest's, unless
+/// another one goes on beside it: then nobody knows whose it would be.
 pub(super) fn measures(shards: &Shards, address: IpAddr, metric: &str, visit: &mut dyn FnMut(Measure<'_>)) {
     let Some(metric) = Metric::find(metric) else { return };
     let now = Now::read();
@@ -191,38 +216,44 @@ pub(super) fn measures(shards: &Shards, address: IpAddr, metric: &str, visit: &m
         for agent in shard.agents_at(address) {
             let host = shard.name(&agent.identity);
             for (source, state) in shard.sources_of(agent) {
-                if let Some(Ok(reading)) = state.counters.read(metric, now.nanos) {
-                    found.push((source, reading, host, shard.interface(&agent.identity, source.index)));
+                if let Some(reading) = state.counters.read(metric, now.nanos) {
+                    let ifname = shard.interface(&agent.identity, source.index);
+                    found.push(Found { source, reading, counters: &state.counters, host, ifname });
                 }
             }
         }
-        found.sort_by_key(|(source, reading, ..)| (*source, reading.age));
-        found.dedup_by_key(|(source, ..)| *source);
-        for (source, reading, host, ifname) in found {
+        found.sort_by_key(|found| (found.source, found.reading.map_or(u64::MAX, |reading| reading.age)));
+        for streams in found.chunk_by(|a, b| a.source == b.source) {
+            let Found { source, reading, counters, host, ifname } = streams[0];
+            let is_shared = streams[1..].iter().any(|other| counters.interleaves(other.counters));
             let text;
-            let value = match reading.value {
-                Number::Number(number) => Measured::Number(number),
-                Number::Name(name) => Measured::Text(name),
-                Number::Text(bytes) => {
+            let value = match reading {
+                _ if is_shared => Err(Absent::Shared),
+                Err(reason) => Err(Absent::Reason(reason)),
+                Ok(Reading { stale: true, .. }) => Err(Absent::Stale),
+                Ok(Reading { value: Number::Number(number), .. }) => Ok(Measured::Number(number)),
+                Ok(Reading { value: Number::Name(name), .. }) => Ok(Measured::Text(name)),
+                Ok(Reading { value: Number::Text(bytes), .. }) => {
                     text = String::from_utf8_lossy(bytes);
-                    Measured::Text(&text)
+                    Ok(Measured::Text(&text))
                 }
             };
-            visit(Measure {
-                source,
-                value,
-                age: Duration::from_nanos(reading.age),
-                interval: (reading.interval > 0.0).then(|| Duration::from_secs_f64(reading.interval)),
-                stale: reading.stale,
-                host,
-                ifname,
-            });
+            let (age, interval) = reading.map_or((0, 0.0), |reading| (reading.age, reading.interval));
+            let interval = (interval > 0.0).then(|| Duration::from_secs_f64(interval));
+            visit(Measure { source, value, age: Duration::from_nanos(age), interval, host, ifname });
         }
     });
 }
 
+/// What one stream has of a data source.
+#[derive(Clone, Copy)]
+struct Found<'a> {
+    source: DataSource,
+    reading: Result<Reading<'a>, Reason>,
+    counters: &'a Counters,
+    host: Option<&'a str>,
+    ifname: Option<&'a str>,
+}
+
 /// Agents of one turn.
 const SLICE: usize = 1024;
-
-/// An agent that sends nothing for so long is stale: three of the longest usual polling intervals.
-const SILENT: Duration = Duration::from_secs(180);

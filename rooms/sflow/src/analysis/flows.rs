@@ -1,11 +1,12 @@
 //! Questions about flows: over all shards, a slice at a time.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
 use weir_wire::sflow::DataSource;
 
+use super::agents::is_silent;
 use crate::api::{self, ActiveFlow, ActiveFlows, Agents, FlowValue, Interval, TopKey};
 use crate::flows::{AggMode, Flow, Moments, Precision, Ranking};
 use crate::names::AgentId;
@@ -29,11 +30,16 @@ pub(super) fn active(shards: &Shards, name: &str, agents: &Agents, query: &Activ
             }
         });
     }
+    let now = Now::read();
+    let mut silent = Silent::at(now);
     let flows = ranking.finish().into_iter().filter_map(|ranked| {
         let (id, source) = ranked.seen_by;
+        let agent = address(shards, id)?;
         Some(ActiveFlow {
-            agent: address(shards, id)?,
+            agent,
             source,
+            age: since(shards, now, ranked.last),
+            stale: silent.is(shards, agent),
             sources: ranked.sources.into(),
             key: checked.show(&ranked.key),
             value: ranked.value,
@@ -92,16 +98,17 @@ pub(super) fn values(
             sum.top.truncate(most);
         }
     });
-    let now = Now::read().nanos.saturating_sub(shards.start().nanos) as f64 / 1e9;
-    let age = |last: f64| Duration::from_secs_f64((now - last).max(0.0));
-    let silent = Duration::from_secs_f64(checked.definition().active_timeout);
-    let value = |((agent, source), at): ((IpAddr, DataSource), At)| FlowValue {
+    let now = Now::read();
+    let age = |last: f64| since(shards, now, last);
+    let mut silent = Silent::at(now);
+    let over = Duration::from_secs_f64(checked.definition().active_timeout);
+    let mut value = |((agent, source), at): ((IpAddr, DataSource), At)| FlowValue {
         agent,
         source,
         age: age(at.last),
         value: at.value,
         estimate: interval(at.precision.map(|precision| Moments::new(at.value, at.squares, precision))),
-        stale: age(at.last) > silent,
+        stale: age(at.last) > over || silent.is(shards, agent),
         top: at
             .top
             .into_iter()
@@ -113,7 +120,7 @@ pub(super) fn values(
             })
             .collect(),
     };
-    Some(found.into_iter().map(value).collect())
+    Some(found.into_iter().map(&mut value).collect())
 }
 
 /// Shows every flow of a definition, in slices.
@@ -134,6 +141,29 @@ fn is_asked_about(shard: &Shard, flow: &Flow<'_>, agents: &Agents, without: &Has
     let (id, source) = flow.seen_by();
     let Some(address) = shard.directory().address(id) else { return false };
     agents.contains(address) && !(source.class == 0 && without.contains(&(address, source.index)))
+}
+
+/// How long ago a sample came, of which flows know the seconds since the beginning.
+fn since(shards: &Shards, now: Now, last: f64) -> Duration {
+    let now = now.nanos.saturating_sub(shards.start().nanos) as f64 / 1e9;
+    Duration::from_secs_f64((now - last).max(0.0))
+}
+
+/// Which agents are silent, found out once each.
+struct Silent {
+    now: Now,
+    known: HashMap<IpAddr, bool>,
+}
+
+impl Silent {
+    fn at(now: Now) -> Self {
+        Self { now, known: HashMap::new() }
+    }
+
+    fn is(&mut self, shards: &Shards, agent: IpAddr) -> bool {
+        let now = self.now;
+        *self.known.entry(agent).or_insert_with(|| shards.of(agent, |shard| is_silent(shard, agent, now)))
+    }
 }
 
 /// Ports that lead to other nodes of the topology.

@@ -14,11 +14,11 @@ use weir_wire::sflow::DataSource;
 
 use crate::api::{
     ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interface, Measure,
-    Rejected, Topology,
+    NOTES, Rejected, Topology,
 };
 use crate::events::{EVENTS, Event, Log};
 use crate::flows::{Checked, Record};
-use crate::shard::{Now, Refusal, Shards};
+use crate::shard::{Life, Now, Refusal, Shards};
 use crate::thresholds::{Refused, Threshold};
 
 /// What answers questions: the shards, and what has been told of flows.
@@ -54,20 +54,8 @@ impl Analysis for Answers {
     }
 
     fn analyzer(&self) -> Map<String, Value> {
-        let statistics = self.shards.statistics();
-        let mut figures: Map<String, Value> = statistics
-            .tally
-            .by_kind()
-            .into_iter()
-            .map(|(kind, count)| (format!("samples_{kind}"), count.into()))
-            .collect();
-        figures.insert("datagrams_missing".into(), statistics.missing.into());
+        let mut figures = self.shards.statistics().figures();
         figures.insert("workers".into(), self.shards.len().into());
-        for table in statistics.tables {
-            figures.insert(format!("{}_entries", table.name), table.entries.into());
-            figures.insert(format!("{}_limit", table.name), table.limit.into());
-            figures.insert(format!("{}_evicted", table.name), table.evicted.into());
-        }
         figures
     }
 
@@ -111,15 +99,26 @@ impl Analysis for Answers {
 
     fn flows(&self) -> BTreeMap<String, Value> {
         let definitions = self.shards.flow_definitions().into_iter();
-        // Every key of a definition has a form in JSON.
-        let written = |checked: &Checked| serde_json::to_value(checked.definition()).unwrap_or_default();
+        let written = |checked: &Checked| {
+            // Every key of a definition has a form in JSON.
+            let mut written = serde_json::to_value(checked.definition()).unwrap_or_default();
+            let missing = self.shards.missing_of_flow(checked);
+            if let Some(written) = written.as_object_mut().filter(|_| !missing.is_empty()) {
+                written.insert(NOTES.into(), missing.into());
+            }
+            written
+        };
         definitions.map(|(name, checked)| (name, written(&checked))).collect()
     }
 
-    fn put_flow(&self, name: &str, definition: &str) -> Result<(), Rejected> {
+    fn put_flow(&self, name: &str, definition: &str, life: Life) -> Result<Vec<String>, Rejected> {
         let rejected = |error: serde_json::Error| Rejected { message: error.to_string(), key: None, place: None };
         let definition = serde_json::from_str(definition).map_err(rejected)?;
-        self.shards.define_flow(name, definition, self.definitions).map_err(Rejected::from)
+        let mut notes = self.shards.define_flow(name, definition, self.definitions, life)?;
+        if let Some(checked) = self.shards.flow_definition(name) {
+            notes.extend(self.shards.missing_of_flow(&checked));
+        }
+        Ok(notes)
     }
 
     fn delete_flow(&self, name: &str) -> bool {
@@ -148,6 +147,10 @@ impl Analysis for Answers {
 
     fn put_threshold(&self, name: &str, threshold: Threshold) -> Result<(), Refused> {
         self.shards.define_threshold(name, threshold)
+    }
+
+    fn missing(&self, threshold: &Threshold) -> Option<String> {
+        self.shards.missing_of_threshold(threshold)
     }
 
     fn delete_threshold(&self, name: &str) -> bool {

@@ -24,7 +24,9 @@ pub(super) fn ready(api: &Arc<Api>, _: &Call) -> Answer {
 }
 
 pub(super) fn analyzer(api: &Arc<Api>, _: &Call) -> Answer {
-    Ok(json_response(StatusCode::OK, &api.analysis.analyzer()))
+    let mut figures = api.analysis.analyzer();
+    figures.extend(api.ended.figures());
+    Ok(json_response(StatusCode::OK, &figures))
 }
 
 /// An object by address, written as it is read.
@@ -35,8 +37,9 @@ pub(super) fn agents(api: &Arc<Api>, call: &Call) -> Answer {
         wanted.insert(found.ok_or_else(|| Problem::absent("agent", name, "/agents/json"))?);
     }
     let addresses: Vec<IpAddr> = if wanted.is_empty() { api.analysis.agents() } else { wanted.into_iter().collect() };
-    let (api, mut addresses, mut written) = (api.clone(), addresses.into_iter(), 0_u64);
-    let body = pages(move |page| {
+    let (api, turns) = (api.clone(), api.turns());
+    let (mut addresses, mut written) = (addresses.into_iter(), 0_u64);
+    let body = pages(turns, move |page| {
         let Some(address) = addresses.next() else {
             page.extend_from_slice(if written == 0 { b"{}\n" } else { b"\n}\n" });
             return false;

@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use weir_wire::sflow::DataSource;
 
+use crate::counters::Reason;
 use crate::events::{Event, Log, Numbered, short};
+use crate::shard::Life;
 use crate::thresholds::{Refused, Threshold};
 
 /// An analyser as its API sees it. Each method answers from what is in memory, and waits for nothing but short locks.
@@ -36,7 +38,7 @@ pub trait Analysis: Send + Sync + 'static {
     /// Metrics that have values now, in order of names, each with the age of its newest value.
     fn metrics(&self) -> Vec<(String, Duration)>;
 
-    /// Calls `visit` for the values that an agent's data sources have of a metric, in order of sources, stale ones too. The agent may be
+    /// Calls `visit` for the values that an agent's data sources have of a metric, in order of sources, and where there is none, for why. The agent may be
     /// held meanwhile: `visit` must ask nothing else here.
     fn measures(&self, agent: IpAddr, metric: &str, visit: &mut dyn FnMut(Measure<'_>));
 
@@ -46,15 +48,15 @@ pub trait Analysis: Send + Sync + 'static {
     /// All flow keys, seen or not, in order of names.
     fn flow_keys(&self) -> Vec<FlowKey>;
 
-    /// The flow definitions, by name, as objects with sFlow-RT's keys.
+    /// The flow definitions, by name, as objects with sFlow-RT's keys; `notes` tell what they name and what is not there.
     fn flows(&self) -> BTreeMap<String, Value>;
 
     /// Begins a flow definition, a JSON object, or takes it in another's place: one that is the same goes on with what it
-    /// has.
+    /// has. Tells, a line each, which numbers were brought within their bounds, and what is named that is not there (yet).
     ///
     /// # Errors
     /// If it makes no sense, or there are too many.
-    fn put_flow(&self, name: &str, definition: &str) -> Result<(), Rejected>;
+    fn put_flow(&self, name: &str, definition: &str, life: Life) -> Result<Vec<String>, Rejected>;
 
     /// Ends a flow definition; whether there was one.
     fn delete_flow(&self, name: &str) -> bool;
@@ -79,6 +81,9 @@ pub trait Analysis: Send + Sync + 'static {
     /// # Errors
     /// If it makes no sense, or there are too many.
     fn put_threshold(&self, name: &str, threshold: Threshold) -> Result<(), Refused>;
+
+    /// What a threshold names and what is not there (yet), in one line.
+    fn missing(&self, threshold: &Threshold) -> Option<String>;
 
     /// Takes a threshold away; whether there was one.
     fn delete_threshold(&self, name: &str) -> bool;
@@ -138,8 +143,13 @@ pub struct Agent {
     /// Its name in the configuration or its host record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Nothing came for longer than it usually takes.
+    /// Nothing came for three of its polling intervals.
     pub stale: bool,
+    /// Streams of datagrams behind the address: sub-agents, or several devices that share it.
+    pub streams: u64,
+    /// Data sources of which more than one stream tells: their metrics have no values.
+    #[serde(rename = "sharedDataSources")]
+    pub shared: u64,
     /// UDP sources, few of them.
     #[serde(rename = "sFlowDatagramSource")]
     pub sources: Vec<IpAddr>,
@@ -201,14 +211,12 @@ pub struct Agent {
 pub struct Measure<'a> {
     /// Where it is measured.
     pub source: DataSource,
-    /// What it is.
-    pub value: Measured<'a>,
-    /// Since it was measured.
+    /// What it is, or why nobody knows.
+    pub value: Result<Measured<'a>, Absent>,
+    /// Since it was measured; 0 if it was not.
     pub age: Duration,
     /// The time a rate was taken over; none of a gauge or a text.
     pub interval: Option<Duration>,
-    /// Older than its polling permits: nothing to go by.
-    pub stale: bool,
     /// The agent's name, from others: any characters.
     pub host: Option<&'a str>,
     /// The interface's name, likewise.
@@ -258,6 +266,28 @@ impl Load {
     /// The greater utilisation of the two directions, per cent.
     pub fn utilization(&self) -> Option<f64> {
         [self.utilization_in, self.utilization_out].into_iter().flatten().reduce(f64::max)
+    }
+}
+
+/// Why there is no value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Absent {
+    /// It is older than its polling permits: nothing to go by.
+    Stale,
+    /// Two streams tell of the data source under the agent's one address: nobody knows whose it is.
+    Shared,
+    /// The counters have none.
+    Reason(Reason),
+}
+
+impl Absent {
+    /// Its name in answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stale => "stale",
+            Self::Shared => "shared",
+            Self::Reason(reason) => reason.name(),
+        }
     }
 }
 
@@ -330,6 +360,11 @@ pub struct ActiveFlow {
     pub key: String,
     /// Its rate.
     pub value: f64,
+    /// Since the last sample of it.
+    #[serde(rename = "lastUpdate", serialize_with = "milliseconds")]
+    pub age: Duration,
+    /// The agent is silent: what the value sinks to is not what it is.
+    pub stale: bool,
     /// The definition's further values, in their order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<f64>,
@@ -368,7 +403,7 @@ pub struct FlowValue {
     /// The interval of that.
     #[serde(flatten)]
     pub estimate: Interval,
-    /// Nothing came for longer than it usually takes.
+    /// Nothing came for `activeTimeout`, or the agent is silent.
     pub stale: bool,
     /// The largest, largest first.
     #[serde(rename = "topKeys")]

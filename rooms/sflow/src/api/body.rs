@@ -2,17 +2,49 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::panic::resume_unwind;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::Frame;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 
-/// A body whose pages `write` makes when there is room for them; it returns whether there is more to come. A page may be
-/// empty, then the next one follows at once.
-pub(crate) fn pages(write: impl FnMut(&mut Vec<u8>) -> bool + Send + Unpin + 'static) -> Body {
-    Body::new(Pages { write, ended: false })
+/// A body whose pages `write` makes when there is room for them; it returns whether there is more to come. It is called beside the
+/// reactor, in turn with other long work, for a page or [`LONGEST`] at a time: an answer about 50,000 agents holds up nobody.
+pub(crate) fn pages(turns: Arc<Semaphore>, write: impl FnMut(&mut Vec<u8>) -> bool + Send + Unpin + 'static) -> Body {
+    frames(Some(write), move |write| page(turns.clone(), write))
+}
+
+async fn page<W>(turns: Arc<Semaphore>, write: Option<W>) -> Option<(Bytes, Option<W>)>
+where
+    W: FnMut(&mut Vec<u8>) -> bool + Send + 'static,
+{
+    let mut write = write?;
+    loop {
+        let turn = turns.clone().acquire_owned().await.ok()?;
+        let working = move || {
+            let _turn = turn;
+            let (begin, mut page, mut more) = (Instant::now(), Vec::new(), true);
+            while more && page.len() < PAGE && begin.elapsed() < LONGEST {
+                more = write(&mut page);
+            }
+            (page, more.then_some(write))
+        };
+        let (page, next) = match spawn_blocking(working).await {
+            Ok(made) => made,
+            // Half an answer must not look like a whole one: the connection breaks off.
+            Err(failed) => resume_unwind(failed.try_into_panic().ok()?),
+        };
+        if !page.is_empty() {
+            return Some((page.into(), next));
+        }
+        write = next?;
+    }
 }
 
 /// A body of frames: `next` makes one, with what the one after is made from, once the connection has room for it and not
@@ -28,23 +60,8 @@ where
 /// Bytes after which a page is full.
 pub(crate) const PAGE: usize = 64 * 1024;
 
-struct Pages<W> {
-    write: W,
-    ended: bool,
-}
-
-impl<W: FnMut(&mut Vec<u8>) -> bool + Unpin> hyper::body::Body for Pages<W> {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let mut page = Vec::new();
-        while !self.ended && page.len() < PAGE {
-            self.ended = !(self.write)(&mut page);
-        }
-        Poll::Ready((!page.is_empty()).then(|| Ok(Frame::data(page.into()))))
-    }
-}
+/// What others wait for a page, at most.
+const LONGEST: Duration = Duration::from_millis(20);
 
 struct Frames<S, N, F> {
     state: Option<S>,

@@ -10,7 +10,7 @@ use super::problem::Problem;
 use super::routes::Route;
 use super::selection::MOST;
 use super::waiting::Held;
-use crate::escape::is_obeyed;
+use crate::escape::{self, is_obeyed};
 
 /// A parameter of a query.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Call {
 
     /// A name of the path that something is to be kept under.
     pub(crate) fn new_name(&self) -> Result<&str, Problem> {
-        named(self.part("name"))
+        named(self.part("name")).map_err(Problem::request)
     }
 
     /// All values of a parameter.
@@ -182,13 +182,15 @@ fn bound(number: f64) -> String {
 pub(crate) const ANY: i64 = i64::MAX;
 
 /// A name that something is to be kept and shown under.
-pub(super) fn named(name: &str) -> Result<&str, Problem> {
+///
+/// # Errors
+/// Why it is none, in one line.
+pub(crate) fn named(name: &str) -> Result<&str, String> {
     if (1..=LONGEST_NAME).contains(&name.len()) && !name.contains(|c| is_obeyed(c) || c == '/') {
         return Ok(name);
     }
-    Err(Problem::request(format!(
-        "name {name:?}: use 1 to {LONGEST_NAME} bytes without control characters and slashes"
-    )))
+    let name = escape::escaped(name);
+    Err(format!("name \"{name}\": use 1 to {LONGEST_NAME} bytes without control characters and slashes"))
 }
 
 const LONGEST_NAME: usize = 128;

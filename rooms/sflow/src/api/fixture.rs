@@ -11,10 +11,13 @@ use serde_json::{Map, Value, json};
 use weir_wire::sflow::DataSource;
 
 use super::{
-    ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interface,
-    Interval, Load, Measure, Measured, Rejected, Server, Serving, Settings, TopKey, Topology,
+    Absent, ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowKey, FlowValue, Groups,
+    Interface, Interval, Load, Measure, Measured, Rejected, Server, Serving, Settings, TopKey, Topology,
 };
+use crate::counters::Reasons;
 use crate::events::{Dropped, Event, Log};
+use crate::flows::Ends;
+use crate::shard::{Life, Statistics, Table, Tally};
 use crate::thresholds::{Refused, Threshold, Thresholds};
 
 /// Three agents, a few metrics, one flow definition.
@@ -25,7 +28,7 @@ pub(crate) struct Small {
     pub(crate) more: u32,
     /// Bytes that keys of active flows have besides.
     pub(crate) wide: usize,
-    /// Calls of `active_flows`, and whether they may go on.
+    /// Calls of `active_flows`, and whether they and those of `measures` may go on.
     pub(crate) ranked: AtomicUsize,
     pub(crate) gate: Mutex<()>,
     /// Calls of `measures`.
@@ -82,15 +85,15 @@ impl Default for Small {
             groups: Mutex::default(),
             topology: Mutex::default(),
         };
-        small.put_flow("tcp", r#"{"keys":"ipsource,ipdestination","value":"bytes"}"#).unwrap();
+        small.put_flow("tcp", r#"{"keys":"ipsource,ipdestination","value":"bytes"}"#, Life::Kept).unwrap();
         let busy = json!({"metric": "ifinutilization", "value": 80, "timeout": 10});
         small.put_threshold("busy", serde_json::from_value(busy).unwrap()).unwrap();
         small.put_groups("sites", BTreeMap::from([("office".into(), vec!["10.1.0.0/16".parse().unwrap()])])).unwrap();
         for second in 0..6 {
             small.cross("busy", second);
         }
-        let who = "10.9.0.1 > 10.0.0.5".to_owned();
-        let drop = Dropped { who: Some(who), why: Some("ttl_exceeded".into()), place: Some("swp1".into()) };
+        let who = Ends { source: Some("10.9.0.1".into()), destination: Some("10.0.0.5".into()) };
+        let drop = Dropped { who, why: Some("ttl_exceeded".into()), place: Some("swp1".into()) };
         small.events.push(|id| Event {
             metric: "dropped".into(),
             flow_key: Some("10.9.0.1,10.0.0.5".into()),
@@ -147,7 +150,12 @@ impl Analysis for Small {
     }
 
     fn analyzer(&self) -> Map<String, Value> {
-        Map::from_iter([("agents".to_owned(), json!(3 + self.more)), ("datagramsReceived".into(), json!(4711))])
+        let agents = Table { name: "agents", entries: 3 + u64::from(self.more), limit: 50_000, evicted: 0 };
+        let tally = Tally { flow: 4711, counter: 12, ..Tally::default() };
+        let absent = Reasons::default().absent().collect();
+        let mut figures = Statistics { tally, missing: 3, tables: vec![agents], absent }.figures();
+        figures.insert("workers".into(), json!(2));
+        figures
     }
 
     fn agents(&self) -> Vec<IpAddr> {
@@ -166,6 +174,7 @@ impl Analysis for Small {
             uptime: Duration::from_secs(86_400),
             host: (agent == address("10.0.0.1")).then(|| "leaf1".to_owned()),
             stale: agent == address(STALE),
+            streams: 1,
             sources,
             datagrams_received: 441,
             datagrams_lost: 3,
@@ -186,6 +195,7 @@ impl Analysis for Small {
 
     fn measures(&self, agent: IpAddr, metric: &str, visit: &mut dyn FnMut(Measure<'_>)) {
         self.looked.fetch_add(1, Ordering::Relaxed);
+        drop(self.gate.lock().unwrap());
         let is_more = matches!(agent, IpAddr::V4(address) if address.octets()[0] == 11);
         let more = (is_more && metric == "ifinoctets").then_some(((0, 1), Measured::Number(1.0)));
         let rows = TABLE.iter().filter(|(of, _, name, _)| address(of) == agent && *name == metric);
@@ -194,10 +204,9 @@ impl Analysis for Small {
             let value = if value == Measured::Text("") { Measured::Text(self.uplink) } else { value };
             visit(Measure {
                 source: DataSource { class, index },
-                value,
+                value: if agent == address(STALE) { Err(Absent::Stale) } else { Ok(value) },
                 age: Duration::from_millis(if agent == address(STALE) { 300_000 } else { 2033 + u64::from(index) }),
                 interval: metric.starts_with("ifin").then_some(Duration::from_secs(20)),
-                stale: agent == address(STALE),
                 host: (agent == address("10.0.0.1")).then_some("leaf1"),
                 ifname: (class == 0).then_some(ifname),
             });
@@ -243,7 +252,7 @@ impl Analysis for Small {
         self.flows.lock().unwrap().clone()
     }
 
-    fn put_flow(&self, name: &str, definition: &str) -> Result<(), Rejected> {
+    fn put_flow(&self, name: &str, definition: &str, _: Life) -> Result<Vec<String>, Rejected> {
         let definition: Value = serde_json::from_str(definition).unwrap();
         if let Some(filter) = definition["filter"].as_str()
             && let Some(place) = filter.find("==")
@@ -251,8 +260,12 @@ impl Analysis for Small {
             let message = "filter: write = once".to_owned();
             return Err(Rejected { message, key: Some("filter"), place: Some((filter.to_owned(), place + 1)) });
         }
+        let notes = match definition["n"].as_u64() {
+            Some(1) => vec!["n: 1 is not 5 to 1000: 5 is taken".to_owned()],
+            _ => Vec::new(),
+        };
         self.flows.lock().unwrap().insert(name.to_owned(), definition);
-        Ok(())
+        Ok(notes)
     }
 
     fn delete_flow(&self, name: &str) -> bool {
@@ -270,6 +283,8 @@ impl Analysis for Small {
             sources,
             key: format!("{from}{fs}10.0.0.5{wide}"),
             value: if query.mode == Some(AggMode::Sum) { value * sources as f64 } else { value },
+            age: Duration::from_millis(40),
+            stale: false,
             values: Vec::new(),
             estimate: estimate(value),
         };
@@ -315,6 +330,10 @@ impl Analysis for Small {
 
     fn put_threshold(&self, name: &str, threshold: Threshold) -> Result<(), Refused> {
         self.thresholds.lock().unwrap().put(name, threshold)
+    }
+
+    fn missing(&self, threshold: &Threshold) -> Option<String> {
+        threshold.missing(self.flows().keys().map(String::as_str))
     }
 
     fn delete_threshold(&self, name: &str) -> bool {

@@ -60,7 +60,7 @@ pub(super) fn values(api: &Arc<Api>, call: &Call) -> Answer {
     let (source, name) = source_of(asked);
     let values = whole.or_else(|| api.analysis.flow_values(name, &agents, source));
     let values = values.ok_or_else(|| Problem::absent("flow definition", asked, "/flow/json"))?;
-    let conditions = conditions(call);
+    let conditions = conditions(call)?;
     let mut answers = Vec::new();
     for value in values.iter().filter(|value| passes(&*api.analysis, value.agent, value.source, &conditions)) {
         let Ok(Value::Object(mut fields)) = serde_json::to_value(value) else { continue };

@@ -1,7 +1,8 @@
 //! Metrics: one value over many data sources, tables, and all of them.
 //!
-//! Values that are stale are no values: they are left out, and counted beside the rest.
+//! Values that are stale are no values: they are left out, and counted beside the rest; so is what has none, by its reason.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +13,9 @@ use serde_json::{Map, Value, json};
 use weir_wire::sflow::DataSource;
 
 use super::agents::json_pages;
-use super::analysis::{Agents, FlowValue, Measure, Measured, milliseconds};
+use super::analysis::{Absent, Agents, FlowValue, Measure, Measured, milliseconds};
 use super::problem::{Answer, Problem, json_response};
-use super::selection::{Passing, agents_of, conditions, few, passes, source_of};
+use super::selection::{Passing, agents_of, conditions, few, metric_of, passes, source_of};
 use super::statistics::{AGGREGATORS, Aggregator};
 use super::{Api, Call, pages};
 use crate::escape;
@@ -39,9 +40,9 @@ struct Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
-    fn new(agent: IpAddr, name: &'a str, measure: &Measure<'_>) -> Self {
+    fn new(agent: IpAddr, name: &'a str, measure: &Measure<'_>, value: Measured<'_>) -> Self {
         let interval = measure.interval.map(whole_milliseconds);
-        Self { agent, source: measure.source, age: measure.age, interval, name, value: value_of(measure.value) }
+        Self { agent, source: measure.source, age: measure.age, interval, name, value: value_of(value) }
     }
 }
 
@@ -65,7 +66,7 @@ pub(super) fn metrics(api: &Arc<Api>, _: &Call) -> Answer {
 /// All values of an agent, as `{"4.ifinoctets": 12.5}`.
 pub(super) fn agent_metrics(api: &Arc<Api>, call: &Call) -> Answer {
     let agents = agents_of(&*api.analysis, call)?;
-    let (metrics, conditions) = (api.analysis.metrics(), conditions(call));
+    let (metrics, conditions) = (api.analysis.metrics(), conditions(call)?);
     let Agents::These(agents) = agents else {
         return Err(Problem::request("agents: name one agent; /dump/ALL/ALL/json has the values of all"));
     };
@@ -74,8 +75,8 @@ pub(super) fn agent_metrics(api: &Arc<Api>, call: &Call) -> Answer {
     };
     let mut values = Map::new();
     for (name, _) in &metrics {
-        each(api, agent, name, None, &conditions, &mut |measure| {
-            values.insert(format!("{}.{name}", Short(measure.source)), value_of(measure.value));
+        each(api, agent, name, None, &conditions, &mut |measure, value| {
+            values.insert(format!("{}.{name}", Short(measure.source)), value_of(value));
         });
     }
     Ok(json_response(StatusCode::OK, &values))
@@ -84,7 +85,7 @@ pub(super) fn agent_metrics(api: &Arc<Api>, call: &Call) -> Answer {
 /// A list of selectors, each joined over all data sources.
 pub(super) fn metric(api: &Arc<Api>, call: &Call) -> Answer {
     let agents = agents_of(&*api.analysis, call)?;
-    let conditions = conditions(call);
+    let conditions = conditions(call)?;
     let mut answers = Vec::new();
     for selector in few(call.part("metrics"))? {
         let (aggregator, name) = Aggregator::of(selector).ok_or_else(|| {
@@ -94,7 +95,10 @@ pub(super) fn metric(api: &Arc<Api>, call: &Call) -> Answer {
         let flows = api.analysis.flow_values(name, &agents, source);
         let joined = match flows {
             Some(flows) => of_flows(api, selector, aggregator, &flows, &conditions),
-            None => of_metric(api, selector, aggregator, &agents, name, source, &conditions),
+            None => {
+                metric_of(&*api.analysis, name)?;
+                of_metric(api, selector, aggregator, &agents, name, source, &conditions)
+            }
         };
         answers.push(joined);
     }
@@ -111,15 +115,24 @@ struct Found {
     oldest: Duration,
     count: u64,
     stale: u64,
+    /// Other reasons why there was no value.
+    absent: BTreeMap<&'static str, u64>,
 }
 
 impl Found {
     fn add(&mut self, aggregator: Aggregator, agent: IpAddr, measure: &Measure<'_>) {
-        if measure.stale {
-            self.stale += 1;
-            return;
-        }
-        let value = value_of(measure.value);
+        let measured = match measure.value {
+            Ok(measured) => measured,
+            Err(Absent::Stale) => {
+                self.stale += 1;
+                return;
+            }
+            Err(absent) => {
+                *self.absent.entry(absent.name()).or_default() += 1;
+                return;
+            }
+        };
+        let value = value_of(measured);
         self.count += 1;
         self.oldest = self.oldest.max(measure.age);
         let is_newest = self.newest.is_none_or(|newest| measure.age < newest);
@@ -132,7 +145,7 @@ impl Found {
             (Aggregator::Min, Some((.., best))) => greater(best, &value),
             _ => is_newest,
         };
-        if let Measured::Number(number) = measure.value
+        if let Measured::Number(number) = measured
             && !aggregator.picks()
         {
             self.numbers.push(number);
@@ -149,6 +162,9 @@ impl Found {
         let mut set = |name: &str, value: Value| answer.insert(name.to_owned(), value);
         if self.stale > 0 {
             set("metricStale", json!(self.stale));
+        }
+        if !self.absent.is_empty() {
+            set("metricAbsent", json!(self.absent));
         }
         if let (Some((agent, source, age, interval, picked)), Some(newest)) = (self.picked, self.newest) {
             let joined =
@@ -210,9 +226,8 @@ fn of_flows(
 ) -> Map<String, Value> {
     let mut found = Found::default();
     for flow in flows.iter().filter(|flow| passes(&*api.analysis, flow.agent, flow.source, conditions)) {
-        let value = Measured::Number(flow.value);
-        let (source, age, stale) = (flow.source, flow.age, flow.stale);
-        let measure = Measure { source, value, age, interval: None, stale, host: None, ifname: None };
+        let value = if flow.stale { Err(Absent::Stale) } else { Ok(Measured::Number(flow.value)) };
+        let measure = Measure { source: flow.source, value, age: flow.age, interval: None, host: None, ifname: None };
         found.add(aggregator, flow.agent, &measure);
     }
     let picked = found.picked.as_ref().map(|(agent, source, ..)| (*agent, *source));
@@ -225,20 +240,22 @@ fn of_flows(
     answer
 }
 
-/// The values of an agent that are not stale and fulfil the conditions.
+/// The values that an agent has and that fulfil the conditions.
 fn each(
     api: &Api,
     agent: IpAddr,
     name: &str,
     source: Option<DataSource>,
     conditions: &Filter,
-    visit: &mut dyn FnMut(Measure<'_>),
+    visit: &mut dyn FnMut(Measure<'_>, Measured<'_>),
 ) {
     let passing = Passing::of(&*api.analysis, agent, conditions);
     api.analysis.measures(agent, name, &mut |measure| {
-        let wanted = source.is_none_or(|source| source == measure.source) && !measure.stale;
-        if wanted && passing.includes(measure.source) {
-            visit(measure);
+        let wanted = source.is_none_or(|source| source == measure.source) && passing.includes(measure.source);
+        if let Ok(value) = measure.value
+            && wanted
+        {
+            visit(measure, value);
         }
     });
 }
@@ -247,7 +264,11 @@ fn each(
 pub(crate) fn names_of(api: &Api, call: &Call) -> Result<Vec<String>, Problem> {
     match call.part("metrics") {
         "ALL" => Ok(api.analysis.metrics().into_iter().map(|(name, _)| name).collect()),
-        list => Ok(few(list)?.into_iter().map(str::to_owned).collect()),
+        list => {
+            let names = few(list)?;
+            names.iter().try_for_each(|name| metric_of(&*api.analysis, name))?;
+            Ok(names.into_iter().map(str::to_owned).collect())
+        }
     }
 }
 
@@ -255,20 +276,21 @@ pub(crate) fn names_of(api: &Api, call: &Call) -> Result<Vec<String>, Problem> {
 pub(super) fn dump(api: &Arc<Api>, call: &Call) -> Answer {
     let names = names_of(api, call)?;
     let addresses = agents_of(&*api.analysis, call)?.addresses(&*api.analysis);
-    let conditions = conditions(call);
-    let (api, mut addresses, mut written) = (api.clone(), addresses.into_iter(), 0_u64);
-    let body = pages(move |page| {
+    let conditions = conditions(call)?;
+    let (api, turns) = (api.clone(), api.turns());
+    let (mut addresses, mut written) = (addresses.into_iter(), 0_u64);
+    let body = pages(turns, move |page| {
         let Some(agent) = addresses.next() else {
             page.extend_from_slice(if written == 0 { b"[]\n" } else { b"\n]\n" });
             return false;
         };
         for name in &names {
             let (source, metric) = source_of(name);
-            each(&api, agent, metric, source, &conditions, &mut |measure| {
+            each(&api, agent, metric, source, &conditions, &mut |measure, value| {
                 page.extend_from_slice(if written == 0 { b"[\n" } else { b",\n" });
                 written += 1;
                 // Writing to memory does not fail.
-                let _ = escape::write_json(&mut *page, &Cell::new(agent, name, &measure));
+                let _ = escape::write_json(&mut *page, &Cell::new(agent, name, &measure, value));
             });
         }
         true
@@ -279,7 +301,7 @@ pub(super) fn dump(api: &Arc<Api>, call: &Call) -> Answer {
 /// A row a data source that has the column by which is sorted, else the first column.
 pub(super) fn table(api: &Arc<Api>, call: &Call) -> Answer {
     let agents = agents_of(&*api.analysis, call)?;
-    let conditions = conditions(call);
+    let conditions = conditions(call)?;
     let mut columns = Vec::new();
     let mut order = None;
     for item in few(call.part("metrics"))? {
@@ -294,13 +316,14 @@ pub(super) fn table(api: &Arc<Api>, call: &Call) -> Answer {
                 name
             }
         };
+        metric_of(&*api.analysis, column)?;
         columns.push(column.to_owned());
     }
     let first = &columns[order.map_or(0, |(column, _)| column)];
     let mut rows: Vec<(IpAddr, DataSource, Value)> = Vec::new();
     for agent in agents.addresses(&*api.analysis) {
-        each(api, agent, first, None, &conditions, &mut |measure| {
-            let key = if order.is_some() { value_of(measure.value) } else { Value::Null };
+        each(api, agent, first, None, &conditions, &mut |measure, value| {
+            let key = if order.is_some() { value_of(value) } else { Value::Null };
             rows.push((agent, measure.source, key));
         });
     }
@@ -317,8 +340,9 @@ pub(super) fn table(api: &Arc<Api>, call: &Call) -> Answer {
         });
         rows.truncate(most.unsigned_abs().try_into().unwrap_or(usize::MAX));
     }
-    let (api, mut rows, mut written) = (api.clone(), rows.into_iter(), 0_u64);
-    let body = pages(move |page| {
+    let (api, turns) = (api.clone(), api.turns());
+    let (mut rows, mut written) = (rows.into_iter(), 0_u64);
+    let body = pages(turns, move |page| {
         let Some((agent, source, _)) = rows.next() else {
             page.extend_from_slice(if written == 0 { b"[]\n" } else { b"\n]\n" });
             return false;
@@ -335,10 +359,10 @@ pub(super) fn table(api: &Arc<Api>, call: &Call) -> Answer {
 /// A column's value at a data source; where it has none, the agent's first.
 fn cell(api: &Api, agent: IpAddr, source: DataSource, name: &str) -> Value {
     let (mut own, mut first) = (None, None);
-    each(api, agent, name, None, &Filter::default(), &mut |measure| {
+    each(api, agent, name, None, &Filter::default(), &mut |measure, value| {
         let place = if measure.source == source { &mut own } else { &mut first };
         if place.is_none() {
-            *place = serde_json::to_value(Cell::new(agent, name, &measure)).ok();
+            *place = serde_json::to_value(Cell::new(agent, name, &measure, value)).ok();
         }
     });
     own.or(first)

@@ -40,21 +40,23 @@ use axum::Router;
 use tokio::sync::Semaphore;
 
 pub use analysis::{
-    ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interface,
-    Interval, Link, Load, Measure, Measured, Node, Port, Rejected, TopKey, Topology,
+    Absent, ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowKey, FlowValue, Groups,
+    Interface, Interval, Link, Load, Measure, Measured, Node, Port, Rejected, TopKey, Topology,
 };
 pub use routes::page;
 pub use server::{Error, Server, Serving};
 
 pub(crate) use body::pages;
-pub(crate) use call::Call;
+pub(crate) use call::{Call, named};
 pub(crate) use flows::mode;
 pub(crate) use live::is_question;
 pub(crate) use metrics::names_of;
 pub(crate) use problem::{Answer, Problem};
 pub(crate) use selection::{Passing, agents_of, conditions};
+pub(crate) use settings::NOTES;
 
 use crate::prometheus::{IDLE, Scraped};
+use server::Ended;
 use streams::Shared;
 use waiting::{FLOW_STREAMS, PLACES, Places};
 
@@ -86,6 +88,8 @@ pub(crate) struct Api {
     /// Flow definitions that the page is looked at by.
     pub(crate) tried: Scraped,
     pub(crate) live: live::Live,
+    /// Connections that were ended for others.
+    pub(crate) ended: Arc<Ended>,
 }
 
 impl Api {
@@ -101,7 +105,13 @@ impl Api {
             scraped: Scraped::new("prometheus/", IDLE),
             tried: Scraped::new("page/", LOOKED_AWAY),
             live: live::Live::default(),
+            ended: Arc::default(),
         }
+    }
+
+    /// Whose turn it is to do long work.
+    pub(crate) fn turns(&self) -> Arc<Semaphore> {
+        self.turn.clone()
     }
 
     /// Does long work when it is its turn; who leaves before gives the turn up. `None` if it panicked.

@@ -58,7 +58,14 @@ fn operation(route: &Route) -> Value {
         }));
     }
     let answer = match (route.body.is_some(), route.verb.name(), route.media) {
-        (true, ..) | (_, "DELETE", _) => json!({"204": {"description": "Done."}}),
+        (true, ..) => json!({
+            "204": {"description": "Done."},
+            "200": {
+                "description": "Done, with `notes`: what was taken otherwise than asked for, or names what is not there yet.",
+                "content": {JSON: {"schema": {"type": "object"}}},
+            },
+        }),
+        (_, "DELETE", _) => json!({"204": {"description": "Done."}}),
         (_, _, JSON) => json!({"200": {"description": route.about, "content": {JSON: {"schema": {}}}}}),
         (_, _, media) => {
             json!({"200": {"description": route.about, "content": {media: {"schema": {"type": "string"}}}}})

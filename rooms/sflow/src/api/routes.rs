@@ -158,12 +158,17 @@ pub(crate) static ROUTES: &[Route] = &[
     get("/version", "/version", "The software and its version.", agents::version).media(PLAIN),
     get("/ready", "/ready", "Whether it receives and analyses; 503 with the reason if not.", agents::ready),
     get("/openapi.json", "/openapi.json", "The OpenAPI 3.1 description of all this.", openapi::describe),
-    get("/analyzer/json", "/analyzer/json", "The analyser's own figures.", agents::analyzer),
+    get("/analyzer/json", "/analyzer/json", "The analyser's own figures: samples by kind, datagrams that never came, why there was no rate and how often \
+         (`rates_absent_REASON`), and of each table how full it is, how full it may be, and what it refused or evicted; `connections_ended_full` and \
+         `connections_ended_share`: clients that gave way to newer ones, of all or of their own address. Further \
+         tables are `newcomers`, `sources`, `flows`, `offenders`, `crossings`.", agents::analyzer),
     get(
         "/agents/json",
         "/agents/json?agent=10.0.0.1",
         "Agents by address. `firstSeen`, `lastSeen` are ages and `uptime` is the agent's own, in ms; `stale`: nothing came \
-         for longer than usual.",
+         for three of its longest polling intervals (180 s until one is known). `streams`: sequences of datagrams behind the \
+         address; `sharedDataSources`: those that more than one of them tells of, whose metrics have no values. \
+         `sFlowCounterDuplicateSamples`: within one datagram; those of datagrams that came twice are passed over with them.",
         agents::agents,
     )
     .query(&[text("agent", "only this one, by address or host name; may be repeated")]),
@@ -181,7 +186,7 @@ pub(crate) static ROUTES: &[Route] = &[
         "Each selector's value over all data sources. `max:`, `min:`, `sum:`, `avg:`, `var:`, `sdev:`, `med:`, `q1:`, `q2:`, \
          `q3:`, `iqr:`, `any:` before a name choose the aggregator, `max:` unless told; a data source before it \
          (`4.ifinoctets`) chooses that one. A flow definition's name gives its value with `topKeys`. `metricStale` counts \
-         values too old to be any.",
+         values too old to be any, `metricAbsent` others that are missing, by reason.",
         metrics::metric,
     )
     .conditions()
@@ -193,7 +198,8 @@ pub(crate) static ROUTES: &[Route] = &[
          number is negative, and keeps so many.",
         metrics::table,
     )
-    .conditions(),
+    .conditions()
+    .long(),
     get(
         "/dump/{agents}/{metrics}/json",
         "/dump/10.0.0.1/ifinoctets/json",
@@ -225,7 +231,8 @@ pub(crate) static ROUTES: &[Route] = &[
     get(
         "/activeflows/{agents}/{name}/json",
         "/activeflows/ALL/tcp/json?maxFlows=2&aggMode=sum",
-        "The largest flows now.",
+        "The largest flows now. `lastUpdate` is the age of the newest sample in ms; `stale`: its agent is silent, as in \
+         /agents/json, and the value only sinks.",
         flows::active,
     )
     .query(&[MAX_FLOWS, MIN_VALUE, AGG_MODE])
@@ -268,7 +275,8 @@ pub(crate) static ROUTES: &[Route] = &[
     get(
         "/events/json",
         "/events/json?eventID=6&timeout=60",
-        "Threshold crossings, newest first. `drop` says who was dropped, why and where.",
+        "Threshold crossings, newest first. `drop` says of whose packets one was dropped \
+         last (`who`: its addresses, as far as it was sampled), why and where; `flowKey` is the flow.",
         never,
     )
     .query(&[
@@ -334,8 +342,8 @@ pub(crate) static ROUTES: &[Route] = &[
         text("label", "labels instead of the keys' names, in their order"),
         text("value", "what is counted"),
         text("filter", "which samples"),
-        whole("n", 1, 10_000, Some(10), "`n` of the definition"),
-        real("t", 0.1, 3600.0, 15.0, "`t` of the definition: the time constant of the smoothing, in seconds"),
+        whole("n", 1, 10_000, Some(10), "taken, but of no effect: all flows are kept, and `maxFlows` says how many are told"),
+        real("t", 0.2, 600.0, 15.0, "`t` of the definition: the time constant of the smoothing, in seconds"),
         Parameter { name: "dropped", kind: Kind::Flag, about: "discarded packets instead of sampled ones" },
         AGG_MODE,
         whole("maxFlows", 1, 10_000, Some(20), "how many, the largest first"),

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use weir_service::config::did_you_mean;
 use weir_wire::sflow::DataSource;
 
 use super::analysis::{Agents, Analysis, Measured};
 use super::call::Call;
 use super::problem::Problem;
+use crate::counters::Metric;
 use crate::thresholds::{Fact, Filter};
 
 /// The agents of the path: `ALL`, `TOPOLOGY`, or addresses and host names between commas or semicolons. An address may be
@@ -69,9 +71,28 @@ pub(super) fn few(list: &str) -> Result<Vec<&str>, Problem> {
 pub(super) const MOST: usize = 64;
 
 /// The conditions on metrics that a query has: all its parameters but those of its route.
-pub(crate) fn conditions(call: &Call) -> Filter {
+pub(crate) fn conditions(call: &Call) -> Result<Filter, Problem> {
     let is_parameter = |name: &str| call.route.query.iter().any(|parameter| parameter.name == name);
-    Filter::new(call.query.iter().filter(|(name, _)| !is_parameter(name)).map(|(name, value)| (&**name, &**value)))
+    let given = call.query.iter().filter(|(name, _)| !is_parameter(name)).map(|(name, value)| (&**name, &**value));
+    let conditions = Filter::new(given);
+    conditions.check(&[]).map_err(|why| Problem::request(format!("condition: {why}")))?;
+    Ok(conditions)
+}
+
+/// Looks whether there is a metric of the name, perhaps of one data source. What there is not can have no value.
+pub(crate) fn metric_of(analysis: &dyn Analysis, name: &str) -> Result<(), Problem> {
+    let (_, plain) = source_of(name);
+    if Metric::find(plain).is_some() {
+        return Ok(());
+    }
+    let flows = analysis.flows();
+    if flows.contains_key(plain) {
+        let message = format!("metrics: {plain:?} is a flow definition: /flowvalue/ALL/{plain}/json has its values");
+        return Err(Problem::request(message));
+    }
+    let names = Metric::all().iter().map(|metric| &*metric.name).chain(flows.keys().map(String::as_str));
+    let near = did_you_mean(plain, names);
+    Err(Problem::request(format!("metrics: there is no metric or flow definition {plain:?}{near}")))
 }
 
 /// Whether a data source of an agent fulfils all conditions. Not to be asked within [`Analysis::measures`]: see [`Passing`].
@@ -99,11 +120,11 @@ impl Passing {
         conditions.all(|name, patterns| {
             let mut fulfilled = Fulfilled::default();
             analysis.measures(agent, name, &mut |measure| {
-                let fact = match measure.value {
+                let fact = measure.value.map(|value| match value {
                     Measured::Number(number) => Fact::Number(number),
                     Measured::Text(text) => Fact::Text(text.into()),
-                };
-                let matches = !measure.stale && patterns.iter().any(|pattern| pattern.matches(&fact));
+                });
+                let matches = fact.is_ok_and(|fact| patterns.iter().any(|pattern| pattern.matches(&fact)));
                 fulfilled.any |= matches;
                 fulfilled.sources.insert(measure.source, matches);
             });

@@ -27,7 +27,7 @@ use weir_service::listening::{is_shortage, refusal};
 
 use super::guard::OnLoopback;
 use super::routes;
-use super::waiting::{Held, PLACES};
+use super::waiting::{Held, PLACES, SHARE};
 use super::{Analysis, Api, Settings};
 use crate::prometheus::IDLE;
 
@@ -44,8 +44,27 @@ pub struct Server {
 pub(super) struct Limits {
     /// Connections at once; more than places to wait.
     pub(super) connections: usize,
+    /// Of those, the share of one address.
+    pub(super) share: usize,
     /// How long a connection may stand still while it does not wait for an event.
     pub(super) patience: Duration,
+}
+
+/// Connections that were ended to make room for newer ones.
+#[derive(Debug, Default)]
+pub(crate) struct Ended {
+    /// Since there were too many.
+    full: AtomicU64,
+    /// Since their address had more than its share.
+    share: AtomicU64,
+}
+
+impl Ended {
+    /// By name.
+    pub(super) fn figures(&self) -> [(String, serde_json::Value); 2] {
+        [("connections_ended_full", &self.full), ("connections_ended_share", &self.share)]
+            .map(|(name, count)| (name.to_owned(), count.load(Ordering::Relaxed).into()))
+    }
 }
 
 /// A server that serves until this is dropped.
@@ -124,7 +143,8 @@ impl Server {
         let serving = move || {
             runtime.block_on(async {
                 tokio::spawn(end_idle(api.clone()));
-                tokio::spawn(accept(listener, routes::router(api), self.limits, each));
+                let ended = api.ended.clone();
+                tokio::spawn(accept(listener, routes::router(api), self.limits, each, ended));
                 // Connections end with the runtime.
                 let _ = stopped.await;
             });
@@ -175,18 +195,26 @@ struct Connection {
     held: Held,
 }
 
-/// Takes connections. One too many ends the oldest that does not wait for an event: whoever just came is served.
-async fn accept(listener: tokio::net::TcpListener, routes: Router, limits: Limits, each: Arc<()>) {
+/// Takes connections. One too many, of all or of one address, ends the oldest of those that does not wait for an event: whoever just
+/// came is served, and no address takes the places of others.
+async fn accept(listener: tokio::net::TcpListener, routes: Router, limits: Limits, each: Arc<()>, ended: Arc<Ended>) {
     let mut open: VecDeque<Connection> = VecDeque::new();
     loop {
         match listener.accept().await {
             Ok((stream, client)) => {
                 open.retain(|connection| !connection.task.is_finished());
-                if open.len() >= limits.connections {
-                    let oldest = open.iter().position(|connection| !connection.held.is_held()).unwrap_or(0);
+                let held = Held::by(client.ip());
+                let own: Vec<usize> = (0..open.len()).filter(|&at| open[at].held.is_of(&held)).collect();
+                let (among, count) = match () {
+                    () if own.len() >= limits.share => (own, &ended.share),
+                    () if open.len() >= limits.connections => ((0..open.len()).collect(), &ended.full),
+                    () => (Vec::new(), &ended.full),
+                };
+                let idle = among.iter().find(|&&at| !open[at].held.is_held());
+                if let Some(&oldest) = idle.or(among.first()) {
+                    count.fetch_add(1, Ordering::Relaxed);
                     open.remove(oldest).inspect(|connection| connection.task.abort());
                 }
-                let held = Held::by(client.ip());
                 let answering = answer(stream, routes.clone(), held.clone(), limits.patience);
                 let mark = each.clone();
                 let task = tokio::spawn(async move {
@@ -336,7 +364,7 @@ impl AsyncWrite for Watched {
 }
 
 /// All who wait, and as many who do not.
-const LIMITS: Limits = Limits { connections: 2 * PLACES, patience: Duration::from_secs(10) };
+const LIMITS: Limits = Limits { connections: 2 * PLACES, share: 2 * PLACES / SHARE, patience: Duration::from_secs(10) };
 
 /// After an error that would come again at once.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -4,18 +4,27 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::analysis::{Groups, Topology};
 use super::call::named;
 use super::problem::{Answer, Problem, json_response};
 use super::{Api, Call};
+use crate::shard::Life;
 use crate::thresholds::Threshold;
 
 /// Carried out; there is nothing to say.
 fn done() -> Answer {
     Ok(StatusCode::NO_CONTENT.into_response())
 }
+
+/// Carried out, but not quite as it was asked for, or not in force yet.
+fn done_with(notes: &[String]) -> Answer {
+    if notes.is_empty() { done() } else { Ok(json_response(StatusCode::OK, &json!({NOTES: notes}))) }
+}
+
+/// The key of what is said of a definition beside it. Who puts back what was read need not take it out.
+pub(crate) const NOTES: &str = "notes";
 
 fn found(value: Option<&impl serde::Serialize>, kind: &str, call: &Call, list: &str) -> Answer {
     let value = value.ok_or_else(|| Problem::absent(kind, call.part("name"), list))?;
@@ -37,9 +46,9 @@ pub(super) fn flow(api: &Arc<Api>, call: &Call) -> Answer {
 pub(super) fn put_flow(api: &Arc<Api>, call: &Call) -> Answer {
     let name = call.new_name()?;
     // What it means the analyser knows; where it is no JSON, the place is told.
-    let definition: Map<String, Value> = call.json()?;
-    api.analysis.put_flow(name, &Value::Object(definition).to_string())?;
-    done()
+    let mut definition: Map<String, Value> = call.json()?;
+    definition.remove(NOTES);
+    done_with(&api.analysis.put_flow(name, &Value::Object(definition).to_string(), Life::Kept)?)
 }
 
 pub(super) fn delete_flow(api: &Arc<Api>, call: &Call) -> Answer {
@@ -47,17 +56,36 @@ pub(super) fn delete_flow(api: &Arc<Api>, call: &Call) -> Answer {
 }
 
 pub(super) fn thresholds(api: &Arc<Api>, _: &Call) -> Answer {
-    Ok(json_response(StatusCode::OK, &api.analysis.thresholds()))
+    let thresholds = api.analysis.thresholds();
+    let told = thresholds.iter().map(|(name, threshold)| (name.clone(), told(api, threshold)));
+    Ok(json_response(StatusCode::OK, &told.collect::<Map<_, _>>()))
+}
+
+/// A threshold, and what it names that is not there.
+fn told(api: &Api, threshold: &Threshold) -> Value {
+    // Every key of a threshold has a form in JSON.
+    let mut told = serde_json::to_value(threshold).unwrap_or_default();
+    if let (Some(missing), Some(told)) = (api.analysis.missing(threshold), told.as_object_mut()) {
+        told.insert(NOTES.into(), json!([missing]));
+    }
+    told
 }
 
 pub(super) fn threshold(api: &Arc<Api>, call: &Call) -> Answer {
-    found(api.analysis.thresholds().get(call.part("name")), "threshold", call, "/threshold/json")
+    let thresholds = api.analysis.thresholds();
+    let told = thresholds.get(call.part("name")).map(|threshold| told(api, threshold));
+    found(told.as_ref(), "threshold", call, "/threshold/json")
 }
 
 pub(super) fn put_threshold(api: &Arc<Api>, call: &Call) -> Answer {
-    let threshold: Threshold = call.json()?;
+    let mut body: Map<String, Value> = call.json()?;
+    let threshold: Threshold = match body.remove(NOTES) {
+        None => call.json()?,
+        Some(_) => serde_json::from_value(body.into()).map_err(|error| Problem::request(format!("body: {error}")))?,
+    };
+    let notes: Vec<String> = api.analysis.missing(&threshold).into_iter().collect();
     api.analysis.put_threshold(call.new_name()?, threshold)?;
-    done()
+    done_with(&notes)
 }
 
 pub(super) fn delete_threshold(api: &Arc<Api>, call: &Call) -> Answer {
@@ -75,7 +103,7 @@ pub(super) fn groups(api: &Arc<Api>, call: &Call) -> Answer {
 pub(super) fn put_groups(api: &Arc<Api>, call: &Call) -> Answer {
     let groups: Groups = call.json()?;
     for name in groups.keys() {
-        named(name)?;
+        named(name).map_err(Problem::request)?;
     }
     api.analysis.put_groups(call.new_name()?, groups)?;
     done()

@@ -144,6 +144,36 @@ fn mistakes_are_told_in_one_line() {
             400,
             "unknown parameter \"n\": this path takes maxFlows, minValue, agg",
         ),
+        (
+            get(&serving, "/metric/ALL/ifinoctet/json"),
+            400,
+            "metrics: there is no metric or flow definition \"ifinoctet\", did you mean `ifinoctets`?",
+        ),
+        (get(&serving, "/metric/ALL/max:4.nonsense/json"), 400, "metrics: there is no metric or flow definition"),
+        (get(&serving, "/dump/ALL/ifname,nonsense/json"), 400, "metrics: there is no metric or flow definition"),
+        (get(&serving, "/table/ALL/sort:nonsense:-1/json"), 400, "metrics: there is no metric or flow definition"),
+        (get(&serving, "/prometheus/metrics/ALL/nonsense/txt"), 400, "metrics: there is no metric or flow definition"),
+        (
+            get(&serving, "/dump/ALL/tcp/json"),
+            400,
+            "metrics: \"tcp\" is a flow definition: /flowvalue/ALL/tcp/json has",
+        ),
+        (
+            get(&serving, "/dump/ALL/ALL/json?os_nmae=linux"),
+            400,
+            "condition: there is no metric `os_nmae`, did you mean `os_name`?",
+        ),
+        (get(&serving, "/metric/ALL/load_one/json?ifspeed=10G"), 400, "condition: `ifspeed` is a number, never `10G`"),
+        (
+            get(&serving, "/flowvalue/ALL/tcp/json?os_name=linxu"),
+            400,
+            "condition: `os_name` is unknown or other or linux",
+        ),
+        (
+            put("/threshold/x/json", r#"{"metric":"tcp","value":1,"filter":{"ifsped":["1"]}}"#),
+            400,
+            "filter: there is no metric `ifsped`, did you mean `ifspeed`?",
+        ),
         (get(&serving, "/version?x=1"), 400, "unknown parameter \"x\": this path takes none"),
         (get(&serving, "/events/json?eventID=x"), 400, "eventID=x: is to be a whole number from -1 to any"),
         (get(&serving, "/flow/udp/json"), 404, "there is no flow definition \"udp\""),
@@ -158,7 +188,7 @@ fn mistakes_are_told_in_one_line() {
         (put("/flow/x/json", "{\"keys\":\"a\",\n \"t\"}"), 400, "body: expected `:` at line 2 column 5; an example: {"),
         (put("/flow/x/json", "[1]"), 400, "body: invalid type: sequence, expected a map"),
         (put("/flow/a%2Fb/json", "{}"), 400, "name \"a/b\": use 1 to 128 bytes without control characters and slashes"),
-        (put("/flow/a%0Ab/json", "{}"), 400, "name \"a\\nb\": use 1 to 128 bytes"),
+        (put("/flow/a%0Ab/json", "{}"), 400, "name \"a\\u{a}b\": use 1 to 128 bytes"),
         (put("/flow/a%C2%9Bb/json", "{}"), 400, "name \"a\\u{9b}b\": use 1 to 128 bytes"),
         (put("/flow/a%E2%80%AEb/json", "{}"), 400, "name \"a\\u{202e}b\": use 1 to 128 bytes"),
         (
@@ -243,6 +273,27 @@ fn what_is_put_is_there_until_it_is_deleted() {
     }
 }
 
+/// What is taken otherwise than it was asked for, or names what is not there yet, is said at once and as long as it lasts.
+#[test]
+fn what_is_not_quite_as_asked_is_said() {
+    let (_, serving) = serve();
+    let put = |target: &str, body: &str| ask(&serving, "PUT", target, "", body).reply();
+    let reply = put("/flow/few/json", r#"{"keys":"ipsource","n":1}"#);
+    assert_eq!((reply.status, reply.json()), (200, json!({"notes": ["n: 1 is not 5 to 1000: 5 is taken"]})));
+
+    let missing = "metric: there is no metric or flow definition `later`, did you mean ";
+    let reply = put("/threshold/x/json", r#"{"metric":"later","value":1}"#);
+    assert!(reply.status == 200 && reply.json()["notes"][0].as_str().unwrap().starts_with(missing), "{reply:?}");
+    let told = || [get(&serving, "/threshold/x/json").json(), get(&serving, "/threshold/json").json()["x"].clone()];
+    let [one, listed] = told();
+    assert!(one == listed && one["notes"][0].as_str().unwrap().starts_with(missing), "{one}");
+    // Whoever puts back what was read need not take it out.
+    assert_eq!(put("/threshold/x/json", &one.to_string()).status, 200);
+    assert_eq!(put("/flow/later/json", r#"{"keys":"ipsource","notes":["of before"]}"#).status, 204);
+    assert!(told().iter().all(|told| told.get("notes").is_none() && told["metric"] == "later"));
+    assert_eq!(put("/threshold/x/json", &one.to_string()).status, 204);
+}
+
 #[test]
 fn metrics_leave_out_what_is_stale_and_what_conditions_exclude() {
     let (_, serving) = serve();
@@ -262,7 +313,6 @@ fn metrics_leave_out_what_is_stale_and_what_conditions_exclude() {
     assert_eq!((&sum["metricValue"], sum.get("agent")), (&json!(125_001_000.5), None));
     let stale = get(&serving, "/metric/10.0.0.2/ifinoctets/json").json()[0].clone();
     assert_eq!((stale.get("metricValue"), &stale["metricStale"]), (None, &json!(1)));
-    assert_eq!(metric("nonsense"), json!({"metricName": "nonsense", "metricN": 0}));
     assert_eq!(metric("any:os_name")["metricValue"], "linux");
     assert_eq!(metric("1.ifinoctets")["metricValue"], 1000.0);
     // As scripts for sFlow-RT ask after an event.
@@ -480,7 +530,7 @@ fn places_to_wait_are_bounded_and_given_back() {
 #[test]
 fn a_stream_that_nobody_reads_ends() {
     let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let limits = Limits { connections: 4, patience: Duration::from_millis(500) };
+    let limits = Limits { connections: 4, share: 4, patience: Duration::from_millis(500) };
     let small = Arc::new(Small { wide: 4 << 20, ..Small::default() });
     let serving = server.with(limits).serve(small.clone(), Settings::default()).unwrap();
     let mut unread = ask(&serving, "GET", "/activeflows/ALL/tcp/stream?interval=0.1&maxFlows=1", "", "");
@@ -533,6 +583,43 @@ fn long_work_leaves_a_thread_to_others() {
     }
 }
 
+/// A page about many agents is made beside the thread that serves all connections.
+#[test]
+fn a_page_that_takes_long_holds_up_nobody() {
+    for target in ["/prometheus/metrics/ALL/ifinoctets/txt", "/dump/ALL/ifinoctets/json", "/table/ALL/ifinoctets/json"]
+    {
+        let (small, serving) = serve();
+        let held = small.gate.lock().unwrap();
+        let asked: Vec<Asked> = (0..3).map(|_| ask(&serving, "GET", target, "", "")).collect();
+        while small.looked.load(Ordering::Relaxed) == 0 {
+            thread::yield_now();
+        }
+        let version = ask(&serving, "GET", "/version", "", "");
+        version.0.get_ref().set_read_timeout(Some(Duration::from_secs(8))).unwrap();
+        assert_eq!(version.reply().status, 200, "{target}");
+        assert_eq!(small.looked.load(Ordering::Relaxed), 1, "{target}");
+        drop(held);
+        for asked in asked {
+            let reply = asked.reply();
+            assert!(reply.status == 200 && reply.body.contains("ifinoctets"), "{reply:?}");
+        }
+    }
+}
+
+/// One address has a share of the connections: what it has too many costs its own.
+#[test]
+fn no_address_takes_all_connections() {
+    let serving = serve_limited(Limits { connections: 8, share: 2, patience: Duration::from_secs(1000) });
+    let mut other = ask_from(2, &serving, "/events/stream?eventID=6");
+    other.head();
+    let mut own: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(serving.local_addr()).unwrap()).collect();
+    assert_eq!(own[0].read(&mut [0]).unwrap(), 0);
+    let figures = get(&serving, "/analyzer/json").json();
+    assert_eq!((&figures["connections_ended_share"], &figures["connections_ended_full"]), (&json!(2), &json!(0)));
+    assert_eq!(own[1].read(&mut [0]).unwrap(), 0);
+    assert!(String::from_utf8(other.chunk()).unwrap().starts_with("id: 7\n"));
+}
+
 fn serve_limited(limits: Limits) -> Serving {
     let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap().with(limits);
     server.serve(Arc::new(Small::default()), Settings::default()).unwrap()
@@ -540,7 +627,7 @@ fn serve_limited(limits: Limits) -> Serving {
 
 #[test]
 fn silent_and_slow_clients_hold_nothing() {
-    let serving = serve_limited(Limits { connections: 4, patience: Duration::from_secs(1000) });
+    let serving = serve_limited(Limits { connections: 4, share: 4, patience: Duration::from_secs(1000) });
     let mut stream = ask(&serving, "GET", "/events/stream?eventID=6", "", "");
     stream.head();
     let mut silent: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(serving.local_addr()).unwrap()).collect();
@@ -549,7 +636,7 @@ fn silent_and_slow_clients_hold_nothing() {
     assert_eq!(silent[0].read(&mut [0]).unwrap(), 0);
     assert!(String::from_utf8(stream.chunk()).unwrap().starts_with("id: 7\n"));
 
-    let serving = serve_limited(Limits { connections: 4, patience: Duration::from_millis(100) });
+    let serving = serve_limited(Limits { connections: 4, share: 4, patience: Duration::from_millis(100) });
     let mut half = TcpStream::connect(serving.local_addr()).unwrap();
     half.write_all(b"PUT /flow/x/json HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{").unwrap();
     let mut answer = Vec::new();
@@ -557,7 +644,7 @@ fn silent_and_slow_clients_hold_nothing() {
     assert!(!String::from_utf8_lossy(&answer).contains(" 204 "));
     // Who does not read what is large is ended, too.
     let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let limits = Limits { connections: 4, patience: Duration::from_millis(100) };
+    let limits = Limits { connections: 4, share: 4, patience: Duration::from_millis(100) };
     let large = Small { more: 200_000, ..Small::default() };
     let unread = server.with(limits).serve(Arc::new(large), Settings::default()).unwrap();
     let mut asked = ask(&unread, "GET", "/agents/json", "", "");

@@ -88,6 +88,11 @@ impl Held {
         Self { requests: Arc::default(), client: Some(client) }
     }
 
+    /// Whether another is of the same address.
+    pub(super) fn is_of(&self, other: &Self) -> bool {
+        self.client == other.client
+    }
+
     pub(crate) fn is_held(&self) -> bool {
         self.requests.load(Ordering::Relaxed) > 0
     }

@@ -12,12 +12,14 @@ use weir_units::Size;
 
 use super::Config;
 use super::document::{Agent, Document, GeoIp};
-use crate::api::Groups;
+use crate::api::{Groups, named};
 use crate::collector::STEERING;
-use crate::flows::{Definition, Mistake};
+use crate::escape::showable;
+use crate::flows::{Definition, Known, Mistake};
 use crate::names::{self, Geo};
 use crate::settings::{Limits, Named, Settings};
-use crate::thresholds::THRESHOLDS;
+use crate::state;
+use crate::thresholds::{THRESHOLDS, Threshold};
 
 /// Checks one document.
 pub(super) struct Checker<'a> {
@@ -37,15 +39,6 @@ impl<'a> Checker<'a> {
         let geoip = document.geoip.unwrap_or_default();
         self.geoip(&geoip)?;
         let limits = self.limits(document.limits.unwrap_or_default())?;
-        self.flows(&document.flows, limits)?;
-        for (name, threshold) in &document.thresholds {
-            let path = [Step::Key("threshold"), Step::Key(name)];
-            threshold.check().map_err(|error| self.error(&path, &format!("threshold `{name}`: {error}")))?;
-        }
-        if document.thresholds.len() > THRESHOLDS {
-            let message = format!("{} thresholds (at most {THRESHOLDS})", document.thresholds.len());
-            return Err(self.error(&[Step::Key("threshold")], &message));
-        }
         let nets = |list: weir_tee::config::values::List<weir_tee::config::values::Network>| {
             list.0.into_iter().map(|network| network.0.trunc()).collect::<Vec<_>>()
         };
@@ -54,13 +47,26 @@ impl<'a> Checker<'a> {
             .into_iter()
             .map(|(name, groups)| (name, groups.into_iter().map(|(group, list)| (group, nets(list))).collect()));
         let groups: BTreeMap<String, Groups> = groups.collect();
+        self.names("group", groups.keys())?;
+        self.names("flow", document.flows.keys())?;
+        self.names("threshold", document.thresholds.keys())?;
         for (name, groups) in &groups {
             let path = [Step::Key("group"), Step::Key(name)];
+            for group in groups.keys() {
+                let path = [path[0], path[1], Step::Key(group)];
+                showable(group).map_err(|why| self.error(&path, &format!("group.{name}: {why}")))?;
+            }
             names::set(groups).map_err(|error| self.error(&path, &format!("group.{name}: {error}")))?;
         }
+        let known = Known { groups: &groups, country: geoip.country.is_some(), asn: geoip.asn.is_some() };
+        self.flows(&document.flows, limits, known)?;
+        self.thresholds(&document.thresholds, &document.flows)?;
         let allow = document.allow.map(nets);
         if allow.as_ref().is_some_and(Vec::is_empty) {
             return Err(self.error(&[Step::Key("allow")], "allow: no agent at all (leave it out for any)"));
+        }
+        if let Some(path) = &document.state {
+            state::writable(path).map_err(|why| self.error(&[Step::Key("state")], &format!("state: {why}")))?;
         }
         let settings = Settings {
             carrier: weir_tee::settings::Settings { steering: Some(STEERING), ..carried },
@@ -123,8 +129,10 @@ impl<'a> Checker<'a> {
                 let number = number.parse().map_err(|_| {
                     fail("interfaces", &format!("`{number}`: write an ifIndex, e.g. interfaces = {{ 1 = \"uplink\" }}"))
                 })?;
+                showable(&name).map_err(|why| fail("interfaces", &why))?;
                 interfaces.insert(number, name);
             }
+            agent.name.as_deref().map_or(Ok(()), showable).map_err(|why| fail("name", &why))?;
             if agents.contains_key(&agent.address) {
                 return Err(fail("address", "it is there twice (remove one of them)"));
             }
@@ -133,17 +141,60 @@ impl<'a> Checker<'a> {
         Ok(agents)
     }
 
+    /// Names under which REST has things.
+    fn names<'n>(&self, table: &str, names: impl Iterator<Item = &'n String>) -> Result<()> {
+        for name in names {
+            named(name).map_err(|why| self.error(&[Step::Key(table), Step::Key(name)], &format!("{table}: {why}")))?;
+        }
+        Ok(())
+    }
+
     /// Compiles each once, to see that it can be.
-    fn flows(&self, flows: &BTreeMap<String, Definition>, limits: Limits) -> Result<()> {
+    fn flows(&self, flows: &BTreeMap<String, Definition>, limits: Limits, known: Known<'_>) -> Result<()> {
         if flows.len() > limits.definitions {
             let message = format!("{} flow definitions (limits.definitions is {})", flows.len(), limits.definitions);
             return Err(self.error(&[Step::Key("flow")], &message));
         }
         for (name, definition) in flows {
-            let Err(Mistake { attribute, text, syntax }) = definition.clone().check() else { continue };
-            let path = [Step::Key("flow"), Step::Key(name), Step::Key(attribute)];
-            let line = self.error(&path, &format!("flow `{name}`: {attribute}: {}", syntax.message));
-            return Err(Pointed { line: line.to_string(), text, at: syntax.at }.into());
+            let fail = |attribute: &str, what: &str| {
+                let path = [Step::Key("flow"), Step::Key(name), Step::Key(attribute)];
+                self.error(&path, &format!("flow `{name}`: {what}"))
+            };
+            let beyond = definition.clone().bounded().unwrap_or_default();
+            if let Some((attribute, told)) = beyond.first() {
+                // What REST takes in its place, nobody would be told of here.
+                let told = told.rsplit_once(':').map_or(&**told, |(told, _)| told);
+                return Err(fail(attribute, told));
+            }
+            let checked = definition.clone().check().map_err(|Mistake { attribute, text, syntax }| {
+                let line = fail(attribute, &format!("{attribute}: {}", syntax.message));
+                Pointed { line: line.to_string(), text, at: syntax.at }
+            })?;
+            if let Some((need, missing)) = checked.needs().iter().find_map(|need| Some((need, need.missing(known)?))) {
+                return Err(fail(need.attribute, &missing));
+            }
+        }
+        Ok(())
+    }
+
+    /// A file's thresholds watch metrics, or flows of the file: of those that REST may put one day, nobody knows here.
+    fn thresholds(&self, thresholds: &BTreeMap<String, Threshold>, flows: &BTreeMap<String, Definition>) -> Result<()> {
+        if thresholds.len() > THRESHOLDS {
+            let message = format!("{} thresholds (at most {THRESHOLDS})", thresholds.len());
+            return Err(self.error(&[Step::Key("threshold")], &message));
+        }
+        for (name, threshold) in thresholds {
+            let fail = |key: &str, what: &str| {
+                let path = [Step::Key("threshold"), Step::Key(name), Step::Key(key)];
+                self.error(&path, &format!("threshold `{name}`: {what}"))
+            };
+            threshold.check().map_err(|refused| fail(refused.key(), &refused.to_string()))?;
+            if let Some(missing) = threshold.missing(flows.keys().map(String::as_str)) {
+                return Err(fail(
+                    "metric",
+                    &format!("{missing} (one that REST puts is watched by a threshold that REST puts)"),
+                ));
+            }
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ mod state;
 
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use weir_service::{Launch, Service, Setup};
 use weir_tee::control::Prepared;
 use weir_tee::worker::Tap;
@@ -21,7 +21,7 @@ use crate::collector::{Cells, Collector};
 use crate::config::{Config, Origin};
 use crate::ledger::Ledger;
 use crate::shard::{Names, Shards};
-use crate::state::Keeper;
+use crate::state::{Keeper, writable};
 use room::{Analyser, Parts};
 use state::State;
 
@@ -38,6 +38,8 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     let shards = Arc::new(Shards::new(&settings, Names::read(&settings)?));
     let mut service: Service<Analyser<'_>> = setup.start(&prepared.privileges())?;
 
+    // Only now it is known as whom it is written.
+    settings.state.as_deref().map_or(Ok(()), writable).map_err(|why| anyhow!("state {why}"))?;
     let keeper = settings.state.clone().and_then(|path| Keeper::restore(path, &shards, &settings));
     let cells: Arc<[Arc<Cells>]> = (0..settings.carrier.workers).map(|_| Arc::default()).collect();
     let tap = |(worker, cells): (usize, &Arc<Cells>)| -> Box<dyn Tap> {

@@ -5,11 +5,12 @@
 //! the prefix of their structure.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::OnceLock;
 
 use weir_wire::sflow::{Field, Kind, Meaning, Space, Structure};
 
-use super::block::{Block, Reason};
+use super::block::{Block, Reason, TOLERANCE};
 
 /// A metric.
 #[derive(Debug)]
@@ -68,6 +69,24 @@ pub enum How {
     Bit(usize, u32),
     /// One name of these, by number; others by their number.
     Name(usize, &'static [&'static str]),
+}
+
+/// The forms of a metric's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Numbers.
+    Number,
+    /// These names.
+    Words(&'static [&'static str]),
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number => formatter.write_str("a number"),
+            Self::Words(words) => formatter.write_str(&words.join(" or ")),
+        }
+    }
 }
 
 /// A metric's value.
@@ -147,6 +166,8 @@ const RENAMED: &[(&str, &str, &str)] = &[
     ("app_operations", "application", "app_name"),
     ("if_counters", "ifStatus", ""),
     ("if_counters", "ifDirection", ""),
+    ("host_descr", "machine_type", ""),
+    ("host_descr", "os_name", ""),
     ("host_cpu", "cpu_user", ""),
     ("host_cpu", "cpu_nice", ""),
     ("host_cpu", "cpu_system", ""),
@@ -163,6 +184,25 @@ const RENAMED: &[(&str, &str, &str)] = &[
 /// What processors do, in ms; guests are in `cpu_user`.
 const PROCESSOR: [&str; 8] =
     ["cpu_user", "cpu_nice", "cpu_system", "cpu_idle", "cpu_wio", "cpu_intr", "cpu_sintr", "cpu_steal"];
+/// `machine_type` (sFlow Host Structures).
+const MACHINES: &[&str] =
+    &["unknown", "other", "x86", "x86_64", "ia64", "sparc", "alpha", "powerpc", "m68k", "mips", "arm", "hppa", "s390"];
+/// `os_name`, likewise.
+const SYSTEMS: &[&str] = &[
+    "unknown",
+    "other",
+    "linux",
+    "windows",
+    "darwin",
+    "hpux",
+    "aix",
+    "dragonfly",
+    "freebsd",
+    "netbsd",
+    "openbsd",
+    "osf",
+    "solaris",
+];
 const DIRECTIONS: &[&str] = &["unknown", "full-duplex", "half-duplex", "in", "out"];
 
 impl Metric {
@@ -177,6 +217,17 @@ impl Metric {
         static BY_NAME: OnceLock<HashMap<&'static str, &'static Metric>> = OnceLock::new();
         let by_name = BY_NAME.get_or_init(|| Self::all().iter().map(|metric| (metric.name.as_str(), metric)).collect());
         by_name.get(name).copied()
+    }
+
+    /// What forms its values have; `None`: any text.
+    pub fn form(&self) -> Option<Form> {
+        match &self.how {
+            How::Text(_) => None,
+            How::Bit(..) => Some(Form::Words(&["up", "down"])),
+            // What has no name is shown by its number, which is hardly what is meant.
+            How::Name(_, names) => Some(Form::Words(names)),
+            _ => Some(Form::Number),
+        }
     }
 
     /// Its value of a record.
@@ -197,7 +248,11 @@ impl Metric {
             How::Sum(fields) => sum(fields)?,
             How::Value(field, unit) => value(*field)? * unit,
             How::Text(field) => return block.text(*field).map(Number::Text).ok_or(Reason::Unknown),
-            How::Utilization(octets, speed) => share(8.0 * block.rate(*octets)?, value(*speed)?)?,
+            // An interface that is faster than its speed lies about that: there is a rate, but no share of anything.
+            How::Utilization(octets, speed) => match share(8.0 * block.rate(*octets)?, value(*speed)?)? {
+                percent if percent > 100.0 * TOLERANCE => return Err(Reason::Impossible),
+                percent => percent,
+            },
             How::Share(field, all) => share(block.rate(*field)?, known(all)?)?,
             How::Rest(field, all) => 100.0 - share(block.rate(*field)?, known(all)?)?,
             How::Busy(time, processors) => share(block.rate(*time)? / 1000.0, value(*processors)?)?,
@@ -290,6 +345,10 @@ fn computed(structure: &'static Structure, metrics: &mut Vec<Metric>) {
             add("ifadminstatus", Unit::Text, How::Bit(at("ifStatus"), 0));
             add("ifoperstatus", Unit::Text, How::Bit(at("ifStatus"), 1));
             add("ifdirection", Unit::Text, How::Name(at("ifDirection"), DIRECTIONS));
+        }
+        "host_descr" => {
+            add("machine_type", Unit::Text, How::Name(at("machine_type"), MACHINES));
+            add("os_name", Unit::Text, How::Name(at("os_name"), SYSTEMS));
         }
         "host_cpu" => {
             let all: Vec<usize> = PROCESSOR.iter().map(|name| at(name)).collect();

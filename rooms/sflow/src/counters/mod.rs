@@ -17,6 +17,6 @@ mod source;
 mod tests;
 
 pub use block::{Block, Clock, Reason, Reasons};
-pub use metric::{How, Metric, Number, Unit};
+pub use metric::{Form, How, Metric, Number, Unit};
 pub use page::page;
-pub use source::{Counters, Reading};
+pub use source::{Counters, Missed, Reading, stale_after};

@@ -20,6 +20,23 @@ pub struct Counters {
     last: Moment,
     /// How often samples come, s; 0: not known yet.
     polling: f32,
+    missed: Missed,
+}
+
+/// What the sequence numbers of a data source's samples tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missed {
+    /// Never came.
+    pub lost: u32,
+    /// Came again, within the datagram or in another one of the same instant.
+    pub duplicates: u32,
+    /// Overtaken by later ones; not taken.
+    pub late: u32,
+}
+
+/// After what time without news something is stale that comes this often, s. `None`: nobody knows yet how often.
+pub fn stale_after(polling: Option<f64>) -> f64 {
+    STALE * polling.unwrap_or(f64::from(POLLING))
 }
 
 /// A metric's value, and what it is worth.
@@ -43,6 +60,7 @@ impl Counters {
         if moment.late {
             // What it would tell, the later one has told, over a longer interval.
             reasons.reordered += 1;
+            self.overtaken(sample.sequence);
             return;
         }
         let reason = self.order(&moment, sample.sequence, reasons);
@@ -70,6 +88,7 @@ impl Counters {
         let ahead = number.wrapping_sub(self.number.unwrap_or(number)) as i32;
         let restarted = !first && moment.epoch != self.last.epoch;
         let seconds = moment.now.saturating_sub(self.last.now) as f64 / 1e9;
+        let before = self.last;
         (self.number, self.last) = (Some(number), *moment);
         // Counters begin again only where the sequence does; some agents do not count their samples at all.
         if restarted || ahead < 0 {
@@ -77,11 +96,46 @@ impl Counters {
             return Some(Reason::Restart);
         }
         if !first {
-            reasons.lost += (ahead as u64).saturating_sub(1);
+            let lost = ahead.saturating_sub(1).max(0);
+            reasons.lost += u64::from(lost.unsigned_abs());
+            self.missed.lost = self.missed.lost.saturating_add(lost.unsigned_abs());
+            // Agents that do not count their samples have one number for all, but not at one instant.
+            self.missed.duplicates += u32::from(ahead == 0 && moment.uptime == before.uptime);
             let each = (seconds / f64::from(ahead.max(1))) as f32;
             self.polling += if self.polling == 0.0 { each } else { (each - self.polling) / 4.0 };
         }
         None
+    }
+
+    /// One whose datagram came late: if it is older than the newest, it was counted as lost.
+    fn overtaken(&mut self, number: u32) {
+        self.missed.late = self.missed.late.saturating_add(1);
+        match self.number.map(|newest| number.wrapping_sub(newest) as i32) {
+            Some(..0) => self.missed.lost = self.missed.lost.saturating_sub(1),
+            Some(0) => {}
+            Some(ahead) => {
+                self.missed.lost = self.missed.lost.saturating_add(ahead.unsigned_abs() - 1);
+                self.number = Some(number);
+            }
+            None => {}
+        }
+    }
+
+    /// Whether samples of another stream came between the last two of one of them: both go on, and are of two devices.
+    pub fn interleaves(&self, other: &Self) -> bool {
+        let (Some(a), Some(b)) = (self.blocks.first(), other.blocks.first()) else { return false };
+        let (newer, older) = if a.moment.now >= b.moment.now { (a, b) } else { (b, a) };
+        ((newer.moment.now - older.moment.now) as f64) < f64::from(newer.interval) * 1e9
+    }
+
+    /// Whether two of several streams that tell of one data source go on beside one another.
+    pub fn are_shared(streams: &[&Self]) -> bool {
+        streams.iter().enumerate().any(|(at, one)| streams[at + 1..].iter().any(|other| one.interleaves(other)))
+    }
+
+    /// What did not come as it should.
+    pub fn missed(&self) -> Missed {
+        self.missed
     }
 
     /// How often samples come, s. `None`: not known yet.
@@ -102,8 +156,7 @@ impl Counters {
         let block = self.blocks.iter().find(|block| block.structure.format == metric.structure.format)?;
         Some(metric.of(block).map(|value| {
             let age = age(&block.moment, now);
-            let polling = f64::from(if self.polling > 0.0 { self.polling } else { POLLING });
-            let stale = age as f64 / 1e9 > STALE * polling;
+            let stale = age as f64 / 1e9 > stale_after(self.polling());
             Reading { value, interval: f64::from(block.interval), clock: block.clock, age, stale }
         }))
     }

@@ -14,6 +14,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 use weir_wire::sflow::DataSource;
 
+use crate::flows::Ends;
+
 /// A data source as sFlow-RT writes it: an interface by its index alone, anything else with its class before a point.
 #[derive(Clone, Copy, Debug)]
 pub struct Short(pub DataSource);
@@ -67,15 +69,19 @@ pub struct Event {
 /// What is known of discarded packets (sFlow v5, discarded packet 0:5).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Dropped {
-    /// The packet: `10.0.0.1 > 10.0.0.2`, or the flow's keys.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub who: Option<String>,
+    /// Between whom the packet went that made it cross.
+    #[serde(skip_serializing_if = "nobody")]
+    pub who: Ends,
     /// The reason's name in the specification: `ttl_exceeded`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The interface, hook or queue at which it was.
     #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
+}
+
+fn nobody(ends: &Ends) -> bool {
+    *ends == Ends::default()
 }
 
 fn text<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -284,11 +290,12 @@ mod tests {
         let plain = json!({"eventID": 7, "timestamp": 1_700_000_000_123_u64, "thresholdID": "ddos", "agent": "10.0.0.16",
             "dataSource": "4", "metric": "incoming", "value": 1531.5, "threshold": 1000.0});
         assert_eq!(serde_json::to_value(&event).unwrap(), plain);
-        let drop = Dropped { who: Some("a > b".into()), why: Some("ttl_exceeded".into()), place: Some("eth0".into()) };
+        let who = Ends { source: Some("a".into()), destination: None };
+        let drop = Dropped { who, why: Some("ttl_exceeded".into()), place: Some("eth0".into()) };
         let dropped = Event { flow_key: Some("a,b".into()), drop: Some(drop), ..event };
         let value = serde_json::to_value(&dropped).unwrap();
         assert_eq!(value["flowKey"], "a,b");
-        assert_eq!(value["drop"], json!({"who": "a > b", "why": "ttl_exceeded", "where": "eth0"}));
+        assert_eq!(value["drop"], json!({"who": {"source": "a"}, "why": "ttl_exceeded", "where": "eth0"}));
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub struct Definition {
     /// Which packets are counted; empty: all.
     #[serde(deserialize_with = "list", skip_serializing_if = "String::is_empty")]
     pub filter: String,
-    /// How many flows an answer holds if the question does not say; kept within 5 and 1,000. (All flows are kept, within
+    /// How many flows an answer holds if the question does not say; [`Definition::bounded`] keeps it within 5 and 1,000. (All flows are kept, within
     /// the limit of the table, not only the largest.)
     #[serde(deserialize_with = "lenient")]
     pub n: u32,
@@ -112,20 +112,40 @@ pub struct Checked {
 }
 
 impl Definition {
+    /// Brings its numbers within their bounds, as sFlow-RT does; those that were not: the attribute, and a line that says what they
+    /// were and are.
+    ///
+    /// # Errors
+    /// One that is none.
+    pub fn bounded(&mut self) -> Result<Vec<(&'static str, String)>, Mistake> {
+        let mut n = f64::from(self.n);
+        let mut beyond = Vec::new();
+        for (attribute, number, least, most) in [
+            ("n", &mut n, 5.0, 1000.0),
+            ("t", &mut self.t, 0.2, 600.0),
+            ("activeTimeout", &mut self.active_timeout, 1.0, 86_400.0),
+        ] {
+            if !number.is_finite() {
+                let syntax = Syntax::new(0, "write a number of seconds");
+                return Err(Mistake { attribute, text: number.to_string(), syntax });
+            }
+            let taken = number.clamp(least, most);
+            if taken != *number {
+                beyond.push((attribute, format!("{attribute}: {number} is not {least} to {most}: {taken} is taken")));
+                *number = taken;
+            }
+        }
+        self.n = n as u32;
+        Ok(beyond)
+    }
+
     /// Parses its texts and brings its numbers within their bounds.
     ///
     /// # Errors
     /// The first mistake.
     pub fn check(mut self) -> Result<Checked, Mistake> {
+        self.bounded()?;
         let mistake = |attribute, text: &str, syntax| Mistake { attribute, text: text.to_owned(), syntax };
-        for (attribute, number) in [("t", self.t), ("activeTimeout", self.active_timeout)] {
-            if !number.is_finite() {
-                return Err(mistake(attribute, &number.to_string(), Syntax::new(0, "write a number of seconds")));
-            }
-        }
-        self.n = self.n.clamp(5, 1000);
-        self.t = self.t.clamp(0.2, 600.0);
-        self.active_timeout = self.active_timeout.clamp(1.0, 86_400.0);
         let keys = expression::list(&self.keys).map_err(|error| mistake("keys", &self.keys, error))?;
         let mut columns = values::one(&self.value).map_err(|error| mistake("value", &self.value, error))?;
         columns.extend(values::list(&self.values).map_err(|error| mistake("values", &self.values, error))?);
@@ -273,6 +293,14 @@ mod tests {
         assert_eq!(bounds(1, 0.0), (5, 0.2, 1.0));
         assert_eq!(bounds(5000, 1e9), (1000, 600.0, 1.0));
         assert!(Definition { t: f64::NAN, ..Definition::default() }.check().is_err());
+        let told = Definition { n: 1, t: 1e9, ..Definition::default() }.bounded().unwrap();
+        assert_eq!(
+            told,
+            [
+                ("n", "n: 1 is not 5 to 1000: 5 is taken".to_owned()),
+                ("t", "t: 1000000000 is not 0.2 to 600: 600 is taken".to_owned())
+            ]
+        );
     }
 
     #[test]

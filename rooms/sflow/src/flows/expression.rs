@@ -1,6 +1,7 @@
 //! Keys and functions of keys: `ipsource`, `macsource.1`, `or:ipsource:ip6source`, `if:[first:stack:.:ip:ip6]:ip:a:b`.
 
 use super::field::Field;
+use super::kind::{comparable, is_address, is_mac, is_number};
 use super::syntax::{Piece, Syntax};
 
 /// A key, or a function of keys.
@@ -37,6 +38,31 @@ pub(super) enum Expression {
     IfName(Box<Expression>),
     /// Name of the agent; its address if it has none. Asked by an interface, as sFlow-RT does: without one, nothing.
     Node(Box<Expression>),
+}
+
+impl Expression {
+    /// The expressions that it is made of.
+    pub(super) fn parts(&self) -> impl Iterator<Item = &Expression> {
+        let (several, few): (&[Expression], [Option<&Expression>; 3]) = match self {
+            Self::Field(..) => (&[], [None; 3]),
+            Self::Group(key, _)
+            | Self::Country(key, _)
+            | Self::Asn(key, _)
+            | Self::Oui(key)
+            | Self::Mask(key, _)
+            | Self::Prefix(key, ..)
+            | Self::Suffix(key, ..)
+            | Self::Null(key, _)
+            | Self::Range(key, ..)
+            | Self::First(key, ..)
+            | Self::IfName(key)
+            | Self::Node(key) => (&[], [Some(key), None, None]),
+            Self::Or(keys) | Self::Concat(_, keys) => (keys, [None; 3]),
+            Self::Eq(a, b) => (&[], [Some(a), Some(b), None]),
+            Self::If(key, _, then, other) => (&[], [Some(key), Some(then), Some(other)]),
+        };
+        several.iter().chain(few.into_iter().flatten())
+    }
 }
 
 /// What of a country or an AS.
@@ -118,18 +144,18 @@ fn call(function: Piece<'_>, mut arguments: Arguments<'_>) -> Result<Expression,
     let end = arguments.piece.at + arguments.piece.text.len();
     let few = move || few(end);
     let expression = match function.text {
-        "group" => Expression::Group(arguments.key().ok_or_else(few)??, arguments.texts(1).ok_or_else(few)?),
-        "country" => Expression::Country(arguments.key().ok_or_else(few)??, arguments.attribute("code")?),
-        "asn" => Expression::Asn(arguments.key().ok_or_else(few)??, arguments.attribute("number")?),
+        "group" => Expression::Group(arguments.address().ok_or_else(few)??, arguments.texts(1).ok_or_else(few)?),
+        "country" => Expression::Country(arguments.address().ok_or_else(few)??, arguments.attribute("code")?),
+        "asn" => Expression::Asn(arguments.address().ok_or_else(few)??, arguments.attribute("number")?),
         "oui" => {
-            let key = arguments.key().ok_or_else(few)??;
+            let key = arguments.of("an Ethernet address", is_mac).ok_or_else(few)??;
             if let Some(attribute) = arguments.next().filter(|attribute| attribute.text != "prefix") {
                 return Err(Syntax::new(attribute.at, "only the prefix is known: write oui:KEY"));
             }
             Expression::Oui(key)
         }
         "mask" | "mask6" => {
-            let (key, most) = (arguments.key().ok_or_else(few)??, if function.text == "mask" { 32 } else { 128 });
+            let (key, most) = (arguments.address().ok_or_else(few)??, if function.text == "mask" { 32 } else { 128 });
             let bits = arguments.number(most).ok_or_else(few)??;
             Expression::Mask(key, bits as u8)
         }
@@ -147,8 +173,14 @@ fn call(function: Piece<'_>, mut arguments: Arguments<'_>) -> Result<Expression,
         }
         "or" => Expression::Or(arguments.keys(2).ok_or_else(few)??),
         "range" => {
-            let (key, least) = (arguments.key().ok_or_else(few)??, arguments.number(u64::MAX).ok_or_else(few)??);
-            Expression::Range(key, least, arguments.number(u64::MAX).unwrap_or(Ok(u64::MAX))?)
+            let key = arguments.of("a number", is_number).ok_or_else(few)??;
+            let (least, end) =
+                (arguments.number(u64::MAX).ok_or_else(few)??, arguments.rest.first().map(|most| most.at));
+            let most = arguments.number(u64::MAX).unwrap_or(Ok(u64::MAX))?;
+            if let Some(at) = end.filter(|_| most < least) {
+                return Err(Syntax::new(at, format!("{least} to {most} holds no number: write the smaller one first")));
+            }
+            Expression::Range(key, least, most)
         }
         "first" => {
             let (key, separator) = (arguments.key().ok_or_else(few)??, arguments.separator().ok_or_else(few)??);
@@ -160,11 +192,14 @@ fn call(function: Piece<'_>, mut arguments: Arguments<'_>) -> Result<Expression,
         }
         "eq" => Expression::Eq(arguments.key().ok_or_else(few)??, arguments.key().ok_or_else(few)??),
         "if" => {
-            let (key, text) = (arguments.key().ok_or_else(few)??, arguments.next().ok_or_else(few)?.literal());
+            let (name, key) = (arguments.rest.first().map_or("", |key| key.text), arguments.key().ok_or_else(few)??);
+            let piece = arguments.next().ok_or_else(few)?;
+            let text = piece.literal();
+            comparable(name, &key, &text).map_err(|message| Syntax::new(piece.at, message))?;
             let (then, other) = (arguments.key().ok_or_else(few)??, arguments.key().ok_or_else(few)??);
             Expression::If(key, text, then, other)
         }
-        "ifname" => Expression::IfName(arguments.key().ok_or_else(few)??),
+        "ifname" => Expression::IfName(arguments.of("the number of an interface", is_number).ok_or_else(few)??),
         // All names of the table are handled above.
         _ => Expression::Node(arguments.key().ok_or_else(few)??),
     };
@@ -191,6 +226,19 @@ impl<'a> Arguments<'a> {
     fn key(&mut self) -> Option<Result<Box<Expression>, Syntax>> {
         let depth = self.depth;
         Some(nested(self.next()?, depth).map(Box::new))
+    }
+
+    /// A key whose values can be of use to the function.
+    fn of(&mut self, what: &str, can_be: fn(&Expression) -> bool) -> Option<Result<Box<Expression>, Syntax>> {
+        let piece = *self.rest.first()?;
+        Some(self.key()?.and_then(|key| match can_be(&key) {
+            true => Ok(key),
+            false => Err(Syntax::new(piece.at, format!("`{}` is never {what}", piece.text.escape_debug()))),
+        }))
+    }
+
+    fn address(&mut self) -> Option<Result<Box<Expression>, Syntax>> {
+        self.of("an IP address", is_address)
     }
 
     /// All that are left, at least so many.
@@ -330,6 +378,15 @@ mod tests {
         assert_eq!(error("eq:ipsource:vlan:stack").0, 17);
         assert_eq!(error("dns:ipsource").1, "no function `dns` here: names are not resolved; use group:KEY:SET");
         assert_eq!(error("mask").1, "`mask` is a function: write mask:KEY:BITS, e.g. mask:ipsource:24");
+        assert_eq!(error("vlan,group:vlan:sites"), (11, "`vlan` is never an IP address".to_owned()));
+        assert_eq!(error("oui:ipsource"), (4, "`ipsource` is never an Ethernet address".to_owned()));
+        assert_eq!(error("ifname:direction"), (7, "`direction` is never the number of an interface".to_owned()));
+        assert_eq!(error("range:stack:1:2"), (6, "`stack` is never a number".to_owned()));
+        assert_eq!(
+            error("range:bytes:100:50"),
+            (16, "100 to 50 holds no number: write the smaller one first".to_owned())
+        );
+        assert_eq!(error("if:ipprotocol:tcp:vlan:ipttl").0, 14);
         assert_eq!(error("oui:macsource:name"), (14, "only the prefix is known: write oui:KEY".to_owned()));
     }
 

@@ -1,13 +1,14 @@
 //! Filters: `ipprotocol=6&(tcpflags~....1..1.|tcpdestinationport=80,443)`.
 //!
 //! `=` and `!=` compare with values, `~` and `!~` with patterns (regular expressions that match a value whole); behind them stands
-//! a list with commas, of which one must match. `&` binds closer than `|`. What a packet has not is `null`: it equals only that,
+//! a list with commas, of which one must match; a network stands for its addresses. `&` binds closer than `|`. What a packet has not is `null`: it equals only that,
 //! and matches no pattern. `\` takes the next character as it is.
 
 use regex::Regex;
 use regex::RegexBuilder;
 
 use super::expression::{self, Expression};
+use super::kind::comparable;
 use super::syntax::{Cursor, Syntax};
 use super::value::Literal;
 
@@ -96,7 +97,7 @@ fn test(cursor: &mut Cursor<'_>) -> Result<Test, Syntax> {
     if left.text.is_empty() {
         return Err(Syntax::new(left.at, "a comparison is missing: write KEY=VALUE"));
     }
-    let left = expression::parse(left)?;
+    let (key, left) = (left.text, expression::parse(left)?);
     // `==` is what programmers write.
     let (negated, patterns) = match () {
         () if cursor.take("!=") => (true, false),
@@ -110,8 +111,18 @@ fn test(cursor: &mut Cursor<'_>) -> Result<Test, Syntax> {
     };
     // Parentheses belong to a pattern; in a value they want a backslash.
     let right = match patterns {
-        true => Right::Patterns(list(cursor, &[',', '&', '|', ')'], ('(', ')'), pattern)?),
-        false => Right::Values(list(cursor, &[',', '&', '|', ')', '('], ('\0', '\0'), value)?),
+        true => Right::Patterns(list(cursor, &[',', '&', '|', ')'], ('(', ')'), |text, at| {
+            // One in which nothing has a meaning of its own is a value.
+            if text.bytes().all(|byte| byte.is_ascii_alphanumeric()) && text != "null" {
+                possible(key, &left, text, at)?;
+            }
+            pattern(text, at)
+        })?),
+        false => Right::Values(list(cursor, &[',', '&', '|', ')', '('], ('\0', '\0'), |text, at| {
+            let text = super::syntax::Piece { text, at }.literal();
+            possible(key, &left, &text, at)?;
+            Ok(Literal::new(&text))
+        })?),
     };
     Ok(Test { left, negated, right })
 }
@@ -136,8 +147,9 @@ fn list<T>(
     }
 }
 
-fn value(text: &str, at: usize) -> Result<Literal, Syntax> {
-    Ok(Literal::new(&super::syntax::Piece { text, at }.literal()))
+/// Refuses what a key can never be: no packet would meet that, or, negated, all would.
+fn possible(key: &str, left: &Expression, text: &str, at: usize) -> Result<(), Syntax> {
+    comparable(key, left, text).map_err(|message| Syntax::new(at, message))
 }
 
 fn pattern(text: &str, at: usize) -> Result<Regex, Syntax> {
@@ -225,6 +237,8 @@ mod tests {
         assert_eq!(error("vlan=1 (vlan=2)"), (7, "write & or | between comparisons".to_owned()));
         assert_eq!(error("(vlan=1) vlan=2"), (9, "write & or | between comparisons".to_owned()));
         assert_eq!(error("bytes>1500"), (5, "no such comparison: write range:KEY:LEAST:MOST=true".to_owned()));
+        assert_eq!(error("vlan=1&ipprotocol=6,tcp").0, 20);
+        assert_eq!(error("tcpflags~10"), (9, "`tcpflags` is 9 binary digits, never `10`".to_owned()));
         assert_eq!(error("stack~ab["), (6, "no pattern: unclosed character class".to_owned()));
         assert_eq!(parse("vlan=1&ipsorce=1").unwrap_err().caret("vlan=1&ipsorce=1"), "vlan=1&ipsorce=1\n       ^");
     }

@@ -15,10 +15,13 @@
 mod decay;
 mod definition;
 mod distinct;
+mod ends;
 mod estimate;
 mod expression;
 mod field;
 mod filter;
+mod kind;
+mod needs;
 mod packet;
 mod plan;
 mod ranking;
@@ -37,7 +40,9 @@ use std::sync::Arc;
 
 pub use definition::{AggMode, Checked, Definition, Mistake};
 pub use distinct::Distinct;
+pub use ends::Ends;
 pub use estimate::{Estimate, Moments, Precision, Sampling, Trust};
+pub use needs::{Known, Need};
 pub use packet::Packet;
 pub use ranking::{Ranked, Ranking};
 pub use seen::Seen;

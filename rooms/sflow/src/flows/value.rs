@@ -3,6 +3,8 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use ipnet::IpNet;
+
 /// What a key is for one packet. Texts lie in the [`Scratch`] of the evaluation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Value {
@@ -246,18 +248,25 @@ impl<'a> Iterator for Parts<'a> {
     }
 }
 
-/// What a filter compares with: a text in each of the forms that it can stand for.
+/// What a filter compares with: a text in each of the forms that it can stand for. A network stands for all of its addresses.
 #[derive(Clone, Debug)]
 pub(super) struct Literal {
     text: Box<str>,
     number: Option<u64>,
     ip: Option<IpAddr>,
+    net: Option<IpNet>,
     mac: Option<[u8; 6]>,
 }
 
 impl Literal {
     pub(super) fn new(text: &str) -> Literal {
-        Literal { number: text.parse().ok(), ip: text.parse().ok(), mac: mac(text), text: text.into() }
+        let net = text.parse().ok();
+        Literal { number: text.parse().ok(), ip: text.parse().ok(), net, mac: mac(text), text: text.into() }
+    }
+
+    /// As it was written.
+    pub(super) fn text(&self) -> &str {
+        &self.text
     }
 
     /// Whether a value is this one; what a packet has not is `null`.
@@ -271,7 +280,7 @@ impl Literal {
                     && self.text.bytes().fold(0, |sum, digit| sum << 1 | u16::from(digit == b'1')) == bits
             }
             Value::Mac(mac) => self.mac == Some(mac),
-            Value::Ip(ip) => self.ip == Some(ip),
+            Value::Ip(ip) => self.ip == Some(ip) || self.net.is_some_and(|net| net.contains(&ip)),
             Value::Word(word) => *self.text == *word,
             Value::Text(span) => *self.text == *scratch.get(span),
         }
@@ -279,7 +288,7 @@ impl Literal {
 }
 
 /// Twelve hexadecimal digits, with `:`, `-` or `.` between them or not.
-fn mac(text: &str) -> Option<[u8; 6]> {
+pub(super) fn mac(text: &str) -> Option<[u8; 6]> {
     let digits: String = text.chars().filter(|c| !matches!(c, ':' | '-' | '.')).collect();
     if digits.len() != 12 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
@@ -344,6 +353,9 @@ mod tests {
         let scratch = Scratch::default();
         let ip = |text: &str| Value::Ip(text.parse().unwrap());
         assert!(Literal::new("2001:DB8:0::1").is(ip("2001:db8::1"), &scratch));
+        for (net, inside) in [("10.0.0.0/8", true), ("10.1.2.0/23", true), ("10.1.2.0/24", false), ("::/0", false)] {
+            assert_eq!(Literal::new(net).is(ip("10.1.3.4"), &scratch), inside, "{net}");
+        }
         for text in ["001122aabbcc", "00:11:22:AA:bb:cc", "0011.22aa.bbcc", "00-11-22-aa-bb-cc"] {
             assert!(Literal::new(text).is(Value::Mac([0, 0x11, 0x22, 0xaa, 0xbb, 0xcc]), &scratch), "{text}");
         }

@@ -1,6 +1,7 @@
 //! What is summed: `bytes`, `frames`, `rate:KEY`, `avg:KEY`.
 
 use super::expression::{self, Expression};
+use super::kind::is_number;
 use super::syntax::{Piece, Syntax};
 
 /// A value of a flow.
@@ -55,7 +56,11 @@ fn column(piece: Piece<'_>) -> Result<Column, Syntax> {
         }
         _ => (Kind::Rate, piece),
     };
-    Ok(Column { name: piece.text.to_owned(), of: expression::parse(of)?, kind })
+    let (at, text, of) = (of.at, of.text, expression::parse(of)?);
+    if !is_number(&of) {
+        return Err(Syntax::new(at, format!("`{}` is never a number: write bytes or frames", text.escape_debug())));
+    }
+    Ok(Column { name: piece.text.to_owned(), of, kind })
 }
 
 /// Most values besides the first.
@@ -76,6 +81,7 @@ mod tests {
     #[test]
     fn mistakes_are_told_with_their_place() {
         assert_eq!(one("bytes,frames").unwrap_err().at, 6);
+        assert_eq!(one("avg:ipsource").unwrap_err().to_string(), "`ipsource` is never a number: write bytes or frames");
         assert_eq!(one("").unwrap_err().message, "a value is missing: write bytes or frames");
         assert_eq!(list("bytes,avg:byts").unwrap_err().at, 10);
         assert_eq!(list("count:ipsource").unwrap_err().message, "no value `count`: write rate:KEY or avg:KEY");

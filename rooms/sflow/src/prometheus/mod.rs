@@ -38,9 +38,10 @@ pub(crate) fn metrics(api: &Arc<Api>, call: &Call) -> Answer {
         }
     }
     let agents = agents_of(&*api.analysis, call)?.addresses(&*api.analysis);
-    let (format, conditions) = (accepted(call), conditions(call));
-    let (api, mut family, mut agent, mut begun) = (api.clone(), 0, 0, false);
-    let body = pages(move |page| {
+    let (format, conditions) = (accepted(call), conditions(call)?);
+    let (api, turns) = (api.clone(), api.turns());
+    let (mut family, mut agent, mut begun) = (0, 0, false);
+    let body = pages(turns, move |page| {
         let Some((name, metric)) = families.get(family) else {
             page.extend_from_slice(end(format));
             return false;
@@ -52,8 +53,8 @@ pub(crate) fn metrics(api: &Arc<Api>, call: &Call) -> Answer {
         agent += 1;
         let passing = Passing::of(&*api.analysis, address, &conditions);
         api.analysis.measures(address, metric, &mut |measure| {
-            let Measured::Number(value) = measure.value else { return };
-            if measure.stale || !passing.includes(measure.source) {
+            let Ok(Measured::Number(value)) = measure.value else { return };
+            if !passing.includes(measure.source) {
                 return;
             }
             // A family of texts, or one that is stale, has no head either.
@@ -85,7 +86,7 @@ pub(crate) fn flows(api: &Arc<Api>, call: &Call) -> Answer {
     let labels = labels(&keys, &call.texts("label").collect::<Vec<_>>().join(","))?;
     let dropped = call.text("dropped") == Some("true");
     let mut definition = json!({
-        "keys": keys, "value": value, "n": call.whole("n"), "t": call.real("t"), "fs": SEPARATOR, "dropped": dropped,
+        "keys": keys, "value": value, "t": call.real("t"), "fs": SEPARATOR, "dropped": dropped,
     });
     if let Some(filter) = call.text("filter").filter(|filter| !filter.is_empty()) {
         definition["filter"] = filter.into();
@@ -98,7 +99,8 @@ pub(crate) fn flows(api: &Arc<Api>, call: &Call) -> Answer {
     let mut page = Vec::new();
     untyped(&mut page, &metric, format, format_args!("Flows by {keys}, {value}."));
     // One whose definition ended meanwhile has none.
-    for flow in api.analysis.active_flows(&name, &agents, &query).unwrap_or_default() {
+    let flows = api.analysis.active_flows(&name, &agents, &query).unwrap_or_default();
+    for flow in flows.iter().filter(|flow| !flow.stale) {
         let values = flow.key.split(SEPARATOR);
         let labels = labels.iter().zip(values).map(|(label, value)| (label.as_str(), value));
         sample(&mut page, &metric, labels, flow.value * scale);

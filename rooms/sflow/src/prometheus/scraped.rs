@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use axum::http::StatusCode;
 
 use crate::api::{Analysis, Problem};
+use crate::shard::Life;
 
 /// Time without a scrape after which a definition ends.
 pub const IDLE: Duration = Duration::from_secs(300);
@@ -69,7 +70,12 @@ impl Scraped {
             name = format!("{}{}", self.prefix, table.next);
         }
         table.next += 1;
-        analysis.put_flow(&name, definition)?;
+        let missing = analysis.put_flow(&name, definition, Life::Scraped)?;
+        // Of what is not there, nobody would be told: a scrape that fails is seen.
+        if let Some(missing) = missing.into_iter().next() {
+            analysis.delete_flow(&name);
+            return Err(Problem::request(missing));
+        }
         table.entries.insert(definition.to_owned(), Entry { name: name.clone(), scraped: now });
         Ok(name)
     }

@@ -1,7 +1,7 @@
 //! What is defined: flows, thresholds, groups, by the configuration and at run time. The control side holds it and puts it
 //! into every shard.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Now, Shards};
 use crate::api::{Groups, Topology};
-use crate::flows::{Checked, Definition, Mistake};
+use crate::flows::{Checked, Definition, Known, Mistake};
 use crate::names::{self, Geo, Lookups};
 use crate::settings::Settings;
 use crate::thresholds::{self, Threshold, Thresholds};
@@ -22,10 +22,21 @@ pub struct Names(Lookups);
 #[derive(Debug)]
 pub(super) struct Held {
     flows: BTreeMap<String, Arc<Checked>>,
+    /// Those of the flows that live as long as somebody scrapes them.
+    scraped: BTreeSet<String>,
     thresholds: Thresholds,
     groups: BTreeMap<String, Groups>,
     topology: Topology,
     lookups: Arc<Lookups>,
+}
+
+/// How long a flow definition lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// Until it is deleted, over restarts, too.
+    Kept,
+    /// While somebody scrapes it.
+    Scraped,
 }
 
 /// What was defined at run time, as it is kept over a restart.
@@ -73,6 +84,7 @@ impl Held {
     pub(super) fn new(names: Names) -> Self {
         Self {
             flows: BTreeMap::new(),
+            scraped: BTreeSet::new(),
             thresholds: Thresholds::default(),
             groups: BTreeMap::new(),
             topology: Topology::default(),
@@ -118,7 +130,7 @@ impl Shards {
         }
         // The configuration has been checked; only what was put at run time may have filled the tables meanwhile.
         for (name, definition) in &settings.flows {
-            if let Err(refusal) = self.define_flow(name, definition.clone(), settings.limits.definitions) {
+            if let Err(refusal) = self.define_flow(name, definition.clone(), settings.limits.definitions, Life::Kept) {
                 tracing::error!("flow {name}: {refusal}");
             }
         }
@@ -134,11 +146,18 @@ impl Shards {
         held.groups.extend(settings.groups.clone());
     }
 
-    /// Counts flows by a definition from now on.
+    /// Counts flows by a definition from now on. Tells of numbers that were brought within their bounds.
     ///
     /// # Errors
     /// It makes no sense, or there are too many.
-    pub fn define_flow(&self, name: &str, definition: Definition, most: usize) -> Result<(), Refusal> {
+    pub fn define_flow(
+        &self,
+        name: &str,
+        mut definition: Definition,
+        most: usize,
+        life: Life,
+    ) -> Result<Vec<String>, Refusal> {
+        let taken = definition.bounded()?.into_iter().map(|(_, taken)| taken).collect();
         let checked = Arc::new(definition.check()?);
         let mut held = self.held();
         if held.flows.len() >= most && !held.flows.contains_key(name) {
@@ -152,7 +171,11 @@ impl Shards {
             outcome.map_err(|full| Refusal::Full(full.to_string()))?;
         }
         held.flows.insert(name.to_owned(), checked);
-        Ok(())
+        match life {
+            Life::Kept => held.scraped.remove(name),
+            Life::Scraped => held.scraped.insert(name.to_owned()),
+        };
+        Ok(taken)
     }
 
     /// Ends a definition; whether there was one.
@@ -160,6 +183,7 @@ impl Shards {
         let mut held = self.held();
         let now = Now::read();
         self.each(|shard| shard.define(now, |flows, _| flows.remove(name))).for_each(drop);
+        held.scraped.remove(name);
         held.flows.remove(name).is_some()
     }
 
@@ -171,6 +195,19 @@ impl Shards {
     /// One of them.
     pub fn flow_definition(&self, name: &str) -> Option<Arc<Checked>> {
         self.held().flows.get(name).cloned()
+    }
+
+    /// What a definition names and what is not there, yet or any more: one line each.
+    pub fn missing_of_flow(&self, checked: &Checked) -> Vec<String> {
+        let held = self.held();
+        let known =
+            Known { groups: &held.groups, country: held.lookups.country.is_some(), asn: held.lookups.asn.is_some() };
+        checked.needs().iter().filter_map(|need| need.missing(known)).collect()
+    }
+
+    /// Likewise of a threshold.
+    pub fn missing_of_threshold(&self, threshold: &Threshold) -> Option<String> {
+        threshold.missing(self.held().flows.keys().map(String::as_str))
     }
 
     /// Watches a threshold from now on.
@@ -232,12 +269,11 @@ impl Shards {
         self.held().topology = topology;
     }
 
-    /// What was put at run time: all that is defined and not in the configuration. A name with a slash, which nobody can put, is of
-    /// what lives only as long as somebody asks.
+    /// What was put at run time: all that is defined and neither in the configuration nor begun by a scrape.
     pub(crate) fn put(&self, settings: &Settings) -> Put {
         let held = self.held();
-        let flows = held.flows.iter().filter(|(name, _)| !name.contains('/'));
-        let flows = flows.map(|(name, checked)| (name.clone(), checked.definition().clone()));
+        let kept = held.flows.iter().filter(|(name, _)| !held.scraped.contains(*name));
+        let flows = kept.map(|(name, checked)| (name.clone(), checked.definition().clone()));
         let thresholds = held.thresholds.iter().map(|(name, threshold)| (name.to_owned(), threshold.clone()));
         Put {
             flows: flows.filter(|(name, _)| !settings.flows.contains_key(name)).collect(),
@@ -259,7 +295,7 @@ impl Shards {
             refused.extend(self.define_groups(&name, groups).err().map(|why| format!("group {name}: {why}")));
         }
         for (name, definition) in put.flows.into_iter().filter(|(name, _)| !settings.flows.contains_key(name)) {
-            let outcome = self.define_flow(&name, definition, settings.limits.definitions);
+            let outcome = self.define_flow(&name, definition, settings.limits.definitions, Life::Kept);
             refused.extend(outcome.err().map(|why| format!("flow {name}: {why}")));
         }
         for (name, threshold) in put.thresholds.into_iter().filter(|(name, _)| !settings.thresholds.contains_key(name))

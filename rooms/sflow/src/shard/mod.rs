@@ -35,7 +35,7 @@ use turnstile::Turnstile;
 
 pub use clock::Now;
 pub(crate) use definitions::Put;
-pub use definitions::{Names, Refusal};
+pub use definitions::{Life, Names, Refusal};
 pub(crate) use kept::Kept;
 pub use part::{Shard, Source};
 pub use statistics::{Statistics, Table};

@@ -186,7 +186,7 @@ impl Shard {
             Interface::Index(index) => Some(index),
             _ => None,
         };
-        let drop = Drop { reason: sample.reason, input };
+        let drop = Drop { packet: &packet, reason: sample.reason, input };
         let (watching, counters) = (&mut self.watching, &source.counters);
         self.flows.observe_watched(seconds, weight.frames, &packet, |name, flow| {
             watching.flow(who, counters, name, flow, Some(drop), now);
@@ -194,6 +194,8 @@ impl Shard {
     }
 
     fn counters(&mut self, address: IpAddr, placed: &Placed, sample: &CounterSample<'_>, now: Now) {
+        let slot = placed.agent();
+        let is_shared = self.agents.streams(slot) > 1 && self.is_shared(slot, sample.source);
         let Some(source) = self.agents.source(placed, sample.source) else {
             self.tally.refused += 1;
             return;
@@ -201,12 +203,22 @@ impl Shard {
         self.tally.counter += 1;
         source.counted += 1;
         source.counters.sample(placed.moment, sample, &mut self.reasons);
-        let slot = placed.agent();
         for structure in sample.records().flatten().filter_map(|record| record.structure) {
             learn(&mut self.seen, &mut self.names, slot, sample.source, &source.counters, structure, now.nanos);
         }
+        if is_shared {
+            // Whose value would cross?
+            self.reasons.shared += 1;
+            return;
+        }
         let who = Who { address, id: self.names.id(slot), source: sample.source, names: &self.names };
         self.watching.counters(who, &placed.moment, &source.counters, now);
+    }
+
+    /// Whether several streams of an agent tell of a data source, and go on.
+    fn is_shared(&self, slot: u32, source: DataSource) -> bool {
+        let streams: Vec<&Counters> = self.agents.states(slot, source).map(|source| &source.counters).collect();
+        Counters::are_shared(&streams)
     }
 
     /// Goes over to other settings; what is known stays.
@@ -288,7 +300,8 @@ impl Shard {
             table("offenders", self.offenders.len(), self.offender_limit, self.offenders.others()),
             table("crossings", self.watching.crossings(), self.watching.limit(), self.watching.evicted()),
         ];
-        Statistics { tally: self.tally, missing: u64::try_from(self.missing).unwrap_or_default(), tables }
+        let missing = u64::try_from(self.missing).unwrap_or_default();
+        Statistics { tally: self.tally, missing, tables, absent: self.reasons.absent().collect() }
     }
 
     /// Who sends what is malformed.

@@ -1,6 +1,7 @@
 //! How full the tables are.
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::Tally;
 
@@ -13,6 +14,8 @@ pub struct Statistics {
     pub missing: u64,
     /// By table.
     pub tables: Vec<Table>,
+    /// Why there was no rate of a total, or nothing of counters was taken, how often, by reason.
+    pub absent: Vec<(&'static str, u64)>,
 }
 
 /// A table with a limit.
@@ -29,10 +32,30 @@ pub struct Table {
 }
 
 impl Statistics {
+    /// As one flat object: `samples_KIND`, `datagrams_missing`, `rates_absent_REASON`, and of each table `TABLE_entries`,
+    /// `TABLE_limit`, `TABLE_evicted`.
+    pub fn figures(&self) -> Map<String, Value> {
+        let samples = self.tally.by_kind().map(|(kind, count)| (format!("samples_{kind}"), count.into()));
+        let absent = self.absent.iter().map(|(reason, count)| (format!("rates_absent_{reason}"), (*count).into()));
+        let tables = self.tables.iter().flat_map(|table| {
+            let name = table.name;
+            [("entries", table.entries), ("limit", table.limit), ("evicted", table.evicted)]
+                .map(|(what, count)| (format!("{name}_{what}"), count.into()))
+        });
+        let missing = ("datagrams_missing".to_owned(), self.missing.into());
+        samples.into_iter().chain([missing]).chain(absent).chain(tables).collect()
+    }
+
     /// Adds those of another shard, which has the same tables.
     pub(super) fn absorb(&mut self, other: Self) {
         self.tally += other.tally;
         self.missing += other.missing;
+        for (reason, count) in other.absent {
+            match self.absent.iter_mut().find(|(mine, _)| *mine == reason) {
+                Some((_, mine)) => *mine += count,
+                None => self.absent.push((reason, count)),
+            }
+        }
         for table in other.tables {
             match self.tables.iter_mut().find(|mine| mine.name == table.name) {
                 Some(mine) => {

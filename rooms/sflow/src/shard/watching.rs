@@ -10,7 +10,7 @@ use super::Now;
 use crate::agents::Moment;
 use crate::counters::{Counters, Metric, Number};
 use crate::events::{Dropped, Event, Log};
-use crate::flows::Flow;
+use crate::flows::{Flow, Packet};
 use crate::names::{AgentId, Directory};
 use crate::thresholds::{Fact, Facts, Observation, On, Rules, Watch};
 
@@ -25,8 +25,9 @@ pub(super) struct Watching {
 }
 
 /// A packet that was dropped: what an event tells of it beside its flow.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Drop {
+#[derive(Clone, Copy)]
+pub(super) struct Drop<'a> {
+    pub(super) packet: &'a Packet<'a>,
     /// `reason`.
     pub(super) reason: u32,
     /// `inputifindex`, where the device knows it.
@@ -91,7 +92,7 @@ impl Watching {
         counters: &Counters,
         name: &str,
         flow: &Flow<'_>,
-        drop: Option<Drop>,
+        drop: Option<Drop<'_>>,
         now: Now,
     ) {
         let Self { watch, rules, events, .. } = self;
@@ -102,7 +103,7 @@ impl Watching {
         watch.observe(on, &observation, &known, Duration::from_nanos(now.nanos), |rule| {
             let key = flow.show();
             events.push(|id| Event {
-                drop: drop.map(|drop| dropped(who, drop, &key)),
+                drop: drop.map(|drop| dropped(who, drop)),
                 flow_key: Some(key.clone()),
                 ..event(id, who, now, rule, value)
             });
@@ -159,14 +160,14 @@ fn event(id: u64, who: Who<'_>, now: Now, rule: &crate::thresholds::Rule, value:
     }
 }
 
-fn dropped(who: Who<'_>, drop: Drop, key: &str) -> Dropped {
+fn dropped(who: Who<'_>, drop: Drop<'_>) -> Dropped {
     let place = drop.input.map(|index| {
         who.names
             .interface(who.id, index)
             .map_or_else(|| format!("ifIndex {index}"), |name| name.escape_debug().to_string())
     });
     Dropped {
-        who: (!key.is_empty()).then(|| key.to_owned()),
+        who: drop.packet.ends(),
         why: Some(reason_name(drop.reason).map_or_else(|| drop.reason.to_string(), str::to_owned)),
         place,
     }

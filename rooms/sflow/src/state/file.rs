@@ -5,8 +5,9 @@ use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::libc;
-use nix::unistd::geteuid;
+use nix::unistd::{AccessFlags, faccessat, geteuid};
 
 /// Writes a file by `write`: to a temporary one beside it, to the disk, then in its place. Whoever reads it finds the file
 /// of before or all of the new one. A symbolic link in its place is replaced, never followed.
@@ -39,6 +40,22 @@ pub(super) fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Res
         let _ = File::open(directory).and_then(|directory| directory.sync_all());
     }
     written
+}
+
+/// Whether [`replace`] may write a file here, as far as that can be known without writing.
+///
+/// # Errors
+/// The directory is not there or cannot be written to, or what is in the file's place is not [`ours`].
+pub(super) fn writable(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if !metadata.is_symlink() => ours(&metadata)?,
+        _ => {}
+    }
+    let directory = directory(path).ok_or_else(|| io::Error::other("it names no file"))?;
+    faccessat(AT_FDCWD, directory, AccessFlags::W_OK | AccessFlags::X_OK, AtFlags::AT_EACCESS).map_err(|errno| {
+        let error = io::Error::from(errno);
+        io::Error::new(error.kind(), format!("directory {}: {error}", directory.display()))
+    })
 }
 
 /// Reads a file, no more than `most` bytes; `None`: there is none.
@@ -120,6 +137,21 @@ mod tests {
         assert_eq!(get(&path), "second");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         assert!(read(&path, 5).is_err(), "longer than it may be");
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_known_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let said = |path: &str| writable(&dir.path().join(path)).map_err(|error| error.to_string());
+        assert_eq!(said("state"), Ok(()));
+        assert!(fs::read_dir(dir.path()).unwrap().next().is_none(), "looking leaves nothing behind");
+        fs::write(dir.path().join("file"), "").unwrap();
+        assert_eq!(said("file"), Ok(()));
+        let nowhere = format!("directory {}: No such file or directory (os error 2)", dir.path().join("no").display());
+        assert_eq!(said("no/state"), Err(nowhere));
+        fs::create_dir(dir.path().join("directory")).unwrap();
+        assert_eq!(said("directory"), Err("it is no regular file".into()));
+        assert!(writable(Path::new("/")).is_err());
     }
 
     #[test]

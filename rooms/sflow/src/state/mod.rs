@@ -2,7 +2,7 @@
 //! and samplers, so that the first sample after it gives a rate over the gap, and what was lost meanwhile is counted.
 //!
 //! ```text
-//! weir sflow state 2\n  Header  Some(Kept) ... Some(Kept) None  CRC-32 of all before it
+//! weir sflow state 3\n  Header  Some(Kept) ... Some(Kept) None  CRC-32 of all before it
 //! ```
 //!
 //! Moments are of a clock that begins with the machine: agents that another boot has known are not taken over.
@@ -42,6 +42,14 @@ struct Restored {
     foreign: bool,
     /// Definitions that are refused by now, and why.
     refused: Vec<String>,
+}
+
+/// Whether a state can be kept in a file.
+///
+/// # Errors
+/// Why not, in one line.
+pub(crate) fn writable(path: &Path) -> Result<(), String> {
+    file::writable(path).map_err(|error| format!("{}: {error} (it could not be written there)", path.display()))
 }
 
 /// Writes a file, whole or not at all; whether all agents had a place in it.
@@ -137,7 +145,7 @@ fn decoded<'a, T: Deserialize<'a>>(rest: &mut &'a [u8]) -> Result<T, String> {
 /// How the first line begins.
 const MAGIC: &str = "weir sflow state ";
 
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 const STRANGE: &str = "it is no state of weir sflow";
 

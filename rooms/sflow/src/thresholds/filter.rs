@@ -4,6 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use weir_service::config::did_you_mean;
+
+use crate::counters::{Form, Metric};
 
 /// Metrics by name, each with the values that will do. All names must match, by any of their values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -67,6 +70,28 @@ impl Filter {
         })
     }
 
+    /// Looks whether each of its names is a metric, or one of `others`, and can have one of its values.
+    ///
+    /// # Errors
+    /// One line: the first that is none, or that it can never be.
+    pub fn check(&self, others: &[&str]) -> Result<(), String> {
+        for (name, patterns) in &self.0 {
+            let metric = Metric::find(name);
+            if metric.is_none() && !others.contains(&&**name) {
+                let names = Metric::all().iter().map(|metric| &*metric.name).chain(others.iter().copied());
+                return Err(format!("there is no metric `{}`{}", name.escape_debug(), did_you_mean(name, names)));
+            }
+            if patterns.0.is_empty() {
+                return Err(format!("{name}: there is no value: write one, or leave it out"));
+            }
+            let Some(form) = metric.and_then(Metric::form) else { continue };
+            if let Some(pattern) = patterns.0.iter().find(|pattern| !pattern.can_match(&form)) {
+                return Err(format!("`{name}` is {form}, never `{}`", pattern.text.escape_debug()));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether something holds for each of its names and their values.
     pub fn all(&self, mut holds: impl FnMut(&str, &[Pattern]) -> bool) -> bool {
         self.0.iter().all(|(name, wanted)| holds(name, &wanted.0))
@@ -79,10 +104,18 @@ impl Pattern {
         Self { number: text.parse().ok(), text: text.to_owned() }
     }
 
+    fn can_match(&self, form: &Form) -> bool {
+        self.text == "*"
+            || match form {
+                Form::Number => self.number.is_some(),
+                Form::Words(words) => words.iter().any(|word| matches(self.text.as_bytes(), word.as_bytes())),
+            }
+    }
+
     /// Whether a value is meant.
     pub fn matches(&self, fact: &Fact<'_>) -> bool {
         match fact {
-            Fact::Number(value) => self.number == Some(*value),
+            Fact::Number(value) => self.number == Some(*value) || self.text == "*",
             Fact::Text(text) => matches(self.text.as_bytes(), text.as_bytes()),
         }
     }
@@ -171,6 +204,29 @@ mod tests {
         assert!(!matches(&[("os_name", "linux"), ("cpu_num", "4")]));
         assert!(!matches(&[("unknown", "*")]));
         assert!(!matches(&[("cpu_num", "two")]));
+    }
+
+    #[test]
+    fn what_no_source_can_have_is_refused() {
+        let check = |pairs: &[(&str, &str)]| Filter::new(pairs.iter().copied()).check(&["agent"]);
+        for pairs in [
+            &[("ifspeed", "1000000000"), ("ifspeed", "1e9")][..],
+            &[("ifspeed", "*"), ("os_name", "lin*"), ("ifadminstatus", "u*"), ("agent", "10.*")],
+        ] {
+            assert_eq!(check(pairs), Ok(()), "{pairs:?}");
+        }
+        for (name, value, expected) in [
+            ("ifsped", "1", "there is no metric `ifsped`, did you mean `ifspeed`?"),
+            ("agnt", "1", "there is no metric `agnt`, did you mean `agent`?"),
+            ("ifspeed", "10G", "`ifspeed` is a number, never `10G`"),
+            ("ifadminstatus", "1", "`ifadminstatus` is up or down, never `1`"),
+            ("\u{1b}[2J", "1", "there is no metric `\\u{1b}[2J`"),
+        ] {
+            let said = check(&[(name, value)]).unwrap_err();
+            assert!(said.contains(expected) && !said.contains(char::is_control), "{name}={value}: {said}");
+        }
+        let empty: Filter = serde_json::from_str(r#"{"ifspeed":[]}"#).unwrap();
+        assert!(empty.check(&[]).unwrap_err().starts_with("ifspeed: there is no value"));
     }
 
     proptest! {

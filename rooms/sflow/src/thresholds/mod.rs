@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
+use weir_service::config::did_you_mean;
 
+use crate::counters::{Form, Metric};
 use crate::events::Event;
 pub use filter::{Fact, Facts, Filter, Pattern};
 pub use watch::{Observation, On, Watch};
@@ -54,9 +56,27 @@ pub enum Refused {
     /// A key that must not be empty is.
     #[error("metric: name a metric (/metrics/json lists them) or a flow definition (/flow/json)")]
     Metric,
+    /// It watches a text.
+    #[error("metric: {0} is a text, of which none is greater: watch a metric that is a number (docs/sflow-metrics.md)")]
+    Text(String),
+    /// Its filter lets nothing pass, ever.
+    #[error("filter: {0}")]
+    Filter(String),
     /// There are too many.
     #[error("there are {THRESHOLDS} thresholds already: delete one first")]
     Full,
+}
+
+impl Refused {
+    /// The key that is wrong; empty: none of them.
+    pub fn key(&self) -> &'static str {
+        match self {
+            Self::Number { key, .. } => key,
+            Self::Metric | Self::Text(_) => "metric",
+            Self::Filter(_) => "filter",
+            Self::Full => "",
+        }
+    }
 }
 
 impl Threshold {
@@ -68,13 +88,32 @@ impl Threshold {
         if self.metric.is_empty() {
             return Err(Refused::Metric);
         }
+        if let Some(refused) = self.incomparable() {
+            return Err(refused);
+        }
         if !self.value.is_finite() {
             return Err(Refused::Number { key: "value", value: self.value, range: "a finite number" });
         }
         if !(1.0..=86_400.0).contains(&self.timeout) {
             return Err(Refused::Number { key: "timeout", value: self.timeout, range: "1 to 86400 seconds" });
         }
-        Ok(())
+        self.filter.check(&KNOWN).map_err(Refused::Filter)
+    }
+
+    /// One line, if what it watches is neither a metric nor one of these flow definitions. Another may be defined later.
+    pub fn missing<'a>(&self, flows: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
+        let name = &*self.metric;
+        if Metric::find(name).is_some() || flows.clone().any(|flow| flow == name) {
+            return None;
+        }
+        let near = did_you_mean(name, Metric::all().iter().map(|metric| &*metric.name).chain(flows));
+        Some(format!("metric: there is no metric or flow definition `{}`{near}", name.escape_debug()))
+    }
+
+    /// One line, if it watches a metric that is a text: nothing is greater.
+    fn incomparable(&self) -> Option<Refused> {
+        let form = Metric::find(&self.metric).map(Metric::form)?;
+        (form != Some(Form::Number)).then(|| Refused::Text(self.metric.clone()))
     }
 }
 
@@ -137,6 +176,9 @@ pub struct Thresholds {
     /// Of the last rule made.
     last: u32,
 }
+
+/// What filters know besides metrics.
+const KNOWN: [&str; 3] = ["agent", "host_name", "ifname"];
 
 /// Thresholds at once.
 pub const THRESHOLDS: usize = 256;
@@ -241,6 +283,11 @@ mod tests {
         for (given, expected) in [
             (json!({"value": 1}), "missing field `metric`"),
             (json!({"metric": "", "value": 1}), "metric: name a metric (/metrics/json lists them)"),
+            (json!({"metric": "ifname", "value": 1}), "metric: ifname is a text, of which none is greater"),
+            (
+                json!({"metric": "a", "value": 1, "filter": {"ifsped": 1}}),
+                "filter: there is no metric `ifsped`, did you mean",
+            ),
             (json!({"metric": "a", "value": "many"}), "\"many\" is no number"),
             (json!({"metric": "a", "value": "inf"}), "value: inf is not a finite number"),
             (json!({"metric": "a", "value": 1, "timeout": 0}), "timeout: 0 is not 1 to 86400 seconds"),

@@ -47,6 +47,46 @@ fn an_agent_that_restarts_is_one_stream() {
     assert_eq!((ledger.restarts, ledger.streams, ledger.sequence.received, ledger.sequence.lost), (1, 1, 202, 0));
 }
 
+/// A process that ends within seconds of its start, and begins again: same numbers, and uptimes that are no further apart than
+/// datagrams may be out of order.
+#[test]
+fn an_agent_that_restarts_young_is_no_duplicate() {
+    for (lived, apart, down) in [(2, SECOND, 500), (4, SECOND, 500), (4, SECOND, 20_000), (40, 100 * MILLISECOND, 300)]
+    {
+        let mut agents = agents(Limits::default());
+        let mut process = Process { number: 0, booted: BOOTED, uptime: 0 };
+        let now = run(&mut agents, &mut process, BOOTED, lived, apart);
+        let booted = now + down * MILLISECOND;
+        let mut process = Process { number: 0, booted, uptime: 0 };
+        let (number, uptime) = process.send(booted + apart);
+        assert_eq!(agents.datagram(booted + apart, WHO, number, uptime), Verdict::Stranger);
+        run(&mut agents, &mut process, booted + apart, 200, apart);
+        let ledger = ledger(&agents);
+        let told = (ledger.restarts, ledger.streams, ledger.sequence.duplicates, ledger.sequence.received);
+        assert_eq!(told, (1, 1, 0, u64::from(lived) + 201), "{lived} datagrams, down for {down} ms");
+    }
+}
+
+/// What the network doubles or delays while a process is young is that, and no restart.
+#[test]
+fn what_is_doubled_or_late_is_no_restart() {
+    for (behind, late) in [(0, 1), (1, 300), (3, 900), (4, 0)] {
+        let mut agents = agents(Limits::default());
+        let mut process = Process { number: 0, booted: BOOTED, uptime: 0 };
+        let mut sent = Vec::new();
+        for turn in 1..=100_u64 {
+            let now = BOOTED + turn * SECOND;
+            sent.push(process.send(now));
+            let (number, uptime) = sent[sent.len() - 1];
+            placed(agents.datagram(now, WHO, number, uptime));
+            if let Some(&(number, uptime)) = sent.len().checked_sub(behind + 1).and_then(|at| sent.get(at)) {
+                assert_eq!(agents.datagram(now + late * MILLISECOND, WHO, number, uptime), Verdict::Duplicate);
+            }
+        }
+        assert_eq!((ledger(&agents).restarts, ledger(&agents).streams), (0, 1));
+    }
+}
+
 #[test]
 fn sequence_and_uptime_wrap() {
     let mut agents = agents(Limits::default());

@@ -13,7 +13,7 @@ const SHORTEST: f64 = 100.0;
 /// By how much later than the datagram says totals may have been read, s: switches read theirs every few seconds.
 const CACHED: f64 = 5.0;
 /// By how much faster than its speed an interface may be.
-const TOLERANCE: f64 = 1.1;
+pub(super) const TOLERANCE: f64 = 1.1;
 /// Bits of the shortest frame on the wire, with preamble and gap.
 const SHORTEST_FRAME: f64 = 672.0;
 /// Octets that an interface counts for a packet, at least: its frame, without check sequence (RFC 2863).
@@ -75,12 +75,27 @@ pub struct Reasons {
     pub unreadable: u64,
     /// Records of data sources that already have the most that are kept.
     pub refused: u64,
+    /// Counter samples of data sources of which another stream tells, too.
+    pub shared: u64,
 }
 
 impl Reasons {
     /// Totals that have got no rate for this reason.
     pub fn of(&self, reason: Reason) -> u64 {
         self.fields[reason as usize]
+    }
+
+    /// All reasons for which there was no rate or no value, each with its name.
+    pub fn absent(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let of_fields = Reason::ALL.into_iter().filter(|reason| *reason != Reason::NoTotal);
+        of_fields.map(|reason| (reason.name(), self.of(reason))).chain([
+            ("too_soon", self.too_soon),
+            ("late", self.reordered),
+            ("lost", self.lost),
+            ("unreadable", self.unreadable),
+            ("refused", self.refused),
+            ("shared", self.shared),
+        ])
     }
 
     fn count(&mut self, reason: Reason) {

@@ -1,6 +1,6 @@
 //! Never a false rate: what agents do to their totals, and what is made of it.
 
-use super::super::{Clock, Counters, Metric, Number, Reading, Reason, Reasons};
+use super::super::{Clock, Counters, Metric, Missed, Number, Reading, Reason, Reasons};
 use super::wire::{Interface, datagram, sample, words};
 use crate::agents::{Moment, SECOND};
 
@@ -251,6 +251,67 @@ fn silence_makes_stale_and_the_number_tells_its_age() {
     assert_eq!((reading.stale, reading.age, told.counters.polling()), (false, 10 * SECOND, Some(10.0)));
     told.wait(21);
     assert!(told.read("ifinoctets").unwrap().stale);
+}
+
+/// What sequence numbers of samples tell: gaps, what came late after all, and the same twice at one instant.
+#[test]
+fn what_did_not_come_as_it_should_is_counted() {
+    let mut told = Told::new();
+    let send = |told: &mut Told, number: u32, late: bool| {
+        (told.sequence, told.now.late) = (number, late);
+        told.link(LINK);
+        told.wait(20);
+    };
+    for (number, late) in [(1, false), (2, false), (5, false), (4, true), (6, false)] {
+        send(&mut told, number, late);
+    }
+    assert_eq!(told.counters.missed(), Missed { lost: 1, duplicates: 0, late: 1 });
+    // A datagram may be late, and its sample the newest of its source all the same.
+    send(&mut told, 8, true);
+    send(&mut told, 9, false);
+    assert_eq!(told.counters.missed(), Missed { lost: 2, duplicates: 0, late: 2 });
+    for _ in 0..2 {
+        told.sequence = 10;
+        told.link(LINK);
+    }
+    assert_eq!(told.counters.missed(), Missed { lost: 2, duplicates: 1, late: 2 });
+}
+
+/// Two devices that tell of a source under one address, against one that began anew as another stream.
+#[test]
+fn streams_that_go_on_beside_one_another_are_told_from_those_that_follow() {
+    let tell = |told: &mut Told, at: u64| {
+        told.now.now = (2_000 + at) * SECOND;
+        told.now.uptime = at as u32 * 1_000;
+        told.link(LINK);
+    };
+    let (mut one, mut other, mut later) = (Told::new(), Told::new(), Told::new());
+    for at in [0, 20, 40] {
+        tell(&mut one, at);
+        tell(&mut other, at + 7);
+        tell(&mut later, at + 60);
+    }
+    assert!(one.counters.interleaves(&other.counters) && other.counters.interleaves(&one.counters));
+    assert!(!one.counters.interleaves(&later.counters) && !later.counters.interleaves(&other.counters));
+}
+
+/// An interface that lies about its speed: its rate is true, a share of a speed that is none would be a false alarm.
+#[test]
+fn no_utilization_is_beyond_what_a_line_carries() {
+    let mut told = Told::new();
+    let link = Interface { speed: GIGABIT / 100, ..LINK };
+    for step in 0..6 {
+        told.link(more(link, step * 200_000_000, step as u32 * 200_000));
+        told.wait(20);
+    }
+    assert_eq!((told.number("ifinoctets"), told.number("ifinutilization")), (Ok(1e7), Err(Reason::Impossible)));
+    assert_eq!(told.number("ifoututilization"), Ok(0.0));
+    // Totals are read a little before or after they are told of.
+    let mut told = Told::new();
+    told.link(LINK);
+    told.wait(20);
+    told.link(more(LINK, 2_600_000_000, 5_000_000));
+    assert_eq!(told.number("ifinutilization"), Ok(104.0));
 }
 
 /// Agents that do not count their counter samples.

@@ -112,7 +112,10 @@ fn filters_take_and_leave() {
         ("eq:vlan:ipttl=false", false),
         ("first:stack:.:ip:ip6=ip", true),
         ("ipflags=000", true),
-        ("ipflags=00", false),
+        ("ipsource=10.0.0.0/24", true),
+        ("ipsource=11.0.0.0/8,10.0.1.0/24", false),
+        ("ipsource!=10.0.0.0/8", false),
+        ("[or:ip6source:ipdestination]=10.0.1.0/24", true),
         ("isunicast=true", true),
     ] {
         assert_eq!(key_of("ipsource", filter, 1, &bytes).is_some(), taken, "{filter}");
@@ -161,4 +164,20 @@ fn averages_and_further_values() {
         assert!((seen[number] - expected).abs() < 1e-9, "{seen:?}");
     }
     assert!((seen[3] / seen[1] - 1000.0).abs() < 1e-9, "{seen:?}");
+}
+
+#[test]
+fn a_packet_tells_its_ends() {
+    let bytes = frame([10, 0, 0, 1], [10, 0, 1, 2], 53);
+    let source = DataSource { class: DataSource::IF_INDEX, index: 5 };
+    let ends =
+        |bytes: &[u8]| Packet::bare(AgentId(1), source, 1000, Frame::parse(Start::Ethernet, bytes), &Named).ends();
+    let of = |source: &str, destination: &str| Ends {
+        source: Some(source.to_owned()),
+        destination: Some(destination.to_owned()),
+    };
+    assert_eq!(ends(&bytes), of("10.0.0.1", "10.0.1.2"));
+    // Without an IP header the stations are what is known; without anything, nothing is.
+    assert_eq!(ends(&bytes[..14]), of("020000000001", "020000000002"));
+    assert_eq!(ends(&[]), Ends::default());
 }

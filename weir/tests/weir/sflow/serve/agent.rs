@@ -13,11 +13,18 @@ pub(super) struct Agent {
     /// By its own clock, ms.
     pub(super) uptime: u32,
     begin: Instant,
+    /// What its clock showed at the beginning, ms.
+    booted: u32,
 }
 
 impl Agent {
     pub(super) fn new(address: impl Into<IpAddr>) -> Self {
-        Self { address: address.into(), sequence: 0, uptime: 1_000, begin: Instant::now() }
+        Self { address: address.into(), sequence: 0, uptime: 1_000, begin: Instant::now(), booted: 1_000 }
+    }
+
+    /// Another device that has the same address, and has run for longer.
+    pub(super) fn double(&self) -> Self {
+        Self { address: self.address, sequence: 1_000_000, uptime: 0, begin: Instant::now(), booted: 500_000_000 }
     }
 
     /// So many agents at neighbouring addresses.
@@ -57,7 +64,7 @@ impl Agent {
 
     fn next(&mut self) {
         self.sequence += 1;
-        self.uptime = 1_000 + self.begin.elapsed().as_millis() as u32;
+        self.uptime = self.booted + self.begin.elapsed().as_millis() as u32;
     }
 
     fn header(&self) -> Header {

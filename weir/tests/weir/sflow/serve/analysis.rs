@@ -97,3 +97,71 @@ fn a_crossing_is_an_event_at_once() {
     assert!(fastest < Duration::from_millis(10), "{fastest:?}");
     serve.stop();
 }
+
+/// Two devices under one address have no rates, rather than those of either in turn; what there is, says so.
+#[test]
+fn devices_that_share_an_address_are_no_one() {
+    let mut serve = Serve::start(&["--listen", "127.0.0.1:0", "--workers", "1"]);
+    let (socket, to) = (UdpSocket::bind("127.0.0.1:0").unwrap(), serve.address());
+    let mut one = Agent::new([10, 1, 2, 3]);
+    let mut other = one.double();
+    let rate = |serve: &Serve| serve.get("/metric/10.1.2.3/ifinoctets/json")[0].clone();
+    for step in 1..=4 {
+        for (agent, speed) in [(&mut one, 1_000), (&mut other, 50_000)] {
+            socket.send_to(&agent.counters(step * speed), to).unwrap();
+            thread::sleep(Duration::from_millis(150));
+        }
+        serve.await_received(2 * step);
+    }
+    let told = rate(&serve);
+    assert_eq!((told.get("metricValue"), &told["metricAbsent"]), (None, &json!({"shared": 1})), "{told:#}");
+    let agent = &serve.get("/agents/json")["10.1.2.3"];
+    assert_eq!((&agent["streams"], &agent["sharedDataSources"]), (&json!(2), &json!(1)), "{agent:#}");
+    assert!(serve.get("/analyzer/json")["rates_absent_shared"].as_u64().unwrap() >= 3);
+    assert!(!serve.ask("GET", "/prometheus/metrics/ALL/ifinoctets/txt", "").1.contains("sflow_ifinoctets{"));
+    // Once one of them has gone, the other's is right.
+    for step in 5..=6 {
+        socket.send_to(&one.counters(step * 1_000), to).unwrap();
+        serve.await_received(4 + step);
+        thread::sleep(Duration::from_millis(300));
+    }
+    assert!(rate(&serve)["metricValue"].is_number(), "{:#}", rate(&serve));
+    serve.stop();
+}
+
+/// What came late or never of counters is told of the agent; and one that is silent is, wherever its values are shown.
+#[test]
+fn an_agent_that_falls_silent_is_stale_everywhere() {
+    let mut serve = Serve::start(&["--listen", "127.0.0.1:0", "--workers", "1"]);
+    serve.put("/flow/slow/json", &json!({"keys": "ipsource", "value": "frames", "t": 600, "activeTimeout": 86400}));
+    let (socket, to) = (UdpSocket::bind("127.0.0.1:0").unwrap(), serve.address());
+    let scrape = "/prometheus/flows/ALL/txt?metric=slow&key=ipdestination&value=frames&t=600&minValue=0";
+    assert_eq!(serve.ask("GET", scrape, "").0, 200);
+    let mut agent = Agent::new([10, 1, 2, 3]);
+    socket.send_to(&agent.counters(1_000), to).unwrap();
+    (0..2).for_each(|_| agent.lose());
+    thread::sleep(Duration::from_millis(300));
+    socket.send_to(&agent.counters(2_000), to).unwrap();
+    for _ in 0..50 {
+        socket.send_to(&agent.packet([192, 0, 2, 1], [198, 51, 100, 7]), to).unwrap();
+    }
+    serve.await_received(52);
+    // Three times 100 ms: of the three samples since the first, two were lost.
+    while serve.get("/agents/json")["10.1.2.3"]["stale"] == false {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let told = &serve.get("/agents/json")["10.1.2.3"];
+    assert_eq!((&told["sFlowCounterSamples"], &told["sFlowCounterLostSamples"]), (&json!(2), &json!(2)), "{told:#}");
+    let (active, value) = (serve.get("/activeflows/ALL/slow/json"), serve.get("/flowvalue/ALL/slow/json"));
+    assert!(active[0]["stale"] == true && active[0]["lastUpdate"].as_u64().unwrap() > 100, "{active:#}");
+    assert!(value[0]["stale"] == true && value[0].get("metricValue").is_none(), "{value:#}");
+    assert_eq!(serve.get("/metric/ALL/slow/json")[0]["metricStale"], 1);
+    assert!(!serve.ask("GET", scrape, "").1.contains("slow{"));
+
+    // It speaks again: nothing of that is left.
+    socket.send_to(&agent.packet([192, 0, 2, 1], [198, 51, 100, 7]), to).unwrap();
+    serve.await_received(53);
+    let active = serve.get("/activeflows/ALL/slow/json");
+    assert!(active[0]["stale"] == false || serve.get("/agents/json")["10.1.2.3"]["lastSeen"].as_u64().unwrap() > 300);
+    serve.stop();
+}

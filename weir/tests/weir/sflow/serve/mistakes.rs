@@ -36,7 +36,62 @@ fn a_mistake_is_told_with_its_line_and_its_remedy() {
         ),
         (
             "[threshold.busy]\nmetric = \"ifinoctets\"\nvalue = 1\ntimeout = 0",
-            ":1: threshold `busy`: timeout: 0 is not 1 to 86400",
+            ":4: threshold `busy`: timeout: 0 is not 1 to 86400",
+        ),
+        (
+            "[threshold.busy]\nmetric = \"ifinutilisation\"\nvalue = 1",
+            ":2: threshold `busy`: metric: there is no metric or flow definition `ifinutilisation`, did you mean \
+             `ifinutilization`?",
+        ),
+        (
+            "[threshold.busy]\nvalue = 1\nmetric = \"ifname\"",
+            ":3: threshold `busy`: metric: ifname is a text, of which none is greater",
+        ),
+        (
+            "[threshold.busy]\nmetric = \"ifinoctets\"\nvalue = 1\nfilter = { ifsped = [\"1\"] }",
+            ":4: threshold `busy`: filter: there is no metric `ifsped`, did you mean `ifspeed`?",
+        ),
+        ("[flow.a]\nn = 2", ":2: flow `a`: n: 2 is not 5 to 1000"),
+        ("[flow.a]\n\nt = 0.1", ":3: flow `a`: t: 0.1 is not 0.2 to 600"),
+        (
+            "[group.sites]\nlab = [\"10.0.0.0/8\"]\n[flow.a]\nkeys = \"group:ipsource:site\"",
+            ":4: flow `a`: keys: there are no groups `site`, did you mean `sites`?",
+        ),
+        (
+            "[group.sites]\nlab = [\"10.0.0.0/8\"]\n[flow.a]\nfilter = \"group:ipsource:sites=lib\"",
+            ":4: flow `a`: filter: there is no group `lib` in sites, did you mean `lab`?",
+        ),
+        (
+            "[flow.a]\nkeys = \"null:[country:ipsource]:-\"",
+            ":2: flow `a`: keys: nothing is found without a file ([geoip] country in the configuration)",
+        ),
+        (
+            "\nstate = \"/nowhere/state\"",
+            ":2: state: /nowhere/state: directory /nowhere: No such file or directory (os error 2) (it could not be written",
+        ),
+        ("state = \"/proc\"", ":1: state: /proc: it is no regular file"),
+        (
+            "[[agent]]\naddress = \"10.0.0.1\"\nname = \"a\\u001b[2J\"",
+            ":3: agent 10.0.0.1: name: `a\\u{1b}[2J`: it has characters that terminals obey",
+        ),
+        (
+            "[[agent]]\naddress = \"10.0.0.1\"\ninterfaces = { 1 = \"a\\u202e\" }",
+            ":3: agent 10.0.0.1: interfaces: `a\\u{202e}`: it has characters",
+        ),
+        ("[group.sites]\n\"a\\u0007\" = [\"10.0.0.0/8\"]", ":2: group.sites: `a\\u{7}`: it has characters"),
+        (
+            "[group.\"a/b\"]\nc = [\"10.0.0.0/8\"]",
+            ":1: group: name \"a/b\": use 1 to 128 bytes without control characters",
+        ),
+        ("[flow.\"a\\u202e\"]\nkeys = \"vlan\"", ":1: flow: name \"a\\u{202e}\": use 1 to 128 bytes"),
+        ("[flow.a]\nkeys = 5", ":2: flow.a.keys: invalid type: integer `5`, expected a text, or a list of texts"),
+        ("[flow.a]\nn = \"many\"", ":2: flow.a.n: invalid value: string \"many\", expected a whole number from 0"),
+        ("[limits]\nagents = \"x\"", ":2: limits.agents: invalid type: string \"x\", expected a whole number from 0"),
+        ("[threshold.busy]\nmetric = 5\nvalue = 1", ":2: threshold.busy.metric: invalid type: integer `5`"),
+        ("[threshold.busy]\nmetric = \"load_one\"", ":1: threshold.busy: missing field `value`"),
+        (
+            "[[agent]]\naddress = \"10.0.0.1\"\n[[agent]]\naddress = \"10.0.0.2\"\ninterfaces = 7",
+            ":5: agent.interfaces: invalid type: integer `7`",
         ),
         ("user = \"\"", ":1: user: it has no name"),
         ("\nuser = \"no-such-user\"", ":2: look up user no-such-user: "),
@@ -53,17 +108,18 @@ fn a_mistake_is_told_with_its_line_and_its_remedy() {
 /// A mistake in an expression is shown where it is.
 #[test]
 fn a_caret_is_under_the_place() {
-    let file = File::new(
-        "[flow.web]\nkeys = \"ipsource\"\nvalue = \"bytes\"\nfilter = \"ipprotocol=6&tcpdestnationport=80\"\n",
-    );
-    let output = weir(&["sflow", "serve", "--check", "-c", &file.path()]).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    let lines: Vec<&str> = said.lines().collect();
-    assert_eq!((output.status.code(), lines.len()), (Some(2), 3), "{said}");
-    assert!(
-        lines[0].contains("sflow.toml:4: flow `web`: filter: ") && lines[0].contains("tcpdestinationport"),
-        "{said}"
-    );
-    assert_eq!(lines[1].trim_start(), "ipprotocol=6&tcpdestnationport=80");
-    assert_eq!(&lines[1][lines[2].find('^').unwrap()..], "tcpdestnationport=80", "{said}");
+    for (filter, place, expected) in [
+        ("ipprotocol=6&tcpdestnationport=80", "tcpdestnationport=80", "did you mean `tcpdestinationport`?"),
+        ("vlan=5&ipprotocol=6,tcp", "tcp", "`ipprotocol` is a whole number from 0 to 255, never `tcp`: write 6"),
+        ("ipdestination=10.1.0.0/8", "10.1.0.0/8", "has bits behind its prefix: write 10.0.0.0/8"),
+    ] {
+        let file = File::new(&format!("[flow.web]\nkeys = \"ipsource\"\nvalue = \"bytes\"\nfilter = \"{filter}\"\n"));
+        let output = weir(&["sflow", "serve", "--check", "-c", &file.path()]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!((output.status.code(), lines.len()), (Some(2), 3), "{said}");
+        assert!(lines[0].contains("sflow.toml:4: flow `web`: filter: ") && lines[0].contains(expected), "{said}");
+        assert_eq!(lines[1].trim_start(), filter);
+        assert_eq!(&lines[1][lines[2].find('^').unwrap()..], place, "{said}");
+    }
 }

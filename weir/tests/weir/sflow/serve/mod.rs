@@ -5,6 +5,7 @@ mod analysis;
 mod collector;
 mod forwarding;
 mod life;
+mod limits;
 mod mistakes;
 mod rest;
 mod state;

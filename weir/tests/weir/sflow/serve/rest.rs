@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Serve;
 use crate::service::PATIENCE;
@@ -57,4 +57,36 @@ fn unchunked(mut body: &str) -> String {
         body = rest[length..].trim_start_matches("\r\n");
     }
     whole
+}
+
+/// What may come later is taken, and told of as long as it has not come; what cannot be is refused.
+#[test]
+fn names_that_are_not_there_are_told_of() {
+    let serve = Serve::start(&["--listen", "127.0.0.1:0"]);
+    let put = |path: &str, body: Value| {
+        let (status, answer) = serve.ask("PUT", path, &body.to_string());
+        (status, if answer.is_empty() { Value::Null } else { serde_json::from_str(&answer).unwrap() })
+    };
+    let (status, answer) = put("/flow/sites/json", json!({"keys": "group:ipsource:sites", "n": 2}));
+    let missing = "keys: there are no groups `sites` ([group.sites] in the configuration, or PUT /group/sites/json)";
+    assert_eq!((status, &answer["notes"]), (200, &json!(["n: 2 is not 5 to 1000: 5 is taken", missing])));
+    assert_eq!(serve.get("/flow/sites/json")["notes"], json!([missing]));
+    let scrape = "/prometheus/flows/ALL/txt?metric=m&key=group:ipsource:sites&value=bytes";
+    let (status, answer) = serve.ask("GET", scrape, "");
+    assert!(status == 400 && answer.contains("there are no groups `sites`"), "{status}: {answer}");
+
+    serve.put("/group/sites/json", &json!({"office": ["10.1.0.0/16"]}));
+    assert!(serve.get("/flow/sites/json").get("notes").is_none());
+    assert_eq!(serve.ask("GET", scrape, "").0, 200);
+    let (status, answer) = put("/flow/office/json", json!({"filter": "group:ipsource:sites=ofice"}));
+    assert_eq!(
+        (status, &answer["notes"][0]),
+        (200, &json!("filter: there is no group `ofice` in sites, did you mean `office`?"))
+    );
+
+    let (status, answer) = put("/flow/tcp/json", json!({"filter": "vlan=5&ipprotocol=tcp"}));
+    assert_eq!((status, &answer["key"], &answer["offset"]), (400, &json!("filter"), &json!(18)), "{answer:#}");
+    assert_eq!(answer["error"], "`ipprotocol` is a whole number from 0 to 255, never `tcp`: write 6");
+    assert_eq!(serve.ask("GET", "/flow/tcp/json", "").0, 404);
+    serve.stop();
 }

@@ -84,6 +84,20 @@ fn a_restart_costs_no_rate_and_hides_no_loss() {
     serve.stop();
 }
 
+/// A definition of a scrape lives as long as it is scraped, and not in the next life.
+#[test]
+fn what_scrapes_began_is_not_kept() {
+    let (file, _) = kept("");
+    let serve = Serve::start(&["-c", &file.path()]);
+    serve.put("/flow/put/json", &json!({"keys": "ipdestination"}));
+    assert_eq!(serve.ask("GET", "/prometheus/flows/ALL/txt?metric=m&key=ipsource&value=bytes", "").0, 200);
+    assert_eq!(serve.get("/flow/json").as_object().unwrap().len(), 2);
+    serve.stop();
+    let serve = Serve::start(&["-c", &file.path()]);
+    assert_eq!(serve.get("/flow/json").as_object().unwrap().keys().collect::<Vec<_>>(), ["put"]);
+    serve.stop();
+}
+
 /// Whoever is killed leaves the last whole file, and half of another is no hindrance.
 #[test]
 fn what_is_killed_leaves_the_last_whole_file() {
@@ -111,11 +125,11 @@ fn a_file_that_is_damaged_or_none_of_ours_is_moved_aside() {
     let whole = fs::read(&state).unwrap();
     let mut flipped = whole.clone();
     flipped[whole.len() / 2] ^= 1;
-    let newer = [b"weir sflow state 3\n", &whole[19..]].concat();
+    let newer = [b"weir sflow state 4\n", &whole[19..]].concat();
     let cases: [(&[u8], &str); 5] = [
         (&flipped, "damaged: its checksum is wrong"),
         (&whole[..whole.len() - 1], "damaged: its checksum is wrong"),
-        (&newer, "version 3, written by another weir: this one reads 2"),
+        (&newer, "version 4, written by another weir: this one reads 3"),
         (b"{\"mine\": true}\n", "it is no state of weir sflow"),
         (b"", "it is no state of weir sflow"),
     ];
@@ -142,7 +156,7 @@ fn a_full_disk_is_a_line_and_leaves_the_file_of_before() {
     fs::create_dir(dir.join("small")).unwrap();
     file.write("state = \"small/state\"\n[[listener]]\naddress = \"127.0.0.1:0\"\n");
     let script = format!(
-        "mount -t tmpfs -o size=16k none small && printf 'weir sflow state 3\\n' > small/state && \
+        "mount -t tmpfs -o size=16k none small && printf 'weir sflow state 4\\n' > small/state && \
          exec {} sflow serve --json --http 127.0.0.1:0 -c sflow.toml",
         env!("CARGO_BIN_EXE_weir")
     );
@@ -165,4 +179,49 @@ fn a_full_disk_is_a_line_and_leaves_the_file_of_before() {
     let names = fs::read_dir(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&small))).unwrap();
     let names: Vec<_> = names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     assert_eq!(names, ["state.aside1"]);
+}
+
+/// A disk that fills while it runs: the state of before stays, byte by byte, and the next life knows what is in it.
+#[test]
+fn a_disk_that_fills_keeps_the_state_of_before() {
+    if !user_namespaces(None) {
+        return;
+    }
+    let file = File::new("");
+    let dir = file.dir.path();
+    fs::create_dir(dir.join("small")).unwrap();
+    file.write("state = \"small/state\"\n[[listener]]\naddress = \"127.0.0.1:0\"\n");
+    // Two lives in one mount; what is kept of the first is copied out before and after the second has failed to write.
+    let serve = format!("{} sflow serve --json --http 127.0.0.1:0 -c sflow.toml", env!("CARGO_BIN_EXE_weir"));
+    let script = format!(
+        "mount -t tmpfs -o size=64k none small && {serve} && cp small/state before && \
+         (dd if=/dev/zero of=small/fill bs=1k 2>dd || true) && {serve} && cp small/state after"
+    );
+    let mut command = Command::new("unshare");
+    command.args(["-Urm", "sh", "-c", &script]).current_dir(dir);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut serve = Serve::spawn(command);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.send_to(&Agent::new([10, 1, 2, 3]).counters(1), serve.address()).unwrap();
+    // A signal to the shell is not one to what it runs.
+    let life = |shell: u32| {
+        let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
+        nix::unistd::Pid::from_raw(children.split_whitespace().next().unwrap().parse().unwrap())
+    };
+    let first = life(serve.child.id());
+    while serve.get("/agents/json").get("10.1.2.3").is_none() {}
+    nix::sys::signal::kill(first, Signal::SIGTERM).unwrap();
+    serve.said.clear();
+    serve.await_line("ready");
+    assert!(serve.said.iter().any(|line| line.contains("1 agents are known again")), "{:#?}", serve.said);
+    for host in 0..=255 {
+        socket.send_to(&Agent::new([10, 1, 3, host]).counters(1), serve.address()).unwrap();
+    }
+    while serve.get("/agents/json").as_object().unwrap().len() < 257 {}
+    nix::sys::signal::kill(life(serve.child.id()), Signal::SIGTERM).unwrap();
+    let line = serve.await_line("small/state: No space left");
+    assert!(line.contains("the file of before stays"), "{line}");
+    assert!(serve.child.wait().unwrap().success());
+    let (before, after) = (fs::read(dir.join("before")).unwrap(), fs::read(dir.join("after")).unwrap());
+    assert!(!before.is_empty() && before == after, "{} and {} bytes", before.len(), after.len());
 }
