@@ -277,6 +277,18 @@ async function saves() {
   assert.equal(lines.length, Object.keys(agents).length + 1);
   const line = lines.find(line => line.includes('10.1.0.2')).split(',');
   assert.equal(line[lines[0].split(',').indexOf('Lost')], String(agents['10.1.0.2'].sFlowDatagramsLost));
+  const name = lines.find(line => line.includes('10.9.9.9'));
+  assert.ok(name.includes(HOSTILE), name);
+  await browser.go('#/flows?name=kept');
+  const [flows] = await Promise.all([
+    page.waitForEvent('download'),
+    page.click('button[aria-label="Save flows of kept as CSV"]'),
+  ]);
+  const [head, first] = readFileSync(await flows.path(), 'utf8')
+    .split('\r\n')
+    .map(line => line.split(','));
+  assert.deepEqual(head, ['ipsource', 'ipdestination', 'bytes now', 'low', 'high', 'Samples']);
+  assert.ok(Number(first[3]) <= Number(first[2]) && Number(first[2]) <= Number(first[4]), first.join());
   await browser.go('#/flows');
   const [png] = await Promise.all([
     page.waitForEvent('download'),
