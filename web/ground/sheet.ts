@@ -6,6 +6,10 @@ export interface Column<Row> {
   title: string;
   /** The value as it is, for CSV. */
   value: (row: Row) => string | number | undefined | null;
+  /** Its title in CSV, where the value is in another unit than the text; unless given, the same. */
+  csv?: string;
+  /** Whether it is in CSV alone. */
+  hidden?: boolean;
   /** The value as people read it; unless given, as it is. */
   text?: (row: Row) => string;
   numeric?: boolean;
@@ -28,10 +32,15 @@ export function csv<Row>(sheet: Sheet<Row>): string {
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   const lines = [
-    sheet.columns.map(column => cell(column.title)),
+    sheet.columns.map(column => cell(column.csv ?? column.title)),
     ...sheet.rows.map(row => sheet.columns.map(column => cell(column.value(row)))),
   ];
   return lines.map(line => `${line.join(',')}\r\n`).join('');
+}
+
+/** The columns that are seen. */
+export function seen<C extends { hidden?: boolean }>(columns: C[]): C[] {
+  return columns.filter(column => !column.hidden);
 }
 
 export function shown<Row>(column: Column<Row>, row: Row): string {
@@ -46,9 +55,10 @@ export function picture<Row>(sheet: Sheet<Row>, drawing?: HTMLCanvasElement): HT
   if (!pen) return canvas;
   const font = '13px system-ui, sans-serif';
   pen.font = font;
+  const columns = seen(sheet.columns);
   const rows = sheet.rows.slice(0, 200);
-  const texts = rows.map(row => sheet.columns.map(column => shown(column, row)));
-  const widths = sheet.columns.map((column, index) =>
+  const texts = rows.map(row => columns.map(column => shown(column, row)));
+  const widths = columns.map((column, index) =>
     Math.max(...[column.title, ...texts.map(row => row[index] ?? '')].map(text => pen.measureText(text).width)),
   );
   const indent = sheet.mark ? gap : 0;
@@ -69,7 +79,7 @@ export function picture<Row>(sheet: Sheet<Row>, drawing?: HTMLCanvasElement): HT
     let x = edge + indent;
     row.forEach((text, index) => {
       const cell = widths[index] ?? 0;
-      const right = sheet.columns[index]?.numeric ?? false;
+      const right = columns[index]?.numeric ?? false;
       pen.textAlign = right ? 'right' : 'left';
       pen.fillText(text, right ? x + cell : x, y);
       x += cell + gap;
@@ -77,7 +87,7 @@ export function picture<Row>(sheet: Sheet<Row>, drawing?: HTMLCanvasElement): HT
   };
   const top = edge + line + chartHeight + 12;
   write(
-    sheet.columns.map(column => column.title),
+    columns.map(column => column.title),
     top,
   );
   rows.forEach((row, index) => {

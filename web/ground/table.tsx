@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from 'preact';
 import { here } from './address';
-import { type Column, csv, picture, type Sheet, save, shown } from './sheet';
+import { type Column, csv, picture, type Sheet, save, seen, shown } from './sheet';
 
 export interface Shown<Row> extends Column<Row> {
   /** What stands in the cell, if it is more than a text. */
@@ -24,6 +24,7 @@ interface Props<Row> {
 
 export function Table<Row>({ sheet, label, id, sorted, empty = 'Nothing.' }: Props<Row>) {
   if (sheet.rows.length === 0) return <p class="empty">{empty}</p>;
+  const columns = seen(sheet.columns);
   const kind = (column: Shown<Row>) => `${column.numeric ? 'number' : ''}${column.minor ? ' minor' : ''}`;
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls is to be scrolled by keys, too
@@ -32,7 +33,7 @@ export function Table<Row>({ sheet, label, id, sorted, empty = 'Nothing.' }: Pro
       <table>
         <thead>
           <tr>
-            {sheet.columns.map(column => (
+            {columns.map(column => (
               <th
                 key={column.title}
                 scope="col"
@@ -54,7 +55,7 @@ export function Table<Row>({ sheet, label, id, sorted, empty = 'Nothing.' }: Pro
         <tbody>
           {sheet.rows.map(row => (
             <tr key={id(row)} data-id={id(row)}>
-              {sheet.columns.map(column => (
+              {columns.map(column => (
                 <td key={column.title} class={kind(column)}>
                   {column.view ? column.view(row) : shown(column, row)}
                 </td>

@@ -16,6 +16,7 @@ const PORTS: Shown<Port>[] = [
   { title: 'Interface', value: port => port.name, text: port => visible(port.name ?? '–', 40) },
   {
     title: 'In used',
+    csv: 'In used %',
     value: port => port.ifinutilization,
     text: port => percent(port.ifinutilization),
     view: port => <Used share={port.ifinutilization} />,
@@ -23,23 +24,50 @@ const PORTS: Shown<Port>[] = [
   },
   {
     title: 'Out used',
+    csv: 'Out used %',
     value: port => port.ifoututilization,
     text: port => percent(port.ifoututilization),
     view: port => <Used share={port.ifoututilization} />,
     numeric: true,
   },
-  { title: 'In', value: port => port.ifinoctets, text: port => bits(port.ifinoctets), numeric: true },
-  { title: 'Out', value: port => port.ifoutoctets, text: port => bits(port.ifoutoctets), numeric: true },
-  { title: 'Discards', value: port => port.discards, text: port => scaled(port.discards, '/s'), numeric: true },
-  { title: 'Errors', value: port => port.errors, text: port => scaled(port.errors, '/s'), numeric: true },
+  { title: 'In', csv: 'In byte/s', value: port => port.ifinoctets, text: port => bits(port.ifinoctets), numeric: true },
+  {
+    title: 'Out',
+    csv: 'Out byte/s',
+    value: port => port.ifoutoctets,
+    text: port => bits(port.ifoutoctets),
+    numeric: true,
+  },
+  {
+    title: 'Discards',
+    csv: 'Discards /s',
+    value: port => port.discards,
+    text: port => scaled(port.discards, '/s'),
+    numeric: true,
+  },
+  {
+    title: 'Errors',
+    csv: 'Errors /s',
+    value: port => port.errors,
+    text: port => scaled(port.errors, '/s'),
+    numeric: true,
+  },
   {
     title: 'Speed',
+    csv: 'Speed bit/s',
     value: port => port.ifspeed,
     text: port => scaled(port.ifspeed, 'bit/s'),
     numeric: true,
     minor: true,
   },
-  { title: 'Age', value: port => port.lastUpdate, text: port => lasting(port.lastUpdate), numeric: true, minor: true },
+  {
+    title: 'Age',
+    csv: 'Age ms',
+    value: port => port.lastUpdate,
+    text: port => lasting(port.lastUpdate),
+    numeric: true,
+    minor: true,
+  },
 ];
 
 /** A share of a line, as a bar and a number. */

@@ -92,6 +92,7 @@ export const COLUMNS: Record<string, Shown<AgentRow>> = {
     view: row => <AgentLink agent={row.agent} host={row.host} />,
     sort: 'agent',
   },
+  host: { title: 'Host', value: row => row.host, hidden: true },
   loss: {
     title: 'Lost lately',
     value: row => row.lostLately,
@@ -116,6 +117,7 @@ export const COLUMNS: Record<string, Shown<AgentRow>> = {
   },
   sampling: {
     title: 'Sampling: told → found',
+    csv: 'Sampling: found by told',
     value: thinning,
     text: sampling,
     numeric: true,
@@ -123,6 +125,7 @@ export const COLUMNS: Record<string, Shown<AgentRow>> = {
   },
   busiest: {
     title: 'Busiest interface',
+    csv: 'Busiest interface %',
     value: row => row.busiest?.utilization,
     text: row =>
       row.busiest
@@ -134,6 +137,7 @@ export const COLUMNS: Record<string, Shown<AgentRow>> = {
   },
   traffic: {
     title: 'Comes in',
+    csv: 'Comes in bit/s',
     value: row => (row.ifinoctets === undefined ? undefined : row.ifinoctets * 8),
     text: row => bits(row.ifinoctets),
     numeric: true,
@@ -141,6 +145,7 @@ export const COLUMNS: Record<string, Shown<AgentRow>> = {
   },
   discards: {
     title: 'Discards, errors',
+    csv: 'Discards, errors /s',
     value: discarded,
     text: row => scaled(discarded(row), '/s'),
     numeric: true,
@@ -157,6 +162,7 @@ export const COLUMNS: Record<string, Shown<AgentRow>> = {
   },
   seen: {
     title: 'Last seen',
+    csv: 'Last seen ms ago',
     value: row => row.lastSeen,
     text: row => `${lasting(row.lastSeen)} ago`,
     numeric: true,

@@ -152,14 +152,22 @@ function columns(asked: Asked, value: Flows | undefined, format: Format, stack: 
   }));
   return [
     ...of,
-    { title: 'Now', value: (flow: Flow) => flow.value, text: (flow: Flow) => format(flow.value), numeric: true },
+    {
+      title: 'Now',
+      csv: `${value?.definition.value ?? 'bytes'} now`,
+      value: (flow: Flow) => flow.value,
+      text: (flow: Flow) => format(flow.value),
+      numeric: true,
+    },
     {
       title: '95 % between',
+      csv: 'low',
       value: (flow: Flow) => flow.low,
       text: (flow: Flow) => (typeof flow.low === 'number' ? between(format(flow.low), format(flow.high)) : '–'),
       view: (flow: Flow) => <Interval flow={flow} most={most} format={format} />,
       numeric: true,
     },
+    { title: 'high', value: (flow: Flow) => flow.high, hidden: true },
     {
       title: 'Samples',
       value: (flow: Flow) => flow.samples,

@@ -44,6 +44,7 @@ try {
   await check('it opens, and says that it is live', opens);
   await check('what is wrong is at the top', worstFirst);
   await check('names of others are shown, not obeyed', names);
+  await check('interfaces are used as REST says', interfaces);
   await check('a click on a key narrows, and an address brings it back', narrows);
   await check('a definition is tried, its mistake pointed at, and kept', defines);
   await check('what is called so is found', searches);
@@ -114,6 +115,28 @@ async function names() {
     0,
     'markup of others has become part of the page',
   );
+}
+
+/** Counters come every second: what is on the screen is one of the values that REST has had. */
+async function interfaces() {
+  await browser.go('#/agent?agent=10.1.0.5');
+  const digits = value => value.toFixed(value >= 10 ? 1 : 2);
+  const told = new Map();
+  const shown = await page.waitForSelector('tr[data-id="7"] svg.hot');
+  for (let count = 0; count < 40; count++) {
+    for (const { dataSource, metricValue } of await server.get('/dump/10.1.0.5/ifinutilization/json')) {
+      if (!told.has(dataSource)) told.set(dataSource, new Set(['0 %']));
+      told.get(dataSource).add(`${digits(metricValue)} %`);
+    }
+    await page.waitForTimeout(50);
+  }
+  assert.ok(shown);
+  const rows = await page.$$eval('tr[data-id]', rows =>
+    rows.filter(row => row.cells.length > 8).map(row => [row.dataset.id, row.cells[2].textContent]),
+  );
+  assert.equal(rows.length, 24);
+  for (const [port, used] of rows)
+    assert.ok(told.get(port).has(used), `${port}: ${used} is none of ${[...told.get(port)]}`);
 }
 
 async function narrows() {
@@ -277,6 +300,18 @@ async function saves() {
   assert.equal(lines.length, Object.keys(agents).length + 1);
   const line = lines.find(line => line.includes('10.1.0.2')).split(',');
   assert.equal(line[lines[0].split(',').indexOf('Lost')], String(agents['10.1.0.2'].sFlowDatagramsLost));
+  const name = lines.find(line => line.includes('10.9.9.9'));
+  assert.ok(name.includes(HOSTILE), name);
+  await browser.go('#/flows?name=kept');
+  const [flows] = await Promise.all([
+    page.waitForEvent('download'),
+    page.click('button[aria-label="Save flows of kept as CSV"]'),
+  ]);
+  const [head, first] = readFileSync(await flows.path(), 'utf8')
+    .split('\r\n')
+    .map(line => line.split(','));
+  assert.deepEqual(head, ['ipsource', 'ipdestination', 'bytes now', 'low', 'high', 'Samples']);
+  assert.ok(Number(first[3]) <= Number(first[2]) && Number(first[2]) <= Number(first[4]), first.join());
   await browser.go('#/flows');
   const [png] = await Promise.all([
     page.waitForEvent('download'),

@@ -1,6 +1,6 @@
 // A stacked chart over time: the whole and its largest parts.
 
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import { clockTime } from '../quantity';
 import { colour, repaint } from '../theme';
@@ -25,6 +25,7 @@ export function partColour(slot: number): string {
 export function StackChart({ stack, format, label, height = 220, canvas }: Props) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
+  const [at, setAt] = useState<number>();
   const latest = useRef(stack);
   latest.current = stack;
   const painted = repaint.value;
@@ -48,7 +49,8 @@ export function StackChart({ stack, format, label, height = 220, canvas }: Props
       {
         width: element.clientWidth,
         height,
-        cursor: { show: false },
+        cursor: { y: false, points: { show: false }, drag: { setScale: false, x: false } },
+        hooks: { setCursor: [({ cursor }) => setAt(cursor.idx ?? undefined)] },
         legend: { show: false },
         scales: {
           x: {
@@ -91,5 +93,40 @@ export function StackChart({ stack, format, label, height = 220, canvas }: Props
 
   useEffect(() => plot.current?.setData(stack.data as uPlot.AlignedData), [stack]);
 
-  return <div class="chart" ref={place} role="img" aria-label={label} />;
+  return (
+    <>
+      <div class="chart" ref={place} role="img" aria-label={label} />
+      <p class="readout" aria-hidden="true">
+        {at !== undefined && <Readout stack={stack} at={at} format={format} />}
+      </p>
+    </>
+  );
+}
+
+/** What was told of the moment below the pointer. */
+function Readout({ stack, at, format }: { stack: Stack; at: number; format: (value: number) => string }) {
+  const [times, total, ...layers] = stack.data;
+  const [time, whole] = [times[at], total?.[at]];
+  if (time === undefined || whole === undefined) return null;
+  if (whole === null) return <>{clockTime(time * 1000)}: nothing was told</>;
+  // The last layer is the largest part alone, each before it has one part more.
+  const sum = (parts: number) => (parts === 0 ? 0 : (layers[PARTS - parts]?.[at] ?? 0));
+  // What was not among the largest then is in the rest.
+  const part = (index: number) => {
+    const value = sum(index + 1) - sum(index);
+    return value > 0 ? format(value) : '–';
+  };
+  return (
+    <>
+      <b>{clockTime(time * 1000)}</b> {format(whole)}
+      {stack.parts.map(({ key, slot }, index) => (
+        <span key={key}>
+          <svg class="swatch" width="10" height="10" aria-hidden="true">
+            <rect width="10" height="10" class={`fill-${partColour(slot)}`} />
+          </svg>
+          {part(index)}
+        </span>
+      ))}
+    </>
+  );
 }
