@@ -137,7 +137,7 @@ fn decoded<'a, T: Deserialize<'a>>(rest: &mut &'a [u8]) -> Result<T, String> {
 /// How the first line begins.
 const MAGIC: &str = "weir sflow state ";
 
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 const STRANGE: &str = "it is no state of weir sflow";
 
