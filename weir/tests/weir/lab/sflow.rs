@@ -74,7 +74,7 @@ fn its_network_can_be_entered_and_its_mistakes_are_told_in_a_line() {
         ("sflow.window=0s", "sflow.window: 0: at least 100ms"),
         (
             "sflow.window=10s",
-            "sflow.window: 10s: run.duration is 60s, and flows have settled after 8 of these: take less",
+            "sflow.window: 10s: run.duration is 1m, and flows have settled after 8 of these: take less",
         ),
         ("sflow.agent=3", "unknown key `agent`"),
         ("traffic.transport=quic", "sflow is exported over udp or tcp, not quic"),
