@@ -24,9 +24,8 @@ pub(crate) struct Programs {
     versions: Vec<String>,
 }
 
-impl Programs {
-    /// Builds what is built here.
-    pub(crate) fn build() -> Result<Programs> {
+impl bench_measure::Programs for Programs {
+    fn build() -> Result<Programs> {
         let weir = build_weir()?;
         let mut versions = vec![say(&weir, "--version", "weir").context("weir does not tell its version")?];
         let go = say(Path::new("go"), "version", "go version");
@@ -59,11 +58,12 @@ impl Programs {
         Ok(Programs { directory: tempfile::tempdir()?, weir, goflow2, goflow2_decoder, sfacctd, sflowtool, versions })
     }
 
-    /// What each calls itself, or that it is missing.
-    pub(crate) fn versions(&self) -> &[String] {
-        &self.versions
+    fn versions(&self) -> Vec<String> {
+        self.versions.clone()
     }
+}
 
+impl Programs {
     /// The directory for files of this run.
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()

@@ -12,73 +12,10 @@ mod sinks;
 mod stream;
 mod sys;
 
-use std::path::PathBuf;
-use std::time::Duration;
+use anyhow::Result;
 
-use anyhow::{Context, Result, bail};
-use bench_measure::Report;
-use weir_kernel::namespaces::process::init_if_asked;
-use weir_kernel::namespaces::user;
-
-use crate::replicator::Programs;
-use crate::scenes::{SCENES, Scale};
+use crate::scenes::SCENES;
 
 fn main() -> Result<()> {
-    init_if_asked();
-    let privilege = user::obtain_network_privilege()?;
-    let arguments = Arguments::parse(std::env::args().skip(1))?;
-    let programs = Programs::build()?;
-    println!("{} as {privilege:?}, {} processors", kernel()?, std::thread::available_parallelism()?);
-    for version in programs.versions() {
-        println!("  {version}");
-    }
-    println!("medians of {} interleaved rounds\n", arguments.scale.rounds);
-    let mut report = Report::default();
-    for (name, run) in SCENES {
-        if arguments.scenes.is_empty() || arguments.scenes.iter().any(|asked| asked == name) {
-            report.scene(name, |report| run(&programs, arguments.scale, report)).with_context(|| name.to_owned())?;
-        }
-    }
-    report.print();
-    if let Some(file) = arguments.json {
-        let text = serde_json::to_string_pretty(&report.json())?;
-        std::fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
-    }
-    Ok(())
-}
-
-struct Arguments {
-    scenes: Vec<String>,
-    scale: Scale,
-    json: Option<PathBuf>,
-}
-
-impl Arguments {
-    fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments> {
-        let mut arguments = Arguments { scenes: Vec::new(), scale: Scale::FULL, json: None };
-        while let Some(word) = words.next() {
-            match word.as_str() {
-                "--quick" => arguments.scale = Scale::QUICK,
-                "--only" => arguments.scale.only = Some(words.next().context("--only: what?")?.leak()),
-                "--rounds" => arguments.scale.rounds = words.next().context("--rounds: how many?")?.parse()?,
-                "--seconds" => {
-                    let seconds = words.next().context("--seconds: how many?")?.parse()?;
-                    arguments.scale.dead = Duration::from_secs_f64(seconds);
-                }
-                "--json" => arguments.json = Some(words.next().context("--json: into which file?")?.into()),
-                scene if SCENES.iter().any(|(name, _)| *name == scene) => arguments.scenes.push(word),
-                other => {
-                    let known = SCENES.map(|(name, _)| name).join(", ");
-                    bail!(
-                        "{other}: no such scene (there are {known}; --quick, --rounds N, --only WORDS, --seconds S, --json FILE)"
-                    )
-                }
-            }
-        }
-        Ok(arguments)
-    }
-}
-
-fn kernel() -> Result<String> {
-    Ok(format!("Linux {}", std::fs::read_to_string("/proc/sys/kernel/osrelease")?.trim()))
+    bench_measure::run(&SCENES)
 }

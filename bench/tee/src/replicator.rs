@@ -60,9 +60,8 @@ pub(crate) struct Programs {
     weir: PathBuf,
 }
 
-impl Programs {
-    /// Compiles the loops, and `weir` as a user builds it.
-    pub(crate) fn build() -> Result<Programs> {
+impl bench_measure::Programs for Programs {
+    fn build() -> Result<Programs> {
         let directory = tempfile::tempdir()?;
         fs::write(directory.path().join("tee.h"), include_str!("../peers/tee.h"))?;
         for (name, source) in LOOPS {
@@ -75,6 +74,19 @@ impl Programs {
         Ok(Programs { directory, weir: build_weir()? })
     }
 
+    fn versions(&self) -> Vec<String> {
+        let missing = |name: &str, package: &str| format!("{name} is missing (apt install {package})");
+        vec![
+            say(&self.weir, "--version", "weir").unwrap_or_else(|| "weir does not tell its version".into()),
+            say(Path::new("cc"), "--version", "").map_or_else(|| missing("cc", "gcc"), |cc| cc + ", -O2"),
+            say(&self.path(Kind::Pmacct), "-V", "nfacctd").unwrap_or_else(|| missing("nfacctd", "pmacct")),
+            say(&self.path(Kind::Socat), "-V", "version").unwrap_or_else(|| missing("socat", "socat")),
+            "samplicator is not in Debian and left out".into(),
+        ]
+    }
+}
+
+impl Programs {
     /// The program of a kind.
     fn path(&self, kind: Kind) -> PathBuf {
         match kind {
@@ -97,18 +109,6 @@ impl Programs {
             _ => return true,
         };
         Command::new(self.path(kind)).args(asked).output().is_ok_and(|output| output.status.success())
-    }
-
-    /// What each calls itself, for the head of the report.
-    pub(crate) fn versions(&self) -> Vec<String> {
-        let missing = |name: &str, package: &str| format!("{name} is missing (apt install {package})");
-        vec![
-            say(&self.weir, "--version", "weir").unwrap_or_else(|| "weir does not tell its version".into()),
-            say(Path::new("cc"), "--version", "").map_or_else(|| missing("cc", "gcc"), |cc| cc + ", -O2"),
-            say(&self.path(Kind::Pmacct), "-V", "nfacctd").unwrap_or_else(|| missing("nfacctd", "pmacct")),
-            say(&self.path(Kind::Socat), "-V", "version").unwrap_or_else(|| missing("socat", "socat")),
-            "samplicator is not in Debian and left out".into(),
-        ]
     }
 
     /// Starts a replicator on the tee's host and waits until it listens.

@@ -10,7 +10,7 @@ mod rest;
 use std::time::Duration;
 
 use anyhow::Result;
-use bench_measure::Report;
+use bench_measure::Scene;
 
 use crate::programs::Programs;
 
@@ -27,16 +27,24 @@ pub(crate) struct Scale {
     pub(crate) questions: u32,
 }
 
-impl Scale {
-    pub(crate) const FULL: Scale = Scale { rounds: 5, cost: Duration::from_secs(2), crossings: 300, questions: 500 };
+impl bench_measure::Scale for Scale {
+    const FULL: Scale = Scale { rounds: 5, cost: Duration::from_secs(2), crossings: 300, questions: 500 };
 
-    pub(crate) const QUICK: Scale = Scale { rounds: 1, cost: Duration::from_millis(500), crossings: 30, questions: 50 };
+    const QUICK: Scale = Scale { rounds: 1, cost: Duration::from_millis(500), crossings: 30, questions: 50 };
+
+    const OPTIONS: &'static str = "";
+
+    fn rounds(&mut self) -> &mut usize {
+        &mut self.rounds
+    }
+
+    fn option(&mut self, _: &str, _: &mut dyn Iterator<Item = String>) -> Result<bool> {
+        Ok(false)
+    }
 }
 
-type Scene = fn(&Programs, Scale, &mut Report) -> Result<()>;
-
 /// All, by name, in the order in which they run.
-pub(crate) const SCENES: [(&str, Scene); 6] = [
+pub(crate) const SCENES: [(&str, Scene<Programs, Scale>); 6] = [
     ("decode", decode::run),
     ("analyse", analyse::run),
     ("agents", agents::run),

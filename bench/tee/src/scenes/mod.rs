@@ -10,8 +10,8 @@ mod reload;
 
 use std::time::Duration;
 
-use anyhow::Result;
-use bench_measure::Report;
+use anyhow::{Context, Result};
+use bench_measure::Scene;
 
 use crate::replicator::Programs;
 
@@ -36,8 +36,8 @@ pub(crate) struct Scale {
     pub(crate) reloads: u32,
 }
 
-impl Scale {
-    pub(crate) const FULL: Scale = Scale {
+impl bench_measure::Scale for Scale {
+    const FULL: Scale = Scale {
         only: None,
         rounds: 3,
         cost: Duration::from_millis(200),
@@ -48,7 +48,7 @@ impl Scale {
         reloads: 1000,
     };
 
-    pub(crate) const QUICK: Scale = Scale {
+    const QUICK: Scale = Scale {
         only: None,
         rounds: 1,
         cost: Duration::from_millis(150),
@@ -58,12 +58,27 @@ impl Scale {
         load: Duration::from_secs(1),
         reloads: 20,
     };
+
+    const OPTIONS: &'static str = ", --only WORDS, --seconds S";
+
+    fn rounds(&mut self) -> &mut usize {
+        &mut self.rounds
+    }
+
+    fn option(&mut self, name: &str, words: &mut dyn Iterator<Item = String>) -> Result<bool> {
+        match name {
+            "--only" => self.only = Some(words.next().context("--only: what?")?.leak()),
+            "--seconds" => {
+                self.dead = Duration::from_secs_f64(words.next().context("--seconds: how many?")?.parse()?);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
 }
 
-type Scene = fn(&Programs, Scale, &mut Report) -> Result<()>;
-
 /// All, by name, in the order in which they run.
-pub(crate) const SCENES: [(&str, Scene); 7] = [
+pub(crate) const SCENES: [(&str, Scene<Programs, Scale>); 7] = [
     ("cpu", cpu::run),
     ("delay", delay::run),
     ("dead", dead::run),

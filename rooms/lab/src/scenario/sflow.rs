@@ -1,7 +1,7 @@
 //! Traffic of the mode `sflow`: which agents there are, and how their analyser is judged.
 
 use serde::{Deserialize, Serialize};
-use weir_sflow::model::Plan;
+use weir_sflow::model::{Plan, Pool, Selection};
 use weir_units::Span;
 
 /// Agents that are alike, each a model whose truth is known, behind one exporter.
@@ -18,7 +18,7 @@ pub struct Sflow {
     pub sampling: u32,
     /// Between two counter samples of an interface.
     pub polling: Span,
-    /// How long the analyser collects samples for one estimate.
+    /// Over which time the analyser smooths its estimates (`t` of the definitions of flows), and from one that is judged to the next.
     pub window: Span,
 }
 
@@ -30,6 +30,8 @@ impl Sflow {
             interfaces: self.interfaces,
             packets_per_second: self.packets_per_second.into(),
             sampling_rate: self.sampling,
+            selection: Selection::Skip,
+            pool: Pool::Counted,
             polling: self.polling.duration(),
             longest,
             seed,
@@ -53,7 +55,7 @@ impl Default for Sflow {
             packets_per_second: 50_000,
             sampling: 1000,
             polling: Span::from_secs(1),
-            window: Span::from_secs(2),
+            window: Span::from_secs(1),
         }
     }
 }

@@ -1,31 +1,34 @@
-//! The analyser's own code, as `weir sflow` runs it, and what it found window by window.
+//! The analyser of `weir sflow`, in its own shard, and what it answers from time to time.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
+use anyhow::{Context, Result};
 use weir_service::clock::Nanos;
-use weir_sflow::agents::{Agents, Identity, Limits, Moment, Verdict};
-use weir_sflow::counters::{Counters, Metric, Number, Reasons};
+use weir_sflow::config::Config;
+use weir_sflow::counters::{Metric, Number};
+use weir_sflow::flows::{Definition, Estimate};
 use weir_sflow::model::CLASSES;
-use weir_sflow::sampling::{Interval, Sampler, Tally, edges};
-use weir_wire::sflow::{CounterSample, Datagram, FlowSample, Sample, View};
+use weir_sflow::shard::{Names, Now, Shard, Shards};
+use weir_wire::sflow::{CounterSample, Datagram, Sample};
 
-/// Tables of agents and their data sources.
+/// What `weir sflow` keeps, with a definition of flows for what is judged; and what is asked of it.
 pub(super) struct Analyser {
-    agents: Agents<Source>,
+    shards: Shards,
     windows: Vec<Window>,
     rates: Vec<Rate>,
     /// Octets and unicast packets a second that came in.
-    metrics: Option<[&'static Metric; 2]>,
-    /// Why counters gave no rates.
-    reasons: Reasons,
-    /// The sums at the end of the last window, and what was on its way.
-    before: HashMap<Port, (Sums, f64)>,
+    metrics: [&'static Metric; 2],
+    /// What another collector would have.
+    counted: HashMap<Port, Counted>,
+    /// `sequence_number` of the last counter sample.
+    readings: HashMap<Port, u32>,
 }
 
 /// What the analyser found.
 pub(super) struct Findings {
-    /// In order, one behind the other.
+    /// In order.
     pub(super) windows: Vec<Window>,
     /// Rates from counters.
     pub(super) rates: Vec<Rate>,
@@ -36,24 +39,32 @@ pub(super) struct Findings {
 /// An interface: the agent's address and `ifIndex`.
 pub(super) type Port = (Ipv4Addr, u32);
 
-/// What was estimated of a stretch of time.
+/// What was estimated at an instant.
+#[derive(Default)]
 pub(super) struct Window {
-    /// Its end.
+    /// When.
     pub(super) end: Nanos,
-    /// By interface; those of which nothing came may be missing.
+    /// By interface; those of which nothing came are missing.
     pub(super) ports: HashMap<Port, Estimated>,
 }
 
-/// What was estimated of an interface in a window.
-#[derive(Clone, Copy, Debug)]
+/// What was estimated of an interface: rates a second, smoothed. `None`: nothing of it is known.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Estimated {
-    /// Samples behind it.
-    pub(super) samples: u64,
-    /// Frames of each class, and their interval.
-    pub(super) frames: [(f64, Interval); CLASSES.len()],
+    /// What had come up to then.
+    pub(super) counted: Counted,
+    /// Frames of each class.
+    pub(super) frames: [Option<Estimate>; CLASSES.len()],
     /// Bytes of all.
-    pub(super) bytes: (f64, Interval),
-    /// Frames of all, by the configured sampling rate.
+    pub(super) bytes: Option<Estimate>,
+}
+
+/// Samples, counted since the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counted {
+    /// How many.
+    pub(super) samples: u64,
+    /// Frames that they stand for by the configured sampling rate.
     pub(super) nominal: f64,
 }
 
@@ -70,167 +81,107 @@ pub(super) struct Rate {
     pub(super) packets: f64,
 }
 
-/// What is kept of a data source.
-#[derive(Debug, Default)]
-struct Source {
-    sampler: Sampler,
-    sums: Sums,
-    counters: Counters,
-    /// `sequence_number` of the last counter sample.
-    reading: Option<u32>,
-}
-
-/// Samples added up since the start.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sums {
-    samples: u64,
-    nominal: f64,
-    packets: Tally,
-    frames: [Tally; CLASSES.len()],
-    bytes: Tally,
-}
-
 impl Analyser {
-    pub(super) fn new() -> Self {
-        Self {
-            agents: Agents::new(Limits::default()),
-            windows: Vec::new(),
-            rates: Vec::new(),
-            metrics: Metric::find("ifinoctets").zip(Metric::find("ifinucastpkts")).map(<[_; 2]>::from),
-            reasons: Reasons::default(),
-            before: HashMap::new(),
+    /// As `weir sflow` starts without a configuration, but for one worker; flows have this time constant.
+    pub(super) fn new(time_constant: Duration) -> Result<Self> {
+        let mut settings = Config::read("no configuration", "")?.settings;
+        settings.carrier.workers = 1;
+        let shards = Shards::new(&settings, Names::read(&settings)?);
+        let t = time_constant.as_secs_f64();
+        for (name, keys, value) in [(FRAMES, "udpdestinationport", "frames"), (BYTES, "", "bytes")] {
+            let definition = Definition { keys: keys.into(), value: value.into(), t, ..Definition::default() };
+            shards.define_flow(name, definition, usize::MAX)?;
         }
+        let metric = |name: &str| Metric::find(name).with_context(|| format!("metric {name}"));
+        let metrics = [metric("ifinoctets")?, metric("ifinucastpkts")?];
+        let (counted, readings) = Default::default();
+        Ok(Self { shards, windows: Vec::new(), rates: Vec::new(), metrics, counted, readings })
     }
 
     /// Takes a datagram. Returns whose it is, and its number; `None`: it is no sFlow, or of an address of IPv6.
-    pub(super) fn take(&mut self, datagram: &[u8], at: Nanos) -> Option<(Ipv4Addr, u32)> {
-        let datagram = Datagram::parse(datagram).ok()?;
+    pub(super) fn take(&mut self, bytes: &[u8], peer: SocketAddr, at: Nanos) -> Option<(Ipv4Addr, u32)> {
+        let datagram = Datagram::parse(bytes).ok()?;
         let IpAddr::V4(address) = datagram.agent else { return None };
-        let who = Identity { address: datagram.agent, sub_agent: datagram.sub_agent };
-        let verdict = self.agents.datagram(at, who, datagram.sequence, datagram.uptime);
-        if let Verdict::Placed(placed) = verdict {
-            for sample in datagram.samples().flatten() {
-                match sample {
-                    Sample::Flow(sample) => {
-                        if let Some(source) = self.agents.source(&placed, sample.source) {
-                            source.flow(&placed.moment, &sample);
-                        }
-                    }
-                    Sample::Counters(sample) => {
-                        let Some((source, metrics)) = self.agents.source(&placed, sample.source).zip(self.metrics)
-                        else {
-                            continue;
-                        };
-                        if let Some((readings, [octets, packets])) =
-                            source.counters(placed.moment, &sample, metrics, &mut self.reasons)
-                        {
-                            let port = (address, sample.source.index);
-                            self.rates.push(Rate { port, readings, octets, packets });
-                        }
-                    }
-                    _ => {}
+        let Self { shards, counted, rates, readings, metrics, .. } = self;
+        let mut shard = shards.work(0);
+        shard.datagram(bytes, peer, Now { nanos: at, unix_ms: 0 });
+        for sample in datagram.samples().flatten() {
+            match sample {
+                Sample::Flow(sample) => {
+                    let counted = counted.entry((address, sample.source.index)).or_default();
+                    counted.samples += 1;
+                    counted.nominal += f64::from(sample.sampling_rate);
                 }
+                Sample::Counters(sample) => {
+                    let port = (address, sample.source.index);
+                    let before = readings.insert(port, sample.sequence);
+                    rates.extend(before.and_then(|before| rate(&shard, port, before, &sample, *metrics, at)));
+                }
+                _ => {}
             }
         }
         Some((address, datagram.sequence))
     }
 
-    /// Ends a window: estimates what passed each interface in it.
+    /// Asks what passes each interface.
     pub(super) fn estimate(&mut self, end: Nanos) {
-        let mut ports = HashMap::new();
-        for agent in self.agents.iter() {
-            let IpAddr::V4(address) = agent.identity.address else { continue };
-            for source in self.agents.sources_of(agent) {
-                let port = (address, source.id.source.index);
-                let Source { sampler, sums, .. } = &source.state;
-                let edge = sampler.edge_variance();
-                let (earlier, earlier_edge) = self.before.insert(port, (*sums, edge)).unwrap_or_default();
-                let sums = sums.since(&earlier);
-                let edges = edges::between(earlier_edge, edge, sums.samples as f64);
-                ports.insert(port, sums.estimate(sampler.counts_packets(), edges));
+        let started =
+            |(port, counted): (&Port, &Counted)| (*port, Estimated { counted: *counted, ..Estimated::default() });
+        let mut ports: HashMap<Port, Estimated> = self.counted.iter().map(started).collect();
+        self.shards.at(0, |shard| {
+            for name in [FRAMES, BYTES] {
+                let Some(scan) = shard.scan(name, Now { nanos: end, unix_ms: 0 }) else { continue };
+                scan.slice(0, usize::MAX, |flow| {
+                    let (agent, source) = flow.seen_by();
+                    let Some(IpAddr::V4(address)) = shard.directory().address(agent) else { return };
+                    let Some(port) = ports.get_mut(&(address, source.index)) else { return };
+                    let key = flow.show();
+                    match CLASSES.iter().position(|class| class.port.to_string() == key) {
+                        Some(class) => port.frames[class] = flow.estimate(),
+                        None => port.bytes = flow.estimate(),
+                    }
+                });
             }
-        }
+        });
         self.windows.push(Window { end, ports });
     }
 
     pub(super) fn finish(self) -> Findings {
-        let lost = self.agents.iter().map(|agent| agent.ledger().sequence.lost).sum();
+        let lost = self.shards.statistics().missing;
         Findings { windows: self.windows, rates: self.rates, lost }
     }
 }
 
-impl Source {
-    fn flow(&mut self, moment: &Moment, sample: &FlowSample<'_>) {
-        let FlowSample { sequence, sampling_rate, sample_pool, drops, .. } = *sample;
-        let Some(weight) = self.sampler.sample(moment, sequence, sampling_rate, sample_pool, drops) else { return };
-        let sums = &mut self.sums;
-        sums.samples += 1;
-        sums.nominal += f64::from(sampling_rate);
-        sums.packets.add(weight.frames, 1.0);
-        for record in sample.records().flatten() {
-            if let Ok(View::Header(packet)) = record.view() {
-                sums.bytes.add(weight.frames, packet.frame_length.into());
-                if let Some(class) = class_of(packet.header) {
-                    sums.frames[class].add(weight.frames, 1.0);
-                }
-            }
-        }
-    }
-
-    /// Takes a counter sample. Returns which readings the rates are from, and the rates, where there are any.
-    fn counters(
-        &mut self,
-        moment: Moment,
-        sample: &CounterSample<'_>,
-        metrics: [&Metric; 2],
-        reasons: &mut Reasons,
-    ) -> Option<((u32, u32), [f64; 2])> {
-        self.counters.sample(moment, sample, reasons);
-        if moment.late {
-            return None;
-        }
-        let before = self.reading.replace(sample.sequence)?;
-        let rate = |metric| match self.counters.read(metric, moment.now)?.ok()?.value {
-            Number::Number(value) => Some(value),
-            _ => None,
-        };
-        Some(((before, sample.sequence), [rate(metrics[0])?, rate(metrics[1])?]))
-    }
+/// The rates since the counter sample before, where there are any.
+fn rate(
+    shard: &Shard,
+    port: Port,
+    before: u32,
+    sample: &CounterSample<'_>,
+    metrics: [&Metric; 2],
+    at: Nanos,
+) -> Option<Rate> {
+    // The model has one stream an agent, over a path that keeps its order.
+    let counters = shard.counters_of(port.0.into(), sample.source).next()?;
+    let read = |metric| match counters.read(metric, at)?.ok()?.value {
+        Number::Number(value) => Some(value),
+        _ => None,
+    };
+    let [octets, packets] = metrics;
+    Some(Rate { port, readings: (before, sample.sequence), octets: read(octets)?, packets: read(packets)? })
 }
 
-impl Sums {
-    /// What was added since `earlier`.
-    fn since(&self, earlier: &Sums) -> Sums {
-        let tally = |now: Tally, then: Tally| Tally { sum: now.sum - then.sum, squares: now.squares - then.squares };
-        Sums {
-            samples: self.samples - earlier.samples,
-            nominal: self.nominal - earlier.nominal,
-            packets: tally(self.packets, earlier.packets),
-            frames: std::array::from_fn(|class| tally(self.frames[class], earlier.frames[class])),
-            bytes: tally(self.bytes, earlier.bytes),
-        }
-    }
+/// The definition of frames by class.
+const FRAMES: &str = "frames";
 
-    fn estimate(&self, exact: bool, edges: f64) -> Estimated {
-        let estimate = |tally: &Tally| (tally.sum, tally.interval(&self.packets, exact, edges));
-        Estimated {
-            samples: self.samples,
-            frames: self.frames.each_ref().map(estimate),
-            bytes: estimate(&self.bytes),
-            nominal: self.nominal,
-        }
-    }
-}
-
-/// The class of a sampled packet, by the UDP port that it goes to: Ethernet, IPv4 without options, UDP.
-fn class_of(header: &[u8]) -> Option<usize> {
-    let port = u16::from_be_bytes(*header.get(36..38)?.first_chunk()?);
-    CLASSES.iter().position(|class| class.port == port)
-}
+/// The definition of the bytes of an interface.
+const BYTES: &str = "bytes";
 
 #[cfg(test)]
 mod tests {
-    use weir_sflow::model::{Fleet, Truth};
+    use std::time::Duration;
+
+    use weir_sflow::model::{Fleet, Plan, Truth};
     use weir_testbed::random::Source as Random;
 
     use super::*;
@@ -241,33 +192,35 @@ mod tests {
         let mut random = Random::drawn();
         let settings = Sflow { agents: 4, packets_per_second: 100_000, ..Sflow::default() };
         let plan = settings.plan(1400, random.bits());
-        let (mut fleet, mut analyser) = (Fleet::new(&plan), Analyser::new());
+        let (mut fleet, mut analyser) = (Fleet::new(&plan), Analyser::new(Duration::from_secs(1)).unwrap());
         let (mut lost, mut end) = (0, 1);
+        let start = weir_service::clock::now();
+        let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 6343));
         while end <= 40 {
             let (due, datagram) = fleet.next_datagram().unwrap();
             if due.at >= end as f64 {
-                analyser.estimate(end * 1_000_000_000);
+                analyser.estimate(start + end * 1_000_000_000);
                 end += 1;
             }
             if random.uniform() < 0.3 {
                 lost += 1;
                 continue;
             }
-            let known = analyser.take(datagram, (due.at * 1e9) as Nanos);
+            let known = analyser.take(datagram, peer, start + (due.at * 1e9) as Nanos);
             assert_eq!(known.map(|(_, sequence)| sequence), Some(due.sequence));
         }
         let found = analyser.finish();
         assert!(found.lost <= lost && found.lost + 40 > lost, "{} of {lost}", found.lost);
 
-        let port = (weir_sflow::model::Plan::address(2), 3);
+        let port = (Plan::address(2), 3);
         let mut truth = Truth::new(&plan, 2, 3);
-        let (first, last) = (truth.up_to_time(1.0), truth.up_to_time(40.0));
-        let estimated: Vec<_> = found.windows[1..].iter().map(|window| window.ports[&port]).collect();
-        let frames: f64 = estimated.iter().flat_map(|estimated| estimated.frames.map(|(value, _)| value)).sum();
-        let nominal: f64 = estimated.iter().map(|estimated| estimated.nominal).sum();
-        let truth = last.since(&first).packets() as f64;
-        // Of 2,700 samples: what is on its way at both ends is some tens.
-        assert!((frames / truth - 1.0).abs() < 0.05, "{frames} of {truth}");
+        let (first, last) = (truth.up_to_time(8.0), truth.up_to_time(40.0));
+        let estimated: Vec<_> = found.windows[7..].iter().map(|window| window.ports[&port]).collect();
+        let frames = estimated[1..].iter().flat_map(|estimated| estimated.frames.map(|frames| frames.unwrap().value));
+        let (frames, truth) = (frames.sum::<f64>(), last.since(&first).packets() as f64);
+        let nominal = estimated[32].counted.nominal - estimated[0].counted.nominal;
+        // Of 2,200 samples; estimates at 32 instants see the load of each second, and of those before a little.
+        assert!((frames / truth - 1.0).abs() < 0.1, "{frames} of {truth}");
         assert!((nominal / truth - 0.7).abs() < 0.1, "{nominal} of {truth}");
         // 40 readings, of which 30 % are lost, of each of 16 interfaces.
         assert!((350..=640).contains(&found.rates.len()), "{}", found.rates.len());

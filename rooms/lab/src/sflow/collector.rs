@@ -65,7 +65,7 @@ impl Collector {
         };
         let intake = Intake {
             plan: export.plan.clone(),
-            analyser: Analyser::new(),
+            analyser: Analyser::new(export.window)?,
             arrivals: Vec::new(),
             foreign: 0,
             peer: None,
@@ -220,7 +220,7 @@ impl Intake {
 
     fn count(&mut self, datagram: &[u8], peer: SocketAddr) {
         self.peer = Some(peer);
-        let known = self.analyser.take(datagram, now());
+        let known = self.analyser.take(datagram, peer, now());
         match known.and_then(|(address, sequence)| Some((self.plan.agent_of(address)?, sequence))) {
             Some((agent, sequence)) => self.arrivals.push(Arrival { agent, sequence, analysed: now() }),
             None => self.foreign += 1,

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use weir_service::clock::Nanos;
-use weir_sflow::model::{CLASSES, Plan, Totals, Truth};
+use weir_service::clock::{Nanos, nanos};
+use weir_sflow::model::{CLASSES, Plan, Smoothed, Totals, Truth};
 use weir_stats::{DelayRecorder, Distribution, Estimate, intervals};
 use weir_traffic::{Flight, Machine, ReceiveReport, SendReport, SequenceSet, SessionReport, Window};
 
 use super::Stamp;
-use super::analyser::{self, Estimated, Findings};
+use super::analyser::{self, Counted, Estimated, Findings};
 use super::collector::Collected;
 use super::exporter::Exported;
 
@@ -20,11 +20,11 @@ pub struct Judgement {
     pub unsent: u64,
     /// From when a datagram was ready to when it was analysed. Over TCP also those that were not, at the least that it can be.
     pub ages: Distribution,
-    /// Windows that were judged: of each interface those that lie wholly within the sending window, the first one aside.
+    /// Estimates of an interface that were judged: those within the sending window, once its beginning weighs nothing any more.
     pub windows: u64,
-    /// Flow samples in them.
+    /// Flow samples meanwhile.
     pub samples: u64,
-    /// What was found of the true frames, percent, each class as much as the others; of all windows.
+    /// What was found of the true frames, percent, each class as much as the others; of all estimates.
     pub frames: Option<Estimate>,
     /// What was found of the true bytes, percent.
     pub bytes: Option<Estimate>,
@@ -44,6 +44,7 @@ pub struct Judgement {
 /// findings are worth. `stream`: what did not come is late, not lost.
 pub(super) fn judge(
     plan: &Plan,
+    time_constant: Duration,
     stream: bool,
     sent: &SendReport,
     exported: &Exported,
@@ -51,7 +52,7 @@ pub(super) fn judge(
 ) -> (ReceiveReport, Judgement) {
     let window = sent.window.unwrap_or(Window { start: 0, end: 0 });
     let session = session(&exported.stamps, &collected, &window);
-    let mut judgement = judged(plan, &collected.findings, &window);
+    let mut judgement = judged(plan, time_constant, &collected.findings, &window);
     judgement.unsent = exported.unsent.len() as u64;
     judgement.ages =
         session.as_ref().map_or_else(Distribution::new, |session| session.intended_delays.delays().clone());
@@ -111,39 +112,43 @@ fn session(stamps: &[Stamp], collected: &Collected, window: &Window) -> Option<S
     Some(report)
 }
 
-/// Sums over the windows of an interface.
+/// Sums over the estimates of an interface.
 #[derive(Default)]
 struct Sums {
     found: [f64; CLASSES.len()],
-    truth: Totals,
-    bytes: f64,
-    nominal: f64,
+    truth: [f64; CLASSES.len()],
+    found_bytes: f64,
+    true_bytes: f64,
 }
 
-fn judged(plan: &Plan, findings: &Findings, sending: &Window) -> Judgement {
+fn judged(plan: &Plan, time_constant: Duration, findings: &Findings, sending: &Window) -> Judgement {
     let mut judgement = Judgement { lost: findings.lost, ..Judgement::default() };
-    let ends: Vec<(Nanos, &analyser::Window)> =
-        findings.windows.iter().map(|window| (window.end, window)).filter(|(end, _)| *end <= sending.end).collect();
-    let ends = &ends[ends.iter().take_while(|(end, _)| *end <= sending.start).count()..];
+    let settled = sending.start + nanos(SETTLED * time_constant);
+    let is_judged = |window: &&analyser::Window| (settled..=sending.end).contains(&window.end);
+    let windows: Vec<&analyser::Window> = findings.windows.iter().filter(is_judged).collect();
+    let at = |end: Nanos| (end - sending.start) as f64 / 1e9;
     let (mut frames, mut bytes, mut nominal) = (Vec::new(), Vec::new(), Vec::new());
     for (agent, interface) in (0..plan.agents).flat_map(|agent| (1..=plan.interfaces).map(move |port| (agent, port))) {
-        let mut truth = Truth::new(plan, agent, interface);
-        let mut up_to = |end: Nanos| truth.up_to_time((end - sending.start) as f64 / 1e9);
-        let Some(((first, _), windows)) = ends.split_first() else { break };
-        let mut before = up_to(*first);
+        let port = (Plan::address(agent), interface);
+        let mut smoothed = Smoothed::new(plan, agent, interface, time_constant);
         let mut sums = Sums::default();
-        for (end, window) in windows {
-            let totals = up_to(*end);
-            let passed = totals.since(&before);
-            before = totals;
-            let found = window.ports.get(&(Plan::address(agent), interface));
-            judgement.window(&mut sums, &passed, found);
+        for window in &windows {
+            judgement.window(&mut sums, &smoothed.up_to(at(window.end)), window.ports.get(&port));
         }
-        if sums.truth.frames.iter().all(|frames| *frames > 0) {
-            let shares = (0..CLASSES.len()).map(|class| sums.found[class] / sums.truth.frames[class] as f64);
+        if sums.truth.iter().all(|frames| *frames > 0.0) {
+            let shares = sums.found.iter().zip(sums.truth).map(|(found, truth)| found / truth);
             frames.push(shares.sum::<f64>() / CLASSES.len() as f64 * 100.0);
-            bytes.push(sums.bytes / sums.truth.bytes() as f64 * 100.0);
-            nominal.push(sums.nominal / sums.truth.packets() as f64 * 100.0);
+            bytes.push(sums.found_bytes / sums.true_bytes * 100.0);
+        }
+        let Some((first, last)) = windows.first().zip(windows.last()) else { continue };
+        let mut truth = Truth::new(plan, agent, interface);
+        let before = truth.up_to_time(at(first.end));
+        let passed = truth.up_to_time(at(last.end)).since(&before).packets() as f64;
+        let [from, to] =
+            [first, last].map(|window| window.ports.get(&port).map_or_else(Counted::default, |port| port.counted));
+        judgement.samples += to.samples - from.samples;
+        if passed > 0.0 {
+            nominal.push((to.nominal - from.nominal) / passed * 100.0);
         }
     }
     // Interfaces are independent of one another.
@@ -154,27 +159,30 @@ fn judged(plan: &Plan, findings: &Findings, sending: &Window) -> Judgement {
 }
 
 impl Judgement {
-    fn window(&mut self, sums: &mut Sums, passed: &Totals, found: Option<&Estimated>) {
+    /// `rates`: what is true, frames a second of each class.
+    fn window(&mut self, sums: &mut Sums, rates: &[f64; CLASSES.len()], found: Option<&Estimated>) {
+        let found = found.copied().unwrap_or_default();
         self.windows += 1;
         self.frame_intervals.1 += CLASSES.len() as u64;
         self.byte_intervals.1 += 1;
-        for (sum, frames) in sums.truth.frames.iter_mut().zip(passed.frames) {
-            *sum += frames;
+        for (class, (estimate, truth)) in found.frames.into_iter().zip(rates).enumerate() {
+            sums.truth[class] += truth;
+            sums.found[class] += estimate.map_or(0.0, |estimate| estimate.value);
+            self.frame_intervals.0 += u64::from(holds(estimate, *truth));
         }
-        let Some(found) = found else { return };
-        self.samples += found.samples;
-        for (class, (value, interval)) in found.frames.iter().enumerate() {
-            let truth = passed.frames[class] as f64;
-            sums.found[class] += value;
-            self.frame_intervals.0 += u64::from(interval.low <= truth && truth <= interval.high);
-        }
-        let (value, interval) = found.bytes;
-        let truth = passed.bytes() as f64;
-        sums.bytes += value;
-        self.byte_intervals.0 += u64::from(interval.low <= truth && truth <= interval.high);
-        sums.nominal += found.nominal;
+        let truth = rates.iter().zip(CLASSES).map(|(rate, class)| rate * f64::from(class.frame_length)).sum();
+        sums.true_bytes += truth;
+        sums.found_bytes += found.bytes.map_or(0.0, |estimate| estimate.value);
+        self.byte_intervals.0 += u64::from(holds(found.bytes, truth));
     }
 }
+
+fn holds(estimate: Option<weir_sflow::flows::Estimate>, truth: f64) -> bool {
+    estimate.is_some_and(|estimate| estimate.low <= truth && truth <= estimate.high)
+}
+
+/// Time constants after which what was before the start weighs less than a thousandth.
+pub(super) const SETTLED: u32 = 8;
 
 /// By how many percent each rate from counters was off, ascending.
 fn rate_errors(plan: &Plan, findings: &Findings) -> Vec<f64> {
@@ -209,35 +217,30 @@ fn rate_errors(plan: &Plan, findings: &Findings) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use weir_sflow::sampling::Interval;
     use weir_testbed::random;
 
     use super::*;
 
-    /// Windows of a second of one interface, in which all is found but for a factor, within so many percent.
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Estimates of each second of one interface, which find all but for a factor, within so many percent.
     fn found(plan: &Plan, factor: f64, within: f64) -> Judgement {
-        let mut truth = Truth::new(plan, 0, 1);
-        let mut before = truth.up_to_time(0.0);
-        let windows = (1..=10_u64).map(|second| {
-            let totals = truth.up_to_time(second as f64);
-            let passed = totals.since(&before);
-            before = totals;
-            let estimate = |truth: u64| {
-                let value = truth as f64 * factor;
-                let half = truth as f64 * within / 100.0;
-                (value, Interval { low: value - half, high: value + half })
+        let (mut smoothed, mut truth) = (Smoothed::new(plan, 0, 1, SECOND), Truth::new(plan, 0, 1));
+        let windows = (1..=20_u64).map(|second| {
+            let estimate = |truth: f64| {
+                let (value, half) = (truth * factor, truth * within / 100.0);
+                Some(weir_sflow::flows::Estimate { value, low: value - half, high: value + half, samples: 50.0 })
             };
-            let estimated = Estimated {
-                samples: 50,
-                frames: passed.frames.map(estimate),
-                bytes: estimate(passed.bytes()),
-                nominal: passed.packets() as f64 * 0.7,
-            };
+            let rates = smoothed.up_to(second as f64);
+            let bytes = rates.iter().zip(CLASSES).map(|(rate, class)| rate * f64::from(class.frame_length)).sum();
+            let nominal = truth.up_to_time(second as f64).packets() as f64 * 0.7;
+            let counted = Counted { samples: 50 * second, nominal };
+            let estimated = Estimated { counted, frames: rates.map(estimate), bytes: estimate(bytes) };
             let ports = HashMap::from([((Plan::address(0), 1), estimated)]);
             analyser::Window { end: 5_000_000_000 + second * 1_000_000_000, ports }
         });
         let findings = Findings { windows: windows.collect(), rates: Vec::new(), lost: 7 };
-        judged(plan, &findings, &Window { start: 5_000_000_000, end: 14_500_000_000 })
+        judged(plan, SECOND, &findings, &Window { start: 5_000_000_000, end: 20_500_000_000 })
     }
 
     fn plan() -> Plan {
@@ -246,12 +249,13 @@ mod tests {
     }
 
     #[test]
-    fn estimates_are_judged_by_the_truth_of_their_windows() {
-        let exact = found(&plan(), 1.0, 1e-6);
+    fn estimates_are_judged_by_the_truth_of_their_instants() {
+        // Frames are whole: where the truth is looked at in between, it is rounded.
+        let exact = found(&plan(), 1.0, 0.02);
         assert_eq!(
             (exact.windows, exact.samples, exact.lost),
-            (8, 400, 7),
-            "neither the first nor what is over too late"
+            (8, 350, 7),
+            "neither while it settles nor when sending is over"
         );
         let all = 8 * CLASSES.len() as u64;
         assert_eq!((exact.frame_intervals, exact.byte_intervals), ((all, all), (8, 8)));
@@ -262,11 +266,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_is_told_over_all_windows() {
+    fn what_is_found_is_told_over_all_estimates() {
         let two = Plan { interfaces: 2, ..plan() };
         let judgement = found(&two, 1.02, 1.0);
         // Of the second one nothing came: half of all.
-        let near = |estimate: Option<Estimate>, value: f64| (estimate.unwrap().value - value).abs() < 1e-9;
+        let near = |estimate: Option<Estimate>, value: f64| (estimate.unwrap().value - value).abs() < 0.02;
         assert!(near(judgement.frames, 51.0) && near(judgement.bytes, 51.0) && near(judgement.nominal, 35.0));
         assert_eq!((judgement.windows, judgement.frame_intervals), (16, (0, 16 * CLASSES.len() as u64)));
     }

@@ -1,14 +1,14 @@
 //! The analyser of `weir sflow` put to the test: agents whose truth is known, behind links that lose.
 //!
 //! ```text
-//! exporter: the model's datagrams, each at its time     collector: the analyser's own code
+//! exporter: the model's datagrams, each at its time     collector: the shard of `weir sflow`
 //!   | over UDP, or framed over one TCP connection ---->    |
 //!   v stamps                                               v arrivals, estimates, rates
 //! judgement: the same model again, from the same seed, says what was true
 //! ```
 //!
-//! The analyser is told nothing but the datagrams. Which part of an agent's traffic an estimate is of is known by the
-//! numbers of the first and the last sample in it; what the truth of that part is, the judgement computes afterwards.
+//! The analyser is told nothing but the datagrams, and asked for flows as REST asks. What the truth of that instant is, smoothed
+//! likewise, the judgement computes afterwards.
 
 mod analyser;
 mod collector;
@@ -38,7 +38,7 @@ pub struct Export {
     plan: Plan,
     /// How it travels.
     transport: Transport,
-    /// How long the analyser collects samples for an estimate.
+    /// The time constant of flows; as often they are asked for.
     window: Duration,
     /// How long datagrams are sent.
     duration: Duration,
@@ -114,7 +114,7 @@ impl Export {
             (joined(sending), joined(collecting))
         });
         let exported = exporter.finish(nanos(self.duration));
-        let (received, judgement) = judgement::judge(&self.plan, stream, &sent, &exported, collected);
+        let (received, judgement) = judgement::judge(&self.plan, self.window, stream, &sent, &exported, collected);
         (sent, received, judgement)
     }
 }
@@ -129,6 +129,12 @@ pub fn check(scenario: &Scenario) -> Result<()> {
     ensure!((1..=1 << 24).contains(&sampling), "sflow.sampling: {sampling}: one in 1 to one in {}", 1 << 24);
     ensure!(polling.duration() >= LEAST, "sflow.polling: {polling}: at least 100ms");
     ensure!(window.duration() >= LEAST, "sflow.window: {window}: at least 100ms");
+    let duration = scenario.run.duration;
+    ensure!(
+        duration.duration() > judgement::SETTLED * window.duration(),
+        "sflow.window: {window}: run.duration is {duration}, and flows have settled after {} of these: take less",
+        judgement::SETTLED
+    );
     let transport = scenario.traffic.transport;
     ensure!(
         matches!(transport, Transport::Udp | Transport::Tcp),

@@ -121,8 +121,6 @@ struct Compiled {
     /// Whether somebody wants to see its flows as they change.
     watched: bool,
     table: Table,
-    /// What all flows of an agent make together, by agent.
-    totals: Vec<Total>,
 }
 
 /// What the packet at hand adds to a definition's flow.
@@ -139,14 +137,6 @@ struct Pending {
     guess: u32,
     /// Where it is; `None`: it is new.
     found: Option<usize>,
-}
-
-/// The sum of the flows of an agent.
-#[derive(Clone, Copy, Debug, Default)]
-struct Total {
-    sum: f64,
-    squares: f64,
-    epoch: u32,
 }
 
 /// A flow of a definition with `log`: it began, it is over, or it goes on and was not told of for the active timeout.
@@ -296,12 +286,11 @@ impl Flows {
             let place = compiled.table.add(hash, found, &update, limit.min(self.limits.flows_per_definition));
             let after = compiled.table.len();
             self.used_beyond = self.used_beyond + after.saturating_sub(reserved) - before.saturating_sub(reserved);
-            compiled.total(packet.agent, amount, at);
             if compiled.watched
                 && let Some(place) = place
             {
                 let scale = self.clocks[compiled.clock].rate(now, compiled.start);
-                let scan = Scan { compiled: &*compiled, sources: &self.sources, at, scale, sampling: None };
+                let scan = Scan { compiled: &*compiled, sources: &self.sources, at, now, scale, sampling: None };
                 scan.show(place, |flow| show(&compiled.name, flow));
             }
         }
@@ -346,11 +335,6 @@ impl Flows {
         let gone = self.sources.remove(agents);
         for compiled in &mut self.definitions {
             compiled.table.forget(|source| gone.contains(&source));
-            for agent in agents {
-                if let Some(total) = compiled.totals.get_mut(agent.0 as usize) {
-                    *total = Total::default();
-                }
-            }
         }
         self.share_out();
     }
@@ -443,7 +427,6 @@ impl Compiled {
             clock,
             start,
             watched: false,
-            totals: Vec::new(),
         }
     }
 
@@ -478,21 +461,6 @@ impl Compiled {
             }
         }
         first
-    }
-
-    fn total(&mut self, agent: AgentId, amount: f64, at: Instant) {
-        let agent = agent.0 as usize;
-        if agent >= self.totals.len() {
-            self.totals.resize(agent + 1, Total::default());
-        }
-        let total = &mut self.totals[agent];
-        if total.epoch != at.epoch {
-            let carry = at.carry(total.epoch);
-            *total = Total { sum: total.sum * carry, squares: total.squares * carry * carry, epoch: at.epoch };
-        }
-        let amount = amount * at.weight;
-        total.sum += amount;
-        total.squares += amount * amount;
     }
 }
 

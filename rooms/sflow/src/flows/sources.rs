@@ -82,6 +82,11 @@ impl Sources {
         self.streams.get(at).copied().unwrap_or_default()
     }
 
+    /// When its last packet came, in seconds; infinity: it is gone.
+    pub(super) fn last(&self, source: u32) -> f64 {
+        self.states.get(source as usize).map_or(f64::INFINITY, |state| state.last)
+    }
+
     /// Who and where; `None`: it is gone.
     pub(super) fn get(&self, source: u32) -> Option<(AgentId, DataSource)> {
         let state = self.states.get(source as usize).filter(|state| state.last.is_finite())?;

@@ -3,7 +3,7 @@
 use weir_wire::sflow::DataSource;
 
 use super::decay::Instant;
-use super::estimate::{Estimate, Moments, Precision, Sampling};
+use super::estimate::{Estimate, Heard, Moments, Precision, Sampling};
 use super::sources::Sources;
 use super::value::Parts;
 use super::values::Kind;
@@ -16,6 +16,8 @@ pub struct Scan<'a> {
     pub(super) compiled: &'a Compiled,
     pub(super) sources: &'a Sources,
     pub(super) at: Instant,
+    /// The same, in seconds.
+    pub(super) now: f64,
     /// From sums to rates.
     pub(super) scale: f64,
     /// How well it is known what samples stand for; `None`: it is taken for certain.
@@ -40,7 +42,7 @@ impl Flows {
         let compiled = self.definitions.iter().find(|compiled| compiled.name == name)?;
         let clock = &self.clocks[compiled.clock];
         let (at, scale) = (clock.instant(now), clock.rate(now, compiled.start));
-        Some(Scan { compiled, sources: &self.sources, at, scale, sampling: None })
+        Some(Scan { compiled, sources: &self.sources, at, now, scale, sampling: None })
     }
 }
 
@@ -68,14 +70,6 @@ impl<'a> Scan<'a> {
         if let Some((sum, source)) = self.compiled.table.sum(place, &self.at) {
             visit(&Flow { scan: self, place, source, sum });
         }
-    }
-
-    /// What all flows of an agent make together. Flows that were evicted count, too. Its interval takes samples for independent:
-    /// it is too wide rather than too narrow.
-    pub fn total(&self, agent: AgentId) -> Moments {
-        let total = self.compiled.totals.get(agent.0 as usize).copied().unwrap_or_default();
-        let carry = self.at.carry(total.epoch) * self.scale;
-        Moments::new(total.sum * carry, total.squares * carry * carry, Precision::default())
     }
 
     /// Number of flows, each data source's counted as its own.
@@ -156,12 +150,14 @@ impl Flow<'_> {
 
     /// How well its data source is known: the same for all of its flows.
     pub fn precision(&self) -> Precision {
-        let Scan { compiled, sources, at, sampling, .. } = *self.scan;
+        let Scan { compiled, sources, at, now, sampling, .. } = *self.scan;
         let dropped = compiled.checked.definition.dropped;
         let stream = sources.stream(self.source, compiled.clock, dropped);
         let (agent, source) = self.seen_by();
         let trust = sampling.and_then(|sampling| sampling.trust(agent, source, dropped));
-        Precision::new(stream.samples(), stream.sum(&at) / at.weight, trust)
+        let silence = (now - sources.last(self.source)).max(0.0) / self.time_constant();
+        let heard = Heard { samples: stream.samples(), sum: stream.sum(&at) / at.weight, silence };
+        Precision::new(&heard, trust)
     }
 
     /// Its value with the 95 % interval; `None` for an average.

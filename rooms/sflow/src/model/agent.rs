@@ -5,7 +5,7 @@ use rand_pcg::rand_core::Rng;
 use weir_wire::sflow::encode::{self, Header};
 
 use super::encoding::{LONGEST_SAMPLE, Waiting};
-use super::{Plan, Sampled, Traffic};
+use super::{Plan, Pool, Sampled, Traffic};
 
 /// One agent, with the datagram that it sends next.
 #[derive(Clone, Debug)]
@@ -140,7 +140,12 @@ impl Agent {
         }
         *samples += 1;
         let Sampled { class, totals, .. } = traffic.take();
-        let pool = counted.pool.wrapping_add(totals.packets() as u32);
+        let grown = match self.plan.pool {
+            Pool::Counted => totals.packets() as u32,
+            Pool::MadeUp => samples.wrapping_mul(sampling_rate),
+            Pool::Still => 0,
+        };
+        let pool = counted.pool.wrapping_add(grown);
         let from = SOURCES + (self.agent << 8) + (*samples % SOURCES_OF_AN_AGENT);
         Waiting::Flow { sequence: *samples, interface, output, sampling_rate, pool, class, from }
     }

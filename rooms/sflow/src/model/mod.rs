@@ -9,7 +9,8 @@
 //!    v
 //! Fleet:   many of them, datagram by datagram, in the order of time
 //!
-//! Truth:   the same traffic again, from the same seed: what really passed an interface up to a sample, or to a time
+//! Truth:   the same traffic again, from the same seed: what really passed an interface up to a sample, or to a time;
+//! Smoothed: as a rate, smoothed as those of flows are
 //! ```
 //!
 //! Nothing is measured and nothing is sent. All of it follows from a [`Plan`] by arithmetic, so that truth needs no room in
@@ -18,11 +19,13 @@
 mod agent;
 mod encoding;
 mod fleet;
+mod smoothed;
 mod traffic;
 mod truth;
 
 pub use agent::{Agent, Due};
 pub use fleet::Fleet;
+pub use smoothed::Smoothed;
 pub use traffic::{CLASSES, Class, Sampled, Totals, Traffic};
 pub use truth::Truth;
 
@@ -40,12 +43,40 @@ pub struct Plan {
     pub packets_per_second: f64,
     /// One packet of so many is sampled, on average.
     pub sampling_rate: u32,
+    /// Which ones.
+    pub selection: Selection,
+    /// What their sample pool says.
+    pub pool: Pool,
     /// Between two counter samples of an interface.
     pub polling: Duration,
     /// Bytes of a datagram, at most.
     pub longest: usize,
     /// What all of it follows from.
     pub seed: u64,
+}
+
+/// How packets are selected (sFlow version 5, section 3.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Selection {
+    /// Behind as many others as a skip count says, which is even from 1 to twice the sampling rate less 1.
+    #[default]
+    Skip,
+    /// Each with the same chance, whatever became of the others.
+    Chance,
+    /// Each that is a multiple of the sampling rate.
+    EveryNth,
+}
+
+/// What `sample_pool` says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pool {
+    /// The packets that could have been selected.
+    #[default]
+    Counted,
+    /// The number of samples times the sampling rate, as Open vSwitch has it.
+    MadeUp,
+    /// Always the same.
+    Still,
 }
 
 impl Plan {
@@ -63,7 +94,7 @@ impl Plan {
     /// The traffic of an interface, by agent and `ifIndex`.
     pub fn traffic(&self, agent: u32, interface: u32) -> Traffic {
         let stream = u64::from(agent) << 32 | u64::from(interface);
-        Traffic::new(self.packets_per_second, self.sampling_rate, self.seed, stream)
+        Traffic::new(self.packets_per_second, self.sampling_rate, self.selection, self.seed, stream)
     }
 
     /// When an interface's counters are read, in seconds since the start: their number from 1, as a counter sample has it.

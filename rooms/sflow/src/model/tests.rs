@@ -13,6 +13,8 @@ fn plan(seed: u64) -> Plan {
         interfaces: 2,
         packets_per_second: 50_000.0,
         sampling_rate: 1000,
+        selection: Selection::Skip,
+        pool: Pool::Counted,
         polling: Duration::from_secs(1),
         longest: 1400,
         seed,
@@ -46,6 +48,21 @@ fn the_classes_have_their_shares() {
     // The load is even between a half and one and a half, and independent from second to second.
     let rate = last.totals.packets() as f64 / last.at / 50_000.0;
     assert!((rate - 1.0).abs() < 5.0 * (1.0_f64 / 12.0 / 1000.0).sqrt(), "{rate} of the rate");
+}
+
+/// Mean and variance of skips, over the sampling rate and its square: those of even, geometric and constant ones.
+#[test]
+fn packets_are_selected_as_the_plan_says() {
+    let even = (Selection::Skip, 1.0 / 3.0);
+    for (selection, variance) in [even, (Selection::Chance, 1.0), (Selection::EveryNth, 0.0)] {
+        let samples = samples(&Plan { selection, ..plan(random::seed()) }, 1000.0);
+        let n = samples.len() as f64;
+        let skips =
+            samples.windows(2).map(|pair| (pair[1].totals.packets() - pair[0].totals.packets()) as f64 / 1000.0);
+        let (sum, squares) = skips.fold((0.0, 0.0), |(sum, squares), skip| (sum + skip, squares + skip * skip));
+        let (mean, found) = (sum / n, squares / n - (sum / n).powi(2));
+        assert!((mean - 1.0).abs() < 5.0 / n.sqrt() && (found - variance).abs() < 0.1, "{selection:?}: {mean} {found}");
+    }
 }
 
 #[test]

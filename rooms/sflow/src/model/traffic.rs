@@ -4,6 +4,8 @@ use rand_distr::{Binomial, Distribution, Gamma};
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
 
+use super::Selection;
+
 /// Packets of one kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Class {
@@ -60,13 +62,14 @@ pub struct Sampled {
 }
 
 /// A Poisson process of packets, each of a class at random, with a load that changes every second between a half and one
-/// and a half. Packets are sampled by skip counts, even from 1 to twice the rate less 1 (sFlow version 5, section 3.1).
+/// and a half.
 ///
 /// What lies between two samples is drawn at once: their time is a gamma variate, their classes are a multinomial one.
 #[derive(Clone, Debug)]
 pub struct Traffic {
     random: Pcg64,
     sampling_rate: u32,
+    selection: Selection,
     /// Packets a second at a load of 1.
     rate: f64,
     /// The load of this second.
@@ -80,11 +83,12 @@ pub struct Traffic {
 
 impl Traffic {
     /// So many packets a second on average, of which one in `sampling_rate` is sampled. Streams of one seed are independent.
-    pub fn new(packets_per_second: f64, sampling_rate: u32, seed: u64, stream: u64) -> Self {
+    pub fn new(packets_per_second: f64, sampling_rate: u32, selection: Selection, seed: u64, stream: u64) -> Self {
         let start = Sampled { at: 0.0, class: 0, totals: Totals::default() };
         let mut traffic = Self {
             random: Pcg64::new(u128::from(seed), u128::from(stream)),
             sampling_rate: sampling_rate.max(1),
+            selection,
             rate: packets_per_second.max(f64::MIN_POSITIVE),
             load: 1.0,
             second: 0.0,
@@ -120,8 +124,7 @@ impl Traffic {
     }
 
     fn draw(&mut self) -> Sampled {
-        let most = 2.0 * f64::from(self.sampling_rate) - 1.0;
-        let skip = 1.0 + (self.uniform() * most).floor();
+        let skip = self.skip();
         let work = gamma(skip, &mut self.random) / self.rate;
         let at = self.elapse(self.next.at, work);
         let mut totals = self.next.totals;
@@ -137,6 +140,17 @@ impl Traffic {
         let class = self.class();
         totals.frames[class] += 1;
         Sampled { at, class, totals }
+    }
+
+    /// Packets up to the next sample, itself included.
+    fn skip(&mut self) -> f64 {
+        let rate = f64::from(self.sampling_rate);
+        match self.selection {
+            Selection::Skip => 1.0 + (self.uniform() * (2.0 * rate - 1.0)).floor(),
+            // By the inverse of a geometric distribution.
+            Selection::Chance if rate > 1.0 => 1.0 + ((-self.uniform()).ln_1p() / (-1.0 / rate).ln_1p()).floor(),
+            Selection::Chance | Selection::EveryNth => rate,
+        }
     }
 
     /// When what takes so many seconds at a load of 1 is over.

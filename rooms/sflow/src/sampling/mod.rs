@@ -14,11 +14,10 @@
 //!
 //! Multiplying by the configured rate instead is biased by the loss: -30 % at 30 %.
 
-pub mod edges;
-mod estimate;
+mod edges;
 mod sampler;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
-pub use estimate::{Interval, Tally};
+pub use edges::Gaps;
 pub use sampler::{Estimator, MEMORY, Report, Sampler, Weight};

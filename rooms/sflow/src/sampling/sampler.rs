@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::edges::Gaps;
 use crate::agents::{Ledger, Moment, Sequence, Step};
 
 /// Samples over which the rate is smoothed.
@@ -58,7 +59,8 @@ pub struct Sampler {
     growth: f32,
     /// Samples in the means of powers, up to [`GAP_MEMORY`].
     steps: f32,
-    /// Means of the second and the third power of that growth over the configured rate.
+    /// Means of the first, the second and the third power of that growth over the configured rate.
+    growth1: f32,
     growth2: f32,
     growth3: f32,
     /// Mean number of samples made from one that came to the next.
@@ -153,7 +155,7 @@ impl Sampler {
         if self.nominal == 0 {
             (self.growth, self.made, self.memory) = (rate as f32, 1.0, PRIOR);
             // Of packets chosen at random.
-            (self.growth2, self.growth3, self.steps) = (2.0, 6.0, PRIOR);
+            (self.growth1, self.growth2, self.growth3, self.steps) = (1.0, 2.0, 6.0, PRIOR);
         } else {
             self.growth *= rate as f32 / self.nominal as f32;
             self.report.rate_changes += 1;
@@ -186,6 +188,7 @@ impl Sampler {
         self.steps = (self.steps + 1.0).min(GAP_MEMORY);
         let gain = 1.0 / self.steps;
         let relative = if self.grown { grown as f32 / self.nominal as f32 } else { made as f32 };
+        self.growth1 += gain * (relative - self.growth1);
         self.growth2 += gain * (relative * relative - self.growth2);
         self.growth3 += gain * (relative * relative * relative - self.growth3);
     }
@@ -233,20 +236,11 @@ impl Sampler {
         self.estimator() == Estimator::Pool && self.exact < SYNTHETIC
     }
 
-    /// Variance of what the weights of this source tell of a moment, in packets squared: at either end of a time, traffic is on
-    /// its way whose samples have not come (a gap that has not ended), or that has not been handed out (one that has).
-    ///
-    /// The first is the age of a renewal process whose steps are the growth from one sample to the next.
-    pub fn edge_variance(&self) -> f64 {
-        let nominal = f64::from(self.nominal);
-        if nominal == 0.0 {
-            return 0.0;
-        }
-        let mean = self.effective_rate() / nominal;
-        let (second, third) = (f64::from(self.growth2), f64::from(self.growth3));
-        let age = third / (3.0 * mean) - (second / (2.0 * mean)).powi(2);
-        let kept = f64::from(self.memory) / 2.0 * (second - mean * mean);
-        (age.max(0.0) + kept.max(0.0)) * nominal * nominal
+    /// How uneven the gaps between samples are, over so many of them that rare ones are among them. Their mean is of the same
+    /// samples: that of the last [`MEMORY`] is large when a gap has just ended, which is no time to find gaps even.
+    pub fn gaps(&self) -> Gaps {
+        let [mean, second, third] = [self.growth1, self.growth2, self.growth3].map(f64::from);
+        Gaps { mean, second, third }
     }
 
     /// What came of its sequence.

@@ -327,6 +327,12 @@ impl Shard {
         self.agents.sources_of(agent).map(|source| (source.id.source, &source.state))
     }
 
+    /// Counters of a data source, of each stream behind this address that has it.
+    pub fn counters_of(&self, address: IpAddr, source: DataSource) -> impl Iterator<Item = &Counters> {
+        let slots = self.agents_at(address).filter_map(|agent| self.agents.slot(&agent.identity));
+        slots.flat_map(move |slot| self.agents.states(slot, source)).map(|source| &source.counters)
+    }
+
     /// An agent's name, and that of one of its interfaces.
     pub(crate) fn name(&self, identity: &Identity) -> Option<&str> {
         self.names.name(self.names.id(self.agents.slot(identity)?))
@@ -343,7 +349,7 @@ impl Shard {
     }
 
     /// The flows of a definition, as they are now, and how sure they are; `None`: there is no such definition.
-    pub(crate) fn scan(&self, name: &str, now: Now) -> Option<Scan<'_>> {
+    pub fn scan(&self, name: &str, now: Now) -> Option<Scan<'_>> {
         Some(self.flows.scan(name, self.seconds(now))?.allowing_for(self))
     }
 
@@ -354,7 +360,7 @@ impl Shard {
     }
 
     /// The addresses by which flows name their agents.
-    pub(crate) fn directory(&self) -> &dyn Directory {
+    pub fn directory(&self) -> &dyn Directory {
         &self.names
     }
 
@@ -372,14 +378,11 @@ impl Sampling for Shard {
         let samplers = self.agents.states(self.names.slot(agent), source);
         let samplers = samplers.map(|source| if dropped { &source.drops } else { &source.sampler });
         // All dropped packets are counted that the device tells of.
-        let one = |sampler: &Sampler| Trust {
-            rate: sampler.effective_rate(),
-            edges: sampler.edge_variance(),
-            counted: dropped || sampler.counts_packets(),
-        };
+        let one = |sampler: &Sampler| Trust { gaps: sampler.gaps(), counted: dropped || sampler.counts_packets() };
+        let uneven = |trust: &Trust| trust.gaps.second / trust.gaps.mean.powi(2);
         // Of several streams behind one identity the least certain speaks for all.
         let heard = samplers.filter(|sampler| sampler.nominal_rate() > 0).map(one);
-        heard.reduce(|a, b| Trust { counted: a.counted && b.counted, ..if a.edges < b.edges { b } else { a } })
+        heard.reduce(|a, b| Trust { counted: a.counted && b.counted, ..if uneven(&a) < uneven(&b) { b } else { a } })
     }
 }
 

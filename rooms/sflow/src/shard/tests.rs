@@ -1,3 +1,4 @@
 //! What users see of flows, against the truth.
 
 mod coverage;
+mod fabric;

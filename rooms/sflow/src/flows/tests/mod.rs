@@ -83,9 +83,6 @@ fn a_rate_is_the_true_one_with_its_interval() {
     // The larger share is known better than its own count tells.
     let width = |e: &Estimate| (e.high - e.low) / e.value;
     assert!(width(&seen["80"]) < 0.3 * width(&dns));
-    let total = scan.total(AgentId(1));
-    assert!((total.sum - seen["80"].value - dns.value).abs() < 1.0);
-    assert_eq!(scan.total(AgentId(7)).sum, 0.0);
 }
 
 #[test]
@@ -234,7 +231,6 @@ fn agents_that_are_gone_take_their_flows_with_them() {
     let mut seen = Vec::new();
     flows.scan("a", 1.0).unwrap().slice(0, 10, |flow| seen.push(flow.seen_by().0));
     assert_eq!(seen, [AgentId(0), AgentId(3)]);
-    assert_eq!(flows.scan("a", 1.0).unwrap().total(AgentId(1)).sum, 0.0);
     // Its number serves another.
     flows.observe(1.0, 1.0, &packet(1, 1, &bytes));
     assert_eq!(flows.scan("a", 1.0).unwrap().len(), 3);
