@@ -5,11 +5,13 @@
 
 use std::collections::HashMap;
 
+use super::batch::Extent;
 use super::expression::{Attribute, Expression};
 use super::field::Field;
 use super::filter::{Filter, Right, Test};
 use super::packet::{self, Packet};
-use super::value::{Literal, Scratch, Value};
+use super::table::{Key, Short};
+use super::value::{Encoded, Literal, Scratch, Value};
 use crate::names::{Geo, Lookups};
 
 /// A node, by its place in the plan.
@@ -58,6 +60,8 @@ pub(super) struct Plan {
 pub(super) struct Memory {
     /// By node; a value of an earlier packet has an earlier turn.
     values: Vec<(u32, Value)>,
+    /// By node, likewise: the value as a part of keys. Length 0: the packet has no such thing; [`LONG`]: it is a long text.
+    parts: Vec<(u32, Encoded)>,
     turn: u32,
     pub(super) scratch: Scratch,
 }
@@ -69,6 +73,8 @@ impl Memory {
         if self.values.len() != plan.steps.len() || self.turn == u32::MAX {
             self.values.clear();
             self.values.resize(plan.steps.len(), (0, Value::Null));
+            self.parts.clear();
+            self.parts.resize(plan.steps.len(), (0, NOTHING));
             self.turn = 0;
         }
         self.turn += 1;
@@ -138,11 +144,12 @@ impl Evaluation<'_, '_> {
             Condition::All(conditions) => conditions.iter().all(|condition| self.meets(condition)),
             Condition::Any(conditions) => conditions.iter().any(|condition| self.meets(condition)),
             Condition::Test { node, negated, right } => {
-                let value = self.value(*node);
-                let scratch = &mut self.memory.scratch;
+                self.know(*node);
+                let Memory { values, scratch, .. } = &mut *self.memory;
+                let value = &values[node.0 as usize].1;
                 let matches = match right {
                     Right::Values(literals) => literals.iter().any(|literal| literal.is(value, scratch)),
-                    Right::Patterns(patterns) => scratch.render(value).is_some_and(|span| {
+                    Right::Patterns(patterns) => scratch.render(*value).is_some_and(|span| {
                         let text = scratch.get(span);
                         patterns.iter().any(|pattern| pattern.is_match(text))
                     }),
@@ -152,23 +159,87 @@ impl Evaluation<'_, '_> {
         }
     }
 
-    /// The value of a node for this packet.
+    /// The key that these nodes make, behind other long ones if it is long; `None`: the packet lacks one of them.
     #[inline]
-    pub(super) fn value(&mut self, node: Node) -> Value {
-        let (turn, value) = self.memory.values[node.0 as usize];
-        if turn == self.memory.turn {
-            return value;
+    pub(super) fn key(&mut self, nodes: &[Node], long: &mut Vec<u8>) -> Option<Key<Extent>> {
+        let mut bytes = [0; Short::MOST + Encoded::MOST];
+        let mut length = 0;
+        for &node in nodes {
+            let part = self.part(node);
+            if part.length == 0 {
+                return None;
+            }
+            if length + usize::from(part.length) > Short::MOST {
+                return self.long_key(nodes, long);
+            }
+            bytes[length..length + Encoded::MOST].copy_from_slice(&part.bytes);
+            length += usize::from(part.length);
         }
-        let value = self.evaluate(node);
-        self.memory.values[node.0 as usize] = (self.memory.turn, value);
-        value
+        Some(Key::Short(Short::new(&bytes, length)))
     }
 
-    fn evaluate(&mut self, node: Node) -> Value {
-        let plan = self.plan;
-        match &plan.steps[node.0 as usize] {
-            Step::Field(field, nth) => self.packet.field(*field, *nth, &mut self.memory.scratch),
-            step => self.call(step),
+    fn long_key(&mut self, nodes: &[Node], long: &mut Vec<u8>) -> Option<Key<Extent>> {
+        let from = long.len();
+        for &node in nodes {
+            let value = self.value(node);
+            if value.is_null() {
+                long.truncate(from);
+                return None;
+            }
+            value.encode(&self.memory.scratch, long);
+        }
+        Some(Key::Long(Extent { from: from as u32, to: long.len() as u32 }))
+    }
+
+    /// The value of a node as a part of keys.
+    #[inline]
+    fn part(&mut self, node: Node) -> &Encoded {
+        let at = node.0 as usize;
+        if self.memory.parts[at].0 != self.memory.turn {
+            self.know(node);
+            let Memory { values, parts, scratch, turn } = &mut *self.memory;
+            let value = &values[at].1;
+            let part = if value.is_null() { Some(NOTHING) } else { Encoded::new(value, scratch) };
+            parts[at] = (*turn, part.unwrap_or(Encoded { length: LONG, ..NOTHING }));
+        }
+        &self.memory.parts[at].1
+    }
+
+    /// The value of a node as a number.
+    #[inline]
+    pub(super) fn number(&mut self, node: Node) -> Option<u64> {
+        self.know(node);
+        self.memory.values[node.0 as usize].1.number()
+    }
+
+    /// The value of a node for this packet.
+    fn value(&mut self, node: Node) -> Value {
+        self.know(node);
+        self.memory.values[node.0 as usize].1
+    }
+
+    /// Works out the value of a node, unless it is known.
+    #[inline]
+    fn know(&mut self, node: Node) {
+        if self.memory.values[node.0 as usize].0 != self.memory.turn {
+            self.evaluate(node);
+        }
+    }
+
+    fn evaluate(&mut self, node: Node) {
+        let (plan, at) = (self.plan, node.0 as usize);
+        match &plan.steps[at] {
+            Step::Field(field, nth) => {
+                // Written where it stays: to copy what was written just now, in other pieces, the processor waits.
+                let Memory { values, scratch, turn, .. } = &mut *self.memory;
+                let known = &mut values[at];
+                known.0 = *turn;
+                self.packet.read_field(*field, *nth, scratch, &mut known.1);
+            }
+            step => {
+                let value = self.call(step);
+                self.memory.values[at] = (self.memory.turn, value);
+            }
         }
     }
 
@@ -232,7 +303,7 @@ impl Evaluation<'_, '_> {
             }
             Step::If(key, text, then, other) => {
                 let value = self.value(*key);
-                let node = if text.is(value, &self.memory.scratch) { then } else { other };
+                let node = if text.is(&value, &self.memory.scratch) { then } else { other };
                 self.value(*node)
             }
             Step::IfName(key) => {
@@ -308,6 +379,12 @@ impl Evaluation<'_, '_> {
         self.memory.scratch.write(|out| out.write_fmt(text).unwrap_or_default())
     }
 }
+
+/// No value.
+const NOTHING: Encoded = Encoded { length: 0, bytes: [0; Encoded::MOST] };
+
+/// Longer than any part that is kept.
+const LONG: u8 = u8::MAX;
 
 fn mask(ip: std::net::IpAddr, bits: u8) -> std::net::IpAddr {
     match ip {

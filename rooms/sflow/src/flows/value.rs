@@ -61,6 +61,12 @@ impl Scratch {
     /// A text that somebody else chose: control characters and what is no UTF-8 are escaped, so that it can be shown anywhere.
     pub(super) fn foreign(&mut self, bytes: &[u8]) -> Value {
         self.write(|text| {
+            // Most are plain.
+            if bytes.iter().all(|byte| matches!(byte, b' '..=b'~'))
+                && let Ok(plain) = str::from_utf8(bytes)
+            {
+                return text.push_str(plain);
+            }
             for chunk in bytes.utf8_chunks() {
                 for c in chunk.valid().chars() {
                     if c.is_control() { text.extend(c.escape_default()) } else { text.push(c) }
@@ -112,12 +118,12 @@ fn write_plain(value: Value, out: &mut String) {
 }
 
 impl Value {
-    pub(super) fn is_null(self) -> bool {
+    pub(super) fn is_null(&self) -> bool {
         matches!(self, Value::Null)
     }
 
-    pub(super) fn number(self) -> Option<u64> {
-        match self {
+    pub(super) fn number(&self) -> Option<u64> {
+        match *self {
             Value::Number(number) => Some(number),
             Value::Truth(truth) => Some(truth.into()),
             _ => None,
@@ -125,35 +131,70 @@ impl Value {
     }
 
     /// Appends it to the key of a flow, so that equal bytes are equal values. [`Parts`] reads it back.
-    pub(super) fn encode(self, scratch: &Scratch, key: &mut Vec<u8>) {
-        match self {
-            Value::Null => key.push(tag::NULL),
+    pub(super) fn encode(&self, scratch: &Scratch, key: &mut Vec<u8>) {
+        match Encoded::new(self, scratch) {
+            Some(encoded) => key.extend_from_slice(&encoded.bytes[..usize::from(encoded.length)]),
+            None => match self {
+                Value::Word(word) => encode_text(word, key),
+                Value::Text(span) => encode_text(scratch.get(*span), key),
+                _ => {}
+            },
+        }
+    }
+}
+
+/// A value as a part of a key, unless it is a long text. Behind it are zeros, so that copying all of it does no harm.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Encoded {
+    pub(super) length: u8,
+    pub(super) bytes: [u8; Encoded::MOST],
+}
+
+impl Encoded {
+    /// An address of IPv6 has 17 bytes.
+    pub(super) const MOST: usize = 24;
+
+    /// `None`: it is a longer text.
+    #[inline]
+    pub(super) fn new(value: &Value, scratch: &Scratch) -> Option<Encoded> {
+        let mut bytes = [0; Encoded::MOST];
+        let length = match value {
+            Value::Null => put(&mut bytes, [tag::NULL]),
             Value::Number(number) => {
-                // Of a fixed length as long as it is copied, which is quicker.
                 let unused = number.leading_zeros() & !7;
                 let used = 8 - unused as usize / 8;
                 let [a, b, c, d, e, f, g, h] = number.checked_shl(unused).unwrap_or(0).to_be_bytes();
-                key.extend_from_slice(&[tag::NUMBER + used as u8, a, b, c, d, e, f, g, h]);
-                key.truncate(key.len() - 8 + used);
+                put(&mut bytes, [tag::NUMBER + used as u8, a, b, c, d, e, f, g, h]);
+                1 + used
             }
-            Value::Truth(truth) => key.push(if truth { tag::TRUE } else { tag::FALSE }),
-            Value::Bits { bits, width } => key.extend_from_slice(&[tag::BITS, width, (bits >> 8) as u8, bits as u8]),
-            Value::Mac(mac) => {
-                key.push(tag::MAC);
-                key.extend_from_slice(&mac);
-            }
+            Value::Truth(truth) => put(&mut bytes, [if *truth { tag::TRUE } else { tag::FALSE }]),
+            Value::Bits { bits, width } => put(&mut bytes, [tag::BITS, *width, (bits >> 8) as u8, *bits as u8]),
+            Value::Mac([a, b, c, d, e, f]) => put(&mut bytes, [tag::MAC, *a, *b, *c, *d, *e, *f]),
             Value::Ip(IpAddr::V4(ip)) => {
-                key.push(tag::V4);
-                key.extend_from_slice(&ip.octets());
+                let [a, b, c, d] = ip.octets();
+                put(&mut bytes, [tag::V4, a, b, c, d])
             }
             Value::Ip(IpAddr::V6(ip)) => {
-                key.push(tag::V6);
-                key.extend_from_slice(&ip.octets());
+                bytes[1..17].copy_from_slice(&ip.octets());
+                put(&mut bytes, [tag::V6]);
+                17
             }
-            Value::Word(word) => encode_text(word, key),
-            Value::Text(span) => encode_text(scratch.get(span), key),
-        }
+            Value::Word(word) => put_text(&mut bytes, word)?,
+            Value::Text(span) => put_text(&mut bytes, scratch.get(*span))?,
+        };
+        Some(Encoded { length: length as u8, bytes })
     }
+}
+
+fn put<const N: usize>(bytes: &mut [u8; Encoded::MOST], part: [u8; N]) -> usize {
+    bytes[..N].copy_from_slice(&part);
+    N
+}
+
+fn put_text(bytes: &mut [u8; Encoded::MOST], text: &str) -> Option<usize> {
+    bytes.get_mut(2..2 + text.len())?.copy_from_slice(text.as_bytes());
+    put(bytes, [tag::TEXT, text.len() as u8]);
+    Some(2 + text.len())
 }
 
 fn encode_text(text: &str, key: &mut Vec<u8>) {
@@ -261,8 +302,9 @@ impl Literal {
     }
 
     /// Whether a value is this one; what a packet has not is `null`.
-    pub(super) fn is(&self, value: Value, scratch: &Scratch) -> bool {
-        match value {
+    #[inline]
+    pub(super) fn is(&self, value: &Value, scratch: &Scratch) -> bool {
+        match *value {
             Value::Null => &*self.text == "null",
             Value::Number(number) => self.number == Some(number),
             Value::Truth(truth) => &*self.text == if truth { "true" } else { "false" },
@@ -312,8 +354,8 @@ mod tests {
             let (mut scratch, mut key) = (Scratch::default(), Vec::new());
             for &(value, ref text) in &parts {
                 value.encode(&scratch, &mut key);
-                prop_assert!(Literal::new(text).is(value, &scratch), "{value:?} is {text}");
-                prop_assert!(!Literal::new("other").is(value, &scratch));
+                prop_assert!(Literal::new(text).is(&value, &scratch), "{value:?} is {text}");
+                prop_assert!(!Literal::new("other").is(&value, &scratch));
                 let span = scratch.render(value).unwrap();
                 prop_assert_eq!(scratch.get(span), text.as_str());
             }
@@ -343,10 +385,10 @@ mod tests {
     fn addresses_are_compared_as_such() {
         let scratch = Scratch::default();
         let ip = |text: &str| Value::Ip(text.parse().unwrap());
-        assert!(Literal::new("2001:DB8:0::1").is(ip("2001:db8::1"), &scratch));
+        assert!(Literal::new("2001:DB8:0::1").is(&ip("2001:db8::1"), &scratch));
         for text in ["001122aabbcc", "00:11:22:AA:bb:cc", "0011.22aa.bbcc", "00-11-22-aa-bb-cc"] {
-            assert!(Literal::new(text).is(Value::Mac([0, 0x11, 0x22, 0xaa, 0xbb, 0xcc]), &scratch), "{text}");
+            assert!(Literal::new(text).is(&Value::Mac([0, 0x11, 0x22, 0xaa, 0xbb, 0xcc]), &scratch), "{text}");
         }
-        assert!(Literal::new("null").is(Value::Null, &scratch) && !Literal::new("0").is(Value::Null, &scratch));
+        assert!(Literal::new("null").is(&Value::Null, &scratch) && !Literal::new("0").is(&Value::Null, &scratch));
     }
 }

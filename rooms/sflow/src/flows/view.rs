@@ -5,9 +5,11 @@ use weir_wire::sflow::DataSource;
 use super::decay::Instant;
 use super::estimate::{Estimate, Moments, Precision, Sampling};
 use super::sources::Sources;
+use super::totals::Totals;
 use super::value::Parts;
 use super::values::Kind;
-use super::{Compiled, Flows, ranking};
+use super::compiled::Compiled;
+use super::{Flows, ranking};
 use crate::names::AgentId;
 
 /// A definition's flows at an instant.
@@ -15,6 +17,7 @@ use crate::names::AgentId;
 pub struct Scan<'a> {
     pub(super) compiled: &'a Compiled,
     pub(super) sources: &'a Sources,
+    pub(super) totals: &'a Totals,
     pub(super) at: Instant,
     /// From sums to rates.
     pub(super) scale: f64,
@@ -40,7 +43,7 @@ impl Flows {
         let compiled = self.definitions.iter().find(|compiled| compiled.name == name)?;
         let clock = &self.clocks[compiled.clock];
         let (at, scale) = (clock.instant(now), clock.rate(now, compiled.start));
-        Some(Scan { compiled, sources: &self.sources, at, scale, sampling: None })
+        Some(Scan { compiled, sources: &self.sources, totals: &self.totals, at, scale, sampling: None })
     }
 }
 
@@ -73,7 +76,7 @@ impl<'a> Scan<'a> {
     /// What all flows of an agent make together. Flows that were evicted count, too. Its interval takes samples for independent:
     /// it is too wide rather than too narrow.
     pub fn total(&self, agent: AgentId) -> Moments {
-        let total = self.compiled.totals.get(agent.0 as usize).copied().unwrap_or_default();
+        let total = self.totals.get(agent, self.compiled.column);
         let carry = self.at.carry(total.epoch) * self.scale;
         Moments::new(total.sum * carry, total.squares * carry * carry, Precision::default())
     }

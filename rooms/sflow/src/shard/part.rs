@@ -17,7 +17,7 @@ use crate::agents::{self, Agent, Agents, Identity, Nanos, Placed, Step, Verdict}
 use crate::counters::{Counters, Metric, Number, Reasons};
 use crate::events::{Event, Log};
 use crate::fate::Fate;
-use crate::flows::{self, Flows, Packet, Record, Sampling, Scan, Seen as SeenKeys, Trust};
+use crate::flows::{self, Flows, Packet, Record, Sampling, Scan, Seat, Seen as SeenKeys, Trust};
 use crate::names::{AgentId, Directory, Lookups};
 use crate::sampling::Sampler;
 use crate::settings::{Limits, Settings};
@@ -35,6 +35,8 @@ pub struct Shard {
     addresses: BTreeMap<IpAddr, Vec<u32>>,
     pub(super) names: Names,
     flows: Flows,
+    /// Packets of the datagram at hand whose flows have not been settled.
+    packets: Vec<Told>,
     keys: SeenKeys,
     watching: Watching,
     reasons: Reasons,
@@ -59,6 +61,15 @@ pub struct Source {
     pub(crate) drops: Sampler,
     /// Counter samples that came.
     pub(crate) counted: u64,
+    /// Where flows have it.
+    pub(crate) seat: Seat,
+}
+
+/// What an event tells of a packet beside its flow.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    source: DataSource,
+    drop: Option<Drop>,
 }
 
 impl Shard {
@@ -85,6 +96,7 @@ impl Shard {
             addresses: BTreeMap::new(),
             names: Names::new(number, workers, Arc::new(settings.agents.clone())),
             flows: Flows::new(of_flows, lookups),
+            packets: Vec::new(),
             keys: SeenKeys::default(),
             watching: Watching::new(events, crossings),
             reasons: Reasons::default(),
@@ -132,6 +144,7 @@ impl Shard {
                 }
             }
         }
+        self.settle(who.address, &placed, now);
         Fate::Analysed
     }
 
@@ -156,14 +169,12 @@ impl Shard {
             return;
         };
         self.tally.flow += 1;
+        self.flows.foresee(source.seat);
         let id = self.names.id(placed.agent());
         let packet = Packet::sampled(id, sample, &self.names);
         self.keys.packet(&packet, seconds);
-        let who = Who { address, id, source: sample.source, names: &self.names };
-        let (watching, counters) = (&mut self.watching, &source.counters);
-        self.flows.observe_watched(seconds, weight.frames, &packet, |name, flow| {
-            watching.flow(who, counters, name, flow, None, now);
-        });
+        self.flows.gather(seconds, weight.frames, &packet, &mut source.seat, self.packets.len());
+        self.gathered(Told { source: sample.source, drop: None }, address, placed, now);
     }
 
     fn discarded(&mut self, address: IpAddr, placed: &Placed, sample: &DiscardedPacket<'_>, now: Now) {
@@ -178,19 +189,39 @@ impl Shard {
             return;
         };
         self.tally.discarded += 1;
+        self.flows.foresee(source.seat);
         let id = self.names.id(placed.agent());
         let packet = Packet::discarded(id, sample, &self.names);
         self.keys.packet(&packet, seconds);
-        let who = Who { address, id, source: sample.source, names: &self.names };
+        self.flows.gather(seconds, weight.frames, &packet, &mut source.seat, self.packets.len());
         let input = match sample.input {
             Interface::Index(index) => Some(index),
             _ => None,
         };
-        let drop = Drop { reason: sample.reason, input };
-        let (watching, counters) = (&mut self.watching, &source.counters);
-        self.flows.observe_watched(seconds, weight.frames, &packet, |name, flow| {
-            watching.flow(who, counters, name, flow, Some(drop), now);
+        let drop = Some(Drop { reason: sample.reason, input });
+        self.gathered(Told { source: sample.source, drop }, address, placed, now);
+    }
+
+    /// A packet waits for its flows to be settled.
+    fn gathered(&mut self, packet: Told, address: IpAddr, placed: &Placed, now: Now) {
+        self.packets.push(packet);
+        if self.flows.is_full() {
+            self.settle(address, placed, now);
+        }
+    }
+
+    /// Settles the flows of the datagram's packets, and looks at the thresholds that are on them.
+    fn settle(&mut self, address: IpAddr, placed: &Placed, now: Now) {
+        let Self { flows, packets, agents, names, watching, .. } = self;
+        let id = names.id(placed.agent());
+        flows.settle(|number, name, flow| {
+            let Told { source, drop } = packets[number];
+            // It was there a moment ago.
+            let Some(known) = agents.source(placed, source) else { return };
+            let who = Who { address, id, source, names: &*names };
+            watching.flow(who, &known.counters, name, flow, drop, now);
         });
+        packets.clear();
     }
 
     fn counters(&mut self, address: IpAddr, placed: &Placed, sample: &CounterSample<'_>, now: Now) {
