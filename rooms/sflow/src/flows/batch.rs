@@ -33,7 +33,9 @@ pub(super) struct Gathered {
 /// What a packet adds to a definition's flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending {
-    pub(super) key: Key<Extent>,
+    pub(super) key: Key,
+    /// Where its bytes begin, if it is long.
+    pub(super) long: u32,
     pub(super) amount: f64,
     pub(super) hash: u64,
     /// Which packet of the batch.
@@ -43,13 +45,6 @@ pub(super) struct Pending {
     pub(super) further: u32,
     /// Where it may be, in its table.
     pub(super) guess: u32,
-}
-
-/// A part of the long keys.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Extent {
-    pub(super) from: u32,
-    pub(super) to: u32,
 }
 
 impl Batch {
@@ -72,12 +67,13 @@ impl Batch {
         self.packets[pending.packet as usize]
     }
 
+    /// The bytes of a long key, and the further values.
     #[inline]
-    pub(super) fn key(&self, pending: &Pending) -> Key<&[u8]> {
-        match pending.key {
-            Key::Short(short) => Key::Short(short),
-            Key::Long(Extent { from, to }) => Key::Long(&self.long[from as usize..to as usize]),
-        }
+    pub(super) fn rest(&self, number: usize) -> (&[u8], &[f64]) {
+        let (one, next) = (&self.pending[number], self.pending.get(number + 1));
+        let long = one.long as usize..next.map_or(self.long.len(), |next| next.long as usize);
+        let further = one.further as usize..next.map_or(self.further.len(), |next| next.further as usize);
+        (&self.long[long], &self.further[further])
     }
 
     /// Whether it has so much that it is time to settle it.

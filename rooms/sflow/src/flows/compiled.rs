@@ -73,6 +73,7 @@ impl Compiled {
         }
         let Some((&(first, kind), others)) = self.columns.split_first() else { return };
         let Some(amount) = evaluation.number(first) else { return };
+        let long = batch.long.len() as u32;
         let Some(key) = evaluation.key(&self.keys, &mut batch.long) else { return };
         let further = batch.further.len() as u32;
         if kind == Kind::Average {
@@ -87,7 +88,7 @@ impl Compiled {
         }
         let (packet, amount) = (batch.last(), amount as f64 * weight);
         let definition = definition as u32;
-        batch.pending.push(Pending { key, amount, hash: 0, packet, definition, further, guess: 0 });
+        batch.pending.push(Pending { key, long, amount, hash: 0, packet, definition, further, guess: 0 });
     }
 }
 

@@ -226,9 +226,10 @@ impl Flows {
             }
         }
         for number in first..self.batch.pending.len() {
+            let (long, _) = self.batch.rest(number);
             let pending = &self.batch.pending[number];
             let table = &self.definitions[pending.definition as usize].table;
-            let hash = table.hash(source, &self.batch.key(pending));
+            let hash = table.hash(source, pending.key, long);
             table.foresee(hash);
             self.batch.pending[number].hash = hash;
         }
@@ -254,14 +255,12 @@ impl Flows {
         }
         let reserved = self.limits.flows / 2 / self.definitions.len().max(1);
         let now = self.batch.now;
-        let mut pending = self.batch.pending.iter().peekable();
-        while let Some(one) = pending.next() {
+        for (place, one) in self.batch.pending.iter().enumerate() {
             let Gathered { agent, source, number } = self.batch.packet(one);
+            let (long, further) = self.batch.rest(place);
             let compiled = &mut self.definitions[one.definition as usize];
             let at = self.instants[compiled.clock];
-            let further = one.further as usize..pending.peek().map_or(self.batch.further.len(), |next| next.further as usize);
-            let (key, further) = (self.batch.key(one), &self.batch.further[further]);
-            let update = Update { source, key, amount: one.amount, further, now, at };
+            let update = Update { source, key: one.key, long, amount: one.amount, further, now, at };
             let room = self.used_beyond < self.limits.flows / 2;
             let limit = if room { self.limits.flows_per_definition } else { reserved };
             let before = compiled.table.len();

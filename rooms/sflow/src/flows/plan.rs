@@ -5,13 +5,12 @@
 
 use std::collections::HashMap;
 
-use super::batch::Extent;
 use super::expression::{Attribute, Expression};
 use super::field::Field;
 use super::filter::{Filter, Right, Test};
 use super::packet::{self, Packet};
-use super::table::{Key, Short};
-use super::value::{Encoded, Literal, Scratch, Value};
+use super::table::{Key, Piece};
+use super::value::{Literal, Scratch, Value};
 use crate::names::{Geo, Lookups};
 
 /// A node, by its place in the plan.
@@ -60,8 +59,8 @@ pub(super) struct Plan {
 pub(super) struct Memory {
     /// By node; a value of an earlier packet has an earlier turn.
     values: Vec<(u32, Value)>,
-    /// By node, likewise: the value as a part of keys. Length 0: the packet has no such thing; [`LONG`]: it is a long text.
-    parts: Vec<(u32, Encoded)>,
+    /// By node, likewise: the value as a piece of keys. Length 0: the packet has no such thing; [`LONG`]: it is longer than a piece.
+    pieces: Vec<(u32, Piece)>,
     turn: u32,
     pub(super) scratch: Scratch,
 }
@@ -73,8 +72,8 @@ impl Memory {
         if self.values.len() != plan.steps.len() || self.turn == u32::MAX {
             self.values.clear();
             self.values.resize(plan.steps.len(), (0, Value::Null));
-            self.parts.clear();
-            self.parts.resize(plan.steps.len(), (0, NOTHING));
+            self.pieces.clear();
+            self.pieces.resize(plan.steps.len(), (0, NOTHING));
             self.turn = 0;
         }
         self.turn += 1;
@@ -159,26 +158,25 @@ impl Evaluation<'_, '_> {
         }
     }
 
-    /// The key that these nodes make, behind other long ones if it is long; `None`: the packet lacks one of them.
+    /// The key that these nodes make, its bytes behind those of others if it is long; `None`: the packet lacks one of them.
     #[inline]
-    pub(super) fn key(&mut self, nodes: &[Node], long: &mut Vec<u8>) -> Option<Key<Extent>> {
-        let mut bytes = [0; Short::MOST + Encoded::MOST];
-        let mut length = 0;
+    pub(super) fn key(&mut self, nodes: &[Node], long: &mut Vec<u8>) -> Option<Key> {
+        let mut key = Key::EMPTY;
         for &node in nodes {
-            let part = self.part(node);
-            if part.length == 0 {
-                return None;
+            let piece = match self.piece(node) {
+                Piece { length: 0, .. } => return None,
+                Piece { length: LONG, .. } => return self.long_key(nodes, long),
+                piece => piece,
+            };
+            match key.with(piece) {
+                Some(longer) => key = longer,
+                None => return self.long_key(nodes, long),
             }
-            if length + usize::from(part.length) > Short::MOST {
-                return self.long_key(nodes, long);
-            }
-            bytes[length..length + Encoded::MOST].copy_from_slice(&part.bytes);
-            length += usize::from(part.length);
         }
-        Some(Key::Short(Short::new(&bytes, length)))
+        Some(key)
     }
 
-    fn long_key(&mut self, nodes: &[Node], long: &mut Vec<u8>) -> Option<Key<Extent>> {
+    fn long_key(&mut self, nodes: &[Node], long: &mut Vec<u8>) -> Option<Key> {
         let from = long.len();
         for &node in nodes {
             let value = self.value(node);
@@ -188,21 +186,25 @@ impl Evaluation<'_, '_> {
             }
             value.encode(&self.memory.scratch, long);
         }
-        Some(Key::Long(Extent { from: from as u32, to: long.len() as u32 }))
+        let key = Key::new(&long[from..]);
+        if !key.is_long() {
+            long.truncate(from);
+        }
+        Some(key)
     }
 
-    /// The value of a node as a part of keys.
+    /// The value of a node as a piece of keys.
     #[inline]
-    fn part(&mut self, node: Node) -> &Encoded {
+    fn piece(&mut self, node: Node) -> Piece {
         let at = node.0 as usize;
-        if self.memory.parts[at].0 != self.memory.turn {
+        if self.memory.pieces[at].0 != self.memory.turn {
             self.know(node);
-            let Memory { values, parts, scratch, turn } = &mut *self.memory;
+            let Memory { values, pieces, scratch, turn } = &mut *self.memory;
             let value = &values[at].1;
-            let part = if value.is_null() { Some(NOTHING) } else { Encoded::new(value, scratch) };
-            parts[at] = (*turn, part.unwrap_or(Encoded { length: LONG, ..NOTHING }));
+            let piece = if value.is_null() { Some(NOTHING) } else { value.piece(scratch) };
+            pieces[at] = (*turn, piece.unwrap_or(Piece { length: LONG, ..NOTHING }));
         }
-        &self.memory.parts[at].1
+        self.memory.pieces[at].1
     }
 
     /// The value of a node as a number.
@@ -381,9 +383,9 @@ impl Evaluation<'_, '_> {
 }
 
 /// No value.
-const NOTHING: Encoded = Encoded { length: 0, bytes: [0; Encoded::MOST] };
+const NOTHING: Piece = Piece { length: 0, bytes: 0 };
 
-/// Longer than any part that is kept.
+/// Longer than any piece.
 const LONG: u8 = u8::MAX;
 
 fn mask(ip: std::net::IpAddr, bits: u8) -> std::net::IpAddr {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use super::table::Piece;
+
 /// What a key is for one packet. Texts lie in the [`Scratch`] of the evaluation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Value {
@@ -132,69 +134,46 @@ impl Value {
 
     /// Appends it to the key of a flow, so that equal bytes are equal values. [`Parts`] reads it back.
     pub(super) fn encode(&self, scratch: &Scratch, key: &mut Vec<u8>) {
-        match Encoded::new(self, scratch) {
-            Some(encoded) => key.extend_from_slice(&encoded.bytes[..usize::from(encoded.length)]),
-            None => match self {
-                Value::Word(word) => encode_text(word, key),
-                Value::Text(span) => encode_text(scratch.get(*span), key),
-                _ => {}
-            },
+        match (self.piece(scratch), self) {
+            (Some(Piece { length, bytes }), _) => key.extend_from_slice(&bytes.to_le_bytes()[..length.into()]),
+            (None, Value::Ip(IpAddr::V6(ip))) => {
+                key.push(tag::V6);
+                key.extend_from_slice(&ip.octets());
+            }
+            (None, Value::Word(word)) => encode_text(word, key),
+            (None, Value::Text(span)) => encode_text(scratch.get(*span), key),
+            (None, _) => {}
         }
     }
-}
 
-/// A value as a part of a key, unless it is a long text. Behind it are zeros, so that copying all of it does no harm.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Encoded {
-    pub(super) length: u8,
-    pub(super) bytes: [u8; Encoded::MOST],
-}
-
-impl Encoded {
-    /// An address of IPv6 has 17 bytes.
-    pub(super) const MOST: usize = 24;
-
-    /// `None`: it is a longer text.
+    /// The same as one piece; `None`: an address of IPv6 and a longer text are none.
     #[inline]
-    pub(super) fn new(value: &Value, scratch: &Scratch) -> Option<Encoded> {
-        let mut bytes = [0; Encoded::MOST];
-        let length = match value {
-            Value::Null => put(&mut bytes, [tag::NULL]),
+    pub(super) fn piece(&self, scratch: &Scratch) -> Option<Piece> {
+        let tagged = |tag: u8, length: u8, rest: u64| Piece { length, bytes: u128::from(rest) << 8 | u128::from(tag) };
+        Some(match self {
+            Value::Null => tagged(tag::NULL, 1, 0),
             Value::Number(number) => {
+                // The first is the highest byte that is not 0.
                 let unused = number.leading_zeros() & !7;
-                let used = 8 - unused as usize / 8;
-                let [a, b, c, d, e, f, g, h] = number.checked_shl(unused).unwrap_or(0).to_be_bytes();
-                put(&mut bytes, [tag::NUMBER + used as u8, a, b, c, d, e, f, g, h]);
-                1 + used
+                let used = 8 - (unused / 8) as u8;
+                tagged(tag::NUMBER + used, 1 + used, number.checked_shl(unused).unwrap_or(0).swap_bytes())
             }
-            Value::Truth(truth) => put(&mut bytes, [if *truth { tag::TRUE } else { tag::FALSE }]),
-            Value::Bits { bits, width } => put(&mut bytes, [tag::BITS, *width, (bits >> 8) as u8, *bits as u8]),
-            Value::Mac([a, b, c, d, e, f]) => put(&mut bytes, [tag::MAC, *a, *b, *c, *d, *e, *f]),
-            Value::Ip(IpAddr::V4(ip)) => {
-                let [a, b, c, d] = ip.octets();
-                put(&mut bytes, [tag::V4, a, b, c, d])
-            }
-            Value::Ip(IpAddr::V6(ip)) => {
-                bytes[1..17].copy_from_slice(&ip.octets());
-                put(&mut bytes, [tag::V6]);
-                17
-            }
-            Value::Word(word) => put_text(&mut bytes, word)?,
-            Value::Text(span) => put_text(&mut bytes, scratch.get(*span))?,
-        };
-        Some(Encoded { length: length as u8, bytes })
+            Value::Truth(truth) => tagged(if *truth { tag::TRUE } else { tag::FALSE }, 1, 0),
+            Value::Bits { bits, width } => tagged(tag::BITS, 4, u64::from(bits.swap_bytes()) << 8 | u64::from(*width)),
+            Value::Mac([a, b, c, d, e, f]) => tagged(tag::MAC, 7, u64::from_le_bytes([*a, *b, *c, *d, *e, *f, 0, 0])),
+            Value::Ip(IpAddr::V4(ip)) => tagged(tag::V4, 5, u32::from_le_bytes(ip.octets()).into()),
+            Value::Ip(IpAddr::V6(_)) => return None,
+            Value::Word(word) => text_piece(word)?,
+            Value::Text(span) => text_piece(scratch.get(*span))?,
+        })
     }
 }
 
-fn put<const N: usize>(bytes: &mut [u8; Encoded::MOST], part: [u8; N]) -> usize {
-    bytes[..N].copy_from_slice(&part);
-    N
-}
-
-fn put_text(bytes: &mut [u8; Encoded::MOST], text: &str) -> Option<usize> {
+fn text_piece(text: &str) -> Option<Piece> {
+    let mut bytes = [0; 16];
     bytes.get_mut(2..2 + text.len())?.copy_from_slice(text.as_bytes());
-    put(bytes, [tag::TEXT, text.len() as u8]);
-    Some(2 + text.len())
+    (bytes[0], bytes[1]) = (tag::TEXT, text.len() as u8);
+    Some(Piece { length: 2 + text.len() as u8, bytes: u128::from_le_bytes(bytes) })
 }
 
 fn encode_text(text: &str, key: &mut Vec<u8>) {

@@ -2,13 +2,13 @@
 
 use weir_wire::sflow::DataSource;
 
+use super::compiled::Compiled;
 use super::decay::Instant;
 use super::estimate::{Estimate, Moments, Precision, Sampling};
 use super::sources::Sources;
 use super::totals::Totals;
 use super::value::Parts;
 use super::values::Kind;
-use super::compiled::Compiled;
 use super::{Flows, ranking};
 use crate::names::AgentId;
 

@@ -21,6 +21,7 @@ use crate::flows::{self, Flows, Packet, Record, Sampling, Scan, Seat, Seen as Se
 use crate::names::{AgentId, Directory, Lookups};
 use crate::sampling::Sampler;
 use crate::settings::{Limits, Settings};
+use crate::sys::prefetch;
 use crate::thresholds::Rules;
 
 /// What one worker knows.
@@ -37,6 +38,8 @@ pub struct Shard {
     flows: Flows,
     /// Packets of the datagram at hand whose flows have not been settled.
     packets: Vec<Told>,
+    /// Where the data sources of the samples of the datagram at hand are; `None`: there was no room.
+    slots: Vec<Option<u32>>,
     keys: SeenKeys,
     watching: Watching,
     reasons: Reasons,
@@ -69,6 +72,7 @@ pub struct Source {
 #[derive(Clone, Copy, Debug)]
 struct Told {
     source: DataSource,
+    slot: u32,
     drop: Option<Drop>,
 }
 
@@ -97,6 +101,7 @@ impl Shard {
             names: Names::new(number, workers, Arc::new(settings.agents.clone())),
             flows: Flows::new(of_flows, lookups),
             packets: Vec::new(),
+            slots: Vec::new(),
             keys: SeenKeys::default(),
             watching: Watching::new(events, crossings),
             reasons: Reasons::default(),
@@ -132,11 +137,17 @@ impl Shard {
         }
         self.agents.came_from(&placed, peer.ip());
         self.names.know(placed.agent(), who.address);
+        self.find_sources(&placed, &datagram);
+        let mut number = 0;
+        let mut next = || {
+            number += 1;
+            number - 1
+        };
         for sample in datagram.samples() {
             match sample {
-                Ok(Sample::Flow(sample)) => self.flow(who.address, &placed, &sample, now),
-                Ok(Sample::Counters(sample)) => self.counters(who.address, &placed, &sample, now),
-                Ok(Sample::Discarded(sample)) => self.discarded(who.address, &placed, &sample, now),
+                Ok(Sample::Flow(sample)) => self.flow(next(), who.address, &placed, &sample, now),
+                Ok(Sample::Counters(sample)) => self.counters(next(), who.address, &placed, &sample, now),
+                Ok(Sample::Discarded(sample)) => self.discarded(next(), who.address, &placed, &sample, now),
                 Ok(Sample::Unknown { .. }) => self.tally.unknown += 1,
                 Err(_) => {
                     self.tally.malformed += 1;
@@ -157,9 +168,26 @@ impl Shard {
         }
     }
 
-    fn flow(&mut self, address: IpAddr, placed: &Placed, sample: &FlowSample<'_>, now: Now) {
+    /// Finds the data sources of all samples before the first one is read, and asks for them: what is in no cache comes at once.
+    fn find_sources(&mut self, placed: &Placed, datagram: &Datagram<'_>) {
+        self.slots.clear();
+        for sample in datagram.samples().flatten() {
+            let source = match sample {
+                Sample::Flow(sample) => sample.source,
+                Sample::Counters(sample) => sample.source,
+                Sample::Discarded(sample) => sample.source,
+                Sample::Unknown { .. } => continue,
+            };
+            let slot = self.agents.source_slot(placed, source);
+            slot.and_then(|slot| self.agents.peek(slot)).into_iter().for_each(|source| prefetch(&source.sampler));
+            self.slots.push(slot);
+        }
+    }
+
+    fn flow(&mut self, number: usize, address: IpAddr, placed: &Placed, sample: &FlowSample<'_>, now: Now) {
         let seconds = self.seconds(now);
-        let Some(source) = self.agents.source(placed, sample.source) else {
+        let slot = self.slots[number];
+        let Some((slot, source)) = slot.and_then(|slot| Some((slot, self.agents.source_in(slot, placed)?))) else {
             self.tally.refused += 1;
             return;
         };
@@ -174,12 +202,13 @@ impl Shard {
         let packet = Packet::sampled(id, sample, &self.names);
         self.keys.packet(&packet, seconds);
         self.flows.gather(seconds, weight.frames, &packet, &mut source.seat, self.packets.len());
-        self.gathered(Told { source: sample.source, drop: None }, address, placed, now);
+        self.gathered(Told { source: sample.source, slot, drop: None }, address, placed, now);
     }
 
-    fn discarded(&mut self, address: IpAddr, placed: &Placed, sample: &DiscardedPacket<'_>, now: Now) {
+    fn discarded(&mut self, number: usize, address: IpAddr, placed: &Placed, sample: &DiscardedPacket<'_>, now: Now) {
         let seconds = self.seconds(now);
-        let Some(source) = self.agents.source(placed, sample.source) else {
+        let slot = self.slots[number];
+        let Some((slot, source)) = slot.and_then(|slot| Some((slot, self.agents.source_in(slot, placed)?))) else {
             self.tally.refused += 1;
             return;
         };
@@ -199,7 +228,7 @@ impl Shard {
             _ => None,
         };
         let drop = Some(Drop { reason: sample.reason, input });
-        self.gathered(Told { source: sample.source, drop }, address, placed, now);
+        self.gathered(Told { source: sample.source, slot, drop }, address, placed, now);
     }
 
     /// A packet waits for its flows to be settled.
@@ -211,21 +240,21 @@ impl Shard {
     }
 
     /// Settles the flows of the datagram's packets, and looks at the thresholds that are on them.
+    #[inline]
     fn settle(&mut self, address: IpAddr, placed: &Placed, now: Now) {
         let Self { flows, packets, agents, names, watching, .. } = self;
         let id = names.id(placed.agent());
         flows.settle(|number, name, flow| {
-            let Told { source, drop } = packets[number];
-            // It was there a moment ago.
-            let Some(known) = agents.source(placed, source) else { return };
+            let Told { source, slot, drop } = packets[number];
+            let Some(known) = agents.peek(slot) else { return };
             let who = Who { address, id, source, names: &*names };
             watching.flow(who, &known.counters, name, flow, drop, now);
         });
         packets.clear();
     }
 
-    fn counters(&mut self, address: IpAddr, placed: &Placed, sample: &CounterSample<'_>, now: Now) {
-        let Some(source) = self.agents.source(placed, sample.source) else {
+    fn counters(&mut self, number: usize, address: IpAddr, placed: &Placed, sample: &CounterSample<'_>, now: Now) {
+        let Some(source) = self.slots[number].and_then(|slot| self.agents.source_in(slot, placed)) else {
             self.tally.refused += 1;
             return;
         };

@@ -1,96 +1,123 @@
 //! Keys of flows: most are short, and stay where the flow is.
 
-/// An encoded key; a long one lies where `L` says.
+/// A key as it is worked with: its first bytes, the first in the lowest place, and in the highest one how many there are, or [`LONG`].
+///
+/// Two numbers, not bytes: keys are put together and compared within the processor. It would have to wait for bytes that were
+/// written one by one and are read as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::flows) struct Key {
+    low: u128,
+    high: u128,
+}
+
+/// A part of a key, of at most 16 bytes, the first in the lowest place.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::flows) enum Key<L> {
-    Short(Short),
-    Long(L),
+pub(in crate::flows) struct Piece {
+    pub(in crate::flows) length: u8,
+    pub(in crate::flows) bytes: u128,
 }
 
-/// A key of few bytes. Behind them are zeros: two are compared as a whole, which is quicker than up to where they end.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::flows) struct Short {
-    length: u8,
-    bytes: [u8; Short::MOST],
-}
+/// A key as it is kept: where bytes can be borrowed.
+#[derive(Debug)]
+#[repr(align(16))]
+pub(super) struct Kept([u8; 32]);
 
-impl Short {
-    /// Two addresses of IPv4 with protocol and ports are 20 bytes. With more, a flow would need more than a line of the cache.
-    pub(in crate::flows) const MOST: usize = 30;
+/// Two addresses of IPv4 with protocol and ports are 20 bytes. With more, a flow would need more than a line of the cache.
+const SHORT: usize = 31;
 
-    /// The first bytes of these; those behind `length` are 0.
-    #[inline]
-    pub(in crate::flows) fn new<const N: usize>(bytes: &[u8; N], length: usize) -> Short {
-        const { assert!(N >= Short::MOST) };
-        let mut short = Short { length: length as u8, bytes: [0; Short::MOST] };
-        short.bytes.copy_from_slice(&bytes[..Short::MOST]);
-        short
-    }
+/// A key that has more bytes than fit.
+const LONG: u8 = u8::MAX;
 
-    /// All of it as two numbers, which share two bytes.
-    #[inline]
-    pub(super) fn words(&self) -> [u128; 2] {
-        let word = |at: usize| {
-            let mut word = [0; 16];
-            word.copy_from_slice(&self.bytes[at..at + 16]);
-            u128::from_le_bytes(word)
-        };
-        [word(0), word(Short::MOST - 16)]
-    }
+impl Key {
+    /// That of a definition without keys.
+    pub(in crate::flows) const EMPTY: Key = Key { low: 0, high: 0 };
 
-    fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.length)]
-    }
-}
-
-impl<'k> Key<&'k [u8]> {
     /// Of these bytes.
-    #[cfg(test)]
-    pub(super) fn new(bytes: &'k [u8]) -> Self {
-        let mut short = [0; Short::MOST];
-        match short.get_mut(..bytes.len()) {
-            Some(place) => {
-                place.copy_from_slice(bytes);
-                Key::Short(Short::new(&short, bytes.len()))
-            }
-            None => Key::Long(bytes),
-        }
+    pub(in crate::flows) fn new(bytes: &[u8]) -> Key {
+        let mut kept = Kept([0; 32]);
+        let first = bytes.len().min(SHORT);
+        kept.0[..first].copy_from_slice(&bytes[..first]);
+        kept.0[SHORT] = if bytes.len() > SHORT { LONG } else { first as u8 };
+        kept.key()
     }
 
-    /// The same, to be kept.
-    pub(super) fn keep(&self) -> Key<Box<[u8]>> {
-        match self {
-            Key::Short(short) => Key::Short(*short),
-            Key::Long(bytes) => Key::Long((*bytes).into()),
+    /// With a piece behind what it has; `None`: it is long.
+    #[inline]
+    pub(in crate::flows) fn with(self, piece: Piece) -> Option<Key> {
+        let at = (self.high >> 120) as u32;
+        if at + u32::from(piece.length) > SHORT as u32 {
+            return None;
         }
+        let (low, high) = match 8 * at {
+            0 => (piece.bytes, 0),
+            shift @ ..128 => (piece.bytes << shift, piece.bytes >> (128 - shift)),
+            shift => (0, piece.bytes << (shift - 128)),
+        };
+        Some(Key { low: self.low | low, high: (self.high | high) + (u128::from(piece.length) << 120) })
+    }
+
+    /// Whether the first bytes are not all of it.
+    #[inline]
+    pub(in crate::flows) fn is_long(self) -> bool {
+        (self.high >> 120) as u8 == LONG
+    }
+
+    #[inline]
+    pub(super) fn words(self) -> [u128; 2] {
+        [self.low, self.high]
+    }
+
+    #[inline]
+    pub(super) fn keep(self) -> Kept {
+        let mut kept = Kept([0; 32]);
+        kept.0[..16].copy_from_slice(&self.low.to_le_bytes());
+        kept.0[16..].copy_from_slice(&self.high.to_le_bytes());
+        kept
     }
 }
 
-impl Key<Box<[u8]>> {
+impl Kept {
     /// That of no flow.
-    pub(super) const EMPTY: Self = Key::Short(Short { length: 0, bytes: [0; Short::MOST] });
+    pub(super) const EMPTY: Kept = Kept([0; 32]);
 
     #[inline]
-    pub(super) fn is(&self, other: &Key<&[u8]>) -> bool {
-        match (self, other) {
-            (Key::Short(a), Key::Short(b)) => a == b,
-            (Key::Long(a), Key::Long(b)) => **a == **b,
-            _ => false,
-        }
+    pub(super) fn key(&self) -> Key {
+        let half = |at: usize| {
+            let mut half = [0; 16];
+            half.copy_from_slice(&self.0[at..at + 16]);
+            u128::from_le_bytes(half)
+        };
+        Key { low: half(0), high: half(16) }
     }
 
-    /// The same, to be looked for.
-    pub(super) fn as_ref(&self) -> Key<&[u8]> {
-        match self {
-            Key::Short(short) => Key::Short(*short),
-            Key::Long(bytes) => Key::Long(bytes),
-        }
-    }
-
+    /// All of it, or the first bytes of a long one.
     pub(super) fn as_bytes(&self) -> &[u8] {
-        match self {
-            Key::Short(short) => short.as_bytes(),
-            Key::Long(bytes) => bytes,
+        &self.0[..usize::from(self.0[SHORT]).min(SHORT)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn pieces_make_the_key_of_their_bytes(pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..=16), 0..5)) {
+            let bytes = pieces.concat();
+            let key = pieces.iter().try_fold(Key::EMPTY, |key, piece| {
+                let mut all = [0; 16];
+                all[..piece.len()].copy_from_slice(piece);
+                key.with(Piece { length: piece.len() as u8, bytes: u128::from_le_bytes(all) })
+            });
+            prop_assert_eq!(key.is_none(), bytes.len() > SHORT);
+            prop_assert_eq!(Key::new(&bytes).is_long(), bytes.len() > SHORT);
+            if let Some(key) = key {
+                prop_assert_eq!(key, Key::new(&bytes));
+                prop_assert_eq!(key.keep().as_bytes(), bytes.as_slice());
+                prop_assert_eq!(key.keep().key(), key);
+            }
         }
     }
 }

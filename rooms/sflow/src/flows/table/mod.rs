@@ -16,7 +16,8 @@ use std::hash::{BuildHasher, Hasher};
 
 use foldhash::quality::RandomState;
 use index::Index;
-pub(super) use key::{Key, Short};
+use key::Kept;
+pub(super) use key::{Key, Piece};
 
 use super::decay::Instant;
 use crate::sys::prefetch;
@@ -25,7 +26,7 @@ use crate::sys::prefetch;
 #[derive(Debug)]
 #[repr(align(64))]
 struct Rate {
-    key: Key<Box<[u8]>>,
+    key: Kept,
     sum: f64,
     squares: f64,
     epoch: u32,
@@ -50,7 +51,9 @@ struct History {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Update<'a> {
     pub(super) source: u32,
-    pub(super) key: Key<&'a [u8]>,
+    pub(super) key: Key,
+    /// All bytes of it, if it is long.
+    pub(super) long: &'a [u8],
     /// What it adds to the value.
     pub(super) amount: f64,
     /// What it adds to further sums, in the order of the table.
@@ -97,6 +100,8 @@ pub(super) enum Telling {
 pub(super) struct Table {
     rates: Vec<Rate>,
     histories: Vec<History>,
+    /// Long keys, by the places of their flows; none behind the last.
+    long: Vec<Box<[u8]>>,
     /// `stride` of them a flow.
     further: Vec<f64>,
     stride: usize,
@@ -122,6 +127,7 @@ impl Table {
         Table {
             rates: Vec::new(),
             histories: Vec::new(),
+            long: Vec::new(),
             further: Vec::new(),
             stride,
             index: Index::new(),
@@ -145,11 +151,11 @@ impl Table {
 
     /// Where a flow would be looked for.
     #[inline]
-    pub(super) fn hash(&self, source: u32, key: &Key<&[u8]>) -> u64 {
+    pub(super) fn hash(&self, source: u32, key: Key, long: &[u8]) -> u64 {
         let mut hasher = self.hasher.build_hasher();
-        match key {
-            Key::Short(short) => short.words().into_iter().for_each(|word| hasher.write_u128(word)),
-            Key::Long(bytes) => hasher.write(bytes),
+        key.words().into_iter().for_each(|word| hasher.write_u128(word));
+        if key.is_long() {
+            hasher.write(long);
         }
         hasher.write_u32(source);
         hasher.finish()
@@ -168,16 +174,18 @@ impl Table {
         if let Some(rate) = self.rates.get(guess as usize) {
             prefetch(rate);
             self.further.get(guess as usize * self.stride).into_iter().for_each(prefetch);
+            self.long.get(guess as usize).into_iter().for_each(prefetch);
         }
         guess
     }
 
     /// The place of a flow, which was guessed a while ago; `None`: there is none.
     #[inline]
-    fn find(&self, hash: u64, guess: u32, source: u32, key: &Key<&[u8]>) -> Option<usize> {
+    fn find(&self, hash: u64, guess: u32, update: &Update<'_>) -> Option<usize> {
         let is_it = |at: u32| {
             let rate = &self.rates[at as usize];
-            rate.source == source && rate.key.is(key)
+            let is_alike = rate.source == update.source && rate.key.key() == update.key;
+            is_alike && (!update.key.is_long() || *self.long[at as usize] == *update.long)
         };
         if (guess as usize) < self.rates.len() && is_it(guess) {
             return Some(guess as usize);
@@ -188,7 +196,7 @@ impl Table {
     /// Counts a packet, and tells the place of its flow; a new one has a place if there are fewer than `limit`.
     #[inline]
     pub(super) fn add(&mut self, hash: u64, guess: u32, update: &Update<'_>, limit: usize) -> Option<usize> {
-        let at = match self.find(hash, guess, update.source, &update.key) {
+        let at = match self.find(hash, guess, update) {
             Some(at) => {
                 self.count(at, update);
                 Some(at)
@@ -243,6 +251,10 @@ impl Table {
         self.turnover.inserted += 1;
         let (source, epoch) = (update.source, update.at.epoch);
         self.rates[at] = Rate { key: update.key.keep(), epoch, source, ..Rate::FREE };
+        if update.key.is_long() {
+            self.long.resize(self.long.len().max(at + 1), Box::default());
+            self.long[at] = update.long.into();
+        }
         self.histories[at] = History { first: update.now, total: 0.0 };
         self.further[at * self.stride..][..self.stride].fill(0.0);
         self.index.insert(hash, at as u32);
@@ -327,7 +339,8 @@ impl Table {
             self.tell(at);
         }
         let rate = &self.rates[at];
-        self.index.remove(self.hash(rate.source, &rate.key.as_ref()), at as u32);
+        let long = self.long.get_mut(at).map(std::mem::take).unwrap_or_default();
+        self.index.remove(self.hash(rate.source, rate.key.key(), &long), at as u32);
         self.rates[at] = Rate::FREE;
         self.free.push(at as u32);
     }
@@ -340,7 +353,7 @@ impl Table {
         let (rate, history) = (&self.rates[at], &self.histories[at]);
         self.told.push(Told {
             source: rate.source,
-            key: rate.key.as_bytes().into(),
+            key: self.key(at).into(),
             first: history.first,
             last: f64::from(rate.last) / 10.0,
             total: history.total,
@@ -386,7 +399,8 @@ impl Table {
     }
 
     pub(super) fn key(&self, place: usize) -> &[u8] {
-        self.rates[place].key.as_bytes()
+        let kept = &self.rates[place].key;
+        if kept.key().is_long() { &self.long[place] } else { kept.as_bytes() }
     }
 
     /// Samples, and when the first and the last came, in seconds.
@@ -397,7 +411,7 @@ impl Table {
 }
 
 impl Rate {
-    const FREE: Rate = Rate { key: Key::EMPTY, sum: 0.0, squares: 0.0, epoch: 0, source: NOBODY, last: 0, samples: 0 };
+    const FREE: Rate = Rate { key: Kept::EMPTY, sum: 0.0, squares: 0.0, epoch: 0, source: NOBODY, last: 0, samples: 0 };
 }
 
 fn tenths(seconds: f64) -> u32 {
