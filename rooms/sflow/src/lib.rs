@@ -40,4 +40,5 @@ pub mod settings;
 pub mod shard;
 mod state;
 mod statement;
+mod sys;
 pub mod thresholds;

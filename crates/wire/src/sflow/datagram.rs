@@ -30,6 +30,7 @@ impl<'a> Datagram<'a> {
     ///
     /// # Errors
     /// Another version, a header that ends early, an agent address of no known type.
+    #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(bytes);
         let cut = Malformed::Cut(Part::Datagram);
@@ -38,8 +39,7 @@ impl<'a> Datagram<'a> {
             return Err(Malformed::Version(version));
         }
         let agent = address(&mut reader, Part::Datagram)?.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
-        let mut word = || reader.u32().ok_or(cut);
-        let (sub_agent, sequence, uptime, sample_count) = (word()?, word()?, word()?, word()?);
+        let [sub_agent, sequence, uptime, sample_count] = reader.words().ok_or(cut)?;
         Ok(Self { agent, sub_agent, sequence, uptime, sample_count, samples: reader })
     }
 
@@ -50,6 +50,7 @@ impl<'a> Datagram<'a> {
 
     /// The samples. One that is malformed costs the others nothing, unless nobody knows where it ends: then it is the
     /// last.
+    #[inline]
     pub fn samples(&self) -> Samples<'a> {
         Samples { reader: self.samples, left: self.sample_count }
     }
@@ -80,7 +81,7 @@ pub(super) fn tagged<'a>(
     part: Part,
 ) -> Option<Result<(DataFormat, &'a [u8]), Malformed>> {
     *left = left.checked_sub(1)?;
-    let (Some(format), Some(said)) = (reader.u32(), reader.u32()) else {
+    let Some([format, said]) = reader.words() else {
         *left = 0;
         return Some(Err(Malformed::Cut(part)));
     };

@@ -15,6 +15,8 @@ pub struct Record<'a> {
     pub structure: Option<&'static Structure>,
     /// The bytes. What is behind the known fields a newer version of the structure has appended.
     pub body: &'a [u8],
+    /// Whose numbers are meant.
+    pub(super) space: Space,
 }
 
 impl<'a> Record<'a> {
@@ -38,6 +40,7 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
+    #[inline]
     pub(super) fn new(reader: Reader<'a>, count: u32, space: Space) -> Self {
         Self { reader, left: count, space }
     }
@@ -66,6 +69,7 @@ impl<'a> Iterator for Records<'a> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let next = tagged(&mut self.reader, &mut self.left, Part::Record)?;
-        Some(next.map(|(format, body)| Record { format, structure: Structure::find(self.space, format), body }))
+        let space = self.space;
+        Some(next.map(|(format, body)| Record { format, structure: Structure::find(space, format), body, space }))
     }
 }

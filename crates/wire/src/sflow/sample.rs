@@ -99,6 +99,7 @@ impl<'a> Sample<'a> {
     }
 
     /// Its records; none where it is unknown.
+    #[inline]
     pub fn records(&self) -> Records<'a> {
         match self {
             Self::Flow(sample) => sample.records(),
@@ -110,11 +111,12 @@ impl<'a> Sample<'a> {
 }
 
 impl<'a> FlowSample<'a> {
+    #[inline]
     fn compact(reader: &mut Reader<'a>) -> Option<Self> {
-        let (sequence, source) = (reader.u32()?, DataSource::compact(reader.u32()?));
-        let (sampling_rate, sample_pool, drops) = (reader.u32()?, reader.u32()?, reader.u32()?);
-        let (input, output) = (Interface::compact(reader.u32()?), Interface::compact(reader.u32()?));
-        let records = Parts::read(reader)?;
+        let [sequence, source, sampling_rate, sample_pool, drops, input, output, count] = reader.words()?;
+        let source = DataSource::compact(source);
+        let (input, output) = (Interface::compact(input), Interface::compact(output));
+        let records = Parts { count, reader: *reader };
         Some(Self { sequence, source, sampling_rate, sample_pool, drops, input, output, expanded: false, records })
     }
 
@@ -127,15 +129,18 @@ impl<'a> FlowSample<'a> {
     }
 
     /// What is known of the packet. One that is malformed costs the others nothing, unless nobody knows where it ends.
+    #[inline]
     pub fn records(&self) -> Records<'a> {
         self.records.of(Space::Flow)
     }
 }
 
 impl<'a> CounterSample<'a> {
+    #[inline]
     fn compact(reader: &mut Reader<'a>) -> Option<Self> {
-        let (sequence, source) = (reader.u32()?, DataSource::compact(reader.u32()?));
-        Some(Self { sequence, source, expanded: false, records: Parts::read(reader)? })
+        let [sequence, source, count] = reader.words()?;
+        let records = Parts { count, reader: *reader };
+        Some(Self { sequence, source: DataSource::compact(source), expanded: false, records })
     }
 
     fn expanded(reader: &mut Reader<'a>) -> Option<Self> {
@@ -144,6 +149,7 @@ impl<'a> CounterSample<'a> {
     }
 
     /// Blocks of counters. One that is malformed costs the others nothing, unless nobody knows where it ends.
+    #[inline]
     pub fn records(&self) -> Records<'a> {
         self.records.of(Space::Counter)
     }
@@ -152,23 +158,25 @@ impl<'a> CounterSample<'a> {
 impl<'a> DiscardedPacket<'a> {
     fn read(reader: &mut Reader<'a>) -> Option<Self> {
         let (sequence, source) = (reader.u32()?, DataSource::expanded(reader)?);
-        let drops = reader.u32()?;
-        let (input, output) = (Interface::index(reader.u32()?), Interface::index(reader.u32()?));
-        let reason = reader.u32()?;
-        Some(Self { sequence, source, drops, input, output, reason, records: Parts::read(reader)? })
+        let [drops, input, output, reason, count] = reader.words()?;
+        let (input, output) = (Interface::index(input), Interface::index(output));
+        Some(Self { sequence, source, drops, input, output, reason, records: Parts { count, reader: *reader } })
     }
 
     /// What is known of the packet and of why it was dropped: flow records.
+    #[inline]
     pub fn records(&self) -> Records<'a> {
         self.records.of(Space::Flow)
     }
 }
 
 impl<'a> Parts<'a> {
+    #[inline]
     fn read(reader: &mut Reader<'a>) -> Option<Self> {
         Some(Self { count: reader.u32()?, reader: *reader })
     }
 
+    #[inline]
     fn of(self, space: Space) -> Records<'a> {
         Records::new(self.reader, self.count, space)
     }

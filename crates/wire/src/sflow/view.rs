@@ -255,11 +255,11 @@ impl<'a> Record<'a> {
     /// A body that ends before the structure does. It costs no other record anything.
     #[inline]
     pub fn view(&self) -> Result<View<'a>, Malformed> {
-        let Some(structure) = self.structure.filter(|structure| structure.format.enterprise == 0) else {
+        if self.format.enterprise != 0 {
             return Ok(View::Other);
-        };
+        }
         let reader = &mut Reader::new(self.body);
-        let view = match (structure.space, structure.format.format) {
+        let view = match (self.space, self.format.format) {
             (Space::Flow, 1) => SampledHeader::read(reader).map(View::Header),
             (Space::Flow, 2) => SampledEthernet::read(reader).map(View::Ethernet),
             (Space::Flow, 3) => SampledIp::read(reader, Reader::ipv4).map(View::Ip),
@@ -289,12 +289,8 @@ const CUT: Malformed = Malformed::Cut(Part::Structure);
 impl<'a> SampledHeader<'a> {
     #[inline]
     fn read(reader: &mut Reader<'a>) -> Option<Self> {
-        Some(Self {
-            protocol: HeaderProtocol(reader.u32()?),
-            frame_length: reader.u32()?,
-            stripped: reader.u32()?,
-            header: reader.opaque()?,
-        })
+        let [protocol, frame_length, stripped] = reader.words()?;
+        Some(Self { protocol: HeaderProtocol(protocol), frame_length, stripped, header: reader.opaque()? })
     }
 }
 
@@ -322,30 +318,24 @@ impl SampledIp {
 impl ExtendedSwitch {
     #[inline]
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        Some(Self {
-            src_vlan: reader.u32()?,
-            src_priority: reader.u32()?,
-            dst_vlan: reader.u32()?,
-            dst_priority: reader.u32()?,
-        })
+        let [src_vlan, src_priority, dst_vlan, dst_priority] = reader.words()?;
+        Some(Self { src_vlan, src_priority, dst_vlan, dst_priority })
     }
 }
 
 impl ExtendedRouter {
+    #[inline]
     fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self {
-            nexthop: address(reader, Part::Structure)?,
-            src_mask_len: reader.u32().ok_or(CUT)?,
-            dst_mask_len: reader.u32().ok_or(CUT)?,
-        })
+        let nexthop = address(reader, Part::Structure)?;
+        let [src_mask_len, dst_mask_len] = reader.words().ok_or(CUT)?;
+        Ok(Self { nexthop, src_mask_len, dst_mask_len })
     }
 }
 
 impl<'a> ExtendedGateway<'a> {
     fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         let nexthop = address(reader, Part::Structure)?;
-        let mut word = || reader.u32().ok_or(CUT);
-        let (as_number, src_as, src_peer_as) = (word()?, word()?, word()?);
+        let [as_number, src_as, src_peer_as] = reader.words().ok_or(CUT)?;
         let path = AsPath::read(reader).ok_or(CUT)?;
         let communities = Numbers::read(reader).ok_or(CUT)?;
         let localpref = reader.u32().ok_or(CUT)?;
@@ -444,27 +434,53 @@ impl<'a> ExtendedHwTrap<'a> {
 }
 
 impl IfCounters {
+    #[inline]
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let [
+            if_index,
+            if_type,
+            speed_high,
+            speed_low,
+            if_direction,
+            if_status,
+            in_high,
+            in_low,
+            if_in_ucast_pkts,
+            if_in_multicast_pkts,
+            if_in_broadcast_pkts,
+            if_in_discards,
+            if_in_errors,
+            if_in_unknown_protos,
+            out_high,
+            out_low,
+            if_out_ucast_pkts,
+            if_out_multicast_pkts,
+            if_out_broadcast_pkts,
+            if_out_discards,
+            if_out_errors,
+            if_promiscuous_mode,
+        ] = reader.words()?;
+        let wide = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
         Some(Self {
-            if_index: reader.u32()?,
-            if_type: reader.u32()?,
-            if_speed: reader.u64()?,
-            if_direction: reader.u32()?,
-            if_status: reader.u32()?,
-            if_in_octets: reader.u64()?,
-            if_in_ucast_pkts: reader.u32()?,
-            if_in_multicast_pkts: reader.u32()?,
-            if_in_broadcast_pkts: reader.u32()?,
-            if_in_discards: reader.u32()?,
-            if_in_errors: reader.u32()?,
-            if_in_unknown_protos: reader.u32()?,
-            if_out_octets: reader.u64()?,
-            if_out_ucast_pkts: reader.u32()?,
-            if_out_multicast_pkts: reader.u32()?,
-            if_out_broadcast_pkts: reader.u32()?,
-            if_out_discards: reader.u32()?,
-            if_out_errors: reader.u32()?,
-            if_promiscuous_mode: reader.u32()?,
+            if_index,
+            if_type,
+            if_speed: wide(speed_high, speed_low),
+            if_direction,
+            if_status,
+            if_in_octets: wide(in_high, in_low),
+            if_in_ucast_pkts,
+            if_in_multicast_pkts,
+            if_in_broadcast_pkts,
+            if_in_discards,
+            if_in_errors,
+            if_in_unknown_protos,
+            if_out_octets: wide(out_high, out_low),
+            if_out_ucast_pkts,
+            if_out_multicast_pkts,
+            if_out_broadcast_pkts,
+            if_out_discards,
+            if_out_errors,
+            if_promiscuous_mode,
         })
     }
 }

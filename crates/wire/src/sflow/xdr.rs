@@ -10,11 +10,13 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    #[inline]
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
 
     /// What is left.
+    #[inline]
     pub(super) fn rest(&self) -> &'a [u8] {
         self.bytes
     }
@@ -29,6 +31,15 @@ impl<'a> Reader<'a> {
     #[inline]
     pub(super) fn u32(&mut self) -> Option<u32> {
         self.array().copied().map(u32::from_be_bytes)
+    }
+
+    /// So many words at once: one look at whether they are there.
+    #[inline]
+    pub(super) fn words<const N: usize>(&mut self) -> Option<[u32; N]> {
+        let (head, rest) = self.bytes.split_at_checked(4 * N)?;
+        let words: &[[u8; 4]; N] = head.as_chunks().0.first_chunk()?;
+        self.bytes = rest;
+        Some(words.map(u32::from_be_bytes))
     }
 
     /// `unsigned hyper`.
@@ -69,10 +80,12 @@ impl<'a> Reader<'a> {
         bytes.first_chunk().copied()
     }
 
+    #[inline]
     pub(super) fn ipv4(&mut self) -> Option<IpAddr> {
         self.array::<4>().map(|&octets| Ipv4Addr::from(octets).into())
     }
 
+    #[inline]
     pub(super) fn ipv6(&mut self) -> Option<IpAddr> {
         self.array::<16>().map(|&octets| Ipv6Addr::from(octets).into())
     }

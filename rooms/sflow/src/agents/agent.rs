@@ -15,7 +15,7 @@ const PEERS: usize = 4;
 /// Datagrams that continue no stream and are remembered.
 const STRANGERS: usize = 4;
 /// Data sources that are looked through one by one.
-const FEW: usize = 32;
+const FEW: usize = 8;
 /// How far ahead of a stranger the next datagram may be to continue it.
 const NEAR: i64 = 64;
 
@@ -147,8 +147,10 @@ impl Agent {
     /// The slot of a data source, if there are so few that looking at each is soon done: all are at one place in memory.
     #[inline]
     pub(super) fn find(&self, id: &SourceId) -> Option<u32> {
-        let few = self.sources.iter().take(FEW);
-        few.filter(|(known, _)| known == id).map(|&(_, slot)| slot).next()
+        if self.sources.len() > FEW {
+            return None;
+        }
+        self.sources.iter().find(|(known, _)| known == id).map(|&(_, slot)| slot)
     }
 
     pub(super) fn refuse_source(&mut self) {

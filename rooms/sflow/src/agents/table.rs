@@ -231,15 +231,36 @@ impl<T> Agents<T> {
     where
         T: Default,
     {
+        let slot = self.source_slot(placed, source)?;
+        self.source_in(slot, placed)
+    }
+
+    /// Where that is, for as long as the datagram is at hand.
+    #[inline]
+    pub fn source_slot(&mut self, placed: &Placed, source: DataSource) -> Option<u32>
+    where
+        T: Default,
+    {
         let id = SourceId { stream: placed.stream, source };
         let few = self.agents.get(placed.agent).and_then(|agent| agent.find(&id));
-        let slot = match few.or_else(|| self.by_source.get(&id).copied()) {
-            Some(slot) => slot,
-            None => self.new_source(placed, id)?,
-        };
+        match few.or_else(|| self.by_source.get(&id).copied()) {
+            Some(slot) => Some(slot),
+            None => self.new_source(placed, id),
+        }
+    }
+
+    /// What is kept of the data source there, of which a sample came with the datagram.
+    #[inline]
+    pub fn source_in(&mut self, slot: u32, placed: &Placed) -> Option<&mut T> {
         let source = self.sources.get_mut(slot)?;
         source.heard = placed.moment.now;
         Some(&mut source.state)
+    }
+
+    /// The same, to look at.
+    #[inline]
+    pub fn peek(&self, slot: u32) -> Option<&T> {
+        Some(&self.sources.get(slot)?.state)
     }
 
     #[cold]

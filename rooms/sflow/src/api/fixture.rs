@@ -16,7 +16,7 @@ use super::{
 };
 use crate::counters::Reasons;
 use crate::events::{Dropped, Event, Log};
-use crate::flows::Ends;
+use crate::flows::{End, Ends};
 use crate::shard::{Life, Statistics, Table, Tally};
 use crate::thresholds::{Refused, Threshold, Thresholds};
 
@@ -92,7 +92,7 @@ impl Default for Small {
         for second in 0..6 {
             small.cross("busy", second);
         }
-        let who = Ends { source: Some("10.9.0.1".into()), destination: Some("10.0.0.5".into()) };
+        let who = Ends { source: Some(End::Ip(address("10.9.0.1"))), destination: Some(End::Ip(address("10.0.0.5"))) };
         let drop = Dropped { who, why: Some("ttl_exceeded".into()), place: Some("swp1".into()) };
         small.events.push(|id| Event {
             metric: "dropped".into(),
@@ -217,9 +217,8 @@ impl Analysis for Small {
         let of = |metric: &str, source: DataSource| {
             let mut found = None;
             self.measures(agent, metric, &mut |measure| {
-                if let Measured::Number(number) = measure.value
+                if let Ok(Measured::Number(number)) = measure.value
                     && measure.source == source
-                    && !measure.stale
                 {
                     found = Some(number);
                 }

@@ -203,6 +203,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::flows::End;
 
     #[derive(Debug, PartialEq)]
     struct Record(u64);
@@ -290,12 +291,12 @@ mod tests {
         let plain = json!({"eventID": 7, "timestamp": 1_700_000_000_123_u64, "thresholdID": "ddos", "agent": "10.0.0.16",
             "dataSource": "4", "metric": "incoming", "value": 1531.5, "threshold": 1000.0});
         assert_eq!(serde_json::to_value(&event).unwrap(), plain);
-        let who = Ends { source: Some("a".into()), destination: None };
+        let who = Ends { source: Some(End::Mac([2, 0, 0, 0, 0, 10])), destination: None };
         let drop = Dropped { who, why: Some("ttl_exceeded".into()), place: Some("eth0".into()) };
         let dropped = Event { flow_key: Some("a,b".into()), drop: Some(drop), ..event };
         let value = serde_json::to_value(&dropped).unwrap();
         assert_eq!(value["flowKey"], "a,b");
-        assert_eq!(value["drop"], json!({"who": {"source": "a"}, "why": "ttl_exceeded", "where": "eth0"}));
+        assert_eq!(value["drop"], json!({"who": {"source": "02000000000A"}, "why": "ttl_exceeded", "where": "eth0"}));
     }
 
     #[test]

@@ -5,13 +5,17 @@
 //!                               |
 //! Packet: headers, records ---> Evaluation: filter, then keys; what definitions share is worked out once
 //!                               |
-//!                               v  one addition, one lookup
+//!                          Batch: what the packets of a datagram add to flows; their places in memory are asked for
+//!                               |
+//!                               v  settled: one lookup, one addition
 //!                          Table of each definition: (data source, key) -> smoothed rate, interval
 //!                               |
 //!                               v  in slices, under the shard's lock
 //!                          Ranking: the largest, over agents and shards
 //! ```
 
+mod batch;
+mod compiled;
 mod decay;
 mod definition;
 mod distinct;
@@ -40,12 +44,13 @@ use std::sync::Arc;
 
 pub use definition::{AggMode, Checked, Definition, Mistake};
 pub use distinct::Distinct;
-pub use ends::Ends;
+pub use ends::{End, Ends};
 pub use estimate::{Estimate, Moments, Precision, Sampling, Trust};
 pub use needs::{Known, Need};
 pub use packet::Packet;
 pub use ranking::{Ranked, Ranking};
 pub use seen::Seen;
+pub use sources::Seat;
 pub use syntax::Syntax;
 pub use table::Turnover;
 pub use value::{MAX_TEXT, Part, Parts};
@@ -53,11 +58,12 @@ pub use view::{Flow, Scan};
 use weir_wire::sflow::DataSource;
 
 use crate::names::{AgentId, Lookups};
+use batch::{Batch, Gathered};
+use compiled::Compiled;
 use decay::{Clock, Instant};
-use plan::{Condition, Evaluation, Memory, Node, Plan};
+use plan::{Evaluation, Memory, Plan};
 use sources::Sources;
-use table::{Table, Telling, Update};
-use values::Kind;
+use table::Update;
 
 /// Bounds of what one shard keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,50 +99,14 @@ pub struct Flows {
     memory: Memory,
     sources: Sources,
     clocks: Vec<Clock>,
-    /// Instants of the clocks, for the packet at hand.
+    /// Instants of the clocks, for the packets at hand.
     instants: Vec<Instant>,
-    pending: Vec<Pending>,
-    /// Keys of what is pending, one behind the other.
-    keys: Vec<u8>,
-    /// Further values, likewise.
-    further: Vec<f64>,
+    batch: Batch,
     /// Flows beyond the certain shares of their definitions.
     used_beyond: usize,
     /// Whose flows are looked at next.
     next_to_expire: usize,
     refused: u64,
-}
-
-/// A definition in a shard.
-#[derive(Debug)]
-struct Compiled {
-    name: String,
-    checked: Arc<Checked>,
-    condition: Option<Condition>,
-    keys: Vec<Node>,
-    columns: Vec<(Node, Kind)>,
-    clock: usize,
-    /// When it began to count.
-    start: f64,
-    /// Whether somebody wants to see its flows as they change.
-    watched: bool,
-    table: Table,
-}
-
-/// What the packet at hand adds to a definition's flow.
-#[derive(Clone, Copy, Debug)]
-struct Pending {
-    definition: usize,
-    /// Where its key begins.
-    key: usize,
-    /// Where its further values begin.
-    further: usize,
-    amount: f64,
-    hash: u64,
-    /// Where it may be, in its table.
-    guess: u32,
-    /// Where it is; `None`: it is new.
-    found: Option<usize>,
 }
 
 /// A flow of a definition with `log`: it began, it is over, or it goes on and was not told of for the active timeout.
@@ -172,9 +142,7 @@ impl Flows {
             sources: Sources::default(),
             clocks: Vec::new(),
             instants: Vec::new(),
-            pending: Vec::new(),
-            keys: Vec::new(),
-            further: Vec::new(),
+            batch: Batch::default(),
             used_beyond: 0,
             next_to_expire: 0,
             refused: 0,
@@ -218,30 +186,25 @@ impl Flows {
         self.definitions.iter().map(|compiled| (compiled.name.as_str(), &compiled.checked))
     }
 
-    /// Counts a packet that stands for `weight` frames. Definitions with `dropped` count packets that devices dropped, the others
-    /// samples. `now` is in seconds, of a clock that starts near 0 and never goes back; numbers of agents are dense.
-    pub fn observe(&mut self, now: f64, weight: f64, packet: &Packet<'_>) {
-        self.observe_watched(now, weight, packet, |_, _| {});
-    }
-
-    /// From now on [`Flows::observe_watched`] shows flows of these definitions, and of no others.
+    /// From now on [`Flows::settle`] shows flows of these definitions, and of no others.
     pub fn watch(&mut self, is_watched: impl Fn(&str) -> bool) {
         self.definitions.iter_mut().for_each(|compiled| compiled.watched = is_watched(&compiled.name));
     }
 
-    /// The same as [`Flows::observe`], and shows the flow that the packet belongs to, as it is now: of each definition that is
-    /// watched, with its name.
-    pub fn observe_watched(
-        &mut self,
-        now: f64,
-        weight: f64,
-        packet: &Packet<'_>,
-        mut show: impl FnMut(&str, &Flow<'_>),
-    ) {
+    /// Counts a packet that stands for `weight` frames. Definitions with `dropped` count packets that devices dropped, the others
+    /// samples. `now` is in seconds, of a clock that starts near 0 and never goes back; numbers of agents are dense.
+    pub fn observe(&mut self, now: f64, weight: f64, packet: &Packet<'_>) {
+        self.gather(now, weight, packet, &mut Seat::default(), 0);
+        self.settle(|_, _, _| {});
+    }
+
+    /// The same as [`Flows::observe`], for a packet among several that come at once: it counts when they are settled, before
+    /// anything else is asked or changed. `seat` is that of its data source, `number` what [`Flows::settle`] calls it.
+    pub fn gather(&mut self, now: f64, weight: f64, packet: &Packet<'_>, seat: &mut Seat, number: usize) {
         if self.definitions.is_empty() || !(weight > 0.0 && weight.is_finite()) {
             return;
         }
-        let Some(source) = self.sources.find(packet.agent, packet.source, now, self.limits.sources) else {
+        let Some(source) = self.sources.find(seat, packet.agent, packet.source, now, self.limits.sources) else {
             self.refused += 1;
             return;
         };
@@ -249,41 +212,56 @@ impl Flows {
             *instant = clock.advance(now);
         }
         self.sources.count(source, packet.is_discarded(), &self.instants);
+        self.batch.begin(now, Gathered { source, number });
         self.memory.begin(&self.plan);
         let mut evaluation = Evaluation { plan: &self.plan, lookups: &self.lookups, packet, memory: &mut self.memory };
-        let reserved = self.limits.flows / 2 / self.definitions.len();
-        self.pending.clear();
-        self.keys.clear();
-        self.further.clear();
+        let first = self.batch.pending.len();
         for (definition, compiled) in self.definitions.iter().enumerate() {
-            if compiled.checked.definition.dropped != packet.is_discarded() {
-                continue;
-            }
-            let (key, further) = (self.keys.len(), self.further.len());
-            match compiled.measure(&mut evaluation, weight, &mut self.keys, &mut self.further) {
-                Some(amount) => {
-                    let hash = compiled.table.hash(source, &self.keys[key..]);
-                    self.pending.push(Pending { definition, key, further, amount, hash, guess: 0, found: None });
-                }
-                None => {
-                    self.keys.truncate(key);
-                    self.further.truncate(further);
-                }
+            if compiled.checked.definition.dropped == packet.is_discarded() {
+                compiled.measure(definition, &mut evaluation, weight, &mut self.batch);
             }
         }
-        self.find(source);
-        for number in 0..self.pending.len() {
-            let Pending { definition, key, further, amount, hash, found, .. } = self.pending[number];
-            let next = self.pending.get(number + 1);
-            let compiled = &mut self.definitions[definition];
+        for number in first..self.batch.pending.len() {
+            let (long, _) = self.batch.rest(number);
+            let pending = &self.batch.pending[number];
+            let table = &self.definitions[pending.definition as usize].table;
+            let hash = table.hash(source, pending.key, long);
+            table.foresee(hash);
+            self.batch.pending[number].hash = hash;
+        }
+    }
+
+    /// Whether so much was gathered that it is time to settle it.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.batch.is_full()
+    }
+
+    /// Asks for what is known of a data source, of which a packet will be gathered soon.
+    #[inline]
+    pub fn foresee(&self, seat: Seat) {
+        self.sources.foresee(seat);
+    }
+
+    /// Counts the packets that were gathered, in their order, and shows each flow that one of them belongs to, as it is then: of
+    /// definitions that are watched, with the packet's number and the definition's name.
+    pub fn settle(&mut self, mut show: impl FnMut(usize, &str, &Flow<'_>)) {
+        for pending in &mut self.batch.pending {
+            pending.guess = self.definitions[pending.definition as usize].table.guess(pending.hash);
+        }
+        let reserved = self.limits.flows / 2 / self.definitions.len().max(1);
+        let now = self.batch.now;
+        for (place, one) in self.batch.pending.iter().enumerate() {
+            let Gathered { source, number } = self.batch.packet(one);
+            let (long, further) = self.batch.rest(place);
+            let compiled = &mut self.definitions[one.definition as usize];
             let at = self.instants[compiled.clock];
-            let key = &self.keys[key..next.map_or(self.keys.len(), |next| next.key)];
-            let further = &self.further[further..next.map_or(self.further.len(), |next| next.further)];
-            let update = Update { source, key, amount, further, now, at };
+            let update = Update { source, key: one.key, long, amount: one.amount, further, now, at };
             let room = self.used_beyond < self.limits.flows / 2;
             let limit = if room { self.limits.flows_per_definition } else { reserved };
             let before = compiled.table.len();
-            let place = compiled.table.add(hash, found, &update, limit.min(self.limits.flows_per_definition));
+            let limit = limit.min(self.limits.flows_per_definition);
+            let place = compiled.table.add(one.hash, one.guess, &update, limit);
             let after = compiled.table.len();
             self.used_beyond = self.used_beyond + after.saturating_sub(reserved) - before.saturating_sub(reserved);
             if compiled.watched
@@ -291,25 +269,10 @@ impl Flows {
             {
                 let scale = self.clocks[compiled.clock].rate(now, compiled.start);
                 let scan = Scan { compiled: &*compiled, sources: &self.sources, at, now, scale, sampling: None };
-                scan.show(place, |flow| show(&compiled.name, flow));
+                scan.show(place, |flow| show(number, &compiled.name, flow));
             }
         }
-    }
-
-    /// Looks for all flows of a packet: first for the slots of all, then at the places of all. So what is not in the processor's
-    /// cache comes at the same time.
-    #[inline]
-    fn find(&mut self, source: u32) {
-        for pending in &mut self.pending {
-            pending.guess = self.definitions[pending.definition].table.guess(pending.hash);
-        }
-        let mut end = self.keys.len();
-        for pending in self.pending.iter_mut().rev() {
-            let key = &self.keys[pending.key..end];
-            let table = &self.definitions[pending.definition].table;
-            pending.found = table.find(pending.hash, pending.guess, source, key);
-            end = pending.key;
-        }
+        self.batch.clear();
     }
 
     /// Forgets what has been silent, looking at up to so many flows; to be called some twenty times a second, since flows of
@@ -333,9 +296,7 @@ impl Flows {
     /// Forgets everything of agents whose numbers will be given to others. It looks at all flows: tell many at once.
     pub fn forget(&mut self, agents: &[AgentId]) {
         let gone = self.sources.remove(agents);
-        for compiled in &mut self.definitions {
-            compiled.table.forget(|source| gone.contains(&source));
-        }
+        self.definitions.iter_mut().for_each(|compiled| compiled.table.forget(|source| gone.contains(&source)));
         self.share_out();
     }
 
@@ -388,15 +349,10 @@ impl Flows {
         self.clocks.len() - 1
     }
 
-    /// Makes one plan of all definitions.
+    /// Makes one plan of all definitions. Nothing waits to be settled: places of definitions change.
     fn compile(&mut self) {
         let mut plan = Plan::default();
-        for compiled in &mut self.definitions {
-            let checked = Arc::clone(&compiled.checked);
-            compiled.condition = checked.filter.as_ref().map(|filter| plan.condition(filter));
-            compiled.keys = plan.nodes(&checked.keys);
-            compiled.columns = checked.columns.iter().map(|column| (plan.node(&column.of), column.kind)).collect();
-        }
+        self.definitions.iter_mut().for_each(|compiled| compiled.compile(&mut plan));
         self.plan = plan;
         self.share_out();
     }
@@ -405,76 +361,6 @@ impl Flows {
     fn share_out(&mut self) {
         let reserved = self.limits.flows / 2 / self.definitions.len().max(1);
         self.used_beyond = self.definitions.iter().map(|compiled| compiled.table.len().saturating_sub(reserved)).sum();
-    }
-}
-
-impl Compiled {
-    fn new(name: &str, checked: Arc<Checked>, clock: usize, start: f64) -> Compiled {
-        let definition = &checked.definition;
-        let telling = match (definition.log, definition.flow_start) {
-            (false, _) => Telling::Never,
-            (true, true) => Telling::AtStart,
-            (true, false) => Telling::AtEnd,
-        };
-        let table = Table::new(checked.further(), definition.active_timeout, telling);
-        Compiled {
-            name: name.to_owned(),
-            table,
-            checked,
-            condition: None,
-            keys: Vec::new(),
-            columns: Vec::new(),
-            clock,
-            start,
-            watched: false,
-        }
-    }
-
-    /// Works out key and values of a packet, behind what is there; `None`: it is none of this definition's, or lacks a key or the
-    /// value.
-    fn measure(
-        &self,
-        evaluation: &mut Evaluation<'_, '_>,
-        weight: f64,
-        key: &mut Vec<u8>,
-        further: &mut Vec<f64>,
-    ) -> Option<f64> {
-        if self.condition.as_ref().is_some_and(|condition| !evaluation.meets(condition)) {
-            return None;
-        }
-        for node in &self.keys {
-            let value = evaluation.value(*node);
-            if value.is_null() {
-                return None;
-            }
-            value.encode(&evaluation.memory.scratch, key);
-        }
-        let mut first = None;
-        for (at, (node, kind)) in self.columns.iter().enumerate() {
-            let value = evaluation.value(*node).number().map(|number| number as f64 * weight);
-            match at {
-                0 => first = Some(value?),
-                _ => further.push(value.unwrap_or(0.0)),
-            }
-            if *kind == Kind::Average {
-                further.push(if value.is_some() { weight } else { 0.0 });
-            }
-        }
-        first
-    }
-}
-
-impl Checked {
-    /// Sums besides the first: one a further value, one more an average.
-    fn further(&self) -> usize {
-        let averages = self.columns.iter().filter(|column| column.kind == Kind::Average).count();
-        self.columns.len().saturating_sub(1) + averages
-    }
-
-    /// A key as it is shown: its parts with `fs` between them.
-    pub fn show(&self, key: &[u8]) -> String {
-        let parts: Vec<String> = Parts(key).map(|part| part.to_string()).collect();
-        parts.join(&self.definition.fs)
     }
 }
 

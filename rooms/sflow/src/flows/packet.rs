@@ -163,8 +163,14 @@ impl<'a> Packet<'a> {
     /// The value of a key; `Null`, if the packet has no such thing.
     pub(super) fn field(&self, field: Field, nth: u8, scratch: &mut Scratch) -> Value {
         let mut value = Value::Null;
-        self.find(field, nth, scratch, &mut value);
+        self.read_field(field, nth, scratch, &mut value);
         value
+    }
+
+    /// As above, into its place.
+    pub(super) fn read_field(&self, field: Field, nth: u8, scratch: &mut Scratch, value: &mut Value) {
+        *value = Value::Null;
+        self.find(field, nth, scratch, value);
     }
 
     /// As above; it leaves what is there where there is nothing. (A value that is returned as an option is copied once more, and the

@@ -9,6 +9,7 @@ use super::expression::{Attribute, Expression};
 use super::field::Field;
 use super::filter::{Filter, Right, Test};
 use super::packet::{self, Packet};
+use super::table::{Key, Piece};
 use super::value::{Literal, Scratch, Value};
 use crate::names::{Geo, Lookups};
 
@@ -58,6 +59,8 @@ pub(super) struct Plan {
 pub(super) struct Memory {
     /// By node; a value of an earlier packet has an earlier turn.
     values: Vec<(u32, Value)>,
+    /// By node, likewise: the value as a piece of keys. Length 0: the packet has no such thing; [`LONG`]: it is longer than a piece.
+    pieces: Vec<(u32, Piece)>,
     turn: u32,
     pub(super) scratch: Scratch,
 }
@@ -69,6 +72,8 @@ impl Memory {
         if self.values.len() != plan.steps.len() || self.turn == u32::MAX {
             self.values.clear();
             self.values.resize(plan.steps.len(), (0, Value::Null));
+            self.pieces.clear();
+            self.pieces.resize(plan.steps.len(), (0, NOTHING));
             self.turn = 0;
         }
         self.turn += 1;
@@ -138,11 +143,12 @@ impl Evaluation<'_, '_> {
             Condition::All(conditions) => conditions.iter().all(|condition| self.meets(condition)),
             Condition::Any(conditions) => conditions.iter().any(|condition| self.meets(condition)),
             Condition::Test { node, negated, right } => {
-                let value = self.value(*node);
-                let scratch = &mut self.memory.scratch;
+                self.know(*node);
+                let Memory { values, scratch, .. } = &mut *self.memory;
+                let value = &values[node.0 as usize].1;
                 let matches = match right {
                     Right::Values(literals) => literals.iter().any(|literal| literal.is(value, scratch)),
-                    Right::Patterns(patterns) => scratch.render(value).is_some_and(|span| {
+                    Right::Patterns(patterns) => scratch.render(*value).is_some_and(|span| {
                         let text = scratch.get(span);
                         patterns.iter().any(|pattern| pattern.is_match(text))
                     }),
@@ -152,23 +158,90 @@ impl Evaluation<'_, '_> {
         }
     }
 
-    /// The value of a node for this packet.
+    /// The key that these nodes make, its bytes behind those of others if it is long; `None`: the packet lacks one of them.
     #[inline]
-    pub(super) fn value(&mut self, node: Node) -> Value {
-        let (turn, value) = self.memory.values[node.0 as usize];
-        if turn == self.memory.turn {
-            return value;
+    pub(super) fn key(&mut self, nodes: &[Node], long: &mut Vec<u8>) -> Option<Key> {
+        let mut key = Key::EMPTY;
+        for &node in nodes {
+            let piece = match self.piece(node) {
+                Piece { length: 0, .. } => return None,
+                Piece { length: LONG, .. } => return self.long_key(nodes, long),
+                piece => piece,
+            };
+            match key.with(piece) {
+                Some(longer) => key = longer,
+                None => return self.long_key(nodes, long),
+            }
         }
-        let value = self.evaluate(node);
-        self.memory.values[node.0 as usize] = (self.memory.turn, value);
-        value
+        Some(key)
     }
 
-    fn evaluate(&mut self, node: Node) -> Value {
-        let plan = self.plan;
-        match &plan.steps[node.0 as usize] {
-            Step::Field(field, nth) => self.packet.field(*field, *nth, &mut self.memory.scratch),
-            step => self.call(step),
+    fn long_key(&mut self, nodes: &[Node], long: &mut Vec<u8>) -> Option<Key> {
+        let from = long.len();
+        for &node in nodes {
+            let value = self.value(node);
+            if value.is_null() {
+                long.truncate(from);
+                return None;
+            }
+            value.encode(&self.memory.scratch, long);
+        }
+        let key = Key::new(&long[from..]);
+        if !key.is_long() {
+            long.truncate(from);
+        }
+        Some(key)
+    }
+
+    /// The value of a node as a piece of keys.
+    #[inline]
+    fn piece(&mut self, node: Node) -> Piece {
+        let at = node.0 as usize;
+        if self.memory.pieces[at].0 != self.memory.turn {
+            self.know(node);
+            let Memory { values, pieces, scratch, turn } = &mut *self.memory;
+            let value = &values[at].1;
+            let piece = if value.is_null() { Some(NOTHING) } else { value.piece(scratch) };
+            pieces[at] = (*turn, piece.unwrap_or(Piece { length: LONG, ..NOTHING }));
+        }
+        self.memory.pieces[at].1
+    }
+
+    /// The value of a node as a number.
+    #[inline]
+    pub(super) fn number(&mut self, node: Node) -> Option<u64> {
+        self.know(node);
+        self.memory.values[node.0 as usize].1.number()
+    }
+
+    /// The value of a node for this packet.
+    fn value(&mut self, node: Node) -> Value {
+        self.know(node);
+        self.memory.values[node.0 as usize].1
+    }
+
+    /// Works out the value of a node, unless it is known.
+    #[inline]
+    fn know(&mut self, node: Node) {
+        if self.memory.values[node.0 as usize].0 != self.memory.turn {
+            self.evaluate(node);
+        }
+    }
+
+    fn evaluate(&mut self, node: Node) {
+        let (plan, at) = (self.plan, node.0 as usize);
+        match &plan.steps[at] {
+            Step::Field(field, nth) => {
+                // Written where it stays: to copy what was written just now, in other pieces, the processor waits.
+                let Memory { values, scratch, turn, .. } = &mut *self.memory;
+                let known = &mut values[at];
+                known.0 = *turn;
+                self.packet.read_field(*field, *nth, scratch, &mut known.1);
+            }
+            step => {
+                let value = self.call(step);
+                self.memory.values[at] = (self.memory.turn, value);
+            }
         }
     }
 
@@ -232,7 +305,7 @@ impl Evaluation<'_, '_> {
             }
             Step::If(key, text, then, other) => {
                 let value = self.value(*key);
-                let node = if text.is(value, &self.memory.scratch) { then } else { other };
+                let node = if text.is(&value, &self.memory.scratch) { then } else { other };
                 self.value(*node)
             }
             Step::IfName(key) => {
@@ -308,6 +381,12 @@ impl Evaluation<'_, '_> {
         self.memory.scratch.write(|out| out.write_fmt(text).unwrap_or_default())
     }
 }
+
+/// No value.
+const NOTHING: Piece = Piece { length: 0, bytes: 0 };
+
+/// Longer than any piece.
+const LONG: u8 = u8::MAX;
 
 fn mask(ip: std::net::IpAddr, bits: u8) -> std::net::IpAddr {
     match ip {

@@ -8,6 +8,17 @@ use weir_wire::sflow::DataSource;
 
 use super::decay::{Instant, Stream};
 use crate::names::AgentId;
+use crate::sys::prefetch;
+
+/// Where flows have a data source, as whoever brings its packets remembers it: the next one is not looked up.
+#[derive(Clone, Copy, Debug)]
+pub struct Seat(u32);
+
+impl Default for Seat {
+    fn default() -> Self {
+        Self(u32::MAX)
+    }
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Sources {
@@ -30,9 +41,37 @@ struct State {
 }
 
 impl Sources {
-    /// The place of a data source; a new one has a place if there are fewer than `limit`.
+    /// The place of a data source; a new one has a place if there are fewer than `limit`. `seat` has it, where it was found before.
     #[inline]
-    pub(super) fn find(&mut self, agent: AgentId, source: DataSource, now: f64, limit: usize) -> Option<u32> {
+    pub(super) fn find(
+        &mut self,
+        seat: &mut Seat,
+        agent: AgentId,
+        source: DataSource,
+        now: f64,
+        limit: usize,
+    ) -> Option<u32> {
+        if let Some(state) = self.states.get_mut(seat.0 as usize)
+            && state.source == source
+            && state.agent == agent
+            && state.last.is_finite()
+        {
+            state.last = now;
+            return Some(seat.0);
+        }
+        let found = self.look_up(agent, source, now, limit);
+        *seat = found.map_or(Seat::default(), Seat);
+        found
+    }
+
+    /// Asks for what is known of a data source.
+    #[inline]
+    pub(super) fn foresee(&self, seat: Seat) {
+        self.states.get(seat.0 as usize).into_iter().for_each(prefetch);
+        self.streams.get(seat.0 as usize * 2 * self.clocks).into_iter().for_each(prefetch);
+    }
+
+    fn look_up(&mut self, agent: AgentId, source: DataSource, now: f64, limit: usize) -> Option<u32> {
         let hash = hash(&self.hasher, agent, source);
         let found = self.index.find(hash, |&at| {
             let state = &self.states[at as usize];

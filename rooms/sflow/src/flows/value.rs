@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 
+use super::table::Piece;
+
 /// What a key is for one packet. Texts lie in the [`Scratch`] of the evaluation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Value {
@@ -63,6 +65,12 @@ impl Scratch {
     /// A text that somebody else chose: control characters and what is no UTF-8 are escaped, so that it can be shown anywhere.
     pub(super) fn foreign(&mut self, bytes: &[u8]) -> Value {
         self.write(|text| {
+            // Most are plain.
+            if bytes.iter().all(|byte| matches!(byte, b' '..=b'~'))
+                && let Ok(plain) = str::from_utf8(bytes)
+            {
+                return text.push_str(plain);
+            }
             for chunk in bytes.utf8_chunks() {
                 for c in chunk.valid().chars() {
                     if c.is_control() { text.extend(c.escape_default()) } else { text.push(c) }
@@ -114,12 +122,12 @@ fn write_plain(value: Value, out: &mut String) {
 }
 
 impl Value {
-    pub(super) fn is_null(self) -> bool {
+    pub(super) fn is_null(&self) -> bool {
         matches!(self, Value::Null)
     }
 
-    pub(super) fn number(self) -> Option<u64> {
-        match self {
+    pub(super) fn number(&self) -> Option<u64> {
+        match *self {
             Value::Number(number) => Some(number),
             Value::Truth(truth) => Some(truth.into()),
             _ => None,
@@ -127,35 +135,47 @@ impl Value {
     }
 
     /// Appends it to the key of a flow, so that equal bytes are equal values. [`Parts`] reads it back.
-    pub(super) fn encode(self, scratch: &Scratch, key: &mut Vec<u8>) {
-        match self {
-            Value::Null => key.push(tag::NULL),
-            Value::Number(number) => {
-                // Of a fixed length as long as it is copied, which is quicker.
-                let unused = number.leading_zeros() & !7;
-                let used = 8 - unused as usize / 8;
-                let [a, b, c, d, e, f, g, h] = number.checked_shl(unused).unwrap_or(0).to_be_bytes();
-                key.extend_from_slice(&[tag::NUMBER + used as u8, a, b, c, d, e, f, g, h]);
-                key.truncate(key.len() - 8 + used);
-            }
-            Value::Truth(truth) => key.push(if truth { tag::TRUE } else { tag::FALSE }),
-            Value::Bits { bits, width } => key.extend_from_slice(&[tag::BITS, width, (bits >> 8) as u8, bits as u8]),
-            Value::Mac(mac) => {
-                key.push(tag::MAC);
-                key.extend_from_slice(&mac);
-            }
-            Value::Ip(IpAddr::V4(ip)) => {
-                key.push(tag::V4);
-                key.extend_from_slice(&ip.octets());
-            }
-            Value::Ip(IpAddr::V6(ip)) => {
+    pub(super) fn encode(&self, scratch: &Scratch, key: &mut Vec<u8>) {
+        match (self.piece(scratch), self) {
+            (Some(Piece { length, bytes }), _) => key.extend_from_slice(&bytes.to_le_bytes()[..length.into()]),
+            (None, Value::Ip(IpAddr::V6(ip))) => {
                 key.push(tag::V6);
                 key.extend_from_slice(&ip.octets());
             }
-            Value::Word(word) => encode_text(word, key),
-            Value::Text(span) => encode_text(scratch.get(span), key),
+            (None, Value::Word(word)) => encode_text(word, key),
+            (None, Value::Text(span)) => encode_text(scratch.get(*span), key),
+            (None, _) => {}
         }
     }
+
+    /// The same as one piece; `None`: an address of IPv6 and a longer text are none.
+    #[inline]
+    pub(super) fn piece(&self, scratch: &Scratch) -> Option<Piece> {
+        let tagged = |tag: u8, length: u8, rest: u64| Piece { length, bytes: u128::from(rest) << 8 | u128::from(tag) };
+        Some(match self {
+            Value::Null => tagged(tag::NULL, 1, 0),
+            Value::Number(number) => {
+                // The first is the highest byte that is not 0.
+                let unused = number.leading_zeros() & !7;
+                let used = 8 - (unused / 8) as u8;
+                tagged(tag::NUMBER + used, 1 + used, number.checked_shl(unused).unwrap_or(0).swap_bytes())
+            }
+            Value::Truth(truth) => tagged(if *truth { tag::TRUE } else { tag::FALSE }, 1, 0),
+            Value::Bits { bits, width } => tagged(tag::BITS, 4, u64::from(bits.swap_bytes()) << 8 | u64::from(*width)),
+            Value::Mac([a, b, c, d, e, f]) => tagged(tag::MAC, 7, u64::from_le_bytes([*a, *b, *c, *d, *e, *f, 0, 0])),
+            Value::Ip(IpAddr::V4(ip)) => tagged(tag::V4, 5, u32::from_le_bytes(ip.octets()).into()),
+            Value::Ip(IpAddr::V6(_)) => return None,
+            Value::Word(word) => text_piece(word)?,
+            Value::Text(span) => text_piece(scratch.get(*span))?,
+        })
+    }
+}
+
+fn text_piece(text: &str) -> Option<Piece> {
+    let mut bytes = [0; 16];
+    bytes.get_mut(2..2 + text.len())?.copy_from_slice(text.as_bytes());
+    (bytes[0], bytes[1]) = (tag::TEXT, text.len() as u8);
+    Some(Piece { length: 2 + text.len() as u8, bytes: u128::from_le_bytes(bytes) })
 }
 
 fn encode_text(text: &str, key: &mut Vec<u8>) {
@@ -270,8 +290,9 @@ impl Literal {
     }
 
     /// Whether a value is this one; what a packet has not is `null`.
-    pub(super) fn is(&self, value: Value, scratch: &Scratch) -> bool {
-        match value {
+    #[inline]
+    pub(super) fn is(&self, value: &Value, scratch: &Scratch) -> bool {
+        match *value {
             Value::Null => &*self.text == "null",
             Value::Number(number) => self.number == Some(number),
             Value::Truth(truth) => &*self.text == if truth { "true" } else { "false" },
@@ -321,8 +342,8 @@ mod tests {
             let (mut scratch, mut key) = (Scratch::default(), Vec::new());
             for &(value, ref text) in &parts {
                 value.encode(&scratch, &mut key);
-                prop_assert!(Literal::new(text).is(value, &scratch), "{value:?} is {text}");
-                prop_assert!(!Literal::new("other").is(value, &scratch));
+                prop_assert!(Literal::new(text).is(&value, &scratch), "{value:?} is {text}");
+                prop_assert!(!Literal::new("other").is(&value, &scratch));
                 let span = scratch.render(value).unwrap();
                 prop_assert_eq!(scratch.get(span), text.as_str());
             }
@@ -352,13 +373,13 @@ mod tests {
     fn addresses_are_compared_as_such() {
         let scratch = Scratch::default();
         let ip = |text: &str| Value::Ip(text.parse().unwrap());
-        assert!(Literal::new("2001:DB8:0::1").is(ip("2001:db8::1"), &scratch));
+        assert!(Literal::new("2001:DB8:0::1").is(&ip("2001:db8::1"), &scratch));
         for (net, inside) in [("10.0.0.0/8", true), ("10.1.2.0/23", true), ("10.1.2.0/24", false), ("::/0", false)] {
-            assert_eq!(Literal::new(net).is(ip("10.1.3.4"), &scratch), inside, "{net}");
+            assert_eq!(Literal::new(net).is(&ip("10.1.3.4"), &scratch), inside, "{net}");
         }
         for text in ["001122aabbcc", "00:11:22:AA:bb:cc", "0011.22aa.bbcc", "00-11-22-aa-bb-cc"] {
-            assert!(Literal::new(text).is(Value::Mac([0, 0x11, 0x22, 0xaa, 0xbb, 0xcc]), &scratch), "{text}");
+            assert!(Literal::new(text).is(&Value::Mac([0, 0x11, 0x22, 0xaa, 0xbb, 0xcc]), &scratch), "{text}");
         }
-        assert!(Literal::new("null").is(Value::Null, &scratch) && !Literal::new("0").is(Value::Null, &scratch));
+        assert!(Literal::new("null").is(&Value::Null, &scratch) && !Literal::new("0").is(&Value::Null, &scratch));
     }
 }

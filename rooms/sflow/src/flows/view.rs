@@ -2,12 +2,13 @@
 
 use weir_wire::sflow::DataSource;
 
+use super::compiled::Compiled;
 use super::decay::Instant;
 use super::estimate::{Estimate, Heard, Moments, Precision, Sampling};
 use super::sources::Sources;
 use super::value::Parts;
 use super::values::Kind;
-use super::{Compiled, Flows, ranking};
+use super::{Flows, ranking};
 use crate::names::AgentId;
 
 /// A definition's flows at an instant.

@@ -67,7 +67,7 @@ impl Shard {
     fn keep(&self, from: u32, bytes: &mut Vec<u8>) -> postcard::Result<Option<u32>> {
         for (slot, agent) in self.agents.starting_at(from) {
             let sources = self.agents.sources_of(agent).map(|source| {
-                let Source { sampler, counters, drops, counted } = &source.state;
+                let Source { sampler, counters, drops, counted, .. } = &source.state;
                 let used = |sampler: &&Sampler| sampler.ledger().received > 0;
                 KeptSource {
                     stream: source.id.stream,
@@ -98,7 +98,7 @@ impl Shard {
             (
                 SourceId { stream, source: DataSource { class, index } },
                 heard,
-                Source { sampler, counters, drops, counted },
+                Source { sampler, counters, drops, counted, ..Source::default() },
             )
         });
         if !self.allowed.is_heard(who.address) {

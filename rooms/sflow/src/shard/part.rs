@@ -17,10 +17,11 @@ use crate::agents::{self, Agent, Agents, Identity, Nanos, Placed, Step, Verdict}
 use crate::counters::{Counters, Metric, Number, Reasons};
 use crate::events::{Event, Log};
 use crate::fate::Fate;
-use crate::flows::{self, Flows, Packet, Record, Sampling, Scan, Seen as SeenKeys, Trust};
+use crate::flows::{self, Flows, Packet, Record, Sampling, Scan, Seat, Seen as SeenKeys, Trust};
 use crate::names::{AgentId, Directory, Lookups};
 use crate::sampling::Sampler;
 use crate::settings::{Limits, Settings};
+use crate::sys::prefetch;
 use crate::thresholds::Rules;
 
 /// What one worker knows.
@@ -35,6 +36,10 @@ pub struct Shard {
     addresses: BTreeMap<IpAddr, Vec<u32>>,
     pub(super) names: Names,
     flows: Flows,
+    /// Packets of the datagram at hand whose flows have not been settled.
+    packets: Vec<Told>,
+    /// Where the data sources of the samples of the datagram at hand are; `None`: there was no room.
+    slots: Vec<Option<u32>>,
     keys: SeenKeys,
     watching: Watching,
     reasons: Reasons,
@@ -59,6 +64,16 @@ pub struct Source {
     pub(crate) drops: Sampler,
     /// Counter samples that came.
     pub(crate) counted: u64,
+    /// Where flows have it.
+    pub(crate) seat: Seat,
+}
+
+/// What an event tells of a packet beside its flow.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    source: DataSource,
+    slot: u32,
+    drop: Option<Drop>,
 }
 
 impl Shard {
@@ -85,6 +100,8 @@ impl Shard {
             addresses: BTreeMap::new(),
             names: Names::new(number, workers, Arc::new(settings.agents.clone())),
             flows: Flows::new(of_flows, lookups),
+            packets: Vec::new(),
+            slots: Vec::new(),
             keys: SeenKeys::default(),
             watching: Watching::new(events, crossings),
             reasons: Reasons::default(),
@@ -120,11 +137,17 @@ impl Shard {
         }
         self.agents.came_from(&placed, peer.ip());
         self.names.know(placed.agent(), who.address);
+        self.find_sources(&placed, &datagram);
+        let mut number = 0;
+        let mut next = || {
+            number += 1;
+            number - 1
+        };
         for sample in datagram.samples() {
             match sample {
-                Ok(Sample::Flow(sample)) => self.flow(who.address, &placed, &sample, now),
-                Ok(Sample::Counters(sample)) => self.counters(who.address, &placed, &sample, now),
-                Ok(Sample::Discarded(sample)) => self.discarded(who.address, &placed, &sample, now),
+                Ok(Sample::Flow(sample)) => self.flow(next(), who.address, &placed, &sample, now),
+                Ok(Sample::Counters(sample)) => self.counters(next(), who.address, &placed, &sample, now),
+                Ok(Sample::Discarded(sample)) => self.discarded(next(), who.address, &placed, &sample, now),
                 Ok(Sample::Unknown { .. }) => self.tally.unknown += 1,
                 Err(_) => {
                     self.tally.malformed += 1;
@@ -132,6 +155,7 @@ impl Shard {
                 }
             }
         }
+        self.settle(who.address, &placed, now);
         Fate::Analysed
     }
 
@@ -144,9 +168,26 @@ impl Shard {
         }
     }
 
-    fn flow(&mut self, address: IpAddr, placed: &Placed, sample: &FlowSample<'_>, now: Now) {
+    /// Finds the data sources of all samples before the first one is read, and asks for them: what is in no cache comes at once.
+    fn find_sources(&mut self, placed: &Placed, datagram: &Datagram<'_>) {
+        self.slots.clear();
+        for sample in datagram.samples().flatten() {
+            let source = match sample {
+                Sample::Flow(sample) => sample.source,
+                Sample::Counters(sample) => sample.source,
+                Sample::Discarded(sample) => sample.source,
+                Sample::Unknown { .. } => continue,
+            };
+            let slot = self.agents.source_slot(placed, source);
+            slot.and_then(|slot| self.agents.peek(slot)).into_iter().for_each(|source| prefetch(&source.sampler));
+            self.slots.push(slot);
+        }
+    }
+
+    fn flow(&mut self, number: usize, address: IpAddr, placed: &Placed, sample: &FlowSample<'_>, now: Now) {
         let seconds = self.seconds(now);
-        let Some(source) = self.agents.source(placed, sample.source) else {
+        let slot = self.slots[number];
+        let Some((slot, source)) = slot.and_then(|slot| Some((slot, self.agents.source_in(slot, placed)?))) else {
             self.tally.refused += 1;
             return;
         };
@@ -156,19 +197,18 @@ impl Shard {
             return;
         };
         self.tally.flow += 1;
+        self.flows.foresee(source.seat);
         let id = self.names.id(placed.agent());
         let packet = Packet::sampled(id, sample, &self.names);
         self.keys.packet(&packet, seconds);
-        let who = Who { address, id, source: sample.source, names: &self.names };
-        let (watching, counters) = (&mut self.watching, &source.counters);
-        self.flows.observe_watched(seconds, weight.frames, &packet, |name, flow| {
-            watching.flow(who, counters, name, flow, None, now);
-        });
+        self.flows.gather(seconds, weight.frames, &packet, &mut source.seat, self.packets.len());
+        self.gathered(Told { source: sample.source, slot, drop: None }, address, placed, now);
     }
 
-    fn discarded(&mut self, address: IpAddr, placed: &Placed, sample: &DiscardedPacket<'_>, now: Now) {
+    fn discarded(&mut self, number: usize, address: IpAddr, placed: &Placed, sample: &DiscardedPacket<'_>, now: Now) {
         let seconds = self.seconds(now);
-        let Some(source) = self.agents.source(placed, sample.source) else {
+        let slot = self.slots[number];
+        let Some((slot, source)) = slot.and_then(|slot| Some((slot, self.agents.source_in(slot, placed)?))) else {
             self.tally.refused += 1;
             return;
         };
@@ -178,25 +218,45 @@ impl Shard {
             return;
         };
         self.tally.discarded += 1;
+        self.flows.foresee(source.seat);
         let id = self.names.id(placed.agent());
         let packet = Packet::discarded(id, sample, &self.names);
         self.keys.packet(&packet, seconds);
-        let who = Who { address, id, source: sample.source, names: &self.names };
+        self.flows.gather(seconds, weight.frames, &packet, &mut source.seat, self.packets.len());
         let input = match sample.input {
             Interface::Index(index) => Some(index),
             _ => None,
         };
-        let drop = Drop { packet: &packet, reason: sample.reason, input };
-        let (watching, counters) = (&mut self.watching, &source.counters);
-        self.flows.observe_watched(seconds, weight.frames, &packet, |name, flow| {
-            watching.flow(who, counters, name, flow, Some(drop), now);
-        });
+        let drop = Some(Drop { who: packet.ends(), reason: sample.reason, input });
+        self.gathered(Told { source: sample.source, slot, drop }, address, placed, now);
     }
 
-    fn counters(&mut self, address: IpAddr, placed: &Placed, sample: &CounterSample<'_>, now: Now) {
+    /// A packet waits for its flows to be settled.
+    fn gathered(&mut self, packet: Told, address: IpAddr, placed: &Placed, now: Now) {
+        self.packets.push(packet);
+        if self.flows.is_full() {
+            self.settle(address, placed, now);
+        }
+    }
+
+    /// Settles the flows of the datagram's packets, and looks at the thresholds that are on them.
+    #[inline]
+    fn settle(&mut self, address: IpAddr, placed: &Placed, now: Now) {
+        let Self { flows, packets, agents, names, watching, .. } = self;
+        let id = names.id(placed.agent());
+        flows.settle(|number, name, flow| {
+            let Told { source, slot, drop } = packets[number];
+            let Some(known) = agents.peek(slot) else { return };
+            let who = Who { address, id, source, names: &*names };
+            watching.flow(who, &known.counters, name, flow, drop, now);
+        });
+        packets.clear();
+    }
+
+    fn counters(&mut self, number: usize, address: IpAddr, placed: &Placed, sample: &CounterSample<'_>, now: Now) {
         let slot = placed.agent();
         let is_shared = self.agents.streams(slot) > 1 && self.is_shared(slot, sample.source);
-        let Some(source) = self.agents.source(placed, sample.source) else {
+        let Some(source) = self.slots[number].and_then(|slot| self.agents.source_in(slot, placed)) else {
             self.tally.refused += 1;
             return;
         };

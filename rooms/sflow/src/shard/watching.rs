@@ -10,7 +10,7 @@ use super::Now;
 use crate::agents::Moment;
 use crate::counters::{Counters, Metric, Number};
 use crate::events::{Dropped, Event, Log};
-use crate::flows::{Flow, Packet};
+use crate::flows::{Ends, Flow};
 use crate::names::{AgentId, Directory};
 use crate::thresholds::{Fact, Facts, Observation, On, Rules, Watch};
 
@@ -25,9 +25,10 @@ pub(super) struct Watching {
 }
 
 /// A packet that was dropped: what an event tells of it beside its flow.
-#[derive(Clone, Copy)]
-pub(super) struct Drop<'a> {
-    pub(super) packet: &'a Packet<'a>,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Drop {
+    /// Between whom it went.
+    pub(super) who: Ends,
     /// `reason`.
     pub(super) reason: u32,
     /// `inputifindex`, where the device knows it.
@@ -92,7 +93,7 @@ impl Watching {
         counters: &Counters,
         name: &str,
         flow: &Flow<'_>,
-        drop: Option<Drop<'_>>,
+        drop: Option<Drop>,
         now: Now,
     ) {
         let Self { watch, rules, events, .. } = self;
@@ -160,14 +161,14 @@ fn event(id: u64, who: Who<'_>, now: Now, rule: &crate::thresholds::Rule, value:
     }
 }
 
-fn dropped(who: Who<'_>, drop: Drop<'_>) -> Dropped {
+fn dropped(who: Who<'_>, drop: Drop) -> Dropped {
     let place = drop.input.map(|index| {
         who.names
             .interface(who.id, index)
             .map_or_else(|| format!("ifIndex {index}"), |name| name.escape_debug().to_string())
     });
     Dropped {
-        who: drop.packet.ends(),
+        who: drop.who,
         why: Some(reason_name(drop.reason).map_or_else(|| drop.reason.to_string(), str::to_owned)),
         place,
     }

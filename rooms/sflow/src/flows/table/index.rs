@@ -1,7 +1,9 @@
 //! Where flows are, by a hash: a slot holds the half of it that tells where the slot should be, and the place of the flow.
 //!
 //! Linear probing at half load: nearly always the first slot looked at is the right one, so that looking costs one line of the
-//! cache, and several looks that follow one another wait for memory together. It grows without reading anything but itself.
+//! cache, which can be asked for before ([`Index::foresee`]). It grows without reading anything but itself.
+
+use crate::sys::prefetch;
 
 /// Places by hash.
 #[derive(Debug)]
@@ -12,7 +14,7 @@ pub(super) struct Index {
 }
 
 /// No place.
-pub(super) const NOWHERE: u32 = u32::MAX;
+const NOWHERE: u32 = u32::MAX;
 
 const EMPTY: u64 = u64::MAX;
 
@@ -24,6 +26,12 @@ impl Index {
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Asks for the slots that will be looked at.
+    #[inline]
+    pub(super) fn foresee(&self, hash: u64) {
+        prefetch(&self.slots[self.home(hash >> 32)]);
     }
 
     /// The first place under a hash like this one; [`NOWHERE`]: there is none.

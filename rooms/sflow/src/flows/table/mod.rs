@@ -1,7 +1,7 @@
 //! The flows of one definition in one shard: by data source and key, each with its smoothed sum.
 //!
 //! What every packet reads and changes is one line of the processor's cache ([`Rate`]); the rest lies apart ([`History`]). What is
-//! dear is waiting for memory: packets first look for all their flows ([`Table::find`]), so that they wait once, and count then.
+//! dear is waiting for memory: it is asked for before it is needed ([`Table::foresee`], [`Table::guess`]).
 //! The number of flows is bounded. A new flow takes the place of the smallest of a few that the hand of a clock comes by, if it
 //! is larger itself; so a heavy flow stays, whatever number of small ones arrives. What has been silent for the active timeout
 //! is forgotten, a few at each update.
@@ -15,16 +15,18 @@ mod tests;
 use std::hash::{BuildHasher, Hasher};
 
 use foldhash::quality::RandomState;
-use index::{Index, NOWHERE};
-use key::Key;
+use index::Index;
+use key::Kept;
+pub(super) use key::{Key, Piece};
 
 use super::decay::Instant;
+use crate::sys::prefetch;
 
 /// What a packet is compared with, and changes.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Rate {
-    key: Key,
+    key: Kept,
     sum: f64,
     squares: f64,
     epoch: u32,
@@ -49,7 +51,9 @@ struct History {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Update<'a> {
     pub(super) source: u32,
-    pub(super) key: &'a [u8],
+    pub(super) key: Key,
+    /// All bytes of it, if it is long.
+    pub(super) long: &'a [u8],
     /// What it adds to the value.
     pub(super) amount: f64,
     /// What it adds to further sums, in the order of the table.
@@ -96,15 +100,21 @@ pub(super) enum Telling {
 pub(super) struct Table {
     rates: Vec<Rate>,
     histories: Vec<History>,
+    /// Long keys, by the places of their flows; none behind the last.
+    long: Vec<Box<[u8]>>,
     /// `stride` of them a flow.
     further: Vec<f64>,
     stride: usize,
     index: Index,
     free: Vec<u32>,
     hasher: RandomState,
+    /// Of each [`BLOCK`] of places a time, in tenths of a second, before which none of its flows was last heard.
+    heard: Vec<u32>,
     updates: u8,
-    /// Where the next look for what is small or silent begins.
+    /// Where the next look for what is small begins.
     hand: usize,
+    /// The block at which the next look for what is silent begins.
+    swept: usize,
     timeout: f64,
     telling: Telling,
     told: Vec<Told>,
@@ -117,13 +127,16 @@ impl Table {
         Table {
             rates: Vec::new(),
             histories: Vec::new(),
+            long: Vec::new(),
             further: Vec::new(),
             stride,
             index: Index::new(),
             free: Vec::new(),
             hasher: RandomState::default(),
+            heard: Vec::new(),
             updates: 0,
             hand: 0,
+            swept: 0,
             timeout,
             telling,
             told: Vec::new(),
@@ -138,38 +151,52 @@ impl Table {
 
     /// Where a flow would be looked for.
     #[inline]
-    pub(super) fn hash(&self, source: u32, key: &[u8]) -> u64 {
+    pub(super) fn hash(&self, source: u32, key: Key, long: &[u8]) -> u64 {
         let mut hasher = self.hasher.build_hasher();
+        key.words().into_iter().for_each(|word| hasher.write_u128(word));
+        if key.is_long() {
+            hasher.write(long);
+        }
         hasher.write_u32(source);
-        hasher.write(key);
         hasher.finish()
     }
 
-    /// Where a flow probably is, if it is there.
+    /// Asks for the place where a flow is looked for.
+    #[inline]
+    pub(super) fn foresee(&self, hash: u64) {
+        self.index.foresee(hash);
+    }
+
+    /// Where a flow probably is, and asks for it.
     #[inline]
     pub(super) fn guess(&self, hash: u64) -> u32 {
-        self.index.guess(hash)
+        let guess = self.index.guess(hash);
+        if let Some(rate) = self.rates.get(guess as usize) {
+            prefetch(rate);
+            self.further.get(guess as usize * self.stride).into_iter().for_each(prefetch);
+            self.long.get(guess as usize).into_iter().for_each(prefetch);
+        }
+        guess
     }
 
-    /// The place of a flow, which was guessed; `None`: there is none.
+    /// The place of a flow, which was guessed a while ago; `None`: there is none.
     #[inline]
-    pub(super) fn find(&self, hash: u64, guess: u32, source: u32, key: &[u8]) -> Option<usize> {
+    fn find(&self, hash: u64, guess: u32, update: &Update<'_>) -> Option<usize> {
         let is_it = |at: u32| {
             let rate = &self.rates[at as usize];
-            rate.source == source && rate.key.as_bytes() == key
+            let is_alike = rate.source == update.source && rate.key.key() == update.key;
+            is_alike && (!update.key.is_long() || *self.long[at as usize] == *update.long)
         };
-        match guess {
-            NOWHERE => None,
-            at if is_it(at) => Some(at as usize),
-            _ => self.index.find(hash, is_it).map(|at| at as usize),
+        if (guess as usize) < self.rates.len() && is_it(guess) {
+            return Some(guess as usize);
         }
+        self.index.find(hash, is_it).map(|at| at as usize)
     }
 
-    /// Counts a packet of a flow that is at a place, and tells the place; a new one (`None`) has a place if there are fewer than
-    /// `limit`.
+    /// Counts a packet, and tells the place of its flow; a new one has a place if there are fewer than `limit`.
     #[inline]
-    pub(super) fn add(&mut self, hash: u64, found: Option<usize>, update: &Update<'_>, limit: usize) -> Option<usize> {
-        let at = match found {
+    pub(super) fn add(&mut self, hash: u64, guess: u32, update: &Update<'_>, limit: usize) -> Option<usize> {
+        let at = match self.find(hash, guess, update) {
             Some(at) => {
                 self.count(at, update);
                 Some(at)
@@ -177,9 +204,9 @@ impl Table {
             None => self.insert(hash, update, limit),
         };
         self.updates = self.updates.wrapping_add(1);
-        if self.updates.is_multiple_of(LOOKED_AT) {
+        if usize::from(self.updates).is_multiple_of(BLOCK) {
             // What was counted just now is not silent: its place stays.
-            self.expire(update.now, usize::from(LOOKED_AT));
+            self.expire(update.now, BLOCK);
         }
         at
     }
@@ -223,10 +250,16 @@ impl Table {
         };
         self.turnover.inserted += 1;
         let (source, epoch) = (update.source, update.at.epoch);
-        self.rates[at] = Rate { key: Key::new(update.key), epoch, source, ..Rate::FREE };
+        self.rates[at] = Rate { key: update.key.keep(), epoch, source, ..Rate::FREE };
+        if update.key.is_long() {
+            self.long.resize(self.long.len().max(at + 1), Box::default());
+            self.long[at] = update.long.into();
+        }
         self.histories[at] = History { first: update.now, total: 0.0 };
         self.further[at * self.stride..][..self.stride].fill(0.0);
         self.index.insert(hash, at as u32);
+        let heard = &mut self.heard[at / BLOCK];
+        *heard = tenths(update.now).min(*heard);
         self.count(at, update);
         if self.telling == Telling::AtStart {
             self.tell(at);
@@ -242,6 +275,7 @@ impl Table {
         self.rates.push(Rate::FREE);
         self.histories.push(History::default());
         self.further.resize(self.rates.len() * self.stride, 0.0);
+        self.heard.resize(self.rates.len().div_ceil(BLOCK), u32::MAX);
         self.rates.len() - 1
     }
 
@@ -256,6 +290,8 @@ impl Table {
                 smallest = Some((sum, at));
             }
         }
+        // The next ones that the hand comes by.
+        self.rates.iter().skip(self.hand).take(CANDIDATES).for_each(prefetch);
         let (_, at) = smallest.filter(|&(sum, _)| sum < update.amount * update.at.weight)?;
         self.turnover.evicted += 1;
         self.remove(at);
@@ -269,16 +305,33 @@ impl Table {
         at
     }
 
-    /// Forgets what has been silent, looking at so many places.
+    /// Forgets what has been silent, looking at so many places or some more; at those of a block only if one of them may be.
     pub(super) fn expire(&mut self, now: f64, places: usize) {
         let oldest = tenths((now - self.timeout).max(0.0));
-        for _ in 0..places.min(self.rates.len()) {
-            let at = self.turn_hand();
-            if self.rates[at].source != NOBODY && self.rates[at].last < oldest {
-                self.turnover.expired += 1;
-                self.remove(at);
+        for _ in 0..places.div_ceil(BLOCK).min(self.heard.len()) {
+            let block = if self.swept < self.heard.len() { self.swept } else { 0 };
+            self.swept = block + 1;
+            if self.heard[block] < oldest {
+                self.expire_block(block, oldest);
             }
         }
+    }
+
+    fn expire_block(&mut self, block: usize, oldest: u32) {
+        let mut heard = u32::MAX;
+        for at in block * BLOCK..((block + 1) * BLOCK).min(self.rates.len()) {
+            let Rate { source, last, .. } = self.rates[at];
+            if source == NOBODY {
+                continue;
+            }
+            if last < oldest {
+                self.turnover.expired += 1;
+                self.remove(at);
+            } else {
+                heard = heard.min(last);
+            }
+        }
+        self.heard[block] = heard;
     }
 
     fn remove(&mut self, at: usize) {
@@ -286,7 +339,8 @@ impl Table {
             self.tell(at);
         }
         let rate = &self.rates[at];
-        self.index.remove(self.hash(rate.source, rate.key.as_bytes()), at as u32);
+        let long = self.long.get_mut(at).map(std::mem::take).unwrap_or_default();
+        self.index.remove(self.hash(rate.source, rate.key.key(), &long), at as u32);
         self.rates[at] = Rate::FREE;
         self.free.push(at as u32);
     }
@@ -299,7 +353,7 @@ impl Table {
         let (rate, history) = (&self.rates[at], &self.histories[at]);
         self.told.push(Told {
             source: rate.source,
-            key: rate.key.as_bytes().into(),
+            key: self.key(at).into(),
             first: history.first,
             last: f64::from(rate.last) / 10.0,
             total: history.total,
@@ -345,7 +399,8 @@ impl Table {
     }
 
     pub(super) fn key(&self, place: usize) -> &[u8] {
-        self.rates[place].key.as_bytes()
+        let kept = &self.rates[place].key;
+        if kept.key().is_long() { &self.long[place] } else { kept.as_bytes() }
     }
 
     /// Samples, and when the first and the last came, in seconds.
@@ -356,7 +411,7 @@ impl Table {
 }
 
 impl Rate {
-    const FREE: Rate = Rate { key: Key::EMPTY, sum: 0.0, squares: 0.0, epoch: 0, source: NOBODY, last: 0, samples: 0 };
+    const FREE: Rate = Rate { key: Kept::EMPTY, sum: 0.0, squares: 0.0, epoch: 0, source: NOBODY, last: 0, samples: 0 };
 }
 
 fn tenths(seconds: f64) -> u32 {
@@ -365,8 +420,8 @@ fn tenths(seconds: f64) -> u32 {
 
 const NOBODY: u32 = u32::MAX;
 
-/// Places that are looked at, whether they are silent, in one go: that is cheaper than one at each update.
-const LOOKED_AT: u8 = 16;
+/// Places of which it is known together whether one may be silent. After as many updates a block is looked at.
+const BLOCK: usize = 16;
 
 /// Flows among which the smallest makes room.
 const CANDIDATES: usize = 8;

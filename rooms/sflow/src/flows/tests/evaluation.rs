@@ -172,12 +172,11 @@ fn a_packet_tells_its_ends() {
     let source = DataSource { class: DataSource::IF_INDEX, index: 5 };
     let ends =
         |bytes: &[u8]| Packet::bare(AgentId(1), source, 1000, Frame::parse(Start::Ethernet, bytes), &Named).ends();
-    let of = |source: &str, destination: &str| Ends {
-        source: Some(source.to_owned()),
-        destination: Some(destination.to_owned()),
-    };
-    assert_eq!(ends(&bytes), of("10.0.0.1", "10.0.1.2"));
+    let shown = |end: Option<End>| end.map(|end| end.to_string());
+    let of = |source: &str, destination: &str| (Some(source.to_owned()), Some(destination.to_owned()));
+    let both = |ends: Ends| (shown(ends.source), shown(ends.destination));
+    assert_eq!(both(ends(&bytes)), of("10.0.0.1", "10.0.1.2"));
     // Without an IP header the stations are what is known; without anything, nothing is.
-    assert_eq!(ends(&bytes[..14]), of("020000000001", "020000000002"));
+    assert_eq!(both(ends(&bytes[..14])), of("020000000001", "020000000002"));
     assert_eq!(ends(&[]), Ends::default());
 }
