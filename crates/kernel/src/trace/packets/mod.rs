@@ -106,8 +106,7 @@ impl Packets {
             }
         };
         let arguments = types.as_ref().and_then(|types| types.own.arguments("kfree_skb")).unwrap_or(0);
-        let mut reasons =
-            types.as_ref().and_then(|types| types.own.enumerators("skb_drop_reason")).unwrap_or_default();
+        let mut reasons = types.as_ref().and_then(|types| types.own.enumerators("skb_drop_reason")).unwrap_or_default();
         for name in reasons.values_mut() {
             if let Some(short) = name.strip_prefix("SKB_DROP_REASON_") {
                 *name = short.to_owned();
@@ -324,7 +323,10 @@ impl Packets {
 
 impl fmt::Debug for Packets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Packets").field("samples", &self.samples()).field("drops", &self.drops()).finish_non_exhaustive()
+        f.debug_struct("Packets")
+            .field("samples", &self.samples())
+            .field("drops", &self.drops())
+            .finish_non_exhaustive()
     }
 }
 
