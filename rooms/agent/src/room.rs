@@ -1,12 +1,10 @@
 //! An agent as a service's room: what its control thread does, ten times a second.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use weir_kernel::links::Index;
 use weir_kernel::trace::packets::{Fate, MOST_INTERFACES, Packets};
 use weir_service::losses::{Line, Loss, Losses};
 use weir_service::{Fixed, Observable, Room};
@@ -32,8 +30,6 @@ pub(crate) struct Agent<'a> {
     parts: Parts,
     collectors: Collectors,
     sampler: Sampler,
-    /// Samples chosen until the last look, by interface.
-    chosen: BTreeMap<Index, u64>,
     drops: Drops,
     outbox: Outbox,
     /// The address by which collectors know us, once one could be reached.
@@ -142,7 +138,6 @@ impl<'a> Agent<'a> {
             parts,
             collectors: Collectors::default(),
             sampler: Sampler::default(),
-            chosen: BTreeMap::new(),
             drops: Drops::default(),
             outbox: Outbox::new(now),
             agent: None,
@@ -221,8 +216,7 @@ impl<'a> Agent<'a> {
         drops.write(packets, &mut self.outbox)?;
         if !self.ended {
             let elapsed = now.duration_since(self.looked);
-            let most = (f64::from(self.settings.most_samples) * elapsed.as_secs_f64()).ceil() as u64;
-            sampler.shed(packets, &mut self.chosen, most)?;
+            sampler.shed(packets, self.settings.most_samples, elapsed)?;
             if packets.drops() {
                 drops.allow(packets, self.settings.most_drops, elapsed.max(LOOKS_APART))?;
             }

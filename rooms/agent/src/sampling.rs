@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::Result;
 use weir_kernel::links::Index;
@@ -14,7 +15,7 @@ use crate::collectors::Collectors;
 use crate::counters::put;
 use crate::ledger::SamplingCount;
 use crate::outbox::Outbox;
-use crate::shedding::kept;
+use crate::shedding::{Rate, kept};
 
 /// Interfaces that are sampled, and what came of it.
 #[derive(Debug, Default)]
@@ -40,6 +41,9 @@ struct Source {
     sequence: u32,
     /// As last read.
     counts: Sampled,
+    /// Samples chosen until the last look, and how many they are a second.
+    chosen: u64,
+    rising: Rate,
     /// Samples in the ring at this look.
     waiting: u64,
 }
@@ -84,7 +88,16 @@ impl Sampler {
         if !packets.sample(interface, rate, 1.0)? {
             return Ok(false);
         }
-        let source = Source { rate, kept: 1.0, ethernet, sequence: 0, counts: Sampled::default(), waiting: 0 };
+        let source = Source {
+            rate,
+            kept: 1.0,
+            ethernet,
+            sequence: 0,
+            counts: Sampled::default(),
+            chosen: 0,
+            rising: Rate::default(),
+            waiting: 0,
+        };
         self.sources.insert(interface, source);
         Ok(true)
     }
@@ -165,26 +178,20 @@ impl Sampler {
         Ok(())
     }
 
-    /// Reads what was counted, and keeps no more of the samples than `most` in the time since the last call.
+    /// Keeps no more of the samples than `most` a second. `elapsed`: since the last call.
     ///
     /// # Errors
     /// If the kernel refuses it.
-    pub(crate) fn shed(
-        &mut self,
-        packets: &mut Packets,
-        chosen_before: &mut BTreeMap<Index, u64>,
-        most: u64,
-    ) -> Result<()> {
+    pub(crate) fn shed(&mut self, packets: &mut Packets, most: u32, elapsed: Duration) -> Result<()> {
         let mut chosen = Vec::with_capacity(self.sources.len());
         for (&interface, source) in &mut self.sources {
             if source.kept < 1.0 {
                 source.counts = packets.sampled(interface)?;
             }
-            let before = chosen_before.insert(interface, source.counts.chosen).unwrap_or(0);
-            chosen.push(source.counts.chosen.saturating_sub(before));
+            let fresh = source.counts.chosen - std::mem::replace(&mut source.chosen, source.counts.chosen);
+            chosen.push(source.rising.take(fresh, elapsed));
         }
-        chosen_before.retain(|interface, _| self.sources.contains_key(interface));
-        for ((&interface, source), kept) in self.sources.iter_mut().zip(kept(&chosen, most)) {
+        for ((&interface, source), kept) in self.sources.iter_mut().zip(kept(&chosen, most.into())) {
             // Chance alone moves it by less.
             if kept != source.kept && (kept == 1.0 || (kept - source.kept).abs() > source.kept / 8.0) {
                 packets.sample(interface, source.rate, kept)?;

@@ -1,5 +1,6 @@
 //! `weir sflow`.
 
+mod agent;
 mod decode;
 mod real_agents;
 mod serve;
