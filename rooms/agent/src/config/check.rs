@@ -127,7 +127,7 @@ mod tests {
                 &format!("interfaces = [\"a b\"]\n{to}"),
                 "agent.toml:1: interfaces: `a b` is no name of an interface, e.g. eth0 or eth*",
             ),
-            (&format!("samples = \"0/s\"\n{to}"), "agent.toml:1: samples: 0/s (it must be 1/s to 100000/s)"),
+            (&format!("samples = \"0/s\"\n{to}"), "agent.toml:1: samples: 0 (it must be 1/s to 100000/s)"),
             (&format!("sampling = 99999999\n{to}"), "agent.toml:1: sampling: one of 99999999 (at most 16777215)"),
             (
                 &format!("agent = \"::\"\n{to}"),
