@@ -48,6 +48,7 @@ fn what_passes_and_what_is_dropped_is_counted_exactly() {
                 told.push((input, output, packet.length, packet.protocol, reason, location))
             }
         });
+        packets.learn_functions(told.iter().map(|one: &(_, _, _, _, _, u64)| one.5));
         let told: Vec<_> = told
             .into_iter()
             .map(|(input, output, length, protocol, reason, location)| {

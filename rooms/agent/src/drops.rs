@@ -12,7 +12,7 @@ use crate::counters::{HOST, put};
 use crate::ledger::{DropsCount, ReasonCount};
 use crate::outbox::Outbox;
 use crate::reasons;
-use crate::sampling::{HEADER_IPV4, HEADER_IPV6, IPV6};
+use crate::sampling::{HEADER_IPV4, HEADER_IPV6, IPV4, IPV6};
 
 /// What was dropped, and what was told of it.
 #[derive(Debug, Default)]
@@ -57,6 +57,7 @@ impl Drops {
         if self.held.is_empty() {
             return Ok(());
         }
+        packets.learn_functions(self.held.iter().map(|held| held.location));
         let (counted, missed) = packets.discarded()?;
         let untold = counted.iter().map(|one| one.packets - one.told).sum::<u64>() + missed;
         for held in std::mem::take(&mut self.held) {
@@ -125,6 +126,3 @@ impl Held {
         }
     }
 }
-
-/// EtherType.
-const IPV4: u16 = 0x0800;

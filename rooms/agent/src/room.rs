@@ -44,6 +44,8 @@ pub(crate) struct Agent<'a> {
     datagrams: u64,
     bytes: u64,
     losses: Losses,
+    /// When what fails is told again.
+    complain: Instant,
     /// Interfaces beyond those that can be sampled were told.
     told_beyond: bool,
 }
@@ -149,6 +151,7 @@ impl<'a> Agent<'a> {
             datagrams: 0,
             bytes: 0,
             losses: Losses::new(LOSSES_APART, now),
+            complain: now,
             told_beyond: false,
         };
         agent.follow_collectors();
@@ -179,8 +182,11 @@ impl<'a> Agent<'a> {
     /// A look; what fails in it fails again in the next, and is told once in a while.
     fn step(&mut self) {
         let now = Instant::now();
-        if let Err(error) = self.try_step(now) {
-            tracing::warn!("{error:#}");
+        if let Err(error) = self.try_step(now)
+            && now >= self.complain
+        {
+            tracing::warn!("{error:#} (tried again)");
+            self.complain = now + LOSSES_APART;
         }
         let address = self.address();
         let (collectors, datagrams, bytes) = (&mut self.collectors, &mut self.datagrams, &mut self.bytes);

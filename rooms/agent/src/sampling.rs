@@ -221,20 +221,17 @@ impl Sampler {
 
 impl Held {
     fn write(&self, ethernet: bool, records: &mut Records<'_>) {
-        let (tagged, length) = self.tagged(ethernet);
-        let header = &tagged[..length];
         let (protocol, check) = match (ethernet, self.protocol) {
             (true, _) => (HeaderProtocol::ETHERNET.0, CHECK_SEQUENCE),
+            (false, IPV4) => (HEADER_IPV4, 0),
             (false, IPV6) => (HEADER_IPV6, 0),
-            (false, _) => (HEADER_IPV4, 0),
+            // Without a number for it the packet is counted alone.
+            _ => return,
         };
+        let (tagged, length) = self.tagged(ethernet);
         let tag = if self.vlan.is_some() && ethernet { TAG as u32 } else { 0 };
-        let values = [
-            Put::U32(protocol),
-            Put::U32(self.frame_length(ethernet) + tag + check),
-            Put::U32(check),
-            Put::Opaque(header),
-        ];
+        let frame_length = self.frame_length(ethernet) + tag + check;
+        let values = [Put::U32(protocol), Put::U32(frame_length), Put::U32(check), Put::Opaque(&tagged[..length])];
         put(records, Space::Flow, "sampled_header", &values);
     }
 
@@ -304,7 +301,8 @@ const CHECK_SEQUENCE: u32 = 4;
 const ADDRESSES: usize = 12;
 const TAG: usize = 4;
 
-/// EtherType.
+/// EtherTypes.
+pub(crate) const IPV4: u16 = 0x0800;
 pub(crate) const IPV6: u16 = 0x86dd;
 
 /// `header_protocol` (specification, section 5.3.1).

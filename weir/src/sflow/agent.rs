@@ -18,7 +18,6 @@ use crate::{Outcome, usage};
 
 /// `weir sflow agent`.
 #[derive(Debug, Args)]
-#[command(mut_arg("config", |config| config.required_unless_present("to")))]
 #[command(after_help = "\
 Examples:
   weir sflow agent --to collector.example

@@ -24,7 +24,8 @@ pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) ->
 
     let collectors: Vec<Target> = document.collectors.into_iter().map(|collector| collector.to.0).collect();
     if collectors.is_empty() {
-        return Err(error(&[], "no collector: say who is told, [[collector]] with to = \"HOST\"".into()));
+        let how = if file.is_some() { "[[collector]] with to = \"HOST\"" } else { "--to HOST, or -c FILE" };
+        return Err(error(&[], format!("no collector: say who is told, {how}")));
     }
     for (index, to) in collectors.iter().enumerate() {
         let path = [Step::Key("collector"), Step::Index(index), Step::Key("to")];

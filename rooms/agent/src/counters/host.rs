@@ -139,10 +139,9 @@ fn disks(records: &mut Records<'_>) {
     mounts.dedup_by(|a, b| a.fs_spec == b.fs_spec);
     for mount in &mounts {
         let Ok(size) = statvfs(mount.fs_file.as_str()) else { continue };
-        let (blocks, left, available) =
-            (size.blocks() as u64, size.blocks_free() as u64, size.blocks_available() as u64);
-        total += blocks * size.fragment_size() as u64;
-        free += left * size.fragment_size() as u64;
+        let (blocks, left, available) = (size.blocks(), size.blocks_free(), size.blocks_available());
+        total += blocks * size.fragment_size();
+        free += left * size.fragment_size();
         // As df has it, in hundredths of a percent.
         let used = blocks.saturating_sub(left);
         fullest = fullest.max((used * 10_000).checked_div(used + available).unwrap_or(0));

@@ -34,6 +34,9 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!("../../../bpf/agent.bpf.o");
 /// Interfaces that can be sampled at once, as many as the maps of the programs hold.
 pub const MOST_INTERFACES: usize = 4096;
 
+/// More than the ring holds: 2 MiB of events with their headers.
+const MOST_EVENTS: usize = 12_288;
+
 /// What is to be told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
@@ -298,15 +301,21 @@ impl Packets {
         }
     }
 
-    /// The function that dropped a packet; empty: it is not known.
-    pub fn function(&mut self, location: u64) -> &str {
-        self.symbols.learn([location]);
+    /// Looks up functions that dropped packets: all that are new at once, for the kernel's whole table is read for them, some
+    /// 100 ms.
+    pub fn learn_functions(&mut self, locations: impl IntoIterator<Item = u64>) {
+        self.symbols.learn(locations);
+    }
+
+    /// The function that dropped a packet; empty: it is not known, or was not looked up.
+    pub fn function(&self, location: u64) -> &str {
         self.symbols.name(location)
     }
 
-    /// Takes the packets that have come, in order.
+    /// Takes the packets that have come, in order: no more than fit into the ring, for in a flood there is no end to them.
     pub fn take(&mut self, mut each: impl FnMut(Packet<'_>)) {
-        while let Some(event) = self.events.next() {
+        for _ in 0..MOST_EVENTS {
+            let Some(event) = self.events.next() else { return };
             if let Some(packet) = Packet::read(&event) {
                 each(packet);
             }

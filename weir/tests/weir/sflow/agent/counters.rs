@@ -6,7 +6,7 @@ use std::net::UdpSocket;
 
 use weir_testbed::network::{cable, end};
 
-use super::{Agent, Collector};
+use super::{Agent, Collector, be_still};
 
 /// Columns of /proc/net/dev by interface.
 fn dev() -> BTreeMap<String, Vec<u64>> {
@@ -26,6 +26,8 @@ fn value(text: &str, begins: &str) -> u64 {
 #[test]
 fn interfaces_come_and_go_and_count_as_proc_does() {
     let Some([one, other]) = cable(1500) else { return };
+    be_still(&one);
+    be_still(&other);
     let mut collector = Collector::bind(&one);
     let mut agent = Agent::start(&one, &["--polling", "1s", "--sampling", "0", "--drops", "0"]);
     let first = collector.await_sample(|sample| sample.is_of("eth0"));
@@ -33,7 +35,7 @@ fn interfaces_come_and_go_and_count_as_proc_does() {
     // What is sent to nobody is an error of the protocol, but not of the interface.
     one.run(|| {
         let sender = UdpSocket::bind((one.v4, 0)).unwrap();
-        (0..500).for_each(|_| drop(sender.send_to(&[0; 200], (other.v4, 5000)).unwrap()));
+        (0..500).for_each(|_| assert_eq!(sender.send_to(&[0; 200], (other.v4, 5000)).unwrap(), 200));
     });
     let truth = one.run(dev)["eth0"].clone();
     // eth0 is still now: the agent speaks through the loopback interface.

@@ -57,8 +57,8 @@ fn drops_are_those_of_nft_and_of_the_account_to_the_datagram() {
     collector.take_rest();
     let told: Vec<_> = collector.samples.iter().filter(|sample| sample.format == 5).collect();
     assert_eq!(ledger["drops"]["sent"], told.len());
-    // 50 a second, over a second or some.
-    assert!(told.len() >= 10 && told.len() < 700, "{}", told.len());
+    // 5 a look; the first looks up the functions, which takes time.
+    assert!(told.len() >= 5 && told.len() < 700, "{}", told.len());
     let eth0 = one.netlink().link("eth0").unwrap().index;
     let mut by_reason: BTreeMap<(u32, String), u64> = BTreeMap::new();
     for sample in &told {

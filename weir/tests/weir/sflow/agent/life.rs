@@ -122,7 +122,7 @@ fn mistakes_are_one_line() {
         ),
         (&["--to", "192.0.2.7", "--user", "no-such-user"], "no such user"),
         (&["-c", "/nowhere/agent.toml"], "read /nowhere/agent.toml: No such file or directory"),
-        (&[], "--to"),
+        (&[], "no collector: say who is told, --to HOST, or -c FILE"),
     ] {
         let output = weir(&[&["sflow", "agent"], arguments].concat()).output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();

@@ -163,6 +163,11 @@ impl Collector {
     }
 }
 
+/// No packets but the test's: no router is solicited, no group reported.
+fn be_still(host: &Host) {
+    weir_kernel::sysctl::set(&host.ns, &[("ipv6/conf/all/disable_ipv6", "1")]).unwrap();
+}
+
 /// Runs nft in a host; what it prints.
 #[track_caller]
 fn nft(host: &Host, commands: &str) -> Option<String> {

@@ -6,12 +6,7 @@ use std::time::{Duration, Instant};
 
 use weir_testbed::network::{Host, cable};
 
-use super::{Agent, Collector, nft, nft_packets};
-
-/// No packets but the test's: no router is solicited, no group reported.
-fn be_still(host: &Host) {
-    weir_kernel::sysctl::set(&host.ns, &[("ipv6/conf/all/disable_ipv6", "1")]).unwrap();
-}
+use super::{Agent, Collector, be_still, nft, nft_packets};
 
 /// Counts what passes eth0.
 fn count(host: &Host) -> Option<()> {
