@@ -45,7 +45,7 @@ fn what_passes_and_what_is_dropped_is_counted_exactly() {
                 sampled += 1;
             }
             Fate::Discarded { input, output, reason, location } => {
-                told.push((input, output, packet.length, packet.protocol, reason, location))
+                told.push((input, output, packet.length, packet.protocol, reason, location));
             }
         });
         packets.learn_functions(told.iter().map(|one: &(_, _, _, _, _, u64)| one.5));
