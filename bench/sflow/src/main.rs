@@ -1,6 +1,6 @@
 //! What the analysis of sFlow costs and withstands, beside goflow2 and sfacctd: `cargo run --release -p bench-sflow [-- SCENE ...]`.
 //!
-//! Scenes: `decode`, `analyse`, `agents`, `event`, `rest`, `overload`; all of them without arguments. What is compared is run
+//! Scenes: `decode`, `analyse`, `agents`, `event`, `rest`, `overload`, `agent`; all of them without arguments. What is compared is run
 //! in turn, and medians are printed. `--quick` takes short looks, `--rounds N` sets how many, `--json FILE` writes all
 //! figures to a file.
 

@@ -227,12 +227,21 @@ impl Events {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno).during(|| "wait for changes of the network"),
         }
+        self.take();
+        Ok(())
+    }
+
+    /// Whether something has changed since the last call; returns at once.
+    pub(crate) fn take(&self) -> bool {
         // What has changed is asked for anew, so that lost events (ENOBUFS) do not matter.
-        let mut event = Vec::with_capacity(ANSWER_SIZE);
-        while self.socket.recv(&mut event, 0).is_ok() {
+        let (mut event, mut changed) = (Vec::with_capacity(ANSWER_SIZE), false);
+        loop {
+            match self.socket.recv(&mut event, 0) {
+                Err(error) if error.raw_os_error() != Some(Errno::ENOBUFS as i32) => return changed,
+                _ => changed = true,
+            }
             event.clear();
         }
-        Ok(())
     }
 }
 
@@ -248,6 +257,9 @@ fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 
 /// The kernel packs a list into messages of at most 32 KiB (net/netlink/af_netlink.c, netlink_dump).
 const ANSWER_SIZE: usize = 64 * 1024;
+
+/// Changes to interfaces (RTMGRP_LINK).
+pub(crate) const LINKS: u32 = 1;
 
 /// Changes to interfaces and to IPv6 routes (include/uapi/linux/rtnetlink.h, RTMGRP_LINK and RTMGRP_IPV6_ROUTE).
 pub(crate) const LINK_CHANGES: u32 = 1 | 0x400;

@@ -1,5 +1,6 @@
 //! `weir sflow`: sFlow, as it comes and analysed.
 
+mod agent;
 mod decode;
 mod serve;
 
@@ -19,6 +20,8 @@ pub(super) struct Sflow {
 enum Command {
     /// Analyse sFlow in real time: rates, flows and events over REST and Prometheus.
     Serve(serve::Serve),
+    /// Tell collectors what this machine's interfaces carry, what it does, and what it drops.
+    Agent(agent::Agent),
     /// Print what is in sFlow datagrams, of a capture or as they come.
     Decode(decode::Decode),
 }
@@ -27,6 +30,7 @@ impl Sflow {
     pub(super) fn run(self) -> Result<Outcome> {
         match self.command {
             Command::Serve(serve) => serve.run(),
+            Command::Agent(agent) => agent.run(),
             Command::Decode(decode) => decode.run(),
         }
     }

@@ -1,5 +1,6 @@
 //! The scenes.
 
+mod agent;
 mod agents;
 mod analyse;
 mod decode;
@@ -44,13 +45,14 @@ impl bench_measure::Scale for Scale {
 }
 
 /// All, by name, in the order in which they run.
-pub(crate) const SCENES: [(&str, Scene<Programs, Scale>); 6] = [
+pub(crate) const SCENES: [(&str, Scene<Programs, Scale>); 7] = [
     ("decode", decode::run),
     ("analyse", analyse::run),
     ("agents", agents::run),
     ("event", event::run),
     ("rest", rest::run),
     ("overload", overload::run),
+    ("agent", agent::run),
 ];
 
 /// The value below which this share of ascending ones lies.

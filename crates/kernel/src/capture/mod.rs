@@ -5,7 +5,7 @@
 //! are not there yet. So do tcpdump and Wireshark see them.
 
 mod stamps;
-mod sys;
+pub(crate) mod sys;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

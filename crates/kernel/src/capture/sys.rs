@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use super::Frame;
 
 /// A packet socket that is bound to nothing and therefore receives nothing yet.
-pub(super) fn create() -> Result<OwnedFd, Errno> {
+pub(crate) fn create() -> Result<OwnedFd, Errno> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: takes no pointers. Protocol 0: nothing is received before `bind`.
     let fd = Errno::result(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
@@ -19,8 +19,8 @@ pub(super) fn create() -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Receives every protocol on the interface from here on, sent frames too.
-pub(super) fn bind(socket: BorrowedFd<'_>, ifindex: u32) -> Result<(), Errno> {
+/// Receives every protocol on the interface from here on, sent frames too; 0: on all of them, those that come later included.
+pub(crate) fn bind(socket: BorrowedFd<'_>, ifindex: u32) -> Result<(), Errno> {
     // SAFETY: sockaddr_ll is plain data, for which all-zero bytes are valid.
     let mut address: sockaddr_ll = unsafe { mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;

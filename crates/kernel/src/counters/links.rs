@@ -1,13 +1,18 @@
 //! Counters and facts of a namespace's interfaces, over netlink.
 
+use std::fmt;
+
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkXdp, State, XdpAttached};
+use netlink_packet_route::link::{
+    LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage, LinkXdp, State, XdpAttached,
+};
 use netlink_sys::protocols::NETLINK_ROUTE;
+use nix::errno::Errno;
 
 use crate::Error;
-use crate::links::{Index, LinkStatistics};
+use crate::links::{Index, LinkStatistics, MacAddress};
 use crate::namespaces::NetNs;
-use crate::netlink::Requests;
+use crate::netlink::{Events, LINKS, Requests};
 
 /// An interface and what it counted since it was made.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +31,12 @@ pub struct LinkCounters {
     pub running: Option<bool>,
     /// Whether it is the loopback interface.
     pub loopback: bool,
+    /// Whether its frames begin with an Ethernet header (ARPHRD_ETHER, and the loopback interface).
+    pub ethernet: bool,
+    /// Whether it takes frames for everybody (IFF_PROMISC).
+    pub promiscuous: bool,
+    /// Its Ethernet address; `None` for other kinds of interface.
+    pub mac: Option<MacAddress>,
     /// Largest IP packet, bytes.
     pub mtu: u32,
     /// The bridge or bond it belongs to.
@@ -72,6 +83,44 @@ impl Links {
         links.sort_by_key(|link| link.index);
         Ok(links)
     }
+
+    /// One interface as it is now; `None`: it is gone.
+    ///
+    /// # Errors
+    /// If the kernel's answer cannot be read.
+    pub fn find(&mut self, index: Index) -> Result<Option<LinkCounters>, Error> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        match self.0.get(RouteNetlinkMessage::GetLink(message), || format!("find interface {index}")) {
+            Ok(RouteNetlinkMessage::NewLink(message)) => Ok(Some(LinkCounters::from_message(message))),
+            Err(error) if error.errno() != Some(Errno::ENODEV) => Err(error),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Tells when interfaces of a namespace have come, gone or changed.
+pub struct LinkChanges(Events);
+
+impl LinkChanges {
+    /// Listens in `ns` from now on.
+    ///
+    /// # Errors
+    /// As [`Links::open`].
+    pub fn open(ns: &NetNs) -> Result<LinkChanges, Error> {
+        ns.run(|| Events::open(LINKS))?.map(LinkChanges)
+    }
+
+    /// Whether anything has changed since the last call; returns at once.
+    pub fn take(&self) -> bool {
+        self.0.take()
+    }
+}
+
+impl fmt::Debug for LinkChanges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LinkChanges")
+    }
 }
 
 /// All interfaces of a namespace, by index.
@@ -93,6 +142,9 @@ impl LinkCounters {
             carrier: flags.contains(LinkFlags::LowerUp),
             running: None,
             loopback: flags.contains(LinkFlags::Loopback),
+            ethernet: matches!(message.header.link_layer_type, LinkLayerType::Ether | LinkLayerType::Loopback),
+            promiscuous: flags.contains(LinkFlags::Promisc),
+            mac: None,
             mtu: 0,
             master: None,
             lower: None,
@@ -104,6 +156,7 @@ impl LinkCounters {
         for attribute in message.attributes {
             match attribute {
                 LinkAttribute::IfName(name) => link.name = name,
+                LinkAttribute::Address(bytes) => link.mac = <[u8; 6]>::try_from(bytes).ok().map(MacAddress),
                 LinkAttribute::LinkInfo(infos) => {
                     link.kind = infos.iter().find_map(|info| match info {
                         LinkInfo::Kind(kind) => Some(kind.to_string()),

@@ -16,7 +16,7 @@ pub(crate) mod softnet;
 pub use conntrack::{Conntrack, conntrack};
 pub use counter::Counter;
 pub use interfaces::{InterfaceCounters, Interfaces};
-pub use links::{LinkCounters, Links, links};
+pub use links::{LinkChanges, LinkCounters, Links, links};
 pub use neighbours::{NeighbourTable, Neighbours, UnresolvedNeighbour, neighbour_discards, neighbours};
 pub use qdiscs::{Qdisc, Qdiscs, qdiscs};
 pub use queues::{QueueStatistics, queues};

@@ -6,6 +6,7 @@
 
 pub(crate) mod btf;
 mod features;
+pub mod packets;
 mod programs;
 pub(crate) mod symbols;
 mod sys;

@@ -2,22 +2,34 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Seek};
 
 /// Functions by the addresses that were asked for.
 #[derive(Default)]
 pub(super) struct Symbols {
     names: HashMap<u64, String>,
+    /// Opened while it was not hidden.
+    table: Option<File>,
 }
 
 impl Symbols {
+    /// Of a process that is about to give up its privileges: addresses stay visible in a table that is open (kernel/kallsyms.c,
+    /// kallsyms_open).
+    pub(super) fn opened() -> Symbols {
+        Symbols { table: File::open(TABLE).ok(), ..Symbols::default() }
+    }
+
     /// Looks those up that are not known yet. The table is read anew for them: modules come and go.
     pub(super) fn learn(&mut self, addresses: impl IntoIterator<Item = u64>) {
         let wanted: BTreeSet<u64> = addresses.into_iter().filter(|address| !self.names.contains_key(address)).collect();
         if wanted.is_empty() {
             return;
         }
-        let found = File::open("/proc/kallsyms").map(|file| nearest(BufReader::new(file), &wanted)).unwrap_or_default();
+        let found = match &mut self.table {
+            Some(table) => table.rewind().map(|()| nearest(BufReader::new(table), &wanted)),
+            None => File::open(TABLE).map(|file| nearest(BufReader::new(file), &wanted)),
+        };
+        let found = found.unwrap_or_default();
         for address in wanted {
             self.names.insert(address, found.get(&address).cloned().unwrap_or_default());
         }
@@ -44,6 +56,8 @@ pub(crate) fn nearest(table: impl BufRead, wanted: &BTreeSet<u64>) -> HashMap<u6
     }
     found.into_iter().map(|(address, (_, name))| (address, name)).collect()
 }
+
+const TABLE: &str = "/proc/kallsyms";
 
 /// No function of the kernel is longer.
 const LONGEST: u64 = 1 << 20;

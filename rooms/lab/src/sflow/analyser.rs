@@ -10,7 +10,7 @@ use weir_sflow::config::Config;
 use weir_sflow::counters::{Metric, Number};
 use weir_sflow::flows::{Definition, Estimate};
 use weir_sflow::model::CLASSES;
-use weir_sflow::shard::{Names, Now, Shard, Shards};
+use weir_sflow::shard::{Life, Names, Now, Shard, Shards};
 use weir_wire::sflow::{CounterSample, Datagram, Sample};
 
 /// What `weir sflow` keeps, with a definition of flows for what is judged; and what is asked of it.
@@ -90,7 +90,7 @@ impl Analyser {
         let t = time_constant.as_secs_f64();
         for (name, keys, value) in [(FRAMES, "udpdestinationport", "frames"), (BYTES, "", "bytes")] {
             let definition = Definition { keys: keys.into(), value: value.into(), t, ..Definition::default() };
-            shards.define_flow(name, definition, usize::MAX)?;
+            shards.define_flow(name, definition, usize::MAX, Life::Kept)?;
         }
         let metric = |name: &str| Metric::find(name).with_context(|| format!("metric {name}"));
         let metrics = [metric("ifinoctets")?, metric("ifinucastpkts")?];

@@ -5,13 +5,19 @@ use std::io;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 /// A runtime of one thread, which ends when this is dropped.
-pub(super) struct Background {
-    pub(super) handle: Handle,
+#[derive(Debug)]
+pub struct Background {
+    /// Where tasks are started.
+    pub handle: Handle,
     runtime: Option<Runtime>,
 }
 
 impl Background {
-    pub(super) fn start() -> io::Result<Self> {
+    /// Starts the thread, named `background`.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start() -> io::Result<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("background").enable_all().build()?;
         Ok(Self { handle: runtime.handle().clone(), runtime: Some(runtime) })
     }

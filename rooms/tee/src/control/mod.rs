@@ -27,6 +27,7 @@ use crate::screen;
 use room::Tee;
 use state::State;
 
+pub use background::Background;
 pub use carrier::{Carrier, Prepared};
 
 /// How whoever started the tee wants to see it.

@@ -33,7 +33,7 @@ use record::{Record, Told};
 
 /// Where answers come from, and how often.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ResolverOptions {
+pub struct ResolverOptions {
     /// Name servers to ask, in place of those in `resolv_conf`; whose search domains and options stay in force.
     pub nameservers: Vec<SocketAddr>,
     /// Name servers, search domains, `ndots` (resolv.conf(5)). Without it, or without name servers in it, 127.0.0.1 is
@@ -56,7 +56,7 @@ pub(crate) struct ResolverOptions {
 }
 
 /// Follows host names. Dropped, it follows none.
-pub(crate) struct Resolver {
+pub struct Resolver {
     runtime: Handle,
     shared: Arc<Shared>,
     names: BTreeMap<String, Followed>,
@@ -104,18 +104,14 @@ struct Followed {
 impl Resolver {
     /// Follows no name yet. Tasks will run on `runtime`, which must drive I/O and time, and call `events` there: it must
     /// not block.
-    pub(crate) fn new(
-        runtime: Handle,
-        options: ResolverOptions,
-        events: impl Fn(Event) + Send + Sync + 'static,
-    ) -> Self {
+    pub fn new(runtime: Handle, options: ResolverOptions, events: impl Fn(Event) + Send + Sync + 'static) -> Self {
         let system = System::new(&options);
         let shared = Arc::new(Shared { options, system, events: Box::new(events) });
         Self { runtime, shared, names: BTreeMap::new() }
     }
 
     /// Follows these names and no others. Those that it followed already keep their addresses. Returns at once.
-    pub(crate) fn follow<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) {
+    pub fn follow<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) {
         let mut before = std::mem::take(&mut self.names);
         for name in names {
             let followed = before.remove(name).or_else(|| self.names.remove(name));
@@ -132,7 +128,7 @@ impl Resolver {
     ///
     /// Addresses keep their order as long as they are there, so that the first stays the first; new ones come behind
     /// them, those that this machine has a route to first, IPv4 before IPv6, and in their numeric order.
-    pub(crate) fn addresses(&self, name: &str) -> Vec<IpAddr> {
+    pub fn addresses(&self, name: &str) -> Vec<IpAddr> {
         self.names.get(name).map(|followed| lock(&followed.addresses).clone()).unwrap_or_default()
     }
 }

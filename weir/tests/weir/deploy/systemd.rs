@@ -74,6 +74,21 @@ fn the_analyser_starts_the_program_as_it_is() {
 }
 
 #[test]
+fn the_agent_starts_the_program_as_it_is() {
+    let unit = read("systemd/weir-agent.service");
+    let command = value(&unit, "ExecStart");
+    let words: Vec<&str> = command.split(' ').collect();
+    assert_eq!((&words[..3], words.last()), (&["/usr/bin/weir", "sflow", "agent"][..], Some(&"/etc/weir/agent.toml")));
+    assert_flags_exist(&words[1..]);
+    assert_eq!(value(&unit, "RestartPreventExitStatus"), "2");
+    assert_eq!(value(&unit, "AmbientCapabilities"), value(&unit, "CapabilityBoundingSet"));
+    let config = check_of(&["sflow", "agent"], &read("systemd/agent.toml"));
+    assert!(read("prometheus/weir-agent.rules.yaml").contains(config["admin"].as_str().unwrap()));
+    let container = check_of(&["sflow", "agent"], &read("container/agent.toml"));
+    assert_eq!(container["collector"], config["collector"]);
+}
+
+#[test]
 fn the_socket_is_the_listener_of_the_example() {
     for (name, service) in [("tee", &["tee"][..]), ("sflow", &["sflow", "serve"])] {
         let unit = read(&format!("systemd/weir-{name}.socket"));
@@ -99,8 +114,15 @@ fn systemd_accepts_the_units_and_finds_them_hardened() {
     for name in ["basic", "multi-user", "network-online", "shutdown", "sockets", "sysinit"] {
         fs::write(dir.path().join(name).with_extension("target"), "[Unit]\n").unwrap();
     }
-    let units = ["weir-tee.service", "weir-tee.socket", "weir-loss.service", "weir-sflow.service", "weir-sflow.socket"];
-    let [tee, socket, loss, sflow, sflow_socket] = units.map(copy);
+    let units = [
+        "weir-tee.service",
+        "weir-tee.socket",
+        "weir-loss.service",
+        "weir-sflow.service",
+        "weir-sflow.socket",
+        "weir-agent.service",
+    ];
+    let [tee, socket, loss, sflow, sflow_socket, agent] = units.map(copy);
     let analyze = |arguments: &[&str]| {
         let mut command = Command::new(&analyzer);
         let output = command.args(arguments).env("SYSTEMD_UNIT_PATH", dir.path()).output().unwrap();
@@ -108,12 +130,12 @@ fn systemd_accepts_the_units_and_finds_them_hardened() {
         (output.status.success(), text(output.stdout), text(output.stderr))
     };
     assert_eq!(
-        analyze(&["verify", "--man=no", &tee, &socket, &loss, &sflow, &sflow_socket]),
+        analyze(&["verify", "--man=no", &tee, &socket, &loss, &sflow, &sflow_socket, &agent]),
         (true, String::new(), String::new())
     );
 
     // Exposure from 0 to 10, told in tenths; the threshold is in tenths, too. Who looks into all processes is exposed more.
-    for (service, threshold) in [(tee, 20), (sflow, 20), (loss, 30)] {
+    for (service, threshold) in [(tee, 20), (sflow, 20), (loss, 30), (agent, 30)] {
         let threshold = format!("--threshold={threshold}");
         let (hardened, report, _) = analyze(&["security", "--offline=yes", &threshold, "--no-pager", &service]);
         assert!(hardened, "{service}: {}", report.lines().last().unwrap_or_default());

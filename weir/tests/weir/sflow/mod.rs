@@ -1,5 +1,6 @@
 //! `weir sflow`.
 
+mod agent;
 mod decode;
 pub(crate) mod known_agent;
 mod page;

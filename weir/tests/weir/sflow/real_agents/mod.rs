@@ -3,6 +3,7 @@
 
 mod meter;
 mod open_vswitch;
+mod own;
 mod pmacct;
 mod prometheus;
 

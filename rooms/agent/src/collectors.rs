@@ -1,0 +1,212 @@
+//! Who is told: sockets, and what became of each datagram.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+use weir_tee::settings::Target;
+
+use crate::ledger::CollectorCount;
+
+/// All collectors of the settings in force.
+#[derive(Debug, Default)]
+pub(crate) struct Collectors(Vec<Collector>);
+
+#[derive(Debug)]
+struct Collector {
+    target: Target,
+    /// What its name means now; `None`: nothing yet.
+    address: Option<SocketAddr>,
+    socket: Option<UdpSocket>,
+    /// Why there is no socket.
+    closed: &'static str,
+    count: CollectorCount,
+}
+
+impl Collectors {
+    /// Goes over to these, of which those that stay keep sockets and counts. `resolved`: the addresses of a name.
+    pub(crate) fn follow(&mut self, targets: &[Target], resolved: impl Fn(&str) -> Vec<IpAddr>) {
+        let mut before = std::mem::take(&mut self.0);
+        for target in targets {
+            let kept = before.iter().position(|known| known.target == *target).map(|at| before.swap_remove(at));
+            let mut collector = kept.unwrap_or_else(|| Collector::new(target.clone()));
+            let address = match target {
+                Target::Address(address) => Some(*address),
+                Target::Name(host, port) => resolved(host).first().map(|&address| SocketAddr::new(address, *port)),
+            };
+            if address != collector.address {
+                (collector.address, collector.socket) = (address, None);
+            }
+            collector.open();
+            self.0.push(collector);
+        }
+    }
+
+    /// Tries again what had no route.
+    pub(crate) fn reopen(&mut self) {
+        self.0.iter_mut().filter(|collector| collector.socket.is_none()).for_each(Collector::open);
+    }
+
+    /// Sends a datagram to each.
+    pub(crate) fn send(&mut self, datagram: &[u8]) {
+        self.0.iter_mut().for_each(|collector| collector.send(datagram));
+    }
+
+    /// The address from which the first of them that can be reached is.
+    pub(crate) fn source(&self) -> Option<IpAddr> {
+        let reached = self.0.iter().find_map(|collector| collector.socket.as_ref());
+        Some(reached?.local_addr().ok()?.ip())
+    }
+
+    /// Whether a datagram from there to there is one of ours.
+    pub(crate) fn is_own(&self, from_port: u16, to: SocketAddr) -> bool {
+        let is = |collector: &Collector| {
+            let local = collector.socket.as_ref().and_then(|socket| socket.local_addr().ok());
+            collector.address.is_some_and(|address| address.port() == to.port() && address.ip() == to.ip())
+                && local.is_some_and(|local| local.port() == from_port)
+        };
+        self.0.iter().any(is)
+    }
+
+    pub(crate) fn counts(&self) -> Vec<CollectorCount> {
+        self.0.iter().map(|collector| collector.count.clone()).collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Collector {
+    fn new(target: Target) -> Self {
+        let count = CollectorCount { name: target.to_string(), ..CollectorCount::default() };
+        Self { target, address: None, socket: None, closed: UNRESOLVED, count }
+    }
+
+    fn open(&mut self) {
+        if self.socket.is_some() {
+            return;
+        }
+        let Some(address) = self.address else {
+            self.closed = UNRESOLVED;
+            self.count.address = None;
+            return;
+        };
+        let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let socket = UdpSocket::bind((any, 0)).and_then(|socket| {
+            socket.connect(address)?;
+            socket.set_nonblocking(true)?;
+            Ok(socket)
+        });
+        self.count.address = Some(address.to_string());
+        match socket {
+            Ok(socket) => self.socket = Some(socket),
+            Err(error) => self.closed = reason(&error),
+        }
+    }
+
+    fn send(&mut self, datagram: &[u8]) {
+        let count = &mut self.count;
+        count.datagrams += 1;
+        let Some(socket) = &self.socket else {
+            return drop_one(&mut count.dropped, self.closed);
+        };
+        let mut sent = socket.send(datagram);
+        if matches!(&sent, Err(error) if error.kind() == io::ErrorKind::ConnectionRefused) {
+            // Told of one that was sent before; this one was not sent.
+            if count.sent > 0 {
+                count.sent -= 1;
+                drop_one(&mut count.dropped, REFUSED);
+            }
+            sent = socket.send(datagram);
+        }
+        match sent {
+            Ok(_) => {
+                count.sent += 1;
+                count.bytes += datagram.len() as u64;
+            }
+            Err(error) => {
+                let reason = reason(&error);
+                drop_one(&mut count.dropped, reason);
+                if reason == UNREACHABLE {
+                    // Another source address may be needed by now.
+                    (self.socket, self.closed) = (None, reason);
+                }
+            }
+        }
+    }
+}
+
+fn drop_one(dropped: &mut BTreeMap<&'static str, u64>, reason: &'static str) {
+    *dropped.entry(reason).or_default() += 1;
+}
+
+fn reason(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => REFUSED,
+        io::ErrorKind::NetworkUnreachable
+        | io::ErrorKind::HostUnreachable
+        | io::ErrorKind::NetworkDown
+        | io::ErrorKind::AddrNotAvailable
+        | io::ErrorKind::InvalidInput => UNREACHABLE,
+        io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => FULL,
+        io::ErrorKind::PermissionDenied => FORBIDDEN,
+        _ => "other",
+    }
+}
+
+const UNRESOLVED: &str = "unresolved";
+const REFUSED: &str = "refused";
+const UNREACHABLE: &str = "unreachable";
+const FULL: &str = "buffer_full";
+const FORBIDDEN: &str = "forbidden";
+
+/// What to do about each reason for which a datagram is dropped.
+pub(crate) const REMEDIES: [(&str, &str); 6] = [
+    (UNRESOLVED, "its name has no address: is it spelt right, and does the name server know it?"),
+    (REFUSED, "nobody listens there: start the collector, or mend the port"),
+    (UNREACHABLE, "there is no route: `ip route get` shows where it would go"),
+    (FULL, "the send buffer or the interface's queue is full: `weir loss watch` tells which"),
+    (FORBIDDEN, "a packet filter forbids it: `nft list ruleset`"),
+    ("other", "the kernel refuses it"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_refused_is_counted_and_comes_back_by_itself() {
+        let collector = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = collector.local_addr().unwrap();
+        let mut collectors = Collectors::default();
+        collectors.follow(&[Target::Address(address), Target::Name("nowhere.example".into(), 6343)], |_| Vec::new());
+        assert_eq!(collectors.source(), Some(address.ip()));
+        collectors.send(b"one");
+        drop(collector);
+        (0..3).for_each(|_| collectors.send(b"two"));
+        let collector = UdpSocket::bind(address).unwrap();
+        collectors.send(b"three");
+        collectors.send(b"three");
+        let mut bytes = [0; 10];
+        assert_eq!(collector.recv(&mut bytes).map(|length| bytes[..length].to_vec()).unwrap(), b"three");
+        let counts = collectors.counts();
+        for count in &counts {
+            assert_eq!(count.datagrams, count.sent + count.dropped.values().sum::<u64>(), "{count:?}");
+        }
+        assert_eq!(counts[0].dropped.keys().collect::<Vec<_>>(), [&REFUSED]);
+        assert_eq!((counts[1].sent, counts[1].dropped[UNRESOLVED]), (0, 6));
+    }
+
+    #[test]
+    fn every_reason_has_a_remedy() {
+        for kind in [
+            io::ErrorKind::ConnectionRefused,
+            io::ErrorKind::WouldBlock,
+            io::ErrorKind::PermissionDenied,
+            io::ErrorKind::Other,
+        ] {
+            assert!(REMEDIES.iter().any(|(reason, _)| *reason == super::reason(&kind.into())));
+        }
+    }
+}

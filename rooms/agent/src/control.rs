@@ -1,0 +1,93 @@
+//! The life of an agent: start, reloads, names that move, and an orderly end.
+//!
+//! ```text
+//! one thread:  filter and drops attached -> privileges given up
+//! then:        names -> the room runs, as every service does (weir_service)
+//! ```
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use weir_kernel::capabilities::Capability;
+use weir_kernel::sysctl;
+use weir_kernel::trace::packets::{Packets, Wanted};
+use weir_service::{Launch, Service, Setup};
+use weir_tee::control::Background;
+use weir_tee::resolve::{Resolver, ResolverOptions};
+use weir_tee::settings::Target;
+
+use crate::config::{Config, Origin};
+use crate::interfaces::Interfaces;
+use crate::ledger::Ledger;
+use crate::room::{Agent, Parts};
+use crate::settings::{Sampling, Settings};
+use crate::state::State;
+
+/// Runs an agent until it is asked to end; returns the final ledger.
+///
+/// # Errors
+/// One line: the admin address is taken, a privilege cannot be given up, a thread cannot be started. What the kernel does
+/// not permit of samples and drops is no error: it is told, and the rest runs.
+pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
+    let Config { settings, fixed } = config;
+    let setup = Setup::new(Launch { fixed, file: origin.base.file().cloned(), verbosity })?;
+    let wanted = Wanted { samples: settings.sampling != Sampling::Off, drops: settings.most_drops > 0 };
+    let (packets, refused) = if wanted.samples || wanted.drops { Packets::start(wanted) } else { (None, Vec::new()) };
+    let interfaces = Interfaces::open()?;
+    let mut service: Service<Agent<'_>> = setup.start(&needed(packets.is_some()))?;
+    tell_refused(wanted, packets.as_ref(), &refused);
+
+    let background = Background::start().context("start the thread for names")?;
+    let events = service.events();
+    // Any event has all names looked at: where the queue is full of others, this one is not missed.
+    let mut resolver = Resolver::new(background.handle.clone(), ResolverOptions::default(), move |event| {
+        events.try_tell(event);
+    });
+    resolver.follow(hosts(&settings));
+    let until = Instant::now() + FIRST_ANSWERS;
+    while hosts(&settings).any(|host| resolver.addresses(host).is_empty()) && service.next_news(until).is_some() {}
+
+    let state = Arc::new(State::default());
+    let parts = Parts { interfaces, packets, resolver, state, _background: background };
+    let mut agent = Agent::new(origin, settings, parts);
+    service.run(&mut agent)?;
+    Ok(agent.ledger())
+}
+
+/// The host names of settings.
+pub(crate) fn hosts(settings: &Settings) -> impl Iterator<Item = &str> {
+    settings.collectors.iter().filter_map(|to| match to {
+        Target::Name(host, _) => Some(host.as_str()),
+        Target::Address(_) => None,
+    })
+}
+
+/// What has to be kept: before Linux 5.19 maps are read by privilege.
+fn needed(traces: bool) -> Vec<Capability> {
+    let release = sysctl::seen("kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if traces && version < (5, 19) { vec![Capability::CAP_BPF, Capability::CAP_SYS_ADMIN] } else { Vec::new() }
+}
+
+/// One line with what is missing, why, and what works all the same.
+fn tell_refused(wanted: Wanted, packets: Option<&Packets>, refused: &[String]) {
+    let samples = packets.is_some_and(Packets::samples);
+    let drops = packets.is_some_and(Packets::drops);
+    let missing = match (wanted.samples && !samples, wanted.drops && !drops) {
+        (true, true) => "neither packets nor drops are told",
+        (true, false) => "no packets are sampled",
+        (false, true) => "no drops are told",
+        (false, false) => return,
+    };
+    let works = match (samples, drops) {
+        (true, _) => "packets and all counters are",
+        (_, true) => "drops and all counters are",
+        _ => "counters of interfaces and of the machine are, without any privilege",
+    };
+    tracing::warn!("{missing}: {}; {works}", refused.join("; "));
+}
+
+/// Longest wait for the first answers of name servers.
+const FIRST_ANSWERS: Duration = Duration::from_millis(250);

@@ -1,0 +1,351 @@
+//! Packets that stand for others: from the kernel's ring to flow samples.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::Result;
+use weir_kernel::links::Index;
+use weir_kernel::trace::packets::{Fate, HEADER, Packet, Packets, Sampled};
+use weir_wire::frame::{Frame, Protocol, Start};
+use weir_wire::sflow::encode::{Flow, Put, Records};
+use weir_wire::sflow::{DataSource, HeaderProtocol, Interface, Space};
+
+use crate::collectors::Collectors;
+use crate::counters::put;
+use crate::ledger::SamplingCount;
+use crate::outbox::Outbox;
+use crate::shedding::{Rate, kept};
+
+/// Interfaces that are sampled, and what came of it.
+#[derive(Debug, Default)]
+pub(crate) struct Sampler {
+    sources: BTreeMap<Index, Source>,
+    /// What was counted of interfaces that are gone.
+    gone: Sampled,
+    /// Samples written.
+    sent: u64,
+    /// Packets of this look, in order.
+    held: Vec<Held>,
+}
+
+/// A sampled interface: a data source.
+#[derive(Debug)]
+struct Source {
+    rate: u32,
+    /// The share of its samples that is kept.
+    kept: f64,
+    /// Whether its frames begin with an Ethernet header.
+    ethernet: bool,
+    /// Samples so far: their sequence number.
+    sequence: u32,
+    /// As last read.
+    counts: Sampled,
+    /// Samples chosen until the last look, and how many they are a second.
+    chosen: u64,
+    rising: Rate,
+    /// Samples in the ring at this look.
+    waiting: u64,
+}
+
+/// A packet out of the ring.
+#[derive(Clone, Debug)]
+struct Held {
+    interface: Index,
+    times: u32,
+    length: u32,
+    segments: u32,
+    vlan: Option<(u16, u16)>,
+    protocol: u16,
+    outgoing: bool,
+    bytes: [u8; HEADER],
+    captured: usize,
+}
+
+impl Sampler {
+    /// Samples one of `rate` packets of an interface from now on; `None`: none. `false`: so many are sampled already.
+    ///
+    /// # Errors
+    /// If the kernel refuses it.
+    pub(crate) fn follow(
+        &mut self,
+        packets: &mut Packets,
+        interface: Index,
+        rate: Option<u32>,
+        ethernet: bool,
+    ) -> Result<bool> {
+        let Some(rate) = rate else {
+            self.leave(packets, interface)?;
+            return Ok(true);
+        };
+        if let Some(source) = self.sources.get_mut(&interface) {
+            if source.rate != rate {
+                packets.sample(interface, rate, source.kept)?;
+                source.rate = rate;
+            }
+            return Ok(true);
+        }
+        if !packets.sample(interface, rate, 1.0)? {
+            return Ok(false);
+        }
+        let source = Source {
+            rate,
+            kept: 1.0,
+            ethernet,
+            sequence: 0,
+            counts: Sampled::default(),
+            chosen: 0,
+            rising: Rate::default(),
+            waiting: 0,
+        };
+        self.sources.insert(interface, source);
+        Ok(true)
+    }
+
+    /// Samples an interface no more: it is gone, or not wanted.
+    ///
+    /// # Errors
+    /// If the kernel refuses it.
+    pub(crate) fn leave(&mut self, packets: &mut Packets, interface: Index) -> Result<()> {
+        if self.sources.remove(&interface).is_some() {
+            let counts = packets.leave(interface)?;
+            self.gone = sum(self.gone, counts);
+        }
+        Ok(())
+    }
+
+    /// Takes a packet out of the ring.
+    pub(crate) fn hold(&mut self, packet: &Packet<'_>) {
+        let Fate::Sampled { interface, times } = packet.fate else { return };
+        let mut bytes = [0; HEADER];
+        bytes[..packet.bytes.len()].copy_from_slice(packet.bytes);
+        self.held.push(Held {
+            interface,
+            times,
+            length: packet.length,
+            segments: packet.segments,
+            vlan: packet.vlan,
+            protocol: packet.protocol,
+            outgoing: packet.outgoing,
+            bytes,
+            captured: packet.bytes.len(),
+        });
+        if let Some(source) = self.sources.get_mut(&interface) {
+            source.waiting += u64::from(times);
+        }
+    }
+
+    /// Writes what was taken. Each sample has the pool as it was about when the packet passed: between two readings it
+    /// grows evenly.
+    ///
+    /// # Errors
+    /// If the kernel does not tell what it counted.
+    pub(crate) fn write(&mut self, packets: &Packets, collectors: &Collectors, outbox: &mut Outbox) -> Result<()> {
+        let mut before = BTreeMap::new();
+        for (&interface, source) in self.sources.iter_mut().filter(|(_, source)| source.waiting > 0) {
+            let counts = packets.sampled(interface)?;
+            before.insert(interface, (source.counts.pool, source.waiting));
+            source.counts = counts;
+        }
+        for held in std::mem::take(&mut self.held) {
+            let Some(source) = self.sources.get_mut(&held.interface) else {
+                // It has gone since.
+                self.gone.lost += u64::from(held.times);
+                continue;
+            };
+            self.sent += u64::from(held.times);
+            let urgent = !(held.outgoing && held.is_own(source.ethernet, collectors));
+            for _ in 0..held.times {
+                let (pool_before, waiting) = before.get(&held.interface).copied().unwrap_or((source.counts.pool, 1));
+                let growth = u128::from(source.counts.pool.saturating_sub(pool_before));
+                let written = waiting - source.waiting + 1;
+                let pool = pool_before + (growth * u128::from(written) / u128::from(waiting)) as u64;
+                source.waiting -= 1;
+                source.sequence = source.sequence.wrapping_add(1);
+                let sample = Flow {
+                    sequence: source.sequence,
+                    source: DataSource { class: DataSource::IF_INDEX, index: held.interface },
+                    sampling_rate: source.rate,
+                    sample_pool: pool as u32,
+                    drops: (source.counts.shed + source.counts.lost) as u32,
+                    input: if held.outgoing { Interface::Unknown } else { Interface::Index(held.interface) },
+                    output: if held.outgoing { Interface::Index(held.interface) } else { Interface::Unknown },
+                    expanded: false,
+                };
+                outbox.add(urgent, |samples| held.write(source.ethernet, &mut samples.flow(&sample)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps no more of the samples than `most` a second. `elapsed`: since the last call.
+    ///
+    /// # Errors
+    /// If the kernel refuses it.
+    pub(crate) fn shed(&mut self, packets: &mut Packets, most: u32, elapsed: Duration) -> Result<()> {
+        let mut chosen = Vec::with_capacity(self.sources.len());
+        for (&interface, source) in &mut self.sources {
+            if source.kept < 1.0 {
+                source.counts = packets.sampled(interface)?;
+            }
+            let fresh = source.counts.chosen - std::mem::replace(&mut source.chosen, source.counts.chosen);
+            chosen.push(source.rising.take(fresh, elapsed));
+        }
+        for ((&interface, source), kept) in self.sources.iter_mut().zip(kept(&chosen, most.into())) {
+            // Chance alone moves it by less.
+            if kept != source.kept && (kept == 1.0 || (kept - source.kept).abs() > source.kept / 8.0) {
+                packets.sample(interface, source.rate, kept)?;
+                source.kept = kept;
+            }
+        }
+        Ok(())
+    }
+
+    /// What became of all samples.
+    ///
+    /// # Errors
+    /// If the kernel does not tell what it counted.
+    pub(crate) fn count(&self, packets: &Packets, ended: bool) -> Result<SamplingCount> {
+        let mut all = self.gone;
+        for &interface in self.sources.keys() {
+            all = sum(all, packets.sampled(interface)?);
+        }
+        Ok(SamplingCount::new(all, self.sent, ended))
+    }
+
+    /// Interfaces that are sampled.
+    pub(crate) fn len(&self) -> usize {
+        self.sources.len()
+    }
+}
+
+impl Held {
+    fn write(&self, ethernet: bool, records: &mut Records<'_>) {
+        let (protocol, check) = match (ethernet, self.protocol) {
+            (true, _) => (HeaderProtocol::ETHERNET.0, CHECK_SEQUENCE),
+            (false, IPV4) => (HEADER_IPV4, 0),
+            (false, IPV6) => (HEADER_IPV6, 0),
+            // Without a number for it the packet is counted alone.
+            _ => return,
+        };
+        let (tagged, length) = self.tagged(ethernet);
+        let tag = if self.vlan.is_some() && ethernet { TAG as u32 } else { 0 };
+        let frame_length = self.frame_length(ethernet) + tag + check;
+        let values = [Put::U32(protocol), Put::U32(frame_length), Put::U32(check), Put::Opaque(&tagged[..length])];
+        put(records, Space::Flow, "sampled_header", &values);
+    }
+
+    /// The first bytes with the tag where it was on the wire, and how many they are.
+    fn tagged(&self, ethernet: bool) -> ([u8; HEADER], usize) {
+        match self.vlan.filter(|_| ethernet && self.captured >= ADDRESSES) {
+            None => (self.bytes, self.captured),
+            Some((protocol, tag)) => {
+                let mut bytes = self.bytes;
+                bytes.copy_within(ADDRESSES..HEADER - TAG, ADDRESSES + TAG);
+                bytes[ADDRESSES..ADDRESSES + 2].copy_from_slice(&protocol.to_be_bytes());
+                bytes[ADDRESSES + 2..ADDRESSES + 4].copy_from_slice(&tag.to_be_bytes());
+                (bytes, (self.captured + TAG).min(HEADER))
+            }
+        }
+    }
+
+    /// Length of the frame; of a super-packet the mean length of its segments, each with all headers.
+    fn frame_length(&self, ethernet: bool) -> u32 {
+        if self.segments <= 1 {
+            return self.length;
+        }
+        let headers = self.headers(ethernet).min(self.length);
+        headers + (self.length - headers) / self.segments
+    }
+
+    /// Bytes of all headers before the payload that is segmented.
+    fn headers(&self, ethernet: bool) -> u32 {
+        let frame = self.frame(ethernet);
+        let last = frame.layers().iter().rfind(|layer| matches!(layer.protocol, Protocol::Tcp | Protocol::Udp));
+        last.map_or(0, |layer| {
+            let start = usize::from(layer.start);
+            let length = match layer.protocol {
+                Protocol::Tcp => self.bytes.get(start + 12).map_or(20, |offset| u32::from(offset >> 4) * 4),
+                _ => 8,
+            };
+            start as u32 + length
+        })
+    }
+
+    fn frame(&self, ethernet: bool) -> Frame<'_> {
+        let start = match (ethernet, self.protocol) {
+            (true, _) => Start::Ethernet,
+            (false, IPV6) => Start::Ipv6,
+            (false, _) => Start::Ipv4,
+        };
+        Frame::parse(start, &self.bytes[..self.captured])
+    }
+
+    /// Whether it is a datagram of the agent's own.
+    fn is_own(&self, ethernet: bool, collectors: &Collectors) -> bool {
+        let frame = self.frame(ethernet);
+        let to = frame.ipv4(0).map(|ip| ip.destination().into()).or_else(|| Some(frame.ipv6(0)?.destination().into()));
+        let (Some(to), Some(ports)) = (to, frame.ports(Protocol::Udp, 0)) else { return false };
+        collectors.is_own(ports.source, SocketAddr::new(to, ports.destination))
+    }
+}
+
+fn sum(a: Sampled, b: Sampled) -> Sampled {
+    Sampled { pool: a.pool + b.pool, chosen: a.chosen + b.chosen, shed: a.shed + b.shed, lost: a.lost + b.lost }
+}
+
+/// Bytes of the check sequence that frames have on the wire, and interfaces take off (`stripped`).
+const CHECK_SEQUENCE: u32 = 4;
+
+/// Bytes of two Ethernet addresses, and of a tag behind them (IEEE 802.1Q).
+const ADDRESSES: usize = 12;
+const TAG: usize = 4;
+
+/// EtherTypes.
+pub(crate) const IPV4: u16 = 0x0800;
+pub(crate) const IPV6: u16 = 0x86dd;
+
+/// `header_protocol` (specification, section 5.3.1).
+pub(crate) const HEADER_IPV4: u32 = 11;
+pub(crate) const HEADER_IPV6: u32 = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(vlan: Option<(u16, u16)>) -> Held {
+        // Ethernet, IPv4 of 20 bytes, TCP of 32.
+        let mut bytes = [0; HEADER];
+        bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
+        bytes[23] = 6;
+        bytes[14 + 20 + 12] = 8 << 4;
+        let length = 66 + 40 * 1448 + 100;
+        Held {
+            interface: 2,
+            times: 1,
+            length,
+            segments: 41,
+            vlan,
+            protocol: 0,
+            outgoing: true,
+            bytes,
+            captured: HEADER,
+        }
+    }
+
+    #[test]
+    fn a_super_packet_is_as_long_as_its_segments_are_on_average() {
+        assert_eq!(held(None).headers(true), 66);
+        assert_eq!(held(None).frame_length(true), 66 + (40 * 1448 + 100) / 41);
+        assert_eq!(Held { segments: 1, length: 999, ..held(None) }.frame_length(true), 999);
+    }
+
+    #[test]
+    fn a_tag_is_put_where_it_was() {
+        let (bytes, length) = held(Some((0x8100, 7))).tagged(true);
+        assert_eq!((&bytes[12..19], length), (&[0x81, 0, 0, 7, 8, 0, 0x45][..], HEADER));
+        let (bytes, length) = Held { captured: 60, ..held(Some((0x8100, 7))) }.tagged(true);
+        assert_eq!((bytes[14 + 4 + 9], length), (6, 64));
+        assert_eq!(held(Some((0x8100, 7))).tagged(false).0, held(None).bytes);
+    }
+}

@@ -1,0 +1,135 @@
+//! Collectors that go and come back, reloads, missing privilege, mistakes.
+
+use std::fs;
+use std::net::UdpSocket;
+use std::os::unix::process::CommandExt;
+
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+use weir_testbed::network::cable;
+
+use super::{Agent, Collector};
+use crate::service::weir;
+
+#[test]
+fn a_collector_that_goes_away_comes_back_and_costs_others_nothing() {
+    let Some([one, other]) = cable(1500) else { return };
+    let mut collector = Collector::bind(&one);
+    let far = other.run(|| UdpSocket::bind((other.v4, 7000)).unwrap());
+    let nowhere = "203.0.113.9";
+    let to = format!("{}:7000", other.v4);
+    let flags = ["--to", &to, "--to", nowhere, "--polling", "1s", "--sampling", "0", "--drops", "0"];
+    let mut agent = Agent::start(&one, &flags);
+    let of = |ledger: &serde_json::Value, index: usize, reason: &str| {
+        ledger["collectors"][index]["dropped"][reason].as_u64().unwrap_or(0)
+    };
+    agent.await_ledger(|ledger| of(ledger, 2, "unreachable") > 0);
+    agent.await_line("collector 203.0.113.9:6343");
+    far.recv(&mut [0; 2000]).unwrap();
+    drop(far);
+    let ledger = agent.await_ledger(|ledger| of(ledger, 1, "refused") > 1);
+    let sent = ledger["collectors"][1]["sent"].as_u64().unwrap();
+    let far = other.run(|| UdpSocket::bind((other.v4, 7000)).unwrap());
+    far.set_read_timeout(Some(crate::service::PATIENCE)).unwrap();
+    far.recv(&mut [0; 2000]).unwrap();
+    agent.await_ledger(|ledger| ledger["collectors"][1]["sent"].as_u64().unwrap() > sent);
+    let ledger = agent.stop();
+    collector.take_rest();
+    assert_eq!(
+        (&ledger["collectors"][0]["sent"], &ledger["datagrams"]),
+        (&collector.datagrams.into(), &collector.datagrams.into())
+    );
+}
+
+#[test]
+fn a_reload_changes_who_is_told_and_a_bad_file_changes_nothing() {
+    let Some([one, _other]) = cable(1500) else { return };
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("agent.toml");
+    let write = |text: &str| fs::write(&path, text).unwrap();
+    let head = "agent = \"10.0.0.1\"\npolling = \"1s\"\nsampling = 0\ndrops = \"0\"\n";
+    write(&format!("{head}[[collector]]\nto = \"127.0.0.1\"\n"));
+    let mut collector = Collector::bind(&one);
+    let later = one.run(|| UdpSocket::bind("127.0.0.1:7001").unwrap());
+    let mut agent = Agent::spawn(&one, weir(&["sflow", "agent", "--json", "-c", path.to_str().unwrap()]));
+    collector.await_sample(|sample| sample.is_of("eth0"));
+    write(&format!("{head}[[collector]]\nto = \"nobody:x\"\n"));
+    agent.signal(Signal::SIGHUP);
+    let line = agent.await_line("reload of");
+    assert!(
+        line.contains("agent.toml:6: `nobody:x`: write HOST or HOST:PORT") && line.ends_with("(nothing has changed)"),
+        "{line}"
+    );
+    write(&format!("{head}[[collector]]\nto = \"127.0.0.1:7001\"\n"));
+    agent.signal(Signal::SIGHUP);
+    agent.await_line("reloaded");
+    later.recv(&mut [0; 2000]).unwrap();
+    let ledger = agent.stop();
+    assert_eq!(ledger["collectors"].as_array().unwrap().len(), 1);
+    assert_eq!(ledger["collectors"][0]["name"], "127.0.0.1:7001");
+}
+
+#[test]
+fn without_privilege_counters_are_sent_and_the_rest_is_said_in_one_line() {
+    let Some([one, _other]) = cable(1500) else { return };
+    let mut collector = Collector::bind(&one);
+    let mut command =
+        weir(&["sflow", "agent", "--json", "--agent", "10.0.0.1", "--to", "127.0.0.1", "--polling", "1s"]);
+    command.uid(65534).gid(65534);
+    let mut agent = Agent::spawn(&one, command);
+    let line = agent.await_line("neither packets nor drops are told");
+    assert!(line.contains("CAP_BPF") && line.contains("counters of interfaces and of the machine are"), "{line}");
+    collector.await_sample(|sample| sample.is_of("eth0"));
+    collector.await_sample(|sample| sample.source == (2, 1));
+    agent.stop();
+}
+
+#[test]
+fn a_privileged_one_keeps_nothing() {
+    let Some([one, _other]) = cable(1500) else { return };
+    let mut collector = Collector::bind(&one);
+    let agent = Agent::start(&one, &["--user", "65534:65534"]);
+    collector.await_sample(|sample| sample.source == (2, 1));
+    let status = fs::read_to_string(format!("/proc/{}/status", agent.child.id())).unwrap();
+    for line in [
+        "CapPrm:\t0000000000000000",
+        "CapEff:\t0000000000000000",
+        "CapBnd:\t0000000000000000",
+        "NoNewPrivs:\t1",
+        "Uid:\t65534\t65534\t65534\t65534",
+    ] {
+        assert!(status.contains(line), "{line}: {status}");
+    }
+    agent.stop();
+}
+
+#[test]
+fn mistakes_are_one_line() {
+    for (arguments, line) in [
+        (&["--to", "collector:x"][..], "write HOST or HOST:PORT"),
+        (&["--to", "192.0.2.7", "--polling", "10ms"], "polling: 10ms (it must be 1s to 1h)"),
+        (
+            &["--to", "192.0.2.7", "--to", "192.0.2.7:6343"],
+            "collector 192.0.2.7:6343: it is there twice (remove one of them)",
+        ),
+        (
+            &["--to", "192.0.2.7", "--interface", "a/b"],
+            "interfaces: `a/b` is no name of an interface, e.g. eth0 or eth*",
+        ),
+        (
+            &["--to", "192.0.2.7", "--agent", "0.0.0.0"],
+            "agent: an address of this machine, by which collectors know it",
+        ),
+        (&["--to", "192.0.2.7", "--user", "no-such-user"], "no such user"),
+        (&["-c", "/nowhere/agent.toml"], "read /nowhere/agent.toml: No such file or directory"),
+        (&[], "no collector: say who is told, --to HOST, or -c FILE"),
+    ] {
+        let output = weir(&[&["sflow", "agent"], arguments].concat()).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(line), "{arguments:?}: {stderr}");
+    }
+    let checked = weir(&["sflow", "agent", "--to", "collector.example", "--check"]).output().unwrap();
+    let text = String::from_utf8(checked.stdout).unwrap();
+    assert!(text.contains("polling = \"20s\"") && text.contains("to = \"collector.example:6343\""), "{text}");
+}

@@ -1,0 +1,47 @@
+//! Our own agent: a data source an interface, both directions, a pool that counts packets, counters as often as one likes.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use weir_testbed::{network, turn};
+
+use super::meter::{RX_OCTETS, RX_PACKETS, TX_OCTETS, TX_PACKETS};
+use super::{Analyser, Count, Hits, Meter, Octets, WEIR, program, start, traffic, whole_frames};
+
+#[test]
+fn rates_of_our_own_agent_are_true() {
+    let Some(iperf3) = weir_testbed::program("iperf3") else { return };
+    let _turn = turn();
+    let Some(hosts) = network::cable(1500) else { return };
+    let [told, other] = &hosts;
+    hosts.iter().for_each(whole_frames);
+    let (analyser, meter) = (Analyser::start(&told.ns), Meter::start(&told.ns));
+    analyser.define_senders(SMOOTHING);
+    let _traffic = [traffic(&iperf3, other, told, "40M", "1400"), traffic(&iperf3, told, other, "16M", "1400")];
+
+    let flags = ["sflow", "agent", "--to", "127.0.0.1", "--agent", "10.0.0.1", "--polling", "2s", "--sampling", "20"];
+    let _agent = start(program(&told.ns, WEIR).args(flags), |program| program.take_stderr().unwrap(), "ready");
+    let count = |column| Count { interface: "eth0", column };
+    let mut hits = [Hits::new("10.0.0.1", count(TX_PACKETS)), Hits::new("10.0.0.2", count(RX_PACKETS))];
+    sleep(Duration::from_secs_f64(5.0 * SMOOTHING));
+
+    let (mut octets, began) = ([Octets::default(), Octets::default()], Instant::now());
+    while hits[0].of < 24 || octets.iter().any(|octets| octets.rates < 5) {
+        assert!(began.elapsed() < Duration::from_secs(60), "no rates: {}", analyser.get("/dump/ALL/ALL/json"));
+        sleep(Duration::from_millis(100));
+        if began.elapsed().as_secs_f64() > SMOOTHING * f64::from(hits[0].of) && hits[0].of < 24 {
+            hits.iter_mut().for_each(|hits| hits.check(&analyser, &meter, SMOOTHING));
+        }
+        for (octets, (metric, column)) in octets.iter_mut().zip([("ifinoctets", RX_OCTETS), ("ifoutoctets", TX_OCTETS)])
+        {
+            if let Some(measure) = analyser.get(&format!("/dump/ALL/{metric}/json")).get(0) {
+                octets.take(measure, &meter, &count(column));
+            }
+        }
+    }
+    octets.iter().for_each(Octets::are_told);
+    hits.iter().for_each(Hits::are_enough);
+}
+
+/// In seconds.
+const SMOOTHING: f64 = 1.0;
