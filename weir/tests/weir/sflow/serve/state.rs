@@ -107,11 +107,11 @@ fn a_file_that_is_damaged_or_none_of_ours_is_moved_aside() {
     let whole = fs::read(&state).unwrap();
     let mut flipped = whole.clone();
     flipped[whole.len() / 2] ^= 1;
-    let newer = [b"weir sflow state 3\n", &whole[19..]].concat();
+    let newer = [b"weir sflow state 4\n", &whole[19..]].concat();
     let cases: [(&[u8], &str); 5] = [
         (&flipped, "damaged: its checksum is wrong"),
         (&whole[..whole.len() - 1], "damaged: its checksum is wrong"),
-        (&newer, "version 3, written by another weir: this one reads 2"),
+        (&newer, "version 4, written by another weir: this one reads 3"),
         (b"{\"mine\": true}\n", "it is no state of weir sflow"),
         (b"", "it is no state of weir sflow"),
     ];
