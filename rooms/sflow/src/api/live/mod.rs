@@ -50,9 +50,11 @@ impl Live {
         lock(&self.surveyor).survey(analysis, std::time::Instant::now())
     }
 
-    /// Gives back what nobody asks for any more.
+    /// Gives back what nobody asks for any more. Never waits: who looks at all agents just now still asks.
     pub(crate) fn rest(&self) {
-        lock(&self.surveyor).rest(std::time::Instant::now());
+        if let Ok(mut surveyor) = self.surveyor.try_lock() {
+            surveyor.rest(std::time::Instant::now());
+        }
     }
 
     /// The place of a question's latest answer; it lasts as long as somebody has it.
