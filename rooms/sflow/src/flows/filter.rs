@@ -243,10 +243,17 @@ mod tests {
         assert_eq!(parse("vlan=1&ipsorce=1").unwrap_err().caret("vlan=1&ipsorce=1"), "vlan=1&ipsorce=1\n       ^");
     }
 
+    #[test]
+    fn what_cannot_be_printed_is_a_value_like_others() {
+        assert!(parse("stack=\0&stack=\0a\0").is_ok_and(|filter| filter.is_some()));
+        assert!(error("vlan=1&\x1b=1").1.starts_with("unknown key `\\u{1b}`"));
+    }
+
     proptest! {
         #[test]
-        fn no_text_panics_and_every_place_lies_in_it(text in "[a-z0-9=!~&|(),:.\\[\\]\\\\ ä]{0,40}") {
+        fn no_text_panics_and_every_place_lies_in_it(text in "[a-z0-9=!~&|(),:.\\[\\]\\\\ ä\\x00\\n\\x1b]{0,40}") {
             if let Err(error) = parse(&text) {
+                prop_assert!(!error.message.chars().any(char::is_control), "{error:?}");
                 prop_assert!(error.at <= text.len() && text.is_char_boundary(error.at), "{error:?}");
                 error.caret(&text);
             }

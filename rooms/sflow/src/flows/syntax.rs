@@ -73,19 +73,21 @@ impl<'a> Cursor<'a> {
         there
     }
 
-    /// Up to the first of `ends` that is not enclosed or escaped, without the spaces around it.
+    /// Up to the first of `ends` that is not enclosed or escaped, without the spaces around it. `enclose`: what opens and what
+    /// closes; twice the same: nothing does.
     ///
     /// # Errors
     /// A bracket that is not closed.
     pub(super) fn until(&mut self, ends: &[char], enclose: (char, char)) -> Result<Piece<'a>, Syntax> {
         let (start, mut open, mut escaped) = (self.at, Vec::new(), false);
+        let encloses = enclose.0 != enclose.1;
         while let Some(next) = self.peek() {
             match next {
                 _ if escaped => escaped = false,
                 '\\' => escaped = true,
                 _ if open.is_empty() && ends.contains(&next) => break,
-                _ if next == enclose.0 => open.push(self.at),
-                _ if next == enclose.1 && open.pop().is_none() => {
+                _ if encloses && next == enclose.0 => open.push(self.at),
+                _ if encloses && next == enclose.1 && open.pop().is_none() => {
                     return Err(Syntax::new(self.at, format!("`{next}` closes nothing")));
                 }
                 _ => {}
