@@ -73,15 +73,15 @@ const PORTS: Shown<Port>[] = [
 /** A share of a line, as a bar and a number. */
 function Used({ share }: { share?: number | undefined }) {
   return (
-    <>
+    <span class="drawn">
       {share !== undefined && (
         <svg class={share >= 80 ? 'bar hot' : 'bar'} width="60" height="8" aria-hidden="true">
           <rect class="whole" width="60" height="8" />
           <rect class="part" width={Math.min(60, (60 * share) / 100)} height="8" />
         </svg>
       )}
-      {percent(share)}
-    </>
+      <span>{percent(share)}</span>
+    </span>
   );
 }
 

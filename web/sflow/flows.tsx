@@ -197,13 +197,13 @@ function Interval({ flow, most, format }: { flow: Flow; most: number; format: Fo
   if (typeof flow.low !== 'number' || typeof flow.high !== 'number') return <>–</>;
   const at = (value: number) => (most > 0 ? (value / most) * 80 : 0);
   return (
-    <>
+    <span class="drawn">
       <svg class="interval" width="80" height="10" aria-hidden="true">
         <rect class="range" x={at(flow.low)} y="2" width={Math.max(1, at(flow.high) - at(flow.low))} height="6" />
         <rect class="value" x={at(flow.value)} y="0" width="2" height="10" />
       </svg>
-      {between(format(flow.low), format(flow.high))}
-    </>
+      <span>{between(format(flow.low), format(flow.high))}</span>
+    </span>
   );
 }
 

@@ -69,8 +69,9 @@ function State({ summary }: { summary: Summary | undefined }) {
         ))}
       </ul>
       <p>
-        {bits(sum.ifinoctets)} into {count(sum.current)} interfaces
-        {sum.current < sum.interfaces && `, of ${count(sum.interfaces - sum.current)} more nothing current is known`};{' '}
+        {sum.current > 0 && `${bits(sum.ifinoctets)} into ${count(sum.current)} interfaces; `}
+        {sum.current < sum.interfaces &&
+          `nothing current is known of ${count(sum.interfaces - sum.current)} interfaces; `}
         {count(sum.datagramsReceived)} datagrams of sFlow came, {count(sum.datagramsLost)} were lost on the way
         {lately > 0 && `, ${percent((100 * sum.lostLately) / lately)} lately`}.
       </p>
