@@ -84,7 +84,7 @@ fn look(programs: &Programs, own: bool, span: Duration) -> Result<f64> {
         false => Program::new(&from, "agent", peer("pmacctd")).args(["-f".to_owned(), file.display().to_string()]),
     };
     let program = program.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&errors)?);
-    let mut running = program.spawn()?;
+    let running = program.spawn()?;
     let begin = Instant::now();
     while !fs::read_to_string(&errors)?.contains(if own { "ready" } else { "link type" }) {
         ensure!(begin.elapsed() < PATIENCE, "{}", fs::read_to_string(&errors)?);
