@@ -47,6 +47,9 @@ struct packet_event {
 	u8 bytes[HEADER];
 };
 
+/* Never set: by its type the layout is known to BTF, where a test looks it up. */
+struct packet_event *const volatile event_layout;
+
 /* ---- sampling ---- */
 
 /* What is sampled of an interface: the chance of a packet, of 2^32. */
