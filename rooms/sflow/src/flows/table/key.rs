@@ -115,8 +115,9 @@ mod tests {
             prop_assert_eq!(Key::new(&bytes).is_long(), bytes.len() > SHORT);
             if let Some(key) = key {
                 prop_assert_eq!(key, Key::new(&bytes));
-                prop_assert_eq!(key.keep().as_bytes(), bytes.as_slice());
-                prop_assert_eq!(key.keep().key(), key);
+                let kept = key.keep();
+                prop_assert_eq!(kept.as_bytes(), bytes.as_slice());
+                prop_assert_eq!(kept.key(), key);
             }
         }
     }
