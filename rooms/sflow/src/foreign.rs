@@ -3,7 +3,6 @@
 
 use crate::api::{Groups, Topology};
 use crate::flows::Definition;
-
 use crate::thresholds::Threshold;
 
 /// Why a file is no state, in one line; `None`: it is one.

@@ -30,7 +30,10 @@ fn check(config: &str) -> toml::Table {
 fn check_of(service: &[&str], config: &str) -> toml::Table {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("weir.toml");
-    fs::write(&file, config).unwrap();
+    // What the service manager would make.
+    let state = dir.path().join("weir-sflow");
+    fs::create_dir(&state).unwrap();
+    fs::write(&file, config.replace(STATE, state.to_str().unwrap())).unwrap();
     let output = weir(&[service, &["-c", file.to_str().unwrap(), "--check"]].concat()).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && stderr.is_empty(), "{config}\n{stderr}");
@@ -58,3 +61,6 @@ fn assert_flags_exist(arguments: &[&str]) {
     }
     assert!(arguments.iter().any(|argument| argument.starts_with('-')), "{arguments:?}");
 }
+
+/// Where the manager makes a directory for the analyser's state.
+const STATE: &str = "/var/lib/weir-sflow";

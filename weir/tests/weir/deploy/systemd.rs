@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_testbed::program;
 
-use super::{assert_flags_exist, check, check_of, read};
+use super::{STATE, assert_flags_exist, check, check_of, read};
 
 /// The values of a key, in all sections.
 fn values(unit: &str, key: &str) -> Vec<String> {
@@ -65,8 +65,8 @@ fn the_analyser_starts_the_program_as_it_is() {
     assert_eq!(value(&unit, "AmbientCapabilities"), value(&unit, "CapabilityBoundingSet"));
     // It may write there, and what it exposes is what the alerts are on.
     let config = check_of(&["sflow", "serve"], &read("systemd/sflow.toml"));
-    let state = format!("/var/lib/{}/", value(&unit, "StateDirectory"));
-    assert!(config["state"].as_str().unwrap().starts_with(&state));
+    assert_eq!(format!("/var/lib/{}", value(&unit, "StateDirectory")), STATE);
+    assert!(read("systemd/sflow.toml").contains(&format!("state = \"{STATE}/")));
     assert!(read("prometheus/weir-sflow.rules.yaml").contains(config["admin"].as_str().unwrap()));
     // The container's is the same, seen from outside.
     let container = check_of(&["sflow", "serve"], &read("container/sflow.toml"));
