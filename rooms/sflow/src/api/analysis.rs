@@ -8,11 +8,11 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use serde::de::{Deserializer, Error as _};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 use weir_wire::sflow::DataSource;
 
+use super::topology::Topology;
 use crate::counters::Reason;
 use crate::events::{Event, Log, Numbered, short};
 use crate::shard::Life;
@@ -455,64 +455,6 @@ impl Numbered for CompletedFlow {
     }
 }
 
-/// Nodes and links of the network, as sFlow-RT's topology has them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Topology {
-    /// Switches and hosts by name.
-    #[serde(default)]
-    pub nodes: BTreeMap<String, Node>,
-    /// Links by name.
-    #[serde(default)]
-    pub links: BTreeMap<String, Link>,
-}
-
-/// A node of the topology.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Node {
-    /// Its sFlow agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent: Option<IpAddr>,
-    /// Its ports by name.
-    #[serde(default)]
-    pub ports: BTreeMap<String, Port>,
-}
-
-/// A port of a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Port {
-    /// Its ifIndex; without one it is found by its name.
-    #[serde(rename = "ifindex", default, skip_serializing_if = "Option::is_none", deserialize_with = "whole")]
-    pub index: Option<u64>,
-}
-
-/// Two ports that are joined.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs)]
-pub struct Link {
-    pub node1: String,
-    pub port1: String,
-    pub node2: String,
-    pub port2: String,
-}
-
 pub(super) fn milliseconds<S: serde::Serializer>(age: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(age.as_millis().try_into().unwrap_or(u64::MAX))
-}
-
-/// Scripts write numbers as strings, too.
-fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a whole number")]
-    enum Written {
-        Number(u64),
-        Text(String),
-    }
-    match Option::<Written>::deserialize(deserializer)? {
-        None => Ok(None),
-        Some(Written::Number(number)) => Ok(Some(number)),
-        Some(Written::Text(text)) => {
-            text.trim().parse().map(Some).map_err(|_| D::Error::custom(format_args!("{text:?} is no whole number")))
-        }
-    }
 }

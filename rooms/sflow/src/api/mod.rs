@@ -27,6 +27,7 @@ mod server;
 mod settings;
 mod statistics;
 mod streams;
+mod topology;
 mod waiting;
 
 #[cfg(test)]
@@ -41,10 +42,11 @@ use tokio::sync::Semaphore;
 
 pub use analysis::{
     Absent, ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowKey, FlowValue, Groups,
-    Interface, Interval, Link, Load, Measure, Measured, Node, Port, Rejected, TopKey, Topology,
+    Interface, Interval, Load, Measure, Measured, Rejected, TopKey,
 };
 pub use routes::page;
 pub use server::{Error, Server, Serving};
+pub use topology::{Link, Node, Port, Topology};
 
 pub(crate) use body::pages;
 pub(crate) use call::{Call, named};

@@ -6,9 +6,10 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use serde_json::{Map, Value, json};
 
-use super::analysis::{Groups, Topology};
+use super::analysis::Groups;
 use super::call::named;
 use super::problem::{Answer, Problem, json_response};
+use super::topology::Topology;
 use super::{Api, Call};
 use crate::shard::Life;
 use crate::thresholds::Threshold;
