@@ -2,13 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::edges::Gaps;
+use super::edges::{Arrivals, Gaps};
 use crate::agents::{Ledger, Moment, Sequence, Step};
 
 /// Samples over which the rate is smoothed.
 pub const MEMORY: f32 = 128.0;
-/// Samples over which it is learnt how uneven they come: gaps are rare, and the long ones matter.
-const GAP_MEMORY: f32 = 16_384.0;
 /// Samples that the configured rate counts for at the beginning.
 const PRIOR: f32 = 8.0;
 /// Samples in a row in which the pool did not grow, after which it is not believed.
@@ -57,12 +55,8 @@ pub struct Sampler {
     memory: f32,
     /// Mean growth of the pool from one sample that came to the next.
     growth: f32,
-    /// Samples in the means of powers, up to [`GAP_MEMORY`].
-    steps: f32,
-    /// Means of the first, the second and the third power of that growth over the configured rate.
-    growth1: f32,
-    growth2: f32,
-    growth3: f32,
+    /// How uneven they come.
+    arrivals: Arrivals,
     /// Mean number of samples made from one that came to the next.
     made: f32,
     report: Report,
@@ -110,7 +104,7 @@ impl Sampler {
             }
             // What it stands for was counted with the one that overtook it.
             Step::Late => {
-                self.enter(0, 0);
+                self.enter(0, 0, moment);
                 return Some(self.weigh());
             }
             Step::Next => 1,
@@ -129,7 +123,7 @@ impl Sampler {
             return Some(self.weigh());
         }
         self.judge(grown, made);
-        self.enter(grown, made);
+        self.enter(grown, made, moment);
         Some(self.weigh())
     }
 
@@ -154,8 +148,7 @@ impl Sampler {
         }
         if self.nominal == 0 {
             (self.growth, self.made, self.memory) = (rate as f32, 1.0, PRIOR);
-            // Of packets chosen at random.
-            (self.growth1, self.growth2, self.growth3, self.steps) = (1.0, 2.0, 6.0, PRIOR);
+            self.arrivals = Arrivals::of_chance(PRIOR);
         } else {
             self.growth *= rate as f32 / self.nominal as f32;
             self.report.rate_changes += 1;
@@ -180,17 +173,12 @@ impl Sampler {
         self.still = 0;
     }
 
-    fn enter(&mut self, grown: u32, made: u32) {
+    fn enter(&mut self, grown: u32, made: u32, moment: &Moment) {
         self.memory = (self.memory + 1.0).min(MEMORY);
         let gain = 1.0 / self.memory;
         self.growth += gain * (grown as f32 - self.growth);
         self.made += gain * (made as f32 - self.made);
-        self.steps = (self.steps + 1.0).min(GAP_MEMORY);
-        let gain = 1.0 / self.steps;
-        let relative = if self.grown { grown as f32 / self.nominal as f32 } else { made as f32 };
-        self.growth1 += gain * (relative - self.growth1);
-        self.growth2 += gain * (relative * relative - self.growth2);
-        self.growth3 += gain * (relative * relative * relative - self.growth3);
+        self.arrivals.enter(if self.grown { grown as f32 / self.nominal as f32 } else { made as f32 }, moment.now);
     }
 
     #[inline]
@@ -239,8 +227,7 @@ impl Sampler {
     /// How uneven the gaps between samples are, over so many of them that rare ones are among them. Their mean is of the same
     /// samples: that of the last [`MEMORY`] is large when a gap has just ended, which is no time to find gaps even.
     pub fn gaps(&self) -> Gaps {
-        let [mean, second, third] = [self.growth1, self.growth2, self.growth3].map(f64::from);
-        Gaps { mean, second, third }
+        self.arrivals.gaps()
     }
 
     /// What came of its sequence.
