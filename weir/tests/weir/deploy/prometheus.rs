@@ -1,11 +1,13 @@
 //! The alert rules.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
 
 use serde_norway::Value;
 use weir_service::metrics::Family;
 
-use super::read;
+use super::{path, read};
 
 #[test]
 fn alerts_are_on_metrics_that_there_are() {
@@ -13,6 +15,16 @@ fn alerts_are_on_metrics_that_there_are() {
     assert_known("prometheus/weir-loss.rules.yaml", &weir_loss::metrics::families());
     assert_known("prometheus/weir-sflow.rules.yaml", &weir_sflow::metrics::families());
     assert_known("prometheus/weir-agent.rules.yaml", &weir_agent::metrics::families());
+}
+
+#[test]
+fn alerts_say_what_they_must() {
+    let Some(promtool) = weir_testbed::program("promtool") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let test = dir.path().join("rules.test.yaml");
+    fs::write(&test, include_str!("rules.test.yaml").replace("RULES", path("prometheus").to_str().unwrap())).unwrap();
+    let output = Command::new(promtool).args(["test", "rules"]).arg(test).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&[output.stdout, output.stderr].concat()));
 }
 
 fn assert_known(file: &str, families: &[Family]) {
