@@ -82,6 +82,7 @@ impl<'a> Packet<'a> {
     ) -> Self {
         let mut packet = Packet::new(agent, source, directory);
         (packet.length, packet.frame, packet.input) = (length, frame, Interface::Index(source.index));
+        packet.known.header = true;
         packet
     }
 
@@ -153,6 +154,12 @@ impl<'a> Packet<'a> {
     /// Whether the device dropped it.
     pub fn is_discarded(&self) -> bool {
         self.reason.is_some()
+    }
+
+    /// Whether headers were sampled: then no record speaks for them.
+    #[inline]
+    pub(super) fn has_header(&self) -> bool {
+        self.known.header
     }
 
     /// The headers that were sampled; none, if only their decoding was.
