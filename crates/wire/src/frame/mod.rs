@@ -156,6 +156,12 @@ impl<'a> Frame<'a> {
         &self.layers[..usize::from(self.count)]
     }
 
+    /// The protocols that are there: of each the bit `1 << protocol as u32`.
+    #[inline]
+    pub fn protocols(&self) -> u32 {
+        self.present
+    }
+
     /// The bytes from the start of header `occurrence` (0: outermost) of a protocol to the end of what was sampled.
     pub fn find(&self, protocol: Protocol, occurrence: u8) -> Option<&'a [u8]> {
         if self.present & 1 << protocol as u32 == 0 {

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::sys::prefetch;
+
 /// Values in pieces of [`PIECE`], none of which ever moves: a table that grows holds nobody up.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
@@ -44,6 +46,16 @@ impl<T> Slots<T> {
     #[inline]
     pub(super) fn get(&self, slot: u32) -> Option<&T> {
         self.pieces.get(slot as usize / PIECE)?.get(slot as usize % PIECE)?.as_ref()
+    }
+
+    /// Asks for a value. To find out first whether there is one would be to wait for it.
+    #[inline]
+    pub(super) fn foresee(&self, slot: u32) {
+        self.pieces
+            .get(slot as usize / PIECE)
+            .and_then(|piece| piece.get(slot as usize % PIECE))
+            .into_iter()
+            .for_each(prefetch);
     }
 
     #[inline]

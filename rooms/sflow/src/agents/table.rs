@@ -263,6 +263,12 @@ impl<T> Agents<T> {
         Some(&self.sources.get(slot)?.state)
     }
 
+    /// Asks for what is kept there.
+    #[inline]
+    pub fn foresee(&self, slot: u32) {
+        self.sources.foresee(slot);
+    }
+
     #[cold]
     fn new_source(&mut self, placed: &Placed, id: SourceId) -> Option<u32>
     where

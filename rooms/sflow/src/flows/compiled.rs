@@ -58,13 +58,7 @@ impl Compiled {
     /// Works out key and values of the packet that was added to a batch last, and lets them wait there; not if it is none of this
     /// definition's, or lacks a key or the value.
     #[inline]
-    pub(super) fn measure(
-        &self,
-        definition: usize,
-        evaluation: &mut Evaluation<'_, '_>,
-        weight: f64,
-        batch: &mut Batch,
-    ) {
+    pub(super) fn measure(&self, definition: u32, evaluation: &mut Evaluation<'_, '_>, weight: f64, batch: &mut Batch) {
         if self.condition.as_ref().is_some_and(|condition| !evaluation.meets(condition)) {
             return;
         }
@@ -84,7 +78,6 @@ impl Compiled {
             }
         }
         let (packet, amount) = (batch.last(), amount as f64 * weight);
-        let definition = definition as u32;
         batch.pending.push(Pending { key, long, amount, hash: 0, packet, definition, further, guess: 0 });
     }
 }

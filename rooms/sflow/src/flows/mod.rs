@@ -3,7 +3,9 @@
 //! ```text
 //! Definition -> Checked -> compiled into the Plan of each shard
 //!                               |
-//! Packet: headers, records ---> Evaluation: filter, then keys; what definitions share is worked out once
+//! Packet: headers, records ---> Candidates: definitions that it may be of, by its protocols
+//!                               |
+//!                          Evaluation: filter, then keys; what definitions share is worked out once
 //!                               |
 //!                          Batch: what the packets of a datagram add to flows; their places in memory are asked for
 //!                               |
@@ -33,6 +35,7 @@ mod seen;
 mod sources;
 mod syntax;
 mod table;
+mod traits;
 mod value;
 mod values;
 mod view;
@@ -64,6 +67,7 @@ use decay::{Clock, Instant};
 use plan::{Evaluation, Memory, Plan};
 use sources::Sources;
 use table::Update;
+use traits::Candidates;
 
 /// Bounds of what one shard keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +100,7 @@ pub struct Flows {
     lookups: Arc<Lookups>,
     definitions: Vec<Compiled>,
     plan: Plan,
+    candidates: Candidates,
     memory: Memory,
     sources: Sources,
     clocks: Vec<Clock>,
@@ -138,6 +143,7 @@ impl Flows {
             lookups,
             definitions: Vec::new(),
             plan: Plan::default(),
+            candidates: Candidates::default(),
             memory: Memory::default(),
             sources: Sources::default(),
             clocks: Vec::new(),
@@ -216,10 +222,8 @@ impl Flows {
         self.memory.begin(&self.plan);
         let mut evaluation = Evaluation { plan: &self.plan, lookups: &self.lookups, packet, memory: &mut self.memory };
         let first = self.batch.pending.len();
-        for (definition, compiled) in self.definitions.iter().enumerate() {
-            if compiled.checked.definition.dropped == packet.is_discarded() {
-                compiled.measure(definition, &mut evaluation, weight, &mut self.batch);
-            }
+        for &definition in self.candidates.of(packet) {
+            self.definitions[definition as usize].measure(definition, &mut evaluation, weight, &mut self.batch);
         }
         for number in first..self.batch.pending.len() {
             let (long, _) = self.batch.rest(number);
@@ -354,6 +358,7 @@ impl Flows {
         let mut plan = Plan::default();
         self.definitions.iter_mut().for_each(|compiled| compiled.compile(&mut plan));
         self.plan = plan;
+        self.candidates = Candidates::new(self.definitions.iter().map(|compiled| &*compiled.checked));
         self.share_out();
     }
 

@@ -276,12 +276,21 @@ pub(super) struct Literal {
     ip: Option<IpAddr>,
     net: Option<IpNet>,
     mac: Option<[u8; 6]>,
+    /// Whether it is `null`, which most packets are for most filters.
+    null: bool,
 }
 
 impl Literal {
     pub(super) fn new(text: &str) -> Literal {
         let net = text.parse().ok();
-        Literal { number: text.parse().ok(), ip: text.parse().ok(), net, mac: mac(text), text: text.into() }
+        Literal {
+            number: text.parse().ok(),
+            ip: text.parse().ok(),
+            net,
+            mac: mac(text),
+            null: text == "null",
+            text: text.into(),
+        }
     }
 
     /// As it was written.
@@ -289,11 +298,16 @@ impl Literal {
         &self.text
     }
 
+    /// Whether it is what packets have that have no such thing.
+    pub(super) fn is_null(&self) -> bool {
+        self.null
+    }
+
     /// Whether a value is this one; what a packet has not is `null`.
     #[inline]
     pub(super) fn is(&self, value: &Value, scratch: &Scratch) -> bool {
         match *value {
-            Value::Null => &*self.text == "null",
+            Value::Null => self.null,
             Value::Number(number) => self.number == Some(number),
             Value::Truth(truth) => &*self.text == if truth { "true" } else { "false" },
             Value::Bits { bits, width } => {

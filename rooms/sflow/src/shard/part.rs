@@ -21,7 +21,6 @@ use crate::flows::{self, Flows, Packet, Record, Sampling, Scan, Seat, Seen as Se
 use crate::names::{AgentId, Directory, Lookups};
 use crate::sampling::Sampler;
 use crate::settings::{Limits, Settings};
-use crate::sys::prefetch;
 use crate::thresholds::Rules;
 
 /// What one worker knows.
@@ -179,7 +178,7 @@ impl Shard {
                 Sample::Unknown { .. } => continue,
             };
             let slot = self.agents.source_slot(placed, source);
-            slot.and_then(|slot| self.agents.peek(slot)).into_iter().for_each(|source| prefetch(&source.sampler));
+            slot.into_iter().for_each(|slot| self.agents.foresee(slot));
             self.slots.push(slot);
         }
     }
