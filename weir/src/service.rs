@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{ArgAction, Args};
 use weir_kernel::capabilities::User;
-use weir_service::config::{Address, Base};
+use weir_service::config::{Address, Base, Source};
 use weir_service::output::{complain, print};
 use weir_service::{Fixed, Launch};
 
@@ -54,7 +54,7 @@ impl Configured {
     /// The file, or where there is none the document that `flags` make.
     pub(super) fn base<D>(&self, flags: impl FnOnce() -> Result<D>) -> Result<Base<D>> {
         Ok(match &self.config {
-            Some(path) => Base::File(path.clone()),
+            Some(path) => Base::File(Source::new(path.clone())),
             None => Base::Flags(Box::new(flags()?)),
         })
     }

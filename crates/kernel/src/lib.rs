@@ -37,6 +37,7 @@ pub mod trace;
 pub mod usage;
 
 mod error;
+mod legible;
 mod netlink;
 mod proc;
 mod sys;

@@ -4,12 +4,13 @@ use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::iter;
+use std::mem;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage,
-    NetlinkPayload, NetlinkSerializable,
+    DecodeError, NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader,
+    NetlinkMessage, NetlinkPayload, NetlinkSerializable,
 };
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use nix::errno::Errno;
@@ -17,6 +18,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::Error;
 use crate::error::During;
+use crate::legible;
 
 /// A netlink socket with one request under way at a time.
 pub(crate) struct Requests {
@@ -63,7 +65,7 @@ impl Requests {
         answers.into_iter().next().ok_or_else(|| Error::answer(operation(), "the kernel gave no answer"))
     }
 
-    /// Asks for all objects of a kind.
+    /// Asks for all objects of a kind; one that cannot be read is left out, unless none can.
     pub(crate) fn list<M: Message, S: Into<String>>(
         &mut self,
         message: M,
@@ -105,12 +107,22 @@ impl Requests {
         retry(|| self.socket.send(&self.buffer, 0)).during(operation)?;
 
         let (mut answers, mut changed) = (Vec::new(), false);
+        let (lists, mut illegible) = (request.header.flags & NLM_F_DUMP == NLM_F_DUMP, None);
         loop {
             self.buffer.clear();
             retry(|| self.socket.recv(&mut self.buffer, 0)).during(operation)?;
             for answer in messages::<M>(&self.buffer) {
-                let answer = answer
-                    .map_err(|error| Error::answer(operation(), format!("unreadable answer of the kernel: {error}")))?;
+                let answer = match answer {
+                    Ok(answer) => answer,
+                    Err(Illegible { is_object, error }) => {
+                        let error = Error::answer(operation(), format!("unreadable answer of the kernel: {error}"));
+                        if !(lists && is_object) {
+                            return Err(error);
+                        }
+                        illegible = Some(error);
+                        continue;
+                    }
+                };
                 if answer.header.sequence_number != self.sequence {
                     continue; // What is left of an exchange that failed half-way.
                 }
@@ -121,7 +133,12 @@ impl Requests {
                     NetlinkPayload::Error(error) if error.code.is_some() => return failed(error.raw_code()),
                     // A list that could not be finished, or begun.
                     NetlinkPayload::Done(done) if done.code < 0 => return failed(done.code),
-                    NetlinkPayload::Error(_) | NetlinkPayload::Done(_) => return Ok((answers, changed)),
+                    NetlinkPayload::Error(_) | NetlinkPayload::Done(_) => {
+                        return match illegible {
+                            Some(error) if answers.is_empty() => Err(error),
+                            _ => Ok((answers, changed)),
+                        };
+                    }
                     _ => {}
                 }
             }
@@ -134,19 +151,42 @@ pub(crate) trait Message: NetlinkSerializable + NetlinkDeserializable + Into<Net
 
 impl<M: NetlinkSerializable + NetlinkDeserializable + Into<NetlinkPayload<M>>> Message for M {}
 
-/// The messages of a datagram of the kernel's, up to one that cannot be read.
-pub(crate) fn messages<M: Message>(
-    mut bytes: &[u8],
-) -> impl Iterator<Item = Result<NetlinkMessage<M>, netlink_packet_core::DecodeError>> {
+/// The messages of a datagram of the kernel's. Of a link that cannot be read whole, what can be.
+pub(crate) fn messages<M: Message>(mut bytes: &[u8]) -> impl Iterator<Item = Result<NetlinkMessage<M>, Illegible>> {
     iter::from_fn(move || {
         if bytes.is_empty() {
             return None;
         }
-        let message = NetlinkMessage::<M>::deserialize(bytes);
-        let length = message.as_ref().map_or(bytes.len(), |message| message.header.length as usize);
-        bytes = bytes.get(length.next_multiple_of(ALIGNMENT)..).unwrap_or_default();
-        Some(message)
+        let Some((length, kind)) = begin(bytes) else {
+            let broken = mem::take(&mut bytes);
+            return Some(NetlinkMessage::deserialize(broken).map_err(|error| Illegible { is_object: false, error }));
+        };
+        let (one, rest) = (&bytes[..length], bytes.get(length.next_multiple_of(ALIGNMENT)..));
+        bytes = rest.unwrap_or_default();
+        let message = NetlinkMessage::deserialize(one).or_else(|error| {
+            let legible = (kind == legible::RTM_NEWLINK).then(|| legible::link(&one[HEADER..])).flatten();
+            let whole = |payload: Vec<u8>| {
+                let length = u32::try_from(HEADER + payload.len()).unwrap_or(u32::MAX);
+                [&length.to_ne_bytes(), &one[4..HEADER], &payload].concat()
+            };
+            legible.and_then(|payload| NetlinkMessage::deserialize(&whole(payload)).ok()).ok_or(error)
+        });
+        Some(message.map_err(|error| Illegible { is_object: kind >= NLMSG_MIN_TYPE, error }))
     })
+}
+
+/// The length and type of the message that bytes begin with; `None`: it is not whole.
+fn begin(bytes: &[u8]) -> Option<(usize, u16)> {
+    let &[a, b, c, d, e, f] = bytes.first_chunk()?;
+    let length = u32::from_ne_bytes([a, b, c, d]) as usize;
+    (HEADER..=bytes.len()).contains(&length).then_some((length, u16::from_ne_bytes([e, f])))
+}
+
+/// A message that cannot be read.
+pub(crate) struct Illegible {
+    /// Whether it tells of an object, rather than of the exchange itself.
+    is_object: bool,
+    error: DecodeError,
 }
 
 /// A message of any kind, without its netlink header.
@@ -269,6 +309,12 @@ pub(crate) const MDB_CHANGES: u32 = 1 << (26 - 1);
 
 /// A list that changes all the time is taken as it is in the end.
 const MOST_ATTEMPTS: usize = 4;
+
+/// Length of `struct nlmsghdr`.
+const HEADER: usize = 16;
+
+/// Types below tell of the exchange itself: errors, ends.
+const NLMSG_MIN_TYPE: u16 = 16;
 
 /// NLMSG_ALIGNTO.
 const ALIGNMENT: usize = 4;

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use crate::Error;
 use crate::error::During;
+use crate::legible;
 
 /// A file of a network namespace that is read again and again.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ impl NetFile {
         loop {
             let length = self.file.read_at(&mut chunk, text.len() as u64).during(|| format!("read {}", self.path))?;
             if length == 0 {
-                return Ok(String::from_utf8_lossy(&text).into_owned());
+                return Ok(legible::text(&text));
             }
             text.extend_from_slice(&chunk[..length]);
         }
@@ -39,7 +40,8 @@ impl NetFile {
 /// A file of the calling thread's network namespace.
 pub(crate) fn read(name: impl fmt::Display) -> Result<String, Error> {
     let path = path(name);
-    fs::read_to_string(&path).during(|| format!("read {path}"))
+    // It may name interfaces, whose names may be no UTF-8.
+    fs::read(&path).map(|bytes| legible::text(&bytes)).during(|| format!("read {path}"))
 }
 
 pub(crate) fn path(name: impl fmt::Display) -> String {

@@ -1,12 +1,17 @@
 //! Reading a TOML document so that every mistake is one line: the document, the line, what is wrong, the nearest valid
 //! word.
 
-use std::fs;
+use std::fs::OpenOptions;
+use std::io::Read;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
+use nix::libc;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
@@ -16,16 +21,66 @@ use toml::de::{DeTable, DeValue, Error};
 #[derive(Clone, Debug)]
 pub enum Base<D> {
     /// A file.
-    File(PathBuf),
+    File(Source),
     /// The command line, which says what a file would.
     Flags(Box<D>),
 }
+
+/// A file that is read at the start and at every reload. Clones know of one another's reading.
+#[derive(Clone, Debug)]
+pub struct Source {
+    path: PathBuf,
+    /// Whether the start is over: until then it may be a pipe, whose end is waited for.
+    is_read: Arc<AtomicBool>,
+}
+
+impl Source {
+    /// The file at a path; nothing is read yet.
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, is_read: Arc::default() }
+    }
+
+    /// The text as it is now. After the first time only a regular file is read: a pipe that nobody writes to would stop the
+    /// service, and a device has no end.
+    fn read(&self) -> Result<String> {
+        let origin = self.path.display();
+        let is_reload = self.is_read.load(Ordering::Relaxed);
+        let text = read(&self.path, is_reload).with_context(|| format!("read {origin}"))?;
+        self.is_read.store(true, Ordering::Relaxed);
+        Ok(text)
+    }
+}
+
+/// A text of at most [`LONGEST`] bytes from a regular file, or unless it is a reload from a pipe.
+fn read(path: &Path, is_reload: bool) -> Result<String> {
+    // Without the flag a pipe is not even opened before somebody writes to it.
+    let flags = if is_reload { libc::O_NONBLOCK } else { 0 };
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let kind = file.metadata()?.file_type();
+    match kind {
+        kind if kind.is_file() || kind.is_fifo() && !is_reload => {}
+        kind if kind.is_fifo() => {
+            bail!("it is a pipe, which can be read only at the start (restart, or write the configuration to a file)")
+        }
+        kind if kind.is_dir() => bail!("it is a directory (name the file in it)"),
+        _ => bail!("it is no regular file (write the configuration to one)"),
+    }
+    let mut bytes = Vec::new();
+    file.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST {
+        bail!("it is longer than 16 MiB (is it the right file?)");
+    }
+    String::from_utf8(bytes).map_err(|error| anyhow!("byte {} is no UTF-8", error.utf8_error().valid_up_to()))
+}
+
+/// No configuration of anybody's is longer.
+const LONGEST: u64 = 16 << 20;
 
 impl<D: DeserializeOwned + Clone> Base<D> {
     /// The file; `None`: all is on the command line, and a reload would read nothing new.
     pub fn file(&self) -> Option<&PathBuf> {
         match self {
-            Self::File(path) => Some(path),
+            Self::File(source) => Some(&source.path),
             Self::Flags(_) => None,
         }
     }
@@ -37,9 +92,9 @@ impl<D: DeserializeOwned + Clone> Base<D> {
     /// One line: the file cannot be read or is no such document, or that of `check`.
     pub fn load<T>(&self, check: impl FnOnce(D, Option<&Document<'_>>) -> Result<T>) -> Result<T> {
         match self {
-            Self::File(path) => {
-                let origin = path.display().to_string();
-                let text = fs::read_to_string(path).with_context(|| format!("read {origin}"))?;
+            Self::File(source) => {
+                let origin = source.path.display().to_string();
+                let text = source.read()?;
                 let file = Document::parse(&origin, &text)?;
                 check(file.read()?, Some(&file))
             }
@@ -241,6 +296,11 @@ fn place(origin: &str, text: &str, offset: Option<usize>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, File};
+    use std::thread;
+
+    use nix::sys::stat::Mode as Permissions;
+    use nix::unistd::mkfifo;
     use serde::Deserialize;
 
     use super::*;
@@ -270,6 +330,46 @@ mod tests {
     fn mistake(text: &str) -> String {
         let read = Document::parse("f.toml", text).and_then(|document| document.read::<Small>());
         read.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_pipe_is_read_once_and_what_has_no_end_never() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.toml");
+        let source = Source::new(path.clone());
+        let fails = |why: &str| {
+            let told = format!("{:#}", source.read().unwrap_err());
+            assert_eq!(told, format!("read {}: {why}", path.display()));
+        };
+        let pipe = || mkfifo(&path, Permissions::S_IRWXU).unwrap();
+        let change = |to: &str| {
+            fs::remove_file(&path).unwrap();
+            std::os::unix::fs::symlink(to, &path).unwrap();
+        };
+
+        pipe();
+        let writer = thread::spawn({
+            let path = path.clone();
+            move || fs::write(path, "workers = 1").unwrap()
+        });
+        assert_eq!(source.read().unwrap(), "workers = 1");
+        writer.join().unwrap();
+        // Nobody writes to it now: waiting for that would be for ever.
+        fails("it is a pipe, which can be read only at the start (restart, or write the configuration to a file)");
+        for device in ["/dev/zero", "/dev/null"] {
+            change(device);
+            fails("it is no regular file (write the configuration to one)");
+        }
+        change("/");
+        fails("it is a directory (name the file in it)");
+        fs::remove_file(&path).unwrap();
+        let file = File::create(&path).unwrap();
+        file.set_len(LONGEST + 1).unwrap();
+        fails("it is longer than 16 MiB (is it the right file?)");
+        fs::write(&path, b"a\xff").unwrap();
+        fails("byte 1 is no UTF-8");
+        fs::write(&path, "workers = 2").unwrap();
+        assert_eq!(source.read().unwrap(), "workers = 2");
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub(crate) struct Interfaces {
     due: Instant,
     /// Counter samples so far.
     pub(crate) samples: u64,
+    /// Why the list could not be read when it was last; `None`: it could.
+    pub(crate) unlisted: Option<String>,
 }
 
 /// An interface that is counted.
@@ -79,6 +81,7 @@ impl Interfaces {
             started: now,
             due: now,
             samples: 0,
+            unlisted: None,
         })
     }
 
@@ -91,9 +94,10 @@ impl Interfaces {
             return Ok(News::default());
         }
         self.due = now + LISTS_APART;
+        let links = self.list()?;
         let mut before = std::mem::take(&mut self.known);
         let mut news = News::default();
-        for link in self.links.read()? {
+        for link in links {
             let is_wanted = match wanted {
                 [] => !link.loopback,
                 patterns => patterns.iter().any(|pattern| pattern.matches(&link.name)),
@@ -119,13 +123,21 @@ impl Interfaces {
     /// Writes a counter sample of each data source whose turn it is, as it is now.
     ///
     /// # Errors
-    /// If the kernel does not tell.
+    /// If the kernel does not tell of one; all others are written.
     pub(crate) fn poll(&mut self, now: Instant, interval: Duration, outbox: &mut Outbox) -> Result<()> {
         let due: Vec<Index> =
             self.known.iter().filter(|(_, known)| known.turn.due <= now).map(|(&index, _)| index).collect();
+        let mut outcome = Ok(());
         for index in due {
-            // One that has gone is about to be told so.
-            let Some(link) = self.links.find(index)? else { continue };
+            let link = match self.links.find(index) {
+                Ok(Some(link)) => link,
+                // It has gone, and is about to be told so.
+                Ok(None) => continue,
+                Err(error) => {
+                    outcome = Err(error.into());
+                    continue;
+                }
+            };
             let mode = self.mode(&link.name);
             let Some(known) = self.known.get_mut(&index) else { continue };
             known.link = link;
@@ -136,13 +148,20 @@ impl Interfaces {
             self.samples += 1;
         }
         if self.turn.due <= now {
-            let links = self.links.read()?;
+            let links = self.list();
             let sequence = self.turn.take(now, self.started, interval, 0);
             let sample = Counters { sequence, source: HOST, expanded: false };
-            outbox.add(true, |samples| self.host.write(&mut samples.counters(&sample), &links));
+            outbox.add(true, |samples| self.host.write(&mut samples.counters(&sample), links.as_deref().ok()));
             self.samples += 1;
+            outcome = outcome.and(links.map(drop));
         }
-        Ok(())
+        outcome
+    }
+
+    fn list(&mut self) -> Result<Vec<LinkCounters>> {
+        let links = self.links.read();
+        self.unlisted = links.as_ref().err().map(ToString::to_string);
+        Ok(links?)
     }
 
     /// How many are counted.

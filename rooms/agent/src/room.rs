@@ -201,16 +201,18 @@ impl<'a> Agent<'a> {
             self.choose_address();
             self.losses.lines(now, losses(&self.collectors)).iter().for_each(Line::log);
             let ledger = self.count(now);
-            self.parts.state.set(ledger);
+            self.parts.state.set(ledger, self.parts.interfaces.unlisted.clone());
         }
         self.looked = now;
     }
 
     fn try_step(&mut self, now: Instant) -> Result<()> {
         if !self.ended {
-            let news = self.parts.interfaces.look(now, &self.settings.interfaces)?;
-            self.follow_interfaces(news)?;
-            self.parts.interfaces.poll(now, self.settings.polling, &mut self.outbox)?;
+            let news = self.parts.interfaces.look(now, &self.settings.interfaces);
+            // The machine is counted even where its interfaces cannot be listed.
+            let polled = self.parts.interfaces.poll(now, self.settings.polling, &mut self.outbox);
+            self.follow_interfaces(news?)?;
+            polled?;
         }
         let Some(packets) = &mut self.parts.packets else { return Ok(()) };
         let (sampler, drops) = (&mut self.sampler, &mut self.drops);

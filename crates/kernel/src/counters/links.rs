@@ -185,11 +185,41 @@ fn attached(xdp: &[LinkXdp]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
     use std::net::UdpSocket;
+    use std::os::unix::ffi::OsStrExt;
+    use std::process::Command;
 
     use super::*;
     use crate::links::{MacAddress, Netlink, VethEnd};
     use crate::sys::tests::open_tun;
+
+    #[test]
+    fn one_without_a_legible_name_hides_nobody() {
+        let Some(ip) = weir_testbed::program("ip") else { return };
+        let ns = NetNs::create().unwrap();
+        let name = |bytes: &'static [u8]| OsStr::from_bytes(bytes);
+        let run = |words: &[&OsStr]| ns.run(|| Command::new(&ip).args(words).status().unwrap().success()).unwrap();
+        let words = ["link", "add"].map(OsStr::new);
+        let kind = ["type", "veth", "peer", "name", "good"].map(OsStr::new);
+        assert!(run(&[&words[..], &[name(b"bad\xff")], &kind].concat()));
+        // Its alias is nothing that is asked for.
+        let alias = [name(b"link"), name(b"set"), name(b"good"), name(b"alias"), name(b"\xfe\xfe")];
+        assert!(run(&alias));
+
+        let seen = links(&ns).unwrap();
+        let names: Vec<&str> = seen.iter().map(|link| link.name.as_str()).collect();
+        let [_, good, bad] = &seen[..] else { panic!("{names:?}") };
+        assert_eq!(names, ["lo", "good", "bad\\xff"]);
+        assert_eq!((bad.kind.as_deref(), bad.lower, good.lower), (Some("veth"), Some(good.index), Some(bad.index)));
+        assert_eq!(Links::open(&ns).unwrap().find(bad.index).unwrap().as_ref(), Some(bad));
+        // As all others who ask for interfaces know it.
+        let mut netlink = Netlink::open(&ns).unwrap();
+        assert!(netlink.links().unwrap().iter().map(|link| &link.name).eq(names.iter()));
+        assert!(netlink.snooping().unwrap().is_empty());
+        let counted = crate::counters::Interfaces::open(&ns).unwrap().read().unwrap();
+        assert!(counted.iter().any(|interface| interface.name == bad.name));
+    }
 
     #[test]
     fn interfaces_tell_what_they_are_and_count() {

@@ -46,8 +46,8 @@ impl Host {
         }
     }
 
-    /// Writes all that is known of it now.
-    pub(crate) fn write(&self, records: &mut Records<'_>, links: &[LinkCounters]) {
+    /// Writes all that is known of it now. `links`: its interfaces; `None`: they cannot be listed.
+    pub(crate) fn write(&self, records: &mut Records<'_>, links: Option<&[LinkCounters]>) {
         let values = [
             Put::Text(self.name.as_bytes()),
             Put::Uuid(self.uuid),
@@ -56,11 +56,15 @@ impl Host {
             Put::Text(self.release.as_bytes()),
         ];
         put(records, Space::Counter, "host_descr", &values);
-        adapters(records, links);
+        if let Some(links) = links {
+            adapters(records, links);
+        }
         self.processor_time(records);
         memory(records);
         disks(records);
-        network(records, links);
+        if let Some(links) = links {
+            network(records, links);
+        }
         if let Ok(counters) = snmp(&self.ns) {
             protocols(records, &counters);
         }

@@ -52,6 +52,8 @@ impl Flags {
 mod tests {
     use std::fs;
 
+    use weir_service::config::Source;
+
     use super::*;
 
     #[test]
@@ -62,7 +64,7 @@ mod tests {
         fs::write(&path, format!("workers = 3\nuser = \"nobody\"\n{tables}")).unwrap();
         let fixed = Fixed { admin: Some("127.0.0.1:1".parse().unwrap()), user: None };
         let flags = Flags { workers: Some(7), fixed };
-        let origin = Origin { base: Base::File(path.clone()), flags };
+        let origin = Origin { base: Base::File(Source::new(path.clone())), flags };
         let config = origin.load().unwrap();
         assert_eq!((config.settings.workers, config.fixed.admin.map(|admin| admin.port())), (7, Some(1)));
         assert_eq!(config.fixed.user.as_deref(), Some("nobody"));
