@@ -47,6 +47,11 @@ export function count(value: number | undefined | null): string {
   return value === undefined || value === null ? '–' : WHOLE.format(value);
 }
 
+/** `1 agent`, `12,345 agents` */
+export function counted(value: number, noun: string): string {
+  return `${count(value)} ${noun}${value === 1 ? '' : 's'}`;
+}
+
 /** `3.2 s`, `12 min`, `4 d`. */
 export function lasting(milliseconds: number | undefined | null): string {
   if (milliseconds === undefined || milliseconds === null) return '–';

@@ -15,7 +15,7 @@ const TROUBLES: Record<Trouble, { text: string; bad: boolean; about: string }> =
   loss: { text: 'some loss', bad: false, about: 'some of its datagrams are lost on the way' },
   thinned: { text: 'thinned', bad: false, about: 'a sample stands for a quarter more packets than the agent says' },
   busy: { text: 'busy', bad: false, about: 'an interface is used by 80 % or more' },
-  discarding: { text: 'discards', bad: false, about: 'interfaces drop packets, or receive damaged ones' },
+  discarding: { text: 'discards', bad: false, about: 'it drops packets, or its interfaces receive damaged ones' },
   restarted: { text: 'restarted', bad: false, about: 'it began anew within ten minutes' },
 };
 

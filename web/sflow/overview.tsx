@@ -3,7 +3,7 @@
 import { question, to } from '../ground/address';
 import { useAnswer } from '../ground/connection/live';
 import { Panel } from '../ground/panel';
-import { bits, count, percent } from '../ground/quantity';
+import { bits, count, counted, percent } from '../ground/quantity';
 import { Save, Table } from '../ground/table';
 import { COLUMNS as AGENT } from './agents';
 import type { Agents, Events, Heat, Summary } from './answers';
@@ -52,8 +52,8 @@ function State({ summary }: { summary: Summary | undefined }) {
     sum.agents === 0
       ? 'No agent has sent anything yet.'
       : troubled === 0
-        ? `All is well with ${count(sum.agents)} agents.`
-        : `${count(troubled)} of ${count(sum.agents)} agents ${troubled === 1 ? 'needs' : 'need'} a look.`;
+        ? `All is well with ${counted(sum.agents, 'agent')}.`
+        : `${count(troubled)} of ${counted(sum.agents, 'agent')} ${troubled === 1 ? 'needs' : 'need'} a look.`;
   const lately = sum.receivedLately + sum.lostLately;
   const worst = sum.silent + sum.losing + sum.outdated > 0 ? 'bad' : troubled > 0 ? 'warn' : 'fine';
   return (
@@ -69,10 +69,11 @@ function State({ summary }: { summary: Summary | undefined }) {
         ))}
       </ul>
       <p>
-        {sum.current > 0 && `${bits(sum.ifinoctets)} into ${count(sum.current)} interfaces; `}
+        {sum.current > 0 && `${bits(sum.ifinoctets)} into ${counted(sum.current, 'interface')}; `}
         {sum.current < sum.interfaces &&
-          `nothing current is known of ${count(sum.interfaces - sum.current)} interfaces; `}
-        {count(sum.datagramsReceived)} datagrams of sFlow came, {count(sum.datagramsLost)} were lost on the way
+          `nothing current is known of ${counted(sum.interfaces - sum.current, 'interface')}; `}
+        {counted(sum.datagramsReceived, 'datagram')} of sFlow came, {count(sum.datagramsLost)}{' '}
+        {sum.datagramsLost === 1 ? 'was' : 'were'} lost on the way
         {lately > 0 && `, ${percent((100 * sum.lostLately) / lately)} lately`}.
       </p>
     </section>

@@ -70,7 +70,9 @@ impl Fate {
         match self {
             Self::Analysed | Self::Duplicate | Self::NotAllowed => None,
             Self::Stale => Some("the network delays them by seconds, or two agents share an address"),
-            Self::Stranger => Some("two agents share an address and sub-agent, or somebody forges it"),
+            Self::Stranger => Some(
+                "an agent that restarts begins so, which is all there is to it; many: two share an address and sub-agent, or somebody forges it",
+            ),
             Self::Probation => Some("very many new agents at once, forged ones perhaps: name yours in `allow`"),
             Self::NoRoom => Some("raise limits.agents, or name your agents in `allow`"),
             Self::Version => Some("only sFlow version 5 is read: set the agent to it, or its exporter to another port"),

@@ -38,6 +38,8 @@ export function StackChart({ stack, format, label, height = 220, canvas }: Props
       const part = latest.current.parts[PARTS + 1 - index];
       return index === 1 ? colour('part-others') : part ? colour(partColour(part.slot)) : 'transparent';
     };
+    // Of nothing there is no scale: what stands at its axis would be made up.
+    const isEmpty = () => !latest.current.data.slice(1).some(row => row.some(value => (value ?? 0) > 0));
     const series: uPlot.Series = { spanGaps: false, points: { show: false }, width: 1 };
     const axis = (): uPlot.Axis => ({
       stroke: colour('soft'),
@@ -66,7 +68,11 @@ export function StackChart({ stack, format, label, height = 220, canvas }: Props
         },
         axes: [
           { ...axis(), values: (_, times) => times.map(time => clockTime(time * 1000)), space: 90, size: 30 },
-          { ...axis(), values: (_, values) => values.map(value => format(value)), size: 86 },
+          {
+            ...axis(),
+            values: (_, values) => values.map(value => (value > 0 && isEmpty() ? '' : format(value))),
+            size: 86,
+          },
         ],
         series: [
           {},

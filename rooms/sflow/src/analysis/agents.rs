@@ -79,14 +79,14 @@ fn sub_agent(shard: &Shard, agent: &Agent, now: Now) -> api::Agent {
             told.flow_drops += source.sampler.report().dropped;
             thinnest(&mut told, source.sampler.nominal_rate(), source.sampler.effective_rate());
         }
-        let drops = source.drops.ledger();
+        let drops = source.drops.sampler().ledger();
         if drops.received > 0 {
             told.drop_sources += 1;
             told.drop_samples += drops.received;
             told.drop_lost += drops.lost;
             told.drop_duplicates += drops.duplicates;
             told.drop_out_of_order += drops.late;
-            told.drop_drops += source.drops.report().dropped;
+            told.drop_drops += source.drops.sampler().report().dropped;
         }
         if !source.counters.blocks().is_empty() {
             told.counter_sources += 1;

@@ -178,6 +178,8 @@ impl Analysis for Small {
             sources,
             datagrams_received: 441,
             datagrams_lost: 3,
+            drop_samples: 40,
+            drop_drops: 50,
             ..Agent::default()
         })
     }

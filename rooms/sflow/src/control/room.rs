@@ -55,12 +55,13 @@ impl Room for Analyser<'_> {
 
     fn status(&self) -> String {
         let count = |number: usize, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
-        let Settings { carrier, flows, thresholds, .. } = &self.settings;
+        let carrier = &self.settings.carrier;
+        let (flows, thresholds) = self.shards.in_force();
         let parts = [
             count(carrier.listeners.len(), "listener"),
             count(carrier.workers, "worker"),
-            count(flows.len(), "flow definition"),
-            count(thresholds.len(), "threshold"),
+            count(flows, "flow definition"),
+            count(thresholds, "threshold"),
             count(carrier.destinations.len(), "destination"),
         ];
         format!("{}, http://{}/", parts.join(", "), self.http)

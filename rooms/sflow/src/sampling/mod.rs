@@ -14,10 +14,12 @@
 //!
 //! Multiplying by the configured rate instead is biased by the loss: -30 % at 30 %.
 
+mod discards;
 mod edges;
 mod sampler;
 #[cfg(test)]
 mod tests;
 
+pub use discards::Discards;
 pub use edges::Gaps;
 pub use sampler::{Estimator, MEMORY, Report, Sampler, Weight};

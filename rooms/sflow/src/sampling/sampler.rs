@@ -36,6 +36,8 @@ pub struct Weight {
     pub frames: f64,
     /// What that rests on.
     pub estimator: Estimator,
+    /// Packets that passed since the sample before; 0 where they were counted with a later one that came earlier. `None`: nobody knows.
+    pub passed: Option<u32>,
 }
 
 /// The samples of one data source.
@@ -86,7 +88,7 @@ impl Sampler {
         if moment.epoch != self.epoch {
             self.epoch = moment.epoch;
             self.begin_again(number, rate, pool, drops);
-            return Some(self.weigh());
+            return Some(self.weigh(None));
         }
         let again = self.sequence.ahead(number) == Some(0);
         let made = match self.sequence.advance(number) {
@@ -96,16 +98,16 @@ impl Sampler {
             Step::Duplicate | Step::Stale => {
                 self.sequence.restart(number);
                 self.baseline(rate, pool, drops);
-                return Some(self.weigh());
+                return Some(self.weigh(None));
             }
             Step::First | Step::Jump => {
                 self.baseline(rate, pool, drops);
-                return Some(self.weigh());
+                return Some(self.weigh(None));
             }
             // What it stands for was counted with the one that overtook it.
             Step::Late => {
                 self.enter(0, 0, moment);
-                return Some(self.weigh());
+                return Some(self.weigh(Some(0)));
             }
             Step::Next => 1,
             Step::Lost(lost) => lost + 1,
@@ -120,11 +122,11 @@ impl Sampler {
         let most = u64::from(self.nominal) * THINNED * (u64::from(made) + u64::from(dropped) + 4);
         if u64::from(grown) > most.min(1 << 31) {
             self.report.pool_resets += 1;
-            return Some(self.weigh());
+            return Some(self.weigh(None));
         }
         self.judge(grown, made);
         self.enter(grown, made, moment);
-        Some(self.weigh())
+        Some(self.weigh(Some(grown)))
     }
 
     /// After a restart nothing is known but what has been counted.
@@ -182,14 +184,14 @@ impl Sampler {
     }
 
     #[inline]
-    fn weigh(&mut self) -> Weight {
+    fn weigh(&mut self, passed: Option<u32>) -> Weight {
         let estimator = self.estimator();
         match estimator {
             Estimator::Pool => self.report.by_pool += 1,
             Estimator::Sequence => self.report.by_sequence += 1,
             Estimator::Nominal => self.report.by_nominal += 1,
         }
-        Weight { frames: self.effective_rate(), estimator }
+        Weight { frames: self.effective_rate(), estimator, passed }
     }
 
     /// What weights rest on now.

@@ -2,7 +2,7 @@
 
 use weir_testbed::random::Source;
 
-use super::{Estimator, Sampler, Weight};
+use super::{Discards, Estimator, Sampler, Weight};
 use crate::agents::Moment;
 
 const NOW: Moment = Moment { now: 0, uptime: 0, era: 0, epoch: 0, granule: 1, late: false };
@@ -40,7 +40,7 @@ fn close(value: f64, truth: f64, share: f64) {
 #[test]
 fn the_first_sample_has_the_configured_rate() {
     let weight = Sampler::default().sample(&NOW, 17, 1000, 5_000_000, 3).unwrap();
-    assert_eq!(weight, Weight { frames: 1000.0, estimator: Estimator::Nominal });
+    assert_eq!(weight, Weight { frames: 1000.0, estimator: Estimator::Nominal, passed: None });
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_restart_forgets_the_rate_but_not_the_counts() {
     let (mut sampler, mut maker) = (Sampler::default(), Maker { number: 0, pool: 0, rate: 400 });
     maker.feed(&mut sampler, 2_000, |number| number % 2 == 0);
     let weight = sampler.sample(&Moment { epoch: 1, ..NOW }, 1, 400, 400, 0).unwrap();
-    assert_eq!(weight, Weight { frames: 400.0, estimator: Estimator::Nominal });
+    assert_eq!(weight, Weight { frames: 400.0, estimator: Estimator::Nominal, passed: None });
     assert_eq!((sampler.ledger().received, sampler.ledger().jumps), (1_001, 1));
 }
 
@@ -198,4 +198,57 @@ fn numbers_that_stand_still_or_go_back_lose_no_sample() {
 #[test]
 fn a_rate_of_zero_is_one() {
     assert_eq!(Sampler::default().sample(&NOW, 1, 0, 0, 0).unwrap().frames, 1.0);
+}
+
+/// An agent that sends `told` of the `dropped` packets of each second, the first of them, one after the other.
+fn drop_for(
+    discards: &mut Discards,
+    clock: &mut u64,
+    totals: &mut [u32; 2],
+    seconds: u32,
+    dropped: u32,
+    told: u32,
+) -> f64 {
+    let mut sum = 0.0;
+    for _ in 0..seconds {
+        for number in 0..told {
+            totals[0] = totals[0].wrapping_add(1);
+            let now = *clock + u64::from(number) * 1_000_000_000 / u64::from(dropped);
+            sum += discards.sample(&Moment { now, ..NOW }, totals[0], totals[1]).unwrap();
+        }
+        totals[1] = totals[1].wrapping_add(dropped - told);
+        *clock += 1_000_000_000;
+    }
+    sum
+}
+
+#[test]
+fn told_drops_stand_for_those_that_are_only_counted() {
+    let (mut discards, mut clock, mut totals) =
+        (Discards::default(), 1_000_000_000, [u32::MAX - 5_000, u32::MAX - 50_000]);
+    let mut of = |seconds, dropped, told| drop_for(&mut discards, &mut clock, &mut totals, seconds, dropped, told);
+    assert_eq!(of(10, 100, 100), 1_000.0, "all are told");
+    of(10, 2_000, 100);
+    close(of(60, 2_000, 100), 120_000.0, 0.01);
+    // What was kept back is handed out within seconds, not within so many samples.
+    of(30, 1, 1);
+    close(of(60, 1, 1), 60.0, 0.1);
+}
+
+#[test]
+fn a_first_drop_a_restart_and_a_long_silence_tell_no_flood() {
+    let (mut discards, mut clock, mut totals) = (Discards::default(), 1_000_000_000, [7, 1_000_000]);
+    assert_eq!(drop_for(&mut discards, &mut clock, &mut totals, 1, 100, 1), 1.0, "drops of before are not of now");
+    drop_for(&mut discards, &mut clock, &mut totals, 20, 2_000, 100);
+    let again = Moment { now: clock, epoch: 1, ..NOW };
+    assert_eq!(discards.sample(&again, 1, 0), Some(1.0));
+    assert_eq!(discards.sample(&again, 2, 0), Some(1.0), "nor is what an agent kept back that began again");
+    // 5,000 in an hour are 7 in the last 5 s.
+    let later = Moment { now: clock + 3_600_000_000_000, ..again };
+    let weight = discards.sample(&later, 3, 5_000).unwrap();
+    assert!(weight < 10.0, "{weight}");
+    // The analyser itself began again, and does not know for how long it was away.
+    let mut kept = Discards::from(discards.sampler().clone());
+    let weight = kept.sample(&Moment { now: later.now + 1, ..again }, 4, 90_000);
+    assert_eq!(weight, Some(1.0));
 }

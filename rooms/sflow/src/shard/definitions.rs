@@ -269,6 +269,13 @@ impl Shards {
         self.held().topology = topology;
     }
 
+    /// How many flow definitions and thresholds are in force, without those that a scrape began.
+    pub(crate) fn in_force(&self) -> (usize, usize) {
+        let held = self.held();
+        let flows = held.flows.keys().filter(|name| !held.scraped.contains(*name)).count();
+        (flows, held.thresholds.iter().count())
+    }
+
     /// What was put at run time: all that is defined and neither in the configuration nor begun by a scrape.
     pub(crate) fn put(&self, settings: &Settings) -> Put {
         let held = self.held();

@@ -77,7 +77,7 @@ impl Shard {
                     counted: *counted,
                     counters: (*counted > 0).then_some(counters),
                     sampler: Some(sampler).filter(used),
-                    drops: Some(drops).filter(used),
+                    drops: Some(drops.sampler()).filter(used),
                 }
             });
             let kept = Some(Keeping { agent, sources: sources.collect() });
@@ -98,7 +98,7 @@ impl Shard {
             (
                 SourceId { stream, source: DataSource { class, index } },
                 heard,
-                Source { sampler, counters, drops, counted, ..Source::default() },
+                Source { sampler, counters, drops: drops.into(), counted, ..Source::default() },
             )
         });
         if !self.allowed.is_heard(who.address) {

@@ -19,7 +19,7 @@ use crate::events::{Event, Log};
 use crate::fate::Fate;
 use crate::flows::{self, Flows, Packet, Record, Sampling, Scan, Seat, Seen as SeenKeys, Trust};
 use crate::names::{AgentId, Directory, Lookups};
-use crate::sampling::Sampler;
+use crate::sampling::{Discards, Sampler};
 use crate::settings::{Limits, Settings};
 use crate::thresholds::Rules;
 
@@ -60,7 +60,7 @@ pub struct Source {
     pub(crate) sampler: Sampler,
     pub(crate) counters: Counters,
     /// Of discarded packets.
-    pub(crate) drops: Sampler,
+    pub(crate) drops: Discards,
     /// Counter samples that came.
     pub(crate) counted: u64,
     /// Where flows have it.
@@ -211,8 +211,7 @@ impl Shard {
             self.tally.refused += 1;
             return;
         };
-        // Each stands for itself and for those that the agent did not send, or that never came: no pool, and no rate.
-        let Some(weight) = source.drops.sample(&placed.moment, sample.sequence, 1, 0, sample.drops) else {
+        let Some(frames) = source.drops.sample(&placed.moment, sample.sequence, sample.drops) else {
             self.tally.repeated += 1;
             return;
         };
@@ -221,7 +220,7 @@ impl Shard {
         let id = self.names.id(placed.agent());
         let packet = Packet::discarded(id, sample, &self.names);
         self.keys.packet(&packet, seconds);
-        self.flows.gather(seconds, weight.frames, &packet, &mut source.seat, self.packets.len());
+        self.flows.gather(seconds, frames, &packet, &mut source.seat, self.packets.len());
         let input = match sample.input {
             Interface::Index(index) => Some(index),
             _ => None,
@@ -435,8 +434,8 @@ impl Shard {
 impl Sampling for Shard {
     fn trust(&self, agent: AgentId, source: DataSource, dropped: bool) -> Option<Trust> {
         let samplers = self.agents.states(self.names.slot(agent), source);
-        let samplers = samplers.map(|source| if dropped { &source.drops } else { &source.sampler });
-        // All dropped packets are counted that the device tells of.
+        let samplers = samplers.map(|source| if dropped { source.drops.sampler() } else { &source.sampler });
+        // All dropped packets are counted, also those without a sample.
         let one = |sampler: &Sampler| Trust { gaps: sampler.gaps(), counted: dropped || sampler.counts_packets() };
         let uneven = |trust: &Trust| trust.gaps.second / trust.gaps.mean.powi(2);
         // Of several streams behind one identity the least certain speaks for all.

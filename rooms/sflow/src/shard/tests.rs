@@ -1,4 +1,5 @@
 //! What users see of flows, against the truth.
 
 mod coverage;
+mod discards;
 mod fabric;

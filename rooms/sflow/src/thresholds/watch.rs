@@ -86,7 +86,8 @@ struct State {
 impl State {
     /// Whether it may cross again.
     fn is_armed(&self, now: Duration) -> bool {
-        let quiet_since = self.below_since.or(self.above_until);
+        // What begins again is seen small first: that it was quiet long before counts.
+        let quiet_since = [self.below_since, self.above_until].into_iter().flatten().min();
         quiet_since.is_some_and(|since| now.saturating_sub(since) >= self.timeout)
     }
 }

@@ -79,6 +79,11 @@ pub(super) struct Row {
     /// Samples that the agent itself could not take or send.
     #[serde(rename = "sFlowFlowDrops")]
     samples_dropped: u64,
+    /// Packets that it told it dropped, one by one or only counted; those of late.
+    #[serde(skip)]
+    dropped: u64,
+    #[serde(rename = "droppedLately")]
+    dropped_lately: u64,
     #[serde(rename = "samplingRate", skip_serializing_if = "Option::is_none")]
     sampling_rate: Option<u32>,
     #[serde(rename = "effectiveSamplingRate", skip_serializing_if = "Option::is_none")]
@@ -167,7 +172,7 @@ impl Serialize for Troubles {
 pub(super) struct Surveyor {
     latest: Option<Arc<Survey>>,
     asked: Option<Instant>,
-    /// Datagrams received and lost of each agent, at two moments in the past.
+    /// What each agent's counts were, at two moments in the past.
     before: Option<Counts>,
     since: Option<Counts>,
 }
@@ -175,7 +180,15 @@ pub(super) struct Surveyor {
 #[derive(Debug)]
 struct Counts {
     at: Instant,
-    of: HashMap<IpAddr, (u64, u64)>,
+    of: HashMap<IpAddr, Baseline>,
+}
+
+/// What an agent's totals were.
+#[derive(Clone, Copy, Debug, Default)]
+struct Baseline {
+    received: u64,
+    lost: u64,
+    dropped: u64,
 }
 
 impl Surveyor {
@@ -197,7 +210,7 @@ impl Surveyor {
         agents.iter().for_each(|row| sum.add(row));
         agents.sort_by(worst_first);
         if self.since.as_ref().is_none_or(|counts| now.saturating_duration_since(counts.at) > LATELY) {
-            let of = agents.iter().map(|row| (row.agent, (row.received, row.lost))).collect();
+            let of = agents.iter().map(|row| (row.agent, row.baseline())).collect();
             self.before = self.since.replace(Counts { at: now, of });
         }
         let survey = Arc::new(Survey { begun: now, took: now.elapsed(), agents, sum });
@@ -235,10 +248,9 @@ impl Sum {
     }
 }
 
-/// `baseline`: datagrams received and lost up to the time that is "lately"; `None`: nobody has watched until now.
-fn row(analysis: &dyn Analysis, address: IpAddr, baseline: Option<(u64, u64)>) -> Option<Row> {
+/// `baseline`: its totals up to the time that is "lately"; `None`: nobody has watched until now.
+fn row(analysis: &dyn Analysis, address: IpAddr, baseline: Option<Baseline>) -> Option<Row> {
     let told = analysis.agent(address)?;
-    let (received, lost) = baseline.unwrap_or((told.datagrams_received, told.datagrams_lost));
     let mut row = Row {
         agent: address,
         host: told.host.as_deref().map(Box::from),
@@ -247,10 +259,12 @@ fn row(analysis: &dyn Analysis, address: IpAddr, baseline: Option<(u64, u64)>) -
         stale: told.stale,
         received: told.datagrams_received,
         lost: told.datagrams_lost,
-        received_lately: told.datagrams_received.saturating_sub(received),
-        lost_lately: told.datagrams_lost.saturating_sub(lost),
+        received_lately: 0,
+        lost_lately: 0,
         samples: told.flow_samples,
         samples_dropped: told.flow_drops,
+        dropped: told.drop_samples + told.drop_drops,
+        dropped_lately: 0,
         sampling_rate: told.sampling_rate,
         effective_sampling_rate: told.effective_sampling_rate,
         restarts: told.restarts,
@@ -262,6 +276,10 @@ fn row(analysis: &dyn Analysis, address: IpAddr, baseline: Option<(u64, u64)>) -
         errors: None,
         troubles: Troubles::default(),
     };
+    let Baseline { received, lost, dropped } = baseline.unwrap_or_else(|| row.baseline());
+    row.received_lately = row.received.saturating_sub(received);
+    row.lost_lately = row.lost.saturating_sub(lost);
+    row.dropped_lately = row.dropped.saturating_sub(dropped);
     analysis.interfaces(address, &mut |interface| row.add(&interface));
     row.troubles = troubles(&row, &told);
     Some(row)
@@ -281,6 +299,10 @@ impl Row {
             let source = Short(interface.source).to_string();
             self.busiest = Some(Busiest { source, name: interface.name.map(Box::from), utilization });
         }
+    }
+
+    fn baseline(&self) -> Baseline {
+        Baseline { received: self.received, lost: self.lost, dropped: self.dropped }
     }
 
     fn utilization(&self) -> f64 {
@@ -319,7 +341,7 @@ fn troubles(row: &Row, told: &Agent) -> Troubles {
         (Troubles::LOSS, loss > 0.0 && loss < LOSING),
         (Troubles::THINNED, row.thinning() > THINNED),
         (Troubles::BUSY, row.utilization() >= BUSY),
-        (Troubles::DISCARDING, row.discarded() > 0.0),
+        (Troubles::DISCARDING, row.discarded() > 0.0 || row.dropped_lately > 0),
         (Troubles::RESTARTED, told.restarts > 0 && told.uptime < LATE),
     ];
     Troubles(found.into_iter().filter(|(_, is)| *is).fold(0, |all, (trouble, _)| all | trouble))
@@ -352,7 +374,7 @@ pub(super) fn sorted(agents: &mut [&Row], by: &str) {
         "silence" => |row| row.last_seen.as_secs_f64(),
         "utilization" => Row::utilization,
         "traffic" => |row| row.octets_in.unwrap_or(-1.0),
-        "discards" => Row::discarded,
+        "discards" => |row| row.discarded() + row.dropped_lately as f64 / LATELY.as_secs_f64(),
         "agent" => return agents.sort_by_key(|row| row.agent),
         "host" => return agents.sort_by(|a, b| by_host(a, b)),
         // As the survey has them: the worst first.
@@ -376,7 +398,7 @@ const FRESH: Duration = Duration::from_millis(900);
 /// Nor within so many times what it took.
 const SHARE: u32 = 10;
 
-/// From one reading of datagrams received and lost to the next; "lately" is one to two of these.
+/// From one reading of totals to the next; "lately" is one to two of these.
 const LATELY: Duration = Duration::from_secs(30);
 
 /// Time without a question after which everything is given back.
@@ -424,8 +446,13 @@ mod tests {
         let of = |baseline| row(&small, address("10.0.0.1"), baseline).unwrap();
         let row = of(None);
         assert!(row.lost == 3 && row.lost_lately == 0 && !row.troubles.is_any(), "{row:?}");
-        assert_eq!(of(Some((400, 2))).troubles.names().collect::<Vec<_>>(), ["loss"]);
-        assert_eq!(of(Some((400, 0))).troubles.names().collect::<Vec<_>>(), ["losing"]);
+        let troubles = |received, lost, dropped| {
+            let row = of(Some(Baseline { received, lost, dropped }));
+            row.troubles.names().collect::<Vec<_>>()
+        };
+        assert_eq!(troubles(400, 2, 90), ["loss"]);
+        assert_eq!(troubles(400, 0, 90), ["losing"]);
+        assert_eq!(troubles(400, 3, 89), ["discarding"], "its interfaces count no discards");
     }
 
     #[test]

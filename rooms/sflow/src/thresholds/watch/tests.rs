@@ -76,6 +76,20 @@ fn a_flow_that_ends_decays() {
     }
 }
 
+/// 2 s x ln 5 = 3.2 s from 50 down to 10. What begins again is small at first.
+#[test]
+fn a_flow_that_begins_again_crosses_again() {
+    let again = |timeout, pause| {
+        let on =
+            |begin| (begin..begin + 8).map(move |second| (second, flow(1, if second == begin { 1.0 } else { 50.0 })));
+        events(threshold(10.0, timeout, true), &on(0).chain(on(7 + pause)).collect::<Vec<_>>())
+    };
+    for (timeout, pause) in [(5.0, 25), (5.0, 79), (1.0, 25), (1.0, 79)] {
+        assert_eq!(again(timeout, pause), [1, 8 + pause], "timeout {timeout}, pause {pause}");
+    }
+    assert_eq!(again(5.0, 7), [1], "quiet for 4.8 s only");
+}
+
 #[test]
 fn a_crossing_makes_an_event() {
     let (mut watch, on) = watch(threshold(10.0, 5.0, false));
