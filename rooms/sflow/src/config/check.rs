@@ -8,6 +8,7 @@ use weir_dgram::{Options, Socket};
 use weir_service::Fixed;
 use weir_service::config::{self, Address, Pointed, Step};
 use weir_tee::config::document::Listener;
+use weir_tee::config::values::{List, Network};
 use weir_units::Size;
 
 use super::Config;
@@ -39,9 +40,7 @@ impl<'a> Checker<'a> {
         let geoip = document.geoip.unwrap_or_default();
         self.geoip(&geoip)?;
         let limits = self.limits(document.limits.unwrap_or_default())?;
-        let nets = |list: weir_tee::config::values::List<weir_tee::config::values::Network>| {
-            list.0.into_iter().map(|network| network.0.trunc()).collect::<Vec<_>>()
-        };
+        let nets = |list: List<Network>| list.0.into_iter().map(|network| network.0).collect::<Vec<_>>();
         let groups = document
             .groups
             .into_iter()
@@ -65,6 +64,12 @@ impl<'a> Checker<'a> {
         if allow.as_ref().is_some_and(Vec::is_empty) {
             return Err(self.error(&[Step::Key("allow")], "allow: no agent at all (leave it out for any)"));
         }
+        let mut networks = allow.iter().flatten().enumerate();
+        if let Some((index, network)) = networks.find(|(_, network)| network.trunc() != **network) {
+            let (meant, alone) = (network.trunc(), network.addr());
+            let message = format!("allow: {network} has bits behind its prefix: write {meant}, or {alone} alone");
+            return Err(self.error(&[Step::Key("allow"), Step::Index(index)], &message));
+        }
         if let Some(path) = &document.state {
             state::writable(path).map_err(|why| self.error(&[Step::Key("state")], &format!("state: {why}")))?;
         }
@@ -85,6 +90,10 @@ impl<'a> Checker<'a> {
             .map_err(|error| self.error(&[Step::Key("user")], &error))?;
         Ok(Config { settings, fixed })
     }
+        if fixed.admin.is_some_and(|admin| admin.port() != 0 && admin == settings.http) {
+            let message = format!("admin: REST is served at {} (give one of the two another port)", settings.http);
+            return Err(self.error(&[Step::Key("admin")], &message));
+        }
 
     /// Reads the files, to see that they can be: at the start nobody looks at the place in the configuration any more.
     fn geoip(&self, written: &GeoIp) -> Result<()> {

@@ -75,7 +75,8 @@ fn names_that_are_not_there_are_told_of() {
     let (status, answer) = serve.ask("GET", scrape, "");
     assert!(status == 400 && answer.contains("there are no groups `sites`"), "{status}: {answer}");
 
-    serve.put("/group/sites/json", &json!({"office": ["10.1.0.0/16"]}));
+    serve.put("/group/sites/json", &json!({"office": ["10.1.0.0/16", "10.2.0.7"]}));
+    assert_eq!(serve.get("/group/sites/json")["office"][1], "10.2.0.7/32");
     assert!(serve.get("/flow/sites/json").get("notes").is_none());
     assert_eq!(serve.ask("GET", scrape, "").0, 200);
     let (status, answer) = put("/flow/office/json", json!({"filter": "group:ipsource:sites=ofice"}));
