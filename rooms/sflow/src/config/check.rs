@@ -13,9 +13,9 @@ use weir_units::Size;
 
 use super::Config;
 use super::document::{Agent, Document, GeoIp};
-use crate::api::{Groups, named};
+use crate::api::{self, Groups, named};
 use crate::collector::STEERING;
-use crate::escape::showable;
+use crate::escape::{escaped, showable};
 use crate::flows::{Definition, Known, Mistake};
 use crate::names::{self, Geo};
 use crate::settings::{Limits, Named, Settings};
@@ -73,9 +73,11 @@ impl<'a> Checker<'a> {
         if let Some(path) = &document.state {
             state::writable(path).map_err(|why| self.error(&[Step::Key("state")], &format!("state: {why}")))?;
         }
+        let api = self.api(document.hosts, document.origins, document.read_only)?;
         let settings = Settings {
             carrier: weir_tee::settings::Settings { steering: Some(STEERING), ..carried },
             http: document.http.map_or(HTTP, |Address(address)| address),
+            api,
             state: document.state,
             allow: allow.unwrap_or_default(),
             limits,
@@ -88,12 +90,12 @@ impl<'a> Checker<'a> {
         };
         let fixed = Fixed::new(document.admin.map(|Address(address)| address), document.user)
             .map_err(|error| self.error(&[Step::Key("user")], &error))?;
-        Ok(Config { settings, fixed })
-    }
         if fixed.admin.is_some_and(|admin| admin.port() != 0 && admin == settings.http) {
             let message = format!("admin: REST is served at {} (give one of the two another port)", settings.http);
             return Err(self.error(&[Step::Key("admin")], &message));
         }
+        Ok(Config { settings, fixed })
+    }
 
     /// Reads the files, to see that they can be: at the start nobody looks at the place in the configuration any more.
     fn geoip(&self, written: &GeoIp) -> Result<()> {
@@ -103,6 +105,28 @@ impl<'a> Checker<'a> {
             Geo::open(path).map_err(|error| self.error(&path_to, &format!("geoip.{key}: {error}")))?;
         }
         Ok(())
+    }
+
+    /// A name that no request can have would be of no use, and nobody would be told.
+    fn api(
+        &self,
+        hosts: Option<List<String>>,
+        origins: Option<List<String>>,
+        read_only: Option<bool>,
+    ) -> Result<api::Settings> {
+        let checked = |key, list: Option<List<String>>, is_good: fn(&str) -> bool, example: &str| {
+            let texts = list.map(|List(texts)| texts).unwrap_or_default();
+            let Some((index, bad)) = texts.iter().enumerate().find(|(_, text)| !is_good(text)) else {
+                return Ok(texts);
+            };
+            let message = format!("{key}: `{}`: write it as {example}", escaped(bad));
+            Err(self.error(&[Step::Key(key), Step::Index(index)], &message))
+        };
+        Ok(api::Settings {
+            read_only: read_only.unwrap_or_default(),
+            hosts: checked("hosts", hosts, is_host, "noc.example, without scheme and port")?,
+            origins: checked("origins", origins, is_origin, "https://noc.example:8443, without a path")?,
+        })
     }
 
     fn limits(&self, written: super::document::Limits) -> Result<Limits> {
@@ -231,6 +255,25 @@ fn listeners(written: Vec<Listener>) -> Vec<Listener> {
         .into_iter()
         .map(|listener| Listener { receive_buffer: listener.receive_buffer.or(Some(RECEIVE_BUFFER)), ..listener })
         .collect()
+}
+
+/// A name as `Host` has it.
+fn is_host(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+}
+
+/// An origin as `Origin` has it (RFC 6454, section 6.2).
+fn is_origin(text: &str) -> bool {
+    text.split_once("://").is_some_and(|(scheme, host)| {
+        let is_port = |port: &str| port.parse::<u16>().is_ok();
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if is_port(port) => name,
+            _ => host,
+        };
+        let v6 = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+        let is_name = v6.map_or(is_host(name), |address| address.parse::<Ipv6Addr>().is_ok());
+        matches!(scheme, "http" | "https") && is_name
+    })
 }
 
 fn anywhere() -> SocketAddr {

@@ -16,7 +16,7 @@ use weir_tee::control::Prepared;
 use weir_tee::worker::Tap;
 
 use crate::analysis::Answers;
-use crate::api::{self, Server};
+use crate::api::Server;
 use crate::collector::{Cells, Collector};
 use crate::config::{Config, Origin};
 use crate::ledger::Ledger;
@@ -57,7 +57,7 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Outcome> {
     let carrier = prepared.start(&mut service, cells.iter().enumerate().map(tap).collect())?;
     let state = Arc::new(State::new(carrier.workers().clone(), cells, shards.clone()));
     let answers = Arc::new(Answers::new(shards.clone(), settings.limits.definitions));
-    let serving = http.serve(answers.clone(), api::Settings::default())?;
+    let serving = http.serve(answers.clone(), settings.api.clone())?;
     let parts = Parts { shards, answers, state, http: serving.local_addr(), keeper };
     let mut room = Analyser::new(origin, settings, carrier, parts);
     let outcome = service.run(&mut room);

@@ -98,6 +98,7 @@ impl Room for Analyser<'_> {
         let http = std::mem::replace(&mut settings.http, self.settings.http);
         let limits = std::mem::replace(&mut settings.limits, self.settings.limits);
         let kept = std::mem::replace(&mut settings.state, self.settings.state.clone());
+        let api = std::mem::replace(&mut settings.api, self.settings.api.clone());
         // What can fail comes first: files, then sockets. Definitions have been compiled by now.
         let names = Names::read(&settings)?;
         self.carrier.reload(settings.carrier.clone())?;
@@ -106,6 +107,9 @@ impl Room for Analyser<'_> {
         stays("http", &self.settings.http, &http);
         if limits != self.settings.limits {
             tracing::warn!("limits stay: a reload does not change them (restart for the others)");
+        }
+        if api != self.settings.api {
+            tracing::warn!("hosts, origins and read_only stay: a reload does not change them (restart for the others)");
         }
         if kept != self.settings.state {
             tracing::warn!("state stays: a reload does not change it (restart for the other)");
