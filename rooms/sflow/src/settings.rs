@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use ipnet::IpNet;
 
-use crate::api::Groups;
+use crate::api::{self, Groups};
 use crate::flows::Definition;
 use crate::thresholds::Threshold;
 
@@ -17,6 +17,8 @@ pub struct Settings {
     pub carrier: weir_tee::settings::Settings,
     /// Where REST and Prometheus are served. A reload does not change it.
     pub http: SocketAddr,
+    /// Who may ask there, and what for. A reload does not change it.
+    pub api: api::Settings,
     /// Where counters and definitions are kept over a restart; `None`: nowhere.
     pub state: Option<PathBuf>,
     /// Agents that are heard; empty: all.

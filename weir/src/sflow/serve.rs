@@ -54,13 +54,13 @@ impl Serve {
             print_checked(&[], &config.to_toml());
             return Ok(Outcome::Done);
         }
-        let ledger = control::run(&origin, config, self.configured.service.verbose)?;
+        let control::Outcome { ledger, unsaved } = control::run(&origin, config, self.configured.service.verbose)?;
         if self.json {
             say!("{}", serde_json::to_string(&ledger)?);
         } else {
             complain!("{}", ledger.to_string().trim_end());
         }
-        Ok(Outcome::Done)
+        unsaved.map_or(Ok(Outcome::Done), Err)
     }
 
     /// What the flags say as a file would.

@@ -24,13 +24,17 @@ impl Api {
             && (self.loopback || request.extensions.get::<OnLoopback>().is_some())
             && !self.is_ours(host)
         {
-            let message =
-                format!("Host {host:?} is none of this server's: name it in the settings' hosts, or use its address");
+            let message = format!(
+                "Host {host:?} is none of this server's: name it in the configuration (hosts), or use its address"
+            );
             return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, message));
         }
         let changes = changes || !matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
         if changes && self.settings.read_only {
-            return Err(Problem::new(StatusCode::FORBIDDEN, "the API is read only here"));
+            return Err(Problem::new(
+                StatusCode::FORBIDDEN,
+                "the API is read only here (read_only in the configuration)",
+            ));
         }
         let origin = text(&request.headers, &header::ORIGIN);
         let stranger = match origin {
@@ -44,7 +48,7 @@ impl Api {
             && changes
         {
             let message = format!(
-                "pages of {stranger:?} may not change anything here: name their origin in the settings' origins"
+                "pages of {stranger:?} may not change anything here: name their origin in the configuration (origins)"
             );
             return Err(Problem::new(StatusCode::FORBIDDEN, message));
         }

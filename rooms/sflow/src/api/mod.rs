@@ -63,7 +63,7 @@ use streams::Shared;
 use waiting::{FLOW_STREAMS, PLACES, Places};
 
 /// Who may ask, and what for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Whether flows, thresholds, groups and topology can be read only.
     pub read_only: bool,

@@ -1,10 +1,12 @@
 //! What clients put: flow definitions, thresholds, groups and the topology.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use serde_json::{Map, Value, json};
+use weir_tee::config::values::Network;
 
 use super::analysis::Groups;
 use super::call::named;
@@ -102,10 +104,12 @@ pub(super) fn groups(api: &Arc<Api>, call: &Call) -> Answer {
 }
 
 pub(super) fn put_groups(api: &Arc<Api>, call: &Call) -> Answer {
-    let groups: Groups = call.json()?;
+    let groups: BTreeMap<String, Vec<Network>> = call.json()?;
     for name in groups.keys() {
         named(name).map_err(Problem::request)?;
     }
+    let nets = |list: Vec<Network>| list.into_iter().map(|Network(network)| network).collect();
+    let groups = groups.into_iter().map(|(group, list)| (group, nets(list))).collect();
     api.analysis.put_groups(call.new_name()?, groups)?;
     done()
 }

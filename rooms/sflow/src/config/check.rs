@@ -8,13 +8,14 @@ use weir_dgram::{Options, Socket};
 use weir_service::Fixed;
 use weir_service::config::{self, Address, Pointed, Step};
 use weir_tee::config::document::Listener;
+use weir_tee::config::values::{List, Network};
 use weir_units::Size;
 
 use super::Config;
 use super::document::{Agent, Document, GeoIp};
-use crate::api::{Groups, named};
+use crate::api::{self, Groups, named};
 use crate::collector::STEERING;
-use crate::escape::showable;
+use crate::escape::{escaped, showable};
 use crate::flows::{Definition, Known, Mistake};
 use crate::names::{self, Geo};
 use crate::settings::{Limits, Named, Settings};
@@ -39,9 +40,7 @@ impl<'a> Checker<'a> {
         let geoip = document.geoip.unwrap_or_default();
         self.geoip(&geoip)?;
         let limits = self.limits(document.limits.unwrap_or_default())?;
-        let nets = |list: weir_tee::config::values::List<weir_tee::config::values::Network>| {
-            list.0.into_iter().map(|network| network.0.trunc()).collect::<Vec<_>>()
-        };
+        let nets = |list: List<Network>| list.0.into_iter().map(|network| network.0).collect::<Vec<_>>();
         let groups = document
             .groups
             .into_iter()
@@ -65,12 +64,20 @@ impl<'a> Checker<'a> {
         if allow.as_ref().is_some_and(Vec::is_empty) {
             return Err(self.error(&[Step::Key("allow")], "allow: no agent at all (leave it out for any)"));
         }
+        let mut networks = allow.iter().flatten().enumerate();
+        if let Some((index, network)) = networks.find(|(_, network)| network.trunc() != **network) {
+            let (meant, alone) = (network.trunc(), network.addr());
+            let message = format!("allow: {network} has bits behind its prefix: write {meant}, or {alone} alone");
+            return Err(self.error(&[Step::Key("allow"), Step::Index(index)], &message));
+        }
         if let Some(path) = &document.state {
             state::writable(path).map_err(|why| self.error(&[Step::Key("state")], &format!("state: {why}")))?;
         }
+        let api = self.api(document.hosts, document.origins, document.read_only)?;
         let settings = Settings {
             carrier: weir_tee::settings::Settings { steering: Some(STEERING), ..carried },
             http: document.http.map_or(HTTP, |Address(address)| address),
+            api,
             state: document.state,
             allow: allow.unwrap_or_default(),
             limits,
@@ -83,6 +90,10 @@ impl<'a> Checker<'a> {
         };
         let fixed = Fixed::new(document.admin.map(|Address(address)| address), document.user)
             .map_err(|error| self.error(&[Step::Key("user")], &error))?;
+        if fixed.admin.is_some_and(|admin| admin.port() != 0 && admin == settings.http) {
+            let message = format!("admin: REST is served at {} (give one of the two another port)", settings.http);
+            return Err(self.error(&[Step::Key("admin")], &message));
+        }
         Ok(Config { settings, fixed })
     }
 
@@ -94,6 +105,28 @@ impl<'a> Checker<'a> {
             Geo::open(path).map_err(|error| self.error(&path_to, &format!("geoip.{key}: {error}")))?;
         }
         Ok(())
+    }
+
+    /// A name that no request can have would be of no use, and nobody would be told.
+    fn api(
+        &self,
+        hosts: Option<List<String>>,
+        origins: Option<List<String>>,
+        read_only: Option<bool>,
+    ) -> Result<api::Settings> {
+        let checked = |key, list: Option<List<String>>, is_good: fn(&str) -> bool, example: &str| {
+            let texts = list.map(|List(texts)| texts).unwrap_or_default();
+            let Some((index, bad)) = texts.iter().enumerate().find(|(_, text)| !is_good(text)) else {
+                return Ok(texts);
+            };
+            let message = format!("{key}: `{}`: write it as {example}", escaped(bad));
+            Err(self.error(&[Step::Key(key), Step::Index(index)], &message))
+        };
+        Ok(api::Settings {
+            read_only: read_only.unwrap_or_default(),
+            hosts: checked("hosts", hosts, is_host, "noc.example, without scheme and port")?,
+            origins: checked("origins", origins, is_origin, "https://noc.example:8443, without a path")?,
+        })
     }
 
     fn limits(&self, written: super::document::Limits) -> Result<Limits> {
@@ -222,6 +255,25 @@ fn listeners(written: Vec<Listener>) -> Vec<Listener> {
         .into_iter()
         .map(|listener| Listener { receive_buffer: listener.receive_buffer.or(Some(RECEIVE_BUFFER)), ..listener })
         .collect()
+}
+
+/// A name as `Host` has it.
+fn is_host(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+}
+
+/// An origin as `Origin` has it (RFC 6454, section 6.2).
+fn is_origin(text: &str) -> bool {
+    text.split_once("://").is_some_and(|(scheme, host)| {
+        let is_port = |port: &str| port.parse::<u16>().is_ok();
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if is_port(port) => name,
+            _ => host,
+        };
+        let v6 = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+        let is_name = v6.map_or(is_host(name), |address| address.parse::<Ipv6Addr>().is_ok());
+        matches!(scheme, "http" | "https") && is_name
+    })
 }
 
 fn anywhere() -> SocketAddr {

@@ -20,6 +20,12 @@ pub struct Document {
     pub workers: Option<usize>,
     /// Where REST and Prometheus are served.
     pub http: Option<Address>,
+    /// Names by which clients know this host.
+    pub hosts: Option<List<String>>,
+    /// Origins whose pages may read answers and change things.
+    pub origins: Option<List<String>>,
+    /// Whether REST changes nothing.
+    pub read_only: Option<bool>,
     /// Where `/metrics` and `/healthz` of the service itself are served.
     pub admin: Option<Address>,
     /// The user to become once everything is open.

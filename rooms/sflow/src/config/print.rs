@@ -19,6 +19,7 @@ fn document(config: &Config) -> Document {
     let settings = &config.settings;
     let limits = settings.limits;
     let networks = |nets: &Vec<ipnet::IpNet>| List(nets.iter().copied().map(Network).collect());
+    let texts = |texts: &Vec<String>| (!texts.is_empty()).then(|| List(texts.clone()));
     let agent = |(&address, named): (&IpAddr, &Named)| Agent {
         address,
         name: named.name.clone(),
@@ -32,6 +33,9 @@ fn document(config: &Config) -> Document {
     Document {
         workers: Some(settings.carrier.workers),
         http: Some(Address(settings.http)),
+        hosts: texts(&settings.api.hosts),
+        origins: texts(&settings.api.origins),
+        read_only: Some(settings.api.read_only),
         admin: config.fixed.admin.map(Address),
         user: config.fixed.user.clone(),
         state: settings.state.clone(),

@@ -10,13 +10,13 @@ mod state;
 
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Error, Result, anyhow};
 use weir_service::{Launch, Service, Setup};
 use weir_tee::control::Prepared;
 use weir_tee::worker::Tap;
 
 use crate::analysis::Answers;
-use crate::api::{self, Server};
+use crate::api::Server;
 use crate::collector::{Cells, Collector};
 use crate::config::{Config, Origin};
 use crate::ledger::Ledger;
@@ -25,12 +25,21 @@ use crate::state::{Keeper, writable};
 use room::{Analyser, Parts};
 use state::State;
 
-/// Runs an analyser until it is asked to end; returns the final ledger.
+/// What an analyser leaves behind.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The final ledger.
+    pub ledger: Ledger,
+    /// Why the state could not be written at the end, in one line; `None`: it was, or none is kept.
+    pub unsaved: Option<Error>,
+}
+
+/// Runs an analyser until it is asked to end.
 ///
 /// # Errors
 /// One line: the kernel refuses a socket, an address is taken, a file of names cannot be read, a thread cannot be started.
 /// Nothing runs then.
-pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
+pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Outcome> {
     let Config { settings, fixed } = config;
     let mut setup = Setup::new(Launch { fixed, file: origin.base.file().cloned(), verbosity })?;
     let prepared = Prepared::open(settings.carrier.clone(), &mut setup)?;
@@ -48,10 +57,10 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     let carrier = prepared.start(&mut service, cells.iter().enumerate().map(tap).collect())?;
     let state = Arc::new(State::new(carrier.workers().clone(), cells, shards.clone()));
     let answers = Arc::new(Answers::new(shards.clone(), settings.limits.definitions));
-    let serving = http.serve(answers.clone(), api::Settings::default())?;
+    let serving = http.serve(answers.clone(), settings.api.clone())?;
     let parts = Parts { shards, answers, state, http: serving.local_addr(), keeper };
     let mut room = Analyser::new(origin, settings, carrier, parts);
     let outcome = service.run(&mut room);
     drop(serving);
-    outcome.map(|()| room.ledger())
+    outcome.map(|()| room.outcome())
 }

@@ -10,10 +10,10 @@ use weir_service::{Fixed, Observable, Room, stays};
 use weir_tee::control::Carrier;
 use weir_tee::resolve;
 
+use super::Outcome;
 use super::state::State;
 use crate::analysis::Answers;
 use crate::config::{Config, Origin};
-use crate::ledger::Ledger;
 use crate::losses;
 use crate::settings::Settings;
 use crate::shard::{Names, Now, Shards};
@@ -33,6 +33,8 @@ pub(super) struct Analyser<'a> {
     /// When agents, losses and what is kept are looked at next.
     due: Instant,
     keeper: Option<Keeper>,
+    /// Why the state could not be written at the end.
+    unsaved: Option<anyhow::Error>,
 }
 
 /// What others have a part in, too.
@@ -97,6 +99,7 @@ impl Room for Analyser<'_> {
         let http = std::mem::replace(&mut settings.http, self.settings.http);
         let limits = std::mem::replace(&mut settings.limits, self.settings.limits);
         let kept = std::mem::replace(&mut settings.state, self.settings.state.clone());
+        let api = std::mem::replace(&mut settings.api, self.settings.api.clone());
         // What can fail comes first: files, then sockets. Definitions have been compiled by now.
         let names = Names::read(&settings)?;
         self.carrier.reload(settings.carrier.clone())?;
@@ -105,6 +108,9 @@ impl Room for Analyser<'_> {
         stays("http", &self.settings.http, &http);
         if limits != self.settings.limits {
             tracing::warn!("limits stay: a reload does not change them (restart for the others)");
+        }
+        if api != self.settings.api {
+            tracing::warn!("hosts, origins and read_only stay: a reload does not change them (restart for the others)");
         }
         if kept != self.settings.state {
             tracing::warn!("state stays: a reload does not change it (restart for the other)");
@@ -116,7 +122,7 @@ impl Room for Analyser<'_> {
     fn end(&mut self) {
         self.carrier.end();
         if let Some(keeper) = &mut self.keeper {
-            keeper.save(&self.shards, &self.settings);
+            self.unsaved = keeper.save(&self.shards, &self.settings).err();
         }
     }
 }
@@ -126,11 +132,11 @@ impl<'a> Analyser<'a> {
         let Parts { shards, answers, state, http, keeper } = parts;
         let (now, due) = (Instant::now(), Instant::now() + LOOKS_APART);
         let losses = Losses::new(LOSSES_APART, now);
-        Self { origin, settings, carrier, shards, answers, state, losses, http, due, keeper }
+        Self { origin, settings, carrier, shards, answers, state, losses, http, due, keeper, unsaved: None }
     }
 
-    pub(super) fn ledger(&self) -> Ledger {
-        self.state.ledger()
+    pub(super) fn outcome(self) -> Outcome {
+        Outcome { ledger: self.state.ledger(), unsaved: self.unsaved }
     }
 }
 

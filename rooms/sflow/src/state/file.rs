@@ -10,15 +10,14 @@ use nix::libc;
 use nix::unistd::{AccessFlags, faccessat, geteuid};
 
 /// Writes a file by `write`: to a temporary one beside it, to the disk, then in its place. Whoever reads it finds the file
-/// of before or all of the new one. A symbolic link in its place is replaced, never followed.
+/// of before or all of the new one.
 ///
 /// # Errors
 /// What is there is not [`ours`]; the directory cannot be written to, the disk is full, or those of `write`; the file of before
 /// stays.
 pub(super) fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    match fs::symlink_metadata(path) {
-        Ok(metadata) if !metadata.is_symlink() => ours(&metadata)?,
-        _ => {}
+    if let Ok(metadata) = fs::symlink_metadata(path) {
+        ours(&metadata)?;
     }
     let temporary = beside(path);
     // What a crash left behind.
@@ -47,9 +46,8 @@ pub(super) fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Res
 /// # Errors
 /// The directory is not there or cannot be written to, or what is in the file's place is not [`ours`].
 pub(super) fn writable(path: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(path) {
-        Ok(metadata) if !metadata.is_symlink() => ours(&metadata)?,
-        _ => {}
+    if let Ok(metadata) = fs::symlink_metadata(path) {
+        ours(&metadata)?;
     }
     let directory = directory(path).ok_or_else(|| io::Error::other("it names no file"))?;
     faccessat(AT_FDCWD, directory, AccessFlags::W_OK | AccessFlags::X_OK, AtFlags::AT_EACCESS).map_err(|errno| {
@@ -76,11 +74,15 @@ pub(super) fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Refuses what is not to be moved, nor written over: pipes, devices, directories, files of other users.
+/// Refuses what is not to be moved, nor written over: symbolic links, which would be replaced rather than followed, pipes,
+/// devices, directories, files of other users.
 ///
 /// # Errors
 /// Which of these it is.
 pub(super) fn ours(metadata: &Metadata) -> io::Result<()> {
+    if metadata.is_symlink() {
+        return Err(io::Error::other("it is a symbolic link, which is never followed: name the file itself"));
+    }
     if !metadata.is_file() {
         return Err(io::Error::other("it is no regular file"));
     }
@@ -162,8 +164,13 @@ mod tests {
         symlink(&precious, &path).unwrap();
         symlink(&precious, dir.path().join("state.new")).unwrap();
         assert_eq!(read(&path, 100).unwrap_err().raw_os_error(), Some(libc::ELOOP));
+        // Neither followed nor replaced, and known before.
+        let why = "it is a symbolic link, which is never followed: name the file itself";
+        assert_eq!(put(&path, "state").unwrap_err().to_string(), why);
+        assert_eq!(writable(&path).unwrap_err().to_string(), why);
+        assert!(path.is_symlink());
+        fs::remove_file(&path).unwrap();
         put(&path, "state").unwrap();
         assert_eq!((get(&path), get(&precious)), ("state".into(), "precious".into()));
-        assert!(!path.is_symlink());
     }
 }

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use anyhow::anyhow;
+
 use super::{Restored, restore, write};
 use crate::settings::Settings;
 use crate::shard::{Put, Shards};
@@ -91,11 +93,16 @@ impl Keeper {
     }
 
     /// Writes it, after which nothing changes any more.
-    pub(crate) fn save(&mut self, shards: &Shards, settings: &Settings) {
+    ///
+    /// # Errors
+    /// Why it could not be written, in one line; it has not been told.
+    pub(crate) fn save(&mut self, shards: &Shards, settings: &Settings) -> anyhow::Result<()> {
         self.finish();
         let put = shards.put(settings);
-        let outcome = write(&self.path, shards, &put);
-        self.hear(put, outcome);
+        let whole = write(&self.path, shards, &put)
+            .map_err(|error| anyhow!("state {}: {error} (the file of before stays)", self.path.display()))?;
+        self.hear(put, Ok(whole));
+        Ok(())
     }
 
     /// Waits for the thread that writes.

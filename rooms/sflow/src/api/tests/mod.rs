@@ -202,7 +202,7 @@ fn mistakes_are_told_in_one_line() {
             400,
             "timeout: 0 is not 1 to 86400 seconds",
         ),
-        (put("/group/x/json", "{\"a\":[\"10.0.0.0/99\"]}"), 400, "body: invalid IP address syntax"),
+        (put("/group/x/json", "{\"a\":[\"10.0.0.0/99\"]}"), 400, "body: `10.0.0.0/99`: write a network or an address"),
         (
             put(
                 "/topology/json",

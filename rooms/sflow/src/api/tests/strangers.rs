@@ -52,7 +52,10 @@ fn a_local_analyser_is_not_for_strangers_pages() {
 
     let (_, serving) = serve_with(Small::default(), Settings { read_only: true, ..Settings::default() });
     let reply = ask(&serving, "PUT", "/flow/tcp/json", "", "{}").reply();
-    assert_eq!((reply.status, reply.error()), (403, "the API is read only here".to_owned()));
+    assert_eq!(
+        (reply.status, reply.error()),
+        (403, "the API is read only here (read_only in the configuration)".to_owned())
+    );
 }
 
 /// A server of all addresses is reached by way of loopback as well.

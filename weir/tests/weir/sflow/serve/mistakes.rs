@@ -95,6 +95,20 @@ fn a_mistake_is_told_with_its_line_and_its_remedy() {
         ),
         ("user = \"\"", ":1: user: it has no name"),
         ("\nuser = \"no-such-user\"", ":2: look up user no-such-user: "),
+        (
+            "allow = [\"192.0.2.7/24\"]",
+            ":1: allow: 192.0.2.7/24 has bits behind its prefix: write 192.0.2.0/24, or 192.0.2.7 alone",
+        ),
+        (
+            "[group.sites]\na = [\"10.1.0.0/8\"]",
+            ":1: group.sites: group `a`: 10.1.0.0/8 has bits behind its prefix: write 10.0.0.0/8",
+        ),
+        ("http = \"127.0.0.1:80\"\nadmin = \"127.0.0.1:80\"", ":2: admin: REST is served at 127.0.0.1:80 (give one"),
+        ("hosts = [\"noc.example\", \"noc:8008\"]", ":1: hosts: `noc:8008`: write it as noc.example, without"),
+        (
+            "origins = \"https://noc.example/\"",
+            ":1: origins: `https://noc.example/`: write it as https://noc.example:8443",
+        ),
         ("http = \"8008\"", ":1: `8008`: write ADDRESS:PORT"),
     ] {
         let file = File::new(text);

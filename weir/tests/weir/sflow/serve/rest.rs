@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use serde_json::{Value, json};
 
-use super::Serve;
+use super::{File, Serve};
 use crate::service::PATIENCE;
 
 impl Serve {
@@ -75,7 +75,8 @@ fn names_that_are_not_there_are_told_of() {
     let (status, answer) = serve.ask("GET", scrape, "");
     assert!(status == 400 && answer.contains("there are no groups `sites`"), "{status}: {answer}");
 
-    serve.put("/group/sites/json", &json!({"office": ["10.1.0.0/16"]}));
+    serve.put("/group/sites/json", &json!({"office": ["10.1.0.0/16", "10.2.0.7"]}));
+    assert_eq!(serve.get("/group/sites/json")["office"][1], "10.2.0.7/32");
     assert!(serve.get("/flow/sites/json").get("notes").is_none());
     assert_eq!(serve.ask("GET", scrape, "").0, 200);
     let (status, answer) = put("/flow/office/json", json!({"filter": "group:ipsource:sites=ofice"}));
@@ -88,5 +89,31 @@ fn names_that_are_not_there_are_told_of() {
     assert_eq!((status, &answer["key"], &answer["offset"]), (400, &json!("filter"), &json!(18)), "{answer:#}");
     assert_eq!(answer["error"], "`ipprotocol` is a whole number from 0 to 255, never `tcp`: write 6");
     assert_eq!(serve.ask("GET", "/flow/tcp/json", "").0, 404);
+    serve.stop();
+}
+
+/// What a refusal says is there to be written.
+#[test]
+fn who_may_ask_is_said_by_the_configuration() {
+    let listener = "[[listener]]\naddress = \"127.0.0.1:0\"\n";
+    let file =
+        File::new(&format!("hosts = [\"noc.example\"]\nread_only = true\norigins = \"https://a.example\"\n{listener}"));
+    let serve = Serve::start(&["-c", &file.path()]);
+    let named = |host: &str| {
+        let mut stream = TcpStream::connect(serve.rest()).unwrap();
+        let request =
+            format!("GET /version HTTP/1.1\r\nHost: {host}\r\nOrigin: https://a.example\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let answer = named("noc.example:8008");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    assert!(answer.contains("access-control-allow-origin: https://a.example"), "{answer}");
+    let answer = named("other.example");
+    assert!(answer.starts_with("HTTP/1.1 421 ") && answer.contains("(hosts)"), "{answer}");
+    let (status, answer) = serve.ask("PUT", "/flow/a/json", "{\"value\": \"bytes\"}");
+    assert!(status == 403 && answer.contains("read_only"), "{status}: {answer}");
     serve.stop();
 }

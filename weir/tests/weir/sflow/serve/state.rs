@@ -1,6 +1,7 @@
 //! What is kept over a restart, where that is asked for.
 
 use std::fs;
+use std::io::Read;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use weir_testbed::user_namespaces;
 
 use super::agent::Agent;
 use super::{File, Serve};
+use crate::service::weir;
 
 /// A configuration with a state, and the path of that.
 fn kept(more: &str) -> (File, PathBuf) {
@@ -146,6 +148,20 @@ fn a_file_that_is_damaged_or_none_of_ours_is_moved_aside() {
     }
 }
 
+/// A symbolic link would be replaced rather than followed: neither a check nor a start says that all is well.
+#[test]
+fn a_symbolic_link_is_refused() {
+    let (file, state) = kept("");
+    std::os::unix::fs::symlink(file.dir.path().join("elsewhere"), &state).unwrap();
+    let expected = format!("state: {}: it is a symbolic link, which is never followed: name the file", state.display());
+    for check in [&["--check"][..], &[]] {
+        let output = weir(&[&["sflow", "serve", "-c", &file.path()], check].concat()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        assert!(said.contains(&expected), "{said}");
+    }
+}
+
 #[test]
 fn a_full_disk_is_a_line_and_leaves_the_file_of_before() {
     if !user_namespaces(None) {
@@ -174,8 +190,12 @@ fn a_full_disk_is_a_line_and_leaves_the_file_of_before() {
     serve.signal(Signal::SIGTERM);
     let line = serve.await_line("small/state: No space left");
     assert!(line.contains("the file of before stays"), "{line}");
-    let ledger = serve.stop();
-    assert_eq!(ledger["analysed"], 256, "{ledger:#}");
+    // The ledger is told all the same, and the status that not all went well.
+    let mut ledger = String::new();
+    serve.stdout.read_to_string(&mut ledger).unwrap();
+    assert_eq!(serve.child.wait().unwrap().code(), Some(1));
+    let ledger: serde_json::Value = serde_json::from_str(&ledger).unwrap();
+    assert_eq!((&ledger["analysed"], &ledger["closed"]), (&json!(256), &json!(true)), "{ledger:#}");
     let names = fs::read_dir(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&small))).unwrap();
     let names: Vec<_> = names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     assert_eq!(names, ["state.aside1"]);
@@ -195,7 +215,7 @@ fn a_disk_that_fills_keeps_the_state_of_before() {
     let serve = format!("{} sflow serve --json --http 127.0.0.1:0 -c sflow.toml", env!("CARGO_BIN_EXE_weir"));
     let script = format!(
         "mount -t tmpfs -o size=64k none small && {serve} && cp small/state before && \
-         (dd if=/dev/zero of=small/fill bs=1k 2>dd || true) && {serve} && cp small/state after"
+         (dd if=/dev/zero of=small/fill bs=1k 2>dd || true); {serve}; status=$?; cp small/state after; exit $status"
     );
     let mut command = Command::new("unshare");
     command.args(["-Urm", "sh", "-c", &script]).current_dir(dir);
@@ -221,7 +241,7 @@ fn a_disk_that_fills_keeps_the_state_of_before() {
     nix::sys::signal::kill(life(serve.child.id()), Signal::SIGTERM).unwrap();
     let line = serve.await_line("small/state: No space left");
     assert!(line.contains("the file of before stays"), "{line}");
-    assert!(serve.child.wait().unwrap().success());
+    assert_eq!(serve.child.wait().unwrap().code(), Some(1));
     let (before, after) = (fs::read(dir.join("before")).unwrap(), fs::read(dir.join("after")).unwrap());
     assert!(!before.is_empty() && before == after, "{} and {} bytes", before.len(), after.len());
 }
