@@ -10,3 +10,4 @@ pub mod pcapng;
 pub mod probe;
 pub mod proxy;
 pub mod sflow;
+pub mod signal;

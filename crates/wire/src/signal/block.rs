@@ -1,0 +1,364 @@
+//! Samples of one channel, one after another.
+
+use super::Malformed;
+
+/// Bytes of a block in front of its values.
+pub const BLOCK_LEN: usize = 36;
+
+/// Bytes that the value of a gap takes.
+pub const GAP_LEN: usize = 12;
+
+/// A block of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Block<'a> {
+    /// Which channel, as the metadata has it.
+    pub channel: u16,
+    /// Index of the first sample that it stands for.
+    pub first: u64,
+    /// When that was, ns since 1970 UTC.
+    pub time: i64,
+    /// How fast samples follow.
+    pub rate: Rate,
+    /// What it has.
+    pub values: Values<'a>,
+}
+
+/// How fast samples follow one another: exactly, in ticks of a clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rate {
+    /// Ticks of a second, at least 1.
+    pub per_second: u32,
+    /// Ticks from one sample to the next, at least 1.
+    pub per_sample: u32,
+}
+
+/// What a value is on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Element {
+    /// IEEE 754 binary32.
+    #[default]
+    F32,
+    /// IEEE 754 binary64.
+    F64,
+    /// Two's complement, 16 bits.
+    I16,
+    /// Two's complement, 32 bits.
+    I32,
+}
+
+/// What a block has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// Each sample.
+    Samples,
+    /// Of so many samples each, the least, the greatest, the first and the last.
+    Buckets(u32),
+    /// None of the samples.
+    Gap,
+}
+
+/// The values of a block.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Values<'a> {
+    /// Each sample.
+    Samples(Element, &'a [u8]),
+    /// Least, greatest, first and last of so many samples each.
+    Buckets(Element, u32, &'a [u8]),
+    /// None.
+    Gap(Gap),
+}
+
+/// Samples that are not coming.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Gap {
+    /// How many, at least 1.
+    pub samples: u64,
+    /// Where they were lost.
+    pub cause: Cause,
+}
+
+/// Where samples were lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Cause {
+    /// Nobody knows.
+    #[default]
+    Unknown = 0,
+    /// Before the station: a source that overran or stood still.
+    Source = 1,
+    /// Nowhere: they were not wanted.
+    Unselected = 2,
+    /// In the station, or below it: its kernel did not take them.
+    Station = 3,
+    /// Between the machines.
+    Network = 4,
+    /// In the interface or kernel of the receiving machine, in front of the socket.
+    Host = 5,
+    /// In the receive buffer of the socket.
+    Socket = 6,
+    /// In the server, which could not keep up, or ended.
+    Server = 7,
+    /// In the viewer.
+    Viewer = 8,
+    /// Nowhere: nothing ran that would have taken them. How many would have been due follows from the time.
+    Restart = 9,
+}
+
+/// What a bucket says of its samples. Samples that are not numbers do not count, where others are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bucket {
+    /// The least.
+    pub least: f64,
+    /// The greatest.
+    pub greatest: f64,
+    /// The first.
+    pub first: f64,
+    /// The last.
+    pub last: f64,
+}
+
+/// The blocks of a datagram, checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocks<'a> {
+    rest: &'a [u8],
+    left: u16,
+}
+
+impl Rate {
+    /// So many samples a second.
+    pub fn hertz(hertz: u32) -> Self {
+        Self { per_second: hertz.max(1), per_sample: 1 }
+    }
+
+    /// Samples a second.
+    pub fn per_s(self) -> f64 {
+        f64::from(self.per_second) / f64::from(self.per_sample)
+    }
+
+    /// Nanoseconds from the first of so many steps to the last, exact but for the last nanosecond.
+    pub fn nanos(self, samples: u64) -> i128 {
+        i128::from(samples) * i128::from(self.per_sample) * 1_000_000_000 / i128::from(self.per_second)
+    }
+
+    /// Whole samples in so many nanoseconds; of a negative time none.
+    pub fn samples(self, nanos: i128) -> u64 {
+        let samples = nanos.max(0) * i128::from(self.per_second) / (i128::from(self.per_sample) * 1_000_000_000);
+        u64::try_from(samples).unwrap_or(u64::MAX)
+    }
+}
+
+impl Element {
+    /// Bytes of a value.
+    pub fn len(self) -> usize {
+        match self {
+            Self::I16 => 2,
+            Self::F32 | Self::I32 => 4,
+            Self::F64 => 8,
+        }
+    }
+
+    /// By its number on the wire.
+    pub fn from_code(code: u8) -> Option<Self> {
+        [Self::F32, Self::F64, Self::I16, Self::I32].get(usize::from(code)).copied()
+    }
+
+    /// The value at an index of `bytes`, which has that many.
+    fn read(self, bytes: &[u8], index: usize) -> f64 {
+        let at = index * self.len();
+        match self {
+            Self::F32 => f32::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte])).into(),
+            Self::F64 => f64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte])),
+            Self::I16 => i16::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte])).into(),
+            Self::I32 => i32::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte])).into(),
+        }
+    }
+
+    /// Appends a value; what an integer cannot hold becomes its nearest, what is not a number 0.
+    pub fn write(self, value: f64, bytes: &mut Vec<u8>) {
+        match self {
+            Self::F32 => bytes.extend((value as f32).to_le_bytes()),
+            Self::F64 => bytes.extend(value.to_le_bytes()),
+            Self::I16 => bytes.extend((value.round() as i16).to_le_bytes()),
+            Self::I32 => bytes.extend((value.round() as i32).to_le_bytes()),
+        }
+    }
+}
+
+impl Form {
+    /// Bytes of one of its values: a sample, a bucket, a gap.
+    pub fn len(self, element: Element) -> usize {
+        match self {
+            Self::Samples => element.len(),
+            Self::Buckets(_) => 4 * element.len(),
+            Self::Gap => GAP_LEN,
+        }
+    }
+}
+
+impl Cause {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 10] = [
+        Self::Unknown,
+        Self::Source,
+        Self::Unselected,
+        Self::Station,
+        Self::Network,
+        Self::Host,
+        Self::Socket,
+        Self::Server,
+        Self::Viewer,
+        Self::Restart,
+    ];
+
+    /// By its number on the wire; one of a later version is unknown.
+    pub fn from_code(code: u8) -> Self {
+        Self::ALL.get(usize::from(code)).copied().unwrap_or_default()
+    }
+
+    /// By which metrics and pages call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Source => "source",
+            Self::Unselected => "unselected",
+            Self::Station => "station",
+            Self::Network => "network",
+            Self::Host => "host",
+            Self::Socket => "socket",
+            Self::Server => "server",
+            Self::Viewer => "viewer",
+            Self::Restart => "restart",
+        }
+    }
+}
+
+impl Values<'_> {
+    /// How the block has them.
+    pub fn form(&self) -> Form {
+        match *self {
+            Self::Samples(..) => Form::Samples,
+            Self::Buckets(_, bucket, _) => Form::Buckets(bucket),
+            Self::Gap(_) => Form::Gap,
+        }
+    }
+
+    /// Samples that they stand for: buckets and gaps for those that are not in the datagram, too.
+    pub fn samples(&self) -> u64 {
+        match *self {
+            Self::Samples(element, bytes) => (bytes.len() / element.len()) as u64,
+            Self::Buckets(element, bucket, bytes) => (bytes.len() / (4 * element.len())) as u64 * u64::from(bucket),
+            Self::Gap(gap) => gap.samples,
+        }
+    }
+}
+
+impl<'a> Block<'a> {
+    /// Samples that it stands for.
+    pub fn samples(&self) -> u64 {
+        self.values.samples()
+    }
+
+    /// Index of the sample behind its last.
+    pub fn end(&self) -> u64 {
+        self.first + self.samples()
+    }
+
+    /// Its samples; of buckets and gaps none.
+    pub fn each(&self) -> impl ExactSizeIterator<Item = f64> + use<'a> {
+        let (element, bytes) = match self.values {
+            Values::Samples(element, bytes) => (element, bytes),
+            _ => (Element::F64, [].as_slice()),
+        };
+        (0..bytes.len() / element.len()).map(move |index| element.read(bytes, index))
+    }
+
+    /// Its buckets; of samples and gaps none.
+    pub fn buckets(&self) -> impl ExactSizeIterator<Item = Bucket> + use<'a> {
+        let (element, bytes) = match self.values {
+            Values::Buckets(element, _, bytes) => (element, bytes),
+            _ => (Element::F64, [].as_slice()),
+        };
+        (0..bytes.len() / (4 * element.len())).map(move |index| {
+            let value = |part| element.read(bytes, 4 * index + part);
+            Bucket { least: value(0), greatest: value(1), first: value(2), last: value(3) }
+        })
+    }
+
+    /// Reads the block at the beginning of `bytes`, and returns what is behind it.
+    fn parse(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), Malformed> {
+        let (head, rest) = bytes.split_first_chunk::<BLOCK_LEN>().ok_or(Malformed::Cut("a block"))?;
+        let half = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
+        let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| head[at + byte]));
+        let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| head[at + byte]));
+        let element = Element::from_code(head[2]).ok_or(Malformed::Element(head[2]))?;
+        let (count, bucket) = (half(4), word(32));
+        let form = match head[3] {
+            0 => Form::Samples,
+            1 => Form::Buckets(bucket),
+            2 => Form::Gap,
+            other => return Err(Malformed::Form(other)),
+        };
+        let rate = Rate { per_second: word(24), per_sample: word(28) };
+        if rate.per_second == 0 || rate.per_sample == 0 {
+            return Err(Malformed::Rate);
+        }
+        let fits = match form {
+            Form::Samples => bucket == 1,
+            Form::Buckets(bucket) => bucket > 0,
+            Form::Gap => bucket == 1 && count == 1,
+        };
+        if !fits || count == 0 {
+            return Err(Malformed::Size { count, bucket });
+        }
+        let length = usize::from(count) * form.len(element);
+        let (values, rest) = rest.split_at_checked(length).ok_or(Malformed::Cut("a block's values"))?;
+        let values = match form {
+            Form::Samples => Values::Samples(element, values),
+            Form::Buckets(bucket) => Values::Buckets(element, bucket, values),
+            Form::Gap => {
+                let samples = u64::from_le_bytes(std::array::from_fn(|byte| values[byte]));
+                if samples == 0 {
+                    return Err(Malformed::Size { count: 0, bucket });
+                }
+                Values::Gap(Gap { samples, cause: Cause::from_code(values[8]) })
+            }
+        };
+        let block = Self { channel: half(0), first: long(8), time: long(16).cast_signed(), rate, values };
+        if block.first.checked_add(block.samples()).is_none() {
+            return Err(Malformed::Index);
+        }
+        Ok((block, rest))
+    }
+}
+
+impl<'a> Blocks<'a> {
+    pub(super) fn parse(bytes: &'a [u8], count: u16) -> Result<Self, Malformed> {
+        let mut rest = bytes;
+        for _ in 0..count {
+            rest = Block::parse(rest)?.1;
+        }
+        if !rest.is_empty() {
+            return Err(Malformed::Behind(rest.len()));
+        }
+        Ok(Self { rest: bytes, left: count })
+    }
+}
+
+impl<'a> Iterator for Blocks<'a> {
+    type Item = Block<'a>;
+
+    fn next(&mut self) -> Option<Block<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        // Checked when the datagram was parsed.
+        let (block, rest) = Block::parse(self.rest).ok()?;
+        self.rest = rest;
+        Some(block)
+    }
+}
+
+/// By name.
+impl std::fmt::Display for Cause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
