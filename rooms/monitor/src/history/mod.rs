@@ -1,0 +1,180 @@
+//! The last minutes of every channel, in a bounded ring: written by the receiving thread, one lock a batch; read by pages, screens,
+//! publishers, as blocks from any index on.
+//!
+//! Each channel has an index of its own here, which goes on over restarts of its station: what was due meanwhile is a gap
+//! ([`Cause::Restart`](weir_wire::signal::Cause)). Readers keep the index at which they stand. Whoever reads too late finds that the
+//! ring has moved on, and gets a gap for it.
+
+mod ring;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use weir_wire::signal::{Block, Channel};
+
+use ring::Ring;
+
+/// The last minutes of every channel.
+#[derive(Debug)]
+pub struct History {
+    kept: Mutex<Kept>,
+    /// Counts batches.
+    batches: watch::Sender<u64>,
+    bounds: Bounds,
+}
+
+/// How much is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// At most so long a time of each channel.
+    pub span: Duration,
+    /// At most so many bytes of all channels together: an equal part each.
+    pub bytes: usize,
+    /// At most so many channels.
+    pub channels: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { span: Duration::from_secs(600), bytes: 512 << 20, channels: 4096 }
+    }
+}
+
+/// A channel that is kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listed {
+    /// By which it is read; never used again for another.
+    pub key: u32,
+    /// Its station.
+    pub station: String,
+    /// Its stream.
+    pub stream: String,
+    /// What it is.
+    pub channel: Channel,
+}
+
+/// All channels, in the order in which they came.
+pub type Catalog = Arc<Vec<Arc<Listed>>>;
+
+/// Which indices of a channel there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Of the oldest sample that is kept.
+    pub begin: u64,
+    /// Behind the newest.
+    pub end: u64,
+    /// Time of the oldest, ns since 1970 UTC.
+    pub begin_time: i64,
+    /// Time behind the newest.
+    pub end_time: i64,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    catalog: Catalog,
+    rings: Vec<Ring>,
+}
+
+/// The history, while the receiving thread writes a batch.
+#[derive(Debug)]
+pub struct Writing<'a> {
+    kept: MutexGuard<'a, Kept>,
+    history: &'a History,
+}
+
+impl History {
+    /// Of nothing yet.
+    pub fn new(bounds: Bounds) -> Self {
+        Self { kept: Mutex::default(), batches: watch::Sender::new(0), bounds }
+    }
+
+    /// Begins a batch; readers wait until it is dropped.
+    pub fn write(&self) -> Writing<'_> {
+        Writing { kept: self.lock(), history: self }
+    }
+
+    /// All channels as they are now.
+    pub fn catalog(&self) -> Catalog {
+        self.lock().catalog.clone()
+    }
+
+    /// What there is of a channel; `None`: there is no such channel.
+    pub fn extent(&self, key: u32) -> Option<Extent> {
+        self.lock().rings.get(key as usize).map(Ring::extent)
+    }
+
+    /// Shows the blocks of a channel from an index on, up to about so many bytes of values, and returns the index to go on at. What is no
+    /// longer there is a gap ([`Cause::Viewer`](weir_wire::signal::Cause)). The receiving thread waits meanwhile: look fast, compute later.
+    pub fn read(&self, key: u32, from: u64, most_bytes: usize, look: impl FnMut(Block<'_>)) -> u64 {
+        self.lock().rings.get(key as usize).map_or(from, |ring| ring.read(from, most_bytes, look))
+    }
+
+    /// The index of the first sample at or after a time, or the end.
+    pub fn index_at(&self, key: u32, time: i64) -> u64 {
+        self.lock().rings.get(key as usize).map_or(0, |ring| ring.index_at(time))
+    }
+
+    /// Waits for batches: changes after each.
+    pub fn batches(&self) -> watch::Receiver<u64> {
+        self.batches.subscribe()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        // Every change of a ring is complete once its call returns.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Writing<'_> {
+    /// Keeps a channel from now on, or changes what is known of it: found by its station, stream and name. `None`: there are too many.
+    pub fn channel(&mut self, station: &str, stream: &str, channel: &Channel) -> Option<u32> {
+        let kept = &mut *self.kept;
+        let same = |listed: &Arc<Listed>| {
+            listed.channel.name == channel.name && listed.stream == stream && listed.station == station
+        };
+        let known = kept.catalog.iter().position(same);
+        if known.is_some_and(|at| kept.catalog[at].channel == *channel) {
+            return known.map(|at| at as u32);
+        }
+        if known.is_none() && kept.catalog.len() >= self.history.bounds.channels {
+            return None;
+        }
+        let key = known.unwrap_or(kept.catalog.len()) as u32;
+        let listed =
+            Arc::new(Listed { key, station: station.to_owned(), stream: stream.to_owned(), channel: channel.clone() });
+        // Readers have the catalog as it was.
+        let catalog = Arc::make_mut(&mut kept.catalog);
+        match known {
+            Some(at) => catalog[at] = listed,
+            None => {
+                catalog.push(listed);
+                kept.rings.push(Ring::default());
+            }
+        }
+        Some(key)
+    }
+
+    /// What there is of a channel.
+    pub fn extent(&self, key: u32) -> Option<Extent> {
+        self.kept.rings.get(key as usize).map(Ring::extent)
+    }
+
+    /// Appends a block; its index is where the channel ends, whatever it says itself.
+    pub fn append(&mut self, key: u32, block: &Block<'_>) {
+        let Bounds { span, bytes, .. } = self.history.bounds;
+        let share = bytes / self.kept.rings.len().max(1);
+        if let Some(ring) = self.kept.rings.get_mut(key as usize) {
+            ring.append(block);
+            ring.trim(span, share);
+        }
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.history.batches.send_modify(|batches| *batches += 1);
+    }
+}

@@ -1,0 +1,96 @@
+//! What is written is read, each sample once, whatever is dropped meanwhile.
+
+use proptest::prelude::*;
+use weir_wire::signal::{Cause, Element, Gap, Rate, Values};
+
+use super::*;
+
+const RATE: Rate = Rate { per_second: 1000, per_sample: 1 };
+
+fn values(from: u64, count: u64) -> Vec<u8> {
+    (from..from + count).flat_map(|index| (index as i32).to_le_bytes()).collect()
+}
+
+fn block(first: u64, values: Values<'_>) -> Block<'_> {
+    Block { channel: 0, first, time: first as i64 * 1_000_000, rate: RATE, values }
+}
+
+fn history(bytes: usize) -> (History, u32) {
+    let history = History::new(Bounds { bytes, ..Bounds::default() });
+    let channel = Channel { name: "I".into(), rate: RATE, ..Channel::default() };
+    let key = history.write().channel("coil", "display", &channel).expect("room");
+    (history, key)
+}
+
+#[test]
+fn channels_are_found_by_name_and_bounded() {
+    let history = History::new(Bounds { channels: 2, ..Bounds::default() });
+    let mut writing = history.write();
+    let named = |name: &str, unit: &str| Channel { name: name.into(), unit: unit.into(), ..Channel::default() };
+    let keys = ["a", "b", "a", "c"].map(|name| writing.channel("s", "display", &named(name, "")));
+    assert_eq!(keys, [Some(0), Some(1), Some(0), None]);
+    assert_eq!(writing.channel("s", "display", &named("a", "V")), Some(0));
+    drop(writing);
+    assert_eq!(history.catalog()[0].channel.unit, "V");
+}
+
+#[test]
+fn a_clock_that_steps_begins_a_run_with_its_own_time() {
+    let (history, key) = history(1 << 20);
+    let bytes = values(0, 10);
+    let mut writing = history.write();
+    writing.append(key, &block(0, Values::Samples(Element::I32, &bytes)));
+    writing.append(key, &Block { time: 5_000_000_000, ..block(10, Values::Samples(Element::I32, &bytes)) });
+    drop(writing);
+    let mut seen = Vec::new();
+    assert_eq!(history.read(key, 0, usize::MAX, |block| seen.push((block.first, block.time))), 20);
+    assert_eq!(seen, [(0, 0), (10, 5_000_000_000)]);
+    assert_eq!([history.index_at(key, 3_500_000), history.index_at(key, 5_001_000_000)], [4, 11]);
+}
+
+proptest! {
+    #[test]
+    fn readers_get_each_sample_once_or_a_gap_for_it(
+        steps in proptest::collection::vec((0..3_u8, 1..2000_u64), 1..60),
+        from in 0..3000_u64,
+        most in 1..5000_usize,
+        bytes in 1_000..200_000_usize,
+    ) {
+        let (history, key) = history(bytes);
+        let mut end = 0;
+        let mut missing = std::collections::HashSet::new();
+        for (kind, count) in steps {
+            let samples = values(end, count);
+            let values = match kind {
+                0 => Values::Gap(Gap { samples: count, cause: Cause::Network }),
+                _ => Values::Samples(Element::I32, &samples),
+            };
+            if kind == 0 {
+                missing.extend(end..end + count);
+            }
+            history.write().append(key, &block(end, values));
+            end += count;
+        }
+        let extent = history.extent(key).expect("a channel");
+        prop_assert_eq!(extent.end, end);
+        let (mut at, mut expected) = (from, from);
+        while at < end {
+            let next = history.read(key, at, most, |block| {
+                assert_eq!(block.first, expected);
+                assert_eq!(block.time, expected as i64 * 1_000_000);
+                for (offset, value) in block.each().enumerate() {
+                    assert_eq!(value as u64, expected + offset as u64);
+                }
+                if let Values::Gap(gap) = block.values {
+                    let lost = expected..expected + gap.samples;
+                    let late = gap.cause == Cause::Viewer && lost.end == extent.begin;
+                    assert!(late || gap.cause == Cause::Network && lost.clone().all(|index| missing.contains(&index)));
+                }
+                expected = block.end();
+            });
+            prop_assert!(next > at);
+            at = next;
+        }
+        prop_assert_eq!(expected, end.max(from));
+    }
+}

@@ -1,0 +1,14 @@
+//! Signals from stations to any number of screens: timely first, complete second, never a falsified curve.
+//!
+//! ```text
+//! station   sources -> channels -> thin -> datagrams (wire/signal) ======> group, or two (A/B)
+//! serve     ======> receive: merged, in order, gaps exact -> Sink: history, derive, limits -> events
+//!                   history -> datagrams ======> group of viewers;  -> page, outputs;  record -> archive
+//! view      ======> receive -> history -> terminal
+//! ```
+//!
+//! A sample is known by its stream, channel and index. Whatever is not there is a gap of so many samples, with its cause, and goes the
+//! same way as samples do: displayed samples + gaps = sent samples, at every viewer.
+
+pub mod history;
+pub mod receive;
