@@ -3,6 +3,7 @@
 mod compare;
 mod lab;
 mod loss;
+mod monitor;
 mod recv;
 mod scenario;
 mod send;
@@ -38,6 +39,8 @@ enum Command {
     Loss(loss::Loss),
     /// Decode and analyse sFlow.
     Sflow(sflow::Sflow),
+    /// Carry signals from stations to any number of screens.
+    Monitor(monitor::Monitor),
 }
 
 /// How a command ended that could do its job.
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Command::Tee(tee) => tee.run(),
         Command::Loss(loss) => loss.run(),
         Command::Sflow(sflow) => sflow.run(),
+        Command::Monitor(monitor) => monitor.run(),
     };
     match outcome {
         Ok(_) if output::failed() => ExitCode::FAILURE,

@@ -1,0 +1,22 @@
+//! `weir monitor`: signals from stations to any number of screens.
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use crate::Outcome;
+
+/// `weir monitor`.
+#[derive(Debug, Args)]
+pub(super) struct Monitor {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {}
+
+impl Monitor {
+    pub(super) fn run(self) -> Result<Outcome> {
+        match self.command {}
+    }
+}
