@@ -8,6 +8,7 @@ mod endings;
 mod fuzz;
 mod lab;
 mod loss;
+mod monitor;
 mod network;
 mod send_recv;
 mod service;

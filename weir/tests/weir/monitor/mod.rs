@@ -1,0 +1,1 @@
+//! `weir monitor`: stations, servers, viewers and archives, in namespaces, against decoders that share no code.
