@@ -12,3 +12,4 @@
 
 pub mod history;
 pub mod receive;
+pub mod thin;
