@@ -15,11 +15,15 @@ mod sealed {
 
         /// Whether it is no number.
         fn is_none(self) -> bool;
+
+        /// The least and the greatest of those that are numbers; of none [`Self::GREATEST`] and [`Self::LEAST`].
+        fn bounds(samples: &[Self]) -> (Self, Self);
     }
 }
 
+/// Lanes: as many as fill the vectors that the processor compares at a time, and not more than a short bucket has values.
 macro_rules! sample {
-    ($type:ty, $least:expr, $greatest:expr, $is_none:expr) => {
+    ($type:ty, $lanes:literal, $least:expr, $greatest:expr, $is_none:expr) => {
         impl Sample for $type {}
         impl sealed::Sealed for $type {
             const GREATEST: Self = $greatest;
@@ -28,42 +32,51 @@ macro_rules! sample {
             fn is_none(self) -> bool {
                 $is_none(self)
             }
+
+            fn bounds(samples: &[Self]) -> (Self, Self) {
+                bounds::<Self, $lanes>(samples)
+            }
         }
     };
 }
 
-sample!(f32, f32::NEG_INFINITY, f32::INFINITY, f32::is_nan);
-sample!(f64, f64::NEG_INFINITY, f64::INFINITY, f64::is_nan);
-sample!(i16, i16::MIN, i16::MAX, |_| false);
-sample!(i32, i32::MIN, i32::MAX, |_| false);
+sample!(f32, 32, f32::NEG_INFINITY, f32::INFINITY, f32::is_nan);
+sample!(f64, 16, f64::NEG_INFINITY, f64::INFINITY, f64::is_nan);
+sample!(i16, 32, i16::MIN, i16::MAX, |_| false);
+sample!(i32, 32, i32::MIN, i32::MAX, |_| false);
 
 /// What a bucket says of at least one sample.
 pub(super) fn extremes<S: Sample>(samples: &[S]) -> Bucket {
-    let (chunks, rest) = samples.as_chunks::<LANES>();
-    let (mut least, mut greatest) = ([S::GREATEST; LANES], [S::LEAST; LANES]);
-    for chunk in chunks {
-        for lane in 0..LANES {
-            // What is no number is neither, and leaves both as they are.
-            least[lane] = if chunk[lane] < least[lane] { chunk[lane] } else { least[lane] };
-            greatest[lane] = if chunk[lane] > greatest[lane] { chunk[lane] } else { greatest[lane] };
-        }
-    }
-    let lower = |least: S, &value: &S| if value < least { value } else { least };
-    let higher = |greatest: S, &value: &S| if value > greatest { value } else { greatest };
-    let least: f64 = least.iter().chain(rest).fold(S::GREATEST, lower).into();
-    let greatest: f64 = greatest.iter().chain(rest).fold(S::LEAST, higher).into();
+    let (least, greatest) = S::bounds(samples);
     let number = |value: Option<&S>| value.map_or(f64::NAN, |&value| value.into());
-    let (first, last) = (
-        number(samples.iter().find(|value| !value.is_none())),
-        number(samples.iter().rev().find(|value| !value.is_none())),
-    );
+    let first = number(samples.iter().find(|value| !value.is_none()));
+    let last = number(samples.iter().rev().find(|value| !value.is_none()));
     // Of none that is a number, the least is still above the greatest.
-    if least > greatest {
-        Bucket { least: f64::NAN, greatest: f64::NAN, first, last }
-    } else {
-        Bucket { least, greatest, first, last }
-    }
+    let (least, greatest) = if least > greatest { (f64::NAN, f64::NAN) } else { (least.into(), greatest.into()) };
+    Bucket { least, greatest, first, last }
 }
 
-/// As many as keep the units of a processor busy, whose next comparison need not wait for the last.
-const LANES: usize = 16;
+fn bounds<S: Sample, const LANES: usize>(samples: &[S]) -> (S, S) {
+    // What is no number is neither lower nor higher, and leaves both as they are.
+    let lower = |least: S, value: S| if value < least { value } else { least };
+    let higher = |greatest: S, value: S| if value > greatest { value } else { greatest };
+    let (mut least, mut greatest, mut rest) = (S::GREATEST, S::LEAST, samples);
+    if samples.len() >= 2 * LANES {
+        let (chunks, behind) = samples.as_chunks::<LANES>();
+        let (mut lows, mut highs) = ([least; LANES], [greatest; LANES]);
+        for chunk in chunks {
+            for lane in 0..LANES {
+                lows[lane] = lower(lows[lane], chunk[lane]);
+                highs[lane] = higher(highs[lane], chunk[lane]);
+            }
+        }
+        least = lows.into_iter().fold(least, lower);
+        greatest = highs.into_iter().fold(greatest, higher);
+        rest = behind;
+    }
+    for &value in rest {
+        least = lower(least, value);
+        greatest = higher(greatest, value);
+    }
+    (least, greatest)
+}
