@@ -12,4 +12,5 @@
 
 pub mod history;
 pub mod receive;
+pub mod seal;
 pub mod thin;
