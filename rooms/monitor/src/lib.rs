@@ -13,3 +13,4 @@
 pub mod api;
 pub mod history;
 pub mod receive;
+pub mod thin;
