@@ -12,3 +12,5 @@
 
 pub mod history;
 pub mod receive;
+pub mod seal;
+pub mod thin;

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use weir_wire::signal::{Cause, Kind, Malformed};
 
+use crate::seal;
+
 /// Everything that a receiver has counted. It closes: `datagrams` = the sum of `by_kind` and `refused`; data = `in_order` + `copies` +
 /// `late` + `waiting` + `forgotten`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -86,10 +88,8 @@ pub(super) enum Refused {
     Channels,
     /// Longer than any datagram of this format.
     Long,
-    /// It is sealed, and its key is another one, or none is known.
-    Unopened,
-    /// It is not sealed, and has to be.
-    Unsealed,
+    /// It is not sealed as the keys demand.
+    Seal(seal::Refused),
 }
 
 impl Tally {
@@ -145,16 +145,25 @@ impl Counts {
 
 impl Refused {
     fn place(self) -> usize {
-        match self {
-            Self::Malformed(Malformed::Magic) => 0,
-            Self::Malformed(Malformed::Version(_)) => 1,
-            Self::Malformed(Malformed::Sealed) | Self::Unopened => 3,
-            Self::Malformed(_) => 2,
-            Self::Unsealed => 4,
-            Self::Absurd => 5,
-            Self::Sessions => 6,
-            Self::Channels => 7,
-            Self::Long => 8,
+        let (Self::Malformed(malformed) | Self::Seal(seal::Refused::Malformed(malformed))) = self else {
+            return match self {
+                Self::Absurd => 3,
+                Self::Sessions => 4,
+                Self::Channels => 5,
+                Self::Long => 6,
+                Self::Seal(seal::Refused::NoSender) => 8,
+                Self::Seal(seal::Refused::Plain) => 9,
+                Self::Seal(seal::Refused::Unsigned) => 10,
+                Self::Seal(seal::Refused::Changed) => 11,
+                Self::Seal(seal::Refused::Forged) => 12,
+                Self::Malformed(_) | Self::Seal(_) => 7,
+            };
+        };
+        match malformed {
+            Malformed::Magic => 0,
+            Malformed::Version(_) => 1,
+            Malformed::Sealed => 7,
+            _ => 2,
         }
     }
 }
@@ -163,5 +172,18 @@ impl Refused {
 const KINDS: [&str; 5] = ["data", "heartbeat", "end", "metadata", "request"];
 
 /// In the order of [`Refused::place`].
-const REFUSED: [&str; 9] =
-    ["foreign", "version", "malformed", "sealed", "unsealed", "implausible", "sessions", "channels", "long"];
+const REFUSED: [&str; 13] = [
+    "foreign",
+    "version",
+    "malformed",
+    "implausible",
+    "sessions",
+    "channels",
+    "long",
+    "no_key",
+    "no_sender",
+    "plain",
+    "unsigned",
+    "changed",
+    "forged",
+];

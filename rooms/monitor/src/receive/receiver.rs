@@ -14,6 +14,7 @@ use weir_wire::signal::{MOST_BYTES_V4, PORT};
 use super::counts::{Counts, Refused};
 use super::host::Host;
 use super::{Bounds, Moment, Sessions, Sink};
+use crate::seal::Opener;
 
 /// What a receiver is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +44,9 @@ pub struct Receiver {
     inbox: Inbox,
     sessions: Sessions,
     host: Host,
+    opener: Opener,
+    /// What has been opened.
+    scratch: Vec<u8>,
     /// Requests leave from here, of each family; made when there is a first one.
     asking: [Option<UdpSocket>; 2],
     began: Instant,
@@ -88,11 +92,18 @@ impl Receiver {
             inbox: Inbox::new(MESSAGES, MESSAGE_BYTES),
             sessions: Sessions::new(settings.bounds),
             host: Host::open(),
+            opener: Opener::default(),
+            scratch: Vec::new(),
             asking: [None, None],
             began: Instant::now(),
             told: Duration::ZERO,
             open: Open::default(),
         })
+    }
+
+    /// Opens what is sealed from now on, and refuses what is not sealed as its keys demand. Without one only plain ones are taken.
+    pub fn set_opener(&mut self, opener: Opener) {
+        self.opener = opener;
     }
 
     /// What is to be said of receive buffers that are smaller than what was asked for, a line each.
@@ -120,7 +131,7 @@ impl Receiver {
         self.open.clone()
     }
 
-    /// Receives until the stop is set. `each`: called after each batch.
+    /// Receives until the stop is set.
     pub fn run<S: Sink + ?Sized>(&mut self, sink: &mut S, stop: &Stop) {
         while !stop.is_set() {
             self.wait_and_take(Some(stop.as_fd()), LONGEST_WAIT, sink);
@@ -177,8 +188,11 @@ impl Receiver {
             for datagram in message.segments() {
                 if datagram.len() > MOST_BYTES_V4 || message.truncated {
                     self.sessions.refuse(Refused::Long, datagram.len());
-                } else {
-                    self.sessions.take(datagram, message.source, moment, &mut self.host, sink);
+                    continue;
+                }
+                match self.opener.open(datagram, &mut self.scratch) {
+                    Ok(opened) => self.sessions.take(opened, message.source, moment, &mut self.host, sink),
+                    Err(refused) => self.sessions.refuse(Refused::Seal(refused), datagram.len()),
                 }
             }
         }
