@@ -14,4 +14,5 @@ pub mod api;
 pub mod history;
 pub mod receive;
 pub mod seal;
+pub mod serve;
 pub mod thin;

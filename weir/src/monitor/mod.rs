@@ -1,5 +1,7 @@
 //! `weir monitor`: signals from stations to any number of screens.
 
+mod serve;
+
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
@@ -13,10 +15,15 @@ pub(super) struct Monitor {
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {}
+enum Command {
+    /// Receive signals, watch them, and show them on a page.
+    Serve(Box<serve::Serve>),
+}
 
 impl Monitor {
     pub(super) fn run(self) -> Result<Outcome> {
-        match self.command {}
+        match self.command {
+            Command::Serve(serve) => serve.run(),
+        }
     }
 }
