@@ -12,4 +12,5 @@
 
 pub mod archive;
 pub mod history;
+pub mod outputs;
 pub mod receive;

@@ -1,5 +1,8 @@
 //! `weir monitor`: signals from stations to any number of screens.
 
+mod export;
+mod replay;
+
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
@@ -13,10 +16,18 @@ pub(super) struct Monitor {
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {}
+enum Command {
+    /// Write an archive as a table: CSV or Parquet.
+    Export(export::Export),
+    /// Send an archive again, at any speed.
+    Replay(replay::Replay),
+}
 
 impl Monitor {
     pub(super) fn run(self) -> Result<Outcome> {
-        match self.command {}
+        match self.command {
+            Command::Export(export) => export.run(),
+            Command::Replay(replay) => replay.run(),
+        }
     }
 }
