@@ -113,6 +113,7 @@ pub mod admin;
 pub mod clock;
 pub mod config;
 mod events;
+pub mod http;
 pub mod listening;
 pub mod log;
 pub mod losses;

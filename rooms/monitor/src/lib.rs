@@ -10,7 +10,11 @@
 //! A sample is known by its stream, channel and index. Whatever is not there is a gap of so many samples, with its cause, and goes the
 //! same way as samples do: displayed samples + gaps = sent samples, at every viewer.
 
+pub mod api;
 pub mod archive;
 pub mod history;
 pub mod outputs;
 pub mod receive;
+pub mod record;
+pub mod seal;
+pub mod thin;

@@ -1,6 +1,7 @@
 //! `weir monitor`: signals from stations to any number of screens.
 
 mod export;
+mod record;
 mod replay;
 
 use anyhow::Result;
@@ -17,6 +18,8 @@ pub(super) struct Monitor {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Write what comes to files, and what does not.
+    Record(record::Record),
     /// Write an archive as a table: CSV or Parquet.
     Export(export::Export),
     /// Send an archive again, at any speed.
@@ -26,6 +29,7 @@ enum Command {
 impl Monitor {
     pub(super) fn run(self) -> Result<Outcome> {
         match self.command {
+            Command::Record(record) => record.run(),
             Command::Export(export) => export.run(),
             Command::Replay(replay) => replay.run(),
         }

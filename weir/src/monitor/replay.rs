@@ -88,7 +88,7 @@ fn speed(text: &str) -> Result<f64, String> {
 }
 
 /// Without a port it is [`PORT`].
-fn address(text: &str) -> Result<SocketAddr, String> {
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     let bare = text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     let address = bare.map_or_else(|_| text.parse(), |ip| Ok(SocketAddr::new(ip, PORT)));
     address

@@ -1,10 +1,50 @@
 //! What a receiver makes of datagrams: streams with names, every sample once and in order, what is missing as gaps.
+//!
+//! ```text
+//! sockets (receiver) -> sessions: which one, alive?, its name -> session: order of datagrams, holes
+//!                                                                 -> channel: order of samples, gaps -> Sink
+//! ```
+//!
+//! All but the sockets is pure: bytes and a [`Moment`] in, calls of a [`Sink`] out. Groups that carry the same (A/B) are merged by session
+//! and number: the first copy counts.
+
+mod channel;
+mod counts;
+mod host;
+mod order;
+mod receiver;
+mod session;
+mod sessions;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_wire::signal::{Block, Channel, Clock};
+
+pub use counts::Counts;
+pub use receiver::{Listen, Open, Receiver, Settings};
+pub use sessions::{Bounds, Sessions};
+
+/// When a datagram came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// Since the receiver began: never steps.
+    pub now: Duration,
+    /// Time of day, ns since 1970 UTC.
+    pub wall: i64,
+    /// Datagrams that the receiver's sockets had dropped by then.
+    pub drops: u64,
+}
+
+/// Who knows why something did not come.
+pub trait Witness {
+    /// Whether this machine has dropped packets in front of its sockets lately.
+    fn host_dropped(&mut self, now: Duration) -> bool;
+}
 
 /// Where a receiver's findings go: history, recorder, outputs. Called on the receiving thread, in batches: it neither waits nor locks for
 /// each block.
@@ -21,6 +61,47 @@ pub trait Sink {
 
     /// A batch has been handed out.
     fn flush(&mut self) {}
+}
+
+/// To both, one after the other.
+impl<A: Sink, B: Sink> Sink for (A, B) {
+    fn channel(&mut self, stream: &Arc<Stream>, channel: &Arc<Channel>) {
+        self.0.channel(stream, channel);
+        self.1.channel(stream, channel);
+    }
+
+    fn block(&mut self, stream: &Arc<Stream>, block: &Block<'_>) {
+        self.0.block(stream, block);
+        self.1.block(stream, block);
+    }
+
+    fn stream(&mut self, stream: &Arc<Stream>, news: News) {
+        self.0.stream(stream, news);
+        self.1.stream(stream, news);
+    }
+
+    fn flush(&mut self) {
+        self.0.flush();
+        self.1.flush();
+    }
+}
+
+impl<S: Sink + ?Sized> Sink for &mut S {
+    fn channel(&mut self, stream: &Arc<Stream>, channel: &Arc<Channel>) {
+        (**self).channel(stream, channel);
+    }
+
+    fn block(&mut self, stream: &Arc<Stream>, block: &Block<'_>) {
+        (**self).block(stream, block);
+    }
+
+    fn stream(&mut self, stream: &Arc<Stream>, news: News) {
+        (**self).stream(stream, news);
+    }
+
+    fn flush(&mut self) {
+        (**self).flush();
+    }
 }
 
 /// One session of a sender.

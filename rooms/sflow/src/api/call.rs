@@ -5,11 +5,11 @@ use std::time::Duration;
 use axum::http::HeaderMap;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
+use weir_service::http::Held;
 
 use super::problem::Problem;
 use super::routes::Route;
 use super::selection::MOST;
-use super::waiting::Held;
 use crate::escape::{self, is_obeyed};
 
 /// A parameter of a query.

@@ -15,7 +15,6 @@ mod analysis;
 mod body;
 mod call;
 mod flows;
-mod guard;
 mod live;
 mod metrics;
 mod openapi;
@@ -28,7 +27,6 @@ mod settings;
 mod statistics;
 mod streams;
 mod topology;
-mod waiting;
 
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -38,7 +36,10 @@ mod tests;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::http::request::Parts;
 use tokio::sync::Semaphore;
+pub use weir_service::http::Settings;
+use weir_service::http::{Ended, Places, Purpose};
 
 pub use analysis::{
     Absent, ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowKey, FlowValue, Groups,
@@ -58,21 +59,7 @@ pub(crate) use selection::{Passing, agents_of, conditions};
 pub(crate) use settings::NOTES;
 
 use crate::prometheus::{IDLE, Scraped};
-use server::Ended;
 use streams::Shared;
-use waiting::{FLOW_STREAMS, PLACES, Places};
-
-/// Who may ask, and what for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// Whether flows, thresholds, groups and topology can be read only.
-    pub read_only: bool,
-    /// Names by which clients know this host, besides its addresses and `localhost`. Of what comes to an address of
-    /// loopback, no other `Host` is answered: a web page whose name its owner lets point here (DNS rebinding) is refused.
-    pub hosts: Vec<String>,
-    /// Origins whose pages may read answers and change things (CORS), as `https://noc.example:8443`; none unless told.
-    pub origins: Vec<String>,
-}
 
 /// What handlers have.
 pub(crate) struct Api {
@@ -100,8 +87,8 @@ impl Api {
             analysis,
             settings,
             loopback,
-            places: Places::new(PLACES, "wait or follow a stream"),
-            flow_streams: Places::new(FLOW_STREAMS, "follow flows"),
+            places: Places::new(PLACES, PLACES / SHARE, "wait or follow a stream"),
+            flow_streams: Places::new(FLOW_STREAMS, FLOW_STREAMS / SHARE, "follow flows"),
             latest: Shared::default(),
             turn: Arc::new(Semaphore::new(1)),
             scraped: Scraped::new("prometheus/", IDLE),
@@ -109,6 +96,11 @@ impl Api {
             live: live::Live::default(),
             ended: Arc::default(),
         }
+    }
+
+    /// Refuses what a stranger's page can make a browser send.
+    pub(crate) fn admit(&self, request: &Parts, purpose: Purpose) -> Result<(), Problem> {
+        Ok(self.settings.admit(request, self.loopback, purpose)?)
     }
 
     /// Whose turn it is to do long work.
@@ -130,6 +122,15 @@ impl Api {
         tokio::task::spawn_blocking(working).await.ok()
     }
 }
+
+/// Clients that wait or follow events at once.
+pub(crate) const PLACES: usize = 256;
+
+/// Clients that follow flows at once: each has a frame of its own in memory.
+pub(crate) const FLOW_STREAMS: usize = 64;
+
+/// One address has this part of the places.
+pub(crate) const SHARE: usize = 4;
 
 /// Time after which a flow definition ends that a page has turned away from.
 const LOOKED_AWAY: std::time::Duration = std::time::Duration::from_secs(30);

@@ -3,6 +3,7 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
+use weir_service::http;
 
 use super::analysis::Rejected;
 use crate::escape;
@@ -72,6 +73,19 @@ impl From<Rejected> for Problem {
 impl From<Refused> for Problem {
     fn from(refused: Refused) -> Self {
         Self::request(refused.to_string())
+    }
+}
+
+impl From<http::Refused> for Problem {
+    fn from(refused: http::Refused) -> Self {
+        Self::new(refused.status, refused.message)
+    }
+}
+
+/// 503.
+impl From<http::Full> for Problem {
+    fn from(full: http::Full) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, full.to_string())
     }
 }
 

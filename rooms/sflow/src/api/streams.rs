@@ -14,13 +14,13 @@ use bytes::Bytes;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
+use weir_service::http::Place;
 
 use super::analysis::{ActiveFlows, Agents};
 use super::body::frames;
 use super::flows::query;
 use super::problem::{Answer, Problem, json_response};
 use super::selection::agents_of;
-use super::waiting::Place;
 use super::{Api, Call};
 use crate::escape;
 use crate::events::{Event, Log, Numbered};

@@ -24,11 +24,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
+use weir_service::http::Place;
 
 use super::body::frames;
 use super::problem::Problem;
 use super::streams::{Later, frame, stream};
-use super::waiting::Place;
 use super::{Analysis, Api, Call};
 use ask::Ask;
 pub(super) use search::search;

@@ -15,11 +15,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use bytes::Bytes;
 use tokio::time::timeout;
+use weir_service::http::{Held, Purpose, is_wanted};
 
 use super::call::Parameter;
 use super::problem::{Answer, Problem};
 use super::streams::Later;
-use super::waiting::Held;
 use super::{Api, Call};
 use table::OF_THE_PAGE;
 pub(super) use table::PARTS;
@@ -138,7 +138,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         let api = api.clone();
         async move {
             let (parts, _) = request.into_parts();
-            let refused = api.admit(&parts, false).err();
+            let refused = api.admit(&parts, Purpose::Read).err();
             refused.unwrap_or_else(|| unknown(parts.uri.path())).into_response()
         }
     })
@@ -168,7 +168,7 @@ fn methods(api: &Arc<Api>, path: &'static str) -> MethodRouter {
         let (api, allowed) = (api.clone(), allowed.clone());
         async move {
             let (parts, _) = request.into_parts();
-            let mut response = match api.admit(&parts, false) {
+            let mut response = match api.admit(&parts, Purpose::Read) {
                 Err(refused) => refused.into_response(),
                 Ok(()) if parts.method == Method::OPTIONS => {
                     let allow = HeaderValue::from_str(&allowed).unwrap_or_else(|_| HeaderValue::from_static("GET"));
@@ -176,7 +176,7 @@ fn methods(api: &Arc<Api>, path: &'static str) -> MethodRouter {
                 }
                 Ok(()) => Problem::method(parts.method.as_str(), &allowed).into_response(),
             };
-            api.share(&parts.headers, response.headers_mut());
+            api.settings.share(&parts.headers, response.headers_mut());
             response
         }
     })
@@ -190,7 +190,7 @@ async fn carry_out(
 ) -> Response {
     let (parts, body) = request.into_parts();
     let answer = async {
-        api.admit(&parts, route.changes)?;
+        api.admit(&parts, if route.changes { Purpose::Change } else { Purpose::Read })?;
         let path = path.map_err(|error| Problem::request(format!("path: {error}")))?;
         let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
         let body = if route.body.is_some() { read(body).await? } else { Bytes::new() };
@@ -221,7 +221,7 @@ async fn carry_out(
     };
     let mut response = answer.await.unwrap_or_else(IntoResponse::into_response);
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    api.share(&parts.headers, response.headers_mut());
+    api.settings.share(&parts.headers, response.headers_mut());
     response
 }
 
@@ -245,7 +245,7 @@ fn unknown(path: &str) -> Problem {
 }
 
 fn index(_: &Arc<Api>, call: &Call) -> Answer {
-    if super::page::is_wanted(&call.headers) {
+    if is_wanted(&call.headers) {
         return super::page::index(call);
     }
     let mut text = String::new();

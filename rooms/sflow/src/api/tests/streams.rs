@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::ask_from;
 use crate::api::fixture::{Asked, Reply, Small, ask, get, serve};
 use crate::api::server::Limits;
-use crate::api::waiting::{PLACES, SHARE};
 use crate::api::{Analysis, Server, Settings};
+use crate::api::{PLACES, SHARE};
 
 /// The answer comes from the event, not from a tick: there is none.
 #[test]

@@ -6,15 +6,13 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::http::StatusCode;
-
-use super::problem::Problem;
-
 /// Places of one kind.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub struct Places {
     taken: Arc<Mutex<Taken>>,
     most: usize,
+    /// Of those, the share of one address.
+    share: usize,
     /// What clients do in them.
     what: &'static str,
 }
@@ -27,7 +25,7 @@ struct Taken {
 
 /// A connection: its client, and how many of its requests wait for good reason.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Held {
+pub struct Held {
     requests: Arc<AtomicUsize>,
     /// Whose share it counts to; unknown where another server took the connection.
     client: Option<IpAddr>,
@@ -35,43 +33,50 @@ pub(crate) struct Held {
 
 /// A place that is taken; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub struct Place {
     taken: Arc<Mutex<Taken>>,
     held: Held,
 }
 
-/// Clients that wait or follow events at once.
-pub(crate) const PLACES: usize = 256;
-
-/// Clients that follow flows at once: each has a frame of its own in memory.
-pub(crate) const FLOW_STREAMS: usize = 64;
-
-/// One address has this part of the places.
-pub(super) const SHARE: usize = 4;
+/// There is no place left: who has them all, in one line.
+#[derive(Debug, thiserror::Error)]
+#[error("{who} {what} already: try again later")]
+pub struct Full {
+    who: String,
+    what: &'static str,
+}
 
 impl Places {
-    pub(crate) fn new(most: usize, what: &'static str) -> Self {
-        Self { taken: Arc::default(), most, what }
+    /// Of so many, of which one address may have a share; `what` their clients do stands in refusals: `follow flows`.
+    pub fn new(most: usize, share: usize, what: &'static str) -> Self {
+        Self { taken: Arc::default(), most, share, what }
     }
 
-    pub(crate) fn take(&self, held: &Held) -> Result<Place, Problem> {
-        let full = |who: String| {
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("{who} {} already: try again later", self.what))
-        };
+    /// Takes one.
+    ///
+    /// # Errors
+    /// If all are taken, or the share of this address.
+    pub fn take(&self, held: &Held) -> Result<Place, Full> {
+        let full = |who: String| Full { who, what: self.what };
         let mut taken = lock(&self.taken);
         if taken.all >= self.most {
             return Err(full(format!("{} clients", self.most)));
         }
         if let Some(client) = held.client {
             let own = taken.by.entry(client).or_default();
-            if *own >= self.most / SHARE {
-                return Err(full(format!("{} clients at {client}, the share of one address,", self.most / SHARE)));
+            if *own >= self.share {
+                return Err(full(format!("{} clients at {client}, the share of one address,", self.share)));
             }
             *own += 1;
         }
         taken.all += 1;
         held.requests.fetch_add(1, Ordering::Relaxed);
         Ok(Place { taken: self.taken.clone(), held: held.clone() })
+    }
+
+    /// Those that are taken now.
+    pub fn taken(&self) -> usize {
+        lock(&self.taken).all
     }
 }
 
@@ -93,7 +98,7 @@ impl Held {
         self.client == other.client
     }
 
-    pub(crate) fn is_held(&self) -> bool {
+    pub(super) fn is_held(&self) -> bool {
         self.requests.load(Ordering::Relaxed) > 0
     }
 }

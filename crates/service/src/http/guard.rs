@@ -5,36 +5,69 @@ use std::net::IpAddr;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
-use super::Api;
-use super::problem::Problem;
+/// Who may ask, and what for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Whether everything can be read only.
+    pub read_only: bool,
+    /// Names by which clients know this host, besides its addresses and `localhost`. Of what comes to an address of
+    /// loopback, no other `Host` is answered: a web page whose name its owner lets point here (DNS rebinding) is refused.
+    pub hosts: Vec<String>,
+    /// Origins whose pages may read answers and change things (CORS), as `https://noc.example:8443`; none unless told.
+    pub origins: Vec<String>,
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To read: browsers keep the answer from a stranger's page.
+    Read,
+    /// To change something, by whatever method.
+    Change,
+    /// To read by a WebSocket: browsers keep nothing of it from a stranger's page.
+    Follow,
+}
+
+/// A request that is not admitted, and why, in one line.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Refused {
+    /// 421 or 403.
+    pub status: StatusCode,
+    /// Why, and what to do.
+    pub message: String,
+}
 
 /// Of a request that came to a loopback address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OnLoopback;
 
-impl Api {
+impl Settings {
     /// Refuses what a stranger's page can make a browser send: requests for another host's name, and from another origin
-    /// what `changes` something, by whatever method.
-    pub(super) fn admit(&self, request: &Parts, changes: bool) -> Result<(), Problem> {
+    /// what changes something or hands out what browsers do not guard. All requests count as come to `loopback`; else their
+    /// connections tell.
+    ///
+    /// # Errors
+    /// Whose page asks, and what would let it.
+    pub fn admit(&self, request: &Parts, loopback: bool, purpose: Purpose) -> Result<(), Refused> {
         let host = match request.uri.authority() {
             Some(authority) => Some(authority.as_str()),
             None => text(&request.headers, &header::HOST),
         };
         if let Some(host) = host
-            && (self.loopback || request.extensions.get::<OnLoopback>().is_some())
+            && (loopback || request.extensions.get::<OnLoopback>().is_some())
             && !self.is_ours(host)
         {
             let message = format!(
                 "Host {host:?} is none of this server's: name it in the configuration (hosts), or use its address"
             );
-            return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, message));
+            return Err(Refused { status: StatusCode::MISDIRECTED_REQUEST, message });
         }
-        let changes = changes || !matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
-        if changes && self.settings.read_only {
-            return Err(Problem::new(
-                StatusCode::FORBIDDEN,
-                "the API is read only here (read_only in the configuration)",
-            ));
+        let harmless = matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let changes = purpose == Purpose::Change || !harmless;
+        if changes && self.read_only {
+            let message = "the API is read only here (read_only in the configuration)".to_owned();
+            return Err(Refused { status: StatusCode::FORBIDDEN, message });
         }
         let origin = text(&request.headers, &header::ORIGIN);
         let stranger = match origin {
@@ -45,19 +78,19 @@ impl Api {
             None => text(&request.headers, &FETCH_SITE).filter(|site| !matches!(*site, "same-origin" | "none")),
         };
         if let Some(stranger) = stranger
-            && changes
+            && (changes || purpose == Purpose::Follow)
         {
-            let message = format!(
-                "pages of {stranger:?} may not change anything here: name their origin in the configuration (origins)"
-            );
-            return Err(Problem::new(StatusCode::FORBIDDEN, message));
+            let what = if changes { "change anything" } else { "follow anything" };
+            let message =
+                format!("pages of {stranger:?} may not {what} here: name their origin in the configuration (origins)");
+            return Err(Refused { status: StatusCode::FORBIDDEN, message });
         }
         Ok(())
     }
 
     /// The headers by which a browser lets a page of another origin read the answer; none unless it is allowed.
-    pub(super) fn share(&self, request: &HeaderMap, answer: &mut HeaderMap) {
-        if self.settings.origins.is_empty() {
+    pub fn share(&self, request: &HeaderMap, answer: &mut HeaderMap) {
+        if self.origins.is_empty() {
             return;
         }
         answer.append(header::VARY, HeaderValue::from_static("Origin"));
@@ -71,7 +104,7 @@ impl Api {
     }
 
     fn allows(&self, origin: &str) -> bool {
-        self.settings.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin))
+        self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin))
     }
 
     /// An address cannot be rebound; a name can, unless it is ours.
@@ -79,7 +112,7 @@ impl Api {
         let name = without_port(host);
         name.parse::<IpAddr>().is_ok()
             || name.eq_ignore_ascii_case("localhost")
-            || self.settings.hosts.iter().any(|ours| ours.eq_ignore_ascii_case(name))
+            || self.hosts.iter().any(|ours| ours.eq_ignore_ascii_case(name))
     }
 }
 

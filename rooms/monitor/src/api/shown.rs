@@ -1,0 +1,86 @@
+//! What a server shows: asked by the page and by REST, kept by the room.
+
+use serde::Serialize;
+
+use crate::history::History;
+
+/// What is shown. Asked on the threads of HTTP, often: it answers from memory.
+pub trait Shown: Send + Sync {
+    /// The last minutes of every channel.
+    fn history(&self) -> &History;
+
+    /// The state of every channel, by its key in the history.
+    fn states(&self) -> Vec<State>;
+
+    /// Events that came after the one of this number, the oldest first; of 0 all that are kept.
+    fn events_since(&self, id: u64) -> Vec<Event>;
+
+    /// The account of the room.
+    fn ledger(&self) -> serde_json::Value;
+
+    /// Other servers of this feed, as a browser reaches them: `http://control-2:5180`.
+    fn peers(&self) -> Vec<String>;
+}
+
+/// Something has happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Event {
+    /// Its number, from 1; each greater than the one before.
+    pub id: u64,
+    /// When, ns since 1970 UTC.
+    pub time_ns: i64,
+    /// How bad it is.
+    pub severity: Severity,
+    /// The station that it is of; empty: of the server itself.
+    pub station: String,
+    /// The channel; empty: of all of the station's.
+    pub channel: String,
+    /// What kind, in one word for programs: `alarm`, `stale`, `gap`, `twin`, `restart`, `time`.
+    pub kind: &'static str,
+    /// What, in one sentence for people.
+    pub text: String,
+    /// What to do, if it is known.
+    pub remedy: Option<String>,
+}
+
+/// How bad an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Something is as it should be again, or is worth knowing.
+    Info,
+    /// Somebody should look.
+    Minor,
+    /// Somebody should act.
+    Major,
+}
+
+/// How a channel is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct State {
+    /// Its key in the history.
+    pub key: u32,
+    /// Which limit is passed.
+    pub alarm: Alarm,
+    /// Whether no samples come.
+    pub stale: bool,
+    /// Since when all of this, ns since 1970 UTC.
+    pub since_ns: i64,
+}
+
+/// Which limit a channel has passed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Alarm {
+    /// None.
+    #[default]
+    None,
+    /// `very_low`.
+    VeryLow,
+    /// `low`.
+    Low,
+    /// `high`.
+    High,
+    /// `very_high`.
+    VeryHigh,
+}

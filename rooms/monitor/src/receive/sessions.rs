@@ -1,0 +1,323 @@
+//! All sessions that are heard: which datagram belongs to which, by which name each is shown, which of them live. Pure: bytes and a
+//! moment in, calls of a [`Sink`] out.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use weir_wire::signal::{Datagram, Header, Kind, Request, encode};
+
+use super::counts::{Counts, Refused, Tally};
+use super::session::{Around, Life, Session};
+use super::{Moment, News, Sink, Witness};
+
+/// All sessions that are heard.
+#[derive(Debug)]
+pub struct Sessions {
+    sessions: HashMap<u64, Session, foldhash::fast::RandomState>,
+    /// Which session is shown by a name: station (with `#2`) and stream.
+    names: HashMap<(String, String), u64>,
+    tally: Tally,
+    bounds: Bounds,
+    /// Sessions that something will become of by time alone, soon.
+    pending: bool,
+    looked: Duration,
+}
+
+/// How long is waited, and for how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// How long a datagram waits for what is before it.
+    pub reorder: Duration,
+    /// Sessions.
+    pub sessions: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { reorder: Duration::from_millis(20), sessions: 4096 }
+    }
+}
+
+impl Sessions {
+    /// None yet.
+    pub fn new(bounds: Bounds) -> Self {
+        Self {
+            sessions: HashMap::default(),
+            names: HashMap::new(),
+            tally: Tally::default(),
+            bounds,
+            pending: false,
+            looked: Duration::ZERO,
+        }
+    }
+
+    /// Takes a datagram, that is neither signed nor encrypted any more.
+    pub fn take<S: Sink + ?Sized>(
+        &mut self,
+        bytes: &[u8],
+        source: SocketAddr,
+        moment: Moment,
+        witness: &mut dyn Witness,
+        sink: &mut S,
+    ) {
+        self.tally.datagrams += 1;
+        self.tally.bytes += bytes.len() as u64;
+        match self.try_take(bytes, source, moment, witness, sink) {
+            Ok(kind) => self.tally.kind(kind),
+            Err(refused) => self.tally.refuse(refused),
+        }
+    }
+
+    /// A datagram came that is not even to be read.
+    pub(super) fn refuse(&mut self, refused: Refused, bytes: usize) {
+        self.tally.datagrams += 1;
+        self.tally.bytes += bytes as u64;
+        self.tally.refuse(refused);
+    }
+
+    fn try_take<S: Sink + ?Sized>(
+        &mut self,
+        bytes: &[u8],
+        source: SocketAddr,
+        moment: Moment,
+        witness: &mut dyn Witness,
+        sink: &mut S,
+    ) -> Result<Kind, Refused> {
+        let datagram = Datagram::parse(bytes).map_err(Refused::Malformed)?;
+        let Header { kind, session: id, clock, .. } = datagram.header;
+        if kind == Kind::Request {
+            // Others ask a sender on this machine, or of this group.
+            return Ok(kind);
+        }
+        if !self.sessions.contains_key(&id) {
+            self.make_room(moment.now)?;
+            self.sessions.insert(id, Session::new(id, source, clock, moment));
+            self.pending = true;
+        }
+        let Some(session) = self.sessions.get_mut(&id) else { return Err(Refused::Sessions) };
+        let mut around = Around { tally: &mut self.tally, witness, sink, window: self.bounds.reorder };
+        session.last_heard = moment.now;
+        match session.life {
+            Life::Silent => {
+                session.life = Life::Live;
+                session.tell(News::Back, around.sink);
+            }
+            Life::Replaced => {
+                session.life = Life::Live;
+                session.first_heard = moment.now;
+            }
+            Life::Live | Life::Ended => {}
+        }
+        let life = session.life;
+        session.take(&datagram, bytes, moment, &mut around)?;
+        if life == Life::Live && session.life == Life::Ended {
+            session.tell(News::Ended, around.sink);
+        }
+        if kind == Kind::Metadata && session.stream().is_none() {
+            self.name(id, moment, witness, sink);
+        }
+        let crowded = self.tally.queued > MOST_QUEUED;
+        self.pending |= crowded || self.sessions.get(&id).is_some_and(Session::is_pending);
+        Ok(kind)
+    }
+
+    /// What time alone brings: holes, silence, names. To be called every few milliseconds while [`Self::is_pending`], else a few times
+    /// a second.
+    pub fn look<S: Sink + ?Sized>(&mut self, moment: Moment, witness: &mut dyn Witness, sink: &mut S) {
+        if !self.pending && moment.now < self.looked + LOOKS_APART {
+            return;
+        }
+        self.looked = moment.now;
+        self.pending = false;
+        let crowded = self.tally.queued > MOST_QUEUED;
+        let mut nameless = Vec::new();
+        let mut gone = Vec::new();
+        for session in self.sessions.values_mut() {
+            let mut around = Around {
+                tally: &mut self.tally,
+                witness: &mut *witness,
+                sink: &mut *sink,
+                window: self.bounds.reorder,
+            };
+            if session.is_pending() {
+                let life = session.life;
+                session.settle(moment, &mut around);
+                if life == Life::Live && session.life == Life::Ended {
+                    session.tell(News::Ended, around.sink);
+                }
+                self.pending |= session.is_pending();
+            }
+            if session.life == Life::Live && moment.now >= session.last_heard + SILENCE {
+                session.life = Life::Silent;
+                session.tell(News::Silent, around.sink);
+            }
+            if has_waited(session, moment, crowded) {
+                session.name_by_number(&mut around);
+            }
+            if session.life != Life::Live && moment.now >= session.last_heard + OLD {
+                gone.push(session.id);
+            }
+            if session.stream().is_none() && session.life != Life::Replaced {
+                nameless.push(session.id);
+            }
+        }
+        for id in nameless {
+            self.name(id, moment, witness, sink);
+        }
+        gone.into_iter().for_each(|id| self.forget(id));
+    }
+
+    /// Whether something will change within milliseconds, by time alone.
+    pub fn is_pending(&self) -> bool {
+        self.pending
+    }
+
+    /// Requests for metadata that are due, as datagrams.
+    pub fn requests(&mut self, moment: Moment, mut send: impl FnMut(SocketAddr, &[u8])) {
+        for session in self.sessions.values_mut() {
+            let (asked, last) = session.asked;
+            let is_due = asked == 0 || asked < MOST_REQUESTS && moment.now >= last + REQUESTS_APART;
+            if session.waiting_since().is_some() && session.life == Life::Live && is_due {
+                session.asked = (asked + 1, moment.now);
+                let header = Header {
+                    kind: Kind::Request,
+                    flags: Default::default(),
+                    clock: Default::default(),
+                    count: 0,
+                    session: session.id,
+                    sequence: 0,
+                };
+                let mut bytes = Vec::new();
+                encode::request(header, &Request { metadata: true, wishes: Vec::new() }, &mut bytes);
+                self.tally.requests += 1;
+                send(session.source, &bytes);
+            }
+        }
+    }
+
+    /// Everything counted so far.
+    pub fn counts(&self, socket_drops: u64) -> Counts {
+        self.tally.counts(self.sessions.len(), socket_drops)
+    }
+
+    /// By which name a session is shown, if that can be decided yet.
+    fn name<S: Sink + ?Sized>(&mut self, id: u64, moment: Moment, witness: &mut dyn Witness, sink: &mut S) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        let waited = has_waited(session, moment, self.tally.queued > MOST_QUEUED);
+        let Some(mut name) = session.claim.clone() else {
+            if waited {
+                // Nobody has said who it is.
+                self.show(id, (format!("{id:016x}"), String::new()), News::Begun, witness, sink);
+            }
+            return;
+        };
+        if name.0.is_empty() {
+            name.0 = format!("{id:016x}");
+        }
+        let first_heard = session.first_heard;
+        let holder =
+            self.names.get(&name).and_then(|holder| self.sessions.get_mut(holder)).filter(|other| other.id != id);
+        let news = match holder {
+            None => News::Begun,
+            Some(other) if matches!(other.life, Life::Ended | Life::Silent) => {
+                other.replace();
+                News::Restarted
+            }
+            Some(other) if other.last_heard >= first_heard + TWIN_AFTER => {
+                name.0 = self.twin(&name);
+                News::Twin
+            }
+            Some(other) if waited || moment.now >= other.last_heard + RESTART_AFTER => {
+                other.replace();
+                News::Restarted
+            }
+            // It will be heard again, or not.
+            Some(_) => return,
+        };
+        self.show(id, name, news, witness, sink);
+    }
+
+    fn show<S: Sink + ?Sized>(
+        &mut self,
+        id: u64,
+        name: (String, String),
+        news: News,
+        witness: &mut dyn Witness,
+        sink: &mut S,
+    ) {
+        // Of what it was called before nothing is left.
+        self.names.retain(|_, holder| *holder != id);
+        self.names.insert(name.clone(), id);
+        if let Some(session) = self.sessions.get_mut(&id) {
+            let mut around = Around { tally: &mut self.tally, witness, sink, window: self.bounds.reorder };
+            session.show(name, news, &mut around);
+        }
+    }
+
+    /// The first name with a number that no living session has.
+    fn twin(&self, (station, stream): &(String, String)) -> String {
+        let is_free = |name: &String| {
+            let holder = self.names.get(&(name.clone(), stream.clone())).and_then(|holder| self.sessions.get(holder));
+            holder.is_none_or(|holder| holder.life != Life::Live)
+        };
+        (2..).map(|number: u32| format!("{station}#{number}")).find(is_free).unwrap_or_default()
+    }
+
+    /// Forgets what has not been heard for long, and where that is not enough the one that has been silent for the longest; living
+    /// ones stay.
+    fn make_room(&mut self, now: Duration) -> Result<(), Refused> {
+        if self.sessions.len() < self.bounds.sessions {
+            return Ok(());
+        }
+        let gone = self.sessions.values().filter(|session| session.life != Life::Live);
+        let oldest = gone.min_by_key(|session| session.last_heard).map(|session| session.id);
+        // A flood of newcomers that say nothing more: what has never had a name goes before the second is over.
+        let strange = || {
+            let unnamed = self.sessions.values().filter(|session| session.stream().is_none());
+            unnamed.min_by_key(|session| session.last_heard).filter(|session| now >= session.last_heard + RESTART_AFTER)
+        };
+        let id = oldest.or_else(|| strange().map(|session| session.id)).ok_or(Refused::Sessions)?;
+        self.forget(id);
+        self.tally.evicted += 1;
+        Ok(())
+    }
+
+    fn forget(&mut self, id: u64) {
+        let Some(session) = self.sessions.remove(&id) else { return };
+        self.tally.forgotten += session.waits();
+        self.tally.waiting -= session.waits();
+        self.tally.queued -= session.queued();
+        self.names.retain(|_, holder| *holder != id);
+    }
+}
+
+/// Whether its blocks have waited for a name for long enough.
+fn has_waited(session: &Session, moment: Moment, crowded: bool) -> bool {
+    session.waiting_since().is_some_and(|since| crowded || moment.now >= since + LONGEST_WAIT)
+}
+
+/// Bytes of blocks that wait for a name, in all sessions together.
+const MOST_QUEUED: usize = 64 << 20;
+
+/// Who has said nothing for so long is forgotten.
+const OLD: Duration = Duration::from_secs(600);
+
+/// From one look at all sessions to the next, when nothing is pending.
+const LOOKS_APART: Duration = Duration::from_millis(20);
+
+/// Who says nothing for so long is silent: heartbeats are 50 ms apart.
+const SILENCE: Duration = Duration::from_millis(500);
+
+/// How long blocks wait for a name.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// A session that is heard so long after another of its name began lives beside it.
+const TWIN_AFTER: Duration = Duration::from_millis(100);
+
+/// A session that has not been heard for so long makes room for another of its name.
+const RESTART_AFTER: Duration = Duration::from_millis(200);
+
+/// Requests for metadata to a session: it sends it every second anyway.
+const MOST_REQUESTS: u32 = 4;
+const REQUESTS_APART: Duration = Duration::from_millis(250);

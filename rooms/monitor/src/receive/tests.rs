@@ -1,0 +1,377 @@
+//! Whatever a network does, each sample comes out once and in order, or is a gap: of exactly so many.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use weir_wire::signal::{Cause, Element, Form, Gap, Header, Kind, Metadata, Packer, Position, Rate, Values, encode};
+
+use super::*;
+
+const RATE: Rate = Rate { per_second: 1000, per_sample: 1 };
+const SOURCE: &str = "192.0.2.1:5110";
+const MS: Duration = Duration::from_millis(1);
+
+/// Writes down what it is told.
+#[derive(Debug, Default)]
+struct Book {
+    /// By session and channel: the first index, then each sample or what is missing.
+    samples: BTreeMap<(u64, u16), (u64, Vec<Result<i32, Cause>>)>,
+    news: Vec<(String, News)>,
+    names: Vec<(String, String)>,
+}
+
+impl Sink for Book {
+    fn channel(&mut self, stream: &Arc<Stream>, channel: &Arc<Channel>) {
+        self.names.push((stream.to_string(), channel.name.clone()));
+    }
+
+    fn block(&mut self, stream: &Arc<Stream>, block: &Block<'_>) {
+        let key = (stream.session, block.channel);
+        let (first, samples) = self.samples.entry(key).or_insert((block.first, Vec::new()));
+        assert_eq!(block.first, *first + samples.len() as u64, "each begins where the last one ended");
+        // Of a gap in front of the first block the time is a guess.
+        assert!(matches!(block.values, Values::Gap(_)) || block.time == block.first as i64 * 1_000_000);
+        match block.values {
+            Values::Gap(gap) => samples.extend((0..gap.samples).map(|_| Err(gap.cause))),
+            Values::Buckets(..) => samples.extend((0..block.samples()).map(|_| Ok(0))),
+            Values::Samples(..) => samples.extend(block.each().map(|value| Ok(value as i32))),
+        }
+    }
+
+    fn stream(&mut self, stream: &Arc<Stream>, news: News) {
+        self.news.push((stream.to_string(), news));
+    }
+}
+
+struct Idle(bool);
+
+impl Witness for Idle {
+    fn host_dropped(&mut self, _: Duration) -> bool {
+        self.0
+    }
+}
+
+fn header(kind: Kind, session: u64, sequence: u64) -> Header {
+    Header { kind, flags: Default::default(), clock: Clock::default(), count: 0, session, sequence }
+}
+
+/// A sender of channels 0..n, whose sample i is i.
+struct Sender {
+    session: u64,
+    sequence: u64,
+    next: Vec<u64>,
+}
+
+impl Sender {
+    fn new(session: u64, channels: usize) -> Self {
+        Self { session, sequence: 0, next: vec![0; channels] }
+    }
+
+    fn data(&mut self, blocks: &[(u16, u16)]) -> Vec<u8> {
+        let mut packer = Packer::new(1472);
+        for &(channel, count) in blocks {
+            let next = &mut self.next[usize::from(channel)];
+            let form = (Element::I32, Form::Samples);
+            let bytes = packer.block((channel, *next, *next as i64 * 1_000_000), RATE, form, count);
+            for index in *next..*next + u64::from(count) {
+                bytes.extend((index as i32).to_le_bytes());
+            }
+            *next += u64::from(count);
+        }
+        let bytes = packer.finish(header(Kind::Data, self.session, self.sequence)).to_vec();
+        self.sequence += 1;
+        bytes
+    }
+
+    fn positions(&self, kind: Kind) -> Vec<u8> {
+        let positions: Vec<_> = self.next.iter().zip(0..).map(|(&next, channel)| Position { channel, next }).collect();
+        let mut sent = Vec::new();
+        let header = header(kind, self.session, self.sequence);
+        encode::positions(header, &positions, 1472, &mut Vec::new(), |bytes| sent = bytes.to_vec());
+        sent
+    }
+
+    fn metadata(&self, station: &str) -> Vec<u8> {
+        let channel = |id: usize| Channel { id: id as u16, name: format!("c{id}"), rate: RATE, ..Channel::default() };
+        let channels = (0..self.next.len()).map(channel).collect();
+        let metadata = Metadata { station: station.into(), stream: "display".into(), channels, ..Metadata::default() };
+        let mut sent = Vec::new();
+        let header = header(Kind::Metadata, self.session, self.sequence);
+        encode::metadata(header, &metadata, 1472, &mut Vec::new(), |bytes| sent = bytes.to_vec());
+        sent
+    }
+}
+
+/// A receiver with its clock.
+struct Bench {
+    sessions: Sessions,
+    book: Book,
+    witness: Idle,
+    moment: Moment,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::with(Bounds::default())
+    }
+
+    fn with(bounds: Bounds) -> Self {
+        let sessions = Sessions::new(bounds);
+        Self { sessions, book: Book::default(), witness: Idle(false), moment: Moment::default() }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        self.sessions.take(bytes, SOURCE.parse().unwrap(), self.moment, &mut self.witness, &mut self.book);
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.moment.now += time;
+        self.sessions.look(self.moment, &mut self.witness, &mut self.book);
+    }
+
+    fn gaps(&self, session: u64, channel: u16) -> Vec<Cause> {
+        self.book.samples[&(session, channel)].1.iter().filter_map(|sample| sample.err()).collect()
+    }
+}
+
+#[test]
+fn what_is_missing_is_a_gap_of_its_cause() {
+    let mut bench = Bench::new();
+    let mut sender = Sender::new(1, 1);
+    bench.take(&sender.metadata("s"));
+    bench.take(&sender.data(&[(0, 10)]));
+    drop(sender.data(&[(0, 7)]));
+    bench.take(&sender.data(&[(0, 3)]));
+    assert_eq!(bench.gaps(1, 0), []);
+    bench.pass(MS * 19);
+    assert_eq!(bench.gaps(1, 0), []);
+    bench.pass(MS * 2);
+    assert_eq!(bench.gaps(1, 0), [Cause::Network; 7]);
+    drop(sender.data(&[(0, 1)]));
+    bench.moment.drops += 1;
+    bench.take(&sender.data(&[(0, 1)]));
+    bench.pass(MS * 30);
+    bench.witness.0 = true;
+    drop(sender.data(&[(0, 1)]));
+    // The last is lost: the next heartbeat tells.
+    bench.take(&sender.positions(Kind::Heartbeat));
+    bench.pass(MS * 20);
+    assert_eq!(bench.gaps(1, 0)[7..], [Cause::Socket, Cause::Host]);
+    // Left out by the sender itself.
+    sender.next[0] += 2;
+    bench.take(&sender.data(&[(0, 1)]));
+    assert_eq!(bench.gaps(1, 0)[9..], [Cause::Station; 2]);
+    let counts = bench.sessions.counts(1);
+    assert_eq!((counts.lost, counts.samples, counts.unexplained()), (3, 15, 0));
+    assert_eq!(counts.missing["network"], 7);
+}
+
+#[test]
+fn late_ones_and_copies_are_told_apart() {
+    let mut bench = Bench::new();
+    let mut sender = Sender::new(1, 1);
+    let all: Vec<_> = (0..4).map(|_| sender.data(&[(0, 1)])).collect();
+    bench.take(&sender.metadata("s"));
+    for index in [0, 0, 3] {
+        bench.take(&all[index]);
+    }
+    bench.pass(MS * 25);
+    for index in [2, 2, 1, 3] {
+        bench.take(&all[index]);
+    }
+    let counts = bench.sessions.counts(0);
+    assert_eq!((counts.in_order, counts.copies, counts.late, counts.lost), (2, 3, 2, 2));
+    assert_eq!(counts.unexplained(), 0);
+}
+
+#[test]
+fn who_joins_first_begins_with_the_first_of_those_that_come_together() {
+    let mut bench = Bench::new();
+    let mut sender = Sender::new(1, 1);
+    let all: Vec<_> = (0..10).map(|_| sender.data(&[(0, 1)])).collect();
+    bench.take(&sender.metadata("s"));
+    for index in [6, 5, 7] {
+        bench.take(&all[index]);
+    }
+    bench.pass(MS * 20);
+    assert_eq!(bench.book.samples[&(1, 0)], (5, vec![Ok(5), Ok(6), Ok(7)]));
+}
+
+#[test]
+fn blocks_wait_for_metadata_and_then_for_no_longer_than_a_second() {
+    let mut bench = Bench::new();
+    let mut sender = Sender::new(1, 2);
+    bench.take(&sender.data(&[(0, 2), (1, 2)]));
+    let mut asked = Vec::new();
+    bench.sessions.requests(bench.moment, |to, bytes| asked.push((to, bytes.to_vec())));
+    assert_eq!((asked.len(), asked[0].0), (1, SOURCE.parse().unwrap()));
+    assert!(bench.book.samples.is_empty());
+    bench.take(&sender.metadata("s"));
+    assert_eq!(bench.book.names, [("s/display", "c0"), ("s/display", "c1")].map(|(a, b)| (a.into(), b.into())));
+    assert_eq!(bench.book.samples.len(), 2);
+
+    let mut silent = Sender::new(0xab, 1);
+    bench.take(&silent.data(&[(0, 2)]));
+    bench.pass(MS * 990);
+    assert_eq!(bench.book.samples.len(), 2);
+    bench.pass(MS * 30);
+    assert_eq!(bench.book.samples[&(0xab, 0)].1.len(), 2);
+    assert_eq!(bench.book.names[2], ("00000000000000ab/".into(), "0".into()));
+    bench.take(&silent.metadata("late"));
+    bench.pass(MS * 300);
+    assert_eq!(bench.book.names[3], ("late/display".into(), "c0".into()));
+}
+
+#[test]
+fn a_restart_is_no_twin() {
+    let mut bench = Bench::new();
+    let (first, second) = (Sender::new(1, 1), Sender::new(2, 1));
+    let beat = |bench: &mut Bench, sender: &Sender| {
+        bench.take(&sender.metadata("s"));
+        bench.take(&sender.positions(Kind::Heartbeat));
+    };
+    beat(&mut bench, &first);
+    bench.pass(MS * 50);
+    // The first was killed.
+    for _ in 0..6 {
+        beat(&mut bench, &second);
+        bench.pass(MS * 50);
+    }
+    let begun = ("s/display".to_owned(), News::Begun);
+    assert_eq!(bench.book.news, [begun.clone(), ("s/display".into(), News::Restarted)]);
+    // It was only standing still.
+    for _ in 0..6 {
+        beat(&mut bench, &first);
+        beat(&mut bench, &second);
+        bench.pass(MS * 50);
+    }
+    assert_eq!(bench.book.news[2..], [("s#2/display".into(), News::Twin)]);
+    bench.pass(MS * 600);
+    assert_eq!(bench.book.news.len(), 5);
+    beat(&mut bench, &second);
+    assert_eq!(bench.book.news[5..], [("s/display".into(), News::Back)]);
+    bench.take(&second.positions(Kind::End));
+    assert_eq!(bench.book.news[6..], [("s/display".into(), News::Ended)]);
+    let third = Sender::new(3, 1);
+    beat(&mut bench, &third);
+    assert_eq!(bench.book.news[7..], [("s/display".into(), News::Restarted)]);
+}
+
+#[test]
+fn newcomers_do_not_push_out_the_living() {
+    let mut bench = Bench::with(Bounds { sessions: 3, ..Bounds::default() });
+    let living = Sender::new(1, 1);
+    bench.take(&living.metadata("s"));
+    for session in 2..100 {
+        bench.take(&Sender::new(session, 1).positions(Kind::Heartbeat));
+        bench.take(&living.positions(Kind::Heartbeat));
+    }
+    let counts = bench.sessions.counts(0);
+    assert_eq!((counts.sessions, counts.refused["sessions"], counts.evicted), (3, 96, 0));
+    bench.pass(MS * 210);
+    bench.take(&living.positions(Kind::Heartbeat));
+    bench.take(&Sender::new(200, 1).positions(Kind::Heartbeat));
+    let counts = bench.sessions.counts(0);
+    assert_eq!((counts.sessions, counts.evicted), (3, 1));
+    assert!(bench.book.news.iter().all(|(name, _)| name == "s/display"));
+    assert_eq!(counts.unexplained(), 0);
+}
+
+#[test]
+fn buckets_and_gaps_count_what_they_stand_for() {
+    let mut bench = Bench::new();
+    let sender = Sender::new(1, 1);
+    bench.take(&sender.metadata("s"));
+    let mut sequence = 0;
+    let mut send = |bench: &mut Bench, first: u64, values: Values<'_>| {
+        let mut packer = Packer::new(1472);
+        let block = Block { channel: 0, first, time: first as i64 * 1_000_000, rate: RATE, values };
+        assert!(packer.copy(&block));
+        bench.take(packer.finish(header(Kind::Data, 1, sequence)));
+        sequence += 1;
+    };
+    let buckets = [0; 4 * 4 * 3];
+    send(&mut bench, 0, Values::Buckets(Element::F32, 10, &buckets));
+    send(&mut bench, 30, Values::Gap(Gap { samples: 5, cause: Cause::Source }));
+    // A sender that repeats 25 samples: of its second bucket a half is known.
+    send(&mut bench, 20, Values::Buckets(Element::F32, 10, &buckets));
+    let counts = bench.sessions.counts(0);
+    assert_eq!((counts.samples, counts.missing["source"], counts.missing["station"]), (40, 5, 5));
+}
+
+#[derive(Clone, Debug)]
+struct Fate {
+    /// How many copies arrive, and how late each, ms.
+    copies: Vec<u8>,
+    blocks: Vec<(u16, u16)>,
+    beat: bool,
+}
+
+fn fates() -> impl Strategy<Value = Vec<Fate>> {
+    let blocks = proptest::collection::vec((0..4_u16, 1..20_u16), 1..4);
+    let copies = prop_oneof![
+        6 => Just(vec![0]), 2 => Just(vec![]), 2 => (0..15_u8).prop_map(|late| vec![late]),
+        1 => proptest::collection::vec(0..60_u8, 1..4)
+    ];
+    let fate = (copies, blocks, any::<bool>()).prop_map(|(copies, blocks, beat)| Fate { copies, blocks, beat });
+    proptest::collection::vec(fate, 1..80)
+}
+
+proptest! {
+    #[test]
+    fn samples_and_gaps_are_what_was_sent(fates in fates(), metadata_late in 0..100_u64) {
+        let mut bench = Bench::new();
+        let mut sender = Sender::new(7, 4);
+        let mut arrivals: Vec<(u64, Vec<u8>)> = vec![(0, sender.positions(Kind::Heartbeat)), (metadata_late, sender.metadata("s"))];
+        let mut fast = 0;
+        for (time, fate) in (1..).zip(&fates) {
+            let datagram = sender.data(&fate.blocks);
+            fast += usize::from(!fate.copies.is_empty() && fate.copies.iter().all(|&late| late < 15));
+            arrivals.extend(fate.copies.iter().map(|&late| (time + u64::from(late), datagram.clone())));
+            if fate.beat {
+                arrivals.push((time, sender.positions(Kind::Heartbeat)));
+            }
+        }
+        let after = fates.len() as u64 + 100;
+        arrivals.push((after, sender.positions(Kind::End)));
+        arrivals.sort_by_key(|(time, _)| *time);
+        let mut at = 0;
+        for (time, datagram) in &arrivals {
+            while at < *time {
+                at += 1;
+                bench.pass(MS);
+            }
+            bench.take(datagram);
+        }
+        (0..30).for_each(|_| bench.pass(MS));
+        for (channel, &sent) in (0..).zip(&sender.next) {
+            if sent == 0 {
+                prop_assert!(!bench.book.samples.contains_key(&(7, channel)));
+                continue;
+            }
+            let (first, samples) = &bench.book.samples[&(7, channel)];
+            prop_assert_eq!(*first + samples.len() as u64, sent);
+            prop_assert_eq!(*first, 0);
+            for (index, sample) in (0..).zip(samples) {
+                prop_assert!(sample.is_err() || *sample == Ok(index));
+            }
+        }
+        let counts = bench.sessions.counts(0);
+        prop_assert_eq!(counts.unexplained(), 0);
+        prop_assert!(counts.in_order >= fast as u64, "what is not late for long is not lost");
+        prop_assert_eq!(counts.samples + counts.missing.values().sum::<u64>(), sender.next.iter().sum::<u64>());
+        prop_assert!(bench.book.news.contains(&("s/display".into(), News::Ended)));
+    }
+
+    #[test]
+    fn any_bytes_are_taken(datagrams in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 0..50)) {
+        let mut bench = Bench::new();
+        for mut datagram in datagrams {
+            bench.take(&datagram);
+            datagram.splice(0..0, header(Kind::Data, 1, 0).to_bytes()[..3].to_vec());
+            bench.take(&datagram);
+            bench.pass(MS);
+        }
+        prop_assert_eq!(bench.sessions.counts(0).unexplained(), 0);
+    }
+}
