@@ -11,8 +11,11 @@
 //! same way as samples do: displayed samples + gaps = sent samples, at every viewer.
 
 pub mod api;
+pub mod archive;
 pub mod history;
+pub mod outputs;
 pub mod receive;
+pub mod record;
 pub mod seal;
 pub mod serve;
 pub mod thin;

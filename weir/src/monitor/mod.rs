@@ -1,6 +1,9 @@
 //! `weir monitor`: signals from stations to any number of screens.
 
 mod serve;
+mod export;
+mod record;
+mod replay;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -18,12 +21,21 @@ pub(super) struct Monitor {
 enum Command {
     /// Receive signals, watch them, and show them on a page.
     Serve(Box<serve::Serve>),
+    /// Write what comes to files, and what does not.
+    Record(record::Record),
+    /// Write an archive as a table: CSV or Parquet.
+    Export(export::Export),
+    /// Send an archive again, at any speed.
+    Replay(replay::Replay),
 }
 
 impl Monitor {
     pub(super) fn run(self) -> Result<Outcome> {
         match self.command {
             Command::Serve(serve) => serve.run(),
+            Command::Record(record) => record.run(),
+            Command::Export(export) => export.run(),
+            Command::Replay(replay) => replay.run(),
         }
     }
 }

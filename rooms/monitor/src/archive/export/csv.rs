@@ -1,0 +1,61 @@
+//! Comma-separated values.
+
+use std::fmt::Write as _;
+use std::io::{BufWriter, Write};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+
+use super::{Row, Table};
+use crate::archive::Head;
+
+pub(super) struct Csv<W: Write> {
+    output: BufWriter<W>,
+    line: String,
+    /// The head whose columns are in `words`.
+    head: Option<Arc<Head>>,
+    words: String,
+}
+
+impl<W: Write> Csv<W> {
+    pub(super) fn new(output: W) -> Result<Self> {
+        let mut output = BufWriter::with_capacity(1 << 20, output);
+        output.write_all(TITLES.as_bytes()).context("write the table")?;
+        Ok(Self { output, line: String::new(), head: None, words: String::new() })
+    }
+}
+
+impl<W: Write> Table for Csv<W> {
+    fn rows(&mut self, head: &Arc<Head>, rows: &[Row]) -> Result<()> {
+        if !self.head.as_ref().is_some_and(|known| Arc::ptr_eq(known, head)) {
+            let words = [&head.station, &head.stream, &head.channel.name, &head.channel.unit].map(|text| quoted(text));
+            self.words = format!("{},{:016x}", words.join(","), head.session);
+            self.head = Some(head.clone());
+        }
+        for row in rows {
+            self.line.clear();
+            let Row { time, index, value, envelope, samples, cause } = row;
+            let (least, greatest) = envelope.unzip();
+            let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+            let [value, least, greatest] = [*value, least, greatest].map(number);
+            let cause = cause.map_or("", |cause| cause.name());
+            // Writing to a string does not fail.
+            let _ = writeln!(self.line, "{time},{},{index},{value},{least},{greatest},{samples},{cause}", self.words);
+            self.output.write_all(self.line.as_bytes()).context("write the table")?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<()> {
+        self.output.flush().context("write the table")
+    }
+}
+
+/// In quotes where it must be; spreadsheets take what begins with `=`, `+`, `-` or `@` for a formula: it is made a text.
+fn quoted(text: &str) -> String {
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let text = if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text };
+    if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+}
+
+const TITLES: &str = "time,station,stream,channel,unit,session,index,value,least,greatest,samples,cause\n";

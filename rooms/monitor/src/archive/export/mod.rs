@@ -1,0 +1,164 @@
+//! An archive as a table: a row a sample, a bucket or a gap, so that the column `samples` adds up to what was sent.
+//!
+//! | column | |
+//! |---|---|
+//! | time | of the first sample that the row stands for, ns since 1970 UTC |
+//! | station, stream, channel, unit | as the sender's metadata has them |
+//! | session | of the sender: indices count anew in each |
+//! | index | of that sample |
+//! | value | scaled; of a bucket the last; of a gap none |
+//! | least, greatest | of a bucket; of a sample and a gap none |
+//! | samples | how many samples the row stands for |
+//! | cause | of a gap: where they were lost |
+
+mod csv;
+mod parquet;
+
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use weir_wire::signal::{Block, Cause, Values};
+
+use super::{Damage, Head, read};
+
+/// Which table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Comma-separated values with a head line (RFC 4180).
+    Csv,
+    /// Apache Parquet.
+    Parquet,
+}
+
+/// What is exported.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Choice {
+    /// Channels by name, or by `station/stream/name`; empty: all.
+    pub channels: Vec<String>,
+    /// From this time on, ns since 1970 UTC.
+    pub from: Option<i64>,
+    /// Up to this time.
+    pub until: Option<i64>,
+}
+
+/// What was exported.
+#[derive(Debug, Default)]
+pub struct Exported {
+    /// Rows.
+    pub rows: u64,
+    /// Samples that they stand for, those of gaps included.
+    pub samples: u64,
+    /// Of those, in gaps.
+    pub missing: u64,
+    /// Files that are damaged, and were read up to there.
+    pub damaged: Vec<(PathBuf, Damage)>,
+}
+
+/// A row.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    time: i64,
+    index: u64,
+    value: Option<f64>,
+    envelope: Option<(f64, f64)>,
+    samples: u64,
+    cause: Option<Cause>,
+}
+
+/// What rows are written to.
+trait Table {
+    /// Writes rows of a channel.
+    fn rows(&mut self, head: &Arc<Head>, rows: &[Row]) -> Result<()>;
+
+    /// Writes what is left.
+    fn finish(self: Box<Self>) -> Result<()>;
+}
+
+/// Writes what is chosen of files, one behind the other.
+///
+/// # Errors
+/// A file that cannot be opened or is none of MCAP; `output` cannot be written to.
+pub fn export(
+    files: &[PathBuf],
+    format: Format,
+    choice: &Choice,
+    output: impl Write + Send + 'static,
+) -> Result<Exported> {
+    let mut table: Box<dyn Table> = match format {
+        Format::Csv => Box::new(csv::Csv::new(output)?),
+        Format::Parquet => Box::new(parquet::Parquet::new(output)?),
+    };
+    let (mut exported, mut rows) = (Exported::default(), Vec::new());
+    for file in files {
+        let mut failed = Ok(());
+        let damage = read(file, |head, block| {
+            if !choice.takes(head) {
+                return ControlFlow::Continue(());
+            }
+            rows.clear();
+            rows_of(head, block, &mut rows);
+            rows.retain(|row| choice.spans(row.time));
+            exported.count(&rows);
+            failed = table.rows(head, &rows);
+            if failed.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        failed?;
+        if let Some(damage) = damage.with_context(|| file.display().to_string())? {
+            exported.damaged.push((file.clone(), damage));
+        }
+    }
+    table.finish()?;
+    Ok(exported)
+}
+
+impl Exported {
+    fn count(&mut self, rows: &[Row]) {
+        self.rows += rows.len() as u64;
+        self.samples += rows.iter().map(|row| row.samples).sum::<u64>();
+        self.missing += rows.iter().filter(|row| row.cause.is_some()).map(|row| row.samples).sum::<u64>();
+    }
+}
+
+impl Choice {
+    fn takes(&self, head: &Head) -> bool {
+        let Head { station, stream, channel, .. } = head;
+        let is = |name: &String| *name == channel.name || *name == format!("{station}/{stream}/{}", channel.name);
+        self.channels.is_empty() || self.channels.iter().any(is)
+    }
+
+    fn spans(&self, time: i64) -> bool {
+        self.from.is_none_or(|from| time >= from) && self.until.is_none_or(|until| time < until)
+    }
+}
+
+fn rows_of(head: &Head, block: &Block<'_>, rows: &mut Vec<Row>) {
+    let (scale, offset) = (head.channel.scale, head.channel.offset);
+    let scaled = |value: f64| value * scale + offset;
+    let row = |skipped: u64, samples: u64| Row {
+        time: block.time.saturating_add(i64::try_from(block.rate.nanos(skipped)).unwrap_or(i64::MAX)),
+        index: block.first + skipped,
+        value: None,
+        envelope: None,
+        samples,
+        cause: None,
+    };
+    match block.values {
+        Values::Samples(..) => {
+            rows.extend(block.each().zip(0..).map(|(value, at)| Row { value: number(scaled(value)), ..row(at, 1) }));
+        }
+        Values::Buckets(_, bucket, _) => rows.extend(block.buckets().zip(0..).map(|(values, at)| {
+            let (one, other) = (scaled(values.least), scaled(values.greatest));
+            let envelope = Some((one.min(other), one.max(other)));
+            Row { value: number(scaled(values.last)), envelope, ..row(at * u64::from(bucket), bucket.into()) }
+        })),
+        Values::Gap(gap) => rows.push(Row { cause: Some(gap.cause), ..row(0, gap.samples) }),
+    }
+}
+
+/// What could not be measured has no value, and no cause either.
+fn number(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
+}

@@ -1,0 +1,106 @@
+//! Reading an archive: block by block in the order in which they came, up to the end or to what is damaged.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use mcap::McapError;
+use mcap::records::{Record, op};
+use mcap::sans_io::{LinearReadEvent, LinearReader, LinearReaderOptions};
+use weir_wire::signal::Block;
+
+use super::head::Head;
+use super::schema;
+
+/// Why a file was not read to its end: what is in front of it has been read.
+#[derive(Debug)]
+pub struct Damage {
+    /// In how many bytes of the file there is nothing wrong.
+    pub whole_bytes: u64,
+    /// What is wrong behind.
+    pub error: String,
+}
+
+/// Reads a file, and has `look` see each block. Messages of channels that are not ours are passed over. `Some`: it is damaged, and was
+/// read up to there; `None`: to its end, or `look` broke off.
+///
+/// # Errors
+/// It cannot be opened, or is no MCAP file.
+pub fn read(
+    path: &Path,
+    mut look: impl FnMut(&Arc<Head>, &Block<'_>) -> ControlFlow<()>,
+) -> io::Result<Option<Damage>> {
+    let mut source = BufReader::with_capacity(READ_BYTES, File::open(path)?);
+    let length = source.get_ref().metadata()?.len();
+    let options = LinearReaderOptions::default()
+        .with_prevalidate_chunk_crcs(true)
+        .with_record_length_limit(usize::try_from(length).unwrap_or(usize::MAX).min(MOST_RECORD));
+    let mut reader = LinearReader::new_with_options(options);
+    let (mut channels, mut ours) = (HashMap::new(), 0_u16);
+    let (mut whole, mut taken) = (0, 0);
+    let damage = |whole_bytes: u64, error: String| Ok(Some(Damage { whole_bytes, error }));
+    while let Some(event) = reader.next_event() {
+        match event {
+            Ok(LinearReadEvent::ReadRequest(need)) => {
+                let read = loop {
+                    match source.read(reader.insert(need)) {
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                        other => break other?,
+                    }
+                };
+                taken += read as u64;
+                reader.notify_read(read);
+            }
+            Ok(LinearReadEvent::Record { opcode, data }) => {
+                whole = taken;
+                // The rest is an index of what has been read.
+                if opcode == op::DATA_END {
+                    return Ok(None);
+                }
+                let record = match mcap::parse_record(opcode, data) {
+                    Ok(record) => record,
+                    Err(error) => return damage(whole, error.to_string()),
+                };
+                match record {
+                    Record::Schema { header, .. } if header.name == schema::NAME && header.encoding == "protobuf" => {
+                        ours = header.id;
+                    }
+                    Record::Channel(channel) if channel.schema_id == ours && ours != 0 => {
+                        if let Some(head) = Head::from_map(&channel.metadata) {
+                            channels.insert(channel.id, Arc::new(head));
+                        }
+                    }
+                    Record::Message { header, data } => {
+                        let Some(head) = channels.get(&header.channel_id) else { continue };
+                        match schema::read(&data) {
+                            Ok(block) => {
+                                if look(head, &Block { channel: head.channel.id, ..block }).is_break() {
+                                    return Ok(None);
+                                }
+                            }
+                            Err(error) => return damage(whole, error.to_string()),
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            Err(McapError::BadMagic) if whole == 0 => {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "no MCAP file"));
+            }
+            Err(McapError::UnexpectedEof) => {
+                return damage(whole, "it ends in the middle: whoever wrote it did not come to its end".into());
+            }
+            Err(error) => return damage(whole, error.to_string()),
+        }
+    }
+    Ok(None)
+}
+
+/// Read at once.
+const READ_BYTES: usize = 1 << 20;
+
+/// Longest record: chunks of others are a few MB, ours 4.
+const MOST_RECORD: usize = 1 << 30;

@@ -1,0 +1,261 @@
+//! What is written is read again: whole, broken off, and where the disk or the thread did not keep up.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::ControlFlow;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+use weir_service::pulse::Pulses;
+use weir_wire::signal::{Block, Cause, Channel, Clock, Element, Gap, Rate, Values};
+
+use super::file::ArchiveFile;
+use super::{Head, Limits, Recorder, Settings, State, export, read, schema};
+use crate::receive::{News, Sink, Stream};
+
+fn stream(session: u64) -> Arc<Stream> {
+    let source = "192.0.2.1:5110".parse().unwrap();
+    Arc::new(Stream { session, station: "magnetics".into(), name: "full".into(), source, clock: Clock::default() })
+}
+
+fn channel(id: u16) -> Arc<Channel> {
+    let limits = weir_wire::signal::Limits { high: Some(3.5), ..Default::default() };
+    let (name, unit) = (format!("coil {id}"), "T".into());
+    Arc::new(Channel { id, name, unit, limits, scale: 0.5, offset: 1.0, rate: Rate::hertz(1000), ..Channel::default() })
+}
+
+fn settings(directory: &Path) -> Settings {
+    let limits = Limits { leave: 0, ..Limits::default() };
+    Settings { directory: directory.into(), prefix: "weir".into(), limits }
+}
+
+/// Blocks of 100 samples that count on from `first`.
+fn samples(first: u64) -> Vec<u8> {
+    (first..first + 100).flat_map(|value| (value as f32).to_le_bytes()).collect()
+}
+
+fn block(channel: u16, first: u64, values: Values<'_>) -> Block<'_> {
+    Block {
+        channel,
+        first,
+        time: 1_700_000_000_000_000_000 + first as i64 * 1_000_000,
+        rate: Rate::hertz(1000),
+        values,
+    }
+}
+
+/// Files of a directory, in the order of their names.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+/// By channel: samples, and gaps by cause. Whatever is there follows on what was there before.
+#[derive(Debug, Default, PartialEq)]
+struct Found {
+    next: u64,
+    samples: u64,
+    gaps: BTreeMap<Cause, u64>,
+}
+
+fn find(files: &[PathBuf]) -> BTreeMap<(u64, u16), Found> {
+    let mut found: BTreeMap<(u64, u16), Found> = BTreeMap::new();
+    for file in files {
+        let damage = read(file, |head, block| {
+            let found = found.entry((head.session, head.channel.id)).or_default();
+            assert_eq!(block.first, found.next, "{head:?}");
+            found.next = block.end();
+            match block.values {
+                Values::Gap(gap) => *found.gaps.entry(gap.cause).or_default() += gap.samples,
+                _ => {
+                    assert!(block.each().zip(block.first..).all(|(value, index)| value == index as f64));
+                    found.samples += block.samples();
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        assert!(damage.unwrap().is_none());
+    }
+    found
+}
+
+#[test]
+fn what_came_is_there_in_files_cut_by_size() {
+    let dir = TempDir::new().unwrap();
+    let state = Arc::new(State::default());
+    let settings = Settings { limits: Limits { cut_bytes: 1, leave: 0, ..Limits::default() }, ..settings(dir.path()) };
+    let mut recorder = Recorder::start(&settings, state.clone(), Pulses::new().pulse("archive")).unwrap();
+    let stream = stream(7);
+    (0..3).for_each(|id| recorder.channel(&stream, &channel(id)));
+    // 12 MB: some chunks, each a file of its own.
+    for number in 0..10_000 {
+        for id in 0..3 {
+            let first = number * 200;
+            recorder.block(&stream, &block(id, first, Values::Samples(Element::F32, &samples(first))));
+            let gap = Gap { samples: 100, cause: Cause::Network };
+            recorder.block(&stream, &block(id, first + 100, Values::Gap(gap)));
+        }
+        // The thread is to have the time that it needs.
+        while !state.has_time() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        recorder.flush();
+    }
+    recorder.stream(&stream, News::Ended);
+    recorder.finish();
+    let ledger = state.ledger(true);
+    assert!(ledger.closed, "{ledger:?}");
+    assert_eq!((ledger.kept, ledger.missing, ledger.overrun, ledger.unkept), (3_000_000, 3_000_000, 0, 0));
+    let files = files(dir.path());
+    assert!(files.len() >= 3 && files.len() as u64 == ledger.files, "{files:?}");
+    assert_eq!(files.iter().map(|file| fs::metadata(file).unwrap().len()).sum::<u64>(), ledger.bytes);
+    let found = find(&files);
+    assert_eq!(found.len(), 3);
+    for of in found.into_values() {
+        assert_eq!(of, Found { next: 2_000_000, samples: 1_000_000, gaps: [(Cause::Network, 1_000_000)].into() });
+    }
+}
+
+#[test]
+fn what_the_thread_has_no_time_for_is_a_gap() {
+    let dir = TempDir::new().unwrap();
+    let state = Arc::new(State::default());
+    let settings = Settings { limits: Limits { queue: 0, leave: 0, ..Limits::default() }, ..settings(dir.path()) };
+    let mut recorder = Recorder::start(&settings, state.clone(), Pulses::new().pulse("archive")).unwrap();
+    let stream = stream(7);
+    recorder.channel(&stream, &channel(0));
+    // Faster than any disk, until something is lost.
+    let (begin, mut first) = (Instant::now(), 0);
+    while state.ledger(false).overrun == 0 {
+        recorder.block(&stream, &block(0, first, Values::Samples(Element::F32, &samples(first))));
+        first += 100;
+        assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", state.ledger(false));
+    }
+    recorder.finish();
+    let ledger = state.ledger(true);
+    assert!(ledger.closed, "{ledger:?}");
+    let found = &find(&files(dir.path()))[&(7, 0)];
+    assert_eq!((found.next, found.samples), (first, ledger.kept));
+    assert_eq!(found.gaps, [(Cause::Server, ledger.overrun)].into());
+}
+
+#[test]
+fn a_file_that_was_cut_off_is_read_up_to_its_last_whole_chunk() {
+    let dir = TempDir::new().unwrap();
+    let (whole, cut) = (dir.path().join("whole.mcap"), dir.path().join("cut.mcap"));
+    let mut file = ArchiveFile::create(&whole).unwrap();
+    assert!(file.channel(&Head::new(&stream(7), &channel(0))).unwrap());
+    let mut ends = Vec::new();
+    for first in (0..1000).step_by(100) {
+        file.block((7, 0), &block(0, first, Values::Samples(Element::F32, &samples(first))), (1.0, 0.0)).unwrap();
+        file.end_chunk().unwrap();
+        ends.push(file.written());
+    }
+    file.finish().unwrap();
+    let bytes = fs::read(&whole).unwrap();
+    for length in (0..bytes.len()).step_by(97).chain(ends.iter().map(|&end| end as usize)) {
+        fs::write(&cut, &bytes[..length]).unwrap();
+        let mut samples = 0;
+        let damage = read(&cut, |_, block| {
+            samples += block.samples();
+            ControlFlow::Continue(())
+        });
+        if length < 8 {
+            assert!(damage.is_err() || damage.unwrap().is_some());
+            continue;
+        }
+        // Indices of messages stand behind their chunk: it is whole without them.
+        let chunks = ends.iter().filter(|&&end| end as usize <= length).count() as u64;
+        assert!(samples == chunks * 100 || samples == (chunks + 1) * 100, "{length}: {samples}, {chunks}");
+        assert!(damage.unwrap().is_some() || samples == 1000, "{length}");
+    }
+    // A byte that is another one is found, too.
+    let mut wrong = bytes;
+    let middle = (ends[4] + ends[5]) as usize / 2;
+    wrong[middle] ^= 1;
+    fs::write(&cut, wrong).unwrap();
+    let mut samples = 0;
+    let damage = read(&cut, |_, block| {
+        samples += block.samples();
+        ControlFlow::Continue(())
+    });
+    assert_eq!((samples, damage.unwrap().unwrap().error.contains("CRC")), (500, true));
+}
+
+#[test]
+fn what_is_there_is_never_written_to() {
+    let dir = TempDir::new().unwrap();
+    let (there, link) = (dir.path().join("there.mcap"), dir.path().join("link.mcap"));
+    fs::write(&there, b"another's").unwrap();
+    symlink(dir.path().join("nowhere.mcap"), &link).unwrap();
+    for path in [&there, &link] {
+        let refused = ArchiveFile::create(path).err().unwrap();
+        assert_eq!(refused.kind(), std::io::ErrorKind::AlreadyExists);
+    }
+    assert_eq!(fs::read(&there).unwrap(), b"another's");
+    assert!(!dir.path().join("nowhere.mcap").exists());
+}
+
+#[test]
+fn a_table_adds_up_to_what_was_sent() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("a.mcap");
+    let mut archive = ArchiveFile::create(&file).unwrap();
+    archive.channel(&Head::new(&stream(7), &channel(0))).unwrap();
+    let (key, scaling) = ((7, 0), (0.5, 1.0));
+    let buckets: Vec<u8> = [-2_i16, 8, 1, 3].iter().flat_map(|value| value.to_le_bytes()).collect();
+    archive.block(key, &block(0, 0, Values::Samples(Element::F32, &2_f32.to_le_bytes())), scaling).unwrap();
+    archive.block(key, &block(0, 1, Values::Gap(Gap { samples: 9, cause: Cause::Socket })), scaling).unwrap();
+    archive.block(key, &block(0, 10, Values::Buckets(Element::I16, 10, &buckets)), scaling).unwrap();
+    archive.finish().unwrap();
+    let out = dir.path().join("out");
+    let exported = export::export(
+        std::slice::from_ref(&file),
+        export::Format::Csv,
+        &export::Choice::default(),
+        fs::File::create(&out).unwrap(),
+    )
+    .unwrap();
+    assert_eq!((exported.rows, exported.samples, exported.missing), (3, 20, 9));
+    let of = "magnetics,full,coil 0,T,0000000000000007";
+    assert_eq!(
+        fs::read_to_string(&out).unwrap(),
+        format!(
+            "time,station,stream,channel,unit,session,index,value,least,greatest,samples,cause\n\
+             1700000000000000000,{of},0,2,,,1,\n\
+             1700000000001000000,{of},1,,,,9,socket\n\
+             1700000000010000000,{of},10,2.5,0,5,10,\n"
+        )
+    );
+}
+
+proptest! {
+    #[test]
+    fn a_block_is_read_as_it_was_written(
+        first in 0..u64::MAX / 2, time in any::<i64>(), ticks in (1..u32::MAX, 1..u32::MAX), form in 0..3, bucket in 1..u32::MAX,
+        element in 0..4_u8, count in 1..300_usize, fill in any::<u8>(), missing in 1..u64::MAX / 2, cause in 0..10_u8,
+    ) {
+        let element = Element::from_code(element).unwrap();
+        let bytes = vec![fill; count * 4 * element.len()];
+        let values = match form {
+            0 => Values::Samples(element, &bytes),
+            1 => Values::Buckets(element, bucket, &bytes),
+            _ => Values::Gap(Gap { samples: missing, cause: Cause::from_code(cause) }),
+        };
+        let rate = Rate { per_second: ticks.0, per_sample: ticks.1 };
+        let block = Block { channel: 0, first, time, rate, values };
+        let mut message = Vec::new();
+        schema::write(&block, (1.0, 0.0), &mut message);
+        prop_assert_eq!(schema::read(&message), Ok(block));
+    }
+
+    #[test]
+    fn no_message_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = schema::read(&bytes);
+    }
+}

@@ -1,0 +1,344 @@
+//! Signals to tools that there are: PlotJuggler, InfluxDB or Telegraf, Prometheus. What they draw is for a look; the archive has all.
+//!
+//! ```text
+//! History -> points: at most so many a second of a channel, each with least and greatest -> lines -> datagrams, on a thread of its own
+//!         -> the latest values, when Prometheus asks
+//! ```
+//!
+//! None of these formats has a gap. What is missing is told beside, as a point of its own: how many samples, and the cause.
+
+pub mod config;
+mod influx;
+pub mod latest;
+mod plotjuggler;
+mod points;
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use weir_dgram::{Options, Outgoing, Socket};
+use weir_service::metrics::{Family, Kind, Samples};
+use weir_service::pulse::Pulse;
+use weir_service::stop::Stop;
+
+use crate::history::{History, Listed};
+use points::{Follower, Point};
+
+/// An output, validated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    /// Where it goes.
+    pub to: SocketAddr,
+    /// As what.
+    pub format: Format,
+    /// Channels by name or by `station/stream/name`, `*` for any characters; empty: all.
+    pub channels: Vec<String>,
+    /// Most points of a channel a second.
+    pub most: f64,
+}
+
+/// How points are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// PlotJuggler's UDP server, message protocol JSON: objects with a top-level `timestamp` in seconds.
+    PlotJuggler,
+    /// The line protocol of InfluxDB, which Telegraf reads, too; times in ns.
+    Influx,
+}
+
+/// What became of points.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct OutputCount {
+    /// Where they went.
+    pub to: String,
+    /// Points made.
+    pub points: u64,
+    /// Datagrams given to the network.
+    pub datagrams: u64,
+    /// Datagrams that it did not take, or that the receiver's machine refused.
+    pub refused: u64,
+}
+
+/// Outputs that run.
+#[derive(Debug)]
+pub struct Outputs {
+    stop: Stop,
+    threads: Vec<JoinHandle<()>>,
+    counts: Vec<(SocketAddr, Arc<Counts>)>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    points: AtomicU64,
+    datagrams: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Outputs {
+    /// Starts a thread an output; each begins with what comes from now on.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn start(
+        outputs: &[Output],
+        history: &Arc<History>,
+        mut pulse: impl FnMut(String) -> Pulse,
+    ) -> io::Result<Self> {
+        let mut running = Self { stop: Stop::new()?, threads: Vec::new(), counts: Vec::new() };
+        for output in outputs {
+            let counts = Arc::new(Counts::default());
+            running.counts.push((output.to, counts.clone()));
+            let name = format!("output {}", output.to);
+            let pulse = pulse(name);
+            let stop = running.stop.clone();
+            // What is there already is passed over here and now.
+            let output = Running::new(output.clone(), history.clone(), counts);
+            let run = move || output.run(&stop, &pulse);
+            running.threads.push(thread::Builder::new().name("output".into()).spawn(run)?);
+        }
+        Ok(running)
+    }
+
+    /// What became of points so far.
+    pub fn counts(&self) -> Vec<OutputCount> {
+        let count = |(to, counts): &(SocketAddr, Arc<Counts>)| OutputCount {
+            to: to.to_string(),
+            points: counts.points.load(Ordering::Relaxed),
+            datagrams: counts.datagrams.load(Ordering::Relaxed),
+            refused: counts.refused.load(Ordering::Relaxed),
+        };
+        self.counts.iter().map(count).collect()
+    }
+
+    /// Sends what is there and ends.
+    pub fn end(mut self) {
+        self.join();
+    }
+
+    fn join(&mut self) {
+        self.stop.set();
+        for thread in self.threads.drain(..) {
+            // A panic on that thread has been told on stderr already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Outputs {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+/// Adds every family of [`families`].
+pub fn metrics(counts: &[OutputCount], samples: &mut Samples<'_>) {
+    samples.family(&POINTS, counts.iter().map(|count| ([count.to.clone()], count.points)));
+    samples.family(&DATAGRAMS, counts.iter().map(|count| ([count.to.clone()], count.datagrams)));
+    samples.family(&REFUSED, counts.iter().map(|count| ([count.to.clone()], count.refused)));
+}
+
+/// Every family of outputs, in the order in which it is exposed.
+pub fn families() -> Vec<Family> {
+    vec![POINTS, DATAGRAMS, REFUSED]
+}
+
+const POINTS: Family =
+    Family::new("weir_monitor_output", Some("points"), Kind::Counter, "Points made for an output.").by(&["to"]);
+const DATAGRAMS: Family = Family::new(
+    "weir_monitor_output",
+    Some("datagrams"),
+    Kind::Counter,
+    "Datagrams of an output given to the network.",
+)
+.by(&["to"]);
+const REFUSED: Family = Family::new(
+    "weir_monitor_output_refused",
+    Some("datagrams"),
+    Kind::Counter,
+    "Datagrams of an output that the network did not take, or that the receiver's machine refused.",
+)
+.by(&["to"]);
+
+/// An output at work.
+struct Running {
+    output: Output,
+    history: Arc<History>,
+    counts: Arc<Counts>,
+    socket: Option<Socket>,
+    /// When it is tried again to have a socket.
+    retry: Instant,
+    /// By the key of a channel; `None`: it is not wanted.
+    followers: Vec<Option<Follower>>,
+    points: Vec<Point>,
+    text: String,
+    datagram: String,
+}
+
+impl Running {
+    fn new(output: Output, history: Arc<History>, counts: Arc<Counts>) -> Self {
+        let mut running = Self {
+            output,
+            history,
+            counts,
+            socket: None,
+            retry: Instant::now(),
+            followers: Vec::new(),
+            points: Vec::new(),
+            text: String::new(),
+            datagram: String::new(),
+        };
+        running.follow(true);
+        running
+    }
+
+    fn run(mut self, stop: &Stop, pulse: &Pulse) {
+        loop {
+            pulse.wait();
+            let ended = stop.wait(Instant::now() + LOOKS_APART);
+            pulse.work();
+            self.look();
+            if ended {
+                return;
+            }
+        }
+    }
+
+    /// Takes up channels that are new: from their end on at the start, later from their beginning.
+    fn follow(&mut self, at_end: bool) {
+        let catalog = self.history.catalog();
+        for listed in catalog.iter().skip(self.followers.len()) {
+            let extent = self.history.extent(listed.key).unwrap_or_default();
+            let from = if at_end { extent.end } else { extent.begin };
+            self.followers.push(self.output.wants(listed).then(|| Follower::new(from, self.output.most)));
+        }
+    }
+
+    fn look(&mut self) {
+        self.follow(false);
+        let catalog = self.history.catalog();
+        for (listed, at) in catalog.iter().zip(0..) {
+            let Some(Some(follower)) = self.followers.get_mut(at) else { continue };
+            let scaling = (listed.channel.scale, listed.channel.offset);
+            loop {
+                let begin = follower.at();
+                let points = &mut self.points;
+                let next =
+                    self.history.read(listed.key, begin, READ_BYTES, |block| follower.take(&block, scaling, points));
+                follower.stand(next);
+                if next == begin {
+                    break;
+                }
+            }
+            self.counts.points.fetch_add(self.points.len() as u64, Ordering::Relaxed);
+            for at in 0..self.points.len() {
+                let point = self.points[at];
+                self.write(listed, &point);
+            }
+            self.points.clear();
+        }
+        self.send();
+    }
+
+    /// Adds a point to the datagram, behind which another begins where it is full.
+    fn write(&mut self, listed: &Listed, point: &Point) {
+        self.text.clear();
+        let between = match self.output.format {
+            Format::PlotJuggler => {
+                plotjuggler::write(listed, point, &mut self.text);
+                ","
+            }
+            Format::Influx => {
+                influx::write(listed, point, &mut self.text);
+                "\n"
+            }
+        };
+        if self.datagram.len() + self.text.len() + FRAME > MOST_BYTES {
+            self.send();
+        }
+        if !self.datagram.is_empty() {
+            self.datagram.push_str(between);
+        }
+        self.datagram.push_str(&self.text);
+    }
+
+    fn send(&mut self) {
+        if self.datagram.is_empty() {
+            return;
+        }
+        if self.output.format == Format::PlotJuggler {
+            self.datagram.insert(0, '[');
+            self.datagram.push(']');
+        }
+        let sent = self.open() && self.give();
+        let count = if sent { &self.counts.datagrams } else { &self.counts.refused };
+        count.fetch_add(1, Ordering::Relaxed);
+        self.datagram.clear();
+    }
+
+    /// Whether there is a socket: a network may come later than we do.
+    fn open(&mut self) -> bool {
+        if self.socket.is_none() && Instant::now() >= self.retry {
+            self.retry = Instant::now() + RETRIES_APART;
+            self.socket = Socket::connect(None, self.output.to, &Options::default()).ok();
+        }
+        self.socket.is_some()
+    }
+
+    fn give(&self) -> bool {
+        let pieces = [IoSlice::new(self.datagram.as_bytes())];
+        let message = Outgoing { pieces: &pieces, segment: None, to: None };
+        self.socket.as_ref().is_some_and(|socket| {
+            let progress = socket.send(&[message]);
+            // The kernel tells of a datagram before that nobody took.
+            self.counts.refused.fetch_add(progress.icmp.into(), Ordering::Relaxed);
+            progress.error.is_none()
+        })
+    }
+}
+
+impl Output {
+    fn wants(&self, listed: &Listed) -> bool {
+        let Listed { station, stream, channel, .. } = listed;
+        let long = format!("{station}/{stream}/{}", channel.name);
+        self.channels.is_empty()
+            || self.channels.iter().any(|pattern| matches(pattern, &channel.name) || matches(pattern, &long))
+    }
+}
+
+/// Whether a text is what a pattern says, in which `*` stands for any characters.
+fn matches(pattern: &str, text: &str) -> bool {
+    let Some((begin, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(text) = text.strip_prefix(begin) else { return false };
+    // The first place is as good as any: what is behind it has a star before it.
+    let mut left = text;
+    let mut parts = rest.split('*').peekable();
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return left.len() >= part.len() && left.ends_with(part);
+        }
+        let Some(at) = left.find(part) else { return false };
+        left = &left[at + part.len()..];
+    }
+    true
+}
+
+/// One Ethernet frame, over IPv6, too.
+const MOST_BYTES: usize = 1452;
+
+/// Brackets, and what stands between two points.
+const FRAME: usize = 3;
+
+/// From one look to the next: later than that nothing is.
+const LOOKS_APART: Duration = Duration::from_millis(20);
+
+const RETRIES_APART: Duration = Duration::from_secs(1);
+
+/// Values read at once, while the receiving thread waits.
+const READ_BYTES: usize = 64 << 10;

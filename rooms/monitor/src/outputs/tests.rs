@@ -1,0 +1,118 @@
+//! Points, lines, and what arrives.
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_service::pulse::Pulses;
+use weir_wire::signal::{Block, Cause, Channel, Element, Gap, Rate, Values};
+
+use super::points::{Follower, Point, What};
+use super::*;
+use crate::history::{Bounds, History};
+
+fn block(first: u64, values: Values<'_>) -> Block<'_> {
+    Block { channel: 0, first, time: 1_000_000_000 + first as i64 * 1_000_000, rate: Rate::hertz(1000), values }
+}
+
+fn bytes(values: impl IntoIterator<Item = f32>) -> Vec<u8> {
+    values.into_iter().flat_map(f32::to_le_bytes).collect()
+}
+
+#[test]
+fn points_keep_peaks_and_tell_of_gaps() {
+    let mut follower = Follower::new(0, 100.0);
+    let mut points = Vec::new();
+    // Ten samples a point: a peak in the second of them, a gap in the third.
+    let mut values = vec![1.0; 25];
+    values[13] = 9.0;
+    follower.take(&block(0, Values::Samples(Element::F32, &bytes(values))), (2.0, 0.0), &mut points);
+    follower.take(&block(25, Values::Gap(Gap { samples: 5, cause: Cause::Socket })), (2.0, 0.0), &mut points);
+    let at = |index: i64| 1_000_000_000 + index * 1_000_000;
+    assert_eq!(
+        points,
+        [
+            Point { time: at(9), what: What::Envelope(2.0, 2.0, 2.0) },
+            Point { time: at(19), what: What::Envelope(2.0, 2.0, 18.0) },
+            Point { time: at(24), what: What::Envelope(2.0, 2.0, 2.0) },
+            Point { time: at(25), what: What::Missing(5, Cause::Socket) },
+        ]
+    );
+    // Slow ones are told at once, each; what is no number is not told.
+    let mut slow = Follower::new(0, 1000.0);
+    points.clear();
+    slow.take(&block(0, Values::Samples(Element::F32, &bytes([1.0, f32::NAN]))), (1.0, 0.5), &mut points);
+    assert_eq!(points, [Point { time: at(0), what: What::Value(1.5) }]);
+}
+
+fn listed(name: &str) -> Listed {
+    let channel = Channel { name: name.into(), unit: "T".into(), ..Channel::default() };
+    Listed { key: 0, station: "mag,1".into(), stream: "full".into(), channel }
+}
+
+#[test]
+fn names_of_others_stay_names() {
+    let point = Point { time: -1, what: What::Value(0.5) };
+    let (mut line, mut json) = (String::new(), String::new());
+    influx::write(&listed("a b=c\\\n"), &point, &mut line);
+    assert_eq!(line, "signal,channel=a\\ b\\=c/_,station=mag\\,1,stream=full,unit=T value=0.5 -1");
+    plotjuggler::write(&listed("a\"\n"), &point, &mut json);
+    assert_eq!(json, "{\"timestamp\":-0.000000001,\"mag,1\":{\"full\":{\"a\\\"\\n\":{\"value\":0.5}}}}");
+    let gap = Point { time: 1_500_000_000, what: What::Missing(9, Cause::Network) };
+    line.clear();
+    influx::write(&listed("a"), &gap, &mut line);
+    assert_eq!(line, "signal_gap,channel=a,station=mag\\,1,stream=full,unit=T missing=9i,cause=\"network\" 1500000000");
+}
+
+#[test]
+fn stars_stand_for_anything() {
+    for (pattern, text, is) in [
+        ("coil", "coil", true),
+        ("coil", "coil 1", false),
+        ("coil*", "coil 1", true),
+        ("*1", "coil 1", true),
+        ("*/full/*", "mag/full/coil", true),
+        ("*/full/*", "mag/display/coil", false),
+        ("a*a", "a", false),
+        ("a*b*c", "aXbXbXc", true),
+        ("*", "", true),
+    ] {
+        assert_eq!(matches(pattern, text), is, "{pattern} {text}");
+    }
+}
+
+#[test]
+fn what_comes_is_sent_in_datagrams_that_fit_a_frame() {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    server.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let history = Arc::new(History::new(Bounds::default()));
+    let to = server.local_addr().unwrap();
+    let output = Output { to, format: Format::PlotJuggler, channels: Vec::new(), most: 1e4 };
+    let pulses = Pulses::new();
+    let outputs = Outputs::start(&[output], &history, |name| pulses.pulse(name)).unwrap();
+    let channel = Channel { name: "coil".into(), ..Channel::default() };
+    let mut writing = history.write();
+    let key = writing.channel("mag", "full", &channel).unwrap();
+    writing.append(key, &block(0, Values::Samples(Element::F32, &bytes((0..500_u16).map(f32::from)))));
+    writing.append(key, &block(500, Values::Gap(Gap { samples: 7, cause: Cause::Network })));
+    drop(writing);
+    let (mut values, mut missing, mut datagram) = (0, 0, vec![0; 65_535]);
+    while values < 500 || missing < 7 {
+        let length = server.recv(&mut datagram).unwrap();
+        assert!(length <= 1452, "{length}");
+        let objects: Vec<serde_json::Value> = serde_json::from_slice(&datagram[..length]).unwrap();
+        for object in objects {
+            let of = &object["mag"]["full"]["coil"];
+            if let Some(value) = of["value"].as_f64() {
+                assert_eq!(
+                    (value, object["timestamp"].as_f64()),
+                    (f64::from(values), Some((1e3 + f64::from(values)) / 1e3))
+                );
+                values += 1;
+            }
+            missing += of["missing"].as_u64().unwrap_or(0);
+        }
+    }
+    assert_eq!((values, missing, outputs.counts()[0].points), (500, 7, 501));
+    outputs.end();
+}

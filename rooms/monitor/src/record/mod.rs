@@ -1,0 +1,91 @@
+//! `weir monitor record`: a receiver and an archive, nothing between them.
+//!
+//! ```text
+//! receiver's thread: datagrams -> streams, gaps -> Recorder -> batches -> archive's thread -> files
+//! ```
+
+pub mod config;
+mod room;
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use serde::Serialize;
+use weir_service::metrics::Family;
+use weir_service::stop::Stop;
+use weir_service::{Launch, Setup};
+
+use crate::archive::{self, Recorder};
+use crate::receive::{self, Receiver};
+use config::{Config, Origin};
+use room::{Room, State};
+
+/// What a recorder is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// What it receives.
+    pub receive: receive::Settings,
+    /// Where it keeps it.
+    pub archive: archive::Settings,
+}
+
+/// The account: what was received, and what became of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Ledger {
+    /// Seconds since the start.
+    pub elapsed_s: f64,
+    /// Whether nothing is unexplained.
+    pub closed: bool,
+    /// What is unexplained, of both accounts together.
+    pub unexplained: i64,
+    /// Datagrams and samples that came.
+    pub received: receive::Counts,
+    /// What was kept of them.
+    pub archive: archive::Ledger,
+}
+
+/// Records until it is asked to end; returns the final ledger.
+///
+/// # Errors
+/// One line: an address or the directory cannot be had, a thread cannot be started.
+pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
+    let Config { settings, fixed } = config;
+    let setup = Setup::new(Launch { fixed, file: origin.base.file().cloned(), verbosity })?;
+    let mut receiver = Receiver::open(&settings.receive)?;
+    let service = setup.start(&[])?;
+    receiver.remarks().iter().for_each(|remark| tracing::warn!("{remark}"));
+
+    let archive = Arc::new(archive::State::default());
+    let directory = settings.archive.directory.display();
+    let failed = |error: io::Error| anyhow!("write to {directory}: {error} (name a directory: --dir DIR)");
+    let mut recorder = Recorder::start(&settings.archive, archive.clone(), service.pulse("archive")).map_err(failed)?;
+    let (state, stop) = (Arc::new(State::new(receiver.shared(), archive)), Stop::new()?);
+    let pulse = service.pulse("receive");
+    let stopped = stop.clone();
+    let receive = move || {
+        while !stopped.is_set() {
+            pulse.wait();
+            pulse.work();
+            receiver.take(LONGEST_WAIT, &mut recorder);
+        }
+        // What is in the sockets, and then the last count.
+        receiver.take(Duration::ZERO, &mut recorder);
+        receiver.run(&mut recorder, &stopped);
+        recorder.finish();
+    };
+    let receive = thread::Builder::new().name("receive".into()).spawn(receive).context("start the receiving thread")?;
+    let mut room = Room::new(origin, settings, state.clone(), stop, receive);
+    service.run(&mut room)?;
+    Ok(state.final_ledger())
+}
+
+/// Every family of a recorder, in the order in which it is exposed.
+pub fn families() -> Vec<Family> {
+    [room::families(), archive::families()].concat()
+}
+
+/// So fast it notices that it is to end.
+const LONGEST_WAIT: Duration = Duration::from_millis(20);

@@ -1,0 +1,212 @@
+//! A recorder as a service's room.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use weir_service::metrics::{Family, Kind, Samples};
+use weir_service::stop::Stop;
+use weir_service::{Fixed, Observable};
+use weir_units::format::{self, count, counted};
+
+use super::config::Origin;
+use super::{Ledger, Settings};
+use crate::archive;
+use crate::receive::{Counts, Open};
+
+/// The control thread's own.
+pub(super) struct Room<'a> {
+    origin: &'a Origin,
+    settings: Settings,
+    state: Arc<State>,
+    stop: Stop,
+    receive: Option<JoinHandle<()>>,
+    /// Samples missing and not kept when it was told last.
+    told: (u64, u64),
+    tell: Instant,
+}
+
+/// What other threads may ask.
+pub(super) struct State {
+    received: Open,
+    archive: Arc<archive::State>,
+    started: Instant,
+    ended: OnceLock<()>,
+}
+
+impl State {
+    pub(super) fn new(received: Open, archive: Arc<archive::State>) -> Self {
+        Self { received, archive, started: Instant::now(), ended: OnceLock::new() }
+    }
+
+    /// Once all threads have ended.
+    pub(super) fn final_ledger(&self) -> Ledger {
+        let _ = self.ended.set(());
+        self.ledger()
+    }
+}
+
+impl Observable for State {
+    type Ledger = Ledger;
+
+    fn metrics(&self, samples: &mut Samples<'_>) {
+        let received = self.received.counts();
+        samples.single(&DATAGRAMS, received.datagrams);
+        let missing = received.missing.iter().map(|(cause, count)| ([(*cause).to_owned()], *count));
+        samples.family(&MISSING, missing);
+        let refused = received.refused.iter().map(|(reason, count)| ([(*reason).to_owned()], *count));
+        samples.family(&REFUSED, refused);
+        self.archive.metrics(samples);
+    }
+
+    fn ledger(&self) -> Ledger {
+        let archive = self.archive.ledger(self.ended.get().is_some());
+        let received = self.received.counts();
+        let unexplained = received.unexplained().abs() + archive.unexplained.abs();
+        let elapsed_s = self.started.elapsed().as_secs_f64();
+        Ledger { elapsed_s, closed: unexplained == 0, unexplained, received, archive }
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        self.archive.what_is_wrong().map_or(Ok(()), Err)
+    }
+}
+
+impl<'a> Room<'a> {
+    pub(super) fn new(
+        origin: &'a Origin,
+        settings: Settings,
+        state: Arc<State>,
+        stop: Stop,
+        receive: JoinHandle<()>,
+    ) -> Self {
+        Self { origin, settings, state, stop, receive: Some(receive), told: (0, 0), tell: Instant::now() }
+    }
+}
+
+impl weir_service::Room for Room<'_> {
+    type News = std::convert::Infallible;
+    type State = State;
+    const ENDING: &'static str = "writing what was received";
+
+    fn state(&self) -> Arc<State> {
+        self.state.clone()
+    }
+
+    fn status(&self) -> String {
+        let Settings { receive, archive } = &self.settings;
+        let listen: Vec<String> = receive.listen.iter().map(|listen| listen.address.to_string()).collect();
+        let sessions = counted(self.state.received.counts().sessions, "session");
+        format!("recording {} to {}, {sessions}", listen.join(", "), archive.directory.display())
+    }
+
+    fn begin(&mut self) -> Instant {
+        Instant::now() + LOOKS_APART
+    }
+
+    /// Says what is missing: at once, then at most every ten seconds.
+    fn look(&mut self) -> Option<Instant> {
+        let now = Instant::now();
+        if now >= self.tell {
+            let Counts { missing, .. } = self.state.received.counts();
+            let archive = self.state.archive.ledger(false);
+            let lost = archive.overrun + archive.unkept;
+            let all = missing.values().sum();
+            if (all, lost) != self.told {
+                if all > self.told.0 {
+                    let by: Vec<String> = missing
+                        .iter()
+                        .filter(|(_, count)| **count > 0)
+                        .map(|(cause, samples)| format!("{cause} {}", number(*samples)))
+                        .collect();
+                    tracing::warn!(
+                        "{} more samples are missing (so far: {})",
+                        number(all - self.told.0),
+                        by.join(", ")
+                    );
+                }
+                if lost > self.told.1 {
+                    tracing::warn!(
+                        "{} more samples were not kept: the disk is too slow or full (docs/monitor.md)",
+                        number(lost - self.told.1)
+                    );
+                }
+                self.told = (all, lost);
+                self.tell = now + TOLD_APART;
+            }
+        }
+        Some(now + LOOKS_APART)
+    }
+
+    fn reload(&mut self) -> Result<Fixed> {
+        let config = self.origin.load()?;
+        if config.settings != self.settings {
+            tracing::warn!("what is recorded, and where, stays as it is: a reload does not change it (restart for it)");
+        }
+        Ok(config.fixed)
+    }
+
+    fn end(&mut self) {
+        self.stop.set();
+        // A panic on that thread has been told on stderr already.
+        self.receive.take().map(JoinHandle::join);
+    }
+}
+
+/// As `weir monitor record` prints it when it ends.
+impl fmt::Display for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { received, archive, .. } = self;
+        let after = format::duration(self.elapsed_s * 1e6);
+        let sessions = counted(received.sessions, "session");
+        writeln!(f, "after {after}: {} datagrams of {sessions}", number(received.datagrams))?;
+        write!(f, "samples: {} = kept {}", number(archive.came), number(archive.kept))?;
+        for (part, count) in [
+            ("missing when they came", archive.missing),
+            ("overrun", archive.overrun),
+            ("not taken by the disk", archive.unkept),
+            ("refused", archive.refused),
+        ] {
+            if count > 0 {
+                write!(f, " + {part} {}", number(count))?;
+            }
+        }
+        writeln!(f)?;
+        for (cause, samples) in received.missing.iter().filter(|(_, samples)| **samples > 0) {
+            writeln!(f, "missing by {cause}: {}", number(*samples))?;
+        }
+        let files = counted(usize::try_from(archive.files).unwrap_or(usize::MAX), "file");
+        writeln!(f, "written: {} in {files}", format::bytes(archive.bytes as f64))?;
+        match self.unexplained {
+            0 => writeln!(f, "the ledger closes: unexplained 0"),
+            more => writeln!(f, "the ledger does not close: unexplained {}", count(more)),
+        }
+    }
+}
+
+fn number(samples: u64) -> String {
+    count(i64::try_from(samples).unwrap_or(i64::MAX))
+}
+
+/// Every family of the receiver, in the order in which it is exposed.
+pub(super) fn families() -> Vec<Family> {
+    vec![DATAGRAMS, MISSING, REFUSED]
+}
+
+const DATAGRAMS: Family =
+    Family::new("weir_monitor_record_received", Some("datagrams"), Kind::Counter, "Datagrams that came.");
+const MISSING: Family =
+    Family::new("weir_monitor_record_missing", Some("samples"), Kind::Counter, "Samples that did not come, by cause.")
+        .by(&["cause"]);
+const REFUSED: Family = Family::new(
+    "weir_monitor_record_refused",
+    Some("datagrams"),
+    Kind::Counter,
+    "Datagrams that were no signals, or not to be taken, by reason.",
+)
+.by(&["reason"]);
+
+const LOOKS_APART: Duration = Duration::from_millis(250);
+const TOLD_APART: Duration = Duration::from_secs(10);

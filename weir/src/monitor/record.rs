@@ -1,0 +1,99 @@
+//! `weir monitor record`: what comes, and what does not, into files.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use weir_monitor::record;
+use weir_monitor::record::config::{Document, Origin};
+use weir_service::config::Address;
+use weir_service::output::{complain, say};
+use weir_units::{Size, Span};
+
+use super::replay::address;
+use crate::service::{Configured, print_checked};
+use crate::{Outcome, usage};
+
+/// `weir monitor record`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir monitor record --dir /data
+  weir monitor record --listen 239.192.77.1 --interface eth1 --dir /data --prefix shot-4711 --cut-after 5min
+  weir monitor record --listen 0.0.0.0:5111 --dir /data --leave 50GiB
+  weir monitor record -c record.toml --check && weir monitor record -c record.toml
+
+Writes MCAP files, which Foxglove and PlotJuggler open, as samples come. Up to its last whole chunk a
+file can be read whatever happens; what did not come, or could not be written, is in it as a gap with
+its cause. No file that is there is ever written to. SIGUSR1 prints the ledger as JSON, SIGTERM and
+Ctrl-C write what has come and end with the ledger. docs/monitor.md explains every key.")]
+pub(super) struct Record {
+    #[command(flatten)]
+    configured: Configured,
+    /// A group, or an address of this machine [default: 239.192.77.1:5110]. May be given again.
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = address, conflicts_with = "config")]
+    listen: Vec<SocketAddr>,
+    /// Of groups: the interface to join them on [default: where a route leads].
+    #[arg(long, value_name = "NAME", conflicts_with = "config")]
+    interface: Option<String>,
+    /// Of groups: the one source to hear [default: any].
+    #[arg(long, value_name = "ADDR", conflicts_with = "config")]
+    source: Option<IpAddr>,
+    /// The directory of files [default: this one].
+    #[arg(long, value_name = "DIR", conflicts_with = "config")]
+    dir: Option<PathBuf>,
+    /// What names of files begin with [default: weir].
+    #[arg(long, value_name = "NAME", conflicts_with = "config")]
+    prefix: Option<String>,
+    /// Begin another file after so many bytes [default: 1GiB].
+    #[arg(long, value_name = "SIZE", conflicts_with = "config")]
+    cut_size: Option<Size>,
+    /// Begin another file after this time [default: 15min].
+    #[arg(long, value_name = "TIME", conflicts_with = "config")]
+    cut_after: Option<Span>,
+    /// Leave so much of the disk to others [default: 1GiB].
+    #[arg(long, value_name = "SIZE", conflicts_with = "config")]
+    leave: Option<Size>,
+    /// What may wait for the disk, in memory [default: 64MiB].
+    #[arg(long, value_name = "SIZE", conflicts_with = "config")]
+    queue: Option<Size>,
+    /// Print the final ledger as one JSON object.
+    #[arg(long, conflicts_with = "check")]
+    json: bool,
+}
+
+impl Record {
+    pub(super) fn run(self) -> Result<Outcome> {
+        let origin =
+            Origin { base: self.configured.base(|| Ok(self.document()))?, fixed: self.configured.service.fixed() };
+        let config = usage(origin.load())?;
+        if self.configured.check {
+            print_checked(&[], &config.to_toml());
+            return Ok(Outcome::Done);
+        }
+        let ledger = record::run(&origin, config, self.configured.service.verbose)?;
+        if self.json {
+            say!("{}", serde_json::to_string(&ledger)?);
+        } else {
+            complain!("{}", ledger.to_string().trim_end());
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// What the flags say as a file would.
+    fn document(&self) -> Document {
+        Document {
+            listen: (!self.listen.is_empty()).then(|| self.listen.iter().copied().map(Address).collect()),
+            interface: self.interface.clone(),
+            source: self.source,
+            directory: self.dir.clone(),
+            prefix: self.prefix.clone(),
+            cut_size: self.cut_size,
+            cut_after: self.cut_after,
+            leave: self.leave,
+            queue: self.queue,
+            ..Document::default()
+        }
+    }
+}
