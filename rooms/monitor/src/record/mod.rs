@@ -66,14 +66,7 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     let pulse = service.pulse("receive");
     let stopped = stop.clone();
     let receive = move || {
-        while !stopped.is_set() {
-            pulse.wait();
-            pulse.work();
-            receiver.take(LONGEST_WAIT, &mut recorder);
-        }
-        // What is in the sockets, and then the last count.
-        receiver.take(Duration::ZERO, &mut recorder);
-        receiver.run(&mut recorder, &stopped);
+        receiver.run(&mut recorder, &stopped, &pulse);
         recorder.finish();
     };
     let receive = thread::Builder::new().name("receive".into()).spawn(receive).context("start the receiving thread")?;
@@ -87,5 +80,3 @@ pub fn families() -> Vec<Family> {
     [room::families(), archive::families()].concat()
 }
 
-/// So fast it notices that it is to end.
-const LONGEST_WAIT: Duration = Duration::from_millis(20);
