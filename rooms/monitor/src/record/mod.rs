@@ -10,7 +10,6 @@ mod room;
 use std::io;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use serde::Serialize;
