@@ -13,4 +13,5 @@
 pub mod history;
 pub mod receive;
 pub mod seal;
+pub mod station;
 pub mod thin;

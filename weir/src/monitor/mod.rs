@@ -1,5 +1,8 @@
 //! `weir monitor`: signals from stations to any number of screens.
 
+mod key;
+mod station;
+
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
@@ -13,10 +16,18 @@ pub(super) struct Monitor {
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {}
+enum Command {
+    /// Send samples of this machine to a group.
+    Station(station::Station),
+    /// Make a key to sign or to encrypt with.
+    Key(key::Key),
+}
 
 impl Monitor {
     pub(super) fn run(self) -> Result<Outcome> {
-        match self.command {}
+        match self.command {
+            Command::Station(station) => station.run(),
+            Command::Key(key) => key.run(),
+        }
     }
 }

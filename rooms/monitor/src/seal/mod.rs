@@ -224,7 +224,8 @@ impl Opener {
             Some(known) => known.used = now,
             None => {
                 if self.known.len() >= MOST_SESSIONS
-                    && let Some(oldest) = self.known.iter().min_by_key(|(_, known)| known.used).map(|(&session, _)| session)
+                    && let Some(oldest) =
+                        self.known.iter().min_by_key(|(_, known)| known.used).map(|(&session, _)| session)
                 {
                     self.known.remove(&oldest);
                     self.evicted += 1;

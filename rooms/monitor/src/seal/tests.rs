@@ -10,8 +10,14 @@ use weir_wire::signal::{Clock, Kind};
 use super::*;
 
 fn datagram(session: u64, body: &[u8]) -> Vec<u8> {
-    let header =
-        Header { kind: Kind::Metadata, flags: Flags::default(), clock: Clock::default(), count: 0, session, sequence: 9 };
+    let header = Header {
+        kind: Kind::Metadata,
+        flags: Flags::default(),
+        clock: Clock::default(),
+        count: 0,
+        session,
+        sequence: 9,
+    };
     [&header.to_bytes(), body].concat()
 }
 
