@@ -18,4 +18,5 @@ pub mod receive;
 pub mod record;
 pub mod seal;
 pub mod serve;
+pub mod station;
 pub mod thin;

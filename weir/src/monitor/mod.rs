@@ -4,6 +4,8 @@ mod serve;
 mod export;
 mod record;
 mod replay;
+mod key;
+mod station;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -27,6 +29,10 @@ enum Command {
     Export(export::Export),
     /// Send an archive again, at any speed.
     Replay(replay::Replay),
+    /// Send samples of this machine to a group.
+    Station(station::Station),
+    /// Make a key to sign or to encrypt with.
+    Key(key::Key),
 }
 
 impl Monitor {
@@ -36,6 +42,8 @@ impl Monitor {
             Command::Record(record) => record.run(),
             Command::Export(export) => export.run(),
             Command::Replay(replay) => replay.run(),
+            Command::Station(station) => station.run(),
+            Command::Key(key) => key.run(),
         }
     }
 }
