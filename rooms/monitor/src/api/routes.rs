@@ -36,12 +36,12 @@ struct Call {
     request: Request,
 }
 
-pub(super) fn router(api: Arc<Api>) -> Router {
-    let on = |purpose: Purpose, run: fn(&Arc<Api>, Call) -> Answer| {
+pub(super) fn router(api: &Arc<Api>) -> Router {
+    let on = |purpose: Purpose, run: fn(&Arc<Api>, &Call) -> Answer| {
         let api = api.clone();
         any(move |request: Request| {
             let api = api.clone();
-            async move { admitted(&api, purpose, request).and_then(|call| run(&api, call)).into_response() }
+            async move { admitted(&api, purpose, request).and_then(|call| run(&api, &call)).into_response() }
         })
     };
     let follow = {
@@ -112,9 +112,9 @@ GET /ledger                      the account
 GET /live                        a WebSocket: docs/monitor.md
 ";
 
-fn index(api: &Arc<Api>, call: Call) -> Answer {
+fn index(api: &Arc<Api>, call: &Call) -> Answer {
     match is_wanted(call.request.headers()) {
-        true => page(api, "index.html", &call),
+        true => page(api, "index.html", call),
         false => Ok(INDEX.into_response()),
     }
 }
@@ -124,7 +124,7 @@ fn page(api: &Api, name: &str, call: &Call) -> Answer {
     file.ok_or_else(|| Problem { status: StatusCode::NOT_FOUND, message: format!("the page has no file {name:?}") })
 }
 
-fn channels(api: &Arc<Api>, call: Call) -> Answer {
+fn channels(api: &Arc<Api>, call: &Call) -> Answer {
     call.check(&[])?;
     let states: HashMap<u32, _> = api.shown.states().into_iter().map(|state| (state.key, state)).collect();
     let told = |listed: &Arc<Listed>| {
@@ -166,14 +166,14 @@ fn history(api: &Api, call: &Call) -> Answer {
     }
 }
 
-fn events(api: &Arc<Api>, call: Call) -> Answer {
+fn events(api: &Arc<Api>, call: &Call) -> Answer {
     call.check(&["since"])?;
     // Numbers of events are counted up from 1.
     let since = call.number("since", Some(0.0), 0.0, f64::MAX)? as u64;
     Ok(json_response(StatusCode::OK, &api.shown.events_since(since)))
 }
 
-fn ledger(api: &Arc<Api>, call: Call) -> Answer {
+fn ledger(api: &Arc<Api>, call: &Call) -> Answer {
     call.check(&[])?;
     let told = json!({"server": api.shown.ledger(), "page": api.figures.told(api.places.taken())});
     Ok(json_response(StatusCode::OK, &told))

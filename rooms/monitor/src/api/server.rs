@@ -46,7 +46,7 @@ impl Server {
                 figures: Figures::default(),
             });
             tokio::spawn(news::gather(api.clone()));
-            routes::router(api)
+            routes::router(&api)
         })
     }
 }

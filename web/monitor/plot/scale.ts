@@ -1,0 +1,86 @@
+// Scales: from what to what, and where to put marks.
+
+/** Marks at round numbers: so many about. */
+export function marks(low: number, high: number, count: number): number[] {
+  const step = round((high - low) / Math.max(1, count));
+  if (!(step > 0)) return [];
+  const from = Math.ceil(low / step - 1e-9);
+  const marks = [];
+  for (let index = from; index * step <= high + step * 1e-9; index += 1) marks.push(index * step);
+  return marks;
+}
+
+function round(step: number): number {
+  const size = 10 ** Math.floor(Math.log10(step));
+  const digits = step / size;
+  return (digits <= 1 ? 1 : digits <= 2 ? 2 : digits <= 5 ? 5 : 10) * size;
+}
+
+const TIMES = [
+  1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000,
+  1_800_000, 3_600_000, 7_200_000, 21_600_000, 86_400_000,
+];
+
+/** The step of marks of time, ms: so many about. */
+export function timeStep(span: number, count: number): number {
+  const least = span / Math.max(1, count);
+  if (least < 0.5) return round(least);
+  return TIMES.find(step => step >= least) ?? 86_400_000;
+}
+
+/** A time as its marks are told apart. */
+export function timeText(time: number, step: number): string {
+  const text = new Date(time).toLocaleTimeString('en-GB');
+  if (step >= 1000) return step >= 60_000 ? text.slice(0, 5) : text;
+  const digits = Math.min(6, Math.max(1, Math.ceil(-Math.log10(step / 1000))));
+  const seconds = (((time % 1000) + 1000) % 1000) / 1000;
+  return text + seconds.toFixed(digits).slice(1);
+}
+
+/** Numbers of one scale, with as many digits as tell its marks apart. */
+export function number(value: number, step: number): string {
+  const size = Math.abs(value);
+  if (size !== 0 && (size >= 1e6 || step < 1e-4)) return value.toExponential(Math.max(0, digits(value, step)));
+  return value.toFixed(Math.max(0, Math.min(8, -Math.floor(Math.log10(step) + 1e-9))));
+}
+
+function digits(value: number, step: number): number {
+  return Math.min(6, Math.floor(Math.log10(Math.abs(value) || 1)) - Math.floor(Math.log10(step) + 1e-9));
+}
+
+/** A value with so many digits as it can be read by, and its unit. */
+export function measured(value: number | undefined, unit: string): string {
+  if (value === undefined || !Number.isFinite(value)) return '–';
+  const size = Math.abs(value);
+  const text =
+    size !== 0 && (size >= 1e6 || size < 1e-3)
+      ? value.toExponential(3)
+      : size >= 1000
+        ? value.toFixed(1)
+        : value.toPrecision(4);
+  return unit ? `${text} ${unit}` : text;
+}
+
+export interface Range {
+  low: number;
+  high: number;
+}
+
+/** What is to be seen of values: all of them, what is to be displayed at least, and a little room; it shrinks seldom. */
+export function fitted(
+  extremes: [number, number] | undefined,
+  display: [number | null, number | null],
+  now: Range,
+): Range {
+  const [least, greatest] = extremes ?? [display[0] ?? 0, display[1] ?? 1];
+  let low = Math.min(least, display[0] ?? least);
+  let high = Math.max(greatest, display[1] ?? greatest);
+  if (!(high > low)) {
+    const room = Math.abs(low) * 0.05 || 1;
+    [low, high] = [low - room, high + room];
+  }
+  const inside = low >= now.low && high <= now.high;
+  if (inside && high - low > 0.5 * (now.high - now.low)) return now;
+  const room = 0.06 * (high - low);
+  return { low: low - room, high: high + room };
+}
