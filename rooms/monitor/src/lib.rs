@@ -18,3 +18,4 @@ pub mod receive;
 pub mod record;
 pub mod seal;
 pub mod thin;
+pub mod view;
