@@ -112,6 +112,7 @@ mod activation;
 pub mod admin;
 pub mod clock;
 pub mod config;
+pub mod escape;
 mod events;
 pub mod http;
 pub mod listening;

@@ -17,5 +17,6 @@ pub mod outputs;
 pub mod receive;
 pub mod record;
 pub mod seal;
+pub mod serve;
 pub mod thin;
 pub mod view;

@@ -23,7 +23,6 @@ pub mod config;
 pub mod control;
 pub mod counters;
 pub mod decode;
-mod escape;
 pub mod events;
 pub mod fate;
 pub mod flows;
@@ -42,3 +41,5 @@ mod state;
 mod statement;
 mod sys;
 pub mod thresholds;
+
+use weir_service::escape;

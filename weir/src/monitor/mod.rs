@@ -3,6 +3,7 @@
 mod export;
 mod record;
 mod replay;
+mod serve;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -24,6 +25,8 @@ enum Command {
     Export(export::Export),
     /// Send an archive again, at any speed.
     Replay(replay::Replay),
+    /// Receive signals, watch them, and show them on a page.
+    Serve(Box<serve::Serve>),
 }
 
 impl Monitor {
@@ -32,6 +35,7 @@ impl Monitor {
             Command::Record(record) => record.run(),
             Command::Export(export) => export.run(),
             Command::Replay(replay) => replay.run(),
+            Command::Serve(serve) => serve.run(),
         }
     }
 }

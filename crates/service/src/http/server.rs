@@ -18,6 +18,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -230,6 +231,8 @@ async fn accept(listener: tokio::net::TcpListener, routes: Router, limits: Limit
 async fn answer(stream: TcpStream, routes: Router, held: Held, patience: Duration) {
     // Answers are written whole: there is nothing to wait for.
     let _ = stream.set_nodelay(true);
+    // What a client does not take stays here, not in the kernel: else each that does not read holds megabytes.
+    let _ = SockRef::from(&stream).set_tcp_notsent_lowat(MOST_UNSENT);
     let moved = Arc::new(Moved { begin: Instant::now(), last: AtomicU64::new(0), stuck: AtomicU64::new(u64::MAX) });
     let routes = TowerToHyperService::new(routes);
     // A server of all addresses is reached by this machine's browsers, too.
@@ -360,6 +363,9 @@ impl AsyncWrite for Watched {
         self.stream.is_write_vectored()
     }
 }
+
+/// Bytes that wait in the kernel until a client takes those before.
+const MOST_UNSENT: u32 = 128 * 1024;
 
 /// After an error that would come again at once.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weir_dgram::{Inbox, Membership, Options, Socket};
+use weir_service::pulse::Pulse;
 use weir_service::stop::Stop;
 use weir_units::Size;
 use weir_wire::signal::{MOST_BYTES_V4, PORT};
@@ -131,25 +132,36 @@ impl Receiver {
         self.open.clone()
     }
 
-    /// Receives until the stop is set.
-    pub fn run<S: Sink + ?Sized>(&mut self, sink: &mut S, stop: &Stop) {
-        while !stop.is_set() {
-            self.wait_and_take(Some(stop.as_fd()), LONGEST_WAIT, sink);
+    /// Receives until the stop is set, and what has come by then.
+    pub fn run<S: Sink + ?Sized>(&mut self, sink: &mut S, stop: &Stop, pulse: &Pulse) {
+        loop {
+            let stopped = stop.is_set();
+            pulse.wait();
+            self.wait(Some(stop.as_fd()), LONGEST_WAIT);
+            pulse.work();
+            self.hand_out(sink);
+            if stopped {
+                break;
+            }
         }
         self.publish();
     }
 
     /// Waits for datagrams, at most so long, and hands out what there is.
     pub fn take<S: Sink + ?Sized>(&mut self, timeout: Duration, sink: &mut S) {
-        self.wait_and_take(None, timeout, sink);
+        self.wait(None, timeout);
+        self.hand_out(sink);
     }
 
-    fn wait_and_take<S: Sink + ?Sized>(&mut self, stop: Option<BorrowedFd<'_>>, timeout: Duration, sink: &mut S) {
+    fn wait(&self, stop: Option<BorrowedFd<'_>>, timeout: Duration) {
         let timeout = if self.sessions.is_pending() { timeout.min(PENDING_WAIT) } else { timeout };
         let fds = self.sockets.iter().map(|listening| listening.socket.as_fd()).chain(stop);
         let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         // Whatever wakes it, what there is is taken.
         let _ = poll(&mut fds, PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX));
+    }
+
+    fn hand_out<S: Sink + ?Sized>(&mut self, sink: &mut S) {
         let mut more = true;
         let mut turns = 0;
         while more && turns < TURNS {

@@ -7,13 +7,13 @@ use serde_json::ser::{Formatter, Serializer};
 
 /// Whether a terminal would obey the character (C0, delete and C1), or text around it be shown in another order or on
 /// another line (marks, embeddings, overrides and isolates of Unicode's bidirectional algorithm, UAX 9; separators).
-pub(crate) fn is_obeyed(c: char) -> bool {
+pub fn is_obeyed(c: char) -> bool {
     let is_bidi = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c.is_control() || is_bidi || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 /// A text in which such characters are written as escapes.
-pub(crate) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let escape = |c: char| if is_obeyed(c) { c.escape_unicode().to_string() } else { c.to_string() };
     text.chars().map(escape).collect()
 }
@@ -22,7 +22,7 @@ pub(crate) fn escaped(text: &str) -> String {
 ///
 /// # Errors
 /// One line, in which they are escaped.
-pub(crate) fn showable(name: &str) -> Result<(), String> {
+pub fn showable(name: &str) -> Result<(), String> {
     if !name.contains(is_obeyed) {
         return Ok(());
     }
@@ -30,7 +30,10 @@ pub(crate) fn showable(name: &str) -> Result<(), String> {
 }
 
 /// Writes JSON without white space, in which such characters are escaped: the value is the same.
-pub(crate) fn write_json(writer: impl Write, value: &(impl Serialize + ?Sized)) -> serde_json::Result<()> {
+///
+/// # Errors
+/// As the writer fails, or a value that JSON has no form for.
+pub fn write_json(writer: impl Write, value: &(impl Serialize + ?Sized)) -> serde_json::Result<()> {
     value.serialize(&mut Serializer::with_formatter(writer, Escaping))
 }
 

@@ -1,0 +1,320 @@
+//! A WebSocket: texts (JSON) say what is there and how it is, binary messages are datagrams of data as in `wire/signal`, but longer.
+//!
+//! ```text
+//! client  {"ask":7,"watch":[3,8],"columns":1200,"span_ms":60000}     from now on
+//!         {"ask":8,"watch":[3],"columns":1200,"span_ms":500,"from_ms":1789...}   a part of the past
+//! server  {"channels":[...]} what is new of them    {"begin":{"ask":7,"feeds":[{"key":3,"bucket":32}]}} what comes, from its beginning
+//!         binary ...                                 {"whole":{"ask":7,"keys":[3]}} all that there was; what follows is new
+//!         {"states":[...]}  {"events":[...]}         {"clock":{"time_ms":...}} every second
+//! ```
+
+mod ask;
+mod feed;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::extract::ws::{CloseFrame, Message as Frame, Utf8Bytes, WebSocket, close_code};
+use serde_json::{Value, json};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use weir_service::http::Place;
+use weir_wire::signal::{Clock, Flags, Header, Kind};
+
+use super::figures::count;
+use super::routes::millis;
+use super::thinned::{Thinning, bucket};
+use super::{Api, News, State};
+use crate::history::{Catalog, Listed};
+use ask::Ask;
+use feed::{Feed, Message};
+
+/// One client, until it goes.
+pub(super) async fn follow(api: Arc<Api>, socket: WebSocket, _place: Place) {
+    count(&api.figures.clients);
+    let mut client = Client {
+        socket,
+        ask: None,
+        feeds: Vec::new(),
+        known: Vec::new(),
+        states: HashMap::new(),
+        event: 0,
+        message: Message::new(),
+        sequence: 0,
+        next: 0,
+        api,
+    };
+    let ended = client.serve().await;
+    let figures = &client.api.figures;
+    let reason = match ended {
+        End::Gone => return,
+        End::Stuck => return count(&figures.stuck),
+        End::Silent => {
+            count(&figures.silent);
+            (close_code::AWAY, "nothing was heard of you".to_owned())
+        }
+        End::Mistaken(error) => {
+            count(&figures.mistaken);
+            (close_code::POLICY, format!("this cannot be understood: {error}"))
+        }
+    };
+    // A reason has at most 123 bytes.
+    let (code, text) = (reason.0, &reason.1[..reason.1.floor_char_boundary(120)]);
+    let close = Frame::Close(Some(CloseFrame { code, reason: Utf8Bytes::from(text) }));
+    let _ = timeout(PATIENCE, client.socket.send(close)).await;
+}
+
+/// Why it ends.
+enum End {
+    Gone,
+    Stuck,
+    Silent,
+    Mistaken(String),
+}
+
+struct Client {
+    api: Arc<Api>,
+    socket: WebSocket,
+    ask: Option<Ask>,
+    feeds: Vec<Feed>,
+    /// Channels as they were told.
+    known: Vec<Arc<Listed>>,
+    states: HashMap<u32, State>,
+    /// The last event that was told.
+    event: u64,
+    message: Message,
+    sequence: u64,
+    /// Feed that is pulled first, so that none waits for the others.
+    next: usize,
+}
+
+impl Client {
+    async fn serve(&mut self) -> End {
+        match self.converse().await {
+            Ok(never) => match never {},
+            Err(end) => end,
+        }
+    }
+
+    async fn converse(&mut self) -> Result<std::convert::Infallible, End> {
+        let mut batches = self.api.shown.history().batches();
+        let mut news = self.api.news.subscribe();
+        let (mut frames, mut seconds) = (interval(FRAME), interval(Duration::from_secs(1)));
+        frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut heard = Instant::now();
+        // Whether there is something that was not sent yet.
+        let mut behind = false;
+        let peers = self.api.shown.peers();
+        self.tell(&json!({"hello": {"version": env!("CARGO_PKG_VERSION"), "peers": peers}})).await?;
+        self.tell_channels().await?;
+        let known = self.api.news.borrow().clone();
+        self.tell_news(&known).await?;
+        loop {
+            tokio::select! {
+                biased;
+                frame = self.socket.recv() => {
+                    heard = Instant::now();
+                    match frame {
+                        Some(Ok(Frame::Text(text))) => {
+                            let ask = serde_json::from_str(&text).map_err(|error| End::Mistaken(error.to_string()))?;
+                            self.begin(ask).await?;
+                            behind = true;
+                        }
+                        Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => {}
+                        Some(Ok(Frame::Binary(_))) => return Err(End::Mistaken("it is binary".to_owned())),
+                        Some(Ok(Frame::Close(_)) | Err(_)) | None => return Err(End::Gone),
+                    }
+                }
+                _ = seconds.tick() => {
+                    if heard.elapsed() > SILENCE {
+                        return Err(End::Silent);
+                    }
+                    // A browser answers by itself.
+                    self.send(Frame::Ping(Default::default())).await?;
+                    self.tell_channels().await?;
+                    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                    self.tell(&json!({"clock": {"time_ms": now.as_secs_f64() * 1e3}})).await?;
+                }
+                changed = news.changed() => {
+                    changed.map_err(|_| End::Gone)?;
+                    let known = news.borrow_and_update().clone();
+                    self.tell_news(&known).await?;
+                }
+                changed = batches.changed(), if !behind && !self.feeds.is_empty() => {
+                    changed.map_err(|_| End::Gone)?;
+                    behind = true;
+                }
+                _ = frames.tick(), if behind => behind = self.push().await?,
+            }
+        }
+    }
+
+    /// From now on that is sent; what is sent already as it is wanted goes on.
+    async fn begin(&mut self, ask: Ask) -> Result<(), End> {
+        ask.check().map_err(End::Mistaken)?;
+        self.tell_channels().await?;
+        let api = self.api.clone();
+        let history = api.shown.history();
+        let same = self.ask.as_ref().is_some_and(|before| before.is_like(&ask));
+        let mut old: HashMap<u16, Feed> = match same {
+            true => self.feeds.drain(..).map(|feed| (feed.key, feed)).collect(),
+            false => HashMap::new(),
+        };
+        self.feeds.clear();
+        let catalog = history.catalog();
+        let mut watched: Vec<&Arc<Listed>> =
+            ask.watch.iter().filter_map(|&key| catalog.get(usize::from(key))).collect();
+        watched.dedup_by_key(|listed| listed.key);
+        // The newest of all is at the right edge of the screen.
+        let ends = watched.iter().filter_map(|listed| history.extent(listed.key)).map(|extent| extent.end_time);
+        let newest = ends.max().unwrap_or_default();
+        let (from, to) = ask.range(newest);
+        let mut begun = Vec::new();
+        for listed in watched {
+            // The history has no more channels than that.
+            let Ok(key) = u16::try_from(listed.key) else { continue };
+            if let Some(feed) = old.remove(&key) {
+                self.feeds.push(feed);
+                continue;
+            }
+            let bucket = bucket(listed.channel.rate, ask.span_ms / 1e3, ask.columns);
+            let at = history.index_at(listed.key, from);
+            let until = to.map(|to| history.index_at(listed.key, to));
+            begun.push(json!({"key": key, "bucket": bucket, "first": at}));
+            self.feeds.push(Feed { key, thinning: Thinning::new(bucket), at, until, whole: false });
+        }
+        self.next = 0;
+        let begin = json!({"begin": {"ask": ask.ask, "feeds": begun}});
+        self.ask = Some(ask);
+        self.tell(&begin).await
+    }
+
+    /// Sends one message of what is new, and says whether there may be more.
+    async fn push(&mut self) -> Result<bool, End> {
+        let api = self.api.clone();
+        let (mut budget, mut more, mut whole) = (MOST_LOOKED, false, Vec::new());
+        let count = self.feeds.len();
+        for turn in 0..count {
+            let at = (self.next + turn) % count;
+            let feed = &mut self.feeds[at];
+            if feed.pull(api.shown.history(), &mut self.message, &mut budget) {
+                // It is the first of the next message.
+                self.next = at;
+                more = true;
+                break;
+            }
+            if !feed.whole {
+                feed.whole = true;
+                whole.push(feed.key);
+            }
+        }
+        if !self.message.is_empty() {
+            let header = Header {
+                kind: Kind::Data,
+                flags: Flags::default(),
+                clock: Clock::default(),
+                count: 0,
+                session: self.ask.as_ref().map_or(0, |ask| ask.ask.into()),
+                sequence: self.sequence,
+            };
+            self.sequence += 1;
+            let bytes = self.message.finish(header);
+            api.figures.messages.fetch_add(1, Relaxed);
+            api.figures.bytes.fetch_add(bytes.len() as u64, Relaxed);
+            self.send(Frame::Binary(bytes.into())).await?;
+        }
+        if !whole.is_empty() {
+            let ask = self.ask.as_ref().map_or(0, |ask| ask.ask);
+            self.tell(&json!({"whole": {"ask": ask, "keys": whole}})).await?;
+        }
+        Ok(more)
+    }
+
+    /// Says which channels there are that were not told, or were told otherwise.
+    async fn tell_channels(&mut self) -> Result<(), End> {
+        let catalog: Catalog = self.api.shown.history().catalog();
+        let is_new =
+            |(at, listed): &(usize, &Arc<Listed>)| self.known.get(*at).is_none_or(|known| !Arc::ptr_eq(known, listed));
+        let fresh: Vec<Value> =
+            catalog.iter().enumerate().filter(is_new).map(|(_, listed)| described(listed)).collect();
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        self.known = catalog.to_vec();
+        self.tell(&json!({"channels": fresh})).await
+    }
+
+    /// Says what is new of states and events.
+    async fn tell_news(&mut self, news: &News) -> Result<(), End> {
+        let changed: Vec<&State> =
+            news.states.iter().filter(|state| self.states.get(&state.key) != Some(state)).collect();
+        if !changed.is_empty() {
+            let told = |state: &&State| {
+                json!({
+                    "key": state.key, "alarm": state.alarm, "stale": state.stale, "since_ms": millis(state.since_ns),
+                })
+            };
+            let told = json!({"states": changed.iter().map(told).collect::<Vec<_>>()});
+            self.states.extend(changed.into_iter().map(|state| (state.key, *state)));
+            self.tell(&told).await?;
+        }
+        let fresh = news.events.iter().skip(news.events.partition_point(|event| event.id <= self.event));
+        let told: Vec<Value> = fresh
+            .map(|event| {
+                json!({
+                    "id": event.id, "time_ms": millis(event.time_ns), "severity": event.severity,
+                    "station": event.station, "channel": event.channel, "kind": event.kind, "text": event.text,
+                    "remedy": event.remedy,
+                })
+            })
+            .collect();
+        self.event = self.event.max(news.newest());
+        if told.is_empty() { Ok(()) } else { self.tell(&json!({"events": told})).await }
+    }
+
+    async fn tell(&mut self, text: &Value) -> Result<(), End> {
+        self.send(Frame::Text(text.to_string().into())).await
+    }
+
+    async fn send(&mut self, frame: Frame) -> Result<(), End> {
+        match timeout(PATIENCE, self.socket.send(frame)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(End::Gone),
+            Err(_) => Err(End::Stuck),
+        }
+    }
+}
+
+/// A channel, as pages and REST are told it.
+pub(super) fn described(listed: &Listed) -> Value {
+    let channel = &listed.channel;
+    let limits = channel.limits;
+    json!({
+        "key": listed.key,
+        "station": listed.station,
+        "stream": listed.stream,
+        "name": channel.name,
+        "unit": channel.unit,
+        "description": channel.description,
+        "origin": channel.origin,
+        "rate_hz": channel.rate.per_s(),
+        "scale": channel.scale,
+        "offset": channel.offset,
+        "display": [limits.display_low, limits.display_high],
+        "limits": [limits.very_low, limits.low, limits.high, limits.very_high],
+    })
+}
+
+/// A message is sent at most so often.
+const FRAME: Duration = Duration::from_micros(16_600);
+
+/// Bytes of the history that are looked at for one message: a few milliseconds of work.
+const MOST_LOOKED: usize = 4 << 20;
+
+/// How long a client may take nothing of what is sent: tabs that sleep wake within.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long nothing may be heard of a client that is asked every second.
+const SILENCE: Duration = Duration::from_secs(30);

@@ -1,0 +1,160 @@
+//! The past of a channel as rows: samples, buckets, gaps.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+use weir_units::format::printable;
+use weir_wire::signal::{Block, Bucket, Cause, Values};
+
+use super::routes::millis;
+use super::thinned::{Copied, Piece, Thinning, bucket};
+use crate::history::{History, Listed};
+
+/// Which part of the past, and how finely.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) key: u32,
+    /// From then to then, ms since 1970; of what there is not more than 0, from its end on.
+    pub(super) from: f64,
+    pub(super) to: f64,
+    /// Rows at most, about: gaps have some of their own.
+    pub(super) columns: u32,
+}
+
+/// The past of a channel.
+#[derive(Debug, Serialize)]
+pub(super) struct Rows {
+    pub(super) key: u32,
+    pub(super) station: String,
+    pub(super) stream: String,
+    pub(super) name: String,
+    pub(super) unit: String,
+    /// Samples a row, as far as they are thinned; 1: each sample.
+    pub(super) bucket: u32,
+    pub(super) columns: [&'static str; 8],
+    pub(super) rows: Vec<Row>,
+}
+
+/// Time in ms since 1970, index of the first sample, how many it stands for, least, greatest, first, last, cause if it is a gap. What is
+/// not a number is absent.
+#[derive(Debug, Serialize)]
+pub(super) struct Row(f64, u64, u64, Option<f64>, Option<f64>, Option<f64>, Option<f64>, Option<&'static str>);
+
+const COLUMNS: [&str; 8] = ["time_ms", "index", "samples", "least", "greatest", "first", "last", "cause"];
+
+/// Rows of what is asked.
+pub(super) fn rows(history: &History, listed: &Listed, asked: &Asked) -> Rows {
+    let channel = &listed.channel;
+    let extent = history.extent(asked.key).unwrap_or_default();
+    let time = |ms: f64| if ms > 0.0 { (ms * 1e6) as i64 } else { extent.end_time.saturating_add((ms * 1e6) as i64) };
+    let (from, to) = (time(asked.from).max(extent.begin_time), time(asked.to).min(extent.end_time));
+    let (mut at, end) = (history.index_at(asked.key, from), history.index_at(asked.key, to));
+    let seconds = to.saturating_sub(from) as f64 / 1e9;
+    let mut thinning = Thinning::new(bucket(channel.rate, seconds, asked.columns));
+    let mut rows = Vec::new();
+    let measured = |value: f64| Some(value * channel.scale + channel.offset).filter(|value| value.is_finite());
+    let row = |time: i64, first: u64, samples: u64, values: Bucket| {
+        let [one, other] = [values.least, values.greatest].map(measured);
+        // A negative scale turns them round.
+        let (least, greatest) = if channel.scale < 0.0 { (other, one) } else { (one, other) };
+        Row(millis(time), first, samples, least, greatest, measured(values.first), measured(values.last), None)
+    };
+    let mut add = |piece: Piece<'_>| match piece {
+        Piece::Bucket(place, thinned) => {
+            rows.push(row(place.time, thinned.first, thinned.samples.into(), thinned.bucket));
+        }
+        Piece::Block(block) => each(&block, |first, samples, values| {
+            let time = block.time.saturating_add(i64::try_from(block.rate.nanos(first - block.first)).unwrap_or(0));
+            match values {
+                Ok(values) => rows.push(row(time, first, samples, values)),
+                Err(cause) => {
+                    rows.push(Row(millis(time), first, samples, None, None, None, None, Some(cause.name())));
+                }
+            }
+        }),
+    };
+    let mut copied = Copied::default();
+    while at < end {
+        copied.clear();
+        let next = history.read(asked.key, at, MOST_COPIED, |block| copied.keep(&block));
+        for block in copied.blocks(0).filter(|block| block.first < end) {
+            thinning.push(until(block, end), &mut add);
+        }
+        if next <= at {
+            break;
+        }
+        at = next;
+    }
+    thinning.flush(&mut add);
+    Rows {
+        key: asked.key,
+        station: listed.station.clone(),
+        stream: listed.stream.clone(),
+        name: channel.name.clone(),
+        unit: channel.unit.clone(),
+        bucket: thinning.bucket(),
+        columns: COLUMNS,
+        rows,
+    }
+}
+
+/// Each sample, bucket or gap of a block: index, how many, what.
+fn each(block: &Block<'_>, mut look: impl FnMut(u64, u64, Result<Bucket, Cause>)) {
+    match block.values {
+        Values::Gap(gap) => look(block.first, gap.samples, Err(gap.cause)),
+        Values::Samples(..) => {
+            for (index, value) in (block.first..).zip(block.each()) {
+                look(index, 1, Ok(Bucket { least: value, greatest: value, first: value, last: value }));
+            }
+        }
+        Values::Buckets(_, each, _) => {
+            for (number, bucket) in (0..).zip(block.buckets()) {
+                look(block.first + number * u64::from(each), each.into(), Ok(bucket));
+            }
+        }
+    }
+}
+
+/// What a block has in front of an index; a bucket that begins in front of it is whole.
+pub(super) fn until(block: Block<'_>, end: u64) -> Block<'_> {
+    let left = end.saturating_sub(block.first);
+    let values = match block.values {
+        Values::Samples(element, values) => {
+            let bytes = usize::try_from(left).unwrap_or(usize::MAX).saturating_mul(element.len());
+            Values::Samples(element, &values[..values.len().min(bytes)])
+        }
+        Values::Buckets(element, each, values) => {
+            let buckets = usize::try_from(left.div_ceil(each.into())).unwrap_or(usize::MAX);
+            Values::Buckets(element, each, &values[..values.len().min(buckets.saturating_mul(4 * element.len()))])
+        }
+        Values::Gap(mut gap) => {
+            gap.samples = gap.samples.min(left);
+            Values::Gap(gap)
+        }
+    };
+    Block { values, ..block }
+}
+
+/// As CSV (RFC 4180), with what it is in front of it as a comment would not be read: in the head of its columns.
+pub(super) fn csv(rows: &Rows) -> String {
+    let quoted = |text: &str| format!("\"{}\"", printable(text).replace('"', "\"\""));
+    let mut text = String::new();
+    // What is measured stands in the column's name; writing to a string does not fail.
+    let name = format!("{}/{}/{} [{}]", rows.station, rows.stream, rows.name, rows.unit);
+    let names = ["least", "greatest", "first", "last"].map(|of| quoted(&format!("{of} of {name}")));
+    let _ = write!(text, "time_ms,index,samples,{},cause\r\n", names.join(","));
+    for Row(time, first, samples, least, greatest, begin, last, cause) in &rows.rows {
+        let _ = write!(text, "{time:.6},{first},{samples}");
+        for value in [least, greatest, begin, last] {
+            text.push(',');
+            if let Some(value) = value {
+                let _ = write!(text, "{value}");
+            }
+        }
+        let _ = write!(text, ",{}\r\n", cause.unwrap_or_default());
+    }
+    text
+}
+
+/// Bytes that are copied while the history is held.
+pub(super) const MOST_COPIED: usize = 64 << 10;

@@ -1,0 +1,55 @@
+//! The server of the page.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use weir_service::http::{self, Error, Limits, Places, Serving, Settings};
+
+use super::{Api, Figures, News, PLACES, Shown, news, page, routes};
+
+/// A server, bound but not yet serving.
+#[derive(Debug)]
+pub struct Server(http::Server);
+
+impl Server {
+    /// Binds the address; port 0 lets the kernel choose.
+    ///
+    /// # Errors
+    /// If it is taken, forbidden or not of this machine.
+    pub fn bind(address: SocketAddr) -> Result<Self, Error> {
+        http::Server::bind("HTTP", address, LIMITS).map(Self)
+    }
+
+    /// The address it is bound to.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.0.local_addr()
+    }
+
+    /// Serves on a thread of its own, named `http`, and two beside it that compute answers. Pages of the peers may follow here, too:
+    /// they change over.
+    ///
+    /// # Errors
+    /// If the thread or its runtime cannot be had (no file descriptor or memory left).
+    pub fn serve(self, shown: Arc<dyn Shown>, mut settings: Settings) -> Result<Serving, Error> {
+        let peers = shown.peers();
+        let page = page::page(&peers);
+        settings.origins.extend(peers);
+        self.0.serve("http", move |_| {
+            let api = Arc::new(Api {
+                shown,
+                settings,
+                page,
+                places: Places::new(PLACES, PLACES, "follow signals"),
+                news: watch::Sender::new(News::default()),
+                figures: Figures::default(),
+            });
+            tokio::spawn(news::gather(api.clone()));
+            routes::router(api)
+        })
+    }
+}
+
+/// WebSockets are none of these.
+const LIMITS: Limits = Limits { connections: 256, share: 128, patience: Duration::from_secs(10) };

@@ -1,0 +1,1 @@
+//! The page's server, over real sockets.

@@ -1,0 +1,229 @@
+//! How every channel is: its alarm, and whether samples come.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_units::format::{plain, printable};
+use weir_wire::signal::{Block, Channel, Values};
+
+use super::events::Draft;
+use super::limits::{Watch, severity, words};
+use super::settings::Watching;
+use crate::api::{Alarm, Severity, State};
+
+/// How every channel is, by its key in the history.
+#[derive(Debug, Default)]
+pub(super) struct Board {
+    entries: BTreeMap<u32, Entry>,
+    watching: Arc<Watching>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    station: String,
+    channel: Arc<Channel>,
+    watch: Watch,
+    alarm: Alarm,
+    stale: bool,
+    since_ns: i64,
+    /// When samples came last, by the clock that never steps.
+    heard: Duration,
+    /// The longest time that one block has stood for.
+    longest: Duration,
+    /// Its station has ended in order: nothing is expected.
+    ended: bool,
+}
+
+impl Board {
+    /// Follows a channel from now on, or what is known of it has changed.
+    pub(super) fn follow(&mut self, key: u32, station: &str, channel: &Arc<Channel>, now: Duration, wall: i64) {
+        let watch = self.watching.watch(station, channel);
+        match self.entries.get_mut(&key) {
+            Some(entry) => {
+                entry.watch = watch;
+                entry.channel = channel.clone();
+                entry.ended = false;
+            }
+            None => {
+                let entry = Entry {
+                    station: station.to_owned(),
+                    channel: channel.clone(),
+                    watch,
+                    alarm: Alarm::None,
+                    stale: false,
+                    since_ns: wall,
+                    heard: now,
+                    longest: Duration::ZERO,
+                    ended: false,
+                };
+                self.entries.insert(key, entry);
+            }
+        }
+    }
+
+    /// Limits and times have changed.
+    pub(super) fn rewatch(&mut self, watching: Arc<Watching>) {
+        for entry in self.entries.values_mut() {
+            entry.watch = watching.watch(&entry.station, &entry.channel);
+        }
+        self.watching = watching;
+    }
+
+    /// Samples, or a gap, which is none.
+    pub(super) fn take(&mut self, key: u32, block: &Block<'_>, now: Duration, told: &mut Vec<Draft>) {
+        let Some(entry) = self.entries.get_mut(&key) else { return };
+        if matches!(block.values, Values::Gap(_)) {
+            return;
+        }
+        entry.heard = now;
+        let stands_for = block.rate.nanos(block.samples()).clamp(0, i128::from(u64::MAX)) as u64;
+        entry.longest = entry.longest.max(Duration::from_nanos(stands_for));
+        entry.ended = false;
+        if entry.stale {
+            entry.stale = false;
+            entry.since_ns = block.time;
+            told.push(entry.draft(block.time, Severity::Info, "stale", "samples come again".into()));
+        }
+        if !entry.watch.is_idle() {
+            entry.judge(block, told);
+        }
+    }
+
+    /// Its station has ended in order.
+    pub(super) fn end(&mut self, key: u32) {
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.ended = true;
+        }
+    }
+
+    /// Who has become stale.
+    pub(super) fn look(&mut self, now: Duration, wall: i64) -> Vec<Draft> {
+        let mut told = Vec::new();
+        for entry in self.entries.values_mut() {
+            if entry.stale || now < entry.heard + self.watching.stale(entry.longest) {
+                continue;
+            }
+            entry.stale = true;
+            entry.since_ns = wall;
+            let age = plain((now - entry.heard).as_secs_f64());
+            let (severity, text) = match (entry.ended, entry.channel.bucket) {
+                (true, _) => (Severity::Info, "its station has ended".to_owned()),
+                (_, 0) => (Severity::Info, "it is not sent: nobody has asked for it".to_owned()),
+                _ => (Severity::Minor, format!("no samples for {age} s")),
+            };
+            told.push(entry.draft(wall, severity, "stale", text));
+        }
+        told
+    }
+
+    /// Of all channels.
+    pub(super) fn states(&self) -> Vec<State> {
+        let state = |(&key, entry): (&u32, &Entry)| State {
+            key,
+            alarm: entry.alarm,
+            stale: entry.stale,
+            since_ns: entry.since_ns,
+        };
+        self.entries.iter().map(state).collect()
+    }
+}
+
+impl Entry {
+    /// The last value decides; what was worse between is told, too.
+    fn judge(&mut self, block: &Block<'_>, told: &mut Vec<Draft>) {
+        let Channel { scale, offset, .. } = *self.channel;
+        let (mut least, mut greatest, mut last) = (f64::NAN, f64::NAN, f64::NAN);
+        let mut see = |low: f64, high: f64, end: f64| {
+            least = least.min(low);
+            greatest = greatest.max(high);
+            last = end;
+        };
+        match block.values {
+            Values::Samples(..) => block.each().for_each(|value| see(value, value, value)),
+            _ => block.buckets().for_each(|bucket| see(bucket.least, bucket.greatest, bucket.last)),
+        }
+        let measured = |value: f64| value * scale + offset;
+        let (a, b, last) = (measured(least), measured(greatest), measured(last));
+        let (least, greatest) = (a.min(b), a.max(b));
+        let alarm = self.watch.judge(last, self.alarm);
+        // A peak within the block that a limit was passed by, and that is over.
+        for peak in [least, greatest] {
+            let worst = self.watch.judge(peak, self.alarm);
+            let worse = severity(worst) > severity(alarm) || severity(worst) == severity(alarm) && worst != alarm;
+            if worse && worst != self.alarm && worst != Alarm::None {
+                told.push(self.passed(block.time, worst, peak, " for a moment"));
+            }
+        }
+        if alarm != self.alarm {
+            self.alarm = alarm;
+            self.since_ns = block.time;
+            told.push(self.passed(block.time, alarm, last, ""));
+        }
+    }
+
+    fn passed(&self, time_ns: i64, alarm: Alarm, value: f64, how_long: &str) -> Draft {
+        let unit = printable(&self.channel.unit);
+        let space = if unit.is_empty() { "" } else { " " };
+        let limit = self.watch.limit(alarm).map(|limit| format!(" (limit {})", plain(limit))).unwrap_or_default();
+        let text = format!("{}{how_long}: {}{space}{unit}{limit}", words(alarm), plain(value));
+        self.draft(time_ns, severity(alarm), "alarm", text)
+    }
+
+    fn draft(&self, time_ns: i64, severity: Severity, kind: &'static str, text: String) -> Draft {
+        let (station, channel) = (self.station.clone(), self.channel.name.clone());
+        Draft { time_ns, severity, station, channel, kind, text, remedy: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_wire::signal::{Element, Limits, Rate};
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn board(rate: Rate) -> Board {
+        let limits = Limits { high: Some(20.0), ..Limits::default() };
+        let channel = Channel { name: "T".into(), unit: "K".into(), limits, rate, scale: 2.0, ..Channel::default() };
+        let mut board = Board::default();
+        board.follow(3, "s", &Arc::new(channel), Duration::ZERO, 5);
+        board
+    }
+
+    fn feed(board: &mut Board, rate: Rate, now: Duration, values: &[f32]) -> Vec<String> {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let values = Values::Samples(Element::F32, &bytes);
+        let mut told = Vec::new();
+        board.take(3, &Block { channel: 0, first: 0, time: 77, rate, values }, now, &mut told);
+        told.into_iter().map(|draft| draft.text).collect()
+    }
+
+    #[test]
+    fn peaks_between_are_told_and_the_last_decides() {
+        let rate = Rate::hertz(1000);
+        let mut board = board(rate);
+        assert_eq!(feed(&mut board, rate, SECOND, &[1.0, 2.0]), [""; 0]);
+        assert_eq!(feed(&mut board, rate, SECOND, &[1.0, 15.0, 2.0]), ["high for a moment: 30 K (limit 20)"]);
+        assert_eq!(feed(&mut board, rate, SECOND, &[1.0, 11.0]), ["high: 22 K (limit 20)"]);
+        assert_eq!(board.states()[0], State { key: 3, alarm: Alarm::High, stale: false, since_ns: 77 });
+        assert_eq!(feed(&mut board, rate, SECOND, &[12.0]), [""; 0]);
+        assert_eq!(feed(&mut board, rate, SECOND, &[1.0]), ["within its limits: 2 K"]);
+    }
+
+    #[test]
+    fn slow_channels_may_be_silent_for_longer() {
+        let (slow, fast) = (Rate::hertz(1), Rate::hertz(1000));
+        let (mut slow_board, mut fast_board) = (board(slow), board(fast));
+        feed(&mut slow_board, slow, SECOND, &[1.0]);
+        feed(&mut fast_board, fast, SECOND, &[1.0]);
+        let mut stale = |seconds| {
+            let now = Duration::from_secs_f64(seconds);
+            [&mut slow_board, &mut fast_board].map(|board| board.look(now, 9).len())
+        };
+        assert_eq!([1.4, 1.6, 3.9, 4.1, 5.0].map(&mut stale), [[0, 0], [0, 1], [0, 0], [1, 0], [0, 0]]);
+        assert_eq!(feed(&mut slow_board, slow, SECOND * 6, &[1.0]), ["samples come again"]);
+        assert!(!slow_board.states()[0].stale && fast_board.states()[0].stale);
+    }
+}

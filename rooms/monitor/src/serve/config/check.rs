@@ -1,0 +1,206 @@
+//! From what is written to what is meant: defaults filled in, every value within its bounds.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use weir_service::Fixed;
+use weir_service::config::{self, Step};
+use weir_service::http;
+use weir_units::{Size, Span};
+use weir_wire::signal::Limits;
+
+use super::Config;
+use super::document::{Document, Limit};
+use crate::history;
+use crate::receive::{self, Listen};
+use crate::serve::settings::{Keys, Rule, Settings, Watching};
+
+/// The validated configuration, or the first mistake. `file`: where the document stands; `None`: it was made of flags.
+pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) -> Result<Config> {
+    let error = |path: &[Step<'_>], message: String| match file {
+        Some(file) => file.error(path, &message),
+        None => anyhow!("{message}"),
+    };
+    let span = |key: &'static str, written: Option<Span>, default: Duration, least: Span, most: Span| {
+        let value = written.map_or(default, Span::duration);
+        if (least.duration()..=most.duration()).contains(&value) {
+            return Ok(value);
+        }
+        let message = format!("{key}: {} (it must be {least} to {most})", written.unwrap_or_default());
+        Err(error(&[Step::Key(key)], message))
+    };
+    let size = |key: &'static str, written: Option<Size>, default: usize, least: Size, most: Size| {
+        let value = written.unwrap_or(Size { bytes: default as u64 });
+        if (least..=most).contains(&value) {
+            return Ok(value.bytes as usize);
+        }
+        Err(error(&[Step::Key(key)], format!("{key}: {value} (it must be {least} to {most})")))
+    };
+
+    let (receive, history) = (receive::Settings::default(), history::Bounds::default());
+    let listen = listen(&document, receive.listen, &error)?;
+    let rules = document.limits.iter().enumerate().map(|(index, limit)| rule(index, limit, &error));
+    let watching = Watching {
+        hysteresis: document.hysteresis.map_or(Watching::default().hysteresis, |share| share.fraction()),
+        stale: match document.stale {
+            None => None,
+            stale => Some(span("stale", stale, Duration::ZERO, Span::from_millis(50), DAY)?),
+        },
+        rules: rules.collect::<Result<_>>()?,
+    };
+    let api = http::Settings {
+        read_only: true,
+        hosts: document.hosts.clone().unwrap_or_default(),
+        origins: document.origins.clone().unwrap_or_default(),
+    };
+    for (index, host) in api.hosts.iter().enumerate() {
+        if host.is_empty() || host.contains([':', '/']) {
+            let path = [Step::Key("hosts"), Step::Index(index)];
+            return Err(error(
+                &path,
+                format!("hosts: `{host}`: write a name, e.g. control.example, without scheme and port"),
+            ));
+        }
+    }
+    let peers = document.peers.clone().unwrap_or_default();
+    for (key, origins) in [("origins", &api.origins), ("peers", &peers)] {
+        if let Some((index, bad)) = origins.iter().enumerate().find(|(_, origin)| !is_origin(origin)) {
+            let path = [Step::Key(key), Step::Index(index)];
+            return Err(error(&path, format!("{key}: `{bad}`: write e.g. http://control-2:5180, without a path")));
+        }
+    }
+    let bounds = receive::Bounds {
+        reorder: span("reorder", document.reorder, receive.bounds.reorder, Span::default(), Span::from_secs(1))?,
+        ..receive.bounds
+    };
+    let buffer = ("receive_buffer", document.receive_buffer, receive.receive_buffer);
+    let settings = Settings {
+        receive: receive::Settings {
+            listen,
+            receive_buffer: size(buffer.0, buffer.1, buffer.2, Size { bytes: 4096 }, Size { bytes: 1 << 30 })?,
+            bounds,
+        },
+        keys: Keys { group: document.key, senders: document.senders.unwrap_or_default() },
+        http: document.http.map_or(HTTP, |http| http.0),
+        api,
+        peers,
+        history: history::Bounds {
+            span: span("history", document.history, history.span, Span::from_secs(1), DAY)?,
+            bytes: size("memory", document.memory, history.bytes, Size { bytes: 1 << 20 }, Size { bytes: 1 << 40 })?,
+            ..history
+        },
+        watching: Arc::new(watching),
+    };
+    let fixed = Fixed::new(document.admin.map(|admin| admin.0), document.user)
+        .map_err(|message| error(&[Step::Key("user")], message))?;
+    Ok(Config { settings, fixed })
+}
+
+fn listen(
+    document: &Document,
+    default: Vec<Listen>,
+    error: &dyn Fn(&[Step<'_>], String) -> anyhow::Error,
+) -> Result<Vec<Listen>> {
+    let mut all: Vec<Listen> = Vec::new();
+    for (index, written) in document.listen.iter().enumerate() {
+        let at = |key| [Step::Key("listen"), Step::Index(index), Step::Key(key)];
+        let address = written.address.0;
+        let listen = Listen { address, interface: written.interface.clone(), source: written.source };
+        if all.contains(&listen) {
+            return Err(error(&at("address"), format!("listen {address}: it is there twice (remove one of them)")));
+        }
+        if !address.ip().is_multicast() && (written.interface.is_some() || written.source.is_some()) {
+            let key = if written.interface.is_some() { "interface" } else { "source" };
+            return Err(error(&at(key), format!("listen {address}: {key} is of groups alone (remove it)")));
+        }
+        if written.source.is_some_and(|source| source.is_ipv4() != address.is_ipv4()) {
+            return Err(error(&at("source"), format!("listen {address}: the source is of another family")));
+        }
+        all.push(listen);
+    }
+    Ok(if all.is_empty() { default } else { all })
+}
+
+fn rule(index: usize, written: &Limit, error: &dyn Fn(&[Step<'_>], String) -> anyhow::Error) -> Result<Rule> {
+    let Limit { channel, very_low, low, high, very_high } = written;
+    let at = |key| [Step::Key("limit"), Step::Index(index), Step::Key(key)];
+    if !channel.contains('/') && channel != "*" {
+        return Err(error(&at("channel"), format!("limit `{channel}`: write STATION/CHANNEL, e.g. coil/I1 or */I*")));
+    }
+    let order = [("very_low", very_low), ("low", low), ("high", high), ("very_high", very_high)];
+    let told: Vec<(&str, f64)> = order.into_iter().filter_map(|(key, limit)| Some((key, (*limit)?))).collect();
+    if told.is_empty() {
+        return Err(error(&at("channel"), format!("limit {channel}: it has none (very_low, low, high, very_high)")));
+    }
+    if let Some((key, _)) = told.iter().find(|(_, limit)| !limit.is_finite()) {
+        return Err(error(&at(key), format!("limit {channel}: {key} is no number")));
+    }
+    if let Some(pair) = told.windows(2).find(|pair| pair[0].1 > pair[1].1) {
+        let message = format!("limit {channel}: {} is above {}", pair[0].0, pair[1].0);
+        return Err(error(&at(pair[0].0), message));
+    }
+    let limits = Limits { very_low: *very_low, low: *low, high: *high, very_high: *very_high, ..Limits::default() };
+    Ok(Rule { channel: channel.clone(), limits })
+}
+
+fn is_origin(text: &str) -> bool {
+    let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://")).unwrap_or_default();
+    !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte))
+}
+
+/// Where the page is served.
+const HTTP: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 5180);
+const DAY: Span = Span::from_secs(86_400);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Config> {
+        let file = config::Document::parse("m.toml", text)?;
+        config(file.read()?, Some(&file))
+    }
+
+    #[test]
+    fn nothing_is_enough_and_what_is_printed_means_the_same() {
+        let least = read("").unwrap();
+        assert_eq!(least.settings.receive.listen[0].address.to_string(), "239.192.77.1:5110");
+        assert_eq!(least.settings.http.to_string(), "127.0.0.1:5180");
+        let all = "http = \"0.0.0.0:80\"\nhosts = [\"a\"]\norigins = [\"https://b\"]\npeers = [\"http://c:5180\"]\n\
+                   history = \"1min\"\nmemory = \"64MiB\"\nreceive_buffer = \"1MiB\"\nreorder = \"5ms\"\nkey = \"k\"\n\
+                   senders = [\"p\"]\nhysteresis = \"2%\"\nstale = \"2s\"\nadmin = \"127.0.0.1:9518\"\n\
+                   [[listen]]\naddress = \"239.1.1.1:7\"\ninterface = \"eth0\"\nsource = \"10.0.0.1\"\n\
+                   [[limit]]\nchannel = \"*/T\"\nhigh = 3.5\n";
+        for config in [least, read(all).unwrap()] {
+            assert_eq!(read(&config.to_toml()).unwrap(), config, "{}", config.to_toml());
+        }
+    }
+
+    #[test]
+    fn a_mistake_is_one_line_with_its_place() {
+        let listen = "[[listen]]\naddress = \"239.1.1.1:5110\"\n";
+        for (text, line) in [
+            (format!("{listen}{listen}"), "m.toml:4: listen 239.1.1.1:5110: it is there twice (remove one of them)"),
+            (
+                "[[listen]]\naddress = \"10.0.0.1:5110\"\ninterface = \"eth0\"\n".into(),
+                "m.toml:3: listen 10.0.0.1:5110: interface is of groups alone (remove it)",
+            ),
+            ("history = \"1ms\"\n".into(), "m.toml:1: history: 1ms (it must be 1s to 24h)"),
+            ("memory = \"1KiB\"\n".into(), "m.toml:1: memory: 1KiB (it must be 1MiB to 1024GiB)"),
+            (
+                "peers = [\"control-2\"]\n".into(),
+                "m.toml:1: peers: `control-2`: write e.g. http://control-2:5180, without a path",
+            ),
+            ("[[limit]]\nchannel = \"s/a\"\nlow = 2.0\nhigh = 1.0\n".into(), "m.toml:3: limit s/a: low is above high"),
+            (
+                "[[limit]]\nchannel = \"s/a\"\n".into(),
+                "m.toml:2: limit s/a: it has none (very_low, low, high, very_high)",
+            ),
+            ("histery = \"1s\"\n".into(), "m.toml:1: unknown key `histery`, did you mean `history`?"),
+        ] {
+            assert_eq!(read(&text).unwrap_err().to_string(), line);
+        }
+    }
+}

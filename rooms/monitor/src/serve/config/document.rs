@@ -1,0 +1,76 @@
+//! The file as it is written: every key, none of it checked.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use weir_service::config::Address;
+use weir_units::{Share, Size, Span};
+
+/// A configuration of `weir monitor serve`. `None`: the default.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Document {
+    /// Where the page is served.
+    pub http: Option<Address>,
+    /// Names by which clients know this host.
+    pub hosts: Option<Vec<String>>,
+    /// Origins whose pages may read.
+    pub origins: Option<Vec<String>>,
+    /// Other servers of this feed.
+    pub peers: Option<Vec<String>>,
+    /// How long signals are kept.
+    pub history: Option<Span>,
+    /// What they may take.
+    pub memory: Option<Size>,
+    /// Receive buffer of each socket.
+    pub receive_buffer: Option<Size>,
+    /// How long a datagram waits for what is before it.
+    pub reorder: Option<Span>,
+    /// File of the group's key.
+    pub key: Option<PathBuf>,
+    /// Files of the senders' public keys.
+    pub senders: Option<Vec<PathBuf>>,
+    /// Share of what is between limits that a value has to come back by.
+    pub hysteresis: Option<Share>,
+    /// How long a channel may be without samples.
+    pub stale: Option<Span>,
+    /// Where `/metrics` and `/healthz` are served.
+    pub admin: Option<Address>,
+    /// The user to become once everything is open.
+    pub user: Option<String>,
+    /// Where signals come in.
+    #[serde(rename = "listen", default, skip_serializing_if = "Vec::is_empty")]
+    pub listen: Vec<Listen>,
+    /// Limits beside those of the stations.
+    #[serde(rename = "limit", default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Limit>,
+}
+
+/// `[[listen]]`
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listen {
+    /// A group, or an address of this machine, with its port.
+    pub address: Address,
+    /// Of a group: where to join it.
+    pub interface: Option<String>,
+    /// Of a group: the one source to hear.
+    pub source: Option<IpAddr>,
+}
+
+/// `[[limit]]`
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limit {
+    /// `station/channel`; `*` stands for any characters.
+    pub channel: String,
+    /// Below it is a major alarm.
+    pub very_low: Option<f64>,
+    /// Below it is a minor alarm.
+    pub low: Option<f64>,
+    /// Above it is a minor alarm.
+    pub high: Option<f64>,
+    /// Above it is a major alarm.
+    pub very_high: Option<f64>,
+}

@@ -1,0 +1,102 @@
+//! From a file, or from flags, to validated [`Settings`]; and back, for `--check`.
+
+mod check;
+pub mod document;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::Result;
+use weir_service::Fixed;
+use weir_service::config::{Address, Base};
+use weir_units::{Share, Size, Span};
+
+use super::settings::{Rule, Settings, Watching};
+use crate::receive;
+use document::{Document, Limit, Listen};
+
+/// A validated configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// What to do.
+    pub settings: Settings,
+    /// What only a start can change.
+    pub fixed: Fixed,
+}
+
+/// A configuration to be read, perhaps again and again.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// A file, or what flags said.
+    pub base: Base<Document>,
+    /// A flag that replaces a key of a file.
+    pub http: Option<SocketAddr>,
+    /// Flags that replace keys of a file.
+    pub fixed: Fixed,
+}
+
+impl Origin {
+    /// Reads and checks it, as it is now.
+    ///
+    /// # Errors
+    /// One line with the place: not TOML, an unknown key, a value out of its bounds.
+    pub fn load(&self) -> Result<Config> {
+        self.base.load(|document, file| {
+            let document = Document {
+                http: self.http.map(Address).or(document.http),
+                admin: self.fixed.admin.map(Address).or(document.admin),
+                user: self.fixed.user.clone().or(document.user),
+                ..document
+            };
+            check::config(document, file)
+        })
+    }
+}
+
+impl Config {
+    /// The file that says the same with every default written out.
+    pub fn to_toml(&self) -> String {
+        let Settings { receive, keys, http, api, peers, history, watching } = &self.settings;
+        let Watching { hysteresis, stale, rules } = &**watching;
+        let texts = |texts: &[String]| (!texts.is_empty()).then(|| texts.to_vec());
+        let size = |bytes: usize| Some(Size { bytes: bytes as u64 });
+        let document = Document {
+            http: Some(Address(*http)),
+            hosts: texts(&api.hosts),
+            origins: texts(&api.origins),
+            peers: texts(peers),
+            history: Some(span(history.span)),
+            memory: size(history.bytes),
+            receive_buffer: size(receive.receive_buffer),
+            reorder: Some(span(receive.bounds.reorder)),
+            key: keys.group.clone(),
+            senders: (!keys.senders.is_empty()).then(|| keys.senders.clone()),
+            hysteresis: Share::from_fraction(*hysteresis),
+            stale: stale.map(span),
+            admin: self.fixed.admin.map(Address),
+            user: self.fixed.user.clone(),
+            listen: receive.listen.iter().map(listen).collect(),
+            limits: rules.iter().map(limit).collect(),
+        };
+        // Every key of the document has a form in TOML.
+        toml::to_string(&document).unwrap_or_default()
+    }
+}
+
+fn span(duration: Duration) -> Span {
+    Span::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}
+
+fn listen(listen: &receive::Listen) -> Listen {
+    Listen { address: Address(listen.address), interface: listen.interface.clone(), source: listen.source }
+}
+
+fn limit(Rule { channel, limits }: &Rule) -> Limit {
+    Limit {
+        channel: channel.clone(),
+        very_low: limits.very_low,
+        low: limits.low,
+        high: limits.high,
+        very_high: limits.very_high,
+    }
+}

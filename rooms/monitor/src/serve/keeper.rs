@@ -1,0 +1,200 @@
+//! What receiving is for: everything goes to the history, and past the board.
+
+use std::collections::HashMap;
+use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
+
+use weir_units::format::printable;
+use weir_wire::signal::{Block, Cause, Channel, Gap, Values};
+
+use super::board::Board;
+use super::events::Draft;
+use super::losses::Losses;
+use super::open::Open;
+use crate::api::Severity;
+use crate::history::{Extent, Writing};
+use crate::receive::{News, Sink, Stream};
+
+/// Keeps what is received.
+pub(super) struct Keeper<'a> {
+    open: &'a Open,
+    /// Locked from the first block of a batch to its end.
+    batch: Option<Batch<'a>>,
+    /// Keys of a session's channels.
+    sessions: HashMap<u64, HashMap<u16, Known, foldhash::fast::FixedState>, foldhash::fast::RandomState>,
+    losses: Losses,
+    told: Vec<Draft>,
+    /// When a station's clock was said to step.
+    stepped: HashMap<String, Duration>,
+}
+
+struct Batch<'a> {
+    writing: Writing<'a>,
+    board: MutexGuard<'a, Board>,
+    now: Duration,
+}
+
+/// A channel of a session.
+struct Known {
+    /// In the history; `None`: there was no room.
+    key: Option<u32>,
+    name: String,
+    /// Whether a block of this session has come.
+    begun: bool,
+}
+
+impl<'a> Keeper<'a> {
+    pub(super) fn new(open: &'a Open) -> Self {
+        Self {
+            open,
+            batch: None,
+            sessions: HashMap::default(),
+            losses: Losses::default(),
+            told: Vec::new(),
+            stepped: HashMap::new(),
+        }
+    }
+}
+
+impl Sink for Keeper<'_> {
+    fn channel(&mut self, stream: &Arc<Stream>, channel: &Arc<Channel>) {
+        let open = self.open;
+        let Batch { writing, board, now } = self.batch.get_or_insert_with(|| Batch::begin(open));
+        let key = writing.channel(&stream.station, &stream.name, channel);
+        match key {
+            Some(key) => board.follow(key, &stream.station, channel, *now, open.wall()),
+            None => open.count_crowded(),
+        }
+        let known = Known { key, name: channel.name.clone(), begun: false };
+        let channels = self.sessions.entry(stream.session).or_default();
+        if let Some(before) = channels.insert(channel.id, known)
+            && before.key == key
+            && let Some(known) = channels.get_mut(&channel.id)
+        {
+            known.begun = before.begun;
+        }
+    }
+
+    fn block(&mut self, stream: &Arc<Stream>, block: &Block<'_>) {
+        let open = self.open;
+        let Batch { writing, board, now } = self.batch.get_or_insert_with(|| Batch::begin(open));
+        let known = self.sessions.get_mut(&stream.session).and_then(|channels| channels.get_mut(&block.channel));
+        let Some(Known { key: Some(key), name, begun }) = known else { return };
+        let extent = writing.extent(*key).unwrap_or_default();
+        if !std::mem::replace(begun, true) {
+            if let Some(gap) = due_meanwhile(block, extent) {
+                writing.append(*key, &gap);
+            }
+        } else if let Some(step) = step(block, extent)
+            && self.stepped.get(&stream.station).is_none_or(|told| *now >= *told + STEPS_APART)
+        {
+            if self.stepped.len() >= MOST_STEPPED {
+                self.stepped.clear();
+            }
+            self.stepped.insert(stream.station.clone(), *now);
+            self.told.push(stepped(stream, block.time, step));
+        }
+        writing.append(*key, block);
+        board.take(*key, block, *now, &mut self.told);
+        if let Values::Gap(gap) = block.values {
+            self.losses.add(&stream.station, name, gap.cause, gap.samples, block.time);
+        }
+    }
+
+    fn stream(&mut self, stream: &Arc<Stream>, news: News) {
+        let wall = self.open.wall();
+        self.open.hear(stream, news);
+        let (severity, kind, text, remedy) = match news {
+            News::Begun => (Severity::Info, "begin", "it is heard".to_owned(), None),
+            News::Restarted => (Severity::Info, "restart", "it has begun anew".to_owned(), None),
+            News::Twin => {
+                let text = format!(
+                    "another station of this name is heard, from {}: it is shown as {}",
+                    stream.source,
+                    printable(&stream.station)
+                );
+                (Severity::Major, "twin", text, Some("give each station a name of its own".to_owned()))
+            }
+            News::Silent => {
+                let remedy = "weir monitor check tells whether its machine or the path is at fault";
+                (Severity::Major, "silent", "nothing is heard of it".to_owned(), Some(remedy.to_owned()))
+            }
+            News::Back => (Severity::Info, "back", "it is heard again".to_owned(), None),
+            News::Ended => (Severity::Info, "end", "it has ended".to_owned(), None),
+        };
+        if news == News::Ended
+            && let Some(channels) = self.sessions.get(&stream.session)
+        {
+            let open = self.open;
+            let Batch { board, .. } = self.batch.get_or_insert_with(|| Batch::begin(open));
+            channels.values().filter_map(|known| known.key).for_each(|key| board.end(key));
+        }
+        if matches!(news, News::Begun | News::Restarted | News::Twin) && self.sessions.len() >= MOST_SESSIONS {
+            // The receiver knows as many: what is here beyond it has forgotten.
+            let heard = self.open.sessions();
+            self.sessions.retain(|session, _| heard.contains(session));
+        }
+        let station = stream.station.clone();
+        self.told.push(Draft { time_ns: wall, severity, station, channel: String::new(), kind, text, remedy });
+    }
+
+    fn flush(&mut self) {
+        self.batch = None;
+        let mut told = std::mem::take(&mut self.told);
+        told.extend(self.losses.tell(self.open.now()));
+        if !told.is_empty() {
+            self.open.events.extend(told);
+        }
+    }
+}
+
+impl<'a> Batch<'a> {
+    fn begin(open: &'a Open) -> Self {
+        // Always in this order.
+        Self { writing: open.history.write(), board: open.board(), now: open.now() }
+    }
+}
+
+/// What a station would have sent since the channel was heard last, in an earlier session of it.
+fn due_meanwhile(block: &Block<'_>, extent: Extent) -> Option<Block<'static>> {
+    if extent.begin == extent.end {
+        return None;
+    }
+    let passed = i128::from(block.time) - i128::from(extent.end_time);
+    // To the nearest sample.
+    let samples = block.rate.samples(passed + block.rate.nanos(1) / 2);
+    let gap = Gap { samples, cause: Cause::Restart };
+    let (channel, rate) = (block.channel, block.rate);
+    (samples > 0).then_some(Block { channel, first: extent.end, time: extent.end_time, rate, values: Values::Gap(gap) })
+}
+
+/// By how much a clock has stepped between two blocks, ns.
+fn step(block: &Block<'_>, extent: Extent) -> Option<i64> {
+    let step = block.time.saturating_sub(extent.end_time);
+    let half = i64::try_from(block.rate.nanos(1) / 2).unwrap_or(i64::MAX);
+    (extent.begin < extent.end && step.unsigned_abs() > half.max(LEAST_STEP).unsigned_abs()).then_some(step)
+}
+
+fn stepped(stream: &Stream, time_ns: i64, step: i64) -> Draft {
+    let way = if step < 0 { "back" } else { "on" };
+    let size = weir_units::format::duration(step.unsigned_abs() as f64 / 1e3);
+    Draft {
+        time_ns,
+        severity: Severity::Minor,
+        station: stream.station.clone(),
+        channel: String::new(),
+        kind: "time",
+        text: format!("its clock has stepped {way} by {size}"),
+        remedy: Some("let chrony or PTP slew the clock of that station, not step it".into()),
+    }
+}
+
+/// Clocks that are kept right move by less between two blocks.
+const LEAST_STEP: i64 = 5_000_000;
+
+/// From one event of a station to the next.
+const STEPS_APART: Duration = Duration::from_secs(10);
+const MOST_STEPPED: usize = 4096;
+
+/// Sessions whose channels are known.
+const MOST_SESSIONS: usize = 8192;

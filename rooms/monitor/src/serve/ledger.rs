@@ -1,0 +1,119 @@
+//! The account of a server: what came, what of it is shown, what is missing and why.
+
+use std::fmt;
+
+use serde::Serialize;
+use weir_service::losses::grouped;
+use weir_units::format::{counted, printable, span};
+
+use crate::receive::{Counts, News, Stream};
+
+/// Everything that was counted since the start. It closes when each datagram and each datagram of data has one fate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Ledger {
+    /// Seconds since the start.
+    pub elapsed_s: f64,
+    /// Whether nothing is unexplained.
+    pub closed: bool,
+    /// What is unexplained.
+    pub unexplained: i64,
+    /// Channels that are kept.
+    pub channels: usize,
+    /// Of those, channels without samples for too long.
+    pub stale: usize,
+    /// Of those, channels beyond a limit.
+    pub in_alarm: usize,
+    /// Times that a channel came for which there was no room.
+    pub crowded_channels: u64,
+    /// Events so far.
+    pub events: u64,
+    /// What the sockets gave.
+    pub received: Counts,
+    /// Streams, by name.
+    pub streams: Vec<StreamCount>,
+}
+
+/// A stream that is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StreamCount {
+    /// Its station.
+    pub station: String,
+    /// Its name.
+    pub stream: String,
+    /// Its session, in hexadecimal.
+    pub session: String,
+    /// Where it comes from.
+    pub source: String,
+    /// What has become of it: `live`, `silent`, `ended`.
+    pub state: &'static str,
+    /// What keeps its clock: `unknown`, `free`, `ntp`, `ptp`.
+    pub clock: &'static str,
+}
+
+impl StreamCount {
+    pub(super) fn new(stream: &Stream, news: News) -> Self {
+        use weir_wire::signal::ClockSource::{FreeRunning, Ntp, Ptp, Unknown};
+        Self {
+            station: stream.station.clone(),
+            stream: stream.name.clone(),
+            session: format!("{:016x}", stream.session),
+            source: stream.source.to_string(),
+            state: match news {
+                News::Silent => "silent",
+                News::Ended => "ended",
+                _ => "live",
+            },
+            clock: match stream.clock.source {
+                Unknown => "unknown",
+                FreeRunning => "free",
+                Ntp => "ntp",
+                Ptp => "ptp",
+            },
+        }
+    }
+}
+
+impl Ledger {
+    /// Adds up what is unexplained.
+    pub(super) fn close(mut self) -> Self {
+        self.unexplained = self.received.unexplained();
+        self.closed = self.unexplained == 0;
+        self
+    }
+}
+
+/// For people: a line of totals, a line a stream.
+impl fmt::Display for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counts { datagrams, samples, missing, lost, copies, late, refused, .. } = &self.received;
+        let gone: u64 = missing.values().sum();
+        writeln!(
+            f,
+            "{}: {} datagrams, {} samples of {}, {} missing",
+            span(self.elapsed_s),
+            grouped(*datagrams),
+            grouped(*samples),
+            counted(self.channels, "channel"),
+            grouped(gone),
+        )?;
+        for (cause, samples) in missing.iter().filter(|(_, samples)| **samples > 0) {
+            writeln!(f, "  missing, {cause}: {}", grouped(*samples))?;
+        }
+        for (what, count) in [("datagrams lost", lost), ("copies", copies), ("late", late)] {
+            if *count > 0 {
+                writeln!(f, "  {what}: {}", grouped(*count))?;
+            }
+        }
+        for (reason, count) in refused.iter().filter(|(_, count)| **count > 0) {
+            writeln!(f, "  refused, {reason}: {}", grouped(*count))?;
+        }
+        for stream in &self.streams {
+            let StreamCount { station, stream, source, state, .. } = stream;
+            writeln!(f, "  {}/{} from {source}: {state}", printable(station), printable(stream))?;
+        }
+        if !self.closed {
+            writeln!(f, "  unexplained: {}", self.unexplained)?;
+        }
+        Ok(())
+    }
+}

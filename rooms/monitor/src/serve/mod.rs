@@ -1,0 +1,22 @@
+//! A monitor server: what stations send, kept, watched, shown and sent on.
+//!
+//! ```text
+//! thread receive   receive -> keeper: history, one lock a batch; board: limits, staleness; losses -> events
+//!                             derive: channels made of others, back into history
+//! thread publish   history -> thinned -> datagrams to the group of viewers
+//! thread http      page, WebSocket, REST (api) <- open: history, board, events
+//! control          looks ten times a second: who is stale, what is to be told; reloads
+//! ```
+
+mod board;
+pub mod config;
+pub mod control;
+pub mod events;
+mod keeper;
+pub mod ledger;
+mod limits;
+mod losses;
+pub mod metrics;
+mod open;
+mod room;
+pub mod settings;

@@ -1,0 +1,157 @@
+//! What other threads may ask of a running server.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use weir_service::Observable;
+use weir_service::metrics::Samples;
+
+use super::board::Board;
+use super::events::Events;
+use super::ledger::{Ledger, StreamCount};
+use super::metrics;
+use super::settings::Settings;
+use crate::api::{Event, Shown, State};
+use crate::history::History;
+use crate::receive::{self, News, Stream};
+
+/// A server, as its threads and whoever asks share it.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) history: History,
+    pub(super) events: Events,
+    board: Mutex<Board>,
+    streams: Mutex<HashMap<u64, (Arc<Stream>, News)>>,
+    receive: receive::Open,
+    peers: Mutex<Vec<String>>,
+    began: Instant,
+    /// Channels that there was no room for.
+    crowded: AtomicU64,
+}
+
+impl Open {
+    pub(super) fn new(settings: &Settings, receive: receive::Open) -> Self {
+        let mut board = Board::default();
+        board.rewatch(settings.watching.clone());
+        Self {
+            history: History::new(settings.history),
+            events: Events::default(),
+            board: Mutex::new(board),
+            streams: Mutex::default(),
+            receive,
+            peers: Mutex::new(settings.peers.clone()),
+            began: Instant::now(),
+            crowded: AtomicU64::new(0),
+        }
+    }
+
+    /// Locked after the history where both are.
+    pub(super) fn board(&self) -> MutexGuard<'_, Board> {
+        // A state is whole between two calls.
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Since the start.
+    pub(super) fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Time of day, ns since 1970 UTC.
+    pub(super) fn wall(&self) -> i64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+    }
+
+    pub(super) fn set_peers(&self, peers: Vec<String>) {
+        *self.peers.lock().unwrap_or_else(PoisonError::into_inner) = peers;
+    }
+
+    pub(super) fn count_crowded(&self) {
+        self.crowded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What has become of a stream.
+    pub(super) fn hear(&self, stream: &Arc<Stream>, news: News) {
+        let mut streams = self.streams();
+        if matches!(news, News::Begun | News::Restarted | News::Twin) {
+            // Of a session that was replaced nothing comes any more.
+            streams.retain(|_, (other, _)| other.station != stream.station || other.name != stream.name);
+            if streams.len() >= MOST_STREAMS {
+                streams.retain(|_, (_, news)| !matches!(news, News::Ended | News::Silent));
+            }
+        }
+        streams.insert(stream.session, (stream.clone(), news));
+    }
+
+    /// Sessions that are known.
+    pub(super) fn sessions(&self) -> Vec<u64> {
+        self.streams().keys().copied().collect()
+    }
+
+    fn streams(&self) -> MutexGuard<'_, HashMap<u64, (Arc<Stream>, News)>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn account(&self) -> Ledger {
+        let mut streams: Vec<StreamCount> =
+            self.streams().values().map(|(stream, news)| StreamCount::new(stream, *news)).collect();
+        streams.sort_by(|a, b| (&a.station, &a.stream, &a.session).cmp(&(&b.station, &b.stream, &b.session)));
+        let states = self.board().states();
+        Ledger {
+            elapsed_s: self.now().as_secs_f64(),
+            channels: states.len(),
+            stale: states.iter().filter(|state| state.stale).count(),
+            in_alarm: states.iter().filter(|state| state.alarm != crate::api::Alarm::None).count(),
+            crowded_channels: self.crowded.load(Ordering::Relaxed),
+            events: self.events.count(),
+            received: self.receive.counts(),
+            streams,
+            ..Ledger::default()
+        }
+        .close()
+    }
+}
+
+impl Shown for Open {
+    fn history(&self) -> &History {
+        &self.history
+    }
+
+    fn states(&self) -> Vec<State> {
+        self.board().states()
+    }
+
+    fn events_since(&self, id: u64) -> Vec<Event> {
+        self.events.since(id)
+    }
+
+    fn ledger(&self) -> serde_json::Value {
+        serde_json::to_value(self.account()).unwrap_or_default()
+    }
+
+    fn peers(&self) -> Vec<String> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Observable for Open {
+    type Ledger = Ledger;
+
+    fn metrics(&self, samples: &mut Samples<'_>) {
+        metrics::metrics(samples, &self.account());
+    }
+
+    fn ledger(&self) -> Ledger {
+        self.account()
+    }
+
+    /// It serves its page from the start, whether stations send or not.
+    fn ready(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Streams that the ledger tells of: as many as the receiver knows.
+const MOST_STREAMS: usize = 4096;

@@ -1,0 +1,128 @@
+//! A server as a service's room: what its control thread does, ten times a second.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use weir_service::stop::Stop;
+use weir_service::{Fixed, Room, stays};
+use weir_units::format::counted;
+
+use super::config::{Config, Origin};
+use super::open::Open;
+use super::settings::Settings;
+use crate::api::Severity;
+
+/// The control thread's own.
+pub(super) struct Server<'a> {
+    origin: &'a Origin,
+    settings: Settings,
+    parts: Parts,
+    /// The last event that is in the log.
+    logged: u64,
+}
+
+/// What was started.
+pub(super) struct Parts {
+    pub(super) open: Arc<Open>,
+    pub(super) stop: Stop,
+    pub(super) receiving: Option<JoinHandle<()>>,
+    pub(super) http: SocketAddr,
+}
+
+impl Room for Server<'_> {
+    type News = std::convert::Infallible;
+    type State = Open;
+    const ENDING: &'static str = "closing";
+
+    fn state(&self) -> Arc<Open> {
+        self.parts.open.clone()
+    }
+
+    fn status(&self) -> String {
+        let listen: Vec<String> =
+            self.settings.receive.listen.iter().map(|listen| listen.address.to_string()).collect();
+        format!("{} ({})", counted(listen.len(), "address"), listen.join(", "))
+    }
+
+    fn begin(&mut self) -> Instant {
+        tracing::info!("page: http://{}/", self.parts.http);
+        Instant::now() + LOOKS_APART
+    }
+
+    fn look(&mut self) -> Option<Instant> {
+        let open = &self.parts.open;
+        let stale = open.board().look(open.now(), open.wall());
+        open.events.extend(stale);
+        self.log();
+        Some(Instant::now() + LOOKS_APART)
+    }
+
+    fn reload(&mut self) -> Result<Fixed> {
+        let Config { settings, fixed } = self.origin.load()?;
+        let before = &self.settings;
+        stays("http", &before.http, &settings.http);
+        for (key, is_same) in [
+            ("listen", before.receive.listen == settings.receive.listen),
+            ("receive_buffer", before.receive.receive_buffer == settings.receive.receive_buffer),
+            ("reorder", before.receive.bounds == settings.receive.bounds),
+            ("key and senders", before.keys == settings.keys),
+            ("hosts and origins", before.api == settings.api),
+            ("history and memory", before.history == settings.history),
+        ] {
+            if !is_same {
+                tracing::warn!("{key}: a reload does not change it (restart for it)");
+            }
+        }
+        self.parts.open.board().rewatch(settings.watching.clone());
+        self.parts.open.set_peers(settings.peers.clone());
+        self.settings.watching = settings.watching;
+        self.settings.peers = settings.peers;
+        Ok(fixed)
+    }
+
+    fn end(&mut self) {
+        self.parts.stop.set();
+        if let Some(receiving) = self.parts.receiving.take() {
+            // A panic there has been told by its pulse.
+            let _ = receiving.join();
+        }
+        self.log();
+    }
+}
+
+impl<'a> Server<'a> {
+    pub(super) fn new(origin: &'a Origin, settings: Settings, parts: Parts) -> Self {
+        Self { origin, settings, parts, logged: 0 }
+    }
+
+    /// What has happened, at most so many lines at once.
+    fn log(&mut self) {
+        let events = self.parts.open.events.since(self.logged);
+        let Some(last) = events.last() else { return };
+        self.logged = last.id;
+        for event in events.iter().take(MOST_LINES) {
+            let subject = if event.channel.is_empty() {
+                event.station.clone()
+            } else {
+                format!("{}/{}", event.station, event.channel)
+            };
+            let remedy = event.remedy.as_ref().map(|remedy| format!(" ({remedy})")).unwrap_or_default();
+            let line = weir_units::format::printable(&format!("{subject}: {}{remedy}", event.text));
+            match event.severity {
+                Severity::Info => tracing::info!("{line}"),
+                Severity::Minor | Severity::Major => tracing::warn!("{line}"),
+            }
+        }
+        if events.len() > MOST_LINES {
+            tracing::warn!("{} more events: the page has them", events.len() - MOST_LINES);
+        }
+    }
+}
+
+const LOOKS_APART: Duration = Duration::from_millis(100);
+
+/// Lines of one look.
+const MOST_LINES: usize = 10;

@@ -1,0 +1,125 @@
+//! What a server is to do, validated: made by `config` from a file or by flags, carried out by everything else.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_service::http;
+use weir_wire::signal::{Channel, Limits};
+
+use super::limits::Watch;
+use crate::history::Bounds;
+use crate::receive;
+
+/// Everything one `weir monitor serve` does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Where signals come in.
+    pub receive: receive::Settings,
+    /// By what they are opened.
+    pub keys: Keys,
+    /// Where the page is served.
+    pub http: SocketAddr,
+    /// Who may ask there.
+    pub api: http::Settings,
+    /// Other servers of this feed, as a browser reaches them.
+    pub peers: Vec<String>,
+    /// How much is kept.
+    pub history: Bounds,
+    /// Limits and times.
+    pub watching: Arc<Watching>,
+}
+
+/// Files of keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Keys {
+    /// What is encrypted is read with it, and nothing else is taken; `None`: nothing is encrypted.
+    pub group: Option<PathBuf>,
+    /// Public keys of those who may send; empty: anybody, unsigned.
+    pub senders: Vec<PathBuf>,
+}
+
+/// When somebody is told of a channel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Watching {
+    /// Share of what is between the limits that a value has to come back by.
+    pub hysteresis: f64,
+    /// How long a channel may be without samples; `None`: three times what its longest block stands for, half a second at least.
+    pub stale: Option<Duration>,
+    /// Limits beside those of the stations; the first that fits is taken.
+    pub rules: Vec<Rule>,
+}
+
+/// Limits of some channels.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// `station/channel`; `*` stands for any characters.
+    pub channel: String,
+    /// Those that are told replace the station's.
+    pub limits: Limits,
+}
+
+impl Default for Watching {
+    fn default() -> Self {
+        Self { hysteresis: 0.01, stale: None, rules: Vec::new() }
+    }
+}
+
+impl Watching {
+    /// The limits of a channel.
+    pub(super) fn watch(&self, station: &str, channel: &Channel) -> Watch {
+        let own = channel.limits;
+        let name = format!("{station}/{}", channel.name);
+        let rule = self.rules.iter().find(|rule| matches(&rule.channel, &name)).map(|rule| rule.limits);
+        let rule = rule.unwrap_or_default();
+        let limits = Limits {
+            very_low: rule.very_low.or(own.very_low),
+            low: rule.low.or(own.low),
+            high: rule.high.or(own.high),
+            very_high: rule.very_high.or(own.very_high),
+            ..own
+        };
+        Watch::new(limits, self.hysteresis)
+    }
+
+    /// How long a channel may be without samples, whose longest block stood for so long.
+    pub(super) fn stale(&self, longest: Duration) -> Duration {
+        self.stale.unwrap_or_else(|| SHORTEST_STALE.max(longest.saturating_mul(3)))
+    }
+}
+
+/// Whether a name is of a pattern, in which `*` stands for any characters.
+pub(super) fn matches(pattern: &str, name: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(mut left) = name.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        let Some(at) = left.find(part) else { return false };
+        left = &left[at + part.len()..];
+    }
+    left.ends_with(last)
+}
+
+const SHORTEST_STALE: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stars_stand_for_any_characters() {
+        for (pattern, name, fits) in [
+            ("s/I", "s/I", true),
+            ("s/I", "s/I2", false),
+            ("s/*", "s/I2", true),
+            ("*/I*", "coil/I2", true),
+            ("*/I*x", "coil/I2", false),
+            ("*a*a", "a", false),
+            ("*", "", true),
+        ] {
+            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! `weir monitor serve`: signals received, watched and shown.
+
+use std::net::SocketAddr;
+
+use anyhow::Result;
+use clap::Args;
+use weir_monitor::serve::config::Origin;
+use weir_monitor::serve::config::document::{Document, Listen};
+use weir_monitor::serve::control;
+use weir_service::config::Address;
+use weir_service::output::{complain, say};
+
+use crate::service::{Configured, address, print_checked};
+use crate::{Outcome, usage};
+
+/// `weir monitor serve`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir monitor serve
+  weir monitor serve --listen 239.192.77.1:5110 --listen 192.0.2.7:5110 --http 0.0.0.0:5180
+  weir monitor serve -c monitor.toml --check && weir monitor serve -c monitor.toml
+
+Without a file it joins group 239.192.77.1, port 5110, to which stations send. SIGHUP reads the file
+again (limits, times and peers change at once), SIGUSR1 prints the ledger as JSON, SIGTERM and Ctrl-C
+end with the ledger. docs/monitor.md explains every key of the file.")]
+pub(super) struct Serve {
+    #[command(flatten)]
+    configured: Configured,
+    /// A group to join, or an address of this machine [default: 239.192.77.1:5110]. May be given again.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = address, conflicts_with = "config")]
+    listen: Vec<SocketAddr>,
+    /// Join groups on this interface [default: where a route leads].
+    #[arg(long, value_name = "NAME", conflicts_with = "config", requires = "listen")]
+    interface: Option<String>,
+    /// Serve the page here [default: 127.0.0.1:5180].
+    #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
+    http: Option<SocketAddr>,
+    /// Print the final ledger as one JSON object.
+    #[arg(long, conflicts_with = "check")]
+    json: bool,
+}
+
+impl Serve {
+    pub(super) fn run(self) -> Result<Outcome> {
+        let origin = Origin {
+            base: self.configured.base(|| Ok(self.document()))?,
+            http: self.http,
+            fixed: self.configured.service.fixed(),
+        };
+        let config = usage(origin.load())?;
+        if self.configured.check {
+            print_checked(&[], &config.to_toml());
+            return Ok(Outcome::Done);
+        }
+        let ledger = control::run(&origin, config, self.configured.service.verbose)?;
+        if self.json {
+            say!("{}", serde_json::to_string(&ledger)?);
+        } else {
+            complain!("{}", ledger.to_string().trim_end());
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// What the flags say as a file would.
+    fn document(&self) -> Document {
+        let listen = |&address: &SocketAddr| Listen {
+            address: Address(address),
+            interface: self.interface.clone().filter(|_| address.ip().is_multicast()),
+            source: None,
+        };
+        Document { listen: self.listen.iter().map(listen).collect(), ..Document::default() }
+    }
+}
