@@ -20,3 +20,4 @@ pub mod seal;
 pub mod serve;
 pub mod station;
 pub mod thin;
+pub mod view;

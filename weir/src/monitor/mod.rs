@@ -1,11 +1,11 @@
 //! `weir monitor`: signals from stations to any number of screens.
 
-mod serve;
 mod export;
 mod record;
 mod replay;
 mod key;
 mod station;
+mod serve;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -21,8 +21,6 @@ pub(super) struct Monitor {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Receive signals, watch them, and show them on a page.
-    Serve(Box<serve::Serve>),
     /// Write what comes to files, and what does not.
     Record(record::Record),
     /// Write an archive as a table: CSV or Parquet.
@@ -33,17 +31,19 @@ enum Command {
     Station(station::Station),
     /// Make a key to sign or to encrypt with.
     Key(key::Key),
+    /// Receive signals, watch them, and show them on a page.
+    Serve(Box<serve::Serve>),
 }
 
 impl Monitor {
     pub(super) fn run(self) -> Result<Outcome> {
         match self.command {
-            Command::Serve(serve) => serve.run(),
             Command::Record(record) => record.run(),
             Command::Export(export) => export.run(),
             Command::Replay(replay) => replay.run(),
             Command::Station(station) => station.run(),
             Command::Key(key) => key.run(),
+            Command::Serve(serve) => serve.run(),
         }
     }
 }

@@ -1,0 +1,134 @@
+//! What a curve is drawn of: columns of time, each with the least, the greatest and what is missing in it.
+
+use std::collections::VecDeque;
+
+use weir_wire::signal::{Block, Values};
+
+use crate::history::History;
+
+/// The columns of one channel, up to the newest.
+#[derive(Clone, Debug)]
+pub(super) struct Trace {
+    key: u32,
+    /// ns of a column.
+    width: i64,
+    /// At most so many columns.
+    most: usize,
+    /// Next index to be read.
+    at: u64,
+    columns: VecDeque<Column>,
+}
+
+/// What there is in a column.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Column {
+    /// Which one: its time divided by the width of columns.
+    pub(super) number: i64,
+    /// Not a number: no sample in it.
+    pub(super) least: f64,
+    pub(super) greatest: f64,
+    /// Its first and last sample, to which the curve of its neighbours goes on.
+    pub(super) first: f64,
+    pub(super) last: f64,
+    /// Samples that are missing in it.
+    pub(super) missing: u64,
+}
+
+impl Trace {
+    pub(super) fn new(key: u32, width: i64, most: usize) -> Self {
+        Self { key, width: width.max(1), most, at: 0, columns: VecDeque::new() }
+    }
+
+    pub(super) fn key(&self) -> u32 {
+        self.key
+    }
+
+    pub(super) fn is_of(&self, width: i64, most: usize) -> bool {
+        self.width == width && self.most == most
+    }
+
+    pub(super) fn columns(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter()
+    }
+
+    /// Takes in what has come since.
+    pub(super) fn follow(&mut self, history: &History, (scale, offset): (f64, f64)) {
+        let Some(extent) = history.extent(self.key) else { return };
+        let span = self.width.saturating_mul(self.most as i64);
+        // What has left the picture, or the history, is not looked at.
+        let oldest = history.index_at(self.key, extent.end_time.saturating_sub(span));
+        self.at = self.at.max(oldest).max(extent.begin);
+        loop {
+            let (at, begin) = (self.at, self.at);
+            let next = history.read(self.key, at, READ_BYTES, |block| self.take(&block, (scale, offset)));
+            self.at = next;
+            if next == begin {
+                break;
+            }
+        }
+        while self.columns.len() > self.most {
+            self.columns.pop_front();
+        }
+    }
+
+    fn take(&mut self, block: &Block<'_>, (scale, offset): (f64, f64)) {
+        let time = |skipped: u64| block.time.saturating_add(i64::try_from(block.rate.nanos(skipped)).unwrap_or(i64::MAX));
+        let scaled = |value: f64| value * scale + offset;
+        match block.values {
+            Values::Samples(..) => {
+                for (value, at) in block.each().zip(0..) {
+                    let value = scaled(value);
+                    self.column(time(at)).add(value, value, value, value);
+                }
+            }
+            Values::Buckets(_, bucket, _) => {
+                for (values, at) in block.buckets().zip(0..) {
+                    let (one, other) = (scaled(values.least), scaled(values.greatest));
+                    let (first, last) = (scaled(values.first), scaled(values.last));
+                    self.column(time(at * u64::from(bucket))).add(one.min(other), one.max(other), first, last);
+                }
+            }
+            Values::Gap(gap) => {
+                let (begin, end) = (time(0), time(gap.samples.saturating_sub(1)));
+                let last = end.div_euclid(self.width);
+                // A gap that is longer than the picture is as long as it.
+                let first = begin.div_euclid(self.width).max(last.saturating_sub(self.most as i64));
+                let each = gap.samples / (last - first + 1).unsigned_abs();
+                for number in first..=last {
+                    let column = self.column(number.saturating_mul(self.width));
+                    column.missing += if number == last { gap.samples - each * (last - first).unsigned_abs() } else { each };
+                }
+            }
+        }
+    }
+
+    /// The column of a time; earlier than the last one is only what a clock set back: it is drawn where the picture is.
+    fn column(&mut self, time: i64) -> &mut Column {
+        let number = time.div_euclid(self.width);
+        let newest = self.columns.back().map(|column| column.number);
+        if newest.is_none_or(|newest| number > newest) {
+            let nan = f64::NAN;
+            let empty = Column { number, least: nan, greatest: nan, first: nan, last: nan, missing: 0 };
+            self.columns.push_back(empty);
+            if self.columns.len() > 2 * self.most {
+                self.columns.pop_front();
+            }
+        }
+        let last = self.columns.len() - 1;
+        &mut self.columns[last]
+    }
+}
+
+impl Column {
+    fn add(&mut self, least: f64, greatest: f64, first: f64, last: f64) {
+        if self.first.is_nan() {
+            self.first = first;
+        }
+        self.least = self.least.min(least);
+        self.greatest = self.greatest.max(greatest);
+        self.last = last;
+    }
+}
+
+/// Read at once, while the receiving thread waits.
+const READ_BYTES: usize = 64 << 10;
