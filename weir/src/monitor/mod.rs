@@ -4,6 +4,7 @@ mod export;
 mod record;
 mod replay;
 mod serve;
+mod view;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -27,6 +28,8 @@ enum Command {
     Replay(replay::Replay),
     /// Receive signals, watch them, and show them on a page.
     Serve(Box<serve::Serve>),
+    /// Show signals on this terminal.
+    View(view::View),
 }
 
 impl Monitor {
@@ -36,6 +39,7 @@ impl Monitor {
             Command::Export(export) => export.run(),
             Command::Replay(replay) => replay.run(),
             Command::Serve(serve) => serve.run(),
+            Command::View(view) => view.run(),
         }
     }
 }

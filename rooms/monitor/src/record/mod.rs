@@ -10,7 +10,6 @@ mod room;
 use std::io;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use serde::Serialize;
@@ -20,6 +19,8 @@ use weir_service::{Launch, Setup};
 
 use crate::archive::{self, Recorder};
 use crate::receive::{self, Receiver};
+use crate::serve::control::opener;
+use crate::serve::settings::Keys;
 use config::{Config, Origin};
 use room::{Room, State};
 
@@ -28,6 +29,8 @@ use room::{Room, State};
 pub struct Settings {
     /// What it receives.
     pub receive: receive::Settings,
+    /// By what it is opened.
+    pub keys: Keys,
     /// Where it keeps it.
     pub archive: archive::Settings,
 }
@@ -55,6 +58,7 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     let Config { settings, fixed } = config;
     let setup = Setup::new(Launch { fixed, file: origin.base.file().cloned(), verbosity })?;
     let mut receiver = Receiver::open(&settings.receive)?;
+    receiver.set_opener(opener(&settings.keys)?);
     let service = setup.start(&[])?;
     receiver.remarks().iter().for_each(|remark| tracing::warn!("{remark}"));
 
@@ -66,14 +70,7 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     let pulse = service.pulse("receive");
     let stopped = stop.clone();
     let receive = move || {
-        while !stopped.is_set() {
-            pulse.wait();
-            pulse.work();
-            receiver.take(LONGEST_WAIT, &mut recorder);
-        }
-        // What is in the sockets, and then the last count.
-        receiver.take(Duration::ZERO, &mut recorder);
-        receiver.run(&mut recorder, &stopped);
+        receiver.run(&mut recorder, &stopped, &pulse);
         recorder.finish();
     };
     let receive = thread::Builder::new().name("receive".into()).spawn(receive).context("start the receiving thread")?;
@@ -86,6 +83,3 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
 pub fn families() -> Vec<Family> {
     [room::families(), archive::families()].concat()
 }
-
-/// So fast it notices that it is to end.
-const LONGEST_WAIT: Duration = Duration::from_millis(20);
