@@ -18,5 +18,6 @@ pub mod receive;
 pub mod record;
 pub mod seal;
 pub mod serve;
+pub mod station;
 pub mod thin;
 pub mod view;

@@ -5,6 +5,8 @@ mod record;
 mod replay;
 mod serve;
 mod view;
+mod key;
+mod station;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -30,6 +32,10 @@ enum Command {
     Serve(Box<serve::Serve>),
     /// Show signals on this terminal.
     View(view::View),
+    /// Send samples of this machine to a group.
+    Station(station::Station),
+    /// Make a key to sign or to encrypt with.
+    Key(key::Key),
 }
 
 impl Monitor {
@@ -40,6 +46,8 @@ impl Monitor {
             Command::Replay(replay) => replay.run(),
             Command::Serve(serve) => serve.run(),
             Command::View(view) => view.run(),
+            Command::Station(station) => station.run(),
+            Command::Key(key) => key.run(),
         }
     }
 }

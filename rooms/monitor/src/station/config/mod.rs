@@ -1,0 +1,59 @@
+//! From a file, or from flags, to validated [`Settings`]; and back, for `--check`.
+
+mod check;
+pub mod document;
+mod source;
+
+use anyhow::Result;
+use weir_service::Fixed;
+use weir_service::config::{Address, Base};
+
+use super::settings::Settings;
+use document::Document;
+
+pub use source::source;
+
+/// A validated configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// What to do.
+    pub settings: Settings,
+    /// What only a start can change.
+    pub fixed: Fixed,
+    /// The file that says the same with every default written out.
+    written: Document,
+}
+
+/// A configuration to be read, perhaps again and again.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// A file, or what flags said.
+    pub base: Base<Document>,
+    /// Flags that replace keys of a file.
+    pub fixed: Fixed,
+}
+
+impl Origin {
+    /// Reads and checks it, as it is now.
+    ///
+    /// # Errors
+    /// One line with the place: not TOML, an unknown key, a value out of its bounds.
+    pub fn load(&self) -> Result<Config> {
+        self.base.load(|document, file| {
+            let document = Document {
+                admin: self.fixed.admin.map(Address).or(document.admin),
+                user: self.fixed.user.clone().or(document.user),
+                ..document
+            };
+            check::config(document, file)
+        })
+    }
+}
+
+impl Config {
+    /// The file that says the same with every default written out.
+    pub fn to_toml(&self) -> String {
+        // Every key of the document has a form in TOML.
+        toml::to_string(&self.written).unwrap_or_default()
+    }
+}

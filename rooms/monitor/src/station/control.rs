@@ -1,0 +1,83 @@
+//! The start of a station: what needs privileges is opened, then they are given up.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use anyhow::{Context, Result};
+use ring::rand::{SecureRandom, SystemRandom};
+use weir_service::{Launch, Service, Setup};
+
+use super::board::Board;
+use super::clock::SampleClock;
+use super::config::{Config, Origin};
+use super::ledger::Ledger;
+use super::requests::Requests;
+use super::room::Station;
+use super::settings::Settings;
+use super::sources::{self, Next};
+use super::state::State;
+use super::stream::Stream;
+use super::worker::{Running, Worker};
+use crate::seal::{GroupKey, Sealer, SigningKey};
+
+/// Runs a station until it is asked to end, or all its sources are over; returns the final ledger.
+///
+/// # Errors
+/// One line: a source, a key or a socket cannot be opened, a privilege cannot be given up, a thread cannot be started.
+pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
+    let Config { settings, fixed, .. } = config;
+    let setup = Setup::new(Launch { fixed, file: origin.base.file().cloned(), verbosity })?;
+    let streams = streams(&settings)?;
+    let mut running = Vec::new();
+    for (number, source) in settings.sources.iter().enumerate() {
+        let name = sources::name(source);
+        running.push(Running { name, source: sources::open(number, source)?, next: Some(Next::At(0)) });
+    }
+    let service: Service<Station<'_>> = setup.start(&[])?;
+    let (state, stop) = (Arc::new(State::new(&settings.name)), Arc::new(AtomicBool::new(false)));
+    let (orders, received) = sync_channel(1);
+    let worker = Worker {
+        name: settings.name.clone(),
+        clock: SampleClock::start(settings.clock),
+        board: Board::new(&settings, streams),
+        sources: running,
+        requests: Requests::new(&settings.control),
+        delay: u64::try_from(settings.delay.as_nanos()).unwrap_or(u64::MAX),
+        state: state.clone(),
+        stop: stop.clone(),
+        orders: received,
+        news: service.events(),
+        pulse: service.pulse("station"),
+        steps: 0,
+    };
+    let worker = thread::Builder::new()
+        .name("station".into())
+        .spawn(|| worker.run())
+        .context("start the thread of the station")?;
+    let mut station = Station::new(origin, settings, state, stop, orders, worker);
+    service.run(&mut station)?;
+    Ok(station.ledger())
+}
+
+/// Display, and full where there is one.
+fn streams(settings: &Settings) -> Result<Vec<Stream>> {
+    let sealer = || {
+        let group = settings.encrypt.as_deref().map(GroupKey::read).transpose()?;
+        let signing = settings.sign.as_deref().map(SigningKey::read).transpose()?;
+        anyhow::Ok(Sealer::new(group, signing))
+    };
+    let display = Stream::open("display", &settings.groups, settings, session()?, sealer()?)?;
+    if settings.full.is_empty() {
+        return Ok(vec![display]);
+    }
+    Ok(vec![display, Stream::open("full", &settings.full, settings, session()?, sealer()?)?])
+}
+
+/// Random; never 0, which stands for none.
+fn session() -> Result<u64> {
+    let mut bytes = [0; 8];
+    SystemRandom::new().fill(&mut bytes).ok().context("no random numbers from the kernel")?;
+    Ok(u64::from_le_bytes(bytes).max(1))
+}

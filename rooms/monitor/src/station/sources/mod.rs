@@ -1,0 +1,77 @@
+//! Where samples come from. Each source shows what is due to the board, and says when it has more.
+
+mod clocked;
+mod generator;
+mod host;
+mod lines;
+mod points;
+mod ring;
+mod udp;
+mod wav;
+
+use std::os::fd::BorrowedFd;
+
+use anyhow::Result;
+use weir_service::clock::Nanos;
+
+use super::board::Board;
+use super::ledger::SourceCount;
+use super::settings::{Kind, Source as Settings};
+
+/// Where samples come from.
+pub(super) trait Source: Send {
+    /// Shows the board what is due by its clock.
+    ///
+    /// # Errors
+    /// One line: the source has failed, and is over.
+    fn take(&mut self, board: &mut Board) -> Result<Next>;
+
+    /// Readable, when it has something.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// What became of what it got.
+    fn count(&self) -> SourceCount {
+        SourceCount::default()
+    }
+}
+
+/// When a source is to be asked again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// By the clock of the station, or when its descriptor is readable.
+    At(Nanos),
+    /// When its descriptor is readable.
+    Readable,
+    /// There is nothing more.
+    Over,
+}
+
+/// Opens a source, the so-manieth.
+///
+/// # Errors
+/// One line: its file or its address cannot be opened.
+pub(super) fn open(number: usize, settings: &Settings) -> Result<Box<dyn Source>> {
+    Ok(match &settings.kind {
+        Kind::Generator(generator) => Box::new(generator::Waves::new(number, settings, generator)),
+        Kind::Host => Box::new(host::Host::new(number, settings)),
+        Kind::Stdin(lines) => Box::new(lines::Stream::stdin(number, settings, lines)?),
+        Kind::Tail(path, lines) => Box::new(lines::Stream::tail(number, settings, path, lines)?),
+        Kind::Udp(listen, format) => Box::new(udp::Feed::bind(number, settings, *listen, *format)?),
+        Kind::Ring(path, names) => Box::new(ring::Ring::open(number, settings, path, names)?),
+        Kind::Wav { path, repeat } => Box::new(wav::Wav::open(number, settings, path, *repeat)?),
+    })
+}
+
+/// What it is called in messages.
+pub(super) fn name(settings: &Settings) -> String {
+    let kind = match &settings.kind {
+        Kind::Generator(_) => "generator",
+        Kind::Host => "host",
+        Kind::Stdin(_) => "standard input",
+        Kind::Tail(path, _) | Kind::Ring(path, _) | Kind::Wav { path, .. } => return path.display().to_string(),
+        Kind::Udp(listen, _) => return format!("udp {listen}"),
+    };
+    if settings.name.is_empty() { kind.to_owned() } else { format!("{kind} {}", settings.name) }
+}

@@ -1,0 +1,90 @@
+//! `weir monitor station`: samples of this machine, to a group.
+
+use anyhow::Result;
+use clap::Args;
+use weir_monitor::station::config::document::{Document, Source};
+use weir_monitor::station::config::{self, Origin};
+use weir_monitor::station::control;
+use weir_service::output::{complain, say};
+use weir_units::{Frequency, Span};
+
+use crate::service::{Configured, print_checked};
+use crate::{Outcome, usage};
+
+/// `weir monitor station`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir monitor station
+  weir monitor station --interface eth0 --source sine,name=coil,rate=10k/s,frequency=50/s
+  weir monitor station --source udp,listen=127.0.0.1:8094,format=influx,rate=10/s
+  sensor | weir monitor station --source stdin,format=csv,rate=100/s
+  weir monitor station -c station.toml --check && weir monitor station -c station.toml
+
+Sends samples of its sources to a multicast group, thinned to buckets that keep peaks (least,
+greatest, first, last), and with `full_to` chosen channels at their full rate beside. Without a
+source it sends this machine's own metrics. SIGHUP reads the file again, SIGUSR1 prints the ledger
+as JSON, SIGTERM and Ctrl-C send the last samples and end with the ledger. docs/monitor.md explains
+every key of the file, docs/signal.md every byte that is sent.")]
+pub(super) struct Station {
+    #[command(flatten)]
+    configured: Configured,
+    /// By which others know it [default: the host's name].
+    #[arg(long, conflicts_with = "config")]
+    name: Option<String>,
+    /// Group or host that it sends to; a second one gets the same bytes [default: 239.192.77.1:5110].
+    #[arg(long, value_name = "ADDR[:PORT]", conflicts_with = "config")]
+    to: Vec<String>,
+    /// Interface to send through: one for all, or one for each --to [default: where a route leads].
+    #[arg(long, value_name = "NAME", conflicts_with = "config")]
+    interface: Vec<String>,
+    /// Hops to groups [default: 1].
+    #[arg(long, value_name = "N", conflicts_with = "config")]
+    ttl: Option<u8>,
+    /// Where samples come from: `sine,name=coil,rate=1k/s`. May be given again [default: host].
+    #[arg(long, value_name = "KIND[,KEY=VALUE...]", value_parser = config::source, conflicts_with = "config")]
+    source: Vec<Source>,
+    /// Buckets a second of each channel; 0: each sample [default: 200/s].
+    #[arg(long, value_name = "RATE", conflicts_with = "config")]
+    display: Option<Frequency>,
+    /// Longest time from a sample to its datagram [default: 10ms].
+    #[arg(long, value_name = "TIME", conflicts_with = "config")]
+    delay: Option<Span>,
+    /// Print the final ledger as one JSON object.
+    #[arg(long, conflicts_with = "check")]
+    json: bool,
+}
+
+impl Station {
+    pub(super) fn run(self) -> Result<Outcome> {
+        let origin =
+            Origin { base: self.configured.base(|| Ok(self.document()))?, fixed: self.configured.service.fixed() };
+        let config = usage(origin.load())?;
+        if self.configured.check {
+            print_checked(&[], &config.to_toml());
+            return Ok(Outcome::Done);
+        }
+        let ledger = control::run(&origin, config, self.configured.service.verbose)?;
+        if self.json {
+            say!("{}", serde_json::to_string(&ledger)?);
+        } else {
+            complain!("{}", ledger.to_string().trim_end());
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// What the flags say as a file would.
+    fn document(&self) -> Document {
+        let some = |list: &Vec<String>| (!list.is_empty()).then(|| list.clone());
+        Document {
+            name: self.name.clone(),
+            to: some(&self.to),
+            interface: some(&self.interface),
+            ttl: self.ttl,
+            display: self.display,
+            delay: self.delay,
+            sources: self.source.clone(),
+            ..Document::default()
+        }
+    }
+}
