@@ -1,12 +1,13 @@
 //! `weir monitor`: signals from stations to any number of screens.
 
+mod check;
 mod export;
+mod key;
 mod record;
 mod replay;
 mod serve;
-mod view;
-mod key;
 mod station;
+mod view;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -34,6 +35,8 @@ enum Command {
     View(view::View),
     /// Send samples of this machine to a group.
     Station(station::Station),
+    /// Try the way of a group, and tell what is wrong with it.
+    Check(check::Check),
     /// Make a key to sign or to encrypt with.
     Key(key::Key),
 }
@@ -47,6 +50,7 @@ impl Monitor {
             Command::Serve(serve) => serve.run(),
             Command::View(view) => view.run(),
             Command::Station(station) => station.run(),
+            Command::Check(check) => check.run(),
             Command::Key(key) => key.run(),
         }
     }
