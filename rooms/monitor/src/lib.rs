@@ -12,6 +12,7 @@
 
 pub mod api;
 pub mod archive;
+pub mod check;
 pub mod history;
 pub mod outputs;
 pub mod receive;

@@ -1,11 +1,16 @@
 //! `weir monitor`: signals from stations to any number of screens.
 
+mod check;
 mod export;
+mod key;
 mod record;
 mod replay;
 mod key;
 mod station;
 mod serve;
+mod serve;
+mod station;
+mod view;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -27,8 +32,14 @@ enum Command {
     Export(export::Export),
     /// Send an archive again, at any speed.
     Replay(replay::Replay),
+    /// Receive signals, watch them, and show them on a page.
+    Serve(Box<serve::Serve>),
+    /// Show signals on this terminal.
+    View(view::View),
     /// Send samples of this machine to a group.
     Station(station::Station),
+    /// Try the way of a group, and tell what is wrong with it.
+    Check(check::Check),
     /// Make a key to sign or to encrypt with.
     Key(key::Key),
     /// Receive signals, watch them, and show them on a page.
@@ -41,7 +52,10 @@ impl Monitor {
             Command::Record(record) => record.run(),
             Command::Export(export) => export.run(),
             Command::Replay(replay) => replay.run(),
+            Command::Serve(serve) => serve.run(),
+            Command::View(view) => view.run(),
             Command::Station(station) => station.run(),
+            Command::Check(check) => check.run(),
             Command::Key(key) => key.run(),
             Command::Serve(serve) => serve.run(),
         }

@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use weir_monitor::record;
 use weir_monitor::record::config::{Document, Origin};
+use weir_monitor::serve::config::document::Listen;
 use weir_service::config::Address;
 use weir_service::output::{complain, say};
 use weir_units::{Size, Span};
@@ -35,10 +36,10 @@ pub(super) struct Record {
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = address, conflicts_with = "config")]
     listen: Vec<SocketAddr>,
     /// Of groups: the interface to join them on [default: where a route leads].
-    #[arg(long, value_name = "NAME", conflicts_with = "config")]
+    #[arg(long, value_name = "NAME", conflicts_with = "config", requires = "listen")]
     interface: Option<String>,
     /// Of groups: the one source to hear [default: any].
-    #[arg(long, value_name = "ADDR", conflicts_with = "config")]
+    #[arg(long, value_name = "ADDR", conflicts_with = "config", requires = "listen")]
     source: Option<IpAddr>,
     /// The directory of files [default: this one].
     #[arg(long, value_name = "DIR", conflicts_with = "config")]
@@ -83,10 +84,13 @@ impl Record {
 
     /// What the flags say as a file would.
     fn document(&self) -> Document {
+        let listen = |&address: &SocketAddr| Listen {
+            address: Address(address),
+            interface: self.interface.clone().filter(|_| address.ip().is_multicast()),
+            source: self.source.filter(|_| address.ip().is_multicast()),
+        };
         Document {
-            listen: (!self.listen.is_empty()).then(|| self.listen.iter().copied().map(Address).collect()),
-            interface: self.interface.clone(),
-            source: self.source,
+            listen: self.listen.iter().map(listen).collect(),
             directory: self.dir.clone(),
             prefix: self.prefix.clone(),
             cut_size: self.cut_size,

@@ -29,6 +29,7 @@ use weir_service::pulse::Pulse;
 use weir_service::stop::Stop;
 
 use crate::history::{History, Listed};
+use crate::serve::settings::matches;
 use points::{Follower, Point};
 
 /// An output, validated.
@@ -310,23 +311,6 @@ impl Output {
         self.channels.is_empty()
             || self.channels.iter().any(|pattern| matches(pattern, &channel.name) || matches(pattern, &long))
     }
-}
-
-/// Whether a text is what a pattern says, in which `*` stands for any characters.
-fn matches(pattern: &str, text: &str) -> bool {
-    let Some((begin, rest)) = pattern.split_once('*') else { return pattern == text };
-    let Some(text) = text.strip_prefix(begin) else { return false };
-    // The first place is as good as any: what is behind it has a star before it.
-    let mut left = text;
-    let mut parts = rest.split('*').peekable();
-    while let Some(part) = parts.next() {
-        if parts.peek().is_none() {
-            return left.len() >= part.len() && left.ends_with(part);
-        }
-        let Some(at) = left.find(part) else { return false };
-        left = &left[at + part.len()..];
-    }
-    true
 }
 
 /// One Ethernet frame, over IPv6, too.

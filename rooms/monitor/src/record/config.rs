@@ -1,6 +1,5 @@
 //! From a file, or from flags, to validated [`Settings`]; and back, for `--check`.
 
-use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,19 +12,19 @@ use weir_units::{Size, Span};
 use super::Settings;
 use crate::archive::{self, Limits};
 use crate::receive::{self, Listen};
+use crate::serve::config::document;
+use crate::serve::settings::Keys;
 
 /// A configuration of `weir monitor record`. `None`: the default.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
-    /// Groups and addresses.
-    pub listen: Option<Vec<Address>>,
-    /// The interface to join groups on.
-    pub interface: Option<String>,
-    /// The one source of groups to hear.
-    pub source: Option<IpAddr>,
-    /// Receive buffer that is asked for.
+    /// Receive buffer of each socket.
     pub receive_buffer: Option<Size>,
+    /// File of the group's key.
+    pub key: Option<PathBuf>,
+    /// Files of the senders' public keys.
+    pub senders: Option<Vec<PathBuf>>,
     /// The directory of files.
     pub directory: Option<PathBuf>,
     /// What names of files begin with.
@@ -42,6 +41,9 @@ pub struct Document {
     pub admin: Option<Address>,
     /// The user to become once everything is open.
     pub user: Option<String>,
+    /// Where signals come in.
+    #[serde(rename = "listen", default, skip_serializing_if = "Vec::is_empty")]
+    pub listen: Vec<document::Listen>,
 }
 
 /// A validated configuration.
@@ -82,15 +84,18 @@ impl Origin {
 impl Config {
     /// The file that says the same with every default written out.
     pub fn to_toml(&self) -> String {
-        let Settings { receive, archive } = &self.settings;
-        let first = receive.listen.first();
+        let Settings { receive, keys, archive } = &self.settings;
+        let listen = |listen: &Listen| document::Listen {
+            address: Address(listen.address),
+            interface: listen.interface.clone(),
+            source: listen.source,
+        };
         let Limits { cut_bytes, cut_after, leave, queue } = archive.limits;
         let size = |bytes: u64| Some(Size { bytes });
         let document = Document {
-            listen: Some(receive.listen.iter().map(|listen| Address(listen.address)).collect()),
-            interface: first.and_then(|listen| listen.interface.clone()),
-            source: first.and_then(|listen| listen.source),
             receive_buffer: size(receive.receive_buffer as u64),
+            key: keys.group.clone(),
+            senders: (!keys.senders.is_empty()).then(|| keys.senders.clone()),
             directory: Some(archive.directory.clone()),
             prefix: Some(archive.prefix.clone()),
             cut_size: size(cut_bytes),
@@ -99,6 +104,7 @@ impl Config {
             queue: size(queue as u64),
             admin: self.fixed.admin.map(Address),
             user: self.fixed.user.clone(),
+            listen: receive.listen.iter().map(listen).collect(),
         };
         // Every key of the document has a form in TOML.
         toml::to_string(&document).unwrap_or_default()
@@ -112,27 +118,25 @@ fn check(document: Document, file: Option<&config::Document<'_>>) -> Result<Conf
         None => anyhow!("{message}"),
     };
     let receive = receive::Settings::default();
-    let Document { interface, source, .. } = document;
-    let listen = match document.listen {
-        None => receive.listen.into_iter().map(|listen| listen.address).collect(),
-        Some(listen) => listen.into_iter().map(|Address(address)| address).collect::<Vec<SocketAddr>>(),
-    };
-    if listen.is_empty() {
-        return Err(error("listen", "listen: say what is received, e.g. listen = [\"239.192.77.1:5110\"]".into()));
-    }
-    if let Some(twice) = listen.iter().enumerate().find(|(at, address)| listen[..*at].contains(address)) {
-        return Err(error("listen", format!("listen: {} is there twice (remove one of them)", twice.1)));
-    }
-    let has_groups = listen.iter().any(|address| address.ip().is_multicast());
-    for (key, given) in [("interface", interface.is_some()), ("source", source.is_some())] {
-        if given && !has_groups {
-            return Err(error(key, format!("{key}: no group is received (leave it out)")));
+    let mut listen = Vec::new();
+    for (index, document::Listen { address: Address(address), interface, source }) in
+        document.listen.into_iter().enumerate()
+    {
+        let path = [Step::Key("listen"), Step::Index(index)];
+        let error = |message: String| match file {
+            Some(file) => file.error(&path, &message),
+            None => anyhow!("{message}"),
+        };
+        if !address.ip().is_multicast() && (interface.is_some() || source.is_some()) {
+            return Err(error(format!("listen {address}: it is no group (leave out interface and source)")));
         }
+        let new = Listen { address, interface, source };
+        if listen.contains(&new) {
+            return Err(error(format!("listen {address}: it is there twice (remove one of them)")));
+        }
+        listen.push(new);
     }
-    let of = |address: SocketAddr| {
-        let group = address.ip().is_multicast();
-        Listen { address, interface: interface.clone().filter(|_| group), source: source.filter(|_| group) }
-    };
+    let listen = if listen.is_empty() { receive.listen } else { listen };
     let usual = Limits::default();
     let bytes = |size: Option<Size>, usual: u64| size.map_or(usual, |size| size.bytes);
     let limits = Limits {
@@ -168,7 +172,7 @@ fn check(document: Document, file: Option<&config::Document<'_>>) -> Result<Conf
         return Err(error("prefix", "prefix: a name that files begin with, e.g. weir".into()));
     }
     let receive = receive::Settings {
-        listen: listen.into_iter().map(of).collect(),
+        listen,
         receive_buffer: usize::try_from(bytes(document.receive_buffer, receive.receive_buffer as u64))
             .unwrap_or(usize::MAX),
         ..receive
@@ -176,7 +180,9 @@ fn check(document: Document, file: Option<&config::Document<'_>>) -> Result<Conf
     let directory = document.directory.unwrap_or_else(|| ".".into());
     let fixed =
         Fixed::new(document.admin.map(|admin| admin.0), document.user).map_err(|message| error("user", message))?;
-    Ok(Config { settings: Settings { receive, archive: archive::Settings { directory, prefix, limits } }, fixed })
+    let keys = Keys { group: document.key, senders: document.senders.unwrap_or_default() };
+    let archive = archive::Settings { directory, prefix, limits };
+    Ok(Config { settings: Settings { receive, keys, archive }, fixed })
 }
 
 const LEAST_CUT: u64 = 1 << 20;
@@ -196,9 +202,10 @@ mod tests {
     fn nothing_is_enough_and_what_is_printed_means_the_same() {
         let least = read("").unwrap();
         assert_eq!(least.settings.receive, receive::Settings::default());
-        let all = "listen = [\"239.1.1.1:5000\", \"0.0.0.0:5001\"]\ninterface = \"eth0\"\nsource = \"192.0.2.1\"\n\
-                   receive_buffer = \"1MiB\"\ndirectory = \"/data\"\nprefix = \"shot\"\ncut_size = \"1GiB\"\ncut_after = \"1h\"\n\
-                   leave = \"10GiB\"\nqueue = \"1GiB\"\nadmin = \"127.0.0.1:9518\"\n";
+        let all = "receive_buffer = \"1MiB\"\ndirectory = \"/data\"\nprefix = \"shot\"\ncut_size = \"1GiB\"\ncut_after = \"1h\"\n\
+                   leave = \"10GiB\"\nqueue = \"1GiB\"\nadmin = \"127.0.0.1:9518\"\nkey = \"/k\"\n\
+                   [[listen]]\naddress = \"239.1.1.1:5000\"\ninterface = \"eth0\"\nsource = \"192.0.2.1\"\n\
+                   [[listen]]\naddress = \"0.0.0.0:5001\"\n";
         for config in [least, read(all).unwrap()] {
             assert_eq!(read(&config.to_toml()).unwrap(), config, "{}", config.to_toml());
         }
@@ -207,14 +214,13 @@ mod tests {
     #[test]
     fn a_mistake_is_one_line_with_its_place() {
         for (text, line) in [
-            ("listen = []", "record.toml:1: listen: say what is received, e.g. listen = [\"239.192.77.1:5110\"]"),
             (
-                "listen = [\"239.1.1.1:1\", \"239.1.1.1:1\"]",
-                "record.toml:1: listen: 239.1.1.1:1 is there twice (remove one of them)",
+                "[[listen]]\naddress = \"239.1.1.1:1\"\n[[listen]]\naddress = \"239.1.1.1:1\"",
+                "record.toml:3: listen 239.1.1.1:1: it is there twice (remove one of them)",
             ),
             (
-                "interface = \"eth0\"\nlisten = [\"127.0.0.1:1\"]",
-                "record.toml:1: interface: no group is received (leave it out)",
+                "[[listen]]\ninterface = \"eth0\"\naddress = \"127.0.0.1:1\"",
+                "record.toml:1: listen 127.0.0.1:1: it is no group (leave out interface and source)",
             ),
             ("cut_size = \"1KiB\"", "record.toml:1: cut_size: 1KiB (it must be 1MiB or more)"),
             ("cut_after = \"10ms\"", "record.toml:1: cut_after: 10ms (it must be 1s or more)"),

@@ -19,6 +19,8 @@ use weir_service::{Launch, Setup};
 
 use crate::archive::{self, Recorder};
 use crate::receive::{self, Receiver};
+use crate::serve::control::opener;
+use crate::serve::settings::Keys;
 use config::{Config, Origin};
 use room::{Room, State};
 
@@ -27,6 +29,8 @@ use room::{Room, State};
 pub struct Settings {
     /// What it receives.
     pub receive: receive::Settings,
+    /// By what it is opened.
+    pub keys: Keys,
     /// Where it keeps it.
     pub archive: archive::Settings,
 }
@@ -54,6 +58,7 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     let Config { settings, fixed } = config;
     let setup = Setup::new(Launch { fixed, file: origin.base.file().cloned(), verbosity })?;
     let mut receiver = Receiver::open(&settings.receive)?;
+    receiver.set_opener(opener(&settings.keys)?);
     let service = setup.start(&[])?;
     receiver.remarks().iter().for_each(|remark| tracing::warn!("{remark}"));
 
@@ -78,4 +83,3 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
 pub fn families() -> Vec<Family> {
     [room::families(), archive::families()].concat()
 }
-

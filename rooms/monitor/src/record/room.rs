@@ -96,7 +96,7 @@ impl weir_service::Room for Room<'_> {
     }
 
     fn status(&self) -> String {
-        let Settings { receive, archive } = &self.settings;
+        let Settings { receive, archive, .. } = &self.settings;
         let listen: Vec<String> = receive.listen.iter().map(|listen| listen.address.to_string()).collect();
         let sessions = counted(self.state.received.counts().sessions, "session");
         format!("recording {} to {}, {sessions}", listen.join(", "), archive.directory.display())

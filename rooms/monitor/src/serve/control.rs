@@ -73,7 +73,11 @@ fn session() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
-fn opener(keys: &Keys) -> Result<Opener> {
+/// Opens what is sealed with these keys.
+///
+/// # Errors
+/// One line: a file of them cannot be read, or is open to others.
+pub fn opener(keys: &Keys) -> Result<Opener> {
     let group = keys.group.as_deref().map(GroupKey::read).transpose()?;
     let senders = keys.senders.iter().map(|path| PublicKey::read(path)).collect::<Result<_, _>>()?;
     Ok(Opener::new(group, senders))

@@ -12,6 +12,7 @@ mod board;
 pub mod config;
 pub mod control;
 pub mod events;
+pub mod glance;
 mod keeper;
 pub mod ledger;
 mod limits;

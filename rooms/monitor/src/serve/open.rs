@@ -13,9 +13,9 @@ use super::events::Events;
 use super::ledger::{Ledger, StreamCount};
 use super::metrics;
 use super::publish::Sent;
-use super::settings::Settings;
+use super::settings::{Settings, Watching};
 use crate::api::{Event, Shown, State};
-use crate::history::History;
+use crate::history::{Bounds, History};
 use crate::receive::{self, News, Stream};
 
 /// A server, as its threads and whoever asks share it.
@@ -36,17 +36,27 @@ pub(super) struct Open {
 
 impl Open {
     pub(super) fn new(settings: &Settings, receive: receive::Open, sent: Option<Arc<Sent>>) -> Self {
+        Self::of(settings.history, &settings.watching, &settings.peers, receive, sent)
+    }
+
+    pub(super) fn of(
+        history: Bounds,
+        watching: &Arc<Watching>,
+        peers: &[String],
+        receive: receive::Open,
+        sent: Option<Arc<Sent>>,
+    ) -> Self {
         let mut board = Board::default();
-        board.rewatch(settings.watching.clone());
+        board.rewatch(watching.clone());
         Self {
-            history: History::new(settings.history),
+            history: History::new(history),
             events: Events::default(),
             board: Mutex::new(board),
             streams: Mutex::default(),
             receive,
             sent,
             changes: Arc::default(),
-            peers: Mutex::new(settings.peers.clone()),
+            peers: Mutex::new(peers.to_vec()),
             began: Instant::now(),
             crowded: AtomicU64::new(0),
         }

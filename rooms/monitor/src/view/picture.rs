@@ -303,7 +303,8 @@ impl Picture for Signals {
     /// The state of all in one line, and what is wrong.
     fn line(&self) -> String {
         let missing: u64 = self.rows.iter().map(|row| row.missing).sum();
-        let mut line = format!("{}, {} samples missing", format::counted(self.rows.len(), "signal"), short_count(missing));
+        let mut line =
+            format!("{}, {} samples missing", format::counted(self.rows.len(), "signal"), short_count(missing));
         for row in self.rows.iter().take(MOST_CURVES) {
             let unit = printable(&row.listed.channel.unit);
             let value = row.value.map_or_else(|| "–".into(), |value| significant(value, 6));

@@ -39,6 +39,11 @@ impl Shown for Kept {
     }
 }
 
+fn block(first: u64, values: Values<'_>) -> Block<'_> {
+    let time = 1_700_000_000_000_000_000 + first as i64 * 1_000_000;
+    Block { channel: 0, first, time, rate: Rate::hertz(1000), values }
+}
+
 /// A ramp from -1 to 1 in 1 s, of which a fifth in the middle is missing, and a constant in alarm with a hostile name.
 fn kept() -> Arc<Kept> {
     let history = History::new(Bounds::default());
@@ -50,13 +55,6 @@ fn kept() -> Arc<Kept> {
     let hostile = writing.channel("mag", "full", &hostile).unwrap();
     let values = |from: u16, to: u16| -> Vec<u8> {
         (from..to).flat_map(|at| (f32::from(at) / 500.0 - 1.0).to_le_bytes()).collect()
-    };
-    let block = |first: u64, values| Block {
-        channel: 0,
-        first,
-        time: 1_700_000_000_000_000_000 + first as i64 * 1_000_000,
-        rate: Rate::hertz(1000),
-        values,
     };
     writing.append(ramp, &block(0, Values::Samples(Element::F32, &values(0, 400))));
     writing.append(ramp, &block(400, Values::Gap(Gap { samples: 200, cause: Cause::Socket })));

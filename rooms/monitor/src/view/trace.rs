@@ -72,7 +72,8 @@ impl Trace {
     }
 
     fn take(&mut self, block: &Block<'_>, (scale, offset): (f64, f64)) {
-        let time = |skipped: u64| block.time.saturating_add(i64::try_from(block.rate.nanos(skipped)).unwrap_or(i64::MAX));
+        let time =
+            |skipped: u64| block.time.saturating_add(i64::try_from(block.rate.nanos(skipped)).unwrap_or(i64::MAX));
         let scaled = |value: f64| value * scale + offset;
         match block.values {
             Values::Samples(..) => {
@@ -96,7 +97,8 @@ impl Trace {
                 let each = gap.samples / (last - first + 1).unsigned_abs();
                 for number in first..=last {
                     let column = self.column(number.saturating_mul(self.width));
-                    column.missing += if number == last { gap.samples - each * (last - first).unsigned_abs() } else { each };
+                    column.missing +=
+                        if number == last { gap.samples - each * (last - first).unsigned_abs() } else { each };
                 }
             }
         }

@@ -1,0 +1,189 @@
+//! What follows from facts: what is wrong, by which evidence, and what mends it.
+
+use std::fmt;
+
+use serde::Serialize;
+use weir_units::format::counted;
+
+use super::Facts;
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Its name: docs/monitor.md explains each.
+    pub name: &'static str,
+    /// What is wrong, with its evidence.
+    pub what: String,
+    /// What mends it.
+    pub remedy: String,
+}
+
+/// Facts, and what follows from them.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// What is so.
+    pub facts: Facts,
+    /// What is wrong; the first is the first to be mended.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// Of what is so.
+    pub fn new(facts: Facts) -> Self {
+        let findings = findings(&facts);
+        Self { facts, findings }
+    }
+}
+
+fn findings(facts: &Facts) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut find = |name, what: String, remedy: String| findings.push(Finding { name, what, remedy });
+    let (group, _) = facts.group.rsplit_once(':').unwrap_or((&facts.group, ""));
+    let interface = facts.interface.as_deref().unwrap_or("eth0");
+    if let Some(error) = &facts.not_joined {
+        let remedy =
+            format!("name the interface (--interface {interface}), or ip route add 224.0.0.0/4 dev {interface}");
+        find("not-joined", error.clone(), remedy);
+        return findings;
+    }
+    if facts.interface.is_none() {
+        let remedy = "weir monitor check --interface NAME for each interface".to_owned();
+        find("not-listed", format!("the kernel lists {group} on no interface (/proc/net/igmp)"), remedy);
+    } else {
+        if !facts.up {
+            find("down", format!("{interface} is down"), format!("ip link set {interface} up"));
+        }
+        if !facts.multicast {
+            find(
+                "no-multicast",
+                format!("{interface} takes no multicast"),
+                format!("ip link set {interface} multicast on"),
+            );
+        }
+    }
+    if let Some(mtu) = facts.mtu.filter(|&mtu| mtu < FRAME) {
+        let remedy = format!("ip link set {interface} mtu {FRAME}, on every machine and switch of the way");
+        find("mtu", format!("{interface} has an MTU of {mtu}: a signal's datagram takes up to {FRAME} bytes"), remedy);
+    }
+    if facts.fragments > 0 {
+        let what =
+            format!("{} came in fragments: one lost loses the whole", counted(facts.fragments as usize, "datagram"));
+        find("fragments", what, "let the sender send 1472 bytes at most, and every MTU of the way be 1500".into());
+    }
+    let (asked, granted) = facts.receive_buffer;
+    if granted < asked {
+        let what = format!("the kernel grants {granted} bytes of receive buffer, {asked} are asked for");
+        find("buffer", what, format!("sysctl -w net.core.rmem_max={asked}"));
+    }
+    if facts.socket_drops > 0 {
+        let what = format!(
+            "{} were dropped at the socket: its buffer was full",
+            counted(facts.socket_drops as usize, "datagram")
+        );
+        find("socket-drops", what, format!("sysctl -w net.core.rmem_max={}", asked * 2));
+    }
+    let at_interface = facts.at_interface.unwrap_or(0);
+    if facts.at_socket == 0 && at_interface > 0 {
+        let came = format!(
+            "{} to {group} came to the interface, and none to the socket",
+            counted(at_interface as usize, "datagram")
+        );
+        if facts.reverse_path_drops > 0 {
+            let what = format!(
+                "{came}: the way back to their source leads elsewhere (rp_filter dropped {})",
+                facts.reverse_path_drops
+            );
+            find(
+                "rp-filter",
+                what,
+                format!("sysctl -w net.ipv4.conf.{interface}.rp_filter=2 net.ipv4.conf.all.rp_filter=2"),
+            );
+        } else {
+            let (_, port) = facts.group.rsplit_once(':').unwrap_or_default();
+            let remedy = format!(
+                "nft insert rule inet filter input ip daddr {group} udp dport {port} accept (nft list ruleset shows who drops)"
+            );
+            find("firewall", format!("{came}: a firewall of this machine drops them"), remedy);
+        }
+    }
+    for bridge in facts.bridges.iter().filter(|bridge| bridge.snoops && !bridge.asks) {
+        // Somebody else may ask; every 125 s one does.
+        if facts.queriers.is_empty() {
+            let what = format!(
+                "bridge {} sends groups to members alone, and nobody asks who is one: members are forgotten after minutes",
+                bridge.name
+            );
+            find(
+                "no-querier",
+                what,
+                format!("ip link set {} type bridge mcast_querier 1 (or mcast_snooping 0)", bridge.name),
+            );
+        }
+    }
+    let nothing = facts.at_socket == 0 && at_interface == 0;
+    if nothing
+        && facts.at_interface.is_some()
+        && facts.queriers.is_empty()
+        && facts.listened_s >= QUERY_INTERVAL_S
+        && facts.bridges.is_empty()
+    {
+        let what =
+            format!("nobody asked for members within {:.0} s: a switch that snoops forgets them", facts.listened_s);
+        find("no-querier", what, "switch on the IGMP querier of one switch or router of this network".into());
+    }
+    if nothing && findings.iter().all(|finding| finding.name == "buffer") {
+        let what = format!("nothing was heard on {} for {:.1} s", facts.group, facts.listened_s);
+        let remedy = "is a station running (weir monitor check --send on its machine tries the way)? behind a router its TTL must be \
+                      above 1; a switch that snoops needs a querier (--duration 130s hears one)";
+        findings.push(Finding { name: "silence", what, remedy: remedy.into() });
+    }
+    let (foreign, why) = &facts.foreign;
+    if *foreign > 0 && *foreign == facts.at_socket {
+        let what = format!("what comes is no signal: {}", why.as_deref().unwrap_or_default());
+        findings.push(Finding {
+            name: "foreign",
+            what,
+            remedy: "choose a group of their own for signals (--group)".into(),
+        });
+    }
+    findings
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let facts = &self.facts;
+        writeln!(f, "{}, listened to for {:.1} s", facts.group, facts.listened_s)?;
+        if let Some(interface) = &facts.interface {
+            let mtu = facts.mtu.map_or_else(String::new, |mtu| format!(", MTU {mtu}"));
+            writeln!(f, "  joined on {interface}{mtu}")?;
+        }
+        match facts.at_interface {
+            Some(count) => writeln!(f, "  {count} datagrams at the interface, {} at the socket", facts.at_socket)?,
+            None => writeln!(
+                f,
+                "  {} datagrams at the socket (the interface may not be looked at: CAP_NET_RAW)",
+                facts.at_socket
+            )?,
+        }
+        for (source, count) in &facts.sources {
+            let ttl = count.ttl.map_or_else(String::new, |ttl| format!(", TTL {ttl}"));
+            writeln!(f, "  from {source}: {} heard{ttl}", count.at_socket)?;
+        }
+        for querier in &facts.queriers {
+            writeln!(f, "  {querier} asks for members")?;
+        }
+        for Finding { name, what, remedy } in &self.findings {
+            writeln!(f, "{name}: {what}\n  remedy: {remedy}")?;
+        }
+        if self.findings.is_empty() {
+            writeln!(f, "nothing is wrong")?;
+        }
+        Ok(())
+    }
+}
+
+/// A frame of Ethernet.
+const FRAME: u32 = 1500;
+
+/// RFC 9776, and something.
+const QUERY_INTERVAL_S: f64 = 126.0;

@@ -1,0 +1,67 @@
+//! A server without an address: receives, keeps and watches for a screen of the same process.
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use weir_service::pulse::Pulses;
+use weir_service::stop::Stop;
+
+use super::keeper::Keeper;
+use super::open::Open;
+use super::settings::Watching;
+use crate::api::Shown;
+use crate::history::Bounds;
+use crate::receive::Receiver;
+
+/// A receiver at work for a screen; ends when dropped.
+#[derive(Debug)]
+pub struct Glance {
+    open: Arc<Open>,
+    stop: Stop,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Glance {
+    /// Keeps what a receiver hands out.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn start(mut receiver: Receiver, history: Bounds) -> Result<Self> {
+        let open = Arc::new(Open::of(history, &Arc::new(Watching::default()), &[], receiver.shared()));
+        let stop = Stop::new().context("make a stop")?;
+        let (kept, watched) = (open.clone(), open.clone());
+        let (stopped, ended) = (stop.clone(), stop.clone());
+        let receive = move || receiver.run(&mut Keeper::new(&kept), &stopped, &Pulses::new().pulse("receive"));
+        let look = move || {
+            while !ended.wait(Instant::now() + LOOKS_APART) {
+                let stale = watched.board().look(watched.now(), watched.wall());
+                watched.events.extend(stale);
+            }
+        };
+        let mut glance = Self { open, stop, threads: Vec::new() };
+        let receive = thread::Builder::new().name("receive".into()).spawn(receive);
+        glance.threads.push(receive.context("start thread receive")?);
+        let look = thread::Builder::new().name("watch".into()).spawn(look);
+        glance.threads.push(look.context("start thread watch")?);
+        Ok(glance)
+    }
+
+    /// What it has.
+    pub fn shown(&self) -> Arc<dyn Shown> {
+        self.open.clone()
+    }
+}
+
+impl Drop for Glance {
+    fn drop(&mut self) {
+        self.stop.set();
+        for thread in self.threads.drain(..) {
+            // A panic there has been told on stderr.
+            let _ = thread.join();
+        }
+    }
+}
+
+const LOOKS_APART: Duration = Duration::from_millis(100);

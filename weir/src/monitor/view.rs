@@ -1,0 +1,91 @@
+//! `weir monitor view`: signals on a terminal.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use weir_monitor::history::Bounds;
+use weir_monitor::receive::{Listen, Receiver, Settings};
+use weir_monitor::serve::control::opener;
+use weir_monitor::serve::glance::Glance;
+use weir_monitor::serve::settings::Keys;
+use weir_monitor::view::{self, Look};
+use weir_service::output::complain;
+use weir_service::stop::Stop;
+use weir_units::Span;
+use weir_wire::signal::PORT;
+
+use super::replay::address;
+use crate::Outcome;
+
+/// `weir monitor view`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir monitor view
+  weir monitor view 'coil 1' 'coil 2' --span 2s
+  weir monitor view --listen 239.192.77.9 --interface eth1
+
+Hears what stations and servers send, and shows every signal with its value, its state and what is
+missing of it, and the curves of those that are chosen. Where samples are missing a curve is broken and
+its ground shaded. Without a terminal it prints a line every five seconds.")]
+pub(super) struct View {
+    /// Signals whose curves are shown: a name, or a part of STATION/STREAM/NAME [default: the first two].
+    #[arg(value_name = "SIGNAL")]
+    signals: Vec<String>,
+    /// A group, or an address of this machine [default: 239.192.77.1:5110 and 239.192.77.2:5110]. May be given again.
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = address)]
+    listen: Vec<SocketAddr>,
+    /// Of groups: the interface to join them on [default: where a route leads].
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
+    /// How much time curves show; + and - change it.
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    span: Span,
+    /// File of the group's key, by which what is encrypted is read.
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// File of the public key of a sender; from others nothing is taken. May be given again.
+    #[arg(long, value_name = "FILE")]
+    sender: Vec<PathBuf>,
+    /// End by itself after this time.
+    #[arg(long, value_name = "TIME")]
+    duration: Option<Span>,
+}
+
+impl View {
+    pub(super) fn run(self) -> Result<Outcome> {
+        let listen = if self.listen.is_empty() {
+            [1, 2].map(|last| SocketAddr::from((Ipv4Addr::new(239, 192, 77, last), PORT))).to_vec()
+        } else {
+            self.listen
+        };
+        let source = listen.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
+        let of = |address: SocketAddr| Listen {
+            interface: self.interface.clone().filter(|_| address.ip().is_multicast()),
+            ..Listen::new(address)
+        };
+        let settings = Settings { listen: listen.into_iter().map(of).collect(), ..Settings::default() };
+        let mut receiver = Receiver::open(&settings)?;
+        receiver.set_opener(opener(&Keys { group: self.key, senders: self.sender })?);
+        receiver.remarks().iter().for_each(|remark| complain!("weir: {remark}"));
+        let stop = Stop::on_signals().context("watch for Ctrl-C")?;
+        if let Some(duration) = self.duration {
+            let stop = stop.clone();
+            std::thread::spawn(move || {
+                stop.wait(std::time::Instant::now() + duration.duration());
+                stop.set();
+            });
+        }
+        let span_s = self.span.duration().as_secs_f64().clamp(0.01, 600.0);
+        let history = Bounds { span: Duration::from_secs_f64(span_s * 4.0).max(KEPT), ..Bounds::default() };
+        let glance = Glance::start(receiver, history)?;
+        view::run(glance.shown(), Look { span_s, signals: self.signals, source }, &stop).context("show")?;
+        Ok(Outcome::Done)
+    }
+}
+
+/// Kept at least: what keys may have shown.
+const KEPT: Duration = Duration::from_secs(120);
