@@ -63,6 +63,10 @@ async function go(hash) {
 }
 
 async function drawn(page_ = page) {
+  await page_.waitForFunction(() => globalThis.weir !== undefined);
+  // The address is looked at in the next turn, and the server asked a little later.
+  await page_.evaluate(() => new Promise(turned => setTimeout(turned, 0)));
+  await page_.waitForFunction(() => globalThis.weir.isDrawn());
   await page_.waitForSelector('.pulse[data-state="live"]');
   await page_.waitForFunction(
     () =>
