@@ -94,6 +94,7 @@ let tries = 0;
 let asked = 0;
 let wanted: Wanted | undefined;
 let sent = '';
+let begun = 0;
 let clockOffset: number | undefined;
 const arrivals: ((end: number, now: number) => void)[] = [];
 
@@ -109,6 +110,11 @@ export function idOf(channel: { station: string; stream: string; name: string })
 /** The server's time, ms since 1970; before it has told, this machine's. */
 export function serverTime(now = performance.now()): number {
   return now + (clockOffset ?? performance.timeOrigin);
+}
+
+/** Whether all that was wanted is there. */
+export function isWhole(): boolean {
+  return socket?.readyState === WebSocket.OPEN && asked === begun && coming.size === 0;
 }
 
 /** Wants to see that from now on. */
@@ -193,6 +199,7 @@ function told(message: Told, origin: string): void {
   }
   if (message.events) events.value = [...message.events.reverse(), ...events.value].slice(0, MOST_EVENTS);
   if (message.clock) clockOffset = message.clock.time_ms - performance.now();
+  if (message.begin) begun = message.begin.ask;
   for (const { key, bucket } of message.begin?.feeds ?? []) {
     const channel = byKey[key];
     if (channel) coming.set(channel.id, new Series(bucket, channel.scale, channel.offset));

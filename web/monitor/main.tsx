@@ -8,7 +8,7 @@ import { ThemeButton } from '../ground/theme';
 import { Chooser } from './chooser';
 import { Events } from './events';
 import { ageOf, catalog, connection, events, shown, states } from './feed';
-import { follow, pan, pause, pulse, zoom } from './plot/stage';
+import { follow, isDrawn, onScreen, painterOf, pan, pause, pulse, zoom } from './plot/stage';
 import { Legend, Plots, plotsOf } from './plots';
 import { savePicture, saveRows } from './save';
 import { chosen, look, SPANS, view } from './view';
@@ -204,6 +204,11 @@ function Between() {
     </p>
   );
 }
+
+// What tests hold against pixels.
+Object.assign(globalThis, {
+  weir: { isDrawn, window: onScreen, range: () => painterOf(chosen.value[0]?.id ?? '')?.range },
+});
 
 const root = document.getElementById('page');
 if (root) {

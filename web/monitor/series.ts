@@ -150,7 +150,9 @@ export class Series {
 
   /** Forgets what is older. */
   trim(oldest: number): void {
-    while (this.from < this.to && (this.time[this.from] ?? 0) + (this.span[this.from] ?? 0) < oldest) this.from += 1;
+    // The last there was is told of one that stands still, too.
+    while (this.from < this.to - 1 && (this.time[this.from] ?? 0) + (this.span[this.from] ?? 0) < oldest)
+      this.from += 1;
     const past = this.gaps.findIndex(gap => gap.end >= oldest);
     if (past !== 0) this.gaps.splice(0, past < 0 ? this.gaps.length : past);
   }

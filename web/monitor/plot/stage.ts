@@ -2,7 +2,7 @@
 
 import { effect, signal } from '@preact/signals';
 import { repaint } from '../../ground/theme';
-import { type Channel, onArrival, replaced, shown, want } from '../feed';
+import { type Channel, isWhole, onArrival, replaced, shown, want } from '../feed';
 import { chosen, LONGEST, look, SHORTEST, view } from '../view';
 import { sinceBase, sinceEpoch } from '../wire';
 import { Edge } from './edge';
@@ -85,7 +85,15 @@ let wanting: ReturnType<typeof setTimeout> | undefined;
 /** Not with each step of a wheel. */
 function wanted(next: Parameters<typeof want>[0]): void {
   clearTimeout(wanting);
-  wanting = setTimeout(() => want(next), 40);
+  wanting = setTimeout(() => {
+    wanting = undefined;
+    want(next);
+  }, 40);
+}
+
+/** Whether all that is to be seen has come, and was drawn. */
+export function isDrawn(): boolean {
+  return wanting === undefined && !again && isWhole();
 }
 
 /** A canvas for a plot; what is returned takes it away. */

@@ -2,3 +2,4 @@
 
 mod station;
 mod serve;
+mod page;

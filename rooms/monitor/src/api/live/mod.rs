@@ -18,6 +18,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::extract::ws::{CloseFrame, Message as Frame, Utf8Bytes, WebSocket, close_code};
 use serde_json::{Value, json};
+use tokio::task::yield_now;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use weir_service::http::Place;
 use weir_wire::signal::{Clock, Flags, Header, Kind};
@@ -73,6 +74,16 @@ enum End {
     Mistaken(String),
 }
 
+/// What is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    None,
+    /// Something new: with whatever comes until then.
+    NextFrame,
+    /// More than one message of what there is.
+    Now,
+}
+
 struct Client {
     api: Arc<Api>,
     socket: WebSocket,
@@ -104,8 +115,7 @@ impl Client {
         frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
         seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut heard = Instant::now();
-        // Whether there is something that was not sent yet.
-        let mut behind = false;
+        let mut work = Work::None;
         let peers = self.api.shown.peers();
         self.tell(&json!({"hello": {"version": env!("CARGO_PKG_VERSION"), "peers": peers}})).await?;
         self.tell_channels().await?;
@@ -120,7 +130,7 @@ impl Client {
                         Some(Ok(Frame::Text(text))) => {
                             let ask = serde_json::from_str(&text).map_err(|error| End::Mistaken(error.to_string()))?;
                             self.begin(ask).await?;
-                            behind = true;
+                            work = Work::Now;
                         }
                         Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => {}
                         Some(Ok(Frame::Binary(_))) => return Err(End::Mistaken("it is binary".to_owned())),
@@ -142,11 +152,13 @@ impl Client {
                     let known = news.borrow_and_update().clone();
                     self.tell_news(&known).await?;
                 }
-                changed = batches.changed(), if !behind && !self.feeds.is_empty() => {
+                changed = batches.changed(), if work == Work::None && !self.feeds.is_empty() => {
                     changed.map_err(|_| End::Gone)?;
-                    behind = true;
+                    work = Work::NextFrame;
                 }
-                _ = frames.tick(), if behind => behind = self.push().await?,
+                _ = frames.tick(), if work == Work::NextFrame => work = self.push().await?,
+                // Others have their turn first.
+                () = yield_now(), if work == Work::Now => work = self.push().await?,
             }
         }
     }
@@ -180,7 +192,10 @@ impl Client {
                 continue;
             }
             let bucket = bucket(listed.channel.rate, ask.span_ms / 1e3, ask.columns);
+            // The last there was is told of one that stands still, too.
+            let last = history.extent(listed.key).map_or(0, |extent| extent.end.saturating_sub(1).max(extent.begin));
             let at = history.index_at(listed.key, from);
+            let at = if to.is_none() { at.min(last) } else { at };
             let until = to.map(|to| history.index_at(listed.key, to));
             begun.push(json!({"key": key, "bucket": bucket, "first": at}));
             self.feeds.push(Feed { key, thinning: Thinning::new(bucket), at, until, whole: false });
@@ -191,8 +206,8 @@ impl Client {
         self.tell(&begin).await
     }
 
-    /// Sends one message of what is new, and says whether there may be more.
-    async fn push(&mut self) -> Result<bool, End> {
+    /// Sends one message of what is new, and says whether there may be more of it.
+    async fn push(&mut self) -> Result<Work, End> {
         let api = self.api.clone();
         let (mut budget, mut more, mut whole) = (MOST_LOOKED, false, Vec::new());
         let count = self.feeds.len();
@@ -229,7 +244,7 @@ impl Client {
             let ask = self.ask.as_ref().map_or(0, |ask| ask.ask);
             self.tell(&json!({"whole": {"ask": ask, "keys": whole}})).await?;
         }
-        Ok(more)
+        Ok(if more { Work::Now } else { Work::None })
     }
 
     /// Says which channels there are that were not told, or were told otherwise.

@@ -1,0 +1,460 @@
+// The page of two servers of one feed, in a real browser. The feed is known sample by sample (weir/tests/weir/monitor/page.rs).
+// Exits with 0 if all holds; prints what does as it goes.
+
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { Browser } from './browser.mjs';
+
+const SHOTS = process.env.SHOTS;
+const SOAK_S = Number(process.env.SOAK_S ?? 120);
+const [first, second] = process.env.SERVERS.split(',');
+const CHANNELS = Number(process.env.CHANNELS);
+const SEEN = '<img src=x onerror=alert(1)>‹U+001B›[2J‹U+202E›gnp';
+
+const answers = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+/** Has the test do something with its servers. */
+async function order(what) {
+  console.log(`do: ${what}`);
+  await answers.next();
+}
+
+const get = async path => (await fetch(`http://${first}${path}`)).json();
+const channels = await get('/channels');
+const id = channel => [channel.station, channel.stream, channel.name].map(encodeURIComponent).join('/');
+/** The address of some of them. */
+const address = (some, more = {}) => `#/?${new URLSearchParams({ signals: some.map(id).join(','), ...more })}`;
+
+const browser = await Browser.start();
+const { page } = browser;
+try {
+  await check('it opens, and shows the first signals', opens);
+  await check('a late joiner has the whole of 64 signals at once', joins);
+  await check('frames come in time with 64 signals', frames);
+  await check('what is drawn is what REST says: every peak, no line across a gap', pixels);
+  await check('gaps are counted, and told by their causes', gaps);
+  await check('names of others are shown, not obeyed', names);
+  await check('it pauses, zooms and comes back, by keys too', moves);
+  await check('two cursors tell their difference', cursors);
+  await check('CSV has what REST says', saves);
+  await check('signals are found, chosen, overlaid', chooses);
+  await check('it is usable by keyboard', keyboard);
+  await check('axe finds nothing, and nothing overflows, at 1400 and 400 px, light and dark', looks);
+  await check(`memory is flat over ${SOAK_S} s`, memory);
+  const faults = browser.faults.splice(0);
+  assert.deepEqual(faults, [], 'errors of the console, and violations of the policy');
+  await check('it changes over to the other server, and says when none is there', comesBack);
+  process.stdin.destroy();
+} finally {
+  await browser.end();
+}
+
+async function check(what, run) {
+  await run();
+  console.log(`ok: ${what}`);
+}
+
+/** Goes to an address of the page, and waits until all is there. */
+async function go(hash) {
+  await page.evaluate(hash => {
+    location.hash = hash;
+  }, hash);
+  await drawn();
+}
+
+async function drawn(page_ = page) {
+  await page_.waitForFunction(() => globalThis.weir !== undefined);
+  // The address is looked at in the next turn, and the server asked a little later.
+  await page_.evaluate(() => new Promise(turned => setTimeout(turned, 0)));
+  await page_.waitForFunction(() => globalThis.weir.isDrawn());
+  await page_.waitForSelector('.pulse[data-state="live"]');
+  await page_.waitForFunction(
+    () =>
+      document.querySelectorAll('.plot canvas').length > 0 &&
+      [...document.querySelectorAll('.signals .value')].every(value => value.textContent !== '–'),
+  );
+}
+
+async function opens() {
+  await page.goto(`http://${first}/`);
+  await page.waitForFunction(() => performance.getEntriesByName('first-contentful-paint').length > 0);
+  const painted = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime);
+  console.log(`first paint after ${Math.round(painted)} ms`);
+  await drawn();
+  assert.equal(await page.locator('.plot').count(), 8);
+  const sizes = await page.evaluate(() =>
+    performance.getEntriesByType('resource').map(({ name, encodedBodySize }) => [name, encodedBodySize]),
+  );
+  const size = sizes.reduce((sum, [, bytes]) => sum + bytes, 0);
+  console.log(`${size} bytes, compressed`);
+  assert.ok(size > 10_000 && size <= 150_000, JSON.stringify(sizes));
+}
+
+/** From the question to the last of the past, as the page's own socket sees it. */
+async function joins() {
+  const told = await page.evaluate(
+    async ([keys]) => {
+      const socket = new WebSocket(`ws://${location.host}/live`);
+      socket.binaryType = 'arraybuffer';
+      const begin = await new Promise(opened => {
+        socket.onopen = () => {
+          socket.send(JSON.stringify({ ask: 1, watch: keys, columns: 1200, span_ms: 60_000 }));
+          opened(performance.now());
+        };
+      });
+      let [bytes, left] = [0, keys.length];
+      return await new Promise(done => {
+        socket.onmessage = ({ data }) => {
+          if (typeof data !== 'string') bytes += data.byteLength;
+          else left -= JSON.parse(data).whole?.keys.length ?? 0;
+          if (left > 0) return;
+          done([performance.now() - begin, bytes]);
+          socket.close();
+        };
+      });
+    },
+    [channels.slice(0, CHANNELS).map(({ key }) => key)],
+  );
+  console.log(`64 x 1 kHz x 60 s: all there after ${told[0].toFixed(0)} ms, ${told[1]} bytes`);
+  assert.ok(told[0] < 250, `${told[0]} ms`);
+}
+
+async function frames() {
+  await page.setViewportSize({ width: 1400, height: 4600 });
+  await go(address(channels.slice(0, CHANNELS), { span: 10_000 }));
+  assert.equal(await page.locator('.plot').count(), CHANNELS);
+  await page.waitForTimeout(1500);
+  const gaps = await page.evaluate(
+    () =>
+      new Promise(done => {
+        const gaps = [];
+        let last;
+        const frame = now => {
+          if (last !== undefined) gaps.push(now - last);
+          last = now;
+          if (gaps.length < 300) requestAnimationFrame(frame);
+          else done(gaps);
+        };
+        requestAnimationFrame(frame);
+      }),
+  );
+  gaps.sort((a, b) => a - b);
+  const [median, late] = [gaps[150], gaps[285]];
+  console.log(`frames: median ${median.toFixed(1)} ms, 95 % within ${late.toFixed(1)} ms`);
+  // The machine may stand still now and then: the middle tells what the page costs.
+  assert.ok(median < 17.5, `median ${median} ms`);
+  if (SHOTS) await shot('64');
+  await page.setViewportSize({ width: 1400, height: 900 });
+}
+
+/**
+ * Reads the canvas back, of a part of the past: in each column the curve reaches from the least to the greatest that REST tells of it,
+ * and in columns of a gap there is none. Twice: as it was drawn at once, and as it was moved column by column.
+ */
+async function pixels() {
+  const channel = channels[0];
+  for (const live of [false, true]) {
+    await go(address([channel], { span: 8000, ...(live ? {} : { from: channel.end_ms - 20_000 }) }));
+    if (live) {
+      await page.waitForTimeout(3000);
+      // Stopped, and not drawn anew.
+      await order('pause');
+      await page.waitForTimeout(300);
+    }
+    const read = await page.evaluate(() => {
+      const canvas = document.querySelector('.plot canvas');
+      const { width, height } = canvas;
+      const { data } = canvas.getContext('2d').getImageData(0, 0, width, height);
+      const style = getComputedStyle(document.documentElement);
+      const probe = document.createElement('canvas').getContext('2d');
+      const rgb = name => {
+        probe.fillStyle = style.getPropertyValue(`--${name}`).trim();
+        probe.fillRect(0, 0, 1, 1);
+        return [...probe.getImageData(0, 0, 1, 1).data].slice(0, 3);
+      };
+      const near = (at, colour) => colour.every((value, part) => Math.abs(data[at + part] - value) < 40);
+      const [line, network, socket] = ['part-0', 'gap-network-bar', 'gap-socket-bar'].map(rgb);
+      const columns = [];
+      for (let x = 0; x < width; x += 1) {
+        let [top, bottom, count] = [height, -1, 0];
+        // Below the bar of gaps.
+        for (let y = 4; y < height; y += 1) {
+          if (!near(4 * (y * width + x), line)) continue;
+          [top, bottom, count] = [Math.min(top, y), y, count + 1];
+        }
+        const bar = 4 * (width + x);
+        columns.push({ top, bottom, count, gap: near(bar, network) ? 'network' : near(bar, socket) ? 'socket' : '' });
+      }
+      return { columns, height, window: globalThis.weir.window(), range: globalThis.weir.range() };
+    });
+    if (live) await order('go on');
+    const { begin, end } = read.window;
+    const width = read.columns.length;
+    const step = (end - begin) / width;
+    const told = await get(`/history?key=${channel.key}&from=${begin}&to=${end}&columns=100000`);
+    assert.equal(told.bucket, 1);
+    const y = value => read.height - ((value - read.range.low) / (read.range.high - read.range.low)) * read.height;
+    let [checked, empty, peaks] = [0, 0, 0];
+    const of = Array.from({ length: width }, () => []);
+    for (const [time, , , least, greatest] of told.rows) {
+      const column = Math.floor((time - begin) / step);
+      if (least !== null && column >= 0 && column < width) of[column].push([least, greatest]);
+    }
+    for (let x = 0; x < width; x += 1) {
+      if (of[x].length === 0) continue;
+      const least = Math.min(...of[x].map(([value]) => value));
+      const greatest = Math.max(...of[x].map(([, value]) => value));
+      // A column of the curve may be drawn in its neighbour, by half a pixel of its width.
+      const around = read.columns.slice(Math.max(0, x - 1), x + 2).filter(({ count }) => count > 0);
+      if (around.length === 0) assert.fail(`column ${x} of ${width} has samples and is empty`);
+      const top = Math.min(...around.map(({ top }) => top));
+      const bottom = Math.max(...around.map(({ bottom }) => bottom));
+      assert.ok(
+        top <= Math.max(5, y(greatest) + 2),
+        `column ${x}: ${greatest} is not reached (${top}, ${y(greatest)})`,
+      );
+      assert.ok(bottom >= y(least) - 2, `column ${x}: ${least} is not reached (${bottom}, ${y(least)})`);
+      checked += 1;
+      if (greatest > 2.9) peaks += 1;
+    }
+    const gaps = told.rows.filter(row => row[7] !== null);
+    assert.ok(gaps.length >= 3, `${gaps.length} gaps`);
+    for (const [time, , samples, , , , , cause] of gaps) {
+      const from = (time - begin) / step;
+      const to = (time + samples - begin) / step;
+      const middle = Math.round((from + to) / 2);
+      if (from < 3 || to > width - 3) continue;
+      assert.ok(
+        read.columns.slice(Math.floor(from), Math.floor(from) + 2).some(({ gap }) => gap === cause),
+        `column ${middle}: no shade of ${cause}`,
+      );
+      // A line of 1.25 px ends within a pixel of its last sample.
+      for (let x = Math.ceil(from) + 1; x < Math.floor(to) - 1; x += 1) {
+        assert.equal(read.columns[x].count, 0, `column ${x}: something is drawn across a gap of ${samples} samples`);
+        assert.equal(read.columns[x].gap, cause);
+        empty += 1;
+      }
+    }
+    console.log(
+      `${live ? 'moved' : 'at once'}: ${checked} columns reach their extremes, ${peaks} peaks, ${empty} empty in gaps`,
+    );
+    assert.ok(checked > width * 0.9 && empty >= 10 && peaks >= 7);
+  }
+}
+
+async function gaps() {
+  const channel = channels[0];
+  const from = channel.begin_ms + 40_000;
+  await go(address([channel], { span: 8000, from }));
+  // In each four seconds, 100 and 3.
+  await page.waitForSelector('.legend [data-cause="network"] b:text("200")');
+  await page.waitForSelector('.legend [data-cause="socket"] b:text-is("6")');
+  const box = await page.locator('.plot canvas').boundingBox();
+  const gap = (await get(`/history?key=${channel.key}&from=${from}&to=${from + 8000}`)).rows.find(
+    row => row[7] === 'network',
+  );
+  await page.mouse.move(box.x + (box.width * (gap[0] + 50 - from)) / 8000, box.y + 40);
+  await page.waitForSelector('.in-gap:has-text("100 missing (0.1 s): network")');
+  await page.mouse.move(5, 5);
+}
+
+async function names() {
+  await go(address([channels[CHANNELS]]));
+  await page.waitForFunction(seen => document.querySelector('.signals')?.textContent.includes(seen), SEEN);
+  assert.equal(
+    await page.locator('.body img, .body script').count(),
+    0,
+    'markup of others has become part of the page',
+  );
+  assert.ok((await page.locator('.chooser summary').allInnerTexts()).some(text => text.includes('<b>bold')));
+}
+
+async function moves() {
+  await go(address([channels[0], channels[1]], { span: 4000 }));
+  const window = () => page.evaluate(() => globalThis.weir.window());
+  await page.focus('.plots');
+  await page.keyboard.press('Space');
+  await page.waitForSelector('.pulse.paused');
+  const stopped = await window();
+  await page.waitForTimeout(400);
+  assert.deepEqual(await window(), stopped, 'it stands still');
+  await page.keyboard.press('+');
+  await page.waitForFunction(() => Math.round(globalThis.weir.window().end - globalThis.weir.window().begin) === 2000);
+  await page.keyboard.press('ArrowLeft');
+  await page.waitForFunction(before => globalThis.weir.window().end < before - 1100, stopped.end);
+  // A drag shows that part.
+  const box = await page.locator('.plot canvas').first().boundingBox();
+  const before = await window();
+  await page.mouse.move(box.x + box.width * 0.25, box.y + 30);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.75, box.y + 30, { steps: 4 });
+  await page.mouse.up();
+  await page.waitForFunction(() => globalThis.weir.window().end - globalThis.weir.window().begin < 1100);
+  const after = await window();
+  assert.ok(Math.abs(after.begin - (before.begin + 500)) < 20, `${after.begin - before.begin}`);
+  await page.mouse.wheel(0, -200);
+  await page.waitForFunction(() => globalThis.weir.window().end - globalThis.weir.window().begin < 800);
+  // The address brings a colleague to the same place.
+  await page.waitForFunction(() => location.hash.includes('from='));
+  await page.waitForTimeout(500);
+  const here = await window();
+  const colleague = await browser.tab();
+  await colleague.goto(page.url());
+  await drawn(colleague);
+  const there = await colleague.evaluate(() => globalThis.weir.window());
+  assert.ok(Math.abs(there.begin - here.begin) < 0.01, `${there.begin} ${here.begin}`);
+  await colleague.close();
+  await page.focus('.plots');
+  await page.keyboard.press('End');
+  await page.waitForSelector('.pulse.live');
+}
+
+async function cursors() {
+  const channel = channels[0];
+  const from = channel.begin_ms + 40_000;
+  await go(address([channel], { span: 4000, from, a: from + 1200, b: from + 1450 }));
+  await page.waitForSelector('.cursors:has-text("Δ 250.000 ms, 4.000 Hz")');
+  const rows = (await get(`/history?key=${channel.key}&from=${from}&to=${from + 4000}&columns=100000`)).rows;
+  const at = time => rows.findLast(row => row[0] <= time + 1e-3)[6];
+  const shown = await page.innerText('.signals .between');
+  const [a, b] = [...shown.matchAll(/[AB] ([-+.\de]+)/g)].map(([, value]) => Number(value));
+  const lead = 4000 / (await page.evaluate(() => document.querySelector('.plot canvas').width));
+  // A bucket is at most as wide as a column.
+  const slope = (lead + 2) * 2 * Math.PI * 0.5e-3 * 1.01;
+  assert.ok(
+    Math.abs(a - at(from + 1200)) <= slope && Math.abs(b - at(from + 1450)) <= slope,
+    `${shown}: ${at(from + 1200)}`,
+  );
+  await page.focus('.plots');
+  await page.keyboard.press('Escape');
+  await page.waitForFunction(() => !document.querySelector('.cursors'));
+}
+
+async function saves() {
+  const channel = channels[3];
+  const from = channel.begin_ms + 50_000;
+  await go(address([channel], { span: 600, from }));
+  await page.waitForTimeout(300);
+  const [csv] = await Promise.all([
+    page.waitForEvent('download'),
+    page.click('button[aria-label="Save what is shown as CSV"]'),
+  ]);
+  const [head, ...lines] = readFileSync(await csv.path(), 'utf8')
+    .trim()
+    .split('\r\n')
+    .map(line => line.split(','));
+  const told = (await get(`/history?key=${channel.key}&from=${from}&to=${from + 600}&columns=100000`)).rows;
+  const rows = new Map(told.map(row => [row[1], row]));
+  const column = name => head.indexOf(name);
+  assert.ok(lines.length >= 595, `${lines.length} lines`);
+  for (const line of lines) {
+    const row = rows.get(Number(line[column('index')]));
+    if (!row) continue;
+    assert.equal(Number(line[column('least')]), row[3]);
+    assert.ok(Math.abs(Number(line[column('time_ms')]) - row[0]) < 0.001);
+  }
+  const [png] = await Promise.all([
+    page.waitForEvent('download'),
+    page.click('button[aria-label="Save what is shown as PNG"]'),
+  ]);
+  const picture = readFileSync(await png.path());
+  assert.equal(picture.subarray(1, 4).toString(), 'PNG');
+  assert.ok(picture.readUInt32BE(16) > 600 && picture.readUInt32BE(20) > 300, 'width and height');
+}
+
+async function chooses() {
+  await go('#/');
+  await page.fill('.chooser input[type=search]', 'coil 41');
+  await page.click('.chooser label:has-text("coil 41")');
+  await page.waitForSelector('.plot[aria-label="coil 41"]');
+  await drawn();
+  assert.equal(await page.locator('.plot').count(), 9);
+  await page.fill('.chooser input[type=search]', '');
+  await page.click('button:text("Overlay by unit")');
+  await page.waitForFunction(() => document.querySelectorAll('.plot').length === 2);
+  await page.click('button:text("Overlay by unit")');
+  await page.waitForFunction(() => location.hash.includes('coil%252041'));
+}
+
+async function keyboard() {
+  await page.reload();
+  await drawn();
+  await page.keyboard.press('Tab');
+  assert.equal(await page.evaluate(() => document.activeElement.className), 'skip');
+  await page.keyboard.press('Enter');
+  assert.ok(await page.evaluate(() => document.activeElement.classList.contains('plots')));
+}
+
+async function looks() {
+  for (const [colorScheme, width] of [
+    ['light', 1400],
+    ['dark', 1400],
+    ['light', 400],
+    ['dark', 400],
+  ]) {
+    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+    await page.setViewportSize({ width, height: 900 });
+    for (const [name, hash] of [
+      ['first', '#/?span=10000'],
+      ['overlaid', '#/?layout=overlaid&span=60000'],
+      [
+        'past',
+        address(channels.slice(0, 3), {
+          span: 8000,
+          from: channels[0].begin_ms + 40_000,
+          a: channels[0].begin_ms + 42_000,
+          b: channels[0].begin_ms + 43_000,
+        }),
+      ],
+    ]) {
+      await go(hash);
+      await page.waitForTimeout(700);
+      assert.deepEqual(await browser.axe(), [], `${hash} ${colorScheme} ${width}`);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+      assert.ok(wide <= width, `${hash} is ${wide} px wide at ${width} px`);
+      if (SHOTS) await shot(`${name}-${width}-${colorScheme}`);
+    }
+  }
+  await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'no-preference' });
+  await page.setViewportSize({ width: 1400, height: 900 });
+}
+
+async function shot(name) {
+  mkdirSync(SHOTS, { recursive: true });
+  await page.screenshot({ path: `${SHOTS}/${name}.png` });
+}
+
+/** What is in use once everything that nobody has is gone. */
+async function memory() {
+  await go(address(channels.slice(0, 16), { span: 5000 }));
+  const heaps = [];
+  const end = performance.now() + SOAK_S * 1000;
+  while (performance.now() < end) {
+    await page.waitForTimeout(5000);
+    heaps.push(
+      await page.evaluate(() => {
+        globalThis.gc();
+        return performance.memory.usedJSHeapSize / 1e6;
+      }),
+    );
+  }
+  const half = Math.floor(heaps.length / 2);
+  const [before, after] = [Math.min(...heaps.slice(0, half)), Math.min(...heaps.slice(half))];
+  console.log(`first half ${before.toFixed(2)} MB, second half ${after.toFixed(2)} MB`);
+  assert.ok(after < before * 1.1 + 0.5, `the page grows: ${heaps.map(heap => heap.toFixed(1)).join(' ')}`);
+}
+
+async function comesBack() {
+  await go(address(channels.slice(0, 2), { span: 5000 }));
+  await order('stop 0');
+  // The other is taken, by its own keys.
+  await page.waitForFunction(other => document.querySelector('.pulse.live')?.title === `from ${other}`, second);
+  const before = await page.innerText('.signals .value');
+  await page.waitForFunction(before => document.querySelector('.signals .value').textContent !== before, before);
+  await order('stop 1');
+  await page.waitForSelector('.pulse.gone');
+  assert.match(await page.innerText('.lost'), /has not answered/);
+  await order('start 0');
+  await page.waitForSelector('.pulse.live');
+  assert.equal(await page.locator('.lost').isVisible(), false);
+}
