@@ -3,12 +3,12 @@
 mod check;
 mod export;
 mod key;
+mod key;
 mod record;
 mod replay;
-mod key;
+mod serve;
+mod serve;
 mod station;
-mod serve;
-mod serve;
 mod station;
 mod view;
 

@@ -54,6 +54,7 @@ impl Head {
         put("ticks_per_sample", channel.rate.per_sample.to_string());
         put("element", (channel.element as u8).to_string());
         put("bucket", channel.bucket.to_string());
+        put("priority", channel.priority.to_string());
         for (key, limit) in KEYS.into_iter().zip(limits(&channel.limits)) {
             put(key, limit.map_or_else(String::new, |limit| limit.to_string()));
         }
@@ -82,6 +83,7 @@ impl Head {
                 rate: Rate { per_second: tick("ticks_per_second")?, per_sample: tick("ticks_per_sample")? },
                 element: Element::from_code(number(map, "element")?)?,
                 bucket: number(map, "bucket").unwrap_or(1),
+                priority: number(map, "priority").unwrap_or(0),
             },
         })
     }

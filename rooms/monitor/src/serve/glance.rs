@@ -29,7 +29,7 @@ impl Glance {
     /// # Errors
     /// A thread cannot be started.
     pub fn start(mut receiver: Receiver, history: Bounds) -> Result<Self> {
-        let open = Arc::new(Open::of(history, &Arc::new(Watching::default()), &[], receiver.shared()));
+        let open = Arc::new(Open::of(history, &Arc::new(Watching::default()), &[], receiver.shared(), None));
         let stop = Stop::new().context("make a stop")?;
         let (kept, watched) = (open.clone(), open.clone());
         let (stopped, ended) = (stop.clone(), stop.clone());

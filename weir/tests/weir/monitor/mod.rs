@@ -1,5 +1,5 @@
 //! `weir monitor`: stations, servers, viewers and archives, in namespaces, against decoders that share no code.
 
-mod station;
-mod serve;
 mod page;
+mod serve;
+mod station;
