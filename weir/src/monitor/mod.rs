@@ -3,12 +3,9 @@
 mod check;
 mod export;
 mod key;
-mod key;
 mod record;
 mod replay;
 mod serve;
-mod serve;
-mod station;
 mod station;
 mod view;
 
@@ -26,38 +23,35 @@ pub(super) struct Monitor {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Send samples of this machine to a group.
+    Station(station::Station),
+    /// Receive signals, watch them, and show them on a page.
+    Serve(Box<serve::Serve>),
+    /// Show signals on this terminal.
+    View(view::View),
     /// Write what comes to files, and what does not.
     Record(record::Record),
     /// Write an archive as a table: CSV or Parquet.
     Export(export::Export),
     /// Send an archive again, at any speed.
     Replay(replay::Replay),
-    /// Receive signals, watch them, and show them on a page.
-    Serve(Box<serve::Serve>),
-    /// Show signals on this terminal.
-    View(view::View),
-    /// Send samples of this machine to a group.
-    Station(station::Station),
     /// Try the way of a group, and tell what is wrong with it.
     Check(check::Check),
     /// Make a key to sign or to encrypt with.
     Key(key::Key),
-    /// Receive signals, watch them, and show them on a page.
-    Serve(Box<serve::Serve>),
 }
 
 impl Monitor {
     pub(super) fn run(self) -> Result<Outcome> {
         match self.command {
+            Command::Station(station) => station.run(),
+            Command::Serve(serve) => serve.run(),
+            Command::View(view) => view.run(),
             Command::Record(record) => record.run(),
             Command::Export(export) => export.run(),
             Command::Replay(replay) => replay.run(),
-            Command::Serve(serve) => serve.run(),
-            Command::View(view) => view.run(),
-            Command::Station(station) => station.run(),
             Command::Check(check) => check.run(),
             Command::Key(key) => key.run(),
-            Command::Serve(serve) => serve.run(),
         }
     }
 }
