@@ -15,7 +15,7 @@ use weir_units::format::{counted, printable};
 use crate::collectors::{Collectors, REMEDIES};
 use crate::config::{Config, Origin};
 use crate::control::hosts;
-use crate::drops::Drops;
+use crate::drops::{Drops, EVENTS_OF_A_LOOK};
 use crate::interfaces::{Interfaces, News};
 use crate::ledger::Ledger;
 use crate::outbox::Outbox;
@@ -221,12 +221,12 @@ impl<'a> Agent<'a> {
             Fate::Discarded { .. } => drops.hold(&packet),
         });
         sampler.write(packets, &self.collectors, &mut self.outbox)?;
-        drops.write(packets, &mut self.outbox)?;
+        let elapsed = now.duration_since(self.looked);
+        drops.write(packets, (self.settings.most_drops, elapsed.max(LOOKS_APART)), &mut self.outbox)?;
         if !self.ended {
-            let elapsed = now.duration_since(self.looked);
             sampler.shed(packets, self.settings.most_samples, elapsed)?;
             if packets.drops() {
-                drops.allow(packets, self.settings.most_drops, elapsed.max(LOOKS_APART))?;
+                packets.tell_drops(if self.settings.most_drops > 0 { EVENTS_OF_A_LOOK } else { 0 })?;
             }
         }
         Ok(())
