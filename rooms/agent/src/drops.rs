@@ -11,11 +11,12 @@ use weir_kernel::trace::packets::{self, Fate, HEADER, Packet, Packets};
 use weir_wire::sflow::encode::{Discarded, Put};
 use weir_wire::sflow::{HeaderProtocol, Interface, Space};
 
+use crate::collectors::Collectors;
 use crate::counters::{HOST, put};
 use crate::ledger::{DropsCount, ReasonCount};
 use crate::outbox::Outbox;
 use crate::reasons;
-use crate::sampling::{HEADER_IPV4, HEADER_IPV6, IPV4, IPV6};
+use crate::sampling::{HEADER_IPV4, HEADER_IPV6, IPV4, IPV6, frame, is_own};
 use crate::shedding::Rate;
 
 /// What was dropped, and what was told of it.
@@ -65,6 +66,7 @@ impl Drops {
         &mut self,
         packets: &mut Packets,
         (most, elapsed): (u32, Duration),
+        collectors: &Collectors,
         outbox: &mut Outbox,
     ) -> Result<()> {
         if self.held.is_empty() {
@@ -94,7 +96,10 @@ impl Drops {
                 reason: reasons::number(&name),
             };
             let function = packets.function(held.location);
-            outbox.add(true, |samples| held.write(&mut samples.discarded(&sample), &name, function));
+            let frame = frame(held.protocol == 0, held.protocol, &held.bytes[..held.captured]);
+            outbox.add(!is_own(frame, collectors), |samples| {
+                held.write(&mut samples.discarded(&sample), &name, function)
+            });
             *self.sent.entry(name).or_default() += 1;
         }
         Ok(())

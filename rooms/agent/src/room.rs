@@ -48,6 +48,8 @@ pub(crate) struct Agent<'a> {
     complain: Instant,
     /// Interfaces beyond those that can be sampled were told.
     told_beyond: bool,
+    /// That none is called as wanted was told.
+    told_none: bool,
 }
 
 /// What was opened while there were privileges, and what others have a part in.
@@ -153,6 +155,7 @@ impl<'a> Agent<'a> {
             losses: Losses::new(LOSSES_APART, now),
             complain: now,
             told_beyond: false,
+            told_none: false,
         };
         agent.follow_collectors();
         agent
@@ -212,6 +215,7 @@ impl<'a> Agent<'a> {
             // The machine is counted even where its interfaces cannot be listed.
             let polled = self.parts.interfaces.poll(now, self.settings.polling, &mut self.outbox);
             self.follow_interfaces(news?)?;
+            self.tell_none();
             polled?;
         }
         let Some(packets) = &mut self.parts.packets else { return Ok(()) };
@@ -222,7 +226,12 @@ impl<'a> Agent<'a> {
         });
         sampler.write(packets, &self.collectors, &mut self.outbox)?;
         let elapsed = now.duration_since(self.looked);
-        drops.write(packets, (self.settings.most_drops, elapsed.max(LOOKS_APART)), &mut self.outbox)?;
+        drops.write(
+            packets,
+            (self.settings.most_drops, elapsed.max(LOOKS_APART)),
+            &self.collectors,
+            &mut self.outbox,
+        )?;
         if !self.ended {
             sampler.shed(packets, self.settings.most_samples, elapsed)?;
             if packets.drops() {
@@ -248,6 +257,19 @@ impl<'a> Agent<'a> {
             }
         }
         Ok(())
+    }
+
+    fn tell_none(&mut self) {
+        let wanted = &self.settings.interfaces;
+        let none = self.parts.interfaces.len() == 0 && !wanted.is_empty();
+        if none && !self.told_none {
+            let wanted: Vec<String> = wanted.iter().map(|pattern| format!("`{}`", printable(&pattern.0))).collect();
+            let wanted = wanted.join(" or ");
+            tracing::warn!(
+                "no interface is called {wanted}: none is counted or sampled until one comes (`ip link` lists them)"
+            );
+        }
+        self.told_none = none;
     }
 
     fn count(&mut self, now: Instant) -> Ledger {

@@ -154,7 +154,7 @@ impl Sampler {
                 continue;
             };
             self.sent += u64::from(held.times);
-            let urgent = !(held.outgoing && held.is_own(source.ethernet, collectors));
+            let urgent = !(held.outgoing && is_own(held.frame(source.ethernet), collectors));
             for _ in 0..held.times {
                 let (pool_before, waiting) = before.get(&held.interface).copied().unwrap_or((source.counts.pool, 1));
                 let growth = u128::from(source.counts.pool.saturating_sub(pool_before));
@@ -273,21 +273,25 @@ impl Held {
     }
 
     fn frame(&self, ethernet: bool) -> Frame<'_> {
-        let start = match (ethernet, self.protocol) {
-            (true, _) => Start::Ethernet,
-            (false, IPV6) => Start::Ipv6,
-            (false, _) => Start::Ipv4,
-        };
-        Frame::parse(start, &self.bytes[..self.captured])
+        frame(ethernet, self.protocol, &self.bytes[..self.captured])
     }
+}
 
-    /// Whether it is a datagram of the agent's own.
-    fn is_own(&self, ethernet: bool, collectors: &Collectors) -> bool {
-        let frame = self.frame(ethernet);
-        let to = frame.ipv4(0).map(|ip| ip.destination().into()).or_else(|| Some(frame.ipv6(0)?.destination().into()));
-        let (Some(to), Some(ports)) = (to, frame.ports(Protocol::Udp, 0)) else { return false };
-        collectors.is_own(ports.source, SocketAddr::new(to, ports.destination))
-    }
+/// Whether a frame is a datagram of the agent's own: it does not call for more of them.
+pub(crate) fn is_own(frame: Frame<'_>, collectors: &Collectors) -> bool {
+    let to = frame.ipv4(0).map(|ip| ip.destination().into()).or_else(|| Some(frame.ipv6(0)?.destination().into()));
+    let (Some(to), Some(ports)) = (to, frame.ports(Protocol::Udp, 0)) else { return false };
+    collectors.is_own(ports.source, SocketAddr::new(to, ports.destination))
+}
+
+/// The frame whose first bytes these are; `protocol`: the EtherType of one without an Ethernet header.
+pub(crate) fn frame(ethernet: bool, protocol: u16, bytes: &[u8]) -> Frame<'_> {
+    let start = match (ethernet, protocol) {
+        (true, _) => Start::Ethernet,
+        (false, IPV6) => Start::Ipv6,
+        (false, _) => Start::Ipv4,
+    };
+    Frame::parse(start, bytes)
 }
 
 fn sum(a: Sampled, b: Sampled) -> Sampled {
