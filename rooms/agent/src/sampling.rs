@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use weir_kernel::links::Index;
-use weir_kernel::trace::packets::{Fate, HEADER, Packet, Packets, Sampled};
+use weir_kernel::trace::packets::{Fate, HEADER, Means, Packet, Packets, Sampled};
 use weir_wire::frame::{Frame, Protocol, Start};
 use weir_wire::sflow::encode::{Flow, Put, Records};
 use weir_wire::sflow::{DataSource, HeaderProtocol, Interface, Space};
@@ -205,12 +205,12 @@ impl Sampler {
     ///
     /// # Errors
     /// If the kernel does not tell what it counted.
-    pub(crate) fn count(&self, packets: &Packets, ended: bool) -> Result<SamplingCount> {
+    pub(crate) fn count(&self, packets: &Packets, means: Means, ended: bool) -> Result<SamplingCount> {
         let mut all = self.gone;
         for &interface in self.sources.keys() {
             all = sum(all, packets.sampled(interface)?);
         }
-        Ok(SamplingCount::new(all, self.sent, ended))
+        Ok(SamplingCount::new(means, all, self.sent, ended))
     }
 
     /// Interfaces that are sampled.
