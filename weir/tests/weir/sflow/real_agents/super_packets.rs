@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use nix::sys::socket::{setsockopt, sockopt};
 use weir_kernel::namespaces::process::Running;
 use weir_testbed::network::{self, Host};
+use weir_testbed::random::Source;
 use weir_testbed::turn;
 
 use super::meter::{Reading, TX_OCTETS, TX_PACKETS};
@@ -40,7 +41,7 @@ fn rates_are_true(before: &[&str]) {
     // Of one that nobody reads, the kernel counts what finds it full.
     let _full = told.run(|| UdpSocket::bind((told.v4, PORT)).unwrap());
     let _transfer = transfer(&iperf3, told, other);
-    let over = AtomicBool::new(false);
+    let (over, mut moments) = (AtomicBool::new(false), Source::drawn());
     thread::scope(|scope| {
         scope.spawn(|| send(other, told, &over));
         let flags = [WEIR, "sflow", "agent", "--to", "127.0.0.1", "--agent", "10.0.0.1", "--polling", "2s"];
@@ -56,9 +57,12 @@ fn rates_are_true(before: &[&str]) {
         sleep(Duration::from_secs_f64(5.0 * SMOOTHING));
         let begin = Instant::now();
         for _ in 0..24 {
-            // No multiple of the tenth of a second at which it sends.
-            sleep(Duration::from_secs_f64(1.047 * SMOOTHING));
-            hits.iter_mut().for_each(|hits| hits.check(&analyser, &meter, SMOOTHING));
+            sleep(Duration::from_secs_f64(SMOOTHING));
+            for hits in &mut hits {
+                // It sends ten times a second, and between two of them sums sink: a look comes at any moment.
+                sleep(Duration::from_secs_f64(0.1 * moments.uniform()));
+                hits.check(&analyser, &meter, SMOOTHING);
+            }
         }
         over.store(true, Ordering::Relaxed);
         let bits = |count| 8.0 * (meter.at(&count, Instant::now()) - meter.at(&count, begin));
