@@ -8,15 +8,17 @@ use std::time::Duration;
 
 use anyhow::Result;
 use weir_kernel::trace::packets::{self, Fate, HEADER, Packet, Packets};
+use weir_wire::frame::Frame;
 use weir_wire::sflow::encode::{Discarded, Put};
 use weir_wire::sflow::{HeaderProtocol, Interface, Space};
 
 use crate::collectors::Collectors;
 use crate::counters::{HOST, put};
 use crate::ledger::{DropsCount, ReasonCount};
+use crate::length::{CHECK_SEQUENCE, IPV4, IPV6, frame_length, start};
 use crate::outbox::Outbox;
 use crate::reasons;
-use crate::sampling::{HEADER_IPV4, HEADER_IPV6, IPV4, IPV6, frame, is_own};
+use crate::sampling::{HEADER_IPV4, HEADER_IPV6, is_own};
 use crate::shedding::Rate;
 
 /// What was dropped, and what was told of it.
@@ -42,6 +44,7 @@ struct Held {
     reason: u32,
     location: u64,
     length: u32,
+    segments: u32,
     protocol: u16,
     bytes: [u8; HEADER],
     captured: usize,
@@ -53,8 +56,18 @@ impl Drops {
         let Fate::Discarded { input, output, reason, location } = packet.fate else { return };
         let mut bytes = [0; HEADER];
         bytes[..packet.bytes.len()].copy_from_slice(packet.bytes);
-        let Packet { length, protocol, .. } = *packet;
-        self.held.push(Held { input, output, reason, location, length, protocol, bytes, captured: packet.bytes.len() });
+        let Packet { length, segments, protocol, .. } = *packet;
+        self.held.push(Held {
+            input,
+            output,
+            reason,
+            location,
+            length,
+            segments,
+            protocol,
+            bytes,
+            captured: packet.bytes.len(),
+        });
     }
 
     /// Writes of what was taken as many as `most` a second. All have the number of packets that no sample tells of as it is now.
@@ -96,7 +109,8 @@ impl Drops {
                 reason: reasons::number(&name),
             };
             let function = packets.function(held.location);
-            let frame = frame(held.protocol == 0, held.protocol, &held.bytes[..held.captured]);
+            let start = start(held.protocol == 0, held.protocol);
+            let frame = Frame::parse(start, &held.bytes[..held.captured]);
             outbox.add(!is_own(frame, collectors), |samples| {
                 held.write(&mut samples.discarded(&sample), &name, function)
             });
@@ -123,14 +137,16 @@ impl Drops {
 impl Held {
     fn write(&self, records: &mut weir_wire::sflow::encode::Records<'_>, reason: &str, function: &str) {
         let header = &self.bytes[..self.captured];
-        let protocol = match self.protocol {
-            0 => Some(HeaderProtocol::ETHERNET.0),
-            IPV4 => Some(HEADER_IPV4),
-            IPV6 => Some(HEADER_IPV6),
+        let known = match self.protocol {
+            0 => Some((HeaderProtocol::ETHERNET.0, CHECK_SEQUENCE)),
+            IPV4 => Some((HEADER_IPV4, 0)),
+            IPV6 => Some((HEADER_IPV6, 0)),
             _ => None,
         };
-        if let Some(protocol) = protocol.filter(|_| !header.is_empty()) {
-            let values = [Put::U32(protocol), Put::U32(self.length), Put::U32(0), Put::Opaque(header)];
+        if let Some((protocol, check)) = known.filter(|_| !header.is_empty()) {
+            let frame = Frame::parse(start(self.protocol == 0, self.protocol), header);
+            let length = frame_length(&frame, header, self.length, self.segments) + check;
+            let values = [Put::U32(protocol), Put::U32(length), Put::U32(check), Put::Opaque(header)];
             put(records, Space::Flow, "sampled_header", &values);
         }
         if !function.is_empty() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use weir_kernel::trace::packets::{Fate, MOST_INTERFACES, Packets};
+use weir_kernel::trace::packets::{Fate, Means, Packets};
 use weir_service::losses::{Line, Loss, Losses};
 use weir_service::{Fixed, Observable, Room};
 use weir_tee::control::Background;
@@ -39,8 +39,8 @@ pub(crate) struct Agent<'a> {
     /// When everything is read, and what is lost told.
     due: Instant,
     ended: bool,
-    /// Whether packets can be sampled.
-    samples: bool,
+    /// By what packets are sampled; `None`: they are not.
+    means: Option<Means>,
     datagrams: u64,
     bytes: u64,
     losses: Losses,
@@ -78,7 +78,11 @@ impl Room for Agent<'_> {
             "{}, {}, agent {agent}, packets {}, drops {}",
             counted(self.collectors.len(), "collector"),
             counted(self.parts.interfaces.len(), "interface"),
-            if self.samples && self.settings.sampling != Sampling::Off { "sampled" } else { "not sampled" },
+            match self.means.filter(|_| self.settings.sampling != Sampling::Off) {
+                Some(Means::Program) => "sampled",
+                Some(Means::Classic) => "sampled by classic filters",
+                None => "not sampled",
+            },
             if drops && self.settings.most_drops > 0 { "told" } else { "not told" },
         )
     }
@@ -105,7 +109,7 @@ impl Room for Agent<'_> {
         let Config { settings, fixed } = self.origin.load()?;
         let (samples, drops) = (settings.sampling != Sampling::Off, settings.most_drops > 0);
         let packets = self.parts.packets.as_ref();
-        if samples && !self.samples {
+        if samples && self.means.is_none() {
             tracing::warn!("sampling stays off: it needs privileges that were given up at the start (restart for it)");
         }
         if drops && !packets.is_some_and(Packets::drops) {
@@ -135,7 +139,7 @@ impl Room for Agent<'_> {
 impl<'a> Agent<'a> {
     pub(crate) fn new(origin: &'a Origin, settings: Settings, parts: Parts) -> Self {
         let now = Instant::now();
-        let samples = parts.packets.as_ref().is_some_and(Packets::samples);
+        let means = parts.packets.as_ref().and_then(Packets::means);
         let mut agent = Self {
             origin,
             settings,
@@ -149,7 +153,7 @@ impl<'a> Agent<'a> {
             looked: now,
             due: now,
             ended: false,
-            samples,
+            means,
             datagrams: 0,
             bytes: 0,
             losses: Losses::new(LOSSES_APART, now),
@@ -220,7 +224,7 @@ impl<'a> Agent<'a> {
         }
         let Some(packets) = &mut self.parts.packets else { return Ok(()) };
         let (sampler, drops) = (&mut self.sampler, &mut self.drops);
-        packets.take(|packet| match packet.fate {
+        let taken = packets.take(|packet| match packet.fate {
             Fate::Sampled { .. } => sampler.hold(&packet),
             Fate::Discarded { .. } => drops.hold(&packet),
         });
@@ -232,6 +236,7 @@ impl<'a> Agent<'a> {
             &self.collectors,
             &mut self.outbox,
         )?;
+        taken?;
         if !self.ended {
             sampler.shed(packets, self.settings.most_samples, elapsed)?;
             if packets.drops() {
@@ -250,10 +255,8 @@ impl<'a> Agent<'a> {
             let rate = self.settings.sampling.rate(there.speed_mbit);
             if !self.sampler.follow(packets, there.index, rate, there.ethernet)? && !self.told_beyond {
                 self.told_beyond = true;
-                let name = printable(&there.name);
-                tracing::warn!(
-                    "{name} and others are not sampled: {MOST_INTERFACES} interfaces are (name some: interfaces)"
-                );
+                let (name, most) = (printable(&there.name), packets.most_interfaces());
+                tracing::warn!("{name} and others are not sampled: {most} interfaces are (name some: interfaces)");
             }
         }
         Ok(())
@@ -274,7 +277,6 @@ impl<'a> Agent<'a> {
 
     fn count(&mut self, now: Instant) -> Ledger {
         let packets = self.parts.packets.as_ref();
-        let sampling = packets.filter(|_| self.samples);
         let drops = packets.filter(|packets| packets.drops());
         let ended = self.ended;
         Ledger {
@@ -285,7 +287,9 @@ impl<'a> Agent<'a> {
             datagrams: self.datagrams,
             bytes: self.bytes,
             counter_samples: self.parts.interfaces.samples,
-            sampling: sampling.and_then(|packets| self.sampler.count(packets, ended).ok()),
+            sampling: packets
+                .zip(self.means)
+                .and_then(|(packets, means)| self.sampler.count(packets, means, ended).ok()),
             drops: drops.and_then(|packets| self.drops.count(packets, ended).ok()),
             collectors: self.collectors.counts(),
             ..Ledger::default()

@@ -3,12 +3,13 @@
 use std::fs;
 use std::net::UdpSocket;
 use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
-use weir_testbed::network::cable;
+use weir_testbed::network::{cable, end};
 
-use super::{Agent, Collector};
+use super::{Agent, Collector, Privileges};
 use crate::service::weir;
 
 #[test]
@@ -85,10 +86,61 @@ fn without_privilege_counters_are_sent_and_the_rest_is_said_in_one_line() {
 }
 
 #[test]
+fn in_a_container_packets_are_sampled_and_what_is_not_told_is_said_in_one_line() {
+    let Some([one, _other]) = cable(1500) else { return };
+    let Some(mut agent) = Agent::start_with(Privileges::Container, &one, &[]) else { return };
+    let line = agent.await_line("no drops are told");
+    assert!(
+        line.contains("CAP_BPF and CAP_PERFMON") && line.contains("packets are sampled by classic filters"),
+        "{line}"
+    );
+    agent.await_line("packets sampled by classic filters, drops not told");
+    agent.stop();
+}
+
+/// They are sampled by sockets that were opened before.
+#[test]
+fn in_a_container_interfaces_that_come_later_are_sampled() {
+    let Some([one, _other]) = cable(1500) else { return };
+    let Some(mut agent) = Agent::start_with(Privileges::Container, &one, &["--sampling", "1"]) else { return };
+    let late = |number| {
+        one.netlink().add_veth(&end(&one.ns, "late0", number, 1500), &end(&one.ns, "late1", number + 1, 1500)).unwrap();
+        for name in ["late0", "late1"] {
+            let index = one.netlink().link(name).unwrap().index;
+            one.netlink().set_up(index).unwrap();
+        }
+    };
+    let ip = weir_testbed::program("ip");
+    let mut pool = 0;
+    // The sockets of those that go are there for those that come.
+    for round in 0..3 {
+        late(70 + 2 * round);
+        // Neighbours are solicited on both, and seen twice.
+        let ledger = agent.await_ledger(|ledger| {
+            ledger["sampled_interfaces"] == 3 && ledger["sampling"]["pool"].as_u64().unwrap() >= pool + 4
+        });
+        pool = ledger["sampling"]["pool"].as_u64().unwrap();
+        let Some(ip) = &ip else { return };
+        assert!(one.run(|| Command::new(ip).args(["link", "del", "late0"]).status().unwrap()).success());
+        agent.await_ledger(|ledger| ledger["sampled_interfaces"] == 1);
+    }
+    agent.stop();
+}
+
+#[test]
 fn a_privileged_one_keeps_nothing() {
+    keeps_nothing(Privileges::All);
+}
+
+#[test]
+fn one_in_a_container_keeps_nothing() {
+    keeps_nothing(Privileges::Container);
+}
+
+fn keeps_nothing(privileges: Privileges) {
     let Some([one, _other]) = cable(1500) else { return };
     let mut collector = Collector::bind(&one);
-    let agent = Agent::start(&one, &["--user", "65534:65534"]);
+    let Some(agent) = Agent::start_with(privileges, &one, &["--user", "65534:65534"]) else { return };
     collector.await_sample(|sample| sample.source == (2, 1));
     let status = fs::read_to_string(format!("/proc/{}/status", agent.child.id())).unwrap();
     for line in [
