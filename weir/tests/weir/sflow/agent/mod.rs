@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use weir_kernel::namespaces::NetNs;
 use weir_testbed::network::Host;
 use weir_testbed::program;
 
@@ -25,7 +26,7 @@ use crate::service::{PATIENCE, WEIR, weir};
 use reader::{Datagram, Sample};
 
 /// A `weir sflow agent` on a host; killed when dropped.
-struct Agent {
+pub(crate) struct Agent {
     child: Child,
     stdout: BufReader<ChildStdout>,
     log: Receiver<String>,
@@ -83,8 +84,13 @@ impl Agent {
     }
 
     #[track_caller]
-    fn spawn(host: &Host, mut command: Command) -> Self {
-        let mut child = host.run(|| command.spawn().unwrap());
+    fn spawn(host: &Host, command: Command) -> Self {
+        Self::spawn_in(&host.ns, command)
+    }
+
+    #[track_caller]
+    pub(crate) fn spawn_in(ns: &NetNs, mut command: Command) -> Self {
+        let mut child = ns.run(|| command.spawn().unwrap()).unwrap();
         let (said, log) = channel();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| said.send(line)));
@@ -117,7 +123,7 @@ impl Agent {
 
     /// Waits until the ledger is as it should be. It closes at every moment.
     #[track_caller]
-    fn await_ledger(&mut self, is_reached: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn await_ledger(&mut self, is_reached: impl Fn(&Value) -> bool) -> Value {
         let begin = Instant::now();
         loop {
             self.signal(Signal::SIGUSR1);
@@ -135,7 +141,7 @@ impl Agent {
 
     /// Ends it as a service manager does; the final ledger, of which nothing is left over.
     #[track_caller]
-    fn stop(mut self) -> Value {
+    pub(crate) fn stop(mut self) -> Value {
         self.signal(Signal::SIGTERM);
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).unwrap();
