@@ -84,9 +84,7 @@ fn tell_refused(wanted: Wanted, packets: Option<&Packets>, refused: &[String]) {
     };
     let works = match (means, told) {
         (Some(Means::Program), _) => "packets and all counters are",
-        (Some(Means::Classic), _) => {
-            "packets are sampled by classic filters, which costs more, and all counters are told"
-        }
+        (Some(Means::Classic), _) => "packets are sampled all the same, by classic filters, and all counters are told",
         (None, true) => "drops and all counters are",
         (None, false) => "counters of interfaces and of the machine are, without any privilege",
     };

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
-use weir_testbed::network::{cable, end};
+use weir_testbed::network::{Host, cable, end};
 
 use super::{Agent, Collector, Privileges};
 use crate::service::weir;
@@ -40,6 +40,38 @@ fn a_collector_that_goes_away_comes_back_and_costs_others_nothing() {
         (&ledger["collectors"][0]["sent"], &ledger["datagrams"]),
         (&collector.datagrams.into(), &collector.datagrams.into())
     );
+}
+
+/// A router says that the one cannot be reached, nobody answers for the other.
+#[test]
+fn a_collector_that_cannot_be_reached_any_more_is_said_and_counted() {
+    let (Some([one, other]), Some(ip)) = (cable(1500), weir_testbed::program("ip")) else { return };
+    let run = |host: &Host, words: &str| {
+        assert!(host.run(|| Command::new(&ip).args(words.split(' ')).status().unwrap()).success(), "{words}");
+    };
+    run(&one, &format!("route add 198.51.100.0/24 via {}", other.v4));
+    run(&other, "route add unreachable 198.51.100.0/24");
+    weir_kernel::sysctl::set(&other.ns, &[("ipv4/ip_forward", "1")]).unwrap();
+    let quick = [("ipv4/neigh/eth0/retrans_time_ms", "20"), ("ipv4/neigh/eth0/mcast_solicit", "2")];
+    weir_kernel::sysctl::set(&one.ns, &quick).unwrap();
+    let (beyond, silent) = ("198.51.100.7", "10.0.0.77");
+    let flags = ["--to", beyond, "--to", silent, "--polling", "1s", "--sampling", "0", "--drops", "0"];
+    let mut agent = Agent::start(&one, &flags);
+    let unreachable = |ledger: &serde_json::Value, index: usize| {
+        ledger["collectors"][index]["dropped"]["unreachable"].as_u64().unwrap_or(0)
+    };
+    agent.await_ledger(|ledger| unreachable(ledger, 1) > 1 && unreachable(ledger, 2) > 1);
+    for collector in [beyond, silent] {
+        let line = agent.await_line(&format!("collector {collector}:6343"));
+        assert!(line.contains("unreachable (there is no route, or nobody on it who answers"), "{line}");
+    }
+    // It is there again.
+    run(&other, "route del unreachable 198.51.100.0/24");
+    run(&other, "address add 198.51.100.7/32 dev lo");
+    let far = other.run(|| UdpSocket::bind((beyond, 6343)).unwrap());
+    far.set_read_timeout(Some(crate::service::PATIENCE)).unwrap();
+    far.recv(&mut [0; 2000]).unwrap();
+    agent.stop();
 }
 
 #[test]
@@ -91,7 +123,8 @@ fn in_a_container_packets_are_sampled_and_what_is_not_told_is_said_in_one_line()
     let Some(mut agent) = Agent::start_with(Privileges::Container, &one, &[]) else { return };
     let line = agent.await_line("no drops are told");
     assert!(
-        line.contains("CAP_BPF and CAP_PERFMON") && line.contains("packets are sampled by classic filters"),
+        line.contains("CAP_BPF and CAP_PERFMON")
+            && line.contains("packets are sampled all the same, by classic filters"),
         "{line}"
     );
     agent.await_line("packets sampled by classic filters, drops not told");
