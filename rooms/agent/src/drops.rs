@@ -112,7 +112,7 @@ impl Drops {
             let start = start(held.protocol == 0, held.protocol);
             let frame = Frame::parse(start, &held.bytes[..held.captured]);
             outbox.add(!is_own(frame, collectors), |samples| {
-                held.write(&mut samples.discarded(&sample), &name, function)
+                held.write(&mut samples.discarded(&sample), &name, function);
             });
             *self.sent.entry(name).or_default() += 1;
         }
