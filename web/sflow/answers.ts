@@ -95,6 +95,10 @@ export interface Flow {
   high?: number | null;
   samples: number;
   flowN: number;
+  /** Its agent is silent: the value is not what it carries now. */
+  stale: boolean;
+  /** Age of its newest sample, ms. */
+  lastUpdate: number;
   agent: string;
   dataSource: string;
 }

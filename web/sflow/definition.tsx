@@ -1,7 +1,7 @@
 // A flow definition: written, tried at once, and taken away as configuration.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { go, to } from '../ground/address';
+import { address, go, to } from '../ground/address';
 import type { Problem } from '../ground/connection/connection';
 import { Panel } from '../ground/panel';
 import { rest } from './answers';
@@ -24,7 +24,7 @@ export function toml(name: string, asked: Asked): string {
 
 export function DefinitionForm({ asked }: { asked: Asked }) {
   const [draft, setDraft] = useState(asked);
-  const [name, setName] = useState(asked.name ?? 'mine');
+  const [name, setName] = useState(asked.name ?? drafted() ?? 'mine');
   const [said, setSaid] = useState<{ text: string; problem?: Problem }>();
   const keys = useKeys();
   const text = useRef<HTMLTextAreaElement>(null);
@@ -65,7 +65,7 @@ export function DefinitionForm({ asked }: { asked: Asked }) {
   const attempt = (event: SubmitEvent) => {
     event.preventDefault();
     const { name: _, count: __, ...definition } = draft;
-    go(to('flows', { ...definition, define: '1' }));
+    go(to('flows', { ...definition, define: name }));
   };
   return (
     <Panel
@@ -118,6 +118,12 @@ export function DefinitionForm({ asked }: { asked: Asked }) {
       )}
     </Panel>
   );
+}
+
+/** The name that was typed before the definition was tried. */
+function drafted(): string | undefined {
+  const name = address.value.query.get('define');
+  return name && name !== '1' ? name : undefined;
 }
 
 /** Names of keys that samples have had. */

@@ -7,7 +7,7 @@ import { History, type Stack } from '../ground/chart/history';
 import { partColour, StackChart } from '../ground/chart/stack';
 import { useAnswer } from '../ground/connection/live';
 import { Panel } from '../ground/panel';
-import { between, bits, count, scaled } from '../ground/quantity';
+import { between, bits, count, counted, lasting, scaled } from '../ground/quantity';
 import { Save, type Shown, Table } from '../ground/table';
 import { visible } from '../ground/text';
 import type { Flow, Flows } from './answers';
@@ -47,6 +47,7 @@ export function FlowPanel({ title, asked, wide = false, chart = true, about, too
     ...(isDrawn ? { mark: (flow: Flow) => colourOf(flow, stack) } : {}),
   };
   const others = answer.value?.others;
+  const silent = sheet.rows.filter(flow => flow.stale);
   return (
     <Panel
       title={title}
@@ -69,6 +70,12 @@ export function FlowPanel({ title, asked, wide = false, chart = true, about, too
             canvas.current = made;
           }}
         />
+      )}
+      {silent.length > 0 && (
+        <p class="about warn">
+          The agents of {counted(silent.length, 'flow')} here have fallen silent: what{' '}
+          {silent.length === 1 ? 'it carries' : 'they carry'} now is not known.
+        </p>
       )}
       <Table
         sheet={sheet}
@@ -155,19 +162,20 @@ function columns(asked: Asked, value: Flows | undefined, format: Format, stack: 
     {
       title: 'Now',
       csv: `${value?.definition.value ?? 'bytes'} now`,
-      value: (flow: Flow) => flow.value,
-      text: (flow: Flow) => format(flow.value),
+      value: (flow: Flow) => (flow.stale ? undefined : flow.value),
+      text: (flow: Flow) => (flow.stale ? `silent for ${lasting(flow.lastUpdate)}` : format(flow.value)),
       numeric: true,
     },
     {
       title: '95 % between',
       csv: 'low',
-      value: (flow: Flow) => flow.low,
-      text: (flow: Flow) => (typeof flow.low === 'number' ? between(format(flow.low), format(flow.high)) : '–'),
+      value: (flow: Flow) => (flow.stale ? undefined : flow.low),
+      text: (flow: Flow) =>
+        !flow.stale && typeof flow.low === 'number' ? between(format(flow.low), format(flow.high)) : '–',
       view: (flow: Flow) => <Interval flow={flow} most={most} format={format} />,
       numeric: true,
     },
-    { title: 'high', value: (flow: Flow) => flow.high, hidden: true },
+    { title: 'high', value: (flow: Flow) => (flow.stale ? undefined : flow.high), hidden: true },
     {
       title: 'Samples',
       value: (flow: Flow) => flow.samples,
@@ -194,7 +202,7 @@ function Swatch({ colour }: { colour: string }) {
 }
 
 function Interval({ flow, most, format }: { flow: Flow; most: number; format: Format }) {
-  if (typeof flow.low !== 'number' || typeof flow.high !== 'number') return <>–</>;
+  if (flow.stale || typeof flow.low !== 'number' || typeof flow.high !== 'number') return <>–</>;
   const at = (value: number) => (most > 0 ? (value / most) * 80 : 0);
   return (
     <span class="drawn">

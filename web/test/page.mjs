@@ -95,6 +95,7 @@ async function worstFirst() {
   assert.match(await first.innerText(), /losing/);
   await page.waitForFunction(() => document.querySelector('.heat li')?.dataset.id === '10.1.0.5');
   await page.waitForSelector('[aria-label="Dropped"] tbody tr[data-id^="ttl_exceeded"]');
+  await page.waitForSelector('[aria-label="Dropped"] tbody tr[data-id^="acl 10.1.0.4 - -"]');
   await page.waitForSelector('[aria-label="Events"] tbody tr');
 }
 

@@ -109,7 +109,7 @@ export class Agent {
       .bytes();
   }
 
-  /** A packet that was dropped. */
+  /** A packet that was dropped; one that did not come in by an interface has 0. */
   dropped(conversation, reason, input = 1) {
     const number = this.next(`drops ${input}`);
     return new Writer()
@@ -215,6 +215,8 @@ export class Network {
       }
     }
     waiting[2].push(this.agents[2].dropped(this.draw(), 257, 3), this.agents[2].dropped(this.draw(), 263, 4));
+    // On its way out, as a host's own packet filter drops it.
+    waiting[3].push(this.agents[3].dropped(this.draw(), 258, 0));
     const isWhole = Math.abs(this.second - Math.round(this.second)) < 0.05;
     for (const [number, agent] of this.agents.entries()) {
       if (isWhole) waiting[number].push(...this.counted(agent, number));

@@ -36,7 +36,7 @@ fn what_passes_and_what_is_dropped_is_counted_exactly() {
             received += 1;
         }
         let (mut sampled, mut told) = (0, Vec::new());
-        packets.take(|packet| match packet.fate {
+        let taken = packets.take(|packet| match packet.fate {
             Fate::Sampled { interface, times } => {
                 assert_eq!((interface, times), (index, 1));
                 if !packet.outgoing {
@@ -48,6 +48,7 @@ fn what_passes_and_what_is_dropped_is_counted_exactly() {
                 told.push((input, output, packet.length, packet.protocol, reason, location));
             }
         });
+        taken.unwrap();
         packets.learn_functions(told.iter().map(|one: &(_, _, _, _, _, u64)| one.5));
         let told: Vec<_> = told
             .into_iter()

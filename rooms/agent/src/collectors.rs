@@ -1,9 +1,13 @@
 //! Who is told: sockets, and what became of each datagram.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd};
 
+use nix::sys::socket::{MsgFlags, send};
+use weir_dgram::{Options, Origin, Socket};
 use weir_tee::settings::Target;
 
 use crate::ledger::CollectorCount;
@@ -17,7 +21,7 @@ struct Collector {
     target: Target,
     /// What its name means now; `None`: nothing yet.
     address: Option<SocketAddr>,
-    socket: Option<UdpSocket>,
+    socket: Option<Socket>,
     /// Why there is no socket.
     closed: &'static str,
     count: CollectorCount,
@@ -42,9 +46,12 @@ impl Collectors {
         }
     }
 
-    /// Tries again what had no route.
+    /// Tries again what had no route, and hears what became of the last datagrams.
     pub(crate) fn reopen(&mut self) {
-        self.0.iter_mut().filter(|collector| collector.socket.is_none()).for_each(Collector::open);
+        for collector in &mut self.0 {
+            collector.hear();
+            collector.open();
+        }
     }
 
     /// Sends a datagram to each.
@@ -55,13 +62,13 @@ impl Collectors {
     /// The address from which the first of them that can be reached is.
     pub(crate) fn source(&self) -> Option<IpAddr> {
         let reached = self.0.iter().find_map(|collector| collector.socket.as_ref());
-        Some(reached?.local_addr().ok()?.ip())
+        Some(reached?.local_addr().ip())
     }
 
     /// Whether a datagram from there to there is one of ours.
     pub(crate) fn is_own(&self, from_port: u16, to: SocketAddr) -> bool {
         let is = |collector: &Collector| {
-            let local = collector.socket.as_ref().and_then(|socket| socket.local_addr().ok());
+            let local = collector.socket.as_ref().map(Socket::local_addr);
             collector.address.is_some_and(|address| address.port() == to.port() && address.ip() == to.ip())
                 && local.is_some_and(|local| local.port() == from_port)
         };
@@ -92,48 +99,56 @@ impl Collector {
             self.count.address = None;
             return;
         };
-        let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let socket = UdpSocket::bind((any, 0)).and_then(|socket| {
-            socket.connect(address)?;
-            socket.set_nonblocking(true)?;
-            Ok(socket)
-        });
         self.count.address = Some(address.to_string());
-        match socket {
+        match Socket::connect(None, address, &Options { errors: true, ..Options::default() }) {
             Ok(socket) => self.socket = Some(socket),
-            Err(error) => self.closed = reason(&error),
+            Err(error) => self.closed = error.source().and_then(<dyn Error>::downcast_ref).map_or(OTHER, reason),
+        }
+    }
+
+    /// Counts anew the datagrams of which the network says that they did not arrive: the collector's machine, a router, or this
+    /// one, where nobody answers for the next hop. An error of the queue is what a call tells, too, unless it is taken before.
+    fn hear(&mut self) {
+        let Some(socket) = &self.socket else { return };
+        while let Ok(Some(report)) = socket.next_error() {
+            if matches!(report.origin, Origin::Icmp | Origin::Icmp6) && self.count.sent > 0 {
+                self.count.sent -= 1;
+                drop_one(&mut self.count.dropped, reason(&io::Error::from_raw_os_error(report.errno)));
+            }
         }
     }
 
     fn send(&mut self, datagram: &[u8]) {
+        self.hear();
+        let mut sent = self.try_send(datagram);
+        if sent.is_err() {
+            // It may be about one that was sent before, of which was told just now; this one was not sent.
+            self.hear();
+            sent = self.try_send(datagram);
+        }
         let count = &mut self.count;
         count.datagrams += 1;
-        let Some(socket) = &self.socket else {
-            return drop_one(&mut count.dropped, self.closed);
-        };
-        let mut sent = socket.send(datagram);
-        if matches!(&sent, Err(error) if error.kind() == io::ErrorKind::ConnectionRefused) {
-            // Told of one that was sent before; this one was not sent.
-            if count.sent > 0 {
-                count.sent -= 1;
-                drop_one(&mut count.dropped, REFUSED);
-            }
-            sent = socket.send(datagram);
-        }
         match sent {
-            Ok(_) => {
+            Ok(()) => {
                 count.sent += 1;
                 count.bytes += datagram.len() as u64;
             }
-            Err(error) => {
-                let reason = reason(&error);
+            Err(reason) => {
                 drop_one(&mut count.dropped, reason);
-                if reason == UNREACHABLE {
+                if reason == UNREACHABLE && self.socket.is_some() {
                     // Another source address may be needed by now.
                     (self.socket, self.closed) = (None, reason);
                 }
             }
         }
+    }
+
+    /// An error is the reason why it was not sent.
+    fn try_send(&self, datagram: &[u8]) -> Result<(), &'static str> {
+        let socket = self.socket.as_ref().ok_or(self.closed)?;
+        send(socket.as_fd().as_raw_fd(), datagram, MsgFlags::MSG_DONTWAIT)
+            .map(drop)
+            .map_err(|errno| reason(&errno.into()))
     }
 }
 
@@ -151,7 +166,8 @@ fn reason(error: &io::Error) -> &'static str {
         | io::ErrorKind::InvalidInput => UNREACHABLE,
         io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => FULL,
         io::ErrorKind::PermissionDenied => FORBIDDEN,
-        _ => "other",
+        _ if error.raw_os_error() == Some(nix::libc::ENOBUFS) => FULL,
+        _ => OTHER,
     }
 }
 
@@ -160,19 +176,22 @@ const REFUSED: &str = "refused";
 const UNREACHABLE: &str = "unreachable";
 const FULL: &str = "buffer_full";
 const FORBIDDEN: &str = "forbidden";
+const OTHER: &str = "other";
 
 /// What to do about each reason for which a datagram is dropped.
 pub(crate) const REMEDIES: [(&str, &str); 6] = [
     (UNRESOLVED, "its name has no address: is it spelt right, and does the name server know it?"),
     (REFUSED, "nobody listens there: start the collector, or mend the port"),
-    (UNREACHABLE, "there is no route: `ip route get` shows where it would go"),
+    (UNREACHABLE, "there is no route, or nobody on it who answers: `ip route get` and `ip neigh` show how far it gets"),
     (FULL, "the send buffer or the interface's queue is full: `weir loss watch` tells which"),
     (FORBIDDEN, "a packet filter forbids it: `nft list ruleset`"),
-    ("other", "the kernel refuses it"),
+    (OTHER, "the kernel refuses it"),
 ];
 
 #[cfg(test)]
 mod tests {
+    use std::net::UdpSocket;
+
     use super::*;
 
     #[test]

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use weir_kernel::capabilities::Capability;
 use weir_kernel::sysctl;
-use weir_kernel::trace::packets::{Packets, Wanted};
+use weir_kernel::trace::packets::{Means, Packets, Wanted};
 use weir_service::{Launch, Service, Setup};
 use weir_tee::control::Background;
 use weir_tee::resolve::{Resolver, ResolverOptions};
@@ -35,7 +35,7 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     let wanted = Wanted { samples: settings.sampling != Sampling::Off, drops: settings.most_drops > 0 };
     let (packets, refused) = if wanted.samples || wanted.drops { Packets::start(wanted) } else { (None, Vec::new()) };
     let interfaces = Interfaces::open()?;
-    let mut service: Service<Agent<'_>> = setup.start(&needed(packets.is_some()))?;
+    let mut service: Service<Agent<'_>> = setup.start(&needed(packets.as_ref().is_some_and(Packets::runs_programs)))?;
     tell_refused(wanted, packets.as_ref(), &refused);
 
     let background = Background::start().context("start the thread for names")?;
@@ -73,18 +73,20 @@ fn needed(traces: bool) -> Vec<Capability> {
 
 /// One line with what is missing, why, and what works all the same.
 fn tell_refused(wanted: Wanted, packets: Option<&Packets>, refused: &[String]) {
-    let samples = packets.is_some_and(Packets::samples);
-    let drops = packets.is_some_and(Packets::drops);
-    let missing = match (wanted.samples && !samples, wanted.drops && !drops) {
+    let means = packets.and_then(Packets::means);
+    let told = packets.is_some_and(Packets::drops);
+    let missing = match (wanted.samples && means.is_none(), wanted.drops && !told) {
         (true, true) => "neither packets nor drops are told",
         (true, false) => "no packets are sampled",
         (false, true) => "no drops are told",
+        (false, false) if means == Some(Means::Classic) => "packets are not sampled by eBPF",
         (false, false) => return,
     };
-    let works = match (samples, drops) {
-        (true, _) => "packets and all counters are",
-        (_, true) => "drops and all counters are",
-        _ => "counters of interfaces and of the machine are, without any privilege",
+    let works = match (means, told) {
+        (Some(Means::Program), _) => "packets and all counters are",
+        (Some(Means::Classic), _) => "packets are sampled all the same, by classic filters, and all counters are told",
+        (None, true) => "drops and all counters are",
+        (None, false) => "counters of interfaces and of the machine are, without any privilege",
     };
     tracing::warn!("{missing}: {}; {works}", refused.join("; "));
 }

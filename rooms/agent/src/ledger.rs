@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use weir_kernel::trace::packets::Sampled;
+use weir_kernel::trace::packets::{Means, Sampled};
 
 /// Everything that was counted since the start. Each account closes: chosen = sent + shed + lost + waiting + unexplained,
 /// dropped packets = sent + counted alone + waiting + unexplained, a collector's datagrams = sent + dropped + unexplained.
@@ -38,6 +38,8 @@ pub struct Ledger {
 /// What became of flow samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SamplingCount {
+    /// By what: `ebpf`, or `classic` where eBPF is not permitted, whose `shed` and `lost` are estimates.
+    pub means: &'static str,
     /// Packets that could have been sampled. A super-packet (GRO, GSO) is as many as its segments.
     pub pool: u64,
     /// Samples due at the configured rates.
@@ -100,10 +102,14 @@ pub struct CollectorCount {
 }
 
 impl SamplingCount {
-    pub(crate) fn new(counts: Sampled, sent: u64, ended: bool) -> Self {
+    pub(crate) fn new(means: Means, counts: Sampled, sent: u64, ended: bool) -> Self {
+        let means = match means {
+            Means::Program => "ebpf",
+            Means::Classic => "classic",
+        };
         let Sampled { pool, chosen, shed, lost } = counts;
         let (waiting, unexplained) = rest(chosen.wrapping_sub(sent + shed + lost) as i64, ended);
-        Self { pool, chosen, sent, shed, lost, waiting, unexplained }
+        Self { means, pool, chosen, sent, shed, lost, waiting, unexplained }
     }
 }
 
@@ -145,11 +151,11 @@ mod tests {
     #[test]
     fn what_is_left_over_is_shown() {
         let counts = Sampled { pool: 1000, chosen: 10, shed: 2, lost: 1 };
-        let waits = SamplingCount::new(counts, 4, false);
+        let waits = SamplingCount::new(Means::Program, counts, 4, false);
         assert_eq!((waits.waiting, waits.unexplained), (3, 0));
-        let ended = SamplingCount::new(counts, 4, true);
+        let ended = SamplingCount::new(Means::Program, counts, 4, true);
         assert_eq!((ended.waiting, ended.unexplained), (0, 3));
-        assert_eq!(SamplingCount::new(counts, 9, false).unexplained, -2);
+        assert_eq!(SamplingCount::new(Means::Program, counts, 9, false).unexplained, -2);
 
         let by_reason = BTreeMap::from([("NO_SOCKET".to_owned(), ReasonCount { packets: 50, sent: 10 })]);
         let drops = DropsCount::new(by_reason, 10, 3, true);

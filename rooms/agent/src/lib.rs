@@ -17,6 +17,7 @@ mod counters;
 mod drops;
 mod interfaces;
 pub mod ledger;
+mod length;
 pub mod metrics;
 mod outbox;
 mod reasons;

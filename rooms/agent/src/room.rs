@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use weir_kernel::trace::packets::{Fate, MOST_INTERFACES, Packets};
+use weir_kernel::trace::packets::{Fate, Means, Packets};
 use weir_service::losses::{Line, Loss, Losses};
 use weir_service::{Fixed, Observable, Room};
 use weir_tee::control::Background;
@@ -15,7 +15,7 @@ use weir_units::format::{counted, printable};
 use crate::collectors::{Collectors, REMEDIES};
 use crate::config::{Config, Origin};
 use crate::control::hosts;
-use crate::drops::Drops;
+use crate::drops::{Drops, EVENTS_OF_A_LOOK};
 use crate::interfaces::{Interfaces, News};
 use crate::ledger::Ledger;
 use crate::outbox::Outbox;
@@ -39,8 +39,8 @@ pub(crate) struct Agent<'a> {
     /// When everything is read, and what is lost told.
     due: Instant,
     ended: bool,
-    /// Whether packets can be sampled.
-    samples: bool,
+    /// By what packets are sampled; `None`: they are not.
+    means: Option<Means>,
     datagrams: u64,
     bytes: u64,
     losses: Losses,
@@ -48,6 +48,8 @@ pub(crate) struct Agent<'a> {
     complain: Instant,
     /// Interfaces beyond those that can be sampled were told.
     told_beyond: bool,
+    /// That none is called as wanted was told.
+    told_none: bool,
 }
 
 /// What was opened while there were privileges, and what others have a part in.
@@ -76,7 +78,11 @@ impl Room for Agent<'_> {
             "{}, {}, agent {agent}, packets {}, drops {}",
             counted(self.collectors.len(), "collector"),
             counted(self.parts.interfaces.len(), "interface"),
-            if self.samples && self.settings.sampling != Sampling::Off { "sampled" } else { "not sampled" },
+            match self.means.filter(|_| self.settings.sampling != Sampling::Off) {
+                Some(Means::Program) => "sampled",
+                Some(Means::Classic) => "sampled by classic filters",
+                None => "not sampled",
+            },
             if drops && self.settings.most_drops > 0 { "told" } else { "not told" },
         )
     }
@@ -103,7 +109,7 @@ impl Room for Agent<'_> {
         let Config { settings, fixed } = self.origin.load()?;
         let (samples, drops) = (settings.sampling != Sampling::Off, settings.most_drops > 0);
         let packets = self.parts.packets.as_ref();
-        if samples && !self.samples {
+        if samples && self.means.is_none() {
             tracing::warn!("sampling stays off: it needs privileges that were given up at the start (restart for it)");
         }
         if drops && !packets.is_some_and(Packets::drops) {
@@ -133,7 +139,7 @@ impl Room for Agent<'_> {
 impl<'a> Agent<'a> {
     pub(crate) fn new(origin: &'a Origin, settings: Settings, parts: Parts) -> Self {
         let now = Instant::now();
-        let samples = parts.packets.as_ref().is_some_and(Packets::samples);
+        let means = parts.packets.as_ref().and_then(Packets::means);
         let mut agent = Self {
             origin,
             settings,
@@ -147,12 +153,13 @@ impl<'a> Agent<'a> {
             looked: now,
             due: now,
             ended: false,
-            samples,
+            means,
             datagrams: 0,
             bytes: 0,
             losses: Losses::new(LOSSES_APART, now),
             complain: now,
             told_beyond: false,
+            told_none: false,
         };
         agent.follow_collectors();
         agent
@@ -212,21 +219,28 @@ impl<'a> Agent<'a> {
             // The machine is counted even where its interfaces cannot be listed.
             let polled = self.parts.interfaces.poll(now, self.settings.polling, &mut self.outbox);
             self.follow_interfaces(news?)?;
+            self.tell_none();
             polled?;
         }
         let Some(packets) = &mut self.parts.packets else { return Ok(()) };
         let (sampler, drops) = (&mut self.sampler, &mut self.drops);
-        packets.take(|packet| match packet.fate {
+        let taken = packets.take(|packet| match packet.fate {
             Fate::Sampled { .. } => sampler.hold(&packet),
             Fate::Discarded { .. } => drops.hold(&packet),
         });
         sampler.write(packets, &self.collectors, &mut self.outbox)?;
-        drops.write(packets, &mut self.outbox)?;
+        let elapsed = now.duration_since(self.looked);
+        drops.write(
+            packets,
+            (self.settings.most_drops, elapsed.max(LOOKS_APART)),
+            &self.collectors,
+            &mut self.outbox,
+        )?;
+        taken?;
         if !self.ended {
-            let elapsed = now.duration_since(self.looked);
             sampler.shed(packets, self.settings.most_samples, elapsed)?;
             if packets.drops() {
-                drops.allow(packets, self.settings.most_drops, elapsed.max(LOOKS_APART))?;
+                packets.tell_drops(if self.settings.most_drops > 0 { EVENTS_OF_A_LOOK } else { 0 })?;
             }
         }
         Ok(())
@@ -241,18 +255,28 @@ impl<'a> Agent<'a> {
             let rate = self.settings.sampling.rate(there.speed_mbit);
             if !self.sampler.follow(packets, there.index, rate, there.ethernet)? && !self.told_beyond {
                 self.told_beyond = true;
-                let name = printable(&there.name);
-                tracing::warn!(
-                    "{name} and others are not sampled: {MOST_INTERFACES} interfaces are (name some: interfaces)"
-                );
+                let (name, most) = (printable(&there.name), packets.most_interfaces());
+                tracing::warn!("{name} and others are not sampled: {most} interfaces are (name some: interfaces)");
             }
         }
         Ok(())
     }
 
+    fn tell_none(&mut self) {
+        let wanted = &self.settings.interfaces;
+        let none = self.parts.interfaces.len() == 0 && !wanted.is_empty();
+        if none && !self.told_none {
+            let wanted: Vec<String> = wanted.iter().map(|pattern| format!("`{}`", printable(&pattern.0))).collect();
+            let wanted = wanted.join(" or ");
+            tracing::warn!(
+                "no interface is called {wanted}: none is counted or sampled until one comes (`ip link` lists them)"
+            );
+        }
+        self.told_none = none;
+    }
+
     fn count(&mut self, now: Instant) -> Ledger {
         let packets = self.parts.packets.as_ref();
-        let sampling = packets.filter(|_| self.samples);
         let drops = packets.filter(|packets| packets.drops());
         let ended = self.ended;
         Ledger {
@@ -263,7 +287,9 @@ impl<'a> Agent<'a> {
             datagrams: self.datagrams,
             bytes: self.bytes,
             counter_samples: self.parts.interfaces.samples,
-            sampling: sampling.and_then(|packets| self.sampler.count(packets, ended).ok()),
+            sampling: packets
+                .zip(self.means)
+                .and_then(|(packets, means)| self.sampler.count(packets, means, ended).ok()),
             drops: drops.and_then(|packets| self.drops.count(packets, ended).ok()),
             collectors: self.collectors.counts(),
             ..Ledger::default()

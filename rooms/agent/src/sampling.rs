@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use anyhow::Result;
 use weir_kernel::links::Index;
-use weir_kernel::trace::packets::{Fate, HEADER, Packet, Packets, Sampled};
-use weir_wire::frame::{Frame, Protocol, Start};
+use weir_kernel::trace::packets::{Fate, HEADER, Means, Packet, Packets, Sampled};
+use weir_wire::frame::{Frame, Protocol};
 use weir_wire::sflow::encode::{Flow, Put, Records};
 use weir_wire::sflow::{DataSource, HeaderProtocol, Interface, Space};
 
 use crate::collectors::Collectors;
 use crate::counters::put;
 use crate::ledger::SamplingCount;
+use crate::length::{CHECK_SEQUENCE, IPV4, IPV6, frame_length, start};
 use crate::outbox::Outbox;
 use crate::shedding::{Rate, kept};
 
@@ -154,7 +155,7 @@ impl Sampler {
                 continue;
             };
             self.sent += u64::from(held.times);
-            let urgent = !(held.outgoing && held.is_own(source.ethernet, collectors));
+            let urgent = !(held.outgoing && is_own(held.frame(source.ethernet), collectors));
             for _ in 0..held.times {
                 let (pool_before, waiting) = before.get(&held.interface).copied().unwrap_or((source.counts.pool, 1));
                 let growth = u128::from(source.counts.pool.saturating_sub(pool_before));
@@ -205,12 +206,12 @@ impl Sampler {
     ///
     /// # Errors
     /// If the kernel does not tell what it counted.
-    pub(crate) fn count(&self, packets: &Packets, ended: bool) -> Result<SamplingCount> {
+    pub(crate) fn count(&self, packets: &Packets, means: Means, ended: bool) -> Result<SamplingCount> {
         let mut all = self.gone;
         for &interface in self.sources.keys() {
             all = sum(all, packets.sampled(interface)?);
         }
-        Ok(SamplingCount::new(all, self.sent, ended))
+        Ok(SamplingCount::new(means, all, self.sent, ended))
     }
 
     /// Interfaces that are sampled.
@@ -230,7 +231,9 @@ impl Held {
         };
         let (tagged, length) = self.tagged(ethernet);
         let tag = if self.vlan.is_some() && ethernet { TAG as u32 } else { 0 };
-        let frame_length = self.frame_length(ethernet) + tag + check;
+        let length_there =
+            frame_length(&self.frame(ethernet), &self.bytes[..self.captured], self.length, self.segments);
+        let frame_length = length_there + tag + check;
         let values = [Put::U32(protocol), Put::U32(frame_length), Put::U32(check), Put::Opaque(&tagged[..length])];
         put(records, Space::Flow, "sampled_header", &values);
     }
@@ -249,61 +252,25 @@ impl Held {
         }
     }
 
-    /// Length of the frame; of a super-packet the mean length of its segments, each with all headers.
-    fn frame_length(&self, ethernet: bool) -> u32 {
-        if self.segments <= 1 {
-            return self.length;
-        }
-        let headers = self.headers(ethernet).min(self.length);
-        headers + (self.length - headers) / self.segments
-    }
-
-    /// Bytes of all headers before the payload that is segmented.
-    fn headers(&self, ethernet: bool) -> u32 {
-        let frame = self.frame(ethernet);
-        let last = frame.layers().iter().rfind(|layer| matches!(layer.protocol, Protocol::Tcp | Protocol::Udp));
-        last.map_or(0, |layer| {
-            let start = usize::from(layer.start);
-            let length = match layer.protocol {
-                Protocol::Tcp => self.bytes.get(start + 12).map_or(20, |offset| u32::from(offset >> 4) * 4),
-                _ => 8,
-            };
-            start as u32 + length
-        })
-    }
-
     fn frame(&self, ethernet: bool) -> Frame<'_> {
-        let start = match (ethernet, self.protocol) {
-            (true, _) => Start::Ethernet,
-            (false, IPV6) => Start::Ipv6,
-            (false, _) => Start::Ipv4,
-        };
-        Frame::parse(start, &self.bytes[..self.captured])
+        Frame::parse(start(ethernet, self.protocol), &self.bytes[..self.captured])
     }
+}
 
-    /// Whether it is a datagram of the agent's own.
-    fn is_own(&self, ethernet: bool, collectors: &Collectors) -> bool {
-        let frame = self.frame(ethernet);
-        let to = frame.ipv4(0).map(|ip| ip.destination().into()).or_else(|| Some(frame.ipv6(0)?.destination().into()));
-        let (Some(to), Some(ports)) = (to, frame.ports(Protocol::Udp, 0)) else { return false };
-        collectors.is_own(ports.source, SocketAddr::new(to, ports.destination))
-    }
+/// Whether a frame is a datagram of the agent's own: it does not call for more of them.
+pub(crate) fn is_own(frame: Frame<'_>, collectors: &Collectors) -> bool {
+    let to = frame.ipv4(0).map(|ip| ip.destination().into()).or_else(|| Some(frame.ipv6(0)?.destination().into()));
+    let (Some(to), Some(ports)) = (to, frame.ports(Protocol::Udp, 0)) else { return false };
+    collectors.is_own(ports.source, SocketAddr::new(to, ports.destination))
 }
 
 fn sum(a: Sampled, b: Sampled) -> Sampled {
     Sampled { pool: a.pool + b.pool, chosen: a.chosen + b.chosen, shed: a.shed + b.shed, lost: a.lost + b.lost }
 }
 
-/// Bytes of the check sequence that frames have on the wire, and interfaces take off (`stripped`).
-const CHECK_SEQUENCE: u32 = 4;
-
 /// Bytes of two Ethernet addresses, and of a tag behind them (IEEE 802.1Q).
 const ADDRESSES: usize = 12;
 const TAG: usize = 4;
-
-/// EtherTypes.
-pub(crate) const IPV4: u16 = 0x0800;
-pub(crate) const IPV6: u16 = 0x86dd;
 
 /// `header_protocol` (specification, section 5.3.1).
 pub(crate) const HEADER_IPV4: u32 = 11;
@@ -331,13 +298,6 @@ mod tests {
             bytes,
             captured: HEADER,
         }
-    }
-
-    #[test]
-    fn a_super_packet_is_as_long_as_its_segments_are_on_average() {
-        assert_eq!(held(None).headers(true), 66);
-        assert_eq!(held(None).frame_length(true), 66 + (40 * 1448 + 100) / 41);
-        assert_eq!(Held { segments: 1, length: 999, ..held(None) }.frame_length(true), 999);
     }
 
     #[test]

@@ -9,18 +9,24 @@ pub(crate) fn kept(chosen: &[f64], most: f64) -> Vec<f64> {
     chosen.iter().map(|&chosen| if chosen <= level { 1.0 } else { level / chosen }).collect()
 }
 
-/// A rate a second that forgets within a second or two: a burst is no flood.
+/// A rate a second: of the last five seconds or so, so that bursts that come again and again do not move it; or, where that is more,
+/// a third of the last second's, so that a flood is seen at once.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Rate(f64);
+pub(crate) struct Rate {
+    slow: f64,
+    fast: f64,
+}
 
 impl Rate {
     /// Takes what came in the time since the last call, and returns the rate.
     pub(crate) fn take(&mut self, count: u64, elapsed: Duration) -> f64 {
         let seconds = elapsed.as_secs_f64();
         if seconds > 0.0 {
-            self.0 += (count as f64 / seconds - self.0) * -(-seconds).exp_m1();
+            let now = count as f64 / seconds;
+            self.slow += (now - self.slow) * -(-seconds / 5.0).exp_m1();
+            self.fast += (now - self.fast) * -(-seconds).exp_m1();
         }
-        self.0
+        self.slow.max(self.fast / 3.0)
     }
 }
 
@@ -61,11 +67,25 @@ mod tests {
         let look = Duration::from_millis(100);
         let mut rate = Rate::default();
         let burst = rate.take(500, look);
-        assert!((400.0..500.0).contains(&burst), "{burst}");
-        let flood = (0..50).map(|_| rate.take(500, look)).last().unwrap();
-        assert!((4900.0..5000.0).contains(&flood), "{flood}");
-        let over = (0..50).map(|_| rate.take(0, look)).last().unwrap();
+        assert!((90.0..200.0).contains(&burst), "{burst}");
+        let flood = (0..300).map(|_| rate.take(500, look)).last().unwrap();
+        assert!((4900.0..5001.0).contains(&flood), "{flood}");
+        let over = (0..300).map(|_| rate.take(0, look)).last().unwrap();
         assert!(over < 50.0, "{over}");
+    }
+
+    #[test]
+    fn bursts_that_come_again_hardly_move_it() {
+        let (look, mut rate) = (Duration::from_millis(100), Rate::default());
+        let rates: Vec<f64> = (0..400)
+            .map(|look_number| {
+                let burst = if look_number % 10 == 0 { 300 } else { 0 };
+                rate.take(10 + burst, look)
+            })
+            .skip(300)
+            .collect();
+        let (least, greatest) = rates.iter().fold((f64::MAX, 0.0_f64), |(a, b), &rate| (a.min(rate), b.max(rate)));
+        assert!(least > 350.0 && greatest < 470.0, "{least} to {greatest}, where 400 come");
     }
 
     proptest! {

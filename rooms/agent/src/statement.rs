@@ -15,8 +15,8 @@ impl fmt::Display for Ledger {
             counted(self.interfaces, "interface"),
             number(self.counter_samples)
         )?;
-        if let Some(SamplingCount { pool, chosen, sent, shed, lost, .. }) = self.sampling {
-            write!(f, "samples: {} of {} packets = sent {}", number(chosen), number(pool), number(sent))?;
+        if let Some(SamplingCount { means, pool, chosen, sent, shed, lost, .. }) = self.sampling {
+            write!(f, "samples ({means}): {} of {} packets = sent {}", number(chosen), number(pool), number(sent))?;
             parts(f, &[("shed", shed), ("lost", lost)])?;
         }
         if let Some(DropsCount { packets, sent, counted_alone, by_reason, .. }) = &self.drops {

@@ -48,7 +48,7 @@ pub(super) fn grow_receive_buffer(socket: BorrowedFd<'_>, bytes: usize) -> Resul
 
 /// Frames that passed and frames dropped for want of room since the last call (`struct tpacket_stats` of
 /// include/uapi/linux/if_packet.h); the first include the second.
-pub(super) fn take_statistics(socket: BorrowedFd<'_>) -> Result<(u32, u32), Errno> {
+pub(crate) fn take_statistics(socket: BorrowedFd<'_>) -> Result<(u32, u32), Errno> {
     let mut statistics = [0; 2];
     get(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut statistics)?;
     Ok((statistics[0], statistics[1]))

@@ -38,8 +38,10 @@ impl Answers {
 
     /// Tells of flows that are over.
     pub(crate) fn tell(&self, records: Vec<(IpAddr, Record)>) {
-        let start = self.shards.start().unix_ms;
-        let unix = |seconds: f64| start + (seconds * 1000.0) as u64;
+        // By the clock as people have set it by now.
+        let now = Now::read();
+        let running = now.nanos.saturating_sub(self.shards.start().nanos) / 1_000_000;
+        let unix = |seconds: f64| (now.unix_ms + (seconds * 1000.0) as u64).saturating_sub(running);
         for (agent, record) in records {
             let Record { name, source, key, first, last, value, .. } = record;
             let (start, end) = (unix(first), unix(last));

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
 use ipnet::IpNet;
+use serde_json::Value;
 use socket2::SockRef;
 
 use super::receiving::{SHOT, STOLEN};
@@ -11,6 +12,8 @@ use super::scene::{grown, set};
 use super::sockets::refuse;
 use super::{Reader, Scene, sys};
 use crate::network::await_that;
+use crate::service::weir;
+use crate::sflow::agent::Agent;
 
 /// What can go wrong beside the others, in the order in which a datagram passes the places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,10 +60,60 @@ struct Mix {
 
 #[test]
 fn five_at_once() {
-    let Some(mut scene) = Scene::set() else { return };
-    let mut drawn = FAULTS;
+    five_of(FAULTS.to_vec(), |_| Some(()));
+}
+
+/// `weir sflow agent` beside the account, on the receiver: it tells of all that is lost there, by the kernel's reason.
+#[test]
+fn five_at_once_of_which_the_agent_tells_the_same() {
+    let told = |place: &str| TOLD.iter().find(|(of, _)| *of == place).map(|(_, reasons)| *reasons);
+    let faults = FAULTS.into_iter().filter(|(_, place)| told(place).is_some()).collect();
+    // Bound, so that its own datagrams are not among those that are dropped.
+    let start = |scene: &Scene| {
+        let ns = &scene.receiver.ns;
+        let collector = ns.run(|| UdpSocket::bind("127.0.0.1:6343")).unwrap().unwrap();
+        let command = ["sflow", "agent", "--json", "--agent", "10.0.0.2", "--to", "127.0.0.1", "--sampling", "0"];
+        let mut agent = Agent::spawn_in(ns, weir(&command));
+        let before = agent.await_ledger(|_| true);
+        if before["drops"].is_null() {
+            weir_testbed::skip("needs drops to be traced");
+            return None;
+        }
+        Some((collector, agent, before))
+    };
+    let Some(((_collector, mut agent, before), expected)) = five_of(faults, start) else { return };
+    let of = |ledger: &Value, reason: &str| ledger["drops"]["by_reason"][reason]["packets"].as_u64().unwrap_or(0);
+    let counted = |ledger: &Value| -> Vec<(&str, u64)> {
+        let since = |reason: &&str| of(ledger, reason) - of(&before, reason);
+        expected.iter().map(|(place, _)| (*place, told(place).unwrap().iter().map(since).sum())).collect()
+    };
+    let ledger = agent.await_ledger(|ledger| counted(ledger).iter().zip(&expected).all(|(it, that)| it.1 >= that.1));
+    assert_eq!(counted(&ledger), expected, "{ledger:#}");
+    assert_eq!(counted(&agent.stop()), expected);
+}
+
+/// The kernel's reasons for what is lost at a place, of the faults that the receiver's namespace sees, and each buffer of which
+/// is a datagram.
+const TOLD: [(&str, &[&str]); 7] = [
+    ("ingress_filter", &["TC_INGRESS"]),
+    ("ip_address", &["IP_INADDRERRORS", "IP_INVALID_DEST"]),
+    ("reverse_path", &["IP_RPFILTER"]),
+    ("firewall", &["NETFILTER_DROP"]),
+    ("port_closed", &["NO_SOCKET"]),
+    ("socket_filter", &["SOCKET_FILTER"]),
+    ("receive_buffer", &["SOCKET_RCVBUFF"]),
+];
+
+/// Draws five of these faults, loses datagrams by them, and holds the account against what was lost where, which is returned
+/// with what watched meanwhile.
+#[track_caller]
+fn five_of<W>(
+    mut drawn: Vec<(Fault, &'static str)>,
+    watch: impl FnOnce(&Scene) -> Option<W>,
+) -> Option<(W, Vec<(&'static str, u64)>)> {
+    let mut scene = Scene::set()?;
     scene.seed.shuffle(&mut drawn);
-    let mut drawn = drawn[..5].to_vec();
+    drawn.truncate(5);
     drawn.sort();
     let counts: Vec<u64> = drawn.iter().map(|_| scene.seed.number(5..60)).collect();
     eprintln!("{drawn:?} {counts:?}");
@@ -75,12 +128,13 @@ fn five_at_once() {
     let kept = scene.kept;
     let before = scene.receiver.counters();
     let reader = Reader::start(listener);
+    let watched = watch(&mix.scene)?;
     let following = mix.scene.follow();
     for fault in &order {
         mix.send(*fault);
     }
     reader.await_count(kept);
-    let mut expected: Vec<(&str, u64)> =
+    let mut expected: Vec<(&'static str, u64)> =
         drawn.iter().zip(&counts).map(|((_, place), count)| (*place, *count)).collect();
     let (mut sent, mut received) = (order.len() as u64, kept);
     let mut _open = None;
@@ -99,6 +153,7 @@ fn five_at_once() {
     mix.await_decisions(&before, &expected);
     let account = following.end().traced();
     account.of(mix.scene.port).closes(sent, received, &expected);
+    Some((watched, expected))
 }
 
 impl Mix {

@@ -1,6 +1,6 @@
 //! `weir sflow`.
 
-mod agent;
+pub(crate) mod agent;
 mod decode;
 pub(crate) mod known_agent;
 mod page;

@@ -44,6 +44,14 @@ pub enum Fate {
 }
 
 impl<'a> Packet<'a> {
+    /// Samples that it is; none where it was dropped.
+    pub(super) fn times(&self) -> u64 {
+        match self.fate {
+            Fate::Sampled { times, .. } => times.into(),
+            Fate::Discarded { .. } => 0,
+        }
+    }
+
     /// `None`: no such event.
     pub(super) fn read(event: &'a [u8]) -> Option<Self> {
         let word = |at: usize| event.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);

@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn layouts_are_those_of_the_object() {
-        let object = object::File::parse(crate::trace::packets::OBJECT).unwrap();
+        let object = object::File::parse(crate::trace::packets::programs::OBJECT).unwrap();
         let btf = Btf::parse(object.section_by_name(".BTF").unwrap().data().unwrap().to_vec()).unwrap();
         let own = [
             ("sampled_interface", size_of::<SampledInterface>(), "kept", offset_of!(SampledInterface, kept)),

@@ -134,6 +134,8 @@ fn active(api: &Api, asked: &Flows) -> Result<Value, Problem> {
             "high": flow.estimate.high,
             "samples": flow.estimate.samples,
             "flowN": flow.sources,
+            "stale": flow.stale,
+            "lastUpdate": flow.age.as_millis() as u64,
             "agent": flow.agent,
             "dataSource": Short(flow.source).to_string(),
         })

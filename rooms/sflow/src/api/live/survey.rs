@@ -191,12 +191,18 @@ struct Baseline {
     dropped: u64,
 }
 
+impl Survey {
+    /// How long it is shown. A program that stood still meanwhile took no longer for that.
+    fn lasts(&self) -> Duration {
+        (self.took * SHARE).clamp(FRESH, OLDEST)
+    }
+}
+
 impl Surveyor {
     /// The latest survey; a new one where it is old enough.
     pub(super) fn survey(&mut self, analysis: &dyn Analysis, now: Instant) -> Arc<Survey> {
         self.asked = Some(now);
-        let is_new =
-            |survey: &&Arc<Survey>| now.saturating_duration_since(survey.begun) < FRESH.max(survey.took * SHARE);
+        let is_new = |survey: &&Arc<Survey>| now.saturating_duration_since(survey.begun) < survey.lasts();
         if let Some(survey) = self.latest.as_ref().filter(is_new) {
             return survey.clone();
         }
@@ -398,6 +404,9 @@ const FRESH: Duration = Duration::from_millis(900);
 /// Nor within so many times what it took.
 const SHARE: u32 = 10;
 
+/// A survey is made again after so long, however long it took.
+const OLDEST: Duration = Duration::from_secs(5);
+
 /// From one reading of totals to the next; "lately" is one to two of these.
 const LATELY: Duration = Duration::from_secs(30);
 
@@ -434,7 +443,7 @@ mod tests {
         assert_eq!((&*busiest.source, busiest.utilization), ("4", 10.0));
         let soon = surveyor.survey(&small, begin + Duration::from_millis(10));
         assert!(Arc::ptr_eq(&first, &soon));
-        let later = begin + FRESH.max(first.took * SHARE) + Duration::from_millis(1);
+        let later = begin + first.lasts() + Duration::from_millis(1);
         assert!(!Arc::ptr_eq(&first, &surveyor.survey(&small, later)));
         surveyor.rest(later + UNWATCHED + Duration::from_secs(1));
         assert!(surveyor.latest.is_none() && surveyor.before.is_none());

@@ -3,12 +3,13 @@
 use std::fs;
 use std::net::UdpSocket;
 use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
-use weir_testbed::network::cable;
+use weir_testbed::network::{Host, cable, end};
 
-use super::{Agent, Collector};
+use super::{Agent, Collector, Privileges};
 use crate::service::weir;
 
 #[test]
@@ -39,6 +40,38 @@ fn a_collector_that_goes_away_comes_back_and_costs_others_nothing() {
         (&ledger["collectors"][0]["sent"], &ledger["datagrams"]),
         (&collector.datagrams.into(), &collector.datagrams.into())
     );
+}
+
+/// A router says that the one cannot be reached, nobody answers for the other.
+#[test]
+fn a_collector_that_cannot_be_reached_any_more_is_said_and_counted() {
+    let (Some([one, other]), Some(ip)) = (cable(1500), weir_testbed::program("ip")) else { return };
+    let run = |host: &Host, words: &str| {
+        assert!(host.run(|| Command::new(&ip).args(words.split(' ')).status().unwrap()).success(), "{words}");
+    };
+    run(&one, &format!("route add 198.51.100.0/24 via {}", other.v4));
+    run(&other, "route add unreachable 198.51.100.0/24");
+    weir_kernel::sysctl::set(&other.ns, &[("ipv4/ip_forward", "1")]).unwrap();
+    let quick = [("ipv4/neigh/eth0/retrans_time_ms", "20"), ("ipv4/neigh/eth0/mcast_solicit", "2")];
+    weir_kernel::sysctl::set(&one.ns, &quick).unwrap();
+    let (beyond, silent) = ("198.51.100.7", "10.0.0.77");
+    let flags = ["--to", beyond, "--to", silent, "--polling", "1s", "--sampling", "0", "--drops", "0"];
+    let mut agent = Agent::start(&one, &flags);
+    let unreachable = |ledger: &serde_json::Value, index: usize| {
+        ledger["collectors"][index]["dropped"]["unreachable"].as_u64().unwrap_or(0)
+    };
+    agent.await_ledger(|ledger| unreachable(ledger, 1) > 1 && unreachable(ledger, 2) > 1);
+    for collector in [beyond, silent] {
+        let line = agent.await_line(&format!("collector {collector}:6343"));
+        assert!(line.contains("unreachable (there is no route, or nobody on it who answers"), "{line}");
+    }
+    // It is there again.
+    run(&other, "route del unreachable 198.51.100.0/24");
+    run(&other, "address add 198.51.100.7/32 dev lo");
+    let far = other.run(|| UdpSocket::bind((beyond, 6343)).unwrap());
+    far.set_read_timeout(Some(crate::service::PATIENCE)).unwrap();
+    far.recv(&mut [0; 2000]).unwrap();
+    agent.stop();
 }
 
 #[test]
@@ -85,10 +118,62 @@ fn without_privilege_counters_are_sent_and_the_rest_is_said_in_one_line() {
 }
 
 #[test]
+fn in_a_container_packets_are_sampled_and_what_is_not_told_is_said_in_one_line() {
+    let Some([one, _other]) = cable(1500) else { return };
+    let Some(mut agent) = Agent::start_with(Privileges::Container, &one, &[]) else { return };
+    let line = agent.await_line("no drops are told");
+    assert!(
+        line.contains("CAP_BPF and CAP_PERFMON")
+            && line.contains("packets are sampled all the same, by classic filters"),
+        "{line}"
+    );
+    agent.await_line("packets sampled by classic filters, drops not told");
+    agent.stop();
+}
+
+/// They are sampled by sockets that were opened before.
+#[test]
+fn in_a_container_interfaces_that_come_later_are_sampled() {
+    let Some([one, _other]) = cable(1500) else { return };
+    let Some(mut agent) = Agent::start_with(Privileges::Container, &one, &["--sampling", "1"]) else { return };
+    let late = |number| {
+        one.netlink().add_veth(&end(&one.ns, "late0", number, 1500), &end(&one.ns, "late1", number + 1, 1500)).unwrap();
+        for name in ["late0", "late1"] {
+            let index = one.netlink().link(name).unwrap().index;
+            one.netlink().set_up(index).unwrap();
+        }
+    };
+    let ip = weir_testbed::program("ip");
+    let mut pool = 0;
+    // The sockets of those that go are there for those that come.
+    for round in 0..3 {
+        late(70 + 2 * round);
+        // Neighbours are solicited on both, and seen twice.
+        let ledger = agent.await_ledger(|ledger| {
+            ledger["sampled_interfaces"] == 3 && ledger["sampling"]["pool"].as_u64().unwrap() >= pool + 4
+        });
+        pool = ledger["sampling"]["pool"].as_u64().unwrap();
+        let Some(ip) = &ip else { return };
+        assert!(one.run(|| Command::new(ip).args(["link", "del", "late0"]).status().unwrap()).success());
+        agent.await_ledger(|ledger| ledger["sampled_interfaces"] == 1);
+    }
+    agent.stop();
+}
+
+#[test]
 fn a_privileged_one_keeps_nothing() {
+    keeps_nothing(Privileges::All);
+}
+
+#[test]
+fn one_in_a_container_keeps_nothing() {
+    keeps_nothing(Privileges::Container);
+}
+
+fn keeps_nothing(privileges: Privileges) {
     let Some([one, _other]) = cable(1500) else { return };
     let mut collector = Collector::bind(&one);
-    let agent = Agent::start(&one, &["--user", "65534:65534"]);
+    let Some(agent) = Agent::start_with(privileges, &one, &["--user", "65534:65534"]) else { return };
     collector.await_sample(|sample| sample.source == (2, 1));
     let status = fs::read_to_string(format!("/proc/{}/status", agent.child.id())).unwrap();
     for line in [

@@ -6,10 +6,11 @@ mod drops;
 mod life;
 mod reader;
 mod samples;
+mod super_packets;
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
-use std::process::{Child, ChildStdout, Command};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,19 +18,39 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use weir_kernel::namespaces::NetNs;
 use weir_testbed::network::Host;
 use weir_testbed::program;
 
-use crate::service::{PATIENCE, weir};
+use crate::service::{PATIENCE, WEIR, weir};
 use reader::{Datagram, Sample};
 
 /// A `weir sflow agent` on a host; killed when dropped.
-struct Agent {
+pub(crate) struct Agent {
     child: Child,
     stdout: BufReader<ChildStdout>,
     log: Receiver<String>,
     /// Everything that it has said so far.
     said: Vec<String>,
+}
+
+/// What an agent may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Privileges {
+    /// All that this test may.
+    All,
+    /// What root may in a container that nobody gave more: raw sockets, but no eBPF.
+    Container,
+}
+
+impl Privileges {
+    /// By what it samples.
+    fn means(self) -> &'static str {
+        match self {
+            Self::All => "ebpf",
+            Self::Container => "classic",
+        }
+    }
 }
 
 /// Where it sends to: a socket on port 6343 of a host's loopback interface, which is not sampled.
@@ -49,9 +70,27 @@ impl Agent {
         )
     }
 
+    /// As [`Agent::start`]; `None`, with a word about it, without the tools.
     #[track_caller]
-    fn spawn(host: &Host, mut command: Command) -> Self {
-        let mut child = host.run(|| command.spawn().unwrap());
+    fn start_with(privileges: Privileges, host: &Host, flags: &[&str]) -> Option<Self> {
+        if privileges == Privileges::All {
+            return Some(Self::start(host, flags));
+        }
+        let mut command = Command::new(program("setpriv")?);
+        command.args(["--bounding-set", CONTAINER, "--inh-caps", "-all", WEIR, "sflow", "agent", "--json"]);
+        command.args(["--agent", "10.0.0.1", "--to", "127.0.0.1"]).args(flags);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Some(Self::spawn(host, command))
+    }
+
+    #[track_caller]
+    fn spawn(host: &Host, command: Command) -> Self {
+        Self::spawn_in(&host.ns, command)
+    }
+
+    #[track_caller]
+    pub(crate) fn spawn_in(ns: &NetNs, mut command: Command) -> Self {
+        let mut child = ns.run(|| command.spawn().unwrap()).unwrap();
         let (said, log) = channel();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| said.send(line)));
@@ -84,7 +123,7 @@ impl Agent {
 
     /// Waits until the ledger is as it should be. It closes at every moment.
     #[track_caller]
-    fn await_ledger(&mut self, is_reached: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn await_ledger(&mut self, is_reached: impl Fn(&Value) -> bool) -> Value {
         let begin = Instant::now();
         loop {
             self.signal(Signal::SIGUSR1);
@@ -102,7 +141,7 @@ impl Agent {
 
     /// Ends it as a service manager does; the final ledger, of which nothing is left over.
     #[track_caller]
-    fn stop(mut self) -> Value {
+    pub(crate) fn stop(mut self) -> Value {
         self.signal(Signal::SIGTERM);
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).unwrap();
@@ -162,6 +201,10 @@ impl Collector {
         while self.next(Duration::from_millis(1)).is_some() {}
     }
 }
+
+/// What Docker leaves to root, of capabilities (moby: oci/caps/defaults.go).
+const CONTAINER: &str = "-all,+chown,+dac_override,+fsetid,+fowner,+mknod,+net_raw,+setgid,+setuid,+setfcap,+setpcap,\
+                         +net_bind_service,+sys_chroot,+kill,+audit_write";
 
 /// No packets but the test's: no router is solicited, no group reported.
 fn be_still(host: &Host) {

@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 
 use weir_kernel::namespaces::NetNs;
 
-/// A counter of an interface: its column of /proc/net/dev.
+/// What is counted.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Count {
-    pub(super) interface: &'static str,
-    pub(super) column: usize,
+pub(super) enum Count {
+    /// A counter of an interface: its column of /proc/net/dev.
+    Column { interface: &'static str, column: usize },
+    /// What follows from several.
+    Of(fn(&Reading) -> f64),
 }
 
 pub(super) const RX_OCTETS: usize = 0;
@@ -26,9 +28,12 @@ pub(super) struct Meter {
     over: Arc<AtomicBool>,
 }
 
-struct Reading {
+/// /proc/net/dev and /proc/net/snmp of a network.
+#[derive(Debug)]
+pub(super) struct Reading {
     at: Instant,
     text: String,
+    protocols: String,
 }
 
 impl Meter {
@@ -37,8 +42,9 @@ impl Meter {
         let (readings, over, ns) = (meter.readings.clone(), meter.over.clone(), ns.try_clone().unwrap());
         let read = move || {
             while !over.load(Ordering::Relaxed) {
-                let text = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
-                readings.lock().unwrap().push(Reading { at: Instant::now(), text });
+                let [text, protocols] =
+                    ["dev", "snmp"].map(|file| fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap());
+                readings.lock().unwrap().push(Reading { at: Instant::now(), text, protocols });
                 thread::sleep(Duration::from_millis(10));
             }
         };
@@ -60,7 +66,8 @@ impl Meter {
     pub(super) fn smoothed(&self, count: &Count, at: Instant, t: f64) -> f64 {
         let readings = self.readings.lock().unwrap();
         let weight = |then: Instant| (-(at.saturating_duration_since(then).as_secs_f64()) / t).exp() / t;
-        let steps = readings.windows(2).filter(|step| step[1].at <= at);
+        // What is older weighs nothing.
+        let steps = readings.windows(2).filter(|step| step[1].at <= at && weight(step[1].at) * t > 1e-6);
         let grown = |step: &[Reading]| step[1].value(count) - step[0].value(count);
         // Weights at both ends: a step may be as long as the machine stood still.
         steps.map(|step| grown(step) * (weight(step[0].at) + weight(step[1].at)) / 2.0).sum()
@@ -69,10 +76,24 @@ impl Meter {
 
 impl Reading {
     fn value(&self, count: &Count) -> f64 {
-        let named =
-            |line: &&str| line.trim_start().strip_prefix(count.interface).is_some_and(|rest| rest.starts_with(':'));
+        match count {
+            Count::Column { interface, column } => self.column(interface, *column),
+            Count::Of(what) => what(self),
+        }
+    }
+
+    pub(super) fn column(&self, interface: &str, column: usize) -> f64 {
+        let named = |line: &&str| line.trim_start().strip_prefix(interface).is_some_and(|rest| rest.starts_with(':'));
         let line = self.text.lines().find(named).unwrap();
-        line.split_once(':').unwrap().1.split_whitespace().nth(count.column).unwrap().parse().unwrap()
+        line.split_once(':').unwrap().1.split_whitespace().nth(column).unwrap().parse().unwrap()
+    }
+
+    /// A counter of a protocol: `Tcp`, `OutSegs`.
+    pub(super) fn protocol(&self, protocol: &str, name: &str) -> f64 {
+        let mut lines = self.protocols.lines().filter_map(|line| line.strip_prefix(protocol)?.strip_prefix(':'));
+        let [names, values] = [lines.next().unwrap(), lines.next().unwrap()];
+        let at = names.split_whitespace().position(|one| one == name).unwrap();
+        values.split_whitespace().nth(at).unwrap().parse().unwrap()
     }
 }
 

@@ -6,6 +6,7 @@ mod open_vswitch;
 mod own;
 mod pmacct;
 mod prometheus;
+mod super_packets;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -52,36 +53,51 @@ impl<'a> Analyser<'a> {
     /// Frames a second by the address of their sender.
     #[track_caller]
     fn define_senders(&self, t: f64) {
-        let definition = format!(r#"{{"keys":"ipsource","value":"frames","t":{t}}}"#);
-        request(self.ns, API, "PUT", "/flow/senders/json", &definition);
+        self.define("senders", "ipsource", "frames", t);
+    }
+
+    #[track_caller]
+    fn define(&self, name: &str, keys: &str, value: &str, t: f64) {
+        let definition = format!(r#"{{"keys":"{keys}","value":"{value}","t":{t}}}"#);
+        request(self.ns, API, "PUT", &format!("/flow/{name}/json"), &definition);
     }
 }
 
 /// Estimates of what a host sends: how often the truth was within the interval.
 #[derive(Debug)]
 struct Hits {
+    /// Of which definition.
+    of_flow: &'static str,
     /// Whose, and what counts it.
     sender: &'static str,
     count: Count,
     within: u32,
     of: u32,
+    /// Sums of estimates and of truths.
+    sums: [f64; 2],
     misses: Vec<String>,
 }
 
 impl Hits {
     fn new(sender: &'static str, count: Count) -> Self {
-        Self { sender, count, within: 0, of: 0, misses: Vec::new() }
+        Self::of("senders", sender, count)
+    }
+
+    /// Of a definition's flow with this key.
+    fn of(of_flow: &'static str, sender: &'static str, count: Count) -> Self {
+        Self { of_flow, sender, count, within: 0, of: 0, sums: [0.0; 2], misses: Vec::new() }
     }
 
     /// Compares the definition's value with what was counted, smoothed alike.
     #[track_caller]
     fn check(&mut self, analyser: &Analyser<'_>, meter: &Meter, t: f64) {
-        let (flows, now) = (analyser.get("/activeflows/ALL/senders/json"), Instant::now());
+        let (flows, now) = (analyser.get(&format!("/activeflows/ALL/{}/json", self.of_flow)), Instant::now());
         let truth = meter.smoothed(&self.count, now, t);
         let flow = flows.as_array().unwrap().iter().find(|flow| flow["key"] == self.sender);
         let flow = flow.unwrap_or_else(|| panic!("nothing of {}: {flows}", self.sender));
         let [low, value, high] = ["low", "value", "high"].map(|end| flow[end].as_f64().unwrap());
         self.of += 1;
+        self.sums = [self.sums[0] + value, self.sums[1] + truth];
         if (low..=high).contains(&truth) {
             self.within += 1;
         } else {
@@ -93,7 +109,9 @@ impl Hits {
     /// one in 10,000. Where what is chance is taken for certain, half of them are within, or none.
     #[track_caller]
     fn are_enough(&self) {
-        eprintln!("{}: the truth was within {} of {} intervals", self.sender, self.within, self.of);
+        let Self { of_flow, sender, within, of, sums: [told, counted], .. } = self;
+        let ratio = told / counted;
+        eprintln!("{of_flow} {sender}: the truth was within {within} of {of} intervals, the mean is {ratio:.4} of it");
         assert!(self.of >= 24 && self.within * 24 >= self.of * 17, "{self:#?}");
     }
 }

@@ -29,7 +29,8 @@ fn rates_of_open_vswitch_are_true() {
     // Nine of ten frames are of one host: its share is nearly certain, their number is not.
     let _traffic = [traffic(&iperf3, two, one, "14M", "500"), traffic(&iperf3, one, two, "1600K", "500")];
     let senders = [("10.0.0.1", "p1"), ("10.0.0.2", "p2")];
-    let mut hits = senders.map(|(sender, interface)| Hits::new(sender, Count { interface, column: RX_PACKETS }));
+    let mut hits =
+        senders.map(|(sender, interface)| Hits::new(sender, Count::Column { interface, column: RX_PACKETS }));
     // Until nothing of the beginning is left in either.
     sleep(Duration::from_secs_f64(8.0 * SMOOTHING));
 
@@ -48,7 +49,7 @@ fn rates_of_open_vswitch_are_true() {
             let measure = row.as_array().unwrap().iter().find(|measure| measure["metricName"] == *metric).unwrap();
             // There is none before two counter samples.
             if measure["metricValue"].is_number() {
-                octets.take(measure, &meter, &Count { interface, column: *column });
+                octets.take(measure, &meter, &Count::Column { interface, column: *column });
             }
         }
     }

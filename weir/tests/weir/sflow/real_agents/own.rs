@@ -21,7 +21,7 @@ fn rates_of_our_own_agent_are_true() {
 
     let flags = ["sflow", "agent", "--to", "127.0.0.1", "--agent", "10.0.0.1", "--polling", "2s", "--sampling", "20"];
     let _agent = start(program(&told.ns, WEIR).args(flags), |program| program.take_stderr().unwrap(), "ready");
-    let count = |column| Count { interface: "eth0", column };
+    let count = |column| Count::Column { interface: "eth0", column };
     let mut hits = [Hits::new("10.0.0.1", count(TX_PACKETS)), Hits::new("10.0.0.2", count(RX_PACKETS))];
     sleep(Duration::from_secs_f64(5.0 * SMOOTHING));
 

@@ -29,7 +29,7 @@ fn rates_of_pmacct_are_true() {
     let flags = ["-f", file.to_str().unwrap()];
     let pmacctd = program(&probed.ns, pmacctd).args(flags);
     let _probe = start(pmacctd, |program| program.take_stderr().unwrap(), "link type");
-    let count = |column| Count { interface: "eth0", column };
+    let count = |column| Count::Column { interface: "eth0", column };
     let mut hits = [Hits::new("10.0.0.1", count(TX_PACKETS)), Hits::new("10.0.0.2", count(RX_PACKETS))];
     sleep(Duration::from_secs_f64(5.0 * SMOOTHING));
 
