@@ -212,7 +212,7 @@ impl Channel {
 
     /// Each sample with its index, where it was sent as it is.
     fn each(&self) -> impl Iterator<Item = (u64, f64)> {
-        self.blocks.iter().filter(|block| block.bucket == 1).flat_map(|block| (block.first..).zip(block.values.clone()))
+        self.blocks.iter().filter(|block| block.form == 0).flat_map(|block| (block.first..).zip(block.values.clone()))
     }
 }
 

@@ -22,6 +22,8 @@ pub(super) struct Block {
     pub(super) first: u64,
     pub(super) time: i64,
     pub(super) ticks: (u32, u32),
+    /// 0 samples, 1 buckets, 2 a gap.
+    pub(super) form: u8,
     /// Samples of a bucket; 1 of samples; 0 of a gap.
     pub(super) bucket: u32,
     /// Samples that it stands for.
@@ -60,6 +62,7 @@ impl Datagram {
             let (element, form, count) = (bytes[at + 2], bytes[at + 3], number(at + 4, 2) as usize);
             let mut block = Block {
                 channel: number(at, 2) as u16,
+                form,
                 first: number(at + 8, 8),
                 time: number(at + 16, 8) as i64,
                 ticks: (number(at + 24, 4) as u32, number(at + 28, 4) as u32),
