@@ -272,7 +272,7 @@ fn give(results: &mut Vec<Computed>, key: u32, time: i64, rate: Rate, value: Res
     match (value, last.map(|last| &mut last.values)) {
         (Ok(value), Some(Ok(bytes))) => bytes.extend(value.to_le_bytes()),
         (Err((samples, cause)), Some(Err(gap))) if gap.cause == cause => {
-            gap.samples = gap.samples.saturating_add(samples)
+            gap.samples = gap.samples.saturating_add(samples);
         }
         (Ok(value), _) => results.push(Computed { key, time, rate, values: Ok(value.to_le_bytes().to_vec()) }),
         (Err((samples, cause)), _) => {
