@@ -12,6 +12,7 @@ import { follow, isDrawn, onScreen, painterOf, pan, pause, pulse, zoom } from '.
 import { Legend, Plots, plotsOf } from './plots';
 import { savePicture, saveRows } from './save';
 import { chosen, look, SPANS, view } from './view';
+import { sinceEpoch } from './wire';
 
 function Page() {
   const { layout, span, from } = view.value;
@@ -207,7 +208,12 @@ function Between() {
 
 // What tests hold against pixels.
 Object.assign(globalThis, {
-  weir: { isDrawn, window: onScreen, range: () => painterOf(chosen.value[0]?.id ?? '')?.range },
+  weir: {
+    isDrawn,
+    end: () => sinceEpoch(shown.get(chosen.value[0]?.id ?? '')?.end ?? 0),
+    window: onScreen,
+    range: () => painterOf(chosen.value[0]?.id ?? '')?.range,
+  },
 });
 
 const root = document.getElementById('page');

@@ -95,7 +95,7 @@ export function Plots({ plots }: { plots: Plot[] }) {
     // Where there is nothing to scroll, the wheel zooms; else with a key held.
     const wheel = (event: WheelEvent) => {
       if (!(event.target instanceof HTMLCanvasElement)) return;
-      const scrolls = document.documentElement.scrollHeight > innerHeight + 1;
+      const scrolls = place.offsetHeight > innerHeight;
       const box = event.target.getBoundingClientRect();
       const part = (event.clientX - box.left) / Math.max(1, box.width);
       if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
@@ -200,13 +200,15 @@ function PlotRow({ plot, hover }: { plot: Plot; hover: number | undefined }) {
   const isStale = plot.channels.every(channel => known.get(channel.id)?.stale);
   return (
     <section class={isStale ? 'plot stale' : 'plot'} aria-label={names}>
-      <ul class="signals">
+      <ul class="signals" tabIndex={plot.channels.length > 1 ? 0 : undefined}>
         {plot.channels.map(channel => (
           <Signal key={channel.id} channel={channel} state={known.get(channel.id)} hover={hover} />
         ))}
       </ul>
       <Values plot={plot} />
-      <canvas ref={canvas} role="img" aria-label={`Curve of ${names}`} />
+      <div class="curve">
+        <canvas ref={canvas} role="img" aria-label={`Curve of ${names}`} />
+      </div>
     </section>
   );
 }

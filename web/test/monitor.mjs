@@ -159,7 +159,9 @@ async function pixels() {
       await page.waitForTimeout(3000);
       // Stopped, and not drawn anew.
       await order('pause');
-      await page.waitForTimeout(300);
+      const end = (await get('/channels')).find(({ key }) => key === channel.key).end_ms;
+      await page.waitForFunction(end => globalThis.weir.end() >= end - 0.01, end);
+      await page.evaluate(() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn))));
     }
     const read = await page.evaluate(() => {
       const canvas = document.querySelector('.plot canvas');

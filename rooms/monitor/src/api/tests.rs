@@ -1,1 +1,294 @@
-//! The page's server, over real sockets.
+//! The page's server, over real sockets, by a client that shares no code with it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use weir_wire::signal::{Block, Body, Cause, Channel, Datagram, Element, Gap, Rate, Values};
+
+use super::*;
+use crate::history::{Bounds, History};
+
+struct Small {
+    history: History,
+}
+
+impl Shown for Small {
+    fn history(&self) -> &History {
+        &self.history
+    }
+
+    fn states(&self) -> Vec<State> {
+        vec![State { key: 0, alarm: Alarm::High, stale: false, since_ns: 5_000_000 }]
+    }
+
+    fn events_since(&self, id: u64) -> Vec<Event> {
+        let event = Event {
+            id: 1,
+            time_ns: 7_500_000,
+            severity: Severity::Major,
+            station: "s".into(),
+            channel: "\u{202e}".into(),
+            kind: "gap",
+            text: "lost".into(),
+            remedy: None,
+        };
+        if id < 1 { vec![event] } else { Vec::new() }
+    }
+
+    fn ledger(&self) -> Value {
+        json!({"received": 7})
+    }
+
+    fn peers(&self) -> Vec<String> {
+        vec!["http://other:5180".into()]
+    }
+}
+
+const RATE: Rate = Rate { per_second: 1000, per_sample: 1 };
+
+fn serve(samples: u64) -> (Arc<Small>, Serving) {
+    let small = Arc::new(Small { history: History::new(Bounds::default()) });
+    let channel = Channel { name: "I".into(), rate: RATE, ..Channel::default() };
+    assert_eq!(small.history.write().channel("s", "display", &channel), Some(0));
+    append(&small, 0, samples);
+    let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let serving = server.serve(small.clone(), Settings::default()).unwrap();
+    (small, serving)
+}
+
+/// Sample i is i, but of each hundred the last seven are missing.
+fn append(small: &Small, from: u64, to: u64) {
+    let mut writing = small.history.write();
+    let mut at = from;
+    while at < to {
+        let end = if at % 100 < 93 { at - at % 100 + 93 } else { at - at % 100 + 100 }.min(to);
+        let bytes: Vec<u8> = (at..end).flat_map(|index| (index as f64).to_le_bytes()).collect();
+        let values = match at % 100 < 93 {
+            true => Values::Samples(Element::F64, &bytes),
+            false => Values::Gap(Gap { samples: end - at, cause: Cause::Socket }),
+        };
+        writing.append(0, &Block { channel: 0, first: at, time: at as i64 * 1_000_000, rate: RATE, values });
+        at = end;
+    }
+}
+
+/// A WebSocket as RFC 6455 has it, or the status that was answered.
+fn follow(serving: &Serving, headers: &str) -> Result<BufReader<TcpStream>, u16> {
+    let mut stream = TcpStream::connect(serving.local_addr()).unwrap();
+    let host = if headers.starts_with("Host:") { "" } else { "Host: localhost\r\n" };
+    let request = format!(
+        "GET /live HTTP/1.1\r\n{host}{headers}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut reader = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        assert_ne!(reader.read_line(&mut head).unwrap(), 0, "ended in {head:?}");
+    }
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    // The example of the RFC, 1.3.
+    assert!(status != 101 || head.to_lowercase().contains("s3pplmbitxaq9kygzzhzrbk+xoo="), "{head}");
+    if status == 101 { Ok(reader) } else { Err(status) }
+}
+
+/// A frame: opcode and contents.
+fn frame(reader: &mut BufReader<TcpStream>) -> (u8, Vec<u8>) {
+    let mut head = [0; 2];
+    reader.read_exact(&mut head).unwrap();
+    let length = match head[1] {
+        126 => {
+            let mut length = [0; 2];
+            reader.read_exact(&mut length).unwrap();
+            u16::from_be_bytes(length).into()
+        }
+        127 => {
+            let mut length = [0; 8];
+            reader.read_exact(&mut length).unwrap();
+            u64::from_be_bytes(length)
+        }
+        length => u64::from(length),
+    };
+    let mut contents = vec![0; length as usize];
+    reader.read_exact(&mut contents).unwrap();
+    assert_eq!(head[0] & 0x80, 0x80, "whole");
+    (head[0] & 0x0f, contents)
+}
+
+fn say(reader: &mut BufReader<TcpStream>, text: &str) {
+    // Masked with zeros.
+    let mut bytes = vec![0x81, 0x80 | 126];
+    bytes.extend((text.len() as u16).to_be_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(text.as_bytes());
+    reader.get_mut().write_all(&bytes).unwrap();
+}
+
+fn get(serving: &Serving, target: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(serving.local_addr()).unwrap();
+    write!(stream, "GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+/// Every sample once, as itself or in a bucket whose extremes are its own, or in a gap; from the past into the present.
+#[test]
+fn a_client_has_each_sample_or_a_gap_for_it_once() {
+    for columns in [100, 16_000] {
+        let (small, serving) = serve(50_000);
+        let mut reader = follow(&serving, "").unwrap();
+        say(&mut reader, &format!(r#"{{"ask":3,"watch":[0],"columns":{columns},"span_ms":60000}}"#));
+        let (mut next, mut whole, mut bucketed) = (0, false, 0);
+        while next < 50_333 {
+            let (opcode, contents) = frame(&mut reader);
+            if opcode == 1 {
+                let text: Value = serde_json::from_slice(&contents).unwrap();
+                if text["whole"]["keys"] == json!([0]) {
+                    assert_eq!((next, &text["whole"]["ask"]), (50_000, &json!(3)));
+                    whole = true;
+                    append(&small, 50_000, 50_333);
+                }
+                continue;
+            }
+            if opcode != 2 {
+                continue;
+            }
+            let Body::Data(blocks) = Datagram::parse(&contents).unwrap().body else { panic!("no data") };
+            for block in blocks {
+                assert_eq!((block.first, block.time), (next, next as i64 * 1_000_000));
+                for (index, value) in (next..).zip(block.each()) {
+                    assert_eq!(value, index as f64);
+                }
+                if let Values::Buckets(_, each, _) = block.values {
+                    for (number, bucket) in (0..).zip(block.buckets()) {
+                        let first = (next + number * u64::from(each)) as f64;
+                        let last = first + f64::from(each) - 1.0;
+                        assert_eq!(
+                            [bucket.least, bucket.greatest, bucket.first, bucket.last],
+                            [first, last, first, last]
+                        );
+                        bucketed += 1;
+                    }
+                }
+                if let Values::Gap(gap) = block.values {
+                    assert_eq!((gap.cause, next % 100), (Cause::Socket, 93));
+                }
+                next = block.end();
+            }
+        }
+        assert!(whole);
+        // Of 600 samples a column, 512 are in a bucket; of 3.75, 2.
+        assert!(bucketed > 0, "{columns}");
+    }
+}
+
+#[test]
+fn strangers_pages_do_not_follow() {
+    let (_, serving) = serve(10);
+    let status = |headers: &str| follow(&serving, headers).err().unwrap_or(101);
+    for (headers, expected) in [
+        ("", 101),
+        ("Host: localhost:1\r\nOrigin: http://localhost:1\r\n", 101),
+        ("Origin: http://other:5180\r\n", 101),
+        ("Origin: https://evil.example\r\n", 403),
+        ("Origin: null\r\n", 403),
+        ("Host: evil.example\r\n", 421),
+    ] {
+        assert_eq!(status(headers), expected, "{headers:?}");
+    }
+}
+
+#[test]
+fn who_is_one_too_many_or_says_nonsense_is_told() {
+    let (_, serving) = serve(10);
+    let mut all: Vec<_> = (0..PLACES).map(|_| follow(&serving, "").unwrap()).collect();
+    assert_eq!(follow(&serving, "").err(), Some(503));
+    for (at, (text, expected)) in [
+        ("{", "EOF while parsing"),
+        (r#"{"ask":1,"watch":[0],"columns":0,"span_ms":1}"#, "columns is to be 1 to"),
+        (r#"{"ask":1,"watch":[0],"columns":1,"span_ms":1,"x":1}"#, "unknown field `x`"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        say(&mut all[at], text);
+        let close = std::iter::repeat_with(|| frame(&mut all[at])).find(|(opcode, _)| *opcode == 8).unwrap().1;
+        assert_eq!(u16::from_be_bytes([close[0], close[1]]), 1008);
+        let reason = String::from_utf8(close[2..].to_vec()).unwrap();
+        assert!(reason.starts_with("this cannot be understood: ") && reason.contains(expected), "{reason}");
+    }
+    let page: Value = serde_json::from_str(&get(&serving, "/ledger").1).unwrap();
+    assert_eq!((&page["page"]["refused_full"], &page["page"]["ended_mistaken"]), (&json!(1), &json!(3)));
+    assert_eq!(page["server"]["received"], 7);
+}
+
+/// Who reads nothing has what the kernel holds, and nobody else waits for it.
+#[test]
+fn who_does_not_read_holds_up_nobody() {
+    let (small, serving) = serve(400_000);
+    let ask = r#"{"ask":1,"watch":[0],"columns":16000,"span_ms":400000}"#;
+    let mut stuck: Vec<_> = (0..20).map(|_| follow(&serving, "").unwrap()).collect();
+    stuck.iter_mut().for_each(|reader| say(reader, ask));
+    let mut reader = follow(&serving, "").unwrap();
+    say(&mut reader, ask);
+    while !String::from_utf8_lossy(&frame(&mut reader).1).contains("\"whole\"") {}
+    append(&small, 400_000, 400_050);
+    assert_eq!(std::iter::repeat_with(|| frame(&mut reader)).find(|(opcode, _)| *opcode == 2).map(|_| ()), Some(()));
+}
+
+#[test]
+fn rest_tells_the_past() {
+    let (_, serving) = serve(1000);
+    let json = |target: &str| serde_json::from_str::<Value>(&get(&serving, target).1).unwrap();
+    let channels = json("/channels");
+    assert_eq!(
+        (&channels[0]["name"], &channels[0]["end"], &channels[0]["alarm"]),
+        (&json!("I"), &json!(1000), &json!("high"))
+    );
+    let rows = json("/history?key=0&columns=100000");
+    assert_eq!(rows["rows"].as_array().unwrap().len(), 930 + 10);
+    assert_eq!(rows["rows"][93], json!([93.0, 93, 7, null, null, null, null, "socket"]));
+    // Of 10 samples a row, 8 are in one.
+    let thinned = json("/history?key=0&columns=100");
+    assert_eq!((&thinned["bucket"], &thinned["rows"][1]), (&json!(8), &json!([8.0, 8, 8, 8.0, 15.0, 8.0, 15.0, null])));
+    let part = json("/history?key=0&from=-10&columns=100000");
+    assert_eq!(
+        part["rows"],
+        json!([
+            [990.0, 990, 1, 990.0, 990.0, 990.0, 990.0, null],
+            [991.0, 991, 1, 991.0, 991.0, 991.0, 991.0, null],
+            [992.0, 992, 1, 992.0, 992.0, 992.0, 992.0, null],
+            [993.0, 993, 7, null, null, null, null, "socket"]
+        ])
+    );
+    let csv = get(&serving, "/history?key=0&from=-8&format=csv").1;
+    let first = "\"first of s/display/I []\"";
+    assert_eq!(
+        csv,
+        format!(
+            "time_ms,index,samples,{},{},{first},{},cause\r\n992.000000,992,1,992,992,992,992,\r\n993.000000,993,7,,,,,socket\r\n",
+            first.replace("first of", "least of"),
+            first.replace("first of", "greatest of"),
+            first.replace("first of", "last of")
+        )
+    );
+    assert!(get(&serving, "/events").1.contains("\\u202e"));
+    assert_eq!(json("/events?since=1"), json!([]));
+    for (target, status, error) in [
+        ("/history", 400, "key: this path needs it"),
+        ("/history?key=7", 404, "there is no channel 7; /channels lists those that there are"),
+        ("/history?key=0&columns=0", 400, "columns=0: is to be a number from 1 to 100000"),
+        ("/history?key=0&format=xml", 400, "format=xml: is to be json or csv"),
+        ("/history?key=0&fro=1", 400, "unknown parameter \"fro\": this path takes key, from, to, columns, format"),
+        ("/nowhere", 404, "there is no path \"/nowhere\"; / lists all"),
+    ] {
+        let (told, body) = get(&serving, target);
+        let body: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((told, body["error"].as_str()), (status, Some(error)), "{target}");
+    }
+    assert!(get(&serving, "/").1.contains("/history?key="));
+}
