@@ -1,3 +1,5 @@
 //! `weir monitor`: stations, servers, viewers and archives, in namespaces, against decoders that share no code.
 
+mod archive;
+mod check;
 mod station;
