@@ -70,6 +70,7 @@ deps:
 	    DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends $$missing >/dev/null || \
 	    echo "deps: cannot install$$missing; tests that need them are skipped"
 	@crates/testbed/peers.sh
+	@crates/testbed/python.sh
 	@! command -v npm >/dev/null || $(MAKE) --no-print-directory web/node_modules || \
 	    echo "deps: cannot install what web/package.json names; tests of the pages are skipped"
 

@@ -12,6 +12,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
 use socket2::{Domain, Protocol, Type};
 use weir_dgram::{Inbox, Membership, Options, Socket};
+use weir_kernel::links::{Netlink, Snooping};
+use weir_kernel::namespaces::NetNs;
 use weir_service::stop::Stop;
 use weir_wire::signal::{Datagram, Malformed};
 
@@ -41,8 +43,6 @@ pub struct Facts {
     pub interface: Option<String>,
     /// Whether that interface is up.
     pub up: bool,
-    /// Whether it takes multicast.
-    pub multicast: bool,
     /// Its MTU.
     pub mtu: Option<u32>,
     /// Bytes of receive buffer that were asked for, and granted.
@@ -74,8 +74,8 @@ pub struct Bridge {
     pub name: String,
     /// Whether it sends groups to members alone.
     pub snoops: bool,
-    /// Whether it asks for members itself.
-    pub asks: bool,
+    /// Whether anybody is known to ask for members, itself included.
+    pub asked: bool,
 }
 
 /// Who sends.
@@ -95,7 +95,7 @@ pub struct Source {
 /// Waiting fails. What the kernel refuses is a fact.
 pub fn listen(settings: &Settings, stop: &Stop) -> Result<Facts> {
     let Settings { group, interface, duration, receive_buffer } = settings;
-    let mut facts = Facts { group: group.to_string(), bridges: bridges(), ..Facts::default() };
+    let mut facts = Facts { group: group.to_string(), ..Facts::default() };
     let begun = (Instant::now(), reverse_path_drops());
     let wire = wire(*group);
     let socket = match join(*group, interface.clone(), *receive_buffer) {
@@ -117,11 +117,12 @@ pub fn listen(settings: &Settings, stop: &Stop) -> Result<Facts> {
             IpAddr::V6(_) => interface.clone(),
         };
     }
-    if let Some(name) = facts.interface.as_ref().or(interface.as_ref()) {
-        let flags = sysfs(name, "flags").and_then(|flags| u32::from_str_radix(flags.trim_start_matches("0x"), 16).ok());
-        facts.up = flags.is_some_and(|flags| flags & UP != 0);
-        facts.multicast = flags.is_some_and(|flags| flags & MULTICAST != 0);
-        facts.mtu = sysfs(name, "mtu").and_then(|mtu| mtu.parse().ok());
+    // Asked of the kernel: /sys shows the interfaces of whoever mounted it.
+    if let Ok(mut netlink) = NetNs::current().and_then(|ns| Netlink::open(&ns)) {
+        facts.bridges = bridges(&mut netlink);
+        if let Some(link) = facts.interface.as_ref().and_then(|name| netlink.link(name).ok()) {
+            (facts.up, facts.mtu) = (link.up, Some(link.mtu));
+        }
     }
     let mut inbox = Inbox::new(64, 65_535);
     let until = begun.0 + *duration;
@@ -272,21 +273,15 @@ pub(super) fn joined_on(igmp: &str, group: Ipv4Addr, wanted: Option<&str>) -> Op
     None
 }
 
-fn bridges() -> Vec<Bridge> {
-    let names = fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
-    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
-    let is = |name: &str, what: &str| sysfs(name, &format!("bridge/{what}")).map(|value| value == "1");
-    let bridge = |name: String| {
-        let (snoops, asks) = (is(&name, "multicast_snooping")?, is(&name, "multicast_querier")?);
-        Some(Bridge { name, snoops, asks })
-    };
-    let mut bridges: Vec<Bridge> = names.filter_map(bridge).collect();
-    bridges.sort_by(|a, b| a.name.cmp(&b.name));
+fn bridges(netlink: &mut Netlink) -> Vec<Bridge> {
+    let bridges = netlink.snooping().unwrap_or_default().into_iter();
     bridges
-}
-
-fn sysfs(interface: &str, file: &str) -> Option<String> {
-    Some(fs::read_to_string(format!("/sys/class/net/{interface}/{file}")).ok()?.trim().to_owned())
+        .map(|Snooping { bridge, snoops, asks, asked, .. }| Bridge {
+            name: bridge,
+            snoops,
+            asked: asked.unwrap_or(asks),
+        })
+        .collect()
 }
 
 /// TcpExt IPReversePathFilter of /proc/net/netstat.
@@ -297,10 +292,6 @@ fn reverse_path_drops() -> u64 {
     let mut pairs = names.split_whitespace().zip(values.split_whitespace());
     pairs.find(|(name, _)| *name == "IPReversePathFilter").and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
 }
-
-/// include/uapi/linux/if.h
-const UP: u32 = 1;
-const MULTICAST: u32 = 1 << 12;
 
 /// ETH_P_IP
 const IP: u16 = 0x0800;

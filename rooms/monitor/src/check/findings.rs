@@ -53,13 +53,6 @@ fn findings(facts: &Facts) -> Vec<Finding> {
         if !facts.up {
             find("down", format!("{interface} is down"), format!("ip link set {interface} up"));
         }
-        if !facts.multicast {
-            find(
-                "no-multicast",
-                format!("{interface} takes no multicast"),
-                format!("ip link set {interface} multicast on"),
-            );
-        }
     }
     if let Some(mtu) = facts.mtu.filter(|&mtu| mtu < FRAME) {
         let remedy = format!("ip link set {interface} mtu {FRAME}, on every machine and switch of the way");
@@ -106,7 +99,7 @@ fn findings(facts: &Facts) -> Vec<Finding> {
             find("firewall", format!("{came}: a firewall of this machine drops them"), remedy);
         }
     }
-    for bridge in facts.bridges.iter().filter(|bridge| bridge.snoops && !bridge.asks) {
+    for bridge in facts.bridges.iter().filter(|bridge| bridge.snoops && !bridge.asked) {
         // Somebody else may ask; every 125 s one does.
         if facts.queriers.is_empty() {
             let what = format!(

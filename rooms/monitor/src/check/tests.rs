@@ -11,7 +11,6 @@ fn well() -> Facts {
         listened_s: 3.0,
         interface: Some("eth0".into()),
         up: true,
-        multicast: true,
         mtu: Some(1500),
         receive_buffer: (8 << 20, 8 << 20),
         at_interface: Some(9),
@@ -22,12 +21,11 @@ fn well() -> Facts {
 
 #[test]
 fn each_fault_is_found_and_nothing_else() {
-    let bridge = || Bridge { name: "br0".into(), snoops: true, asks: false };
-    let cases: [(&str, Facts); 12] = [
+    let bridge = || Bridge { name: "br0".into(), snoops: true, asked: false };
+    let cases: [(&str, Facts); 11] = [
         ("not-joined", Facts { not_joined: Some("no such device".into()), interface: None, ..well() }),
         ("not-listed", Facts { interface: None, ..well() }),
         ("down", Facts { up: false, ..well() }),
-        ("no-multicast", Facts { multicast: false, ..well() }),
         ("mtu", Facts { mtu: Some(1400), ..well() }),
         ("fragments", Facts { fragments: 1, ..well() }),
         ("buffer", Facts { receive_buffer: (8 << 20, 212_992), ..well() }),

@@ -2,4 +2,6 @@
 
 mod page;
 mod serve;
+mod archive;
+mod check;
 mod station;

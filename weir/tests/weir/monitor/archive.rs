@@ -1,0 +1,383 @@
+//! `weir monitor record`, `export` and `replay`: what was sent, by a sender of the test's own, is what readers of others' making find.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tempfile::TempDir;
+use weir_testbed::{program, skip};
+
+use crate::service::{Machine, PATIENCE, WEIR, weir};
+
+/// A sender of one channel: 1 kHz, f32, each sample its own index.
+struct Sender {
+    socket: UdpSocket,
+    session: u64,
+    sequence: u64,
+    next: u64,
+}
+
+impl Sender {
+    fn new(machine: &Machine, session: u64) -> Self {
+        Self { socket: machine.udp("127.0.0.1:0"), session, sequence: 0, next: 0 }
+    }
+
+    fn header(&self, kind: u8, count: u16) -> Vec<u8> {
+        let mut bytes = b"WS".to_vec();
+        bytes.extend([1 << 4 | kind, 0, 2, 20]);
+        bytes.extend(count.to_le_bytes());
+        bytes.extend(self.session.to_le_bytes());
+        bytes.extend(self.sequence.to_le_bytes());
+        bytes
+    }
+
+    fn tell(&self) {
+        let mut bytes = self.header(3, 0);
+        for (key, value) in [(1, &b"bench"[..]), (2, b"full"), (16, &[0, 0]), (17, b"ramp, \"slow\""), (18, b"V")] {
+            bytes.extend([key, value.len() as u8]);
+            bytes.extend(value);
+        }
+        for (key, value) in [(27, 0.5_f64), (28, 10.0)] {
+            bytes.extend([key, 8]);
+            bytes.extend(value.to_le_bytes());
+        }
+        for (key, value) in [(29, 1000_u32), (30, 1), (32, 1)] {
+            bytes.extend([key, 4]);
+            bytes.extend(value.to_le_bytes());
+        }
+        bytes.extend([31, 1, 0]);
+        self.socket.send_to(&bytes, LISTEN).unwrap();
+    }
+
+    /// Sends the next samples, or has them lost on the way.
+    fn send(&mut self, samples: u16, arrives: bool) {
+        let mut bytes = self.header(0, 1);
+        bytes.extend([0, 0, 0, 0]);
+        bytes.extend(samples.to_le_bytes());
+        bytes.extend([0, 0]);
+        bytes.extend(self.next.to_le_bytes());
+        bytes.extend((BEGIN + self.next as i64 * 1_000_000).to_le_bytes());
+        for word in [1000_u32, 1, 1] {
+            bytes.extend(word.to_le_bytes());
+        }
+        for index in self.next..self.next + u64::from(samples) {
+            bytes.extend((index as f32).to_le_bytes());
+        }
+        if arrives {
+            self.socket.send_to(&bytes, LISTEN).unwrap();
+        }
+        self.sequence += 1;
+        self.next += u64::from(samples);
+    }
+
+    fn end(&self) {
+        let mut bytes = self.header(2, 1);
+        bytes.extend([0, 0]);
+        bytes.extend(self.next.to_le_bytes());
+        self.socket.send_to(&bytes, LISTEN).unwrap();
+    }
+}
+
+/// A recorder; killed when dropped.
+struct Recorder {
+    child: Child,
+    stdout: BufReader<std::process::ChildStdout>,
+}
+
+impl Recorder {
+    fn start(machine: &Machine, mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = machine.run(move || command.spawn().unwrap());
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        while !said.contains("ready") {
+            assert!(stderr.read_line(&mut said).unwrap() > 0, "{said}");
+        }
+        // What it says later is to have room.
+        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self { child, stdout }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
+    }
+
+    #[track_caller]
+    fn await_ledger(&mut self, mut is_reached: impl FnMut(&Value) -> bool) {
+        let begin = Instant::now();
+        loop {
+            self.signal(Signal::SIGUSR1);
+            let mut line = String::new();
+            self.stdout.read_line(&mut line).unwrap();
+            let ledger: Value = serde_json::from_str(&line).unwrap();
+            if is_reached(&ledger) {
+                return;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{ledger:#}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    #[track_caller]
+    fn stop(mut self) -> Value {
+        self.signal(Signal::SIGTERM);
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).unwrap();
+        assert!(self.child.wait().unwrap().success());
+        let ledger: Value = serde_json::from_str(rest.lines().last().unwrap()).unwrap();
+        assert_eq!((&ledger["closed"], &ledger["unexplained"]), (&true.into(), &0.into()), "{ledger:#}");
+        ledger
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn record(directory: &Path) -> Command {
+    let mut command = weir(&["monitor", "record", "--json", "--listen", LISTEN, "--leave", "0", "--dir"]);
+    command.arg(directory);
+    command
+}
+
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "mcap"));
+    files.sort();
+    files
+}
+
+/// 1,000 samples of which a tenth, in two places and at the end, does not come; the files.
+fn recorded(machine: &Machine, directory: &Path) -> Vec<PathBuf> {
+    let mut recorder = Recorder::start(machine, record(directory));
+    let mut sender = Sender::new(machine, 7);
+    sender.tell();
+    for number in 0..20 {
+        sender.send(50, ![5, 19].contains(&number));
+    }
+    sender.end();
+    recorder.await_ledger(|ledger| ledger["archive"]["came"] == 1000);
+    let ledger = recorder.stop();
+    let archive = &ledger["archive"];
+    assert_eq!((&archive["kept"], &archive["missing"]), (&900.into(), &100.into()), "{ledger:#}");
+    files(directory)
+}
+
+fn python(code: &str, arguments: &[&Path]) -> Option<String> {
+    let python = program("python3")?;
+    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/peers/python");
+    if !Path::new(place).join("wanted").exists() {
+        skip("needs mcap and pyarrow from PyPI");
+        return None;
+    }
+    let output = Command::new(python).args(["-c", code]).args(arguments).env("PYTHONPATH", place).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn what_others_read_is_what_was_sent() {
+    let Some(machine) = Machine::new() else { return };
+    let dir = TempDir::new().unwrap();
+    let files = recorded(&machine, dir.path());
+    assert_eq!(files.len(), 1);
+
+    let csv = weir(&["monitor", "export"]).arg(&files[0]).output().unwrap();
+    assert!(csv.status.success(), "{}", String::from_utf8_lossy(&csv.stderr));
+    let text = String::from_utf8(csv.stdout).unwrap();
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let (mut next, mut missing) = (0, 0);
+    for row in reader.records() {
+        let row = row.unwrap();
+        assert_eq!((&row[1], &row[2], &row[3], &row[4]), ("bench", "full", "ramp, \"slow\"", "V"));
+        let (time, index): (i64, i64) = (row[0].parse().unwrap(), row[6].parse().unwrap());
+        assert_eq!((index, time), (next, BEGIN + next * 1_000_000));
+        let samples: i64 = row[10].parse().unwrap();
+        if &row[11] == "" {
+            assert_eq!((row[7].parse::<f64>().unwrap(), samples), (index as f64 * 0.5 + 10.0, 1));
+        } else {
+            assert_eq!((&row[11], &row[7]), ("network", ""));
+            missing += samples;
+        }
+        next += samples;
+    }
+    assert_eq!((next, missing), (1000, 100));
+
+    let table = dir.path().join("table.parquet");
+    let arguments = ["monitor", "export", "--to", "parquet", "--out", table.to_str().unwrap()];
+    let parquet = weir(&arguments).arg(&files[0]).output().unwrap();
+    assert!(parquet.status.success(), "{}", String::from_utf8_lossy(&parquet.stderr));
+    // What is there is not written over.
+    let again = weir(&arguments).arg(&files[0]).output().unwrap();
+    let said = String::from_utf8(again.stderr).unwrap();
+    assert!(
+        again.status.code() == Some(1) && said.ends_with("there is such a file (choose another name, or remove it)\n"),
+        "{said}"
+    );
+
+    let Some(sums) = python(READ_PARQUET, &[&table]) else { return };
+    // Indices 0 to 949 without 250 to 299, halved, and ten each.
+    assert_eq!(sums, "1000 100 902 227525.0 timestamp[ns, tz=UTC] network\n");
+    let sums = python(READ_MCAP, &[&files[0]]).unwrap();
+    assert_eq!(sums, "/bench/full/ramp, \"slow\" V 900 100 437050.0 484.5 weir.Block\n");
+}
+
+/// Samples, missing ones, rows, the sum of values, the type of times, causes.
+const READ_PARQUET: &str = "
+import sys, pyarrow.parquet as pq, pyarrow.compute as pc
+t = pq.read_table(sys.argv[1])
+gaps = t.filter(pc.is_valid(t['cause']))
+assert gaps['value'].null_count == len(gaps)
+print(pc.sum(t['samples']), pc.sum(gaps['samples']), len(t), pc.sum(t['value']), t['time'].type, *pc.unique(gaps['cause']).to_pylist())
+";
+
+/// Topic, unit, samples, missing ones, the sum of samples as they came, the last value scaled: by the schema in the file alone.
+const READ_MCAP: &str = "
+import sys, math
+from mcap.reader import make_reader
+from mcap_protobuf.decoder import DecoderFactory
+n = missing = total = 0
+with open(sys.argv[1], 'rb') as f:
+    for schema, channel, message, block in make_reader(f, decoder_factories=[DecoderFactory()]).iter_decoded_messages():
+        assert block.first == n + missing and message.log_time == block.time
+        n += len(block.f32); missing += block.missing; total += sum(block.f32)
+        assert block.missing == 0 or math.isnan(block.value)
+        value = block.value if block.f32 else value
+print(channel.topic, channel.metadata['unit'], n, missing, total, value, schema.name)
+";
+
+#[test]
+fn a_replay_is_what_was_recorded() {
+    let Some(machine) = Machine::new() else { return };
+    let dir = TempDir::new().unwrap();
+    let files = recorded(&machine, dir.path());
+    let again = TempDir::new().unwrap();
+    let mut recorder = Recorder::start(&machine, record(again.path()));
+    let replay =
+        machine.run(|| weir(&["monitor", "replay", "--speed", "max", "--to", LISTEN]).arg(&files[0]).output().unwrap());
+    let said = String::from_utf8(replay.stderr).unwrap();
+    assert!(replay.status.success() && said.starts_with("900 samples and 100 missing ones in "), "{said}");
+    recorder.await_ledger(|ledger| ledger["archive"]["came"] == 1000);
+    let ledger = recorder.stop();
+    assert_eq!((&ledger["archive"]["kept"], &ledger["archive"]["missing"]), (&900.into(), &100.into()), "{ledger:#}");
+    // The gaps have the causes that they had.
+    assert_eq!(ledger["received"]["missing"]["network"], 100, "{ledger:#}");
+}
+
+#[test]
+fn a_recorder_that_is_killed_leaves_what_it_had() {
+    let Some(machine) = Machine::new() else { return };
+    let dir = TempDir::new().unwrap();
+    let mut recorder = Recorder::start(&machine, record(dir.path()));
+    let mut sender = Sender::new(&machine, 7);
+    sender.tell();
+    (0..10).for_each(|_| sender.send(50, true));
+    recorder.await_ledger(|ledger| ledger["archive"]["kept"] == 500);
+    recorder.signal(Signal::SIGKILL);
+    recorder.child.wait().unwrap();
+    let export = weir(&["monitor", "export"]).arg(&files(dir.path())[0]).output().unwrap();
+    let said = String::from_utf8(export.stderr).unwrap();
+    assert!(export.status.success() && said.contains("it ends in the middle"), "{said}");
+    assert!(said.ends_with("500 rows: 500 samples, 0 of them missing\n"), "{said}");
+    assert_eq!(String::from_utf8(export.stdout).unwrap().lines().count(), 501);
+}
+
+#[test]
+fn a_full_disk_is_a_gap_until_there_is_room() {
+    let Some(machine) = Machine::new() else { return };
+    let Some(unshare) = program("unshare") else { return };
+    let (dir, kept) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    // A disk of 24 MB of which 23 are another's, seen by the recorder alone; at the end what it wrote is copied from it.
+    let script = format!(
+        "mount -t tmpfs -o size=24m none {dir} && head -c 23M /dev/zero >{dir}/others || exit 1\n\
+         {WEIR} monitor record --json --listen {LISTEN} --leave 0 --dir {dir} & child=$!\n\
+         trap 'rm {dir}/others' USR2; trap 'kill -TERM $child' TERM; trap 'kill -USR1 $child' USR1\n\
+         while kill -0 $child 2>/dev/null; do wait $child; done\n\
+         cp {dir}/*.mcap {kept}/",
+        dir = dir.path().display(),
+        kept = kept.path().display(),
+    );
+    let mut command = Command::new(unshare);
+    command.args(["--mount", "sh", "-c", &script]);
+    let mut recorder = Recorder::start(&machine, command);
+    let mut sender = Sender::new(&machine, 7);
+    sender.tell();
+    (0..10).for_each(|_| sender.send(50, true));
+    recorder.await_ledger(|ledger| ledger["archive"]["unkept"] == 500);
+    recorder.signal(Signal::SIGUSR2);
+    // Room again: what comes is kept, and what did not is a gap.
+    let begin = Instant::now();
+    let mut sent = 500;
+    loop {
+        sender.send(50, true);
+        sent += 50;
+        let mut kept = false;
+        recorder.await_ledger(|ledger| {
+            kept |= ledger["archive"]["kept"].as_u64() > Some(0);
+            ledger["archive"]["came"] == sent
+        });
+        if kept {
+            break;
+        }
+        assert!(begin.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    sender.end();
+    let ledger = recorder.stop();
+    let number = |key: &str| ledger["archive"][key].as_u64().unwrap();
+    assert_eq!(number("kept") + number("unkept"), sent, "{ledger:#}");
+    let export = weir(&["monitor", "export"]).args(files(kept.path())).output().unwrap();
+    let said = String::from_utf8(export.stderr).unwrap();
+    assert!(export.status.success(), "{said}");
+    let text = String::from_utf8(export.stdout).unwrap();
+    let mut next = 0;
+    for row in csv::Reader::from_reader(text.as_bytes()).records() {
+        let row = row.unwrap();
+        assert_eq!(row[6].parse::<u64>().unwrap(), next);
+        assert!(["", "server"].contains(&&row[11]));
+        next += row[10].parse::<u64>().unwrap();
+    }
+    assert_eq!(next, sent);
+}
+
+#[test]
+fn mistakes_are_told_in_one_line() {
+    let dir = TempDir::new().unwrap();
+    let no_mcap = dir.path().join("a.csv");
+    fs::write(&no_mcap, "no archive at all, but a text").unwrap();
+    let path = no_mcap.display();
+    for (arguments, status, line) in [
+        (
+            vec!["export", "/nowhere.mcap"],
+            1,
+            "weir: /nowhere.mcap: No such file or directory (os error 2)\n".to_owned(),
+        ),
+        (vec!["export", no_mcap.to_str().unwrap()], 1, format!("weir: {path}: no MCAP file\n")),
+        (vec!["replay", no_mcap.to_str().unwrap(), "--to", LISTEN], 1, format!("weir: {path}: no MCAP file\n")),
+        (vec!["record", "--queue", "1MiB"], 2, "weir: queue: 1MiB (it must be 4MiB to 16GiB)\n".into()),
+        (
+            vec!["check", "--group", "192.0.2.1"],
+            2,
+            "weir: --group 192.0.2.1:5110: it is no group (224.0.0.0/4 or ff00::/8)\n".into(),
+        ),
+    ] {
+        let output = weir(&[&["monitor"], &arguments[..]].concat()).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), stderr), (Some(status), line), "{arguments:?}");
+    }
+}
+
+/// 2023-11-14, in ns.
+const BEGIN: i64 = 1_700_000_000_000_000_000;
+
+const LISTEN: &str = "127.0.0.1:5110";

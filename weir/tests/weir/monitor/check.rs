@@ -1,0 +1,106 @@
+//! `weir monitor check` between hosts: a way that is well, and one fault each.
+
+use std::process::Child;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use weir_kernel::namespaces::NetNs;
+use weir_kernel::sysctl;
+use weir_testbed::network::{Host, Switch, cable};
+use weir_testbed::{program, turn};
+
+use crate::service::weir;
+
+/// Who sends; ends when dropped.
+struct Sending(Child);
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        let _ = kill(Pid::from_raw(self.0.id() as i32), Signal::SIGTERM);
+        let _ = self.0.wait();
+    }
+}
+
+fn sending(host: &Host) -> Sending {
+    Sending(host.run(|| weir(&["monitor", "check", "--send", "--interface", "eth0"]).spawn().unwrap()))
+}
+
+/// The names of what is found, and the report.
+fn check(host: &Host) -> (Vec<String>, Value) {
+    check_in(&host.ns, "eth0")
+}
+
+fn check_in(ns: &NetNs, interface: &str) -> (Vec<String>, Value) {
+    let arguments = ["monitor", "check", "--json", "--interface", interface, "--duration", "2s"];
+    let output = ns.run(|| weir(&arguments).output().unwrap()).unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let report: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"));
+    let names: Vec<String> =
+        report["findings"].as_array().unwrap().iter().map(|finding| finding["name"].as_str().unwrap().into()).collect();
+    assert_eq!(output.status.code(), Some(if names.is_empty() { 0 } else { 3 }), "{report:#}");
+    (names, report)
+}
+
+#[test]
+fn a_way_that_is_well_has_no_findings() {
+    let _turn = turn();
+    let Some([a, b]) = cable(1500) else { return };
+    let _sending = sending(&a);
+    let (names, report) = check(&b);
+    assert_eq!(names, [""; 0], "{report:#}");
+    let source = &report["facts"]["sources"]["10.0.0.1"];
+    assert_eq!(source["ttl"], 1, "{report:#}");
+    assert!(source["at_socket"].as_u64() > Some(5), "{report:#}");
+}
+
+#[test]
+fn silence_is_told() {
+    let _turn = turn();
+    let Some([_a, b]) = cable(1500) else { return };
+    assert_eq!(check(&b).0, ["silence"]);
+}
+
+#[test]
+fn a_firewall_is_told_from_silence() {
+    let Some(nft) = program("nft") else { return };
+    let _turn = turn();
+    let Some([a, b]) = cable(1500) else { return };
+    let rules = "add table inet t; add chain inet t in { type filter hook input priority 0; }; \
+                 add rule inet t in udp dport 5110 drop";
+    let status = b.run(|| std::process::Command::new(nft).arg(rules).status().unwrap());
+    assert!(status.success());
+    let _sending = sending(&a);
+    assert_eq!(check(&b).0, ["firewall"]);
+}
+
+#[test]
+fn a_source_that_is_reached_another_way_is_told() {
+    let _turn = turn();
+    let Some([a, b]) = cable(1500) else { return };
+    // Strict, and the way back to the sender leads nowhere.
+    sysctl::set(&b.ns, &[("ipv4/conf/all/rp_filter", "1"), ("ipv4/conf/eth0/rp_filter", "1")]).unwrap();
+    let Some(ip) = program("ip") else { return };
+    let status =
+        b.run(|| std::process::Command::new(ip).args(["route", "add", "10.0.0.1/32", "dev", "lo"]).status().unwrap());
+    assert!(status.success());
+    let _sending = sending(&a);
+    assert_eq!(check(&b).0, ["rp-filter"]);
+}
+
+#[test]
+fn a_small_mtu_is_told() {
+    let _turn = turn();
+    let Some([_a, b]) = cable(1400) else { return };
+    let (names, report) = check(&b);
+    assert_eq!(names, ["mtu"], "{report:#}");
+}
+
+#[test]
+fn a_bridge_that_snoops_where_nobody_asks_is_told() {
+    let _turn = turn();
+    let Some(switch) = Switch::create() else { return };
+    let _host = switch.plug(1, "p1");
+    let (names, report) = check_in(&switch.ns, "br0");
+    assert_eq!(names, ["no-querier"], "{report:#}");
+}
