@@ -102,13 +102,13 @@ pub fn read(mut bytes: &[u8]) -> Result<Block<'_>, Foreign> {
                 match tag >> 3 {
                     CAUSE => {
                         cause =
-                            Cause::ALL.into_iter().find(|cause| cause.name().as_bytes() == value).unwrap_or_default()
+                            Cause::ALL.into_iter().find(|cause| cause.name().as_bytes() == value).unwrap_or_default();
                     }
                     number => {
                         values = ELEMENTS
                             .into_iter()
                             .find(|&element| field_of(element) == number)
-                            .map(|element| (element, value))
+                            .map(|element| (element, value));
                     }
                 }
             }

@@ -328,7 +328,7 @@ impl Writer {
         match open.file.finish() {
             Ok(bytes) => self.state.kept(Tally::default(), bytes - before),
             Err(error) => {
-                tracing::warn!("archive: end {}: {} (it can be read all the same)", path.display(), io_error(error))
+                tracing::warn!("archive: end {}: {} (it can be read all the same)", path.display(), io_error(error));
             }
         }
     }

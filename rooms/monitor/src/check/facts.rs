@@ -109,7 +109,7 @@ pub fn listen(settings: &Settings, stop: &Stop) -> Result<Facts> {
     facts.receive_buffer = (*receive_buffer, *receive_buffer);
     if let Some(socket) = &socket {
         // The kernel grants twice what is asked, for its own accounts.
-        facts.receive_buffer.1 = socket.granted().receive_buffer.granted as usize / 2;
+        facts.receive_buffer.1 = socket.granted().receive_buffer.granted / 2;
         facts.interface = match group.ip() {
             IpAddr::V4(group) => {
                 joined_on(&fs::read_to_string("/proc/net/igmp").unwrap_or_default(), group, interface.as_deref())
@@ -173,10 +173,11 @@ fn take_packets(wire: &socket2::Socket, group: SocketAddr, facts: &mut Facts) {
         let Ok(length) = (&mut &*wire).read(&mut bytes) else { return };
         let Some(packet) = Packet::parse(&bytes[..length]) else { continue };
         match packet.protocol {
-            IGMP if packet.payload.first() == Some(&QUERY) => {
-                if !facts.queriers.contains(&packet.source) && facts.queriers.len() < MOST_SOURCES {
-                    facts.queriers.push(packet.source);
-                }
+            IGMP if packet.payload.first() == Some(&QUERY)
+                && !facts.queriers.contains(&packet.source)
+                && facts.queriers.len() < MOST_SOURCES =>
+            {
+                facts.queriers.push(packet.source);
             }
             UDP if IpAddr::V4(packet.destination) == group.ip() => {
                 let is_fragment = packet.is_fragment;
