@@ -149,7 +149,7 @@ impl Rate {
 
 impl Element {
     /// Bytes of a value.
-    pub fn len(self) -> usize {
+    pub fn size(self) -> usize {
         match self {
             Self::I16 => 2,
             Self::F32 | Self::I32 => 4,
@@ -164,7 +164,7 @@ impl Element {
 
     /// The value at an index of `bytes`, which has that many.
     fn read(self, bytes: &[u8], index: usize) -> f64 {
-        let at = index * self.len();
+        let at = index * self.size();
         match self {
             Self::F32 => f32::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte])).into(),
             Self::F64 => f64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte])),
@@ -186,10 +186,10 @@ impl Element {
 
 impl Form {
     /// Bytes of one of its values: a sample, a bucket, a gap.
-    pub fn len(self, element: Element) -> usize {
+    pub fn size(self, element: Element) -> usize {
         match self {
-            Self::Samples => element.len(),
-            Self::Buckets(_) => 4 * element.len(),
+            Self::Samples => element.size(),
+            Self::Buckets(_) => 4 * element.size(),
             Self::Gap => GAP_LEN,
         }
     }
@@ -245,8 +245,8 @@ impl Values<'_> {
     /// Samples that they stand for: buckets and gaps for those that are not in the datagram, too.
     pub fn samples(&self) -> u64 {
         match *self {
-            Self::Samples(element, bytes) => (bytes.len() / element.len()) as u64,
-            Self::Buckets(element, bucket, bytes) => (bytes.len() / (4 * element.len())) as u64 * u64::from(bucket),
+            Self::Samples(element, bytes) => (bytes.len() / element.size()) as u64,
+            Self::Buckets(element, bucket, bytes) => (bytes.len() / (4 * element.size())) as u64 * u64::from(bucket),
             Self::Gap(gap) => gap.samples,
         }
     }
@@ -269,7 +269,7 @@ impl<'a> Block<'a> {
             Values::Samples(element, bytes) => (element, bytes),
             _ => (Element::F64, [].as_slice()),
         };
-        (0..bytes.len() / element.len()).map(move |index| element.read(bytes, index))
+        (0..bytes.len() / element.size()).map(move |index| element.read(bytes, index))
     }
 
     /// Its buckets; of samples and gaps none.
@@ -278,7 +278,7 @@ impl<'a> Block<'a> {
             Values::Buckets(element, _, bytes) => (element, bytes),
             _ => (Element::F64, [].as_slice()),
         };
-        (0..bytes.len() / (4 * element.len())).map(move |index| {
+        (0..bytes.len() / (4 * element.size())).map(move |index| {
             let value = |part| element.read(bytes, 4 * index + part);
             Bucket { least: value(0), greatest: value(1), first: value(2), last: value(3) }
         })
@@ -310,7 +310,7 @@ impl<'a> Block<'a> {
         if !fits || count == 0 {
             return Err(Malformed::Size { count, bucket });
         }
-        let length = usize::from(count) * form.len(element);
+        let length = usize::from(count) * form.size(element);
         let (values, rest) = rest.split_at_checked(length).ok_or(Malformed::Cut("a block's values"))?;
         let values = match form {
             Form::Samples => Values::Samples(element, values),

@@ -25,7 +25,7 @@ impl Packer {
 
     /// Samples, buckets or gaps that a block would still have room for.
     pub fn room(&self, element: Element, form: Form) -> usize {
-        let left = self.most.saturating_sub(self.bytes.len() + BLOCK_LEN) / form.len(element);
+        let left = self.most.saturating_sub(self.bytes.len() + BLOCK_LEN) / form.size(element);
         if self.count == u16::MAX { 0 } else { left.min(u16::MAX.into()) }
     }
 
@@ -75,7 +75,7 @@ impl Packer {
                 return fits;
             }
         };
-        let count = values.len() / form.len(element);
+        let count = values.len() / form.size(element);
         if count > self.room(element, form) {
             return false;
         }

@@ -120,12 +120,12 @@ pub(super) fn until(block: Block<'_>, end: u64) -> Block<'_> {
     let left = end.saturating_sub(block.first);
     let values = match block.values {
         Values::Samples(element, values) => {
-            let bytes = usize::try_from(left).unwrap_or(usize::MAX).saturating_mul(element.len());
+            let bytes = usize::try_from(left).unwrap_or(usize::MAX).saturating_mul(element.size());
             Values::Samples(element, &values[..values.len().min(bytes)])
         }
         Values::Buckets(element, each, values) => {
             let buckets = usize::try_from(left.div_ceil(each.into())).unwrap_or(usize::MAX);
-            Values::Buckets(element, each, &values[..values.len().min(buckets.saturating_mul(4 * element.len()))])
+            Values::Buckets(element, each, &values[..values.len().min(buckets.saturating_mul(4 * element.size()))])
         }
         Values::Gap(mut gap) => {
             gap.samples = gap.samples.min(left);

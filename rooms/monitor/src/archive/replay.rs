@@ -229,7 +229,7 @@ impl<'a> Player<'a> {
             }
         };
         // Of others' archives a message may have more than a datagram.
-        let (each, mut rest, mut done) = (form.len(element), values, 0);
+        let (each, mut rest, mut done) = (form.size(element), values, 0);
         while !rest.is_empty() {
             let room = self.senders[at].packer.room(element, form);
             if room == 0 {

@@ -125,7 +125,7 @@ pub fn read(mut bytes: &[u8]) -> Result<Block<'_>, Foreign> {
     let values = match values {
         None if missing > 0 => Values::Gap(Gap { samples: missing, cause }),
         Some((element, values)) => {
-            let each = element.len() * if is_bucket { 4 } else { 1 };
+            let each = element.size() * if is_bucket { 4 } else { 1 };
             if values.is_empty() || values.len() % each != 0 || bucket == 0 {
                 return Err(Foreign("values that are not whole"));
             }

@@ -241,7 +241,7 @@ proptest! {
         element in 0..4_u8, count in 1..300_usize, fill in any::<u8>(), missing in 1..u64::MAX / 2, cause in 0..10_u8,
     ) {
         let element = Element::from_code(element).unwrap();
-        let bytes = vec![fill; count * 4 * element.len()];
+        let bytes = vec![fill; count * 4 * element.size()];
         let values = match form {
             0 => Values::Samples(element, &bytes),
             1 => Values::Buckets(element, bucket, &bytes),

@@ -143,7 +143,7 @@ impl Run {
             let time = self.time.saturating_add(i64::try_from(self.rate.nanos(skipped)).unwrap_or(i64::MAX));
             (self.first + skipped, time)
         };
-        let each = self.form.len(self.element);
+        let each = self.form.size(self.element);
         let (skipped, values) = match self.form {
             Form::Samples => {
                 let values = &self.values[skipped as usize * each..];

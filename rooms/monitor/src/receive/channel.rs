@@ -142,10 +142,10 @@ fn trim<'a>(block: Block<'a>, due: u64, repeated: &mut u64) -> Option<Block<'a>>
     }
     // A bucket is whole: of one that is partly known the rest is missing.
     let (skipped, values) = match block.values {
-        Values::Samples(element, bytes) => (old, Values::Samples(element, bytes.get(old as usize * element.len()..)?)),
+        Values::Samples(element, bytes) => (old, Values::Samples(element, bytes.get(old as usize * element.size()..)?)),
         Values::Buckets(element, bucket, bytes) => {
             let buckets = old.div_ceil(u64::from(bucket));
-            let bytes = bytes.get(buckets as usize * 4 * element.len()..).filter(|bytes| !bytes.is_empty())?;
+            let bytes = bytes.get(buckets as usize * 4 * element.size()..).filter(|bytes| !bytes.is_empty())?;
             (buckets * u64::from(bucket), Values::Buckets(element, bucket, bytes))
         }
         Values::Gap(gap) => (old, Values::Gap(Gap { samples: gap.samples - old, ..gap })),

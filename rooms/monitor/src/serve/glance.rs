@@ -8,12 +8,13 @@ use anyhow::{Context, Result};
 use weir_service::pulse::Pulses;
 use weir_service::stop::Stop;
 
+use super::derive::Derive;
 use super::keeper::Keeper;
 use super::open::Open;
 use super::settings::Watching;
 use crate::api::Shown;
 use crate::history::Bounds;
-use crate::receive::Receiver;
+use crate::receive::{Follow, Receiver};
 
 /// A receiver at work for a screen; ends when dropped.
 #[derive(Debug)]
@@ -33,7 +34,13 @@ impl Glance {
         let stop = Stop::new().context("make a stop")?;
         let (kept, watched) = (open.clone(), open.clone());
         let (stopped, ended) = (stop.clone(), stop.clone());
-        let receive = move || receiver.run(&mut Keeper::new(&kept), &stopped, &Pulses::new().pulse("receive"));
+        let receive = move || {
+            receiver.run(
+                &mut Follow::new(Keeper::new(&kept, Derive::new(&[]))),
+                &stopped,
+                &Pulses::new().pulse("receive"),
+            );
+        };
         let look = move || {
             while !ended.wait(Instant::now() + LOOKS_APART) {
                 let stale = watched.board().look(watched.now(), watched.wall());

@@ -264,7 +264,7 @@ impl Publisher {
             Values::Gap(_) => return,
         };
         let form = block.values.form();
-        let each = form.len(element);
+        let each = form.size(element);
         let mut first = block.first;
         while !bytes.is_empty() {
             let count = self.room(element, form).min(bytes.len() / each);

@@ -191,7 +191,7 @@ impl Lane {
                 (piece.samples, Some(cause))
             }
             What::Samples | What::Buckets(_) => {
-                let end = self.taken + count as usize * form.len(self.element);
+                let end = self.taken + count as usize * form.size(self.element);
                 // No more than a datagram has room for.
                 let bytes = packer.block(position, self.rate, (self.element, form), count as u16);
                 bytes.extend_from_slice(&self.values[self.taken..end]);

@@ -269,7 +269,7 @@ impl Stream {
     /// Datagrams a second that its lanes make, about.
     pub(super) fn datagrams_per_s(&self) -> f64 {
         let bytes = |lane: &Lane| {
-            let value = lane.element.len() as f64;
+            let value = lane.element.size() as f64;
             let each = if lane.bucket() > 1 { 4.0 * value / f64::from(lane.bucket()) } else { value };
             lane.rate.per_s() * each
         };

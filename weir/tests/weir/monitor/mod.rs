@@ -1,7 +1,7 @@
 //! `weir monitor`: stations, servers, viewers and archives, in namespaces, against decoders that share no code.
 
-mod page;
-mod serve;
 mod archive;
 mod check;
+mod page;
+mod serve;
 mod station;

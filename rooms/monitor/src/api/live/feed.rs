@@ -124,7 +124,7 @@ impl Message {
                 if !goes_on {
                     self.close_run();
                 }
-                self.length += Form::Buckets(1).len(place.element);
+                self.length += Form::Buckets(1).size(place.element);
                 self.run.push((place, thinned));
             }
         }

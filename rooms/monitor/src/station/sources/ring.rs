@@ -104,7 +104,7 @@ impl Source for Ring {
         let same = Head { written: 0, ..head } == Head { written: 0, ..self.head } && head.written >= self.next;
         ensure!(same, "ring {}: it was made anew (restart the station to read it)", self.path.display());
         let safe = u64::from(head.capacity) * 3 / 4;
-        let each = head.element.len();
+        let each = head.element.size();
         let frame = head.channels as usize * each;
         while self.next < head.written {
             let from = self.next.max(head.written.saturating_sub(safe));
