@@ -203,7 +203,7 @@ fn what_others_read_is_what_was_sent() {
         let (time, index): (i64, i64) = (row[0].parse().unwrap(), row[6].parse().unwrap());
         assert_eq!((index, time), (next, BEGIN + next * 1_000_000));
         let samples: i64 = row[10].parse().unwrap();
-        if &row[11] == "" {
+        if row[11].is_empty() {
             assert_eq!((row[7].parse::<f64>().unwrap(), samples), (index as f64 * 0.5 + 10.0, 1));
         } else {
             assert_eq!((&row[11], &row[7]), ("network", ""));
