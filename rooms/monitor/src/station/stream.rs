@@ -33,6 +33,8 @@ pub(super) struct Stream {
     spoke: Nanos,
     /// When metadata is due.
     metadata_due: Nanos,
+    /// A channel is new, and nobody knows at which index it begins.
+    has_newcomer: bool,
     counts: Counts,
 }
 
@@ -88,6 +90,7 @@ impl Stream {
             since: None,
             spoke: 0,
             metadata_due: 0,
+            has_newcomer: false,
             counts: Counts::default(),
         })
     }
@@ -96,6 +99,7 @@ impl Stream {
     pub(super) fn add(&mut self, lane: Option<Lane>, channel: signal::Channel) {
         if lane.is_some() {
             self.metadata.channels.push(channel);
+            self.has_newcomer = true;
         }
         self.lanes.push(lane);
         self.follow_rates();
@@ -128,6 +132,8 @@ impl Stream {
     pub(super) fn step(&mut self, now: Nanos, delay: Nanos) {
         if now >= self.metadata_due {
             self.send_metadata(now);
+            // Whoever comes now knows where slow channels stand, too.
+            self.send_positions(Kind::Heartbeat, now);
         }
         if self.oldest().is_some_and(|since| now >= since + delay) {
             self.drain(now);
@@ -209,6 +215,10 @@ impl Stream {
         if self.packer.is_empty() {
             return;
         }
+        if self.has_newcomer {
+            // A first block that is lost is known to be.
+            self.send_positions(Kind::Heartbeat, now);
+        }
         let bytes = self.packer.finish(self.header);
         if send(&mut self.outlets, &mut self.pace, &mut self.sealer, &mut self.scratch, bytes) {
             self.counts.data += 1;
@@ -249,6 +259,7 @@ impl Stream {
 
     fn send_positions(&mut self, kind: Kind, now: Nanos) {
         self.spoke = now;
+        self.has_newcomer = false;
         self.positions.clear();
         let lanes = self.lanes.iter().flatten();
         self.positions.extend(lanes.map(|lane| Position { channel: lane.channel, next: lane.told() }));
