@@ -7,7 +7,7 @@ import { visible } from '../ground/text';
 import { WORDS } from './causes';
 import { type Alarm, ageOf, type Channel, type State, shown, states } from './feed';
 import { TIME_MARKS, VALUE_MARKS } from './plot/painter';
-import { marks, measured, number, timeStep, timeText } from './plot/scale';
+import { marks, measured, number, stepOf, timeStep, timeText } from './plot/scale';
 import {
   colourOf,
   drawnWindow,
@@ -305,7 +305,7 @@ function Values({ plot }: { plot: Plot }) {
   if (!painter || height === 0 || !(painter.range.high > painter.range.low)) return <div class="values" />;
   const { low, high } = painter.range;
   const found = marks(low, high, height / VALUE_MARKS);
-  const step = (found[1] ?? 1) - (found[0] ?? 0);
+  const step = stepOf(found);
   return (
     <div class="values" aria-hidden="true">
       {found.map(mark => {

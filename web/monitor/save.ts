@@ -5,7 +5,7 @@ import { visible } from '../ground/text';
 import { colour } from '../ground/theme';
 import { shown } from './feed';
 import { TIME_MARKS, VALUE_MARKS } from './plot/painter';
-import { marks, measured, number, timeStep, timeText } from './plot/scale';
+import { marks, measured, number, stepOf, timeStep, timeText } from './plot/scale';
 import { colourOf, onScreen, type Plot, painterOf } from './plot/stage';
 import { type Cause, sinceBase, sinceEpoch } from './wire';
 
@@ -110,7 +110,7 @@ export function savePicture(plots: Plot[]): void {
     if (painter && height > 0) {
       const { low, high } = painter.range;
       const found = marks(low, high, height / VALUE_MARKS);
-      const step = (found[1] ?? 1) - (found[0] ?? 0);
+      const step = stepOf(found);
       pen.fillStyle = colour('soft');
       pen.textAlign = 'right';
       for (const mark of found)

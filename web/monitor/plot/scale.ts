@@ -37,21 +37,49 @@ export function timeText(time: number, step: number): string {
   return text + seconds.toFixed(digits).slice(1);
 }
 
+/** From one mark to the next; of a single one, as far as it is from 0. */
+export function stepOf(marks: number[]): number {
+  const [first = 0, second] = marks;
+  return second === undefined ? Math.abs(first) || 1 : second - first;
+}
+
 /** Numbers of one scale, with as many digits as tell its marks apart. */
 export function number(value: number, step: number): string {
-  const size = Math.abs(value);
-  if (size !== 0 && (size >= 1e6 || step < 1e-4)) return value.toExponential(Math.max(0, digits(value, step)));
+  const [part, prefix] = prefixed(Math.abs(value) >= 1e6 ? value : 0);
+  if (prefix) return `${fixed(part, (step * part) / value)} ${prefix}`;
+  if (value !== 0 && step < 1e-4) return value.toExponential(Math.max(0, digits(value, step)));
+  return fixed(value, step);
+}
+
+function fixed(value: number, step: number): string {
   return value.toFixed(Math.max(0, Math.min(8, -Math.floor(Math.log10(step) + 1e-9))));
+}
+
+const PREFIXES: [number, string][] = [
+  [1e15, 'P'],
+  [1e12, 'T'],
+  [1e9, 'G'],
+  [1e6, 'M'],
+];
+
+function prefixed(value: number): [number, string] {
+  const found = PREFIXES.find(([size]) => Math.abs(value) >= size && Math.abs(value) < 1e18);
+  return found ? [value / found[0], found[1]] : [value, ''];
 }
 
 function digits(value: number, step: number): number {
   return Math.min(6, Math.floor(Math.log10(Math.abs(value) || 1)) - Math.floor(Math.log10(step) + 1e-9));
 }
 
+/** Units that take a prefix: those that have none yet. */
+const PLAIN = /^(B|bit|A|V|W|J|N|T|Hz|Pa|eV|Wh|m|s|g|l)(\/s)?$/;
+
 /** A value with so many digits as it can be read by, and its unit. */
 export function measured(value: number | undefined, unit: string): string {
   if (value === undefined || !Number.isFinite(value)) return '–';
   const size = Math.abs(value);
+  const [part, prefix] = PLAIN.test(unit) ? prefixed(value) : [value, ''];
+  if (prefix) return `${part.toPrecision(4)} ${prefix}${unit}`;
   const text =
     size !== 0 && (size >= 1e6 || size < 1e-3)
       ? value.toExponential(3)

@@ -15,6 +15,10 @@ fn alerts_are_on_metrics_that_there_are() {
     assert_known("prometheus/weir-loss.rules.yaml", &weir_loss::metrics::families());
     assert_known("prometheus/weir-sflow.rules.yaml", &weir_sflow::metrics::families());
     assert_known("prometheus/weir-agent.rules.yaml", &weir_agent::metrics::families());
+    assert_known(
+        "prometheus/weir-monitor.rules.yaml",
+        &[weir_monitor::serve::families(), weir_monitor::station::families()].concat(),
+    );
 }
 
 #[test]

@@ -89,6 +89,27 @@ fn the_agent_starts_the_program_as_it_is() {
 }
 
 #[test]
+fn stations_servers_and_recorders_start_the_program_as_it_is() {
+    for (name, command) in [("station", "station"), ("monitor", "serve"), ("recorder", "record")] {
+        let unit = read(&format!("systemd/weir-{name}.service"));
+        let start = value(&unit, "ExecStart");
+        let words: Vec<&str> = start.split(' ').collect();
+        let file = format!("/etc/weir/{name}.toml");
+        assert_eq!((&words[..4], words.last()), (&["/usr/bin/weir", "monitor", command, "-c"][..], Some(&&file[..])));
+        assert_flags_exist(&words[1..]);
+        assert_eq!(value(&unit, "RestartPreventExitStatus"), "2");
+        assert_eq!(value(&unit, "AmbientCapabilities"), value(&unit, "CapabilityBoundingSet"));
+        // What it exposes is what the alerts are on.
+        let config = check_of(&["monitor", command], &read(&format!("systemd/{name}.toml")));
+        assert!(read("prometheus/weir-monitor.rules.yaml").contains(config["admin"].as_str().unwrap()));
+        if name == "recorder" {
+            let state = format!("/var/lib/{}", value(&unit, "StateDirectory"));
+            assert_eq!(config["directory"].as_str().unwrap(), state);
+        }
+    }
+}
+
+#[test]
 fn the_socket_is_the_listener_of_the_example() {
     for (name, service) in [("tee", &["tee"][..]), ("sflow", &["sflow", "serve"])] {
         let unit = read(&format!("systemd/weir-{name}.socket"));
@@ -121,23 +142,25 @@ fn systemd_accepts_the_units_and_finds_them_hardened() {
         "weir-sflow.service",
         "weir-sflow.socket",
         "weir-agent.service",
+        "weir-station.service",
+        "weir-monitor.service",
+        "weir-recorder.service",
     ];
-    let [tee, socket, loss, sflow, sflow_socket, agent] = units.map(copy);
+    let units = units.map(copy);
     let analyze = |arguments: &[&str]| {
         let mut command = Command::new(&analyzer);
         let output = command.args(arguments).env("SYSTEMD_UNIT_PATH", dir.path()).output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (output.status.success(), text(output.stdout), text(output.stderr))
     };
-    assert_eq!(
-        analyze(&["verify", "--man=no", &tee, &socket, &loss, &sflow, &sflow_socket, &agent]),
-        (true, String::new(), String::new())
-    );
+    let verify: Vec<&str> = ["verify", "--man=no"].into_iter().chain(units.iter().map(String::as_str)).collect();
+    assert_eq!(analyze(&verify), (true, String::new(), String::new()));
 
     // Exposure from 0 to 10, told in tenths; the threshold is in tenths, too. Who looks into all processes is exposed more.
-    for (service, threshold) in [(tee, 20), (sflow, 20), (loss, 30), (agent, 30)] {
+    for service in units.iter().filter(|unit| unit.ends_with(".service")) {
+        let threshold = if ["loss", "agent"].iter().any(|name| service.contains(&format!("weir-{name}"))) { 30 } else { 20 };
         let threshold = format!("--threshold={threshold}");
-        let (hardened, report, _) = analyze(&["security", "--offline=yes", &threshold, "--no-pager", &service]);
+        let (hardened, report, _) = analyze(&["security", "--offline=yes", &threshold, "--no-pager", service]);
         assert!(hardened, "{service}: {}", report.lines().last().unwrap_or_default());
     }
 }
