@@ -243,6 +243,9 @@ pub struct Signal {
     pub samples: u64,
     /// What is missing of them, ascending: the first sample, counted from the stretch's, and how many in a row.
     pub missing: Vec<(u64, u64)>,
+    /// Why most of them are, as the receiver knows; `None`: it was not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
 }
 
 /// One counter of a cell's account.

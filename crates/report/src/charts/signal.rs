@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     fn signal(missing: &[(u64, u64)]) -> Signal {
-        Signal { interval_s: 1e-4, period_s: 0.02, first: 10, samples: 2000, missing: missing.to_vec() }
+        Signal { interval_s: 1e-4, period_s: 0.02, first: 10, samples: 2000, missing: missing.to_vec(), cause: None }
     }
 
     #[test]
