@@ -41,6 +41,8 @@ pub struct Channel {
     pub element: Element,
     /// Samples a bucket, as it is sent now; 1: each sample; 0: it is not sent.
     pub bucket: u32,
+    /// Of those that send a channel of the same origin on, the one with the least is to be followed.
+    pub priority: u8,
 }
 
 /// Limits of a channel, in what it measures (scaled). `None`: not told.
@@ -74,6 +76,7 @@ impl Default for Channel {
             rate: Rate::hertz(1),
             element: Element::default(),
             bucket: 1,
+            priority: 0,
         }
     }
 }
@@ -153,6 +156,7 @@ impl Channel {
                 self.element = Element::from_code(code).ok_or(Malformed::Element(code))?;
             }
             field::BUCKET => self.bucket = field.u32()?,
+            field::PRIORITY => self.priority = field.u8()?,
             key => {
                 if let Some(limit) = self.limits.of(key) {
                     *limit = Some(field.f64()?);
@@ -183,6 +187,9 @@ impl Channel {
         put(bytes, field::PER_SAMPLE, self.rate.per_sample.to_le_bytes());
         put(bytes, field::ELEMENT, [self.element as u8]);
         put(bytes, field::BUCKET, self.bucket.to_le_bytes());
+        if self.priority != 0 {
+            put(bytes, field::PRIORITY, [self.priority]);
+        }
     }
 }
 

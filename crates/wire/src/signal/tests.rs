@@ -143,6 +143,7 @@ fn the_longest_channel_fits_a_datagram() {
         limits,
         scale: 2.0,
         offset: 3.0,
+        priority: 9,
         ..Channel::default()
     };
     let metadata = Metadata {
@@ -193,6 +194,7 @@ fn channel() -> impl Strategy<Value = Channel> {
                 rate: Rate { per_second, per_sample },
                 element: Element::from_code(element).expect("an element"),
                 bucket,
+                priority: (bucket >> 3) as u8,
             }
         },
     )

@@ -21,7 +21,7 @@ pub(super) struct Track {
 
 /// A block that has to be kept.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(crate) struct Kept {
     first: u64,
     time: i64,
     rate: Rate,
@@ -67,6 +67,16 @@ impl Track {
         (gap, Some(block))
     }
 
+    /// What has to be added to the indices of another sender, so that a block of it stands where its time says.
+    pub(super) fn shift(&self, block: &Block<'_>) -> i64 {
+        let (Some(due), Some((time, _))) = (self.next, self.clock) else { return 0 };
+        let apart = i128::from(block.time) - i128::from(time);
+        let half = block.rate.nanos(1) / 2;
+        let samples = block.rate.samples(apart.abs() + half);
+        let index = if apart < 0 { due.saturating_sub(samples) } else { due.saturating_add(samples) };
+        index.wrapping_sub(block.first).cast_signed()
+    }
+
     /// What the sender's word adds that its next sample has an index: a gap, if that is not the one that is due. `now`: when nothing
     /// better is known of the time.
     pub(super) fn reach(&mut self, channel: u16, index: u64, cause: Cause, now: i64) -> Option<Block<'static>> {
@@ -81,7 +91,7 @@ impl Track {
 }
 
 impl Kept {
-    pub(super) fn new(block: &Block<'_>) -> Self {
+    pub(crate) fn new(block: &Block<'_>) -> Self {
         let (form, values) = match block.values {
             Values::Samples(element, bytes) => (KeptForm::Samples(element), bytes),
             Values::Buckets(element, bucket, bytes) => (KeptForm::Buckets(element, bucket), bytes),
@@ -90,13 +100,18 @@ impl Kept {
         Self { first: block.first, time: block.time, rate: block.rate, form, values: values.to_vec() }
     }
 
-    pub(super) fn block(&self, channel: u16) -> Block<'_> {
+    pub(crate) fn block(&self, channel: u16) -> Block<'_> {
         let values = match self.form {
             KeptForm::Samples(element) => Values::Samples(element, &self.values),
             KeptForm::Buckets(element, bucket) => Values::Buckets(element, bucket, &self.values),
             KeptForm::Gap(gap) => Values::Gap(gap),
         };
         Block { channel, first: self.first, time: self.time, rate: self.rate, values }
+    }
+
+    /// When its first sample was, ns since 1970 UTC.
+    pub(super) fn time(&self) -> i64 {
+        self.time
     }
 
     /// Bytes that it takes.

@@ -10,6 +10,7 @@
 
 mod channel;
 mod counts;
+mod follow;
 mod host;
 mod order;
 mod receiver;
@@ -25,7 +26,9 @@ use std::time::Duration;
 
 use weir_wire::signal::{Block, Channel, Clock};
 
+pub(crate) use channel::Kept;
 pub use counts::Counts;
+pub use follow::Follow;
 pub use receiver::{Listen, Open, Receiver, Settings};
 pub use sessions::{Bounds, Sessions};
 

@@ -375,3 +375,63 @@ proptest! {
         prop_assert_eq!(bench.sessions.counts(0).unexplained(), 0);
     }
 }
+
+/// A block of one sample each, i at i ms, of a channel that a server sends on.
+struct Relay {
+    stream: Arc<Stream>,
+    /// Its indices are the samples' plus this.
+    ahead: u64,
+}
+
+impl Relay {
+    fn new(session: u64, ahead: u64, priority: u8, follow: &mut Follow<Book>) -> Self {
+        let (station, name) = (format!("server{session}"), "view".into());
+        let stream = Stream { session, station, name, source: SOURCE.parse().unwrap(), clock: Clock::default() };
+        let channel =
+            Channel { id: 9, name: "c".into(), origin: "s".into(), rate: RATE, priority, ..Channel::default() };
+        let relay = Self { stream: Arc::new(stream), ahead };
+        follow.channel(&relay.stream, &Arc::new(channel));
+        relay
+    }
+
+    fn send(&self, samples: std::ops::Range<u64>, follow: &mut Follow<Book>) {
+        for chunk in samples.clone().step_by(10) {
+            let indices = chunk..samples.end.min(chunk + 10);
+            let bytes: Vec<u8> = indices.flat_map(|index| (index as i32).to_le_bytes()).collect();
+            let values = Values::Samples(Element::I32, &bytes);
+            let (first, time) = (chunk + self.ahead, chunk as i64 * 1_000_000);
+            follow.block(&self.stream, &Block { channel: 9, first, time, rate: RATE, values });
+        }
+    }
+}
+
+#[test]
+fn another_server_takes_over_where_one_stops() {
+    let mut follow = Follow::new(Book::default());
+    let first = Relay::new(1, 0, 1, &mut follow);
+    let second = Relay::new(2, 700, 2, &mut follow);
+    for from in (0..1000).step_by(10) {
+        first.send(from..from + 10, &mut follow);
+        second.send(from..from + 10, &mut follow);
+    }
+    assert_eq!(follow.changes(), 0);
+    // The first is killed; both had lost what is between 1000 and 1005.
+    for from in (1005..2000).step_by(5) {
+        second.send(from..from + 5, &mut follow);
+    }
+    assert_eq!(follow.changes(), 1);
+    // It comes back, and is followed again once it has been steady.
+    for from in (2000..4000).step_by(10) {
+        second.send(from..from + 10, &mut follow);
+        first.send(from..from + 10, &mut follow);
+    }
+    assert_eq!(follow.changes(), 2);
+    let book = follow.inner();
+    assert_eq!(book.news, [("s/view".into(), News::Begun)]);
+    let (_, samples) = book.samples.values().next().unwrap();
+    assert_eq!(samples.len(), 4000);
+    for (index, sample) in (0..).zip(samples) {
+        let expected = if (1000..1005).contains(&index) { Err(Cause::Server) } else { Ok(index) };
+        assert_eq!(*sample, expected, "{index}");
+    }
+}

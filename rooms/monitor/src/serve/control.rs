@@ -5,6 +5,7 @@
 //! then:        thread receive -> HTTP -> the room runs, as every service does (weir_service)
 //! ```
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::thread;
 
@@ -16,11 +17,12 @@ use super::config::{Config, Origin};
 use super::keeper::Keeper;
 use super::ledger::Ledger;
 use super::open::Open;
+use super::publish::Publisher;
 use super::room::{Parts, Server};
-use super::settings::Keys;
+use super::settings::{Keys, Publish};
 use crate::api;
-use crate::receive::Receiver;
-use crate::seal::{GroupKey, Opener, PublicKey};
+use crate::receive::{Follow, Receiver};
+use crate::seal::{GroupKey, Opener, PublicKey, Sealer, SigningKey};
 
 /// Runs a server until it is asked to end; returns the final ledger.
 ///
@@ -32,24 +34,43 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     let mut receiver = Receiver::open(&settings.receive)?;
     receiver.set_opener(opener(&settings.keys)?);
     let http = api::Server::bind(settings.http)?;
+    let publisher = settings.publish.as_ref().map(|publish| publisher(publish, &settings.keys)).transpose()?;
     let service: Service<Server<'_>> = setup.start(&[])?;
 
+    receiver.addresses().iter().for_each(|address| tracing::info!("listening: {address}"));
     receiver.remarks().iter().for_each(|remark| tracing::warn!("{remark}"));
-    let open = Arc::new(Open::new(&settings, receiver.shared()));
+    let open = Arc::new(Open::new(&settings, receiver.shared(), publisher.as_ref().map(Publisher::sent)));
     let stop = Stop::new().context("make a stop")?;
     let pulse = service.pulse("receive");
     let (shared, stopped) = (open.clone(), stop.clone());
     let receive = move || {
-        let mut keeper = Keeper::new(&shared);
-        receiver.run(&mut keeper, &stopped, &pulse);
+        let mut follow = Follow::new(Keeper::new(&shared)).counting(shared.changes.clone());
+        receiver.run(&mut follow, &stopped, &pulse);
     };
     let receiving = thread::Builder::new().name("receive".into()).spawn(receive).context("start thread receive")?;
+    let mut threads = vec![receiving];
+    if let Some(mut publisher) = publisher {
+        let (shared, stopped, pulse) = (open.clone(), stop.clone(), service.pulse("publish"));
+        let publish = move || publisher.run(&shared, &stopped, &pulse);
+        threads.push(thread::Builder::new().name("publish".into()).spawn(publish).context("start thread publish")?);
+    }
     let serving = http.serve(open.clone(), settings.api.clone())?;
-    let parts = Parts { open: open.clone(), stop, receiving: Some(receiving), http: serving.local_addr() };
+    let parts = Parts { open: open.clone(), stop, threads, http: serving.local_addr() };
     let mut room = Server::new(origin, settings, parts);
     let outcome = service.run(&mut room);
     drop(serving);
     outcome.map(|()| open.account())
+}
+
+fn publisher(publish: &Publish, keys: &Keys) -> Result<Publisher> {
+    let group = keys.group.as_deref().map(GroupKey::read).transpose()?;
+    let signing = publish.sign.as_deref().map(SigningKey::read).transpose()?;
+    Publisher::open(publish, Sealer::new(group, signing), session())
+}
+
+/// Another one at each start.
+fn session() -> u64 {
+    RandomState::new().hash_one(std::process::id())
 }
 
 fn opener(keys: &Keys) -> Result<Opener> {

@@ -29,6 +29,10 @@ pub struct Ledger {
     pub events: u64,
     /// What the sockets gave.
     pub received: Counts,
+    /// What was sent on to viewers; null: nothing is.
+    pub published: Option<SentCount>,
+    /// How often another server was followed, of those that send the same on.
+    pub changes: u64,
     /// Streams, by name.
     pub streams: Vec<StreamCount>,
 }
@@ -48,6 +52,17 @@ pub struct StreamCount {
     pub state: &'static str,
     /// What keeps its clock: `unknown`, `free`, `ntp`, `ptp`.
     pub clock: &'static str,
+}
+
+/// What was sent on, as the ledger has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SentCount {
+    /// Datagrams given to the network: one of each counts once, whatever number of groups it went to.
+    pub datagrams: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Datagrams that the kernel did not take for one of the groups.
+    pub not_taken: u64,
 }
 
 impl StreamCount {

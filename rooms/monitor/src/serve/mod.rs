@@ -18,5 +18,6 @@ mod limits;
 mod losses;
 pub mod metrics;
 mod open;
+mod publish;
 mod room;
 pub mod settings;

@@ -12,6 +12,7 @@ use super::board::Board;
 use super::events::Events;
 use super::ledger::{Ledger, StreamCount};
 use super::metrics;
+use super::publish::Sent;
 use super::settings::Settings;
 use crate::api::{Event, Shown, State};
 use crate::history::History;
@@ -25,6 +26,8 @@ pub(super) struct Open {
     board: Mutex<Board>,
     streams: Mutex<HashMap<u64, (Arc<Stream>, News)>>,
     receive: receive::Open,
+    sent: Option<Arc<Sent>>,
+    pub(super) changes: Arc<AtomicU64>,
     peers: Mutex<Vec<String>>,
     began: Instant,
     /// Channels that there was no room for.
@@ -32,7 +35,7 @@ pub(super) struct Open {
 }
 
 impl Open {
-    pub(super) fn new(settings: &Settings, receive: receive::Open) -> Self {
+    pub(super) fn new(settings: &Settings, receive: receive::Open, sent: Option<Arc<Sent>>) -> Self {
         let mut board = Board::default();
         board.rewatch(settings.watching.clone());
         Self {
@@ -41,6 +44,8 @@ impl Open {
             board: Mutex::new(board),
             streams: Mutex::default(),
             receive,
+            sent,
+            changes: Arc::default(),
             peers: Mutex::new(settings.peers.clone()),
             began: Instant::now(),
             crowded: AtomicU64::new(0),
@@ -107,6 +112,8 @@ impl Open {
             crowded_channels: self.crowded.load(Ordering::Relaxed),
             events: self.events.count(),
             received: self.receive.counts(),
+            published: self.sent.as_ref().map(|sent| sent.count()),
+            changes: self.changes.load(Ordering::Relaxed),
             streams,
             ..Ledger::default()
         }

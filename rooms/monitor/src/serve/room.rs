@@ -28,7 +28,7 @@ pub(super) struct Server<'a> {
 pub(super) struct Parts {
     pub(super) open: Arc<Open>,
     pub(super) stop: Stop,
-    pub(super) receiving: Option<JoinHandle<()>>,
+    pub(super) threads: Vec<JoinHandle<()>>,
     pub(super) http: SocketAddr,
 }
 
@@ -70,6 +70,7 @@ impl Room for Server<'_> {
             ("reorder", before.receive.bounds == settings.receive.bounds),
             ("key and senders", before.keys == settings.keys),
             ("hosts and origins", before.api == settings.api),
+            ("publish", before.publish == settings.publish),
             ("history and memory", before.history == settings.history),
         ] {
             if !is_same {
@@ -85,9 +86,9 @@ impl Room for Server<'_> {
 
     fn end(&mut self) {
         self.parts.stop.set();
-        if let Some(receiving) = self.parts.receiving.take() {
+        for thread in self.parts.threads.drain(..) {
             // A panic there has been told by its pulse.
-            let _ = receiving.join();
+            let _ = thread.join();
         }
         self.log();
     }

@@ -29,6 +29,38 @@ pub struct Settings {
     pub history: Bounds,
     /// Limits and times.
     pub watching: Arc<Watching>,
+    /// How they are sent on; `None`: they are not.
+    pub publish: Option<Publish>,
+}
+
+/// How signals are sent on to viewers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Publish {
+    /// Groups, or addresses; all get the same.
+    pub to: Vec<SocketAddr>,
+    /// Of groups: the interface to send through; `None`: where a route leads.
+    pub interface: Option<String>,
+    /// TTL or hop limit.
+    pub ttl: u8,
+    /// By which viewers know this server.
+    pub name: String,
+    /// What servers of the same signals have in common.
+    pub feed: String,
+    /// Of the servers of a feed, viewers follow the one with the least.
+    pub priority: u8,
+    /// Buckets of a channel a second, in millionths.
+    pub rate: u64,
+    /// How long samples wait for others.
+    pub delay: Duration,
+    /// File of the key by which what is sent on is signed.
+    pub sign: Option<PathBuf>,
+}
+
+impl Publish {
+    /// Samples a bucket of a channel.
+    pub(super) fn bucket(&self, rate: weir_wire::signal::Rate) -> u32 {
+        (rate.per_s() * 1e6 / self.rate as f64).floor().clamp(1.0, f64::from(u32::MAX)) as u32
+    }
 }
 
 /// Files of keys.

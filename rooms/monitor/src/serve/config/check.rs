@@ -9,13 +9,14 @@ use weir_service::Fixed;
 use weir_service::config::{self, Step};
 use weir_service::http;
 use weir_units::{Size, Span};
-use weir_wire::signal::Limits;
+use weir_wire::signal::field::MOST_TEXT;
+use weir_wire::signal::{Limits, PORT};
 
 use super::Config;
-use super::document::{Document, Limit};
+use super::document::{self, Document, Limit};
 use crate::history;
 use crate::receive::{self, Listen};
-use crate::serve::settings::{Keys, Rule, Settings, Watching};
+use crate::serve::settings::{Keys, Publish, Rule, Settings, Watching};
 
 /// The validated configuration, or the first mistake. `file`: where the document stands; `None`: it was made of flags.
 pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) -> Result<Config> {
@@ -71,6 +72,10 @@ pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) ->
             return Err(error(&path, format!("{key}: `{bad}`: write e.g. http://control-2:5180, without a path")));
         }
     }
+    let publish = match &document.publish {
+        None => None,
+        Some(written) => Some(publish(written, &listen, &error)?),
+    };
     let bounds = receive::Bounds {
         reorder: span("reorder", document.reorder, receive.bounds.reorder, Span::default(), Span::from_secs(1))?,
         ..receive.bounds
@@ -92,6 +97,7 @@ pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) ->
             ..history
         },
         watching: Arc::new(watching),
+        publish,
     };
     let fixed = Fixed::new(document.admin.map(|admin| admin.0), document.user)
         .map_err(|message| error(&[Step::Key("user")], message))?;
@@ -123,6 +129,69 @@ fn listen(
     Ok(if all.is_empty() { default } else { all })
 }
 
+fn publish(
+    written: &document::Publish,
+    listen: &[Listen],
+    error: &dyn Fn(&[Step<'_>], String) -> anyhow::Error,
+) -> Result<Publish> {
+    let fail = |key: &'static str, message: String| {
+        Err(error(&[Step::Key("publish"), Step::Key(key)], format!("publish.{key}: {message}")))
+    };
+    let to: Vec<SocketAddr> = match &written.to {
+        None => vec![VIEWERS],
+        Some(to) => to.iter().map(|to| to.0).collect(),
+    };
+    if to.is_empty() {
+        return fail("to", "nobody: name a group, or leave it out for 239.192.77.2:5110".into());
+    }
+    for (index, address) in to.iter().enumerate() {
+        if to[..index].contains(address) {
+            return fail("to", format!("{address} is there twice (remove one of them)"));
+        }
+        if listen.iter().any(|listen| listen.address == *address) {
+            return fail(
+                "to",
+                format!("{address} is listened to as well: signals would go round for ever (name another group)"),
+            );
+        }
+        if address.port() == 0 || address.ip().is_unspecified() {
+            return fail("to", format!("nobody can be reached at {address}"));
+        }
+    }
+    let name = written.name.clone().unwrap_or_else(hostname);
+    let feed = written.feed.clone().unwrap_or_else(|| FEED.into());
+    for (key, text) in [("name", &name), ("feed", &feed)] {
+        if text.is_empty() || text.len() > MOST_TEXT || text.chars().any(char::is_control) {
+            return fail(key, format!("write 1 to {MOST_TEXT} bytes, none of them a control character"));
+        }
+    }
+    let rate = written.rate.map_or(RATE, |rate| rate.micro_hertz);
+    if !(100_000..=10_000_000_000).contains(&rate) {
+        return fail("rate", format!("{} (it must be 0.1/s to 10k/s)", written.rate.unwrap_or_default()));
+    }
+    let delay = written.delay.map_or(DELAY, Span::duration);
+    if !(Duration::from_millis(1)..=Duration::from_secs(1)).contains(&delay) {
+        return fail("delay", format!("{} (it must be 1ms to 1s)", written.delay.unwrap_or_default()));
+    }
+    Ok(Publish {
+        to,
+        interface: written.interface.clone(),
+        ttl: written.ttl.unwrap_or(1),
+        name,
+        feed,
+        priority: written.priority.unwrap_or(0),
+        rate,
+        delay,
+        sign: written.sign.clone(),
+    })
+}
+
+/// Of this machine, if it has one.
+fn hostname() -> String {
+    let name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+    name.filter(|name| !name.is_empty()).unwrap_or_else(|| "server".into())
+}
+
 fn rule(index: usize, written: &Limit, error: &dyn Fn(&[Step<'_>], String) -> anyhow::Error) -> Result<Rule> {
     let Limit { channel, very_low, low, high, very_high } = written;
     let at = |key| [Step::Key("limit"), Step::Index(index), Step::Key(key)];
@@ -152,6 +221,15 @@ fn is_origin(text: &str) -> bool {
 
 /// Where the page is served.
 const HTTP: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 5180);
+/// The group of viewers.
+const VIEWERS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(239, 192, 77, 2)), PORT);
+
+/// What viewers are sent.
+const FEED: &str = "view";
+
+/// Buckets a second, in millionths: more than a screen has columns for.
+const RATE: u64 = 200_000_000;
+const DELAY: Duration = Duration::from_millis(10);
 const DAY: Span = Span::from_secs(86_400);
 
 #[cfg(test)]
@@ -171,6 +249,8 @@ mod tests {
         let all = "http = \"0.0.0.0:80\"\nhosts = [\"a\"]\norigins = [\"https://b\"]\npeers = [\"http://c:5180\"]\n\
                    history = \"1min\"\nmemory = \"64MiB\"\nreceive_buffer = \"1MiB\"\nreorder = \"5ms\"\nkey = \"k\"\n\
                    senders = [\"p\"]\nhysteresis = \"2%\"\nstale = \"2s\"\nadmin = \"127.0.0.1:9518\"\n\
+                   [publish]\nto = [\"239.9.9.9:9\"]\nname = \"n\"\nfeed = \"f\"\npriority = 3\nrate = \"50/s\"\n\
+                   delay = \"5ms\"\nttl = 4\ninterface = \"eth1\"\nsign = \"s\"\n\
                    [[listen]]\naddress = \"239.1.1.1:7\"\ninterface = \"eth0\"\nsource = \"10.0.0.1\"\n\
                    [[limit]]\nchannel = \"*/T\"\nhigh = 3.5\n";
         for config in [least, read(all).unwrap()] {
@@ -197,6 +277,10 @@ mod tests {
             (
                 "[[limit]]\nchannel = \"s/a\"\n".into(),
                 "m.toml:2: limit s/a: it has none (very_low, low, high, very_high)",
+            ),
+            (
+                "[publish]\nto = [\"239.192.77.1:5110\"]\n".into(),
+                "m.toml:2: publish.to: 239.192.77.1:5110 is listened to as well: signals would go round for ever (name another group)",
             ),
             ("histery = \"1s\"\n".into(), "m.toml:1: unknown key `histery`, did you mean `history`?"),
         ] {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use weir_service::config::Address;
-use weir_units::{Share, Size, Span};
+use weir_units::{Frequency, Share, Size, Span};
 
 /// A configuration of `weir monitor serve`. `None`: the default.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -39,6 +39,8 @@ pub struct Document {
     pub admin: Option<Address>,
     /// The user to become once everything is open.
     pub user: Option<String>,
+    /// How signals are sent on.
+    pub publish: Option<Publish>,
     /// Where signals come in.
     #[serde(rename = "listen", default, skip_serializing_if = "Vec::is_empty")]
     pub listen: Vec<Listen>,
@@ -57,6 +59,30 @@ pub struct Listen {
     pub interface: Option<String>,
     /// Of a group: the one source to hear.
     pub source: Option<IpAddr>,
+}
+
+/// `[publish]`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Publish {
+    /// Groups or addresses, with their ports.
+    pub to: Option<Vec<Address>>,
+    /// Of groups: where to send through.
+    pub interface: Option<String>,
+    /// TTL or hop limit of groups.
+    pub ttl: Option<u8>,
+    /// By which viewers know this server.
+    pub name: Option<String>,
+    /// What servers of the same signals have in common.
+    pub feed: Option<String>,
+    /// The least is followed.
+    pub priority: Option<u8>,
+    /// Buckets of a channel a second.
+    pub rate: Option<Frequency>,
+    /// How long samples wait for others.
+    pub delay: Option<Span>,
+    /// File of the key to sign with.
+    pub sign: Option<PathBuf>,
 }
 
 /// `[[limit]]`

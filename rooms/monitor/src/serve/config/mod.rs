@@ -9,11 +9,11 @@ use std::time::Duration;
 use anyhow::Result;
 use weir_service::Fixed;
 use weir_service::config::{Address, Base};
-use weir_units::{Share, Size, Span};
+use weir_units::{Frequency, Share, Size, Span};
 
-use super::settings::{Rule, Settings, Watching};
+use super::settings::{self, Rule, Settings, Watching};
 use crate::receive;
-use document::{Document, Limit, Listen};
+use document::{Document, Limit, Listen, Publish};
 
 /// A validated configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,7 +56,7 @@ impl Origin {
 impl Config {
     /// The file that says the same with every default written out.
     pub fn to_toml(&self) -> String {
-        let Settings { receive, keys, http, api, peers, history, watching } = &self.settings;
+        let Settings { receive, keys, http, api, peers, history, watching, publish } = &self.settings;
         let Watching { hysteresis, stale, rules } = &**watching;
         let texts = |texts: &[String]| (!texts.is_empty()).then(|| texts.to_vec());
         let size = |bytes: usize| Some(Size { bytes: bytes as u64 });
@@ -75,6 +75,7 @@ impl Config {
             stale: stale.map(span),
             admin: self.fixed.admin.map(Address),
             user: self.fixed.user.clone(),
+            publish: publish.as_ref().map(written),
             listen: receive.listen.iter().map(listen).collect(),
             limits: rules.iter().map(limit).collect(),
         };
@@ -89,6 +90,20 @@ fn span(duration: Duration) -> Span {
 
 fn listen(listen: &receive::Listen) -> Listen {
     Listen { address: Address(listen.address), interface: listen.interface.clone(), source: listen.source }
+}
+
+fn written(publish: &settings::Publish) -> Publish {
+    Publish {
+        to: Some(publish.to.iter().copied().map(Address).collect()),
+        interface: publish.interface.clone(),
+        ttl: Some(publish.ttl),
+        name: Some(publish.name.clone()),
+        feed: Some(publish.feed.clone()),
+        priority: Some(publish.priority),
+        rate: Some(Frequency { micro_hertz: publish.rate }),
+        delay: Some(span(publish.delay)),
+        sign: publish.sign.clone(),
+    }
 }
 
 fn limit(Rule { channel, limits }: &Rule) -> Limit {

@@ -1,0 +1,248 @@
+//! What several servers send on: one of them is followed, and another at once where that one stops.
+//!
+//! Servers of one feed send the same channels of the same origins, under stream names that are equal and priorities that are not. Of each
+//! origin the server with the least priority is followed; the others wait with their last second. Where one of those gets a quarter of a
+//! second ahead, by the times of the samples themselves, it takes over: its samples are joined to those that were shown by their times,
+//! so that none is shown twice, and what neither had is a gap.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weir_wire::signal::{Block, Cause, Channel};
+
+use super::channel::{Kept, Track};
+use super::{News, Sink, Stream};
+
+/// Hands on what it is told; of channels that several servers send on, those of one server.
+#[derive(Debug)]
+pub struct Follow<S> {
+    inner: S,
+    feeds: HashMap<(String, String), Feed>,
+    /// Channels that are sent on: where each session's belong.
+    members: HashMap<u64, HashMap<u16, (Arc<(String, String)>, u16)>>,
+    hash: RandomState,
+    changes: Arc<AtomicU64>,
+}
+
+/// What servers send on of one origin, under one stream name.
+#[derive(Debug)]
+struct Feed {
+    stream: Arc<Stream>,
+    servers: Vec<Server>,
+    /// Which of them is followed.
+    chosen: u64,
+    lines: Vec<Line>,
+}
+
+#[derive(Debug)]
+struct Server {
+    session: u64,
+    priority: u8,
+    /// Time of the first sample since it was heard, or heard again, and behind the last one, ns.
+    since: Option<i64>,
+    last: i64,
+}
+
+/// A channel of a feed.
+#[derive(Debug)]
+struct Line {
+    channel: Arc<Channel>,
+    track: Track,
+    /// What is added to the indices of the server that is followed; `None`: to be found out by its next block.
+    offset: Option<i64>,
+    /// What those that are not followed have sent lately.
+    waiting: HashMap<u64, VecDeque<Kept>>,
+}
+
+impl<S: Sink> Follow<S> {
+    /// Hands on to `inner`.
+    pub fn new(inner: S) -> Self {
+        Self {
+            inner,
+            feeds: HashMap::new(),
+            members: HashMap::new(),
+            hash: RandomState::new(),
+            changes: Arc::default(),
+        }
+    }
+
+    /// How often another server was followed than before.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
+    }
+
+    /// Counts them where others see it.
+    pub fn counting(self, changes: Arc<AtomicU64>) -> Self {
+        Self { changes, ..self }
+    }
+
+    /// What it hands on to.
+    pub fn inner(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    /// Has another server followed: what it has of what has not been shown comes at once.
+    fn change(&mut self, name: &(String, String), to: u64) {
+        let Some(feed) = self.feeds.get_mut(name) else { return };
+        feed.chosen = to;
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        for (id, line) in (0..).zip(&mut feed.lines) {
+            line.offset = None;
+            for kept in line.waiting.remove(&to).unwrap_or_default() {
+                line.give(&kept.block(id), &feed.stream, &mut self.inner);
+            }
+        }
+    }
+}
+
+impl<S: Sink> Sink for Follow<S> {
+    fn channel(&mut self, stream: &Arc<Stream>, channel: &Arc<Channel>) {
+        if channel.origin.is_empty() {
+            self.inner.channel(stream, channel);
+            return;
+        }
+        let name = (stream.name.clone(), channel.origin.clone());
+        let room = self.feeds.len() < MOST_FEEDS;
+        let Some(feed) = (match self.feeds.get_mut(&name) {
+            None if !room => None,
+            None => {
+                let session = self.hash.hash_one(&name);
+                let (station, of) = (channel.origin.clone(), stream.name.clone());
+                let stream = Arc::new(Stream { session, station, name: of, ..(**stream).clone() });
+                self.inner.stream(&stream, News::Begun);
+                let feed = Feed { stream, servers: Vec::new(), chosen: 0, lines: Vec::new() };
+                Some(self.feeds.entry(name.clone()).or_insert(feed))
+            }
+            known => known,
+        }) else {
+            return;
+        };
+        if !feed.servers.iter().any(|server| server.session == stream.session) {
+            if feed.servers.len() >= MOST_SERVERS {
+                return;
+            }
+            feed.servers.push(Server { session: stream.session, priority: channel.priority, since: None, last: 0 });
+        }
+        if feed.servers.len() == 1 {
+            feed.chosen = stream.session;
+        }
+        let known = feed.lines.iter().position(|line| line.channel.name == channel.name);
+        let id = known.unwrap_or(feed.lines.len());
+        let Ok(number) = u16::try_from(id) else { return };
+        let told = Arc::new(Channel { id: number, origin: String::new(), priority: 0, ..(**channel).clone() });
+        match known {
+            None => {
+                let (track, waiting) = (Track::new(0), HashMap::new());
+                feed.lines.push(Line { channel: told.clone(), track, offset: None, waiting });
+                self.inner.channel(&feed.stream, &told);
+            }
+            Some(at) if feed.lines[at].channel != told && feed.chosen == stream.session => {
+                feed.lines[at].channel = told.clone();
+                self.inner.channel(&feed.stream, &told);
+            }
+            Some(_) => {}
+        }
+        self.members.entry(stream.session).or_default().insert(channel.id, (Arc::new(name), number));
+    }
+
+    fn block(&mut self, stream: &Arc<Stream>, block: &Block<'_>) {
+        let Some((name, id)) = self.members.get(&stream.session).and_then(|channels| channels.get(&block.channel))
+        else {
+            self.inner.block(stream, block);
+            return;
+        };
+        let (name, id) = (name.clone(), *id);
+        let Some(feed) = self.feeds.get_mut(&*name) else { return };
+        let Feed { stream: shown, servers, chosen, lines } = feed;
+        let end = i64::try_from(i128::from(block.time) + block.rate.nanos(block.samples())).unwrap_or(i64::MAX);
+        let followed =
+            servers.iter().find(|server| server.session == *chosen).map(|server| (server.priority, server.last));
+        let Some(server) = servers.iter_mut().find(|server| server.session == stream.session) else { return };
+        let since = *server.since.get_or_insert(block.time);
+        server.last = server.last.max(end);
+        let Some(line) = lines.get_mut(usize::from(id)) else { return };
+        let moved = Block { channel: id, ..*block };
+        if stream.session == *chosen {
+            line.give(&moved, shown, &mut self.inner);
+            return;
+        }
+        let waiting = line.waiting.entry(stream.session).or_default();
+        waiting.push_back(Kept::new(&moved));
+        while waiting.len() > 1
+            && waiting.front().is_some_and(|kept| kept.time() < end - WAITS || waiting.len() > MOST_KEPT)
+        {
+            waiting.pop_front();
+        }
+        let Some((priority, last)) = followed else { return self.change(&name, stream.session) };
+        let is_ahead = server.last > last.saturating_add(AHEAD);
+        let is_better = server.priority < priority && end.saturating_sub(since) > STEADY && server.last >= last - AHEAD;
+        if is_ahead || is_better {
+            self.change(&name, stream.session);
+        }
+    }
+
+    fn stream(&mut self, stream: &Arc<Stream>, news: News) {
+        if matches!(news, News::Silent | News::Ended) {
+            for feed in self.feeds.values_mut() {
+                for server in feed.servers.iter_mut().filter(|server| server.session == stream.session) {
+                    server.since = None;
+                }
+                if news == News::Ended && feed.chosen != stream.session {
+                    feed.servers.retain(|server| server.session != stream.session);
+                    feed.lines.iter_mut().for_each(|line| drop(line.waiting.remove(&stream.session)));
+                }
+            }
+        }
+        // Who has ended is not waited for.
+        if news == News::Ended {
+            let others = |feed: &Feed| {
+                let others = feed.servers.iter().filter(|server| server.session != stream.session);
+                others.min_by_key(|server| (server.since.is_none(), server.priority)).map(|server| server.session)
+            };
+            let left = self.feeds.iter().filter(|(_, feed)| feed.chosen == stream.session);
+            let left: Vec<_> = left.filter_map(|(name, feed)| Some((name.clone(), others(feed)?))).collect();
+            for (name, to) in left {
+                self.change(&name, to);
+                if let Some(feed) = self.feeds.get_mut(&name) {
+                    feed.servers.retain(|server| server.session != stream.session);
+                }
+            }
+        }
+        self.inner.stream(stream, news);
+    }
+
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+}
+
+impl Line {
+    /// A block of the server that is followed.
+    fn give<S: Sink>(&mut self, block: &Block<'_>, stream: &Arc<Stream>, sink: &mut S) {
+        let offset = *self.offset.get_or_insert_with(|| self.track.shift(block));
+        let moved = Block { first: block.first.wrapping_add_signed(offset), ..*block };
+        if moved.first.checked_add(moved.samples()).is_none() {
+            return;
+        }
+        let (gap, new) = self.track.accept(moved, Cause::Server, &mut 0);
+        for block in gap.iter().chain(&new) {
+            sink.block(stream, block);
+        }
+    }
+}
+
+/// By how much another server has to be ahead, ns of samples' time: heartbeats of what stands still take 50 ms, and one of less than
+/// that is only a little faster.
+const AHEAD: i64 = 250_000_000;
+
+/// How long a better one has to be heard, ns.
+const STEADY: i64 = 1_000_000_000;
+
+/// What waits of those that are not followed, ns, and blocks.
+const WAITS: i64 = 1_000_000_000;
+const MOST_KEPT: usize = 1024;
+
+const MOST_FEEDS: usize = 4096;
+const MOST_SERVERS: usize = 8;

@@ -1,0 +1,348 @@
+//! `weir monitor serve`, on the loopback interface, fed by an encoder and read by a decoder that share no code with it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::process::{Child, ChildStdout};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::service::{PATIENCE, weir};
+
+/// A server that is ready; killed when dropped.
+struct Serve {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    log: Receiver<String>,
+    said: Vec<String>,
+}
+
+impl Serve {
+    #[track_caller]
+    fn start(flags: &[&str]) -> Self {
+        let mut child =
+            weir(&[&["monitor", "serve", "--json", "--http", "127.0.0.1:0"], flags].concat()).spawn().unwrap();
+        let (said, log) = channel();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| said.send(line)));
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut serve = Self { child, stdout, log, said: Vec::new() };
+        serve.await_line("ready");
+        serve
+    }
+
+    /// With this file, and an address to send to.
+    fn configured(text: &str) -> (Self, TempDir) {
+        let dir = TempDir::new().unwrap();
+        let path = dir.path().join("monitor.toml");
+        std::fs::write(&path, format!("{text}\n[[listen]]\naddress = \"127.0.0.1:0\"\n")).unwrap();
+        (Self::start(&["-c", path.to_str().unwrap()]), dir)
+    }
+
+    #[track_caller]
+    fn await_line(&mut self, words: &str) -> String {
+        loop {
+            let Ok(line) = self.log.recv_timeout(PATIENCE) else {
+                panic!("it never said {words:?}, but {:#?}", self.said);
+            };
+            self.said.push(line.clone());
+            if line.contains(words) {
+                return line;
+            }
+        }
+    }
+
+    fn address(&self, words: &str) -> SocketAddr {
+        let found = self.said.iter().find_map(|line| line.split_once(words)?.1.trim_end_matches('/').parse().ok());
+        found.unwrap_or_else(|| panic!("no {words} in {:#?}", self.said))
+    }
+
+    fn get(&self, path: &str) -> Value {
+        let mut stream = TcpStream::connect(self.address("page: http://")).unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(" 200 "), "{answer}");
+        serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"))
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
+    }
+
+    fn ledger(&mut self) -> Value {
+        self.signal(Signal::SIGUSR1);
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
+    }
+
+    /// Waits until the ledger is as it should be.
+    #[track_caller]
+    fn await_ledger(&mut self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let ledger = self.ledger();
+            if is(&ledger) {
+                assert_eq!(ledger["closed"], true, "{ledger:#}");
+                return ledger;
+            }
+            assert!(Instant::now() < until, "never {what}: {ledger:#}");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits for an event of this kind.
+    #[track_caller]
+    fn await_event(&self, kind: &str) -> Value {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let events = self.get("/events");
+            let all = events.as_array().or_else(|| events["events"].as_array()).unwrap();
+            if let Some(event) = all.iter().find(|event| event["kind"] == kind) {
+                return event.clone();
+            }
+            assert!(Instant::now() < until, "no {kind} in {events:#}");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn stop(mut self) -> Value {
+        self.signal(Signal::SIGTERM);
+        let mut rest = String::new();
+        while self.stdout.read_line(&mut rest).unwrap() > 0 {}
+        assert!(self.child.wait().unwrap().success());
+        let ledger: Value = serde_json::from_str(rest.lines().last().unwrap()).unwrap();
+        assert_eq!(ledger["closed"], true, "{ledger:#}");
+        ledger
+    }
+}
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A station of one channel at 1 kHz, f32, whose sample i is i; written by hand from the description of the format.
+struct Station {
+    socket: UdpSocket,
+    name: &'static str,
+    session: u64,
+    sequence: u64,
+    index: u64,
+    /// Time of sample 0.
+    began: i64,
+}
+
+impl Station {
+    fn new(to: SocketAddr, name: &'static str, session: u64) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(to).unwrap();
+        Self { socket, name, session, sequence: 0, index: 0, began: now() }
+    }
+
+    fn header(&self, kind: u8, count: u16) -> Vec<u8> {
+        let mut bytes = vec![b'W', b'S', 0x10 | kind, 0, 2, 20];
+        bytes.extend(count.to_le_bytes());
+        bytes.extend(self.session.to_le_bytes());
+        bytes.extend(self.sequence.to_le_bytes());
+        bytes
+    }
+
+    fn metadata(&self) {
+        let mut bytes = self.header(3, 0);
+        let mut put = |key: u8, value: &[u8]| {
+            bytes.extend([key, value.len() as u8]);
+            bytes.extend(value);
+        };
+        put(1, self.name.as_bytes());
+        put(2, b"display");
+        put(16, &7_u16.to_le_bytes());
+        put(17, b"I");
+        put(18, b"A");
+        put(25, &500.5_f64.to_le_bytes());
+        put(29, &1000_u32.to_le_bytes());
+        put(30, &1_u32.to_le_bytes());
+        self.socket.send(&bytes).unwrap();
+    }
+
+    /// A datagram of so many samples; unless it is to be lost, it is sent.
+    fn data(&mut self, samples: u16, lost: bool) {
+        let mut bytes = self.header(0, 1);
+        bytes.extend(7_u16.to_le_bytes());
+        bytes.extend([0, 0]);
+        bytes.extend(samples.to_le_bytes());
+        bytes.extend([0, 0]);
+        bytes.extend(self.index.to_le_bytes());
+        bytes.extend((self.began + self.index as i64 * 1_000_000).to_le_bytes());
+        bytes.extend(1000_u32.to_le_bytes());
+        bytes.extend(1_u32.to_le_bytes());
+        bytes.extend(1_u32.to_le_bytes());
+        for sample in self.index..self.index + u64::from(samples) {
+            bytes.extend((sample as f32).to_le_bytes());
+        }
+        self.index += u64::from(samples);
+        self.sequence += 1;
+        if !lost {
+            self.socket.send(&bytes).unwrap();
+        }
+    }
+
+    fn positions(&self, kind: u8) {
+        let mut bytes = self.header(kind, 1);
+        bytes.extend(7_u16.to_le_bytes());
+        bytes.extend(self.index.to_le_bytes());
+        self.socket.send(&bytes).unwrap();
+    }
+}
+
+fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64
+}
+
+#[test]
+fn what_is_missing_is_counted_exactly_and_explained() {
+    let mut serve = Serve::start(&["--listen", "127.0.0.1:0"]);
+    let mut station = Station::new(serve.address("listening: "), "coil", 1);
+    station.positions(1);
+    station.metadata();
+    for turn in 0..100 {
+        station.data(10, turn % 10 == 3);
+    }
+    // The last two are lost: the end tells.
+    station.data(10, true);
+    station.data(5, true);
+    station.positions(2);
+    let ledger = serve.await_ledger("the end", |ledger| ledger["received"]["by_kind"]["end"] == 1);
+    assert_eq!(ledger["streams"][0]["state"], "ended", "{ledger:#}");
+    let received = &ledger["received"];
+    assert_eq!((&received["samples"], &received["missing"]["network"]), (&900.into(), &115.into()), "{ledger:#}");
+    assert_eq!((&received["lost"], &received["in_order"]), (&12.into(), &90.into()), "{ledger:#}");
+    let gap = serve.await_event("gap");
+    assert!(gap["text"].as_str().unwrap().contains("lost between the machines"), "{gap}");
+    assert!(gap["remedy"].as_str().unwrap().contains("weir monitor check"), "{gap}");
+    let alarm = serve.await_event("alarm");
+    assert_eq!((&alarm["station"], &alarm["channel"]), (&"coil".into(), &"I".into()));
+    assert!(alarm["text"].as_str().unwrap().starts_with("high: "), "{alarm}");
+    serve.await_event("stale");
+    serve.stop();
+}
+
+#[test]
+fn restarts_and_twins_are_told_apart_and_hostile_datagrams_counted() {
+    let mut serve = Serve::start(&["--listen", "127.0.0.1:0"]);
+    let to = serve.address("listening: ");
+    let mut first = Station::new(to, "coil", 1);
+    first.metadata();
+    first.data(10, false);
+    first.positions(2);
+    let mut second = Station::new(to, "coil", 2);
+    second.metadata();
+    second.data(10, false);
+    serve.await_event("restart");
+    let mut third = Station::new(to, "coil", 3);
+    for _ in 0..30 {
+        for station in [&mut second, &mut third] {
+            station.metadata();
+            station.data(10, false);
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    let twin = serve.await_event("twin");
+    assert_eq!(twin["station"], "coil#2");
+
+    let mut long = third.header(0, 0);
+    long.resize(1473, 0);
+    let foreign: [&[u8]; 5] = [b"", b"GET / HTTP/1.0", b"WS\x20", &long, &third.header(0, 9)];
+    foreign.iter().for_each(|bytes| assert_eq!(third.socket.send(bytes).unwrap(), bytes.len()));
+    let ledger = serve.await_ledger("refused", |ledger| {
+        let refused = &ledger["received"]["refused"];
+        [("foreign", 2), ("malformed", 2), ("long", 1)].iter().all(|(reason, count)| refused[reason] == *count)
+    });
+    assert_eq!(ledger["received"]["samples"], 20 + 600, "{ledger:#}");
+    serve.stop();
+}
+
+/// What a viewer of a feed makes of its datagrams: the positions of blocks, their causes, and names.
+#[derive(Default)]
+struct Viewer {
+    samples: u64,
+    missing: u64,
+    next: Option<u64>,
+    names: Vec<String>,
+}
+
+impl Viewer {
+    fn take(&mut self, bytes: &[u8]) {
+        assert!(bytes.len() <= 1472 && &bytes[..2] == b"WS");
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        let mut at = 24;
+        match bytes[2] & 15 {
+            0 => {
+                for _ in 0..u16::from_le_bytes([bytes[6], bytes[7]]) {
+                    let count = u64::from(u16::from_le_bytes([bytes[at + 4], bytes[at + 5]]));
+                    let first = word(at + 8);
+                    let bucket = u64::from(u32::from_le_bytes(bytes[at + 32..at + 36].try_into().unwrap()));
+                    assert_eq!(*self.next.get_or_insert(first), first, "one behind another");
+                    let (stands_for, length) = match bytes[at + 3] {
+                        0 => (count, 4 * count),
+                        1 => (count * bucket, 16 * count),
+                        _ => (word(at + 36), 12),
+                    };
+                    *if bytes[at + 3] == 2 { &mut self.missing } else { &mut self.samples } += stands_for;
+                    self.next = Some(first + stands_for);
+                    at += 36 + length as usize;
+                }
+                assert_eq!(at, bytes.len());
+            }
+            3 => {
+                while at < bytes.len() {
+                    let value = &bytes[at + 2..at + 2 + usize::from(bytes[at + 1])];
+                    if [1, 2, 17, 20].contains(&bytes[at]) {
+                        self.names.push(String::from_utf8(value.to_vec()).unwrap());
+                    }
+                    at += 2 + value.len();
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn what_is_sent_on_has_every_sample_or_its_gap() {
+    let viewer = UdpSocket::bind("127.0.0.1:0").unwrap();
+    viewer.set_read_timeout(Some(PATIENCE)).unwrap();
+    let to = viewer.local_addr().unwrap();
+    let (mut serve, _dir) = Serve::configured(&format!(
+        "[publish]\nto = [\"{to}\"]\nname = \"control-1\"\nrate = \"100/s\"\npriority = 4\n"
+    ));
+    let mut station = Station::new(serve.address("listening: "), "coil", 1);
+    station.metadata();
+    for turn in 0..200 {
+        station.data(7, turn % 20 == 5);
+    }
+    station.positions(2);
+    serve.await_ledger("the end", |ledger| ledger["streams"][0]["state"] == "ended");
+    let ledger = serve.stop();
+    let mut seen = Viewer::default();
+    let mut bytes = [0; 2000];
+    loop {
+        let length = viewer.recv(&mut bytes).unwrap();
+        seen.take(&bytes[..length]);
+        if bytes[2] & 15 == 2 {
+            break;
+        }
+    }
+    assert_eq!((seen.samples, seen.missing), (1330, 70));
+    assert_eq!(seen.names[..4], ["control-1", "view", "I", "coil"]);
+    assert_eq!(ledger["published"]["not_taken"], 0);
+}
