@@ -175,7 +175,7 @@ fn conduct(
     kill: Option<Duration>,
     stop: &Stop,
 ) -> (Result<Vec<Told>>, bool) {
-    let mut play = || -> Result<Vec<Told>> {
+    let play = || -> Result<Vec<Told>> {
         wait_until(begin, stop);
         let running = stations.into_iter().map(Station::start).collect::<Result<Vec<_>>>()?;
         if let (Some(kill), Some(server)) = (kill, servers.first_mut()) {

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::scheduling;
-use weir_monitor::receive::{Counts, Listen, News, Receiver, Settings, Sink, Stream};
+use weir_monitor::receive::{Counts, Follow, Listen, News, Receiver, Settings, Sink, Stream};
 use weir_service::clock::{self, Nanos, nanos};
 use weir_stats::Distribution;
 use weir_traffic::Window;
@@ -34,6 +34,7 @@ pub(super) struct Viewer {
 }
 
 /// What a viewer has seen.
+#[derive(Default)]
 pub(super) struct Record {
     /// By station and channel.
     pub(super) lines: HashMap<(String, String), Line>,
@@ -103,7 +104,7 @@ impl Viewer {
     }
 
     fn watch(&mut self, over: &AtomicBool, window: Window, stall: Option<ReaderStall>) -> Record {
-        let mut tally = Tally::new(window);
+        let mut tally = Follow::new(Tally::new(window));
         let mut stalls = stall.map(|stall| (window.start + nanos(stall.every.duration()), stall));
         while !over.load(Ordering::Relaxed) {
             self.receiver.take(LONGEST, &mut tally);
@@ -114,9 +115,9 @@ impl Viewer {
                 *at += nanos(stall.every.duration());
             }
         }
-        let mut record = tally.record;
-        record.counts = self.receiver.shared().counts();
-        record
+        let counts = self.receiver.shared().counts();
+        let tally = tally.inner();
+        Record { counts, ..std::mem::take(&mut tally.record) }
     }
 }
 
@@ -133,16 +134,7 @@ struct Tally {
 
 impl Tally {
     fn new(window: Window) -> Self {
-        let record = Record {
-            lines: HashMap::new(),
-            delays: Distribution::new(),
-            gap_ages: Distribution::new(),
-            in_window: 0,
-            silence: 0,
-            counts: Counts::default(),
-            gaps: Vec::new(),
-        };
-        Self { record, window, names: HashMap::new(), shown: HashMap::new(), kept: None }
+        Self { record: Record::default(), window, names: HashMap::new(), shown: HashMap::new(), kept: None }
     }
 
     fn values(&mut self, station: &str, block: &Block<'_>, wall: i64) {

@@ -42,7 +42,7 @@ pub struct Control {
 
 impl Flow {
     /// Checks and routes what `key` of the scenario sends.
-    pub(super) fn new(key: &str, traffic: &scenario::Traffic, map: &Map<'_>) -> Result<Flow> {
+    pub(super) fn new(key: &str, traffic: &Traffic, map: &Map<'_>) -> Result<Flow> {
         let host = |end: &str, name: &str| -> Result<usize> {
             let index = index_of(map.nodes, name).with_context(|| format!("{key}.{end}"))?;
             let kind = map.nodes[index].kind;
@@ -119,7 +119,7 @@ pub const VIEWERS: IpAddr = IpAddr::V4(Ipv4Addr::new(239, 192, 77, 2));
 pub const SECOND: IpAddr = IpAddr::V4(Ipv4Addr::new(239, 192, 77, 11));
 
 /// Index of `traffic.control`.
-pub(super) fn control_link(traffic: &scenario::Traffic, nodes: &[Node], links: &[Link]) -> Result<Option<usize>> {
+pub(super) fn control_link(traffic: &Traffic, nodes: &[Node], links: &[Link]) -> Result<Option<usize>> {
     let Some(name) = &traffic.control else { return Ok(None) };
     let link = links.iter().position(|link| link.name == *name).with_context(|| {
         let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
@@ -137,7 +137,7 @@ pub(super) fn control_link(traffic: &scenario::Traffic, nodes: &[Node], links: &
 
 impl Control {
     /// Finds the way to the receiver over the link.
-    pub(super) fn new(traffic: &scenario::Traffic, map: &Map<'_>, flow: &Flow, link: usize) -> Result<Control> {
+    pub(super) fn new(traffic: &Traffic, map: &Map<'_>, flow: &Flow, link: usize) -> Result<Control> {
         let &Flow { sender, destination, .. } = flow;
         let name = &map.links[link].name;
         ensure!(!destination.is_multicast(), "traffic.control: iperf3 sends to no multicast group");

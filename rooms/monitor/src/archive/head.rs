@@ -82,6 +82,7 @@ impl Head {
                 rate: Rate { per_second: tick("ticks_per_second")?, per_sample: tick("ticks_per_sample")? },
                 element: Element::from_code(number(map, "element")?)?,
                 bucket: number(map, "bucket").unwrap_or(1),
+                ..Channel::default()
             },
         })
     }
