@@ -165,7 +165,7 @@ pub const COLUMNS: [Column; 25] = [
 ];
 
 /// The columns that the lab adds, in order.
-pub const ADDED: [Column; 94] = [
+pub const ADDED: [Column; 95] = [
     row("delivered_share", "", DELIVERED, Throughput, "delivered of sent").higher(),
     row("share_minus_expected", "", DELIVERED, Throughput, "that, less what the configured loss leaves"),
     row(
@@ -419,6 +419,7 @@ pub const ADDED: [Column; 94] = [
     row("missing_socket", "samples", Count, Throughput, "of these, because a receive buffer was full").lower(),
     row("missing_server", "samples", Count, Throughput, "of these, in a server, or with it").lower(),
     row("missing_others", "samples", Count, Throughput, "of these, elsewhere").lower(),
+    row("unheard", "samples", Count, Throughput, "samples behind the last word of a station that is shown as silent").lower(),
     row("lost_datagrams", "datagrams", Count, Throughput, "datagrams of samples that did not come").lower(),
     row(
         "samples_per_loss",

@@ -57,6 +57,7 @@ impl PathAccount<'_> {
         }
         if let Some((_, seen)) = self.seen() {
             ledger.add("viewer", "joined behind", "samples", seen.before, "viewer");
+            ledger.add("viewer", "behind the last word", "samples", seen.unheard, "viewer");
             ledger.add("viewer", "shown", "samples", seen.shown, "viewer");
             for cause in Cause::ALL.into_iter().filter(|&cause| seen.missing[cause as usize] > 0) {
                 let name = format!("missing: {}", cause.name());

@@ -66,7 +66,7 @@ impl PathAccount<'_> {
 }
 
 /// Empty fields for other traffic.
-pub(super) fn columns(seen: Option<(&Report, &Seen)>) -> [(&'static str, Option<f64>); 14] {
+pub(super) fn columns(seen: Option<(&Report, &Seen)>) -> [(&'static str, Option<f64>); 15] {
     let of = |cause: Cause| seen.map(|(_, seen)| seen.missing[cause as usize] as f64);
     let known = [Cause::Station, Cause::Network, Cause::Host, Cause::Socket, Cause::Server];
     let others = seen.map(|(_, seen)| {
@@ -83,6 +83,7 @@ pub(super) fn columns(seen: Option<(&Report, &Seen)>) -> [(&'static str, Option<
         ("missing_socket", of(Cause::Socket)),
         ("missing_server", of(Cause::Server)),
         ("missing_others", others),
+        ("unheard", seen.map(|(_, seen)| seen.unheard as f64)),
         ("lost_datagrams", seen.map(|(_, seen)| seen.datagrams.1 as f64)),
         ("samples_per_loss", seen.and_then(|(_, seen)| per_loss(seen))),
         ("gap_age_p99_us", seen.and_then(|(_, seen)| age(seen))),

@@ -39,7 +39,9 @@ pub struct Seen {
     pub before: u64,
     /// Samples told to be missing, by cause.
     pub missing: [u64; Cause::ALL.len()],
-    /// Samples of which nothing is known: sent - shown - missing - before, of each channel without its sign.
+    /// Samples behind the last word of a station that is said to be silent: of its end nothing came through.
+    pub unheard: u64,
+    /// Samples of which nothing is known: sent - shown - missing - before - unheard, of each channel without its sign.
     pub unexplained: i64,
     /// From when a sample was (of a bucket: its first) to when it was shown.
     pub delays: Distribution,
@@ -119,12 +121,13 @@ pub(super) fn judge(
 
 /// `origins`: channels as they were in front of every link. `each`: samples that each channel of a station had.
 fn judged(origins: &HashMap<(String, String), Line>, each: &dyn Fn(&str) -> u64, record: Record) -> Seen {
-    let Record { lines, delays, gap_ages, in_window, silence, counts, gaps } = record;
+    let Record { lines, delays, gap_ages, in_window, silence, silent, counts, gaps } = record;
     let mut seen = Seen {
         shown: 0,
         in_window,
         before: 0,
         missing: [0; Cause::ALL.len()],
+        unheard: 0,
         unexplained: 0,
         delays,
         gap_ages,
@@ -149,7 +152,9 @@ fn judged(origins: &HashMap<(String, String), Line>, each: &dyn Fn(&str) -> u64,
         let before = origin.rate.samples(i128::from(line.first_time) - began + half);
         let missing: u64 = line.missing.iter().sum();
         let left = due as i64 - (before + line.shown + missing) as i64;
-        seen.unexplained += left.abs() + line.jumps as i64;
+        let unheard = if silent.contains(&name.0) { left.max(0) } else { 0 };
+        seen.unheard += unheard.unsigned_abs();
+        seen.unexplained += (left - unheard).abs() + line.jumps as i64;
         seen.before += before;
         seen.shown += line.shown;
         seen.missing.iter_mut().zip(line.missing).for_each(|(sum, missing)| *sum += missing);
@@ -185,21 +190,20 @@ mod tests {
         let name = ("s".to_owned(), "sine0".to_owned());
         Record {
             lines: line.into_iter().map(|line| (name.clone(), line)).collect(),
-            delays: Distribution::new(),
-            gap_ages: Distribution::new(),
-            in_window: 0,
-            silence: 0,
-            counts: Default::default(),
-            gaps: Vec::new(),
+            ..Record::default()
         }
     }
 
     /// A station that had 1000 samples from 5 s on, as a viewer saw it.
     fn judged(seen: Option<Line>) -> Seen {
+        judged_by(record(seen))
+    }
+
+    fn judged_by(seen: Record) -> Seen {
         let told = Told { name: "s".into(), due: 1000, unsent: 0, datagrams: 10, unexplained: 0 };
         let truth = record(Some(line(0, 5_000_000_000, 1000, 0)));
         let window = Window { start: 0, end: 1 };
-        judge(window, false, &[told], &[truth], vec![record(seen)], Vec::new()).viewers.remove(0)
+        judge(window, false, &[told], &[truth], vec![seen], Vec::new()).viewers.remove(0)
     }
 
     #[test]
@@ -215,5 +219,8 @@ mod tests {
         let twice = judged(Some(line(0, 5_000_000_000, 1001, 0)));
         assert_eq!(twice.unexplained, 1);
         assert_eq!(judged(None).unexplained, 1000);
+        // Its last word came to nobody, and the viewer says that it is silent.
+        let silent = judged_by(Record { silent: ["s".to_owned()].into(), ..record(Some(line(0, 5_000_000_000, 900, 0))) });
+        assert_eq!((silent.unheard, silent.unexplained, silent.closed), (100, 0, None));
     }
 }

@@ -1,6 +1,6 @@
 //! A viewer: the receiver of the room, with a sink that counts.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -46,6 +46,8 @@ pub(super) struct Record {
     pub(super) in_window: u64,
     /// The longest time within the window in which nothing of a station was shown, once it had begun.
     pub(super) silence: Nanos,
+    /// Stations of which it was told that they are silent, and not that they have ended.
+    pub(super) silent: HashSet<String>,
     /// What the receiver counted.
     pub(super) counts: Counts,
     /// Gaps of the first channel seen, as far as they are kept: first index and how many samples, why.
@@ -197,7 +199,12 @@ impl Sink for Tally {
         }
     }
 
-    fn stream(&mut self, _: &Arc<Stream>, _: News) {}
+    fn stream(&mut self, stream: &Arc<Stream>, news: News) {
+        match news {
+            News::Silent => self.record.silent.insert(stream.station.clone()),
+            _ => self.record.silent.remove(&stream.station),
+        };
+    }
 }
 
 fn wall() -> i64 {
