@@ -15,6 +15,7 @@ fn metrics_page_is_up_to_date() {
         ("`weir loss watch`", &weir_loss::metrics::families()),
         ("`weir sflow serve`", &weir_sflow::metrics::families()),
         ("`weir sflow agent`", &weir_agent::metrics::families()),
+        ("`weir monitor serve`", &weir_monitor::serve::metrics::families()),
         ("Every service", &admin::families()),
     ]);
     if env::var_os("WEIR_WRITE_DOCS").is_some() {

@@ -21,10 +21,13 @@ pub struct Follow<S> {
     inner: S,
     feeds: HashMap<(String, String), Feed>,
     /// Channels that are sent on: where each session's belong.
-    members: HashMap<u64, HashMap<u16, (Arc<(String, String)>, u16)>>,
+    members: HashMap<u64, HashMap<u16, Place>>,
     hash: RandomState,
     changes: Arc<AtomicU64>,
 }
+
+/// A feed, by stream name and origin, and the channel's number in it.
+type Place = (Arc<(String, String)>, u16);
 
 /// What servers send on of one origin, under one stream name.
 #[derive(Debug)]

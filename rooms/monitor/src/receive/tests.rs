@@ -11,11 +11,13 @@ const RATE: Rate = Rate { per_second: 1000, per_sample: 1 };
 const SOURCE: &str = "192.0.2.1:5110";
 const MS: Duration = Duration::from_millis(1);
 
+type Samples = Vec<Result<i32, Cause>>;
+
 /// Writes down what it is told.
 #[derive(Debug, Default)]
 struct Book {
     /// By session and channel: the first index, then each sample or what is missing.
-    samples: BTreeMap<(u64, u16), (u64, Vec<Result<i32, Cause>>)>,
+    samples: BTreeMap<(u64, u16), (u64, Samples)>,
     news: Vec<(String, News)>,
     names: Vec<(String, String)>,
 }

@@ -8,6 +8,7 @@ use weir_units::format::printable;
 use weir_wire::signal::{Block, Cause, Channel, Gap, Values};
 
 use super::board::Board;
+use super::derive::{self, Derive};
 use super::events::Draft;
 use super::losses::Losses;
 use super::open::Open;
@@ -23,6 +24,7 @@ pub(super) struct Keeper<'a> {
     /// Keys of a session's channels.
     sessions: HashMap<u64, HashMap<u16, Known, foldhash::fast::FixedState>, foldhash::fast::RandomState>,
     losses: Losses,
+    derive: Derive,
     told: Vec<Draft>,
     /// When a station's clock was said to step.
     stepped: HashMap<String, Duration>,
@@ -44,12 +46,13 @@ struct Known {
 }
 
 impl<'a> Keeper<'a> {
-    pub(super) fn new(open: &'a Open) -> Self {
+    pub(super) fn new(open: &'a Open, derive: Derive) -> Self {
         Self {
             open,
             batch: None,
             sessions: HashMap::default(),
             losses: Losses::default(),
+            derive,
             told: Vec::new(),
             stepped: HashMap::new(),
         }
@@ -62,7 +65,14 @@ impl Sink for Keeper<'_> {
         let Batch { writing, board, now } = self.batch.get_or_insert_with(|| Batch::begin(open));
         let key = writing.channel(&stream.station, &stream.name, channel);
         match key {
-            Some(key) => board.follow(key, &stream.station, channel, *now, open.wall()),
+            Some(key) => {
+                board.follow(key, &stream.station, channel, *now, open.wall());
+                self.derive.follow(&stream.station, key, channel, |made| {
+                    let key = writing.channel(derive::STATION, derive::STATION, made)?;
+                    board.follow(key, derive::STATION, &Arc::new(made.clone()), *now, open.wall());
+                    Some(key)
+                });
+            }
             None => open.count_crowded(),
         }
         let known = Known { key, name: channel.name.clone(), begun: false };
@@ -84,6 +94,7 @@ impl Sink for Keeper<'_> {
         if !std::mem::replace(begun, true) {
             if let Some(gap) = due_meanwhile(block, extent) {
                 writing.append(*key, &gap);
+                made(&mut self.derive, *key, &gap, writing, board, *now, &mut self.told);
             }
         } else if let Some(step) = step(block, extent)
             && self.stepped.get(&stream.station).is_none_or(|told| *now >= *told + STEPS_APART)
@@ -96,6 +107,7 @@ impl Sink for Keeper<'_> {
         }
         writing.append(*key, block);
         board.take(*key, block, *now, &mut self.told);
+        made(&mut self.derive, *key, block, writing, board, *now, &mut self.told);
         if let Values::Gap(gap) = block.values {
             self.losses.add(&stream.station, name, gap.cause, gap.samples, block.time);
         }
@@ -152,6 +164,27 @@ impl<'a> Batch<'a> {
     fn begin(open: &'a Open) -> Self {
         // Always in this order.
         Self { writing: open.history.write(), board: open.board(), now: open.now() }
+    }
+}
+
+/// Keeps what is made of a block, and what is made of that.
+fn made(
+    derive: &mut Derive,
+    key: u32,
+    block: &Block<'_>,
+    writing: &mut Writing<'_>,
+    board: &mut Board,
+    now: Duration,
+    told: &mut Vec<Draft>,
+) {
+    if derive.is_empty() {
+        return;
+    }
+    for computed in derive.take(key, block) {
+        let block = computed.block();
+        writing.append(computed.key, &block);
+        board.take(computed.key, &block, now, told);
+        made(derive, computed.key, &block, writing, board, now, told);
     }
 }
 

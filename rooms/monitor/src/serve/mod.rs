@@ -11,6 +11,7 @@
 mod board;
 pub mod config;
 pub mod control;
+mod derive;
 pub mod events;
 mod keeper;
 pub mod ledger;

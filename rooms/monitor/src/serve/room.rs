@@ -70,6 +70,7 @@ impl Room for Server<'_> {
             ("reorder", before.receive.bounds == settings.receive.bounds),
             ("key and senders", before.keys == settings.keys),
             ("hosts and origins", before.api == settings.api),
+            ("derive", before.derive == settings.derive),
             ("publish", before.publish == settings.publish),
             ("history and memory", before.history == settings.history),
         ] {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use weir_service::http;
 use weir_wire::signal::{Channel, Limits};
 
+pub use super::derive::Statistic;
 use super::limits::Watch;
 use crate::history::Bounds;
 use crate::receive;
@@ -29,8 +30,23 @@ pub struct Settings {
     pub history: Bounds,
     /// Limits and times.
     pub watching: Arc<Watching>,
+    /// Channels made of others.
+    pub derive: Vec<Derive>,
     /// How they are sent on; `None`: they are not.
     pub publish: Option<Publish>,
+}
+
+/// A channel made of others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Derive {
+    /// Its name; it is shown under the station `derived`.
+    pub name: String,
+    /// Unit of what it measures.
+    pub unit: String,
+    /// Of what it is made: `sqrt({coil/I1}^2 + {coil/I2}^2)`.
+    pub expression: String,
+    /// What is made of its last samples, and over how long a time; `None`: each sample is as it is.
+    pub window: Option<(Statistic, Duration)>,
 }
 
 /// How signals are sent on to viewers.

@@ -271,6 +271,76 @@ fn restarts_and_twins_are_told_apart_and_hostile_datagrams_counted() {
     serve.stop();
 }
 
+#[test]
+fn a_viewer_changes_over_when_a_server_is_killed() {
+    let mut viewer = Serve::start(&["--listen", "127.0.0.1:0"]);
+    let to = viewer.address("listening: ");
+    let server = |name: &str, priority: u8| {
+        Serve::configured(&format!("[publish]\nto = [\"{to}\"]\nname = \"{name}\"\npriority = {priority}\n"))
+    };
+    let ((mut first, _one), (second, _other)) = (server("control-1", 1), server("control-2", 2));
+    let mut station = Station::new(first.address("listening: "), "coil", 1);
+    let far = second.address("listening: ");
+    let copy = station.socket.try_clone().unwrap();
+    let send = |station: &mut Station| {
+        // Both servers are sent the same.
+        let before = (station.index, station.sequence);
+        for to in [first.address("listening: "), far] {
+            (station.index, station.sequence) = before;
+            copy.connect(to).unwrap();
+            station.metadata();
+            station.data(10, false);
+        }
+        thread::sleep(Duration::from_millis(10));
+    };
+    let mut heard = false;
+    for _ in 0..1000 {
+        send(&mut station);
+        let servers = |ledger: &Value| {
+            let streams = ledger["streams"].as_array().unwrap();
+            streams.iter().filter(|stream| stream["station"].as_str().unwrap().starts_with("control-")).count()
+        };
+        heard = servers(&viewer.ledger()) == 2;
+        if heard && station.index > 500 {
+            break;
+        }
+    }
+    assert!(heard, "{:#}", viewer.ledger());
+    let before = viewer.ledger()["changes"].as_u64().unwrap();
+    first.child.kill().unwrap();
+    let killed = Instant::now();
+    while viewer.ledger()["changes"] == before {
+        assert!(killed.elapsed() < PATIENCE, "it never changed over");
+        copy.connect(far).unwrap();
+        station.data(10, false);
+        thread::sleep(Duration::from_millis(10));
+    }
+    // Nothing was lost by it: the second had sent everything.
+    let events = viewer.get("/events");
+    assert!(!events.to_string().contains("\"gap\""), "{events:#}");
+    let ledger = viewer.ledger();
+    let names: Vec<_> = ledger["streams"].as_array().unwrap().iter().map(|stream| &stream["station"]).collect();
+    assert!(names.contains(&&"coil".into()), "{names:?}");
+    drop(second);
+}
+
+#[test]
+fn channels_are_made_of_others() {
+    let text = "[[derive]]\nname = \"double\"\nunit = \"A\"\nexpression = \"2 * {coil/I} + 1\"\n\
+                [[limit]]\nchannel = \"derived/double\"\nvery_high = 100.5\n";
+    let (mut serve, _dir) = Serve::configured(text);
+    let mut station = Station::new(serve.address("listening: "), "coil", 1);
+    station.metadata();
+    for _ in 0..6 {
+        station.data(10, false);
+    }
+    serve.await_ledger("both", |ledger| ledger["channels"] == 2 && ledger["received"]["samples"] == 60);
+    let alarm = serve.await_event("alarm");
+    // The 51st sample, 50, is the first that makes more than 100.5; the block ends with 59.
+    assert_eq!((&alarm["station"], &alarm["channel"]), (&"derived".into(), &"double".into()));
+    assert_eq!(alarm["text"], "very high: 119 A (limit 100.5)");
+}
+
 /// What a viewer of a feed makes of its datagrams: the positions of blocks, their causes, and names.
 #[derive(Default)]
 struct Viewer {

@@ -16,7 +16,8 @@ use super::Config;
 use super::document::{self, Document, Limit};
 use crate::history;
 use crate::receive::{self, Listen};
-use crate::serve::settings::{Keys, Publish, Rule, Settings, Watching};
+use crate::serve::derive;
+use crate::serve::settings::{Derive, Keys, Publish, Rule, Settings, Watching};
 
 /// The validated configuration, or the first mistake. `file`: where the document stands; `None`: it was made of flags.
 pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) -> Result<Config> {
@@ -72,6 +73,7 @@ pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) ->
             return Err(error(&path, format!("{key}: `{bad}`: write e.g. http://control-2:5180, without a path")));
         }
     }
+    let derives = (0..document.derive.len()).map(|index| derive(index, &document.derive, &error));
     let publish = match &document.publish {
         None => None,
         Some(written) => Some(publish(written, &listen, &error)?),
@@ -97,6 +99,7 @@ pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) ->
             ..history
         },
         watching: Arc::new(watching),
+        derive: derives.collect::<Result<_>>()?,
         publish,
     };
     let fixed = Fixed::new(document.admin.map(|admin| admin.0), document.user)
@@ -192,6 +195,37 @@ fn hostname() -> String {
     name.filter(|name| !name.is_empty()).unwrap_or_else(|| "server".into())
 }
 
+fn derive(
+    index: usize,
+    all: &[document::Derive],
+    error: &dyn Fn(&[Step<'_>], String) -> anyhow::Error,
+) -> Result<Derive> {
+    let document::Derive { name, unit, expression, statistic, window } = all[index].clone();
+    let fail = |key: &'static str, message: String| {
+        Err(error(&[Step::Key("derive"), Step::Index(index), Step::Key(key)], format!("derive {name}: {message}")))
+    };
+    let unit = unit.unwrap_or_default();
+    for (key, text) in [("name", &name), ("unit", &unit)] {
+        if (key == "name" && text.is_empty()) || text.len() > MOST_TEXT || text.chars().any(char::is_control) {
+            return fail(key, format!("its {key} is 1 to {MOST_TEXT} bytes, none of them a control character"));
+        }
+    }
+    if all[..index].iter().any(|other| other.name == name) {
+        return fail("name", "it is there twice (remove one of them)".into());
+    }
+    if let Err(message) = derive::read(&expression) {
+        return fail("expression", message);
+    }
+    let window = match (statistic, window.map(Span::duration)) {
+        (None, None) => None,
+        (Some(statistic), Some(window)) if !window.is_zero() && window <= DAY.duration() => Some((statistic, window)),
+        (Some(_), None) => return fail("statistic", "say over how long a time: window = \"1s\"".into()),
+        (None, Some(_)) => return fail("window", "say what of it: statistic = \"mean\", rms, min, max or std".into()),
+        (_, Some(_)) => return fail("window", "it must be more than 0 and at most 24h".into()),
+    };
+    Ok(Derive { name, unit, expression, window })
+}
+
 fn rule(index: usize, written: &Limit, error: &dyn Fn(&[Step<'_>], String) -> anyhow::Error) -> Result<Rule> {
     let Limit { channel, very_low, low, high, very_high } = written;
     let at = |key| [Step::Key("limit"), Step::Index(index), Step::Key(key)];
@@ -249,6 +283,7 @@ mod tests {
         let all = "http = \"0.0.0.0:80\"\nhosts = [\"a\"]\norigins = [\"https://b\"]\npeers = [\"http://c:5180\"]\n\
                    history = \"1min\"\nmemory = \"64MiB\"\nreceive_buffer = \"1MiB\"\nreorder = \"5ms\"\nkey = \"k\"\n\
                    senders = [\"p\"]\nhysteresis = \"2%\"\nstale = \"2s\"\nadmin = \"127.0.0.1:9518\"\n\
+                   [[derive]]\nname = \"p\"\nunit = \"W\"\nexpression = \"{a/b}*2\"\nstatistic = \"rms\"\nwindow = \"2s\"\n\
                    [publish]\nto = [\"239.9.9.9:9\"]\nname = \"n\"\nfeed = \"f\"\npriority = 3\nrate = \"50/s\"\n\
                    delay = \"5ms\"\nttl = 4\ninterface = \"eth1\"\nsign = \"s\"\n\
                    [[listen]]\naddress = \"239.1.1.1:7\"\ninterface = \"eth0\"\nsource = \"10.0.0.1\"\n\
@@ -281,6 +316,10 @@ mod tests {
             (
                 "[publish]\nto = [\"239.192.77.1:5110\"]\n".into(),
                 "m.toml:2: publish.to: 239.192.77.1:5110 is listened to as well: signals would go round for ever (name another group)",
+            ),
+            (
+                "[[derive]]\nname = \"p\"\nexpression = \"I*U\"\n".into(),
+                "m.toml:3: derive p: `I` is no channel: write {STATION/CHANNEL}, e.g. {coil/I}",
             ),
             ("histery = \"1s\"\n".into(), "m.toml:1: unknown key `histery`, did you mean `history`?"),
         ] {

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use crate::serve::settings::Statistic;
 use serde::{Deserialize, Serialize};
 use weir_service::config::Address;
 use weir_units::{Frequency, Share, Size, Span};
@@ -44,6 +45,9 @@ pub struct Document {
     /// Where signals come in.
     #[serde(rename = "listen", default, skip_serializing_if = "Vec::is_empty")]
     pub listen: Vec<Listen>,
+    /// Channels made of others.
+    #[serde(rename = "derive", default, skip_serializing_if = "Vec::is_empty")]
+    pub derive: Vec<Derive>,
     /// Limits beside those of the stations.
     #[serde(rename = "limit", default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Limit>,
@@ -59,6 +63,22 @@ pub struct Listen {
     pub interface: Option<String>,
     /// Of a group: the one source to hear.
     pub source: Option<IpAddr>,
+}
+
+/// `[[derive]]`
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Derive {
+    /// Its name.
+    pub name: String,
+    /// Unit of what it measures.
+    pub unit: Option<String>,
+    /// Of what it is made.
+    pub expression: String,
+    /// What is made of its last samples.
+    pub statistic: Option<Statistic>,
+    /// Over how long a time.
+    pub window: Option<Span>,
 }
 
 /// `[publish]`

@@ -13,7 +13,7 @@ use weir_units::{Frequency, Share, Size, Span};
 
 use super::settings::{self, Rule, Settings, Watching};
 use crate::receive;
-use document::{Document, Limit, Listen, Publish};
+use document::{Derive, Document, Limit, Listen, Publish};
 
 /// A validated configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,7 +56,7 @@ impl Origin {
 impl Config {
     /// The file that says the same with every default written out.
     pub fn to_toml(&self) -> String {
-        let Settings { receive, keys, http, api, peers, history, watching, publish } = &self.settings;
+        let Settings { receive, keys, http, api, peers, history, watching, derive, publish } = &self.settings;
         let Watching { hysteresis, stale, rules } = &**watching;
         let texts = |texts: &[String]| (!texts.is_empty()).then(|| texts.to_vec());
         let size = |bytes: usize| Some(Size { bytes: bytes as u64 });
@@ -77,6 +77,7 @@ impl Config {
             user: self.fixed.user.clone(),
             publish: publish.as_ref().map(written),
             listen: receive.listen.iter().map(listen).collect(),
+            derive: derive.iter().map(derived).collect(),
             limits: rules.iter().map(limit).collect(),
         };
         // Every key of the document has a form in TOML.
@@ -103,6 +104,16 @@ fn written(publish: &settings::Publish) -> Publish {
         rate: Some(Frequency { micro_hertz: publish.rate }),
         delay: Some(span(publish.delay)),
         sign: publish.sign.clone(),
+    }
+}
+
+fn derived(settings::Derive { name, unit, expression, window }: &settings::Derive) -> Derive {
+    Derive {
+        name: name.clone(),
+        unit: (!unit.is_empty()).then(|| unit.clone()),
+        expression: expression.clone(),
+        statistic: window.map(|(statistic, _)| statistic),
+        window: window.map(|(_, window)| span(window)),
     }
 }
 

@@ -1,0 +1,298 @@
+//! Channels made of others: an expression over channels aligned by time, and a statistic over a window of it.
+//!
+//! The first channel of an expression sets the rate and the times; of the others the sample counts that is within half of its own period.
+//! A gap in one of them is a gap of the result, of the same cause. Only whole samples are computed with: what comes as buckets of many has
+//! no values to compute with, and is a gap of cause `unselected`.
+
+mod statistic;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use exmex::{Express, FlatEx};
+use weir_wire::signal::{Block, Cause, Channel, Element, Gap, Rate, Values};
+
+use super::settings;
+use statistic::Moving;
+pub use statistic::Statistic;
+
+/// All channels that are made of others.
+#[derive(Debug, Default)]
+pub(super) struct Derive(Vec<Made>);
+
+/// A channel that is made of others.
+#[derive(Debug)]
+struct Made {
+    settings: settings::Derive,
+    expression: FlatEx<f64>,
+    /// In the order in which the expression takes them.
+    inputs: Vec<Input>,
+    /// Which of them sets the times.
+    first: usize,
+    moving: Option<Moving>,
+    /// In the history, once all inputs are known.
+    key: Option<u32>,
+}
+
+#[derive(Debug)]
+struct Input {
+    /// `station/channel`.
+    name: String,
+    key: Option<u32>,
+    rate: Rate,
+    scale: (f64, f64),
+    pieces: VecDeque<Piece>,
+    /// Time behind its last sample, ns.
+    end: Option<i64>,
+}
+
+/// Samples of an input one after another, or so many that are missing.
+#[derive(Debug)]
+struct Piece {
+    time: i64,
+    rate: Rate,
+    values: Result<Vec<f64>, (u64, Cause)>,
+}
+
+/// The next samples of a channel that was made, or a gap.
+#[derive(Debug, PartialEq)]
+pub(super) struct Computed {
+    pub(super) key: u32,
+    time: i64,
+    rate: Rate,
+    values: Result<Vec<u8>, Gap>,
+}
+
+impl Computed {
+    pub(super) fn block(&self) -> Block<'_> {
+        let values = match &self.values {
+            Ok(bytes) => Values::Samples(Element::F64, bytes),
+            Err(gap) => Values::Gap(*gap),
+        };
+        Block { channel: 0, first: 0, time: self.time, rate: self.rate, values }
+    }
+}
+
+/// Reads an expression, and returns the channels in it.
+///
+/// # Errors
+/// What is wrong with it, in one line.
+pub(super) fn read(expression: &str) -> Result<(FlatEx<f64>, Vec<String>), String> {
+    let parsed = exmex::parse::<f64>(expression).map_err(|error| error.to_string().replace('\n', " "))?;
+    let names: Vec<String> = parsed.var_names().to_vec();
+    if names.is_empty() {
+        return Err("it has no channel in it, e.g. {coil/I}".into());
+    }
+    match names.iter().find(|name| !name.contains('/')) {
+        Some(bad) => Err(format!("`{bad}` is no channel: write {{STATION/CHANNEL}}, e.g. {{coil/I}}")),
+        None => Ok((parsed, names)),
+    }
+}
+
+impl Derive {
+    pub(super) fn new(settings: &[settings::Derive]) -> Self {
+        let made = |settings: &settings::Derive| {
+            // They have been read when they were checked.
+            let (expression, names) = read(&settings.expression).ok()?;
+            let first = (0..names.len()).min_by_key(|&at| settings.expression.find(&format!("{{{}}}", names[at])))?;
+            let input = |name: String| Input {
+                name,
+                key: None,
+                rate: Rate::hertz(1),
+                scale: (1.0, 0.0),
+                pieces: VecDeque::new(),
+                end: None,
+            };
+            let inputs = names.into_iter().map(input).collect();
+            Some(Made { settings: settings.clone(), expression, inputs, first, moving: None, key: None })
+        };
+        Self(settings.iter().filter_map(made).collect())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// A channel is known by this key; `make` is asked for the key of a channel whose inputs are known now.
+    pub(super) fn follow(
+        &mut self,
+        station: &str,
+        key: u32,
+        channel: &Channel,
+        mut make: impl FnMut(&Channel) -> Option<u32>,
+    ) {
+        let name = format!("{station}/{}", channel.name);
+        for at in 0..self.0.len() {
+            let made = &mut self.0[at];
+            for input in made.inputs.iter_mut().filter(|input| input.name == name) {
+                input.key = Some(key);
+                input.rate = channel.rate;
+                input.scale = (channel.scale, channel.offset);
+            }
+            if made.key.is_some() || made.inputs.iter().any(|input| input.key.is_none()) {
+                continue;
+            }
+            let rate = made.inputs[made.first].rate;
+            let settings::Derive { name, unit, expression, window, .. } = &made.settings;
+            if let Some((statistic, span)) = window {
+                let length = rate.samples(i128::try_from(span.as_nanos()).unwrap_or(i128::MAX));
+                made.moving = Some(Moving::new(*statistic, length.clamp(1, MOST_WINDOW) as usize));
+            }
+            let description = expression.clone();
+            let (name, unit) = (name.clone(), unit.clone());
+            let made_channel = Channel { name, unit, description, rate, element: Element::F64, ..Channel::default() };
+            made.key = make(&made_channel);
+            // Others may be made of it.
+            if let Some(key) = made.key {
+                self.follow(STATION, key, &made_channel, &mut make as &mut dyn FnMut(&Channel) -> Option<u32>);
+            }
+        }
+    }
+
+    /// What samples of a channel add to those that are made of it.
+    pub(super) fn take(&mut self, key: u32, block: &Block<'_>) -> Vec<Computed> {
+        let mut results = Vec::new();
+        for made in &mut self.0 {
+            let mut is_of = false;
+            for input in made.inputs.iter_mut().filter(|input| input.key == Some(key)) {
+                input.push(block);
+                is_of = true;
+            }
+            if is_of && let Some(key) = made.key {
+                made.go_on(key, &mut results);
+            }
+        }
+        results
+    }
+}
+
+impl Made {
+    /// Computes what can be.
+    fn go_on(&mut self, key: u32, results: &mut Vec<Computed>) {
+        let mut arguments = vec![0.0; self.inputs.len()];
+        while let Some(mut piece) = self.inputs[self.first].pieces.pop_front() {
+            let late = self.inputs[self.first].end.unwrap_or(piece.time).saturating_sub(piece.time) > MOST_WAIT;
+            match &mut piece.values {
+                Err((samples, cause)) => {
+                    self.moving.iter_mut().for_each(Moving::clear);
+                    give(results, key, piece.time, piece.rate, Err((*samples, *cause)));
+                }
+                Ok(values) => {
+                    let mut done = 0;
+                    for (index, &value) in values.iter().enumerate() {
+                        let time = at(piece.time, piece.rate, index as u64);
+                        let mut outcome = Some(Ok(()));
+                        for (place, input) in self.inputs.iter_mut().enumerate() {
+                            arguments[place] = if place == self.first {
+                                value
+                            } else {
+                                match input.at(time) {
+                                    Some(Ok(value)) => value,
+                                    Some(Err(cause)) => {
+                                        outcome = Some(Err(cause));
+                                        break;
+                                    }
+                                    // Who is waited for for too long stands still.
+                                    None if late => {
+                                        outcome = Some(Err(Cause::Source));
+                                        break;
+                                    }
+                                    None => {
+                                        outcome = None;
+                                        break;
+                                    }
+                                }
+                            };
+                        }
+                        let Some(outcome) = outcome else { break };
+                        done = index + 1;
+                        let value = outcome.map(|()| self.expression.eval(&arguments).unwrap_or(f64::NAN));
+                        let value = match (&mut self.moving, value) {
+                            (None, value) => value.map_err(|cause| (1, cause)),
+                            // Nothing was lost: the window is being filled.
+                            (Some(moving), Ok(value)) => moving.push(value).ok_or((1, Cause::Unselected)),
+                            (Some(moving), Err(cause)) => {
+                                moving.clear();
+                                Err((1, cause))
+                            }
+                        };
+                        give(results, key, time, piece.rate, value);
+                    }
+                    if done < values.len() {
+                        let time = at(piece.time, piece.rate, done as u64);
+                        values.drain(..done);
+                        self.inputs[self.first].pieces.push_front(Piece { time, ..piece });
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Input {
+    fn push(&mut self, block: &Block<'_>) {
+        let (scale, offset) = self.scale;
+        let values = match block.values {
+            Values::Samples(..) => Ok(block.each().map(|value| value * scale + offset).collect()),
+            Values::Buckets(..) => Err((block.samples(), Cause::Unselected)),
+            Values::Gap(gap) => Err((gap.samples, gap.cause)),
+        };
+        self.end = Some(at(block.time, block.rate, block.samples()));
+        self.pieces.push_back(Piece { time: block.time, rate: block.rate, values });
+        if self.pieces.len() > MOST_PIECES {
+            self.pieces.pop_front();
+        }
+    }
+
+    /// What it was at a time, which never goes back; `None`: that is not known yet.
+    fn at(&mut self, time: i64) -> Option<Result<f64, Cause>> {
+        loop {
+            let piece = self.pieces.front()?;
+            let half = piece.rate.nanos(1) / 2;
+            let into = i128::from(time) - i128::from(piece.time) + half;
+            if into < 0 {
+                // Before the first that is here.
+                return Some(Err(Cause::Unknown));
+            }
+            let index = piece.rate.samples(into);
+            match &piece.values {
+                Ok(values) if index < values.len() as u64 => return Some(Ok(values[index as usize])),
+                Err((samples, cause)) if index < *samples => return Some(Err(*cause)),
+                _ => drop(self.pieces.pop_front()),
+            }
+        }
+    }
+}
+
+/// Joins what is next to what is there, if it is of the same kind.
+fn give(results: &mut Vec<Computed>, key: u32, time: i64, rate: Rate, value: Result<f64, (u64, Cause)>) {
+    let last = results.last_mut().filter(|last| last.key == key && last.rate == rate);
+    match (value, last.map(|last| &mut last.values)) {
+        (Ok(value), Some(Ok(bytes))) => bytes.extend(value.to_le_bytes()),
+        (Err((samples, cause)), Some(Err(gap))) if gap.cause == cause => {
+            gap.samples = gap.samples.saturating_add(samples);
+        }
+        (Ok(value), _) => results.push(Computed { key, time, rate, values: Ok(value.to_le_bytes().to_vec()) }),
+        (Err((samples, cause)), _) => {
+            results.push(Computed { key, time, rate, values: Err(Gap { samples, cause }) });
+        }
+    }
+}
+
+fn at(time: i64, rate: Rate, samples: u64) -> i64 {
+    i64::try_from(i128::from(time) + rate.nanos(samples)).unwrap_or(i64::MAX)
+}
+
+/// The station under which they are shown.
+pub(super) const STATION: &str = "derived";
+
+/// How long samples wait for those of other channels, ns.
+const MOST_WAIT: i64 = 2_000_000_000;
+
+/// Blocks of an input that wait.
+const MOST_PIECES: usize = 16_384;
+
+/// Samples of a window.
+const MOST_WINDOW: u64 = 10_000_000;

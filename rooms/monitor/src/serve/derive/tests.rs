@@ -1,0 +1,84 @@
+//! Channels made of others, against arithmetic.
+
+use std::time::Duration;
+
+use super::*;
+
+const FAST: Rate = Rate { per_second: 1000, per_sample: 1 };
+const SLOW: Rate = Rate { per_second: 100, per_sample: 1 };
+
+fn derive(expression: &str, window: Option<(Statistic, Duration)>) -> Derive {
+    let settings = settings::Derive { name: "x".into(), unit: "V".into(), expression: expression.into(), window };
+    let mut derive = Derive::new(&[settings]);
+    let mut made = Vec::new();
+    for (key, name, rate, scale) in [(1, "a", FAST, 2.0), (2, "b", SLOW, 1.0)] {
+        let channel = Channel { name: name.into(), rate, scale, ..Channel::default() };
+        derive.follow("s", key, &channel, |channel| {
+            made.push((channel.name.clone(), channel.rate));
+            Some(9)
+        });
+    }
+    assert_eq!(made, [("x".into(), FAST)]);
+    derive
+}
+
+fn feed(derive: &mut Derive, key: u32, rate: Rate, millis: i64, values: &[f64]) -> Vec<Result<f64, (u64, Cause)>> {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let values = Values::Samples(Element::F64, &bytes);
+    take(derive, key, Block { channel: 0, first: 0, time: millis * 1_000_000, rate, values })
+}
+
+fn gap(derive: &mut Derive, key: u32, rate: Rate, millis: i64, samples: u64) -> Vec<Result<f64, (u64, Cause)>> {
+    let values = Values::Gap(Gap { samples, cause: Cause::Socket });
+    take(derive, key, Block { channel: 0, first: 0, time: millis * 1_000_000, rate, values })
+}
+
+fn take(derive: &mut Derive, key: u32, block: Block<'_>) -> Vec<Result<f64, (u64, Cause)>> {
+    let mut out = Vec::new();
+    for result in derive.take(key, &block) {
+        let block = result.block();
+        out.extend(block.each().map(Ok));
+        if let Values::Gap(gap) = block.values {
+            out.push(Err((gap.samples, gap.cause)));
+        }
+    }
+    out
+}
+
+#[test]
+fn samples_meet_by_time_and_wait_for_one_another() {
+    let mut derive = derive("{s/a} + 10 * {s/b}", None);
+    assert_eq!(feed(&mut derive, 1, FAST, 0, &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), []);
+    // Until half of its period has passed, at 5 ms, the slow one is 1.
+    assert_eq!(feed(&mut derive, 2, SLOW, 0, &[1.0]), [10.0, 12.0, 14.0, 16.0, 18.0].map(Ok));
+    assert_eq!(gap(&mut derive, 2, SLOW, 10, 1), [Err((2, Cause::Socket))]);
+    assert_eq!(feed(&mut derive, 2, SLOW, 20, &[3.0]), []);
+    assert_eq!(feed(&mut derive, 1, FAST, 7, &[7.0; 9]), [Err((8, Cause::Socket)), Ok(44.0)]);
+    assert_eq!(gap(&mut derive, 1, FAST, 16, 4), [Err((4, Cause::Socket))]);
+}
+
+#[test]
+fn windows_are_filled_before_they_tell() {
+    let window = Some((Statistic::Mean, Duration::from_millis(3)));
+    let mut derive = derive("{s/a} + 0 * {s/b}", window);
+    feed(&mut derive, 2, SLOW, 0, &[1.0; 100]);
+    let first = feed(&mut derive, 1, FAST, 0, &[1.0, 2.0, 3.0, 7.0]);
+    assert_eq!(first, [Err((2, Cause::Unselected)), Ok(4.0), Ok(8.0)]);
+    assert_eq!(gap(&mut derive, 1, FAST, 4, 5), [Err((5, Cause::Socket))]);
+    assert_eq!(feed(&mut derive, 1, FAST, 9, &[1.0, 2.0, 3.0])[1..], [Ok(4.0)]);
+}
+
+#[test]
+fn one_that_stands_still_is_not_waited_for_for_ever() {
+    let mut derive = derive("{s/a} * {s/b}", None);
+    assert_eq!(feed(&mut derive, 1, FAST, 0, &[1.0]), []);
+    assert_eq!(feed(&mut derive, 1, FAST, 2500, &[1.0]), [Err((1, Cause::Source))]);
+}
+
+#[test]
+fn expressions_are_checked() {
+    assert_eq!(read("sqrt({s/b}^2 + {s/a}^2)").unwrap().1, ["s/a", "s/b"]);
+    assert!(read("1 + 2").unwrap_err().contains("no channel"));
+    assert!(read("a + 2").unwrap_err().contains("`a` is no channel"));
+    assert!(read("{s/a} +* 2").is_err());
+}
