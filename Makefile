@@ -81,6 +81,7 @@ bench: deps
 	$(CARGO) run --release --locked -p bench-tee
 	$(CARGO) run --release --locked -p bench-loss
 	$(CARGO) run --release --locked -p bench-sflow
+	$(CARGO) run --release --locked -p bench-monitor
 	$(CARGO) build --release --locked -p weir && $(CARGO) run --release --locked -p bench-lab
 
 # Another major version of clang makes other bytes. Sources are named relative to the folder, so its place does not matter.

@@ -36,7 +36,7 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
         running.push(Running { name, source: sources::open(number, source)?, next: Some(Next::At(0)) });
     }
     let service: Service<Station<'_>> = setup.start(&[])?;
-    let (state, stop) = (Arc::new(State::default()), Arc::new(AtomicBool::new(false)));
+    let (state, stop) = (Arc::new(State::new(&settings.name)), Arc::new(AtomicBool::new(false)));
     let (orders, received) = sync_channel(1);
     let worker = Worker {
         name: settings.name.clone(),

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use weir_service::clock::Nanos;
 use weir_wire::signal::{Bucket, Cause, Element, Form, Gap, Packer, Rate};
 
 use crate::thin::{Thinned, Thinner};
@@ -24,6 +25,8 @@ pub(super) struct Lane {
     values: Vec<u8>,
     /// Of `values`, those that are in datagrams.
     taken: usize,
+    /// When the oldest of its pieces was taken; of what is of no hurry `None`.
+    pub(super) since: Option<Nanos>,
     /// Samples that are sent.
     pub(super) sent: u64,
     /// Samples that were told to be missing, by cause.
@@ -77,6 +80,7 @@ impl Lane {
             pieces: VecDeque::new(),
             values: Vec::new(),
             taken: 0,
+            since: None,
             sent: 0,
             gaps: [0; Cause::ALL.len()],
         }
@@ -144,9 +148,11 @@ impl Lane {
         self.values.len() - self.taken + self.pieces.len() * weir_wire::signal::BLOCK_LEN
     }
 
-    /// Whether anything waits; of what was not selected alone that is of no hurry.
-    pub(super) fn is_waiting(&self) -> bool {
-        self.pieces.iter().any(|piece| piece.what != What::Gap(Cause::Unselected))
+    /// Notes when what waits was taken, unless older things wait. What was not selected is of no hurry.
+    pub(super) fn begin_to_wait(&mut self, now: Nanos) {
+        if self.since.is_none() && self.pieces.iter().any(|piece| piece.what != What::Gap(Cause::Unselected)) {
+            self.since = Some(now);
+        }
     }
 
     /// Samples that are in no datagram yet.

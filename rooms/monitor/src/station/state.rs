@@ -9,10 +9,15 @@ use super::ledger::Ledger;
 use super::metrics;
 
 /// The station as of a moment ago.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct State(Mutex<Ledger>);
 
 impl State {
+    /// Of a station that has not begun.
+    pub(super) fn new(station: &str) -> Self {
+        Self(Mutex::new(Ledger { station: station.to_owned(), ..Ledger::default() }.close()))
+    }
+
     pub(super) fn set(&self, ledger: Ledger) {
         *self.seen() = ledger;
     }
@@ -37,6 +42,9 @@ impl Observable for State {
     fn ready(&self) -> Result<(), String> {
         let seen = self.seen();
         let taken = |outlet: &super::ledger::OutletCount| outlet.sent > 0;
+        if seen.streams.is_empty() {
+            return Err("it has not begun yet".into());
+        }
         match seen.streams.iter().find(|stream| !stream.outlets.iter().any(taken)) {
             Some(stream) => Err(format!("nothing of the stream {} was sent yet", stream.name)),
             None => Ok(()),

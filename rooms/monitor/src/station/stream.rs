@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use weir_service::clock::Nanos;
-use weir_wire::signal::{self, Cause, Clock, Flags, Header, Kind, Metadata, Packer, Position, encode};
+use weir_wire::signal::{self, Cause, Clock, Element, Flags, Form, Header, Kind, Metadata, Packer, Position, encode};
 
 use super::lane::{Full, Lane, Packed};
 use super::ledger::{SampleCount, StreamCount};
@@ -27,7 +27,7 @@ pub(super) struct Stream {
     scratch: Vec<u8>,
     positions: Vec<Position>,
     pace: Pace,
-    /// When the oldest of what waits was taken.
+    /// When the oldest of what is in the packer was taken.
     since: Option<Nanos>,
     /// When a datagram was sent last.
     spoke: Nanos,
@@ -107,19 +107,21 @@ impl Stream {
         let Some(lane) = &mut self.lanes[channel] else { return };
         lane.push(first, samples);
         if lane.waiting_bytes() >= self.most_bytes {
+            if self.packer.is_empty() {
+                self.since = lane.since;
+            }
             self.drain_lane(channel, true, now);
+            // What is left is the newest.
+            self.lanes[channel].iter_mut().for_each(|lane| lane.since = None);
         }
-        let waits = !self.packer.is_empty() || self.lanes[channel].as_ref().is_some_and(Lane::is_waiting);
-        if self.since.is_none() && waits {
-            self.since = Some(now);
-        }
+        self.lanes[channel].iter_mut().for_each(|lane| lane.begin_to_wait(now));
     }
 
     /// The next samples of a channel are not coming.
     pub(super) fn miss(&mut self, channel: usize, first: u64, samples: u64, cause: Cause, now: Nanos) {
         let Some(lane) = &mut self.lanes[channel] else { return };
         lane.miss(first, samples, cause);
-        self.since.get_or_insert(now);
+        lane.begin_to_wait(now);
     }
 
     /// Sends what waits, if it waits long enough, metadata and heartbeats when they are due.
@@ -127,7 +129,7 @@ impl Stream {
         if now >= self.metadata_due {
             self.send_metadata(now);
         }
-        if self.since.is_some_and(|since| now >= since + delay) {
+        if self.oldest().is_some_and(|since| now >= since + delay) {
             self.drain(now);
         }
         if now >= self.spoke + HEARTBEATS_APART {
@@ -142,7 +144,12 @@ impl Stream {
     /// When it is to be stepped next.
     pub(super) fn due(&self, delay: Nanos) -> Nanos {
         let beat = (self.spoke + HEARTBEATS_APART).min(self.metadata_due);
-        self.since.map_or(beat, |since| beat.min(since + delay))
+        self.oldest().map_or(beat, |since| beat.min(since + delay))
+    }
+
+    /// When the oldest of what waits was taken.
+    fn oldest(&self) -> Option<Nanos> {
+        self.lanes.iter().flatten().filter_map(|lane| lane.since).chain(self.since).min()
     }
 
     /// Metadata is sent with the next step.
@@ -168,14 +175,14 @@ impl Stream {
 
     /// Puts all that waits in datagrams.
     pub(super) fn drain(&mut self, now: Nanos) {
-        self.since = None;
         for channel in 0..self.lanes.len() {
             self.drain_lane(channel, false, now);
         }
         self.send_packed(now);
-        if self.lanes.iter().flatten().any(Lane::is_waiting) {
-            // Not taken: tried again, but not at once.
-            self.since = Some(now);
+        for lane in self.lanes.iter_mut().flatten() {
+            // What was not taken is tried again, but not at once.
+            lane.since = None;
+            lane.begin_to_wait(now);
         }
     }
 
@@ -191,6 +198,10 @@ impl Stream {
                 Some(Err(Full)) if self.packer.is_empty() => break,
                 Some(Err(Full)) => self.send_packed(now),
             }
+        }
+        // As good as full: what comes next begins another.
+        if whole && self.packer.room(Element::F64, Form::Samples) == 0 {
+            self.send_packed(now);
         }
     }
 
@@ -219,6 +230,7 @@ impl Stream {
         }
         self.packer.clear();
         self.packed.clear();
+        self.since = None;
     }
 
     fn send_metadata(&mut self, now: Nanos) {

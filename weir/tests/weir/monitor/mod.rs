@@ -1,3 +1,4 @@
 //! `weir monitor`: stations, servers, viewers and archives, in namespaces, against decoders that share no code.
 
 mod serve;
+mod station;

@@ -1,0 +1,41 @@
+//! Mistakes are one line with what to do.
+
+use super::*;
+
+#[track_caller]
+fn mistake(arguments: &[&str]) -> (i32, String) {
+    let output = weir(&[&["monitor", "station"], arguments].concat()).output().unwrap();
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn mistakes_are_one_line() {
+    for (arguments, code, words) in [
+        (&["--to", "group"][..], 2, "`group`: write ADDRESS or ADDRESS:PORT"),
+        (&["--source", "sine,rate=1k/s"], 2, "name: a source of kind `sine` needs one"),
+        (&["--source", "sine,name=a,rate=1kHz"], 2, "no unit `kHz` for a frequency"),
+        (&["--interface", "nowhere0"], 1, "find the interface nowhere0"),
+        (&["--source", "wav,name=a,path=/nowhere.wav"], 1, "sound /nowhere.wav"),
+        (&["--source", "ring,path=/dev/null"], 1, "ring /dev/null: it has no header of 64 bytes"),
+    ] {
+        let (status, text) = mistake(arguments);
+        assert_eq!(status, code, "{text}");
+        assert!(text.contains(words), "{text}");
+        assert!(code == 2 || text.lines().count() == 1, "{text}");
+    }
+}
+
+#[test]
+fn keys_are_made_once_and_refused_where_others_may_read_them() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("monitor.key");
+    let make = || weir(&["monitor", "key", "--group", "--out", path.to_str().unwrap()]).output().unwrap();
+    assert!(make().status.success());
+    assert!(!make().status.success(), "it would have been overwritten");
+    let file = folder.path().join("station.toml");
+    std::fs::write(&file, format!("encrypt = {path:?}\n")).unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let (status, text) = mistake(&["-c", file.to_str().unwrap()]);
+    assert_eq!((status, text.lines().count()), (1, 1), "{text}");
+    assert!(text.contains("others may read it (chmod 600 "), "{text}");
+}
