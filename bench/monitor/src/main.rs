@@ -1,8 +1,9 @@
-//! What thinning and sending signals cost, beside tsdownsample: `cargo run --release -p bench-monitor [-- SCENE ...]`.
+//! What signals cost, beside tsdownsample and iperf 2: `cargo run --release -p bench-monitor [-- SCENE ...]`.
 //!
-//! Scenes: `thin`, `send`; both without arguments. What is compared is run in turn, and medians are printed. `--quick` takes short
+//! Scenes: `thin`, `send`, `receive`, `latency`; all of them without arguments. What is compared is run in turn, and medians are printed. `--quick` takes short
 //! looks, `--rounds N` sets how many, `--json FILE` writes all figures to a file.
 
+mod network;
 mod programs;
 mod scenes;
 

@@ -1,5 +1,7 @@
 //! The scenes.
 
+mod latency;
+mod receive;
 mod send;
 mod thin;
 
@@ -36,4 +38,5 @@ impl bench_measure::Scale for Scale {
 }
 
 /// All, by name, in the order in which they run.
-pub(crate) const SCENES: [(&str, Scene<Programs, Scale>); 2] = [("thin", thin::run), ("send", send::run)];
+pub(crate) const SCENES: [(&str, Scene<Programs, Scale>); 4] =
+    [("thin", thin::run), ("send", send::run), ("receive", receive::run), ("latency", latency::run)];

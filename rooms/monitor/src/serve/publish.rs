@@ -463,7 +463,7 @@ const MOST_BYTES: usize = 256 << 10;
 const SEND_BUFFER: usize = 1 << 20;
 
 /// How long a bucket waits for its next samples.
-const OPEN: Duration = Duration::from_millis(100);
+const OPEN: Duration = Duration::from_millis(50);
 
 /// While nothing else is sent.
 const BEATS_APART: Duration = Duration::from_millis(50);
