@@ -243,6 +243,9 @@ pub struct Signal {
     pub samples: u64,
     /// What is missing of them, ascending: the first sample, counted from the stretch's, and how many in a row.
     pub missing: Vec<(u64, u64)>,
+    /// Why most of them are, as the receiver knows; `None`: it was not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
 }
 
 /// One counter of a cell's account.
@@ -308,6 +311,9 @@ pub struct Chart {
     /// Of a chart over time: names of the timelines, one panel each; all if empty.
     #[serde(default)]
     pub quantities: Vec<String>,
+    /// Of a chart of kind `signal`: as a screen shows it that knows of no gaps, one sample that arrived behind the other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub as_arrived: bool,
     /// `linear` or `log`: the y axis, or the colours of a heat map.
     #[serde(default)]
     pub scale: Scale,
@@ -332,9 +338,11 @@ impl Chart {
     /// What keeps the chart from being drawn: a key that its kind needs, or one that it does not know. `None`: nothing.
     pub fn problem(&self) -> Option<String> {
         let (kind, needed, foreign): (_, &[&str], &[&str]) = match self.kind {
-            ChartKind::Lines => ("lines", &["x", "y", "series"], &["value", "quantities"]),
-            ChartKind::Heatmap => ("heatmap", &["x", "y", "value"], &["series", "beside", "quantities"]),
-            ChartKind::Time => ("time", &[], &["x", "y", "series", "beside", "value"]),
+            ChartKind::Lines => ("lines", &["x", "y", "series"], &["value", "quantities", "as_arrived"]),
+            ChartKind::Heatmap => {
+                ("heatmap", &["x", "y", "value"], &["series", "beside", "quantities", "as_arrived"])
+            }
+            ChartKind::Time => ("time", &[], &["x", "y", "series", "beside", "value", "as_arrived"]),
             ChartKind::Signal => ("signal", &[], &["x", "y", "series", "beside", "value", "quantities"]),
         };
         let given = |key: &str| match key {
@@ -343,6 +351,7 @@ impl Chart {
             "series" => !self.series.is_empty(),
             "beside" => !self.beside.is_empty(),
             "value" => !self.value.is_empty(),
+            "as_arrived" => self.as_arrived,
             _ => !self.quantities.is_empty(),
         };
         let missing = needed.iter().find(|key| !given(key)).map(|key| format!("needs `{key}`"));

@@ -18,6 +18,7 @@ use weir_traffic::{
 };
 
 use crate::iperf3::{self, Iperf3Settings};
+use crate::monitor::{self, Feed};
 use crate::network::{DATA_PORTS, Network};
 use crate::scenario::{Engine, Mode, Scenario, Traffic};
 use crate::sflow::{self, Collector, Export, Judgement};
@@ -56,10 +57,14 @@ pub enum Endpoints {
         /// What both ends tell each other beside the network.
         exchange: Exchange,
     },
+    /// Signals of stations.
+    Signals(Box<Feed>),
 }
 
 /// What ends are given besides what the scenario says.
-pub struct Terms {
+pub struct Terms<'a> {
+    /// The network as configured.
+    pub topology: &'a Topology,
     /// The processors of the hosts, by node; `None`: any.
     pub processors: Vec<Option<usize>>,
     /// Tells the messages of cells apart.
@@ -79,6 +84,8 @@ pub enum Outcome {
     Bulk(Box<BulkReport>),
     /// Of datagrams of sFlow agents: of them as messages, and what the analyser made of them.
     Export(Box<SendReport>, Vec<ReceiveReport>, Box<Judgement>),
+    /// Of signals.
+    Signals(Box<monitor::Report>),
 }
 
 /// Refuses traffic that nothing could send over its path. `key` names it: `traffic` or `load`.
@@ -111,7 +118,8 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
     );
     let plain = traffic.mode == Mode::Messages && traffic.transport == Transport::Udp;
     ensure!(!batched || plain, "{key}.batch: only messages over udp leave in batches");
-    ensure!(scenario.receive.stall.is_none() || plain, "receive.stall: only readers of messages over udp stall");
+    let stalls = plain || traffic.mode == Mode::Monitor;
+    ensure!(scenario.receive.stall.is_none() || stalls, "receive.stall: only readers of messages over udp stall");
     if let Some(stall) = scenario.receive.stall {
         let (every, length) = (stall.every.duration(), stall.length.duration());
         ensure!(length < every, "receive.stall: {} every {} leaves no time to read", stall.length, stall.every);
@@ -119,6 +127,9 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
     if traffic.mode == Mode::Sflow {
         sflow::check(scenario)?;
         ensure!(traffic.to.names().len() == 1, "{key}.to: agents export to one receiver");
+    }
+    if traffic.mode == Mode::Monitor {
+        monitor::check(scenario)?;
     }
     if let Some(link) = topology.links.iter().find(|link| link.direct) {
         let counted = traffic.transport == Transport::Udp && traffic.engine == Engine::Weir;
@@ -166,9 +177,9 @@ impl Endpoints {
         scenario: &Scenario,
         traffic: &Traffic,
         flow: &Flow,
-        terms: &Terms,
+        terms: &Terms<'_>,
     ) -> Result<Endpoints> {
-        let Terms { processors, session, patience, seed } = terms;
+        let Terms { topology, processors, session, patience, seed } = terms;
         let (session, patience, seed) = (*session, *patience, *seed);
         let to = SocketAddr::from((flow.destination, traffic.port));
         let sender = network.namespace(flow.sender);
@@ -183,6 +194,9 @@ impl Endpoints {
                 let receiver = Box::new(receiver.run(|| bulk::Receiver::bind(&settings))??);
                 let sender = Box::new(sender.run(|| bulk::Sender::open(&settings))??);
                 Ok(Endpoints::Bulk { sender, receiver })
+            }
+            (Mode::Monitor, ..) => {
+                Ok(Endpoints::Signals(Box::new(Feed::prepare(network, scenario, topology, processors)?)))
             }
             (Mode::Sflow, ..) => {
                 let exchange = Exchange::new(scenario.run.drain.duration()).context("open an event descriptor")?;
@@ -220,7 +234,7 @@ impl Endpoints {
     pub fn gauges(&self) -> Vec<Option<Gauge>> {
         match self {
             Endpoints::Messages { receivers, .. } => receivers.iter().map(Receiver::gauge).collect(),
-            Endpoints::Bulk { .. } | Endpoints::Iperf3(_) | Endpoints::Export { .. } => Vec::new(),
+            _ => Vec::new(),
         }
     }
 
@@ -253,6 +267,7 @@ impl Endpoints {
                 let (sent, received, judgement) = export.run(*sender, *collector, &exchange, begin, realtime, stop);
                 Ok(Outcome::Export(Box::new(sent), vec![received], Box::new(judgement)))
             }
+            Endpoints::Signals(feed) => Ok(Outcome::Signals(Box::new(feed.run(begin, realtime, stop)?))),
             Endpoints::Iperf3(transfer) => Ok(Outcome::Bulk(Box::new(transfer.run(begin, stop)?))),
         }
     }
@@ -264,6 +279,15 @@ impl Outcome {
         match self {
             Outcome::Messages(sent, _) | Outcome::Export(sent, ..) => sent.stopped,
             Outcome::Bulk(report) => report.stopped,
+            Outcome::Signals(report) => report.stopped,
+        }
+    }
+
+    /// Of signals.
+    pub fn signals(&self) -> Option<&monitor::Report> {
+        match self {
+            Outcome::Signals(report) => Some(report),
+            Outcome::Messages(..) | Outcome::Bulk(_) | Outcome::Export(..) => None,
         }
     }
 }

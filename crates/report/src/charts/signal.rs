@@ -24,13 +24,19 @@ pub(super) fn render(chart: &Chart, cells: &[Cell<'_>]) -> String {
     let mut svg = Svg::new(WIDTH, height);
     svg.rect((0.5, 0.5), (WIDTH - 1.0, height - 1.0), 10.0, "fill=\"#ffffff\" stroke=\"#d1d9e0\"");
     svg.text((24.0, 34.0), 17.0, Anchor::Start, &format!("font-weight=\"600\" {INK}"), &chart.title);
-    let label = "each message is a sample of a sine of 50 Hz; red: what is lost of it";
+    let label = if chart.as_arrived {
+        "one sample that arrived behind the other, as who knows of no gaps draws them"
+    } else {
+        "each message is a sample of a sine of 50 Hz; red: what is lost of it"
+    };
     svg.text((24.0, 55.0), 13.0, Anchor::Start, FAINT, if chart.y_label.is_empty() { label } else { &chart.y_label });
     if panels.is_empty() {
         svg.text((WIDTH / 2.0, TOP + PANEL / 2.0), 14.0, Anchor::Middle, FAINT, "nothing was watched");
     }
     for (index, (record, signal)) in panels.iter().enumerate() {
-        draw(&mut svg, record, signal, TOP + 22.0 + index as f64 * (PANEL + BETWEEN));
+        let top = TOP + 22.0 + index as f64 * (PANEL + BETWEEN);
+        let draw = if chart.as_arrived { draw_as_arrived } else { draw };
+        draw(&mut svg, record, signal, top);
     }
     svg.finish(&chart.title, "a sine as it arrived, its lost stretches marked")
 }
@@ -45,7 +51,9 @@ fn draw(svg: &mut Svg, record: &Record, signal: &Signal, top: f64) {
     let said = match lost {
         0 => format!("{} samples, none lost", count(signal.samples)),
         _ => {
-            format!("{} of {} samples lost, the longest stretch {}", count(lost), count(signal.samples), span(longest))
+            let lost_at = signal.cause.as_ref().map(|cause| format!(" at: {cause}")).unwrap_or_default();
+            let (lost, samples) = (count(lost), count(signal.samples));
+            format!("{lost} of {samples} samples lost{lost_at}, the longest stretch {}", span(longest))
         }
     };
     svg.text((WIDTH - RIGHT, top - 12.0), 11.0, Anchor::End, FAINT, &said);
@@ -71,6 +79,34 @@ fn draw(svg: &mut Svg, record: &Record, signal: &Signal, top: f64) {
             svg.circle(at(begin as f64), 0.8, &format!("fill=\"{}\"", colour(0)), "");
         }
     }
+    scale(svg, signal, top);
+}
+
+/// What arrived, joined: neither where something is missing can be seen, nor that it is.
+fn draw_as_arrived(svg: &mut Svg, record: &Record, signal: &Signal, top: f64) {
+    let span = |samples: u64| format::duration(samples as f64 * signal.interval_s * 1e6);
+    let heading = format!("{} from {} on", record.row.cell, span(signal.first));
+    svg.text((24.0, top - 12.0), 12.0, Anchor::Start, &format!("font-weight=\"600\" {FAINT}"), &heading);
+    let (middle, height) = (top + PANEL / 2.0, PANEL / 2.0 - 6.0);
+    svg.line((LEFT, middle), (WIDTH - RIGHT, middle), "stroke=\"#e6eaef\"");
+    let mut drawn = Vec::new();
+    let mut before = 0;
+    for (begin, end) in arrived(signal) {
+        // So many samples earlier than they were.
+        let at = |sample: f64| {
+            let angle = (signal.first as f64 + sample) * signal.interval_s / signal.period_s * std::f64::consts::TAU;
+            let place = sample - begin as f64 + before as f64;
+            (LEFT + place / signal.samples.max(1) as f64 * (WIDTH - RIGHT - LEFT), middle - height * angle.sin())
+        };
+        drawn.extend(curve(begin as f64, (end - 1) as f64, signal.samples, &at));
+        before += end - begin;
+    }
+    svg.path(&drawn, false, &format!("fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\"", colour(0)));
+    scale(svg, signal, top);
+}
+
+fn scale(svg: &mut Svg, signal: &Signal, top: f64) {
+    let across = |sample: f64| LEFT + sample / signal.samples.max(1) as f64 * (WIDTH - RIGHT - LEFT);
     let bottom = top + PANEL + 16.0;
     for quarter in 0..=4 {
         let sample = signal.samples as f64 * f64::from(quarter) / 4.0;
@@ -114,7 +150,7 @@ mod tests {
     use super::*;
 
     fn signal(missing: &[(u64, u64)]) -> Signal {
-        Signal { interval_s: 1e-4, period_s: 0.02, first: 10, samples: 2000, missing: missing.to_vec() }
+        Signal { interval_s: 1e-4, period_s: 0.02, first: 10, samples: 2000, missing: missing.to_vec(), cause: None }
     }
 
     #[test]
@@ -138,5 +174,9 @@ mod tests {
         let drawn = render(&chart, &[cell(&whole)]);
         assert!(drawn.contains("none lost") && !drawn.contains("fill-opacity"));
         assert!(render(&chart, &[]).contains("nothing was watched"));
+        // One curve without a mark, shorter by what is missing.
+        let chart = Chart { as_arrived: true, ..chart };
+        let drawn = render(&chart, &[cell(&lossy)]);
+        assert_eq!((drawn.matches("fill-opacity").count(), drawn.matches("<path ").count()), (0, 1));
     }
 }

@@ -165,7 +165,7 @@ pub const COLUMNS: [Column; 25] = [
 ];
 
 /// The columns that the lab adds, in order.
-pub const ADDED: [Column; 80] = [
+pub const ADDED: [Column; 95] = [
     row("delivered_share", "", DELIVERED, Throughput, "delivered of sent").higher(),
     row("share_minus_expected", "", DELIVERED, Throughput, "that, less what the configured loss leaves"),
     row(
@@ -411,6 +411,37 @@ pub const ADDED: [Column; 80] = [
         Counter,
         "datagrams that did not arrive, less those that the analyser knows to be lost: nobody can miss an agent's last ones",
     ),
+    row("before", "samples", Count, Throughput, "monitor: samples in front of the first that the viewer knows of").lower(),
+    row("missing_pct", "%", Accuracy, Throughput, "samples behind it that the viewer was told to be missing").lower(),
+    row("missing_station", "samples", Count, Throughput, "of these, because the station could not send them").lower(),
+    row("missing_network", "samples", Count, Throughput, "of these, between the machines").lower(),
+    row("missing_host", "samples", Count, Throughput, "of these, in front of the socket of a receiving machine").lower(),
+    row("missing_socket", "samples", Count, Throughput, "of these, because a receive buffer was full").lower(),
+    row("missing_server", "samples", Count, Throughput, "of these, in a server, or with it").lower(),
+    row("missing_others", "samples", Count, Throughput, "of these, elsewhere").lower(),
+    row("unheard", "samples", Count, Throughput, "samples behind the last word of a station that is shown as silent").lower(),
+    row("lost_datagrams", "datagrams", Count, Throughput, "datagrams of samples that did not come").lower(),
+    row(
+        "samples_per_loss",
+        "",
+        Accuracy,
+        Throughput,
+        "the share of samples that is missing over that of datagrams: 1 where a lost datagram costs what was in it",
+    )
+    .lower(),
+    row("gap_age_p99_us", "us", Duration, Counter, "from the end of a gap to when it was told, 99th percentile")
+        .estimated()
+        .lower(),
+    row("gap_age_max_us", "us", Extreme, Counter, "largest of that").lower(),
+    row(
+        "closed_us",
+        "us",
+        Extreme,
+        Counter,
+        "from the last sample of a channel to when all of its samples were shown or told to be missing, the latest channel",
+    )
+    .lower(),
+    row("silence_max_us", "us", Extreme, Counter, "the longest in which nothing of a station was shown").lower(),
 ];
 
 /// What is sampled while a cell runs.

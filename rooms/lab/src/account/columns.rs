@@ -10,7 +10,7 @@ use weir_stats::tcp_models::{self, Expected};
 use weir_stats::{Distribution, Estimate, Method, binomial};
 use weir_traffic::{ReceiveReport, SendReport, SessionReport, Transport};
 
-use super::{Delays, PathAccount, bulk, rounded, sflow};
+use super::{Delays, PathAccount, bulk, monitor, rounded, sflow};
 use crate::cell::Measured;
 use crate::endpoints::Outcome;
 
@@ -84,7 +84,8 @@ impl PathAccount<'_> {
             .chain(more)
             .chain(bulk::columns(self.bulk()))
             .chain(self.load_columns(row))
-            .chain(sflow::columns(self.judgement(), row));
+            .chain(sflow::columns(self.judgement(), row))
+            .chain(monitor::columns(self.seen()));
         let columns: Vec<_> = all.map(|(name, value)| (name.to_owned(), value)).collect();
         debug_assert!(
             columns.iter().map(|(name, _)| name).eq(columns::ADDED.iter().map(|column| &column.name)),
@@ -124,6 +125,9 @@ impl PathAccount<'_> {
             insert("intended_delay_p99_us", delays.intended.delays().quantile_us(0.99));
         }
         for (name, estimate) in self.judgement().into_iter().flat_map(sflow::estimates) {
+            insert(name, estimate);
+        }
+        for (name, estimate) in self.seen().into_iter().flat_map(|(_, seen)| monitor::estimates(seen)) {
             insert(name, estimate);
         }
         if let Some(report) = self.bulk() {
@@ -176,6 +180,7 @@ impl PathAccount<'_> {
                 let session = received.first()?.main_session()?;
                 throughput_of(session.in_window * sent.sent_bytes / sent.sent.max(1), sent.used.as_secs_f64())
             }
+            Outcome::Signals(_) => None,
         }
     }
 }

@@ -91,7 +91,7 @@ impl Disturbance {
             processors: machine.share(window.start, window.end),
             // Whoever sends as much as goes through makes the emulator late: that is the limit, not a disturbance.
             emulated: match mode {
-                Mode::Messages | Mode::Sflow => emulated.within(window.start, window.end) as f64 / length,
+                Mode::Messages | Mode::Sflow | Mode::Monitor => emulated.within(window.start, window.end) as f64 / length,
                 Mode::Bulk => 0.0,
             },
             window,
@@ -304,6 +304,7 @@ fn window(measured: &Measured<'_>) -> Window {
     let (window, used) = match &measured.traffic {
         Outcome::Messages(sent, _) | Outcome::Export(sent, ..) => (sent.window, sent.used),
         Outcome::Bulk(report) => (report.window, report.used),
+        Outcome::Signals(report) => (Some(report.window), report.used()),
     };
     let start = window.map_or(measured.begin, |window| window.start);
     Window { start, end: start + nanos(used).max(1) }

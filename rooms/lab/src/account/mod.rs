@@ -5,6 +5,7 @@ mod bulk;
 mod columns;
 mod disturbance;
 mod load;
+mod monitor;
 mod own_flow;
 mod sflow;
 mod signal;
@@ -15,7 +16,7 @@ use weir_emulator::model::{Alterations, Way};
 use weir_kernel::counters::Snmp;
 use weir_report::columns::{RECEIVER, words as columns_words};
 use weir_report::record::{Record, Row};
-use weir_stats::Distribution;
+use weir_stats::{Distribution, Quantiles};
 use weir_traffic::bulk::BulkReport;
 use weir_traffic::{ErrorCount, Pacing, ReceiveReport, SendReport, SessionReport, Transport, in_words};
 
@@ -59,9 +60,9 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
         estimates: account.estimates(&row),
         ledger: account.ledger(),
         drops: account.drops(),
-        delays: account.delays.as_ref().map(|delays| delays.distribution().quantiles_us()).unwrap_or_default(),
+        delays: account.quantiles(),
         timelines: account.bulk().map_or_else(|| account.of_messages(), bulk::timelines),
-        signal: account.signal(),
+        signal: account.signal().or_else(|| account.signal_of_channel()),
         lateness: lateness.quantiles_us(),
         heartbeat: measured.machine.lateness.quantiles_us(),
         standstills: account.disturbance.record(&measured.machine),
@@ -130,7 +131,10 @@ impl PathAccount<'_> {
         match (self.messages(), self.bulk()) {
             (Some((sent, _)), _) => self.row_of_messages(row, sent, &forward),
             (_, Some(report)) => bulk::row(row, report, self.unexplained_frames()),
-            _ => row,
+            _ => match self.seen() {
+                Some((report, seen)) => self.row_of_signals(row, report, seen),
+                None => row,
+            },
         }
     }
 
@@ -218,7 +222,8 @@ impl PathAccount<'_> {
     fn socket_drops(&self) -> Option<u64> {
         let iperf3 = self.bulk().is_some() && self.cell.scenario.traffic.transport == Transport::Udp;
         let of_host = || self.host_drops().map(|_| buffer_overruns(&self.measured.receiver_hosts[self.receiver]));
-        if iperf3 { of_host() } else { self.received()?.socket_drops }
+        let own = || self.seen().map(|(_, seen)| seen.socket_drops);
+        if iperf3 { of_host() } else { self.received().map_or_else(own, |received| received.socket_drops) }
     }
 
     /// Frames that went missing between two counters of the same place, anywhere in the network, either way; and what
@@ -268,6 +273,13 @@ impl PathAccount<'_> {
         totals
     }
 
+    /// Of the delays.
+    fn quantiles(&self) -> Quantiles {
+        let of_signals = || self.seen().map(|(_, seen)| seen.delays.quantiles_us());
+        let of_messages = self.delays.as_ref().map(|delays| delays.distribution().quantiles_us());
+        of_messages.or_else(of_signals).unwrap_or_default()
+    }
+
     /// By how much the emulator was late, over all links and both ways.
     fn lateness(&self) -> Distribution {
         let mut all = Distribution::new();
@@ -298,7 +310,7 @@ impl PathAccount<'_> {
         match &self.measured.load {
             Some(Outcome::Bulk(load)) => say("load", &load.errors),
             Some(Outcome::Messages(sent, _) | Outcome::Export(sent, ..)) => say("load", &sent.errors),
-            None => {}
+            Some(Outcome::Signals(_)) | None => {}
         }
         for CaptureReport { file, packets, dropped, error } in &self.measured.captures {
             let lost = if *dropped > 0 { format!(", {dropped} dropped by the kernel") } else { String::new() };
@@ -338,6 +350,7 @@ impl PathAccount<'_> {
                 delays.explained() * 100.0
             ));
         }
+        remarks.extend(self.seen().into_iter().flat_map(|(report, _)| report.remarks.iter().cloned()));
         remarks.extend(self.full_queues());
         remarks.extend_from_slice(network.refused());
         remarks.extend(self.trace_remarks());
@@ -385,14 +398,14 @@ impl PathAccount<'_> {
     fn messages(&self) -> Option<(&SendReport, &[ReceiveReport])> {
         match &self.measured.traffic {
             Outcome::Messages(sent, received) | Outcome::Export(sent, received, _) => Some((sent, received)),
-            Outcome::Bulk(_) => None,
+            Outcome::Bulk(_) | Outcome::Signals(_) => None,
         }
     }
 
     fn bulk(&self) -> Option<&BulkReport> {
         match &self.measured.traffic {
-            Outcome::Messages(..) | Outcome::Export(..) => None,
             Outcome::Bulk(report) => Some(report),
+            Outcome::Messages(..) | Outcome::Export(..) | Outcome::Signals(_) => None,
         }
     }
 
@@ -400,7 +413,7 @@ impl PathAccount<'_> {
     fn judgement(&self) -> Option<&Judgement> {
         match &self.measured.traffic {
             Outcome::Export(_, _, judgement) => Some(judgement),
-            Outcome::Messages(..) | Outcome::Bulk(_) => None,
+            Outcome::Messages(..) | Outcome::Bulk(_) | Outcome::Signals(_) => None,
         }
     }
 

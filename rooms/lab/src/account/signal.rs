@@ -20,7 +20,7 @@ impl PathAccount<'_> {
         let wanted = (PERIODS * PERIOD / interval) as u64;
         let stretch = around_longest_gap(numbers, sent.sent, wanted);
         let (samples, missing) = gaps(numbers, &stretch, MOST_GAPS);
-        Some(Signal { interval_s: interval, period_s: PERIOD, first: stretch.start, samples, missing })
+        Some(Signal { interval_s: interval, period_s: PERIOD, first: stretch.start, samples, missing, cause: None })
     }
 }
 

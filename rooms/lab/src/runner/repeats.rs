@@ -64,7 +64,8 @@ pub(super) fn how_many(sweep: &Sweep, load: Load, realtime: bool, most_cells: us
 /// Processors that a cell of messages will keep busy.
 fn needed(cell: &Cell, load: Load) -> f64 {
     let (scenario, traffic) = (&cell.scenario, &cell.scenario.traffic);
-    if traffic.mode == Mode::Bulk || cell::load(scenario).is_some() {
+    // A plant of many programs is not repeated beside itself.
+    if matches!(traffic.mode, Mode::Bulk | Mode::Monitor) || cell::load(scenario).is_some() {
         return f64::INFINITY;
     }
     let links = scenario.links.len().max(1) as f64 / 2.0;

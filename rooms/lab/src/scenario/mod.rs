@@ -5,6 +5,7 @@
 
 mod impairments;
 mod links;
+pub(crate) mod monitor;
 mod nodes;
 mod run;
 mod sflow;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::impairments::{Bursts, DropList, Loss, MeanLoss, Order, Queue, Reorder, Variation};
 pub use self::links::{Link, LinkDirection, PathImpairments, Step};
+pub use self::monitor::{Follow, Monitor};
 pub use self::nodes::{Addresses, Host, Router, Switch};
 pub use self::run::{Datapath, Jobs, Repeat, Run, Tracing};
 pub use self::sflow::Sflow;
@@ -62,6 +64,9 @@ pub struct Scenario {
     /// Of traffic of the mode `sflow`: the agents, and their analyser. Absent: as [`Sflow::default`] has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sflow: Option<Sflow>,
+    /// Of traffic of the mode `monitor`: stations, servers, and whom viewers follow. Absent: as [`Monitor::default`] has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub monitor: Option<Monitor>,
     /// A bulk transfer beside it.
     #[serde(default)]
     pub load: Option<Traffic>,

@@ -21,14 +21,16 @@ pub struct Traffic {
     pub port: u16,
     /// `udp`, `tcp`, `quic` (a stream) or `quic-datagram`.
     pub transport: Transport,
-    /// `messages` (numbered and timestamped, one every `interval`), `bulk` (as much as the path takes; UDP: `rate`) or
-    /// `sflow` (what the agents of [`super::Sflow`] export).
+    /// `messages` (numbered and timestamped, one every `interval`), `bulk` (as much as the path takes; UDP: `rate`),
+    /// `sflow` (what the agents of [`super::Sflow`] export) or `monitor` (signals of the stations of [`super::Monitor`]: a
+    /// message is a sample).
     #[serde(default)]
     pub mode: Mode,
     /// Who sends and receives in bulk: `weir` or `iperf3`.
     #[serde(default)]
     pub engine: Engine,
-    /// Bytes of a message; bulk: of a datagram, or of what is handed to a stream at once; sflow: of a datagram, at most.
+    /// Bytes of a message; bulk: of a datagram, or of what is handed to a stream at once; sflow, monitor: of a datagram, at
+    /// most.
     pub payload: Size,
     /// Messages: from one to the next.
     #[serde(default = "Traffic::default_interval")]
@@ -72,6 +74,8 @@ pub enum Mode {
     Bulk,
     /// Datagrams of sFlow agents, to their analyser.
     Sflow,
+    /// Signals of stations, to viewers.
+    Monitor,
 }
 
 /// Who makes bulk traffic.

@@ -260,14 +260,15 @@ impl Session {
         for channel in channels {
             let id = channel.id;
             let taken = |other: (&u16, &Track)| {
-                *other.0 != id && other.1.known.as_ref().is_some_and(|known| known.name == channel.name)
+                let same = |known: &Arc<Channel>| known.name == channel.name && known.origin == channel.origin;
+                *other.0 != id && other.1.known.as_ref().is_some_and(same)
             };
             let same =
                 self.tracks.get(&id).and_then(|track| track.known.as_ref()).is_some_and(|known| **known == channel);
             if same {
                 continue;
             }
-            // Two channels of one name are told apart by their numbers.
+            // Two channels of one name, and of one station where others send them on, are told apart by their numbers.
             let name = match () {
                 () if channel.name.is_empty() => id.to_string(),
                 () if self.tracks.iter().any(taken) => format!("{}#{id}", channel.name),

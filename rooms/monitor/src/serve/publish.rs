@@ -82,6 +82,8 @@ struct Line {
     thinner: Thinner,
     element: Element,
     rate: Rate,
+    /// When something of it came last, since the start.
+    heard: Duration,
     /// The newest block, by which indices have times: its first index in the history, and when that was.
     anchor: (u64, i64),
 }
@@ -191,6 +193,7 @@ impl Publisher {
                     thinner: Thinner::new(1),
                     element: listed.channel.element,
                     rate: listed.channel.rate,
+                    heard: Duration::ZERO,
                     anchor: (at, 0),
                 };
                 self.lines.insert(listed.key, line);
@@ -210,6 +213,15 @@ impl Publisher {
         // The receiving thread waits meanwhile.
         let mut blocks = Vec::new();
         line.at = open.history.read(key, line.at, MOST_BYTES, |block| blocks.push(Kept::new(&block)));
+        let now = self.began.elapsed();
+        if !blocks.is_empty() {
+            line.heard = now;
+        } else if now >= line.heard + OPEN && line.thinner.open().is_some() {
+            // Its station has ended, or is silent: nobody waits for the rest of a bucket.
+            let mut thinned = Vec::new();
+            line.thinner.flush(|bucket| thinned.push(bucket));
+            self.put_buckets(&line, &thinned);
+        }
         for kept in blocks {
             let block = kept.block(key as u16);
             line.offset.get_or_insert_with(|| periods(block.time, block.rate).wrapping_sub_unsigned(block.first));
@@ -449,6 +461,9 @@ fn periods(time: i64, rate: Rate) -> i64 {
 const MOST_BYTES: usize = 256 << 10;
 
 const SEND_BUFFER: usize = 1 << 20;
+
+/// How long a bucket waits for its next samples.
+const OPEN: Duration = Duration::from_millis(50);
 
 /// While nothing else is sent.
 const BEATS_APART: Duration = Duration::from_millis(50);

@@ -158,13 +158,14 @@ impl Worker {
         fills.clamp(1_000_000, (self.delay / 4).max(1_000_000))
     }
 
-    /// Sends everything, and that nothing more comes: three times, for one may be lost.
+    /// Sends everything, and that nothing more comes: again and again for a while, for whoever does not hear it knows of no gap at the
+    /// end.
     fn end(&mut self) {
         self.board.now = self.clock.now();
         let now = self.board.now.elapsed;
         self.board.streams.iter_mut().for_each(|stream| stream.end(now));
-        for _ in 0..2 {
-            std::thread::sleep(std::time::Duration::from_millis(10));
+        for pause in ENDS_APART {
+            std::thread::sleep(std::time::Duration::from_millis(pause));
             self.board.streams.iter_mut().for_each(|stream| stream.end_again(now));
         }
         self.state.set(self.count());
@@ -195,6 +196,9 @@ impl Worker {
 
 const LOOKS_APART: Nanos = 1_000_000_000;
 const TELLS_APART: Nanos = 100_000_000;
+
+/// From one word of the end to the next, ms: a few soon, the last ones behind an outage of some 100 ms.
+const ENDS_APART: [u64; 8] = [10, 10, 10, 10, 20, 40, 80, 160];
 
 /// A stop is heard within it.
 const LONGEST_WAIT: Nanos = 20_000_000;

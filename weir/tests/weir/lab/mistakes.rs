@@ -76,7 +76,7 @@ fn a_mistake_in_a_flag_is_a_line_and_status_2() {
     let cases: [(&[&str], &str); 8] = [
         (
             &["telemetri"],
-            "no scenario `telemetri`: there are bbr, bufferbloat, burst, matrix, multicast, payload, quic, sflow, telemetry, or give the path of a file (./telemetri.toml)",
+            "no scenario `telemetri`: there are bbr, bufferbloat, burst, matrix, monitor, multicast, payload, quic, sflow, sine, telemetry, or give the path of a file (./telemetri.toml)",
         ),
         (&[missing], "missing.toml: no such file"),
         (&[binary.to_str().unwrap()], "binary.toml: stream did not contain valid UTF-8"),

@@ -6,6 +6,7 @@ mod ci;
 mod endings;
 mod iperf3;
 mod mistakes;
+mod monitor;
 mod multicast;
 mod payload;
 mod resume;
