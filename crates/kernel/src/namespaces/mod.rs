@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::resume_unwind;
 use std::thread;
 
-pub use find::{Listed, all, find};
+pub use find::{Listed, Survey, all, find, survey};
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns, unshare};
 
@@ -38,7 +38,9 @@ impl NetNs {
     pub fn create() -> Result<NetNs, Error> {
         // Only the thread that unshares moves. It ends here, the descriptor stays.
         on_own_thread(|| {
-            unshare(CloneFlags::CLONE_NEWNET).during(|| "create a network namespace")?;
+            unshare(CloneFlags::CLONE_NEWNET)
+                .during(|| "create a network namespace")
+                .map_err(|error| error.needs(ADMIN))?;
             NetNs::current()
         })?
     }
@@ -92,7 +94,7 @@ impl NetNs {
         match setns(&self.descriptor, CloneFlags::CLONE_NEWNET) {
             // An ordinary user may not enter, but may be inside.
             Err(Errno::EPERM) if NetNs::current()?.inode()? == self.inode()? => Ok(()),
-            result => result.during(|| "enter a network namespace"),
+            result => result.during(|| "enter a network namespace").map_err(|error| error.needs(ADMIN)),
         }
     }
 }
@@ -114,6 +116,9 @@ fn on_own_thread<T: Send>(f: impl FnOnce() -> T + Send) -> Result<T, Error> {
         Ok(thread.join().unwrap_or_else(|panic: Box<dyn Any + Send>| resume_unwind(panic)))
     })
 }
+
+/// What namespaces are made and entered with (namespaces(7)).
+const ADMIN: &str = "CAP_SYS_ADMIN";
 
 const THREAD_NETWORK: &str = "/proc/thread-self/ns/net";
 
@@ -145,6 +150,19 @@ mod tests {
         // Nothing is reachable: even the loopback interface is down.
         let sent = ns.run(|| UdpSocket::bind("0.0.0.0:0").and_then(|s| s.send_to(b"x", "127.0.0.1:9"))).unwrap();
         assert_eq!(sent.unwrap_err().raw_os_error(), Some(libc::ENETUNREACH));
+    }
+
+    /// Capabilities belong to threads: this one gives them up.
+    #[test]
+    fn without_privilege_the_capability_is_named() {
+        let ns = NetNs::create().unwrap();
+        let refused = thread::spawn(move || {
+            caps::clear(None, caps::CapSet::Effective).unwrap();
+            [ns.run(|| ()).unwrap_err(), NetNs::create().unwrap_err()].map(|error| error.to_string())
+        });
+        for refused in refused.join().unwrap() {
+            assert!(refused.contains("operation not permitted (needs CAP_SYS_ADMIN: "), "{refused}");
+        }
     }
 
     #[test]

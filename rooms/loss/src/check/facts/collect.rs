@@ -90,7 +90,7 @@ pub fn collect(ns: &NetNs, own: bool, scope: &Scope, truesize: Truesize) -> Resu
         reverse_path_drops: losses.at(Place::ReversePath, None),
         reassembly_failures: losses.at(Place::Reassembly, None),
         memory_errors: losses.at(Place::UdpMemory, None),
-        tracking: after.reading.tracking.map(|tracking| Tracking {
+        tracking: counters::conntrack(ns)?.map(|tracking| Tracking {
             entries: tracking.count,
             most: tracking.max,
             drops: losses.at(Place::Firewall, None).unwrap_or_default(),
