@@ -10,7 +10,7 @@ enum {
 
 struct socket_state {
 	u64 cookie;  /* 0: an unused slot */
-	u64 claimed; /* a slot that is taken, or about to be */
+	u64 born;    /* when it was given this state */
 	/* written by those who put datagrams in */
 	u64 enqueued;
 	u64 waiting_since; /* when the queue stopped to be empty, or was read last; 0: nothing waits */
@@ -34,7 +34,8 @@ struct socket_state {
 	u32 namespace;
 };
 
-/* The first sockets have slots by their cookies, found without a call; the others are in a hash map. */
+/* The first sockets have slots by their cookies, found without a call; the others are in a hash map, in which those that
+ * were used least lately give way. User space removes those that are closed: first a slot's state, then the claim to it. */
 enum { SOCKET_SLOTS = 256 };
 
 struct {
@@ -44,9 +45,17 @@ struct {
 	TYPE(value, struct socket_state);
 } socket_slots SEC(".maps");
 
+/* Of each slot: 1 where it is taken, or about to be. */
 struct {
-	FIELD(type, HASH);
-	FIELD(max_entries, 16384);
+	FIELD(type, ARRAY);
+	FIELD(max_entries, SOCKET_SLOTS);
+	TYPE(key, u32);
+	TYPE(value, u64);
+} socket_claims SEC(".maps");
+
+struct {
+	FIELD(type, LRU_HASH);
+	FIELD(max_entries, 32768);
 	TYPE(key, u64);
 	TYPE(value, struct socket_state);
 } sockets SEC(".maps");
@@ -62,14 +71,16 @@ static __attribute__((noinline)) struct socket_state *follow_hashed(u64 cookie, 
 
 	if (likely(s))
 		return s;
+	u64 now = bpf_ktime_get_ns();
 	struct socket_state new = {
-		.cookie = cookie, .port = port, .namespace = namespace, .band = bpf_ktime_get_ns() << 3
+		.cookie = cookie, .born = now, .port = port, .namespace = namespace, .band = now << 3
 	};
 
-	bpf_map_update_elem(&sockets, &cookie, &new, NOEXIST);
+	if (!bpf_map_update_elem(&sockets, &cookie, &new, NOEXIST))
+		MISS(hashed, 1);
 	s = bpf_map_lookup_elem(&sockets, &cookie);
 	if (!s)
-		miss(1);
+		MISS(queues, 1);
 	return s;
 }
 
@@ -77,16 +88,19 @@ INLINE struct socket_state *follow_socket(u64 cookie, u16 port, u32 namespace)
 {
 	u32 slot = cookie & (SOCKET_SLOTS - 1);
 	struct socket_state *s = bpf_map_lookup_elem(&socket_slots, &slot);
+	u64 *claim;
 
 	if (!s)
 		return NULL;
 	if (likely(*(volatile u64 *)&s->cookie == cookie))
 		return s;
-	if (s->cookie || __sync_lock_test_and_set(&s->claimed, 1))
+	claim = s->cookie ? NULL : bpf_map_lookup_elem(&socket_claims, &slot);
+	if (!claim || __sync_lock_test_and_set(claim, 1))
 		return follow_hashed(cookie, port, namespace);
 	s->port = port;
 	s->namespace = namespace;
-	s->band = bpf_ktime_get_ns() << 3;
+	s->born = bpf_ktime_get_ns();
+	s->band = s->born << 3;
 	*(volatile u64 *)&s->cookie = cookie;
 	return s;
 }
@@ -223,7 +237,7 @@ struct reader {
 };
 
 struct {
-	FIELD(type, HASH);
+	FIELD(type, LRU_HASH);
 	FIELD(max_entries, 4096);
 	TYPE(key, u32);
 	TYPE(value, struct reader);

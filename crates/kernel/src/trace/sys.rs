@@ -98,7 +98,7 @@ shared! {
     }
     SocketValue of "socket_state": 192 {
         cookie: u64,
-        claimed: u64,
+        born: u64,
         enqueued: u64,
         waiting_since: u64,
         band: u64,
@@ -157,7 +157,15 @@ shared! {
         since: u64,
         total: u64,
     }
-    DropSlot of "drops_slot" | "drops_by_port_slot": 56 {
+    /// Events that found a map full, and sockets that were given a state in the hash map.
+    Tallies of "tallies": 40 {
+        drops: u64,
+        queues: u64,
+        passages: u64,
+        sends: u64,
+        hashed: u64,
+    }
+    DropSlot of "drops_slot" | "drops_at_sockets_slot" | "drops_by_port_slot" | "drops_by_place_slot": 56 {
         counts: Counts,
         key: DropKey,
     }
@@ -169,6 +177,12 @@ shared! {
         counts: Counts,
         key: SendKey,
     }
+}
+
+impl SocketValue {
+    /// An unused slot.
+    // SAFETY: `Pod`: zeros are a valid value.
+    pub(super) const NONE: SocketValue = unsafe { std::mem::zeroed() };
 }
 
 #[cfg(test)]

@@ -132,7 +132,9 @@ pub(super) fn difference(later: &Trace, earlier: &Trace) -> Trace {
             .map(|(cpu, ns)| ns.saturating_sub(earlier.receive_softirq_ns.get::<usize>(cpu).copied().unwrap_or(0)))
             .collect(),
         reassembling: later.reassembling,
-        missed: later.missed.saturating_sub(earlier.missed),
+        // They belong to no port: what was missed tells how many they are.
+        drops_by_place: Vec::new(),
+        missed: later.missed.since(&earlier.missed),
     }
 }
 

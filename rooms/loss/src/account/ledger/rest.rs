@@ -95,7 +95,7 @@ impl<'a> LedgerBuilder<'a> {
         let ([receiver], Some(home)) = (self.endpoints.receivers, self.home) else { return };
         let traces = self.receiver_traces();
         let [socket] = traces[..] else { return };
-        if receiver.queued_at_start > 0 || self.evidence.partial.is_some() || self.evidence.trace.missed > 0 {
+        if receiver.queued_at_start > 0 || self.evidence.partial.is_some() || self.evidence.trace.missed.total() > 0 {
             return;
         }
         let passages = self.evidence.trace.arrivals.iter();
@@ -110,8 +110,8 @@ impl<'a> LedgerBuilder<'a> {
         if self.evidence.group.is_some() {
             self.unknown.push(Unknown::Group);
         }
-        if self.evidence.trace.missed > 0 {
-            self.unknown.push(Unknown::Missed(self.evidence.trace.missed));
+        if self.evidence.trace.missed.total() > 0 {
+            self.unknown.push(Unknown::Missed(self.evidence.trace.missed.total()));
         }
         for entry in std::mem::take(&mut self.upstream).into_entries(&self.evidence.namespaces) {
             self.explanation.push(Explanation::Upstream(entry.datagrams, entry.place));
