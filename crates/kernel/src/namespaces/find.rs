@@ -76,6 +76,14 @@ pub fn all() -> Result<Vec<Listed>, Error> {
     survey().map(|survey| survey.listed)
 }
 
+/// The name of a namespace in /run/netns, by its inode number; `None`: it has none.
+pub fn name_of(inode: u32) -> Option<String> {
+    let entries = named_directories().into_iter().flat_map(|directory| fs::read_dir(directory).into_iter().flatten());
+    let is_it = |path: &Path| File::open(path).ok().and_then(|file| inode_of(&file).ok()) == Some(inode);
+    let found = entries.flatten().find(|entry| is_it(&entry.path()))?;
+    Some(found.file_name().to_string_lossy().into_owned())
+}
+
 /// What was found of network namespaces, and where nobody could look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {

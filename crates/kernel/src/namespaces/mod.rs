@@ -12,16 +12,18 @@ pub mod user;
 
 use std::any::Any;
 use std::fs::File;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::resume_unwind;
 use std::thread;
 
-pub use find::{Listed, Survey, all, find, survey};
+pub use find::{Listed, Survey, all, find, name_of, survey};
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns, unshare};
 
 use crate::Error;
 use crate::error::During;
+use crate::sys;
 
 /// An anonymous network namespace, held by a file descriptor.
 #[derive(Debug)]
@@ -66,6 +68,13 @@ impl NetNs {
     /// If the descriptor refers to something else.
     pub fn inode(&self) -> Result<u32, Error> {
         find::inode_of(&self.descriptor).during(|| "identify a network namespace")
+    }
+
+    /// Its cookie, which no other namespace has until the machine boots (SO_NETNS_COOKIE, from Linux 5.14); its inode number
+    /// another may have once it is gone. `None`: the kernel does not tell, or it may not be entered.
+    pub fn cookie(&self) -> Option<u64> {
+        let socket = || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok();
+        self.run(|| socket().and_then(|socket| sys::namespace_cookie(socket.as_fd()).ok())).ok()?
     }
 
     /// A second hold on the same namespace.
@@ -127,7 +136,6 @@ const STACK: usize = 512 * 1024;
 
 #[cfg(test)]
 mod tests {
-    use std::net::UdpSocket;
     use std::os::fd::AsRawFd;
 
     use super::*;
@@ -142,6 +150,9 @@ mod tests {
         let ns = NetNs::create().unwrap();
         assert_ne!(identity(&ns), before);
         assert_eq!(identity(&NetNs::current().unwrap()), before);
+
+        assert_ne!(ns.cookie(), NetNs::current().unwrap().cookie());
+        assert_eq!(ns.cookie(), ns.try_clone().unwrap().cookie());
 
         let inside = ns.run(|| identity(&NetNs::current().unwrap())).unwrap();
         assert_eq!(inside, identity(&ns));

@@ -119,7 +119,7 @@ impl Check {
         let Some(name) = &self.netns else { return Ok((here, None)) };
         let ns = namespaces::find(name)?;
         let inode = ns.inode()?;
-        let other = (inode != here.inode()?).then(|| Namespace { name: name.clone(), inode: inode.into() });
+        let other = if inode == here.inode()? { None } else { Some(Namespace::of(&ns, name.clone())?) };
         Ok((ns, other))
     }
 
@@ -134,7 +134,9 @@ impl Check {
             WantedBuffer::Nothing => Buffer::Default,
             WantedBuffer::Enough => Buffer::Asked(need.asked()),
             WantedBuffer::Like(setting) => {
-                match Linux::default().read(netns, setting)?.and_then(|bytes| bytes.parse().ok()) {
+                let mut machine = Linux::default();
+                let home = machine.home(netns, setting)?;
+                match machine.read(&home, setting)?.and_then(|bytes| bytes.parse().ok()) {
                     Some(bytes) => Buffer::Exactly(bytes),
                     None => bail!("{setting}: the socket has been closed meanwhile"),
                 }
@@ -174,7 +176,7 @@ pub fn undo(path: &std::path::Path) -> Result<UndoReport> {
         bail!("--undo: only root of the machine may change its settings (in a user namespace nobody may): use sudo");
     }
     let journal = path.display().to_string();
-    if !path.exists() {
+    if path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
         return Ok(UndoReport { version: 1, journal, undone: Vec::new() });
     }
     let mut opened = Journal::open(path)?;

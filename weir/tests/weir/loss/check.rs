@@ -295,11 +295,24 @@ fn a_namespaces_own_settings_are_changed_there() {
     let (_, report) = json(&mut check(load, &["--json", "--netns", &held(&ns)]));
     assert!(!names(&report["findings"]).contains(&"querier"), "{report}");
 
+    // It is undone from anywhere, as long as somebody holds it; what cannot be found stays in the journal.
+    machine.apply(load, &["--netns", &held(&ns)]);
+    let elsewhere = sysctl::get(&other, "ipv4/conf/eth0/rp_filter").unwrap();
+    let (status, words, stderr) =
+        other.run(|| run(&mut check("", &["--undo", "--journal", &machine.journal()]))).unwrap();
+    assert_eq!((status, &*stderr), (Some(0), ""), "{words}");
+    assert_eq!(sysctl::get(&ns, "ipv4/conf/eth0/rp_filter").unwrap(), "1");
+    assert_eq!(sysctl::get(&other, "ipv4/conf/eth0/rp_filter").unwrap(), elsewhere);
+
     machine.apply(load, &["--netns", &held(&ns)]);
     drop((ns, netlink));
-    let (status, words) = machine.undo();
-    assert_eq!(status, Some(0));
-    assert!(words.contains("is no more"), "{words}");
+    let journal = fs::read(machine.journal()).unwrap();
+    for _ in 0..2 {
+        let (status, words, stderr) = run(&mut check("", &["--undo", "--journal", &machine.journal()]));
+        assert_eq!(status, Some(1), "{words}");
+        assert!(words.contains("is not to be found from here") && stderr.contains("could not be put back"), "{words}");
+        assert_eq!(fs::read(machine.journal()).unwrap(), journal);
+    }
 }
 
 #[test]
