@@ -168,8 +168,11 @@ int drop(u64 *ctx)
 	if (follow_queue && reason == reason_receive_buffer && sk) {
 		struct socket_state *s = find_socket(key.cookie);
 
-		if (s)
+		if (s) {
 			enter_band(s, 4);
+			__sync_fetch_and_add(&s->episode, skb->truesize);
+			__sync_fetch_and_add(&s->dropped, 1);
+		}
 	}
 	count_drop(&key, datagrams);
 	return 0;

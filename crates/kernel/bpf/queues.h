@@ -24,6 +24,10 @@ struct socket_state {
 	u8 joined;         /* JOINS, JOINED */
 	u8 mixed;          /* and they were of different sizes */
 	u16 port;
+	u64 episode; /* memory of what was dropped since the queue was empty last: bytes of truesize */
+	u64 dropped; /* buffers that found it full */
+	u32 episodes;
+	u32 stalls;  /* reads that came later than a millisecond */
 	/* written by those who read */
 	u64 reads __attribute__((aligned(64)));
 	u64 bytes;
@@ -32,6 +36,8 @@ struct socket_state {
 	u64 stalled;
 	u32 reader;
 	u32 namespace;
+	u64 waiting; /* time in which anything was in the queue */
+	u64 episode_max;
 };
 
 /* The first sockets have slots by their cookies, found without a call; the others are in a hash map, in which those that
@@ -316,8 +322,18 @@ int dequeue(u64 *ctx)
 
 		if (stall > s->longest_stall)
 			s->longest_stall = stall;
-		if (stall > MILLISECOND)
+		__sync_fetch_and_add(&s->waiting, stall);
+		if (stall > MILLISECOND) {
 			__sync_fetch_and_add(&s->stalled, stall);
+			__sync_fetch_and_add(&s->stalls, 1);
+		}
+	}
+	if (unlikely(s->episode) && !level) {
+		u64 episode = __sync_lock_test_and_set(&s->episode, 0);
+
+		s->episodes++;
+		if (episode > s->episode_max)
+			s->episode_max = episode;
 	}
 	measure(s, level, sk->sk_rcvbuf);
 	task = bpf_get_current_task_btf()->pid;

@@ -294,6 +294,18 @@ pub struct SocketTrace {
     pub longest_stall_ns: u64,
     /// Time in which datagrams waited and nobody read, beyond 1 ms each, ns.
     pub stalled_ns: u64,
+    /// Time since it was given this state: since the first was put into its queue, ns.
+    pub age_ns: u64,
+    /// Time in which anything waited, one that goes on included, ns.
+    pub waiting_ns: u64,
+    /// Reads that came later than 1 ms after the one before, or after something had come into the empty queue.
+    pub stalls: u64,
+    /// Buffers that found the receive buffer full.
+    pub dropped: u64,
+    /// How often the queue ran full and was emptied again, one that goes on included.
+    pub episodes: u64,
+    /// The most that was dropped in one of these, bytes of truesize: so much more its buffer would have had to hold.
+    pub episode_max: u64,
     /// The task that read last: its thread id; 0: none yet.
     pub reader: u32,
     /// Time that reader was ready to run and did not, ns.

@@ -111,7 +111,10 @@ shared! {
         joined: u8,
         mixed: u8,
         port: u16,
-        unused: [u64; 3],
+        episode: u64,
+        dropped: u64,
+        episodes: u32,
+        stalls: u32,
         reads: u64,
         bytes: u64,
         datagrams: u64,
@@ -119,7 +122,8 @@ shared! {
         stalled: u64,
         reader: u32,
         namespace: u32,
-        unused_too: [u64; 2],
+        waiting: u64,
+        episode_max: u64,
     }
     ReaderValue of "reader": 40 {
         ready_since: u64,

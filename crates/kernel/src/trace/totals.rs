@@ -183,6 +183,10 @@ impl Totals {
                     *time = before.max(*time);
                 }
                 socket.stalled_ns = socket.stalled_ns.max(before.stalled_ns);
+                socket.waiting_ns = socket.waiting_ns.max(before.waiting_ns);
+                socket.stalls = socket.stalls.max(before.stalls);
+                socket.episodes = socket.episodes.max(before.episodes);
+                socket.episode_max = socket.episode_max.max(before.episode_max);
                 socket.longest_stall_ns = socket.longest_stall_ns.max(before.longest_stall_ns);
                 if before.reader != socket.reader {
                     // Another task reads now, of which another time is known.
@@ -272,6 +276,12 @@ fn socket(cookie: u64, value: &SocketValue, now: u64) -> SocketTrace {
         level_ns,
         longest_stall_ns: value.longest_stall.max(stall),
         stalled_ns: value.stalled + if stall > STALL_NS { stall } else { 0 },
+        age_ns: now.saturating_sub(value.born),
+        waiting_ns: value.waiting + stall,
+        stalls: u64::from(value.stalls) + u64::from(stall > STALL_NS),
+        dropped: value.dropped,
+        episodes: u64::from(value.episodes) + u64::from(value.episode > 0),
+        episode_max: value.episode_max.max(value.episode),
         reader: value.reader,
         reader_waited_ns: 0,
         reader_longest_wait_ns: 0,

@@ -6,6 +6,7 @@ use crate::account::book::Pending;
 use crate::account::evidence::NamespaceEvidence;
 use crate::account::level;
 use crate::account::remarks::{Belief, Explanation, Unknown};
+use crate::advice::Advice;
 use crate::places::{Place, Stage};
 
 impl<'a> LedgerBuilder<'a> {
@@ -106,6 +107,11 @@ impl<'a> LedgerBuilder<'a> {
         }
     }
 
+    /// What helps against a full receive buffer.
+    pub(super) fn advice(&self) -> Option<Advice> {
+        level::advice(&self.receiver_traces(), self.evidence)
+    }
+
     pub(super) fn explain(&mut self) {
         if self.evidence.group.is_some() {
             self.unknown.push(Unknown::Group);
@@ -117,6 +123,7 @@ impl<'a> LedgerBuilder<'a> {
             self.explanation.push(Explanation::Upstream(entry.datagrams, entry.place));
         }
         let lost = |place: Place| self.places.at(place);
-        level::explain(self.endpoints.receivers, &self.receiver_traces(), &lost, self.evidence, &mut self.explanation);
+        let (traces, advice) = (self.receiver_traces(), self.advice());
+        level::explain(&traces, advice.as_ref(), &lost, self.evidence, &mut self.explanation);
     }
 }
