@@ -92,7 +92,7 @@ fn measure(bench: &Bench, scene: &Scene, round: usize) -> Result<Round> {
         measured[which] = (scene.run)(bench)?;
         if let Some(tracer) = &mut tracer {
             ensure!(tracer.refused().is_empty(), "{}", tracer.refused().join("; "));
-            ensure!(tracer.read()?.missed == 0, "events were missed");
+            ensure!(tracer.read()?.missed.total() == 0, "events were missed");
         }
     }
     Ok(measured)

@@ -71,22 +71,29 @@ INLINE bool follows_namespace(struct filter *f, u32 inode)
 	return f->more_namespaces && bpf_map_lookup_elem(&namespaces, &inode);
 }
 
-/* Events that found a map full. */
+/* Events that found a map full, by what they are. */
+struct tallies {
+	u64 drops;
+	u64 queues;
+	u64 passages;
+	u64 sends;
+	u64 hashed; /* sockets that were given a state in the hash map: those that are not there gave way, or were removed */
+};
+
 struct {
 	FIELD(type, PERCPU_ARRAY);
 	FIELD(max_entries, 1);
 	TYPE(key, u32);
-	TYPE(value, u64);
-} missed SEC(".maps");
+	TYPE(value, struct tallies);
+} tallies SEC(".maps");
 
-INLINE void miss(u64 datagrams)
-{
-	u32 zero = 0;
-	u64 *count = bpf_map_lookup_elem(&missed, &zero);
-
-	if (count)
-		*count += datagrams;
-}
+#define MISS(what, count)                                                                              \
+	({                                                                                             \
+		u32 zero_ = 0;                                                                         \
+		struct tallies *tallies_ = bpf_map_lookup_elem(&tallies, &zero_);                      \
+		if (tallies_)                                                                          \
+			tallies_->what += (count);                                                     \
+	})
 
 /* Counts by key. The first keys of each processor get slots, found without a call; the others go to a hash map. A slot
  * never changes its key, and has it before it counts. User space adds both up. */

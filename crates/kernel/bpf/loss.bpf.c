@@ -27,8 +27,11 @@ struct drop_key {
 
 COUNTS(drops, struct drop_key, 16384)
 
-/* Where that is full: without the source ports, of which there may be any number. */
+/* Where that is full, for its keys are others' choice, without the source ports: first what sockets lost, a table that only
+ * who opens sockets here can fill; then by port; and at last by place and reason, which nobody can choose. */
+COUNTS(drops_at_sockets, struct drop_key, 8192)
 COUNTS(drops_by_port, struct drop_key, 4096)
+COUNTS(drops_by_place, struct drop_key, 4096)
 
 /* The rest of a list of buffers that is freed with its head, which was counted for all. */
 struct {
@@ -45,8 +48,16 @@ INLINE void count_drop(struct drop_key *key, u64 datagrams)
 	if (likely(count_drops(key, slot, datagrams, 1)))
 		return;
 	key->from_port = 0;
-	if (!count_drops_by_port(key, slot, datagrams, 1))
-		miss(datagrams);
+	slot = key->location >> 4 ^ key->reason ^ key->namespace;
+	if (key->cookie && count_drops_at_sockets(key, slot ^ key->cookie, datagrams, 1))
+		return;
+	key->cookie = 0;
+	if (count_drops_by_port(key, slot ^ key->port, datagrams, 1))
+		return;
+	key->interface = 0;
+	key->port = 0;
+	if (!count_drops_by_place(key, slot, datagrams, 1))
+		MISS(drops, datagrams);
 }
 
 SEC("tp_btf/kfree_skb")
@@ -154,14 +165,16 @@ int drop(u64 *ctx)
 	key.reason = reason;
 	key.port = p.port;
 	key.from_port = p.from_port;
-	count_drop(&key, datagrams);
-
 	if (follow_queue && reason == reason_receive_buffer && sk) {
 		struct socket_state *s = find_socket(key.cookie);
 
-		if (s)
+		if (s) {
 			enter_band(s, 4);
+			__sync_fetch_and_add(&s->episode, skb->truesize);
+			__sync_fetch_and_add(&s->dropped, 1);
+		}
 	}
+	count_drop(&key, datagrams);
 	return 0;
 }
 
@@ -220,7 +233,7 @@ INLINE int pass(struct sk_buff *skb, bool leaving)
 	bytes = (u32)p.udp_length - 8; /* a joined buffer has one header, with the length of all */
 	slot = key.cookie ^ key.namespace ^ key.interface ^ key.port;
 	if (!(leaving ? count_departures(&key, slot, datagrams, bytes) : count_arrivals(&key, slot, datagrams, bytes)))
-		miss(datagrams);
+		MISS(passages, datagrams);
 	return 0;
 }
 
@@ -287,6 +300,6 @@ int sent(u64 *ctx)
 	if (size && length > 0)
 		datagrams = ((u32)length + size - 1) / size;
 	if (!count_sends(&key, key.cookie ^ key.port ^ (u32)key.errno, 1, datagrams))
-		miss(1);
+		MISS(sends, 1);
 	return 0;
 }

@@ -10,7 +10,7 @@ enum {
 
 struct socket_state {
 	u64 cookie;  /* 0: an unused slot */
-	u64 claimed; /* a slot that is taken, or about to be */
+	u64 born;    /* when it was given this state */
 	/* written by those who put datagrams in */
 	u64 enqueued;
 	u64 waiting_since; /* when the queue stopped to be empty, or was read last; 0: nothing waits */
@@ -24,6 +24,10 @@ struct socket_state {
 	u8 joined;         /* JOINS, JOINED */
 	u8 mixed;          /* and they were of different sizes */
 	u16 port;
+	u64 episode; /* memory of what was dropped since the queue was empty last: bytes of truesize */
+	u64 dropped; /* buffers that found it full */
+	u32 episodes;
+	u32 stalls;  /* reads that came later than a millisecond */
 	/* written by those who read */
 	u64 reads __attribute__((aligned(64)));
 	u64 bytes;
@@ -32,9 +36,12 @@ struct socket_state {
 	u64 stalled;
 	u32 reader;
 	u32 namespace;
+	u64 waiting; /* time in which anything was in the queue */
+	u64 episode_max;
 };
 
-/* The first sockets have slots by their cookies, found without a call; the others are in a hash map. */
+/* The first sockets have slots by their cookies, found without a call; the others are in a hash map, in which those that
+ * were used least lately give way. User space removes those that are closed: first a slot's state, then the claim to it. */
 enum { SOCKET_SLOTS = 256 };
 
 struct {
@@ -44,9 +51,17 @@ struct {
 	TYPE(value, struct socket_state);
 } socket_slots SEC(".maps");
 
+/* Of each slot: 1 where it is taken, or about to be. */
 struct {
-	FIELD(type, HASH);
-	FIELD(max_entries, 16384);
+	FIELD(type, ARRAY);
+	FIELD(max_entries, SOCKET_SLOTS);
+	TYPE(key, u32);
+	TYPE(value, u64);
+} socket_claims SEC(".maps");
+
+struct {
+	FIELD(type, LRU_HASH);
+	FIELD(max_entries, 32768);
 	TYPE(key, u64);
 	TYPE(value, struct socket_state);
 } sockets SEC(".maps");
@@ -62,14 +77,16 @@ static __attribute__((noinline)) struct socket_state *follow_hashed(u64 cookie, 
 
 	if (likely(s))
 		return s;
+	u64 now = bpf_ktime_get_ns();
 	struct socket_state new = {
-		.cookie = cookie, .port = port, .namespace = namespace, .band = bpf_ktime_get_ns() << 3
+		.cookie = cookie, .born = now, .port = port, .namespace = namespace, .band = now << 3
 	};
 
-	bpf_map_update_elem(&sockets, &cookie, &new, NOEXIST);
+	if (!bpf_map_update_elem(&sockets, &cookie, &new, NOEXIST))
+		MISS(hashed, 1);
 	s = bpf_map_lookup_elem(&sockets, &cookie);
 	if (!s)
-		miss(1);
+		MISS(queues, 1);
 	return s;
 }
 
@@ -77,16 +94,19 @@ INLINE struct socket_state *follow_socket(u64 cookie, u16 port, u32 namespace)
 {
 	u32 slot = cookie & (SOCKET_SLOTS - 1);
 	struct socket_state *s = bpf_map_lookup_elem(&socket_slots, &slot);
+	u64 *claim;
 
 	if (!s)
 		return NULL;
 	if (likely(*(volatile u64 *)&s->cookie == cookie))
 		return s;
-	if (s->cookie || __sync_lock_test_and_set(&s->claimed, 1))
+	claim = s->cookie ? NULL : bpf_map_lookup_elem(&socket_claims, &slot);
+	if (!claim || __sync_lock_test_and_set(claim, 1))
 		return follow_hashed(cookie, port, namespace);
 	s->port = port;
 	s->namespace = namespace;
-	s->band = bpf_ktime_get_ns() << 3;
+	s->born = bpf_ktime_get_ns();
+	s->band = s->born << 3;
 	*(volatile u64 *)&s->cookie = cookie;
 	return s;
 }
@@ -223,7 +243,7 @@ struct reader {
 };
 
 struct {
-	FIELD(type, HASH);
+	FIELD(type, LRU_HASH);
 	FIELD(max_entries, 4096);
 	TYPE(key, u32);
 	TYPE(value, struct reader);
@@ -302,8 +322,18 @@ int dequeue(u64 *ctx)
 
 		if (stall > s->longest_stall)
 			s->longest_stall = stall;
-		if (stall > MILLISECOND)
+		__sync_fetch_and_add(&s->waiting, stall);
+		if (stall > MILLISECOND) {
 			__sync_fetch_and_add(&s->stalled, stall);
+			__sync_fetch_and_add(&s->stalls, 1);
+		}
+	}
+	if (unlikely(s->episode) && !level) {
+		u64 episode = __sync_lock_test_and_set(&s->episode, 0);
+
+		s->episodes++;
+		if (episode > s->episode_max)
+			s->episode_max = episode;
 	}
 	measure(s, level, sk->sk_rcvbuf);
 	task = bpf_get_current_task_btf()->pid;

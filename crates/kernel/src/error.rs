@@ -15,6 +15,16 @@ pub enum Error {
         /// Why it failed.
         errno: Errno,
     },
+    /// The kernel permits it only with a capability.
+    #[error(
+        "{operation}: operation not permitted (needs {capability}: run as root, or where user namespaces are allowed)"
+    )]
+    NotPermitted {
+        /// What was tried, with its object.
+        operation: String,
+        /// The capability, by name.
+        capability: &'static str,
+    },
     /// The kernel has no IPv6, or has it switched off.
     #[error("{operation}: this kernel has no IPv6 (ipv6.disable=1?): remove the IPv6 addresses from the scenario")]
     NoIpv6 {
@@ -50,7 +60,16 @@ impl Error {
     pub fn errno(&self) -> Option<Errno> {
         match self {
             Error::System { errno, .. } => Some(*errno),
+            Error::NotPermitted { .. } => Some(Errno::EPERM),
             _ => None,
+        }
+    }
+
+    /// Names the capability that is missing where the kernel said EPERM: most requests of ours need CAP_NET_ADMIN.
+    pub(crate) fn needs(self, capability: &'static str) -> Error {
+        match self {
+            Error::System { operation, errno: Errno::EPERM } => Error::NotPermitted { operation, capability },
+            other => other,
         }
     }
 

@@ -19,7 +19,7 @@ pub fn receive_on(ns: &NetNs, interface: &str, processor: usize) -> Result<(), E
     let operation = || format!("receive the packets of {interface} on processor {processor} (rps_cpus)");
     ns.run(|| {
         // /sys shows the interfaces of the network that it was mounted in. The thread ends, and its mounts with it.
-        unshare(CloneFlags::CLONE_NEWNS).during(operation)?;
+        unshare(CloneFlags::CLONE_NEWNS).during(operation).map_err(|error| error.needs("CAP_SYS_ADMIN"))?;
         let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
         mount(None::<&str>, "/", None::<&str>, private, None::<&str>).during(operation)?;
         mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), None::<&str>).during(operation)?;

@@ -10,6 +10,7 @@
 //! ```
 
 pub mod account;
+pub mod advice;
 pub mod check;
 #[doc(hidden)]
 pub mod foreign;

@@ -11,14 +11,18 @@ use std::ops::RangeInclusive;
 use weir_service::metrics::{Family, Kind, Samples};
 
 use crate::places::Place;
-use crate::watch::snapshot::{Snapshot, Socket};
+use crate::watch::snapshot::{Snapshot, Socket, Sources};
 
 /// Counts by few labels, which never go back while the watch lives.
 #[derive(Debug)]
 pub struct Books {
     ephemeral: RangeInclusive<u16>,
     asked: Vec<u16>,
-    drops: Counts<(Option<u32>, u16, Place, String, String)>,
+    /// Ports that sockets have had.
+    bound: HashSet<u16>,
+    /// Others that have series: who sends chooses them, so that they are few.
+    unbound: HashSet<u16>,
+    drops: Counts<(Option<u32>, Option<u16>, Place, String, String)>,
     counted: Counts<(Option<u32>, Place, String)>,
     socket_drops: Counts<SocketKey>,
     received: Counts<SocketKey>,
@@ -36,6 +40,8 @@ impl Books {
         Self {
             ephemeral,
             asked,
+            bound: HashSet::new(),
+            unbound: HashSet::new(),
             drops: Counts::default(),
             counted: Counts::default(),
             socket_drops: Counts::default(),
@@ -48,12 +54,13 @@ impl Books {
 
     /// Enters what has been added since the snapshot before.
     pub fn enter(&mut self, now: Snapshot) {
+        self.bound.extend(now.sockets.iter().map(|socket| socket.port));
         for drops in &now.drops {
             let key = (drops.namespace, drops.port, drops.place, drops.reason.clone(), drops.function.clone());
             let (place, reason) = (drops.place.name().to_owned(), drops.reason.clone());
             let namespace = drops.namespace.map_or_else(String::new, |inode| now.name_of(inode));
-            let soft = [namespace, self.port(drops.port)];
-            self.drops.add(key, drops.datagrams.total, soft, [place, reason]);
+            let soft = [namespace, self.destination(drops.port)];
+            self.drops.add(key, drops.own(), soft, [place, reason]);
         }
         for counted in &now.counted {
             let namespace = counted.namespace.map_or_else(String::new, |inode| now.name_of(inode));
@@ -114,7 +121,9 @@ impl Books {
         samples.family(&NET_RX, net_rx.reduce(|sum, more| sum + more).map(|total| ([], total)));
         let level = ["off", "drops", "queues", "everything"].iter().position(|&level| level == now.sources.trace);
         samples.single(&TRACE, level.unwrap_or(0));
-        samples.single(&MISSED, now.sources.trace_missed);
+        let Sources { trace_missed, trace_missed_ports, trace_missed_sockets, .. } = now.sources;
+        let missed = [("events", trace_missed), ("ports", trace_missed_ports), ("sockets", trace_missed_sockets)];
+        samples.family(&MISSED, missed.into_iter().map(|(what, count)| ([what.to_owned()], count)));
     }
 
     /// Of several sockets with the same labels the largest value.
@@ -135,6 +144,18 @@ impl Books {
 
     fn labels(&self, now: &Snapshot, socket: &Socket) -> [String; 3] {
         [now.name_of(socket.namespace), self.port(socket.port), socket.process.clone().unwrap_or_default()]
+    }
+
+    /// The port that drops were on their way to.
+    fn destination(&mut self, port: Option<u16>) -> String {
+        let Some(port) = port else { return ANY.to_owned() };
+        if !self.bound.contains(&port) && !self.asked.contains(&port) && !self.ephemeral.contains(&port) {
+            if self.unbound.len() >= MOST_UNBOUND && !self.unbound.contains(&port) {
+                return OTHER.to_owned();
+            }
+            self.unbound.insert(port);
+        }
+        self.port(port)
     }
 
     fn port(&self, port: u16) -> String {
@@ -194,7 +215,13 @@ pub fn families() -> Vec<Family> {
 /// Series of one family at most, those that count under `other` left out.
 const MOST_SERIES: usize = 500;
 
+/// Ports without a socket that have series of their own.
+const MOST_UNBOUND: usize = 100;
+
 const OTHER: &str = "other";
+
+/// The port of drops that are told without.
+const ANY: &str = "any";
 
 type Read = fn(&Socket) -> Option<f64>;
 
@@ -307,8 +334,9 @@ const MISSED: Family = Family::new(
     "weir_loss_trace_missed",
     Some("events"),
     Kind::Counter,
-    "Events that eBPF could not count: unless 0, what is traced are lower bounds.",
-);
+    "What eBPF could not count: events, ports of dropped datagrams, sockets whose counts gave way. Unless 0, lower bounds.",
+)
+.by(&["what"]);
 
 const fn gauge_of_sockets(name: &'static str, unit: &'static str, help: &'static str) -> Family {
     Family::new(name, Some(unit), Kind::Gauge, help).by(OF_SOCKET)
@@ -375,17 +403,40 @@ mod tests {
     fn a_scan_of_all_ports_makes_few_series_and_loses_no_count() {
         let mut now = fixture::at(60);
         let one = now.drops[1].clone();
-        now.drops = (1..=u16::MAX).map(|port| Drops { port, datagrams: Count::new(2), ..one.clone() }).collect();
+        now.drops =
+            (1..=u16::MAX).map(|port| Drops { port: Some(port), datagrams: Count::new(2), ..one.clone() }).collect();
         let text = exposed(books([now]));
         let samples: Vec<u64> = text
             .lines()
             .filter(|line| line.starts_with("weir_loss_drops_datagrams_total{"))
             .map(|line| line.rsplit(' ').next().unwrap().parse().unwrap())
             .collect();
-        assert!(samples.len() <= MOST_SERIES + 1, "{}", samples.len());
+        assert!(samples.len() <= MOST_UNBOUND + 10, "{}", samples.len());
         assert_eq!(samples.iter().sum::<u64>(), 2 * u64::from(u16::MAX));
-        let other = "weir_loss_drops_datagrams_total{namespace=\"other\",port=\"other\",place=\"port_closed\"";
+        let other = "weir_loss_drops_datagrams_total{namespace=\"host\",port=\"other\",place=\"port_closed\"";
         assert!(value(&text, other).unwrap() > 0);
+    }
+
+    #[test]
+    fn after_a_scan_of_all_ports_a_socket_s_drops_have_their_series() {
+        let before = fixture::at(60);
+        let one = before.drops[1].clone();
+        let mut scanned = before.clone();
+        scanned.drops =
+            (1..=u16::MAX).map(|port| Drops { port: Some(port), datagrams: Count::new(2), ..one.clone() }).collect();
+        let mut after = scanned.clone();
+        let new = Socket { port: 6000, cookie: Some(77), ..before.sockets[0].clone() };
+        after.sockets.push(new);
+        after.drops.push(Drops { port: Some(6000), datagrams: Count::new(997), ..before.drops[0].clone() });
+        // What moves from its port to no port in particular is not lost again.
+        let moved = Drops { port: None, datagrams: Count::new(20), moved: 17, ..one };
+        after.drops.push(moved);
+        let text = exposed(books([before, scanned, after]));
+        let series = |port, place| {
+            format!("weir_loss_drops_datagrams_total{{namespace=\"host\",port=\"{port}\",place=\"{place}\"")
+        };
+        assert_eq!(value(&text, &series("6000", "receive_buffer")), Some(997));
+        assert_eq!(value(&text, &series("any", "port_closed")), Some(3));
     }
 
     #[test]

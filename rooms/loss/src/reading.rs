@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use weir_kernel::Error;
-use weir_kernel::counters::{self, Conntrack, Counter, LinkCounters, Links, Qdisc, Qdiscs, Snmp};
+use weir_kernel::counters::{self, Conntrack, Counter, LinkCounters, Links, Protocols, Qdisc, Qdiscs, Snmp, Tracking};
 use weir_kernel::links::Index;
 use weir_kernel::namespaces::NetNs;
 
@@ -22,11 +22,16 @@ pub(crate) struct Id {
     pub part: u32,
 }
 
-/// What is open to read the counters of a namespace again and again.
+/// What is open to read the counters of a namespace again and again: nobody needs to enter it for a reading.
 pub(crate) struct Reader {
+    protocols: Protocols,
     links: Links,
     /// `None`: the kernel has none.
     qdiscs: Option<Qdiscs>,
+    /// `None`: its module was not loaded when it was looked for.
+    tracking: Option<Tracking>,
+    /// Readings until it is looked for again.
+    look_again: u32,
 }
 
 /// The counters of a namespace at one moment.
@@ -38,8 +43,6 @@ pub(crate) struct Reading {
     pub snmp: Snmp,
     /// Interfaces.
     pub links: Vec<LinkCounters>,
-    /// Connection tracking; `None`: not loaded.
-    pub tracking: Option<Conntrack>,
     /// Packets that wait in the queues of interfaces.
     pub queued: u64,
     /// What was read.
@@ -54,13 +57,19 @@ impl Reader {
     /// # Errors
     /// If the namespace cannot be entered, or out of file descriptors.
     pub(crate) fn open(ns: &NetNs) -> Result<Reader, Error> {
-        Ok(Reader { links: Links::open(ns)?, qdiscs: Qdiscs::open(ns).ok() })
+        Ok(Reader {
+            protocols: Protocols::open(ns)?,
+            links: Links::open(ns)?,
+            qdiscs: Qdiscs::open(ns).ok(),
+            tracking: Tracking::open(ns)?,
+            look_again: LOOK_AGAIN,
+        })
     }
 
     /// Reads the counters of the namespace it was opened for.
     pub(crate) fn read(&mut self, ns: &NetNs) -> Reading {
         let mut reading = Reading::default();
-        match counters::snmp(ns) {
+        match self.protocols.read() {
             Ok(snmp) => reading.add_protocols(snmp),
             Err(error) => reading.failed.push(error),
         }
@@ -71,9 +80,8 @@ impl Reader {
         if let Some(qdiscs) = self.qdiscs.as_mut().and_then(|qdiscs| qdiscs.read().ok()) {
             reading.add_qdiscs(&qdiscs);
         }
-        if let Ok(Some(tracking)) = counters::conntrack(ns) {
+        if let Some(tracking) = self.tracking(ns) {
             reading.sources.push("conntrack");
-            reading.tracking = Some(tracking);
             tracking.losses().into_iter().for_each(|(counter, value)| reading.add(counter, 0, value));
         }
         // Only cards tell of their queues.
@@ -82,7 +90,23 @@ impl Reader {
         }
         reading
     }
+
+    /// Its module may be loaded, or loaded anew, at any time.
+    fn tracking(&mut self, ns: &NetNs) -> Option<Conntrack> {
+        let read = self.tracking.as_ref().and_then(Tracking::read);
+        if read.is_some() {
+            return read;
+        }
+        self.look_again = self.look_again.checked_sub(1).unwrap_or(LOOK_AGAIN);
+        if self.look_again == LOOK_AGAIN {
+            self.tracking = Tracking::open(ns).ok().flatten();
+        }
+        self.tracking.as_ref().and_then(Tracking::read)
+    }
 }
+
+/// Readings from one look for connection tracking to the next.
+const LOOK_AGAIN: u32 = 60;
 
 impl Reading {
     fn add(&mut self, counter: Counter, interface: Index, value: u64) {

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use weir_loss::check;
 use weir_loss::check::facts::Scope;
-use weir_loss::check::load::Load;
+use weir_loss::check::load::Stated;
 use weir_loss::subject::Process;
 use weir_service::output::{complain, print, say};
 use weir_service::stop::Stop;
@@ -24,22 +24,24 @@ use crate::{Outcome, usage};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  weir loss check --port 5000
   weir loss check --rate 50k/s --payload 200B --stall 40ms
   weir loss check --rate 50k/s --payload 200B --stall 40ms --port 5000 --trial
   sudo weir loss check --rate 50k/s --payload 200B --stall 40ms --apply
   sudo weir loss check --undo
 
-Prints what is wrong, with its evidence and the command that mends it. Exit status 3: something is
+What of the load is not given is taken from what comes for some seconds, to the port or process, or to
+the socket that loses most. Prints what is wrong, with its evidence and the command that mends it. Exit status 3: something is
 wrong (still). docs/loss.md explains every finding.")]
 pub(super) struct Check {
     /// Datagrams that arrive, e.g. 50k/s.
-    #[arg(long, value_name = "RATE", required_unless_present = "undo")]
+    #[arg(long, value_name = "RATE")]
     rate: Option<Frequency>,
     /// UDP payload of each.
-    #[arg(long, value_name = "SIZE", required_unless_present = "undo")]
+    #[arg(long, value_name = "SIZE")]
     payload: Option<Size>,
     /// The longest time for which the receiver does not read: garbage collection, a disk that is flushed.
-    #[arg(long, value_name = "TIME", required_unless_present = "undo")]
+    #[arg(long, value_name = "TIME")]
     stall: Option<Span>,
     /// A port that a running program receives at. May be given again.
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
@@ -97,7 +99,7 @@ impl Check {
             load,
             scope: Scope { ports: self.port, process: self.process, interface: self.interface, group: self.group },
             netns: self.netns,
-            trial: self.trial.map(|count| count.unwrap_or_else(|| load.usual())),
+            trial: self.trial,
             journal: self.apply.then_some(journal),
         };
         if let Some(journal) = &check.journal {
@@ -112,16 +114,14 @@ impl Check {
         Ok(if report.is_unmet() { Outcome::Unmet } else { Outcome::Done })
     }
 
-    fn load(&self) -> Result<Load> {
-        let (rate, payload, stall) =
-            (self.rate.unwrap_or_default(), self.payload.unwrap_or_default(), self.stall.unwrap_or_default());
-        if rate.micro_hertz == 0 {
+    fn load(&self) -> Result<Stated> {
+        if let Some(rate) = self.rate.filter(|rate| rate.micro_hertz == 0) {
             bail!("--rate {rate}: nothing arrives, nothing can be lost; write e.g. 50k/s");
         }
-        if payload.bytes > MOST_PAYLOAD {
+        if let Some(payload) = self.payload.filter(|payload| payload.bytes > MOST_PAYLOAD) {
             bail!("--payload {payload}: a datagram holds at most {MOST_PAYLOAD}B");
         }
-        Ok(Load { rate, payload, stall })
+        Ok(Stated { rate: self.rate, payload: self.payload, stall: self.stall })
     }
 }
 

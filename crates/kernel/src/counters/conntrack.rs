@@ -3,7 +3,7 @@
 use super::columns::Columns;
 use crate::Error;
 use crate::namespaces::NetNs;
-use crate::proc::read;
+use crate::proc::NetFile;
 use crate::sysctl;
 
 /// Connection tracking of a namespace. Its counters begin again with its module.
@@ -23,12 +23,31 @@ pub struct Conntrack {
     pub invalid: u64,
 }
 
-/// Reads the connection tracking of a namespace; `None`: the kernel has none, or its module is not loaded.
+/// Reads the connection tracking of one namespace again and again.
+#[derive(Debug)]
+pub struct Tracking(NetFile);
+
+impl Tracking {
+    /// Opens the counters of `ns`; `None`: the kernel has none, or its module is not loaded.
+    ///
+    /// # Errors
+    /// If the namespace cannot be entered.
+    pub fn open(ns: &NetNs) -> Result<Option<Tracking>, Error> {
+        Ok(ns.run(|| NetFile::open("stat/nf_conntrack"))?.ok().map(Tracking))
+    }
+
+    /// The counters now, without the most there may be; `None`: the module is gone.
+    pub fn read(&self) -> Option<Conntrack> {
+        parse(&self.0.read().ok()?, None, None)
+    }
+}
+
+/// Reads the connection tracking of a namespace, with its sysctls; `None`: the kernel has none, or its module is not loaded.
 ///
 /// # Errors
 /// If the namespace cannot be entered.
 pub fn conntrack(ns: &NetNs) -> Result<Option<Conntrack>, Error> {
-    let Ok(text) = ns.run(|| read("stat/nf_conntrack"))? else { return Ok(None) };
+    let Some(Ok(text)) = Tracking::open(ns)?.map(|tracking| tracking.0.read()) else { return Ok(None) };
     let setting = |name| sysctl::find(ns, name).map(|value| value.and_then(|value| value.parse().ok()));
     let (count, max) = (setting("netfilter/nf_conntrack_count")?, setting("netfilter/nf_conntrack_max")?);
     Ok(parse(&text, count, max))

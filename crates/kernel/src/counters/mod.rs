@@ -13,7 +13,7 @@ pub(crate) mod snmp;
 pub(crate) mod sockstat;
 pub(crate) mod softnet;
 
-pub use conntrack::{Conntrack, conntrack};
+pub use conntrack::{Conntrack, Tracking, conntrack};
 pub use counter::Counter;
 pub use interfaces::{InterfaceCounters, Interfaces};
 pub use links::{LinkChanges, LinkCounters, Links, links};
@@ -21,14 +21,13 @@ pub use neighbours::{NeighbourTable, Neighbours, UnresolvedNeighbour, neighbour_
 pub use qdiscs::{Qdisc, Qdiscs, qdiscs};
 pub use queues::{QueueStatistics, queues};
 pub use running::{Running, Width};
-pub use snmp::Snmp;
+pub use snmp::{Protocols, Snmp};
 pub use sockstat::{FragmentQueues, Reassembly, UdpMemory, reassembly, udp_memory};
 pub use softnet::{Softnet, softnet};
 
 use crate::Error;
 use crate::ethtool::{Device, Ethtool};
 use crate::namespaces::NetNs;
-use crate::proc::read;
 use crate::sockets::{Sockets, UdpSocket};
 
 /// All bound UDP sockets of a namespace; [`crate::sockets::Sockets`] reads them again and again.
@@ -47,21 +46,12 @@ pub fn ethtool(ns: &NetNs, interface: &str) -> Result<Device, Error> {
     Ethtool::open(ns)?.device(interface)
 }
 
-/// Reads the protocol counters of a network namespace.
+/// Reads the protocol counters of a network namespace; [`Protocols`] reads them again and again.
 ///
 /// # Errors
 /// If the namespace cannot be entered or /proc/net cannot be read.
 pub fn snmp(ns: &NetNs) -> Result<Snmp, Error> {
-    ns.run(|| {
-        let mut counters = Snmp::default();
-        counters.add_tables(&read("snmp")?);
-        counters.add_tables(&read("netstat")?);
-        // Absent in a kernel without IPv6.
-        if let Ok(list) = read("snmp6") {
-            counters.add_list(&list);
-        }
-        Ok(counters)
-    })?
+    Protocols::open(ns)?.read()
 }
 
 #[cfg(test)]

@@ -2,6 +2,46 @@
 
 use std::collections::BTreeMap;
 
+use crate::Error;
+use crate::namespaces::NetNs;
+use crate::proc::NetFile;
+
+/// Reads the protocol counters of one network namespace again and again.
+#[derive(Debug)]
+pub struct Protocols {
+    tables: [NetFile; 2],
+    /// Absent in a kernel without IPv6.
+    six: Option<NetFile>,
+}
+
+impl Protocols {
+    /// Opens the counters of `ns`.
+    ///
+    /// # Errors
+    /// If the namespace cannot be entered, without /proc, or out of file descriptors.
+    pub fn open(ns: &NetNs) -> Result<Protocols, Error> {
+        ns.run(|| {
+            let tables = [NetFile::open("snmp")?, NetFile::open("netstat")?];
+            Ok(Protocols { tables, six: NetFile::open("snmp6").ok() })
+        })?
+    }
+
+    /// All counters now.
+    ///
+    /// # Errors
+    /// If the kernel does not give them.
+    pub fn read(&self) -> Result<Snmp, Error> {
+        let mut counters = Snmp::default();
+        for file in &self.tables {
+            counters.add_tables(&file.read()?);
+        }
+        if let Some(file) = &self.six {
+            counters.add_list(&file.read()?);
+        }
+        Ok(counters)
+    }
+}
+
 /// Counters by protocol (`Ip`, `Udp`, `Tcp`, `TcpExt`, `IpExt`, `Udp6` ...) and name (`RcvbufErrors`), as the kernel
 /// names them (net/ipv4/proc.c, net/ipv6/proc.c).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -31,11 +31,14 @@ impl Listed {
     /// Takes hold of it.
     ///
     /// # Errors
-    /// If it is gone meanwhile.
+    /// If it is gone meanwhile, or there are no more file descriptors to be had.
     pub fn open(&self) -> Result<NetNs, Error> {
         let operation = || format!("network namespace {}", self.inode);
         let gone = || Error::answer(operation(), "gone");
-        let file = File::open(&self.path).map_err(|_| gone())?;
+        let file = File::open(&self.path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => gone(),
+            _ => Error::answer(operation(), error.to_string()),
+        })?;
         let ns = NetNs { descriptor: file.into() };
         // The process may have moved, or its number may be another's.
         if ns.inode()? == self.inode { Ok(ns) } else { Err(gone()) }
@@ -70,15 +73,43 @@ fn find_in(directories: &[&Path], text: &str) -> Result<NetNs, Error> {
 /// # Errors
 /// Without /proc.
 pub fn all() -> Result<Vec<Listed>, Error> {
-    all_in(&named_directories())
+    survey().map(|survey| survey.listed)
 }
 
-fn all_in(directories: &[&Path]) -> Result<Vec<Listed>, Error> {
+/// The name of a namespace in /run/netns, by its inode number; `None`: it has none.
+pub fn name_of(inode: u32) -> Option<String> {
+    let entries = named_directories().into_iter().flat_map(|directory| fs::read_dir(directory).into_iter().flatten());
+    let is_it = |path: &Path| File::open(path).ok().and_then(|file| inode_of(&file).ok()) == Some(inode);
+    let found = entries.flatten().find(|entry| is_it(&entry.path()))?;
+    Some(found.file_name().to_string_lossy().into_owned())
+}
+
+/// What was found of network namespaces, and where nobody could look.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// As [`all`] has them.
+    pub listed: Vec<Listed>,
+    /// Processes that we may not look at (without CAP_SYS_PTRACE, those of others): each may be in a namespace of its own.
+    pub hidden: usize,
+}
+
+/// As [`all`], and how much may be missing.
+///
+/// # Errors
+/// Without /proc.
+pub fn survey() -> Result<Survey, Error> {
+    survey_in(&named_directories())
+}
+
+fn survey_in(directories: &[&Path]) -> Result<Survey, Error> {
+    let mut hidden = 0;
     let mut found: BTreeMap<u32, Listed> = BTreeMap::new();
     let pids = processes::all()?;
     let inode_at = |path: &Path| fs::read_link(path).ok().and_then(|link| parse_link(link.to_str()?));
     for &pid in &pids {
         let path = of_process(pid);
+        let is_hidden = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+        hidden += usize::from(fs::read_link(&path).is_err_and(is_hidden));
         if let Some(inode) = inode_at(&path) {
             found.entry(inode).or_insert(Listed { inode, name: None, pid: Some(pid), path });
         }
@@ -101,7 +132,7 @@ fn all_in(directories: &[&Path]) -> Result<Vec<Listed>, Error> {
             listed.name.get_or_insert_with(|| entry.file_name().to_string_lossy().into_owned());
         }
     }
-    Ok(found.into_values().collect())
+    Ok(Survey { listed: found.into_values().collect(), hidden })
 }
 
 /// Where ip-netns(8) keeps names; the second mostly links to the first.
@@ -183,7 +214,7 @@ mod tests {
         symlink(format!("/proc/{pid}/ns/net"), directory.join("blue")).unwrap();
         fs::write(directory.join("left-behind"), "").unwrap();
         let directories = [&*directory];
-        let (found, listed) = (find_in(&directories, "blue"), all_in(&directories));
+        let (found, listed) = (find_in(&directories, "blue"), survey_in(&directories).map(|survey| survey.listed));
         let left = find_in(&directories, "left-behind").unwrap_err();
         fs::remove_dir_all(&directory).unwrap();
         assert_eq!(found.unwrap().inode(), Ok(inode));

@@ -12,16 +12,18 @@ pub mod user;
 
 use std::any::Any;
 use std::fs::File;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::resume_unwind;
 use std::thread;
 
-pub use find::{Listed, all, find};
+pub use find::{Listed, Survey, all, find, name_of, survey};
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns, unshare};
 
 use crate::Error;
 use crate::error::During;
+use crate::sys;
 
 /// An anonymous network namespace, held by a file descriptor.
 #[derive(Debug)]
@@ -38,7 +40,9 @@ impl NetNs {
     pub fn create() -> Result<NetNs, Error> {
         // Only the thread that unshares moves. It ends here, the descriptor stays.
         on_own_thread(|| {
-            unshare(CloneFlags::CLONE_NEWNET).during(|| "create a network namespace")?;
+            unshare(CloneFlags::CLONE_NEWNET)
+                .during(|| "create a network namespace")
+                .map_err(|error| error.needs(ADMIN))?;
             NetNs::current()
         })?
     }
@@ -64,6 +68,13 @@ impl NetNs {
     /// If the descriptor refers to something else.
     pub fn inode(&self) -> Result<u32, Error> {
         find::inode_of(&self.descriptor).during(|| "identify a network namespace")
+    }
+
+    /// Its cookie, which no other namespace has until the machine boots (SO_NETNS_COOKIE, from Linux 5.14); its inode number
+    /// another may have once it is gone. `None`: the kernel does not tell, or it may not be entered.
+    pub fn cookie(&self) -> Option<u64> {
+        let socket = || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok();
+        self.run(|| socket().and_then(|socket| sys::namespace_cookie(socket.as_fd()).ok())).ok()?
     }
 
     /// A second hold on the same namespace.
@@ -92,7 +103,7 @@ impl NetNs {
         match setns(&self.descriptor, CloneFlags::CLONE_NEWNET) {
             // An ordinary user may not enter, but may be inside.
             Err(Errno::EPERM) if NetNs::current()?.inode()? == self.inode()? => Ok(()),
-            result => result.during(|| "enter a network namespace"),
+            result => result.during(|| "enter a network namespace").map_err(|error| error.needs(ADMIN)),
         }
     }
 }
@@ -115,6 +126,9 @@ fn on_own_thread<T: Send>(f: impl FnOnce() -> T + Send) -> Result<T, Error> {
     })
 }
 
+/// What namespaces are made and entered with (namespaces(7)).
+const ADMIN: &str = "CAP_SYS_ADMIN";
+
 const THREAD_NETWORK: &str = "/proc/thread-self/ns/net";
 
 /// What runs there opens sockets and reads /proc, no more.
@@ -122,7 +136,6 @@ const STACK: usize = 512 * 1024;
 
 #[cfg(test)]
 mod tests {
-    use std::net::UdpSocket;
     use std::os::fd::AsRawFd;
 
     use super::*;
@@ -138,6 +151,9 @@ mod tests {
         assert_ne!(identity(&ns), before);
         assert_eq!(identity(&NetNs::current().unwrap()), before);
 
+        assert_ne!(ns.cookie(), NetNs::current().unwrap().cookie());
+        assert_eq!(ns.cookie(), ns.try_clone().unwrap().cookie());
+
         let inside = ns.run(|| identity(&NetNs::current().unwrap())).unwrap();
         assert_eq!(inside, identity(&ns));
         assert_eq!(identity(&ns.try_clone().unwrap()), identity(&ns));
@@ -145,6 +161,19 @@ mod tests {
         // Nothing is reachable: even the loopback interface is down.
         let sent = ns.run(|| UdpSocket::bind("0.0.0.0:0").and_then(|s| s.send_to(b"x", "127.0.0.1:9"))).unwrap();
         assert_eq!(sent.unwrap_err().raw_os_error(), Some(libc::ENETUNREACH));
+    }
+
+    /// Capabilities belong to threads: this one gives them up.
+    #[test]
+    fn without_privilege_the_capability_is_named() {
+        let ns = NetNs::create().unwrap();
+        let refused = thread::spawn(move || {
+            caps::clear(None, caps::CapSet::Effective).unwrap();
+            [ns.run(|| ()).unwrap_err(), NetNs::create().unwrap_err()].map(|error| error.to_string())
+        });
+        for refused in refused.join().unwrap() {
+            assert!(refused.contains("operation not permitted (needs CAP_SYS_ADMIN: "), "{refused}");
+        }
     }
 
     #[test]

@@ -147,7 +147,9 @@ impl<'a> Program<'a> {
             sys::set_inherited(far_end.as_fd(), true).during(operation)?;
             let child = on_own_thread(|| {
                 network.enter()?;
-                unshare(CloneFlags::CLONE_NEWPID).during(|| "create a PID namespace")?;
+                unshare(CloneFlags::CLONE_NEWPID)
+                    .during(|| "create a PID namespace")
+                    .map_err(|error| error.needs("CAP_SYS_ADMIN"))?;
                 command.spawn().during(operation)
             });
             drop(far_end);

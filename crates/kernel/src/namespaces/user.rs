@@ -43,8 +43,7 @@ pub fn obtain_network_privilege() -> Result<Privilege, Error> {
     written.map_err(|error| forbidden(Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO))))?;
     // Some kernels let anybody enter a user namespace and take away what it is good for.
     match NetNs::create() {
-        Err(Error::System { errno, .. }) => Err(forbidden(errno)),
-        Err(error) => Err(error),
+        Err(error) => Err(error.errno().map_or(error, forbidden)),
         Ok(_) => Ok(Privilege::UserNamespace),
     }
 }

@@ -67,14 +67,17 @@ pub fn owners() -> Result<Owners, Error> {
             // It has ended.
             Err(_) => continue,
         };
-        let mut name = None;
+        let (mut name, mut is_hidden) = (None, false);
         for fd in descriptors {
-            let link = fs::read_link(format!("{directory}/{fd}")).ok();
-            let Some(inode) = link.and_then(|link| parse_link(link.to_str()?)) else { continue };
+            let link = fs::read_link(format!("{directory}/{fd}"));
+            // With CAP_DAC_READ_SEARCH alone the descriptors are listed, and not what they are.
+            is_hidden |= link.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
+            let Some(inode) = link.ok().and_then(|link| parse_link(link.to_str()?)) else { continue };
             let name = name.get_or_insert_with(|| processes::name(pid));
             let Ok(fd) = RawFd::try_from(fd) else { continue };
             owners.sockets.entry(inode).or_default().push(Owner { pid, name: name.clone(), fd });
         }
+        owners.hidden += usize::from(is_hidden);
     }
     Ok(owners)
 }
@@ -87,6 +90,29 @@ pub(crate) fn parse_link(link: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Capabilities belong to threads: this one gives one up.
+    #[test]
+    fn whose_descriptors_are_listed_and_may_not_be_looked_at_is_hidden() {
+        use std::os::unix::process::CommandExt;
+        if !nix::unistd::geteuid().is_root() {
+            return weir_testbed::skip("only root has programs of another user");
+        }
+        let held = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let inode = nix::sys::stat::fstat(&held).unwrap().st_ino as u32;
+        let held = std::os::fd::OwnedFd::from(held);
+        let mut holder = std::process::Command::new("sleep").arg("1000").uid(1234).stdin(held).spawn().unwrap();
+        let looked = std::thread::spawn(move || {
+            let seen = owners().unwrap();
+            caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_SYS_PTRACE).unwrap();
+            (seen, owners().unwrap())
+        });
+        let (seen, unseen) = looked.join().unwrap();
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        assert!(seen.of(inode).iter().any(|owner| owner.pid == holder.id()), "{seen:?}");
+        assert!(unseen.of(inode).is_empty() && unseen.hidden() > seen.hidden(), "{}", unseen.hidden());
+    }
 
     #[test]
     fn sockets_are_told_from_other_files() {

@@ -31,6 +31,18 @@ pub(crate) fn inherited_descriptor(number: RawFd) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
+/// The cookie of a socket's network namespace (SO_NETNS_COOKIE).
+pub(crate) fn namespace_cookie(socket: BorrowedFd<'_>) -> Result<u64, Errno> {
+    let mut cookie = 0_u64;
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes behind the pointer, which are all those of `cookie`.
+    let result = unsafe {
+        let option = libc::SO_NETNS_COOKIE;
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, (&raw mut cookie).cast(), &raw mut length)
+    };
+    Errno::result(result).map(|_| cookie)
+}
+
 /// Lets the command start with no signal blocked, where its parent has blocked them.
 pub(crate) fn unblock_signals_in(command: &mut Command) -> &mut Command {
     // SAFETY: between fork and exec only async-signal-safe calls are allowed; pthread_sigmask is one (signal-safety(7)),

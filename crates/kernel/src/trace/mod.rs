@@ -8,6 +8,7 @@ pub(crate) mod btf;
 mod features;
 pub mod packets;
 mod programs;
+mod room;
 pub(crate) mod symbols;
 mod sys;
 mod totals;
@@ -74,6 +75,17 @@ impl Tracer {
     pub fn read(&mut self) -> Result<Trace, Error> {
         self.totals.read(&self.programs)
     }
+
+    /// Makes room in the kernel for what comes, so that a trace may go on for ever; to be called after [`Tracer::read`],
+    /// with what is `open` (by cookie) by then. The state of a socket is removed one call after it was found closed, and
+    /// drops that crowd the maps and have not changed since the call before are kept here instead, the largest by port,
+    /// others by place ([`Trace::drops_by_place`]).
+    ///
+    /// # Errors
+    /// If the kernel refuses to change a map.
+    pub fn make_room(&mut self, open: impl Fn(u64) -> bool) -> Result<(), Error> {
+        self.totals.make_room(&mut self.programs, &open)
+    }
 }
 
 /// How much is traced. Each level includes the ones before it.
@@ -112,6 +124,8 @@ pub struct Filter {
 pub struct Trace {
     /// Datagrams that were dropped.
     pub drops: Vec<Drop>,
+    /// Further ones, of which only place and reason are known: the maps were full of others' ports.
+    pub drops_by_place: Vec<PlaceDrop>,
     /// Datagrams handed to a namespace's protocols by an interface (`netif_receive_skb`), those of bridge ports left
     /// out; of bonds and macvlan the lower interface is told.
     pub arrivals: Vec<InterfaceCount>,
@@ -126,9 +140,65 @@ pub struct Trace {
     pub receive_softirq_ns: Vec<u64>,
     /// Datagrams whose fragments wait to be joined now.
     pub reassembling: u64,
-    /// Events that could not be counted: a map was full, or a program was interrupted by itself. Unless 0, the totals
-    /// are lower bounds.
-    pub missed: u64,
+    /// What could not be counted.
+    pub missed: Missed,
+}
+
+/// Events that could not be counted: a map was full, or a program was interrupted by itself. Unless 0, what they are of is a
+/// lower bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Missed {
+    /// Datagrams dropped.
+    pub drops: u64,
+    /// Datagrams dropped of which only place and reason are known, those of [`Trace::drops_by_place`].
+    pub ports: u64,
+    /// Datagrams put into or read from a queue.
+    pub queues: u64,
+    /// Sockets whose state gave way to others', with all that was counted of them; of those that are still open it begins
+    /// anew.
+    pub sockets: u64,
+    /// Datagrams that arrived or departed.
+    pub passages: u64,
+    /// Calls that send.
+    pub sends: u64,
+}
+
+impl Missed {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        let Missed { drops, ports, queues, sockets, passages, sends } = self;
+        drops + ports + queues + sockets + passages + sends
+    }
+
+    /// What was missed after `before`.
+    #[must_use]
+    pub fn since(&self, before: &Missed) -> Missed {
+        Missed {
+            drops: self.drops.saturating_sub(before.drops),
+            ports: self.ports.saturating_sub(before.ports),
+            queues: self.queues.saturating_sub(before.queues),
+            sockets: self.sockets.saturating_sub(before.sockets),
+            passages: self.passages.saturating_sub(before.passages),
+            sends: self.sends.saturating_sub(before.sends),
+        }
+    }
+}
+
+/// Datagrams dropped of which ports, interface and socket are not known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlaceDrop {
+    /// As [`Drop::reason`].
+    pub reason: String,
+    /// As [`Drop::function`].
+    pub function: String,
+    /// As [`Drop::namespace`].
+    pub namespace: u32,
+    /// As [`Drop::outgoing`].
+    pub outgoing: bool,
+    /// Datagrams.
+    pub datagrams: u64,
+    /// Of these, how many were told by port before.
+    pub moved: u64,
 }
 
 /// Datagrams dropped at one place in the kernel. A joined super-packet counts as its datagrams, a fragmented datagram
@@ -224,6 +294,18 @@ pub struct SocketTrace {
     pub longest_stall_ns: u64,
     /// Time in which datagrams waited and nobody read, beyond 1 ms each, ns.
     pub stalled_ns: u64,
+    /// Time since it was given this state: since the first was put into its queue, ns.
+    pub age_ns: u64,
+    /// Time in which anything waited, one that goes on included, ns.
+    pub waiting_ns: u64,
+    /// Reads that came later than 1 ms after the one before, or after something had come into the empty queue.
+    pub stalls: u64,
+    /// Buffers that found the receive buffer full.
+    pub dropped: u64,
+    /// How often the queue ran full and was emptied again, one that goes on included.
+    pub episodes: u64,
+    /// The most that was dropped in one of these, bytes of truesize: so much more its buffer would have had to hold.
+    pub episode_max: u64,
     /// The task that read last: its thread id; 0: none yet.
     pub reader: u32,
     /// Time that reader was ready to run and did not, ns.
@@ -232,4 +314,7 @@ pub struct SocketTrace {
     pub reader_longest_wait_ns: u64,
     /// Name of the task that ran instead, the longest time; nul-terminated.
     pub behind: [u8; 16],
+    /// Whether the kernel has given it this state since the reading before: for the first time, or since the one that it had
+    /// gave way to others' ([`Missed::sockets`]).
+    pub is_new: bool,
 }

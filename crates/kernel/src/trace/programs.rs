@@ -166,13 +166,13 @@ impl Programs {
         self.ebpf.map(name).ok_or_else(|| Error::answer(format!("find the eBPF map {name}"), "it is missing"))
     }
 
-    fn map_mut(&mut self, name: &str) -> Result<&mut Map, Error> {
+    pub(super) fn map_mut(&mut self, name: &str) -> Result<&mut Map, Error> {
         self.ebpf.map_mut(name).ok_or_else(|| Error::answer(format!("find the eBPF map {name}"), "it is missing"))
     }
 
-    /// How often a program was to run and could not, because it was running on that processor already
+    /// How often one of these programs was to run and could not, because it was running on that processor already
     /// (kernel/bpf/syscall.c, bpf_prog_show_fdinfo). Before 5.12 the kernel does not tell.
-    pub(super) fn recursions(&self) -> u64 {
+    pub(super) fn recursions(&self, names: &[&str]) -> u64 {
         let recursions = |name: &&str| {
             let program: &BtfTracePoint = self.ebpf.program(name)?.try_into().ok()?;
             let descriptor = program.fd().ok()?.as_fd().as_raw_fd();
@@ -180,7 +180,7 @@ impl Programs {
             let line = information.lines().find_map(|line| line.strip_prefix("recursion_misses:"))?;
             line.trim().parse::<u64>().ok()
         };
-        self.attached.iter().filter_map(recursions).sum()
+        self.attached.iter().filter(|name| names.contains(name)).filter_map(recursions).sum()
     }
 }
 

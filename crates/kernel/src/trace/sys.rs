@@ -98,7 +98,7 @@ shared! {
     }
     SocketValue of "socket_state": 192 {
         cookie: u64,
-        claimed: u64,
+        born: u64,
         enqueued: u64,
         waiting_since: u64,
         band: u64,
@@ -111,7 +111,10 @@ shared! {
         joined: u8,
         mixed: u8,
         port: u16,
-        unused: [u64; 3],
+        episode: u64,
+        dropped: u64,
+        episodes: u32,
+        stalls: u32,
         reads: u64,
         bytes: u64,
         datagrams: u64,
@@ -119,7 +122,8 @@ shared! {
         stalled: u64,
         reader: u32,
         namespace: u32,
-        unused_too: [u64; 2],
+        waiting: u64,
+        episode_max: u64,
     }
     ReaderValue of "reader": 40 {
         ready_since: u64,
@@ -157,7 +161,15 @@ shared! {
         since: u64,
         total: u64,
     }
-    DropSlot of "drops_slot" | "drops_by_port_slot": 56 {
+    /// Events that found a map full, and sockets that were given a state in the hash map.
+    Tallies of "tallies": 40 {
+        drops: u64,
+        queues: u64,
+        passages: u64,
+        sends: u64,
+        hashed: u64,
+    }
+    DropSlot of "drops_slot" | "drops_at_sockets_slot" | "drops_by_port_slot" | "drops_by_place_slot": 56 {
         counts: Counts,
         key: DropKey,
     }
@@ -169,6 +181,12 @@ shared! {
         counts: Counts,
         key: SendKey,
     }
+}
+
+impl SocketValue {
+    /// An unused slot.
+    // SAFETY: `Pod`: zeros are a valid value.
+    pub(super) const NONE: SocketValue = unsafe { std::mem::zeroed() };
 }
 
 #[cfg(test)]

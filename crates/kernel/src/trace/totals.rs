@@ -1,6 +1,6 @@
 //! Reads what the programs counted.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use aya::Pod;
 use aya::maps::{Array, HashMap as KernelMap, Map, PerCpuArray, PerCpuHashMap};
@@ -8,13 +8,14 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::features::Types;
 use super::programs::{Programs, refusal};
+use super::room::{self, Removed, Room};
 use super::symbols::Symbols;
 use super::sys::{
     Counts, DropKey, FragmentKey, Fragmented, InterfaceKey, Key, ReaderValue, SendKey, SocketValue, SoftirqTime,
-    Waiting,
+    Tallies, Waiting,
 };
 use super::unread::Unread;
-use super::{Detail, Drop, InterfaceCount, Sends, SocketTrace, Trace};
+use super::{Detail, Drop, InterfaceCount, Missed, PlaceDrop, Sends, SocketTrace, Trace};
 use crate::Error;
 
 /// What is known from one reading to the next.
@@ -22,8 +23,13 @@ pub(super) struct Totals {
     reasons: BTreeMap<u32, String>,
     symbols: Symbols,
     unread: Unread,
-    /// Times of each socket when it was last read: they never go back.
-    times: HashMap<u64, SocketTrace>,
+    /// Each socket when it was read last: times never go back.
+    known: HashMap<u64, (SocketValue, SocketTrace)>,
+    room: Room,
+    /// Sockets that were found closed, and have a state.
+    closing: HashSet<u64>,
+    /// Sockets whose state gave way to others'.
+    crowded_out: u64,
 }
 
 /// The kernel gives up fragments after this time (net.ipv4.ipfrag_time), nanoseconds.
@@ -40,18 +46,37 @@ impl Totals {
                 *name = short.to_owned();
             }
         }
-        Totals { reasons, symbols: Symbols::default(), unread: Unread::default(), times: HashMap::new() }
+        Totals {
+            reasons,
+            symbols: Symbols::default(),
+            unread: Unread::default(),
+            known: HashMap::new(),
+            room: Room::default(),
+            closing: HashSet::new(),
+            crowded_out: 0,
+        }
     }
 
     pub(super) fn read(&mut self, programs: &Programs) -> Result<Trace, Error> {
-        let mut drops: Vec<(DropKey, Counts)> = counted(programs, "drops")?;
-        drops.extend(counted::<DropKey>(programs, "drops_by_port")?);
+        let mut drops: Vec<(DropKey, Counts)> = Vec::new();
+        for map in room::DROPS {
+            drops.extend(counted::<DropKey>(programs, map)?);
+        }
+        let mut by_place = self.room.by_place();
+        for (key, counts) in counted::<DropKey>(programs, "drops_by_place")? {
+            by_place.entry(key).or_default().datagrams += counts.first;
+        }
         let sockets = self.sockets(programs)?;
         let mut drops = self.unread.assign(drops, &sockets);
+        drops.extend(self.room.by_port());
         if programs.detail >= Detail::Queues && programs.follows_some_namespaces() {
             // Followed sockets are known: these belong to others.
             drops.retain(|(key, _)| key.namespace != 0);
         }
+        let drops_by_place = self.drops_by_place(by_place);
+        let tallies: Vec<Tallies> = per_cpu(programs.map("tallies")?)?;
+        let tally =
+            |of: fn(&Tallies) -> u64, names: &[&str]| tallies.iter().map(of).sum::<u64>() + programs.recursions(names);
         Ok(Trace {
             drops: self.drops(drops),
             arrivals: interface_counts(programs, "arrivals")?,
@@ -63,19 +88,63 @@ impl Totals {
                 .map(|time| time.total)
                 .collect(),
             reassembling: reassembling(programs)?,
-            missed: per_cpu::<u64>(programs.map("missed")?)?.iter().sum::<u64>() + programs.recursions(),
+            missed: Missed {
+                drops: tally(|tallies| tallies.drops, &["drop"]),
+                ports: drops_by_place.iter().map(|drop| drop.datagrams).sum(),
+                queues: tally(|tallies| tallies.queues, &["enqueue", "dequeue"]),
+                sockets: self.crowded_out,
+                passages: tally(|tallies| tallies.passages, &["arrive", "depart"]),
+                sends: tally(|tallies| tallies.sends, &["sent"]),
+            },
+            drops_by_place,
         })
+    }
+
+    pub(super) fn make_room(&mut self, programs: &mut Programs, open: &dyn Fn(u64) -> bool) -> Result<(), Error> {
+        for map in room::DROPS {
+            let drops = counted_in_hash::<DropKey>(programs, map)?;
+            for (key, counts) in self.room.crowding(map, drops) {
+                room::remove_drop(programs, map, &key)?;
+                for (key, counts) in self.unread.forget(key, counts) {
+                    self.room.keep(key, counts);
+                }
+            }
+        }
+        self.room.settle(open);
+        // What was lost when they were closed has been read since.
+        let closed = std::mem::take(&mut self.closing);
+        self.unread.close(&closed);
+        self.room.remove_sockets(programs, closed)?;
+        self.closing = self.known.keys().copied().filter(|cookie| !open(*cookie)).collect();
+        Ok(())
+    }
+
+    fn drops_by_place(&mut self, counted: HashMap<DropKey, Removed>) -> Vec<PlaceDrop> {
+        self.symbols.learn(counted.keys().map(|key| key.location));
+        let drop = |(key, counts): (DropKey, Removed)| PlaceDrop {
+            reason: self.reason(key.reason),
+            function: self.symbols.name(key.location).to_owned(),
+            namespace: key.namespace,
+            outgoing: key.outgoing != 0,
+            datagrams: counts.datagrams,
+            moved: counts.moved,
+        };
+        counted.into_iter().map(drop).collect()
+    }
+
+    fn reason(&self, number: u32) -> String {
+        match self.reasons.get(&number) {
+            _ if self.reasons.is_empty() => String::new(),
+            Some(name) => name.clone(),
+            // Subsystems have reasons of their own, without names here (include/net/dropreason.h).
+            None => format!("{number:#x}"),
+        }
     }
 
     fn drops(&mut self, counted: Vec<(DropKey, Counts)>) -> Vec<Drop> {
         self.symbols.learn(counted.iter().map(|(key, _)| key.location));
         let drop = |(key, counts): (DropKey, Counts)| Drop {
-            reason: match self.reasons.get(&key.reason) {
-                _ if self.reasons.is_empty() => String::new(),
-                Some(name) => name.clone(),
-                // Subsystems have reasons of their own, without names here (include/net/dropreason.h).
-                None => format!("{:#x}", key.reason),
-            },
+            reason: self.reason(key.reason),
             function: self.symbols.name(key.location).to_owned(),
             namespace: key.namespace,
             interface: key.interface,
@@ -92,7 +161,13 @@ impl Totals {
     fn sockets(&mut self, programs: &Programs) -> Result<Vec<SocketTrace>, Error> {
         let readers = KernelMap::<_, u32, ReaderValue>::try_from(programs.map("readers")?).map_err(unreadable)?;
         let mut sockets = Vec::new();
-        for value in states(programs)? {
+        let hashed = hashed(programs)?;
+        let states = states(programs)?;
+        let there = states.in_hash as u64 + self.room.removed_sockets();
+        // What was given a state while they were listed may be among them; then this is too low, until it is read again.
+        self.crowded_out = self.crowded_out.max(hashed.saturating_sub(there));
+        let mut known = HashMap::with_capacity(states.all.len());
+        for value in states.all {
             let cookie = value.cookie;
             let reader = (value.reader != 0).then(|| readers.get(&value.reader, 0).ok()).flatten();
             let mut socket = socket(cookie, &value, now());
@@ -101,36 +176,59 @@ impl Totals {
                 socket.reader_longest_wait_ns = reader.longest;
                 socket.behind = reader.behind;
             }
-            if let Some(before) = self.times.get(&cookie) {
+            let before = self.known.get(&cookie).filter(|(before, _)| before.born == value.born);
+            socket.is_new = before.is_none();
+            if let Some((_, before)) = before {
                 for (time, before) in socket.level_ns.iter_mut().zip(before.level_ns) {
                     *time = before.max(*time);
                 }
                 socket.stalled_ns = socket.stalled_ns.max(before.stalled_ns);
+                socket.waiting_ns = socket.waiting_ns.max(before.waiting_ns);
+                socket.stalls = socket.stalls.max(before.stalls);
+                socket.episodes = socket.episodes.max(before.episodes);
+                socket.episode_max = socket.episode_max.max(before.episode_max);
                 socket.longest_stall_ns = socket.longest_stall_ns.max(before.longest_stall_ns);
                 if before.reader != socket.reader {
                     // Another task reads now, of which another time is known.
                     socket.reader_waited_ns = socket.reader_waited_ns.max(before.reader_waited_ns);
                 }
             }
-            self.times.insert(cookie, socket);
+            known.insert(cookie, (value, socket));
             sockets.push(socket);
         }
+        self.known = known;
         Ok(sockets)
     }
 }
 
-/// The state of each socket.
-fn states(programs: &Programs) -> Result<Vec<SocketValue>, Error> {
+/// Sockets that were given a state in the hash map so far.
+fn hashed(programs: &Programs) -> Result<u64, Error> {
+    Ok(per_cpu::<Tallies>(programs.map("tallies")?)?.iter().map(|tallies| tallies.hashed).sum())
+}
+
+/// The states of sockets, and how many of them are in the hash map.
+struct States {
+    all: Vec<SocketValue>,
+    in_hash: usize,
+}
+
+fn states(programs: &Programs) -> Result<States, Error> {
     let slots = Array::<_, SocketValue>::try_from(programs.map("socket_slots")?).map_err(unreadable)?;
     let map = KernelMap::<_, u64, SocketValue>::try_from(programs.map("sockets")?).map_err(unreadable)?;
-    let mut states: Vec<SocketValue> = (0..slots.len())
+    let mut all: Vec<SocketValue> = (0..slots.len())
         .filter_map(|slot| steady(|| slots.get(&slot, 0).ok().filter(|state| state.cookie != 0)))
         .collect();
-    for cookie in map.keys() {
+    let in_slots: HashMap<u64, usize> = all.iter().enumerate().map(|(at, state)| (state.cookie, at)).collect();
+    // Where one is removed while they are listed, the kernel begins again.
+    let mut seen: HashSet<u64> = HashSet::new();
+    for cookie in map.keys().take(MOST_KEYS) {
         let cookie = cookie.map_err(unreadable)?;
+        if !seen.insert(cookie) {
+            continue;
+        }
         let Some(value) = steady(|| map.get(&cookie, 0).ok()) else { continue };
         // Whoever met a slot while it was being taken has counted here; the rest of the state is in the slot.
-        match states.iter_mut().find(|state| state.cookie == cookie) {
+        match in_slots.get(&cookie).and_then(|&at| all.get_mut(at)) {
             Some(state) => {
                 state.enqueued += value.enqueued;
                 state.reads += value.reads;
@@ -138,10 +236,10 @@ fn states(programs: &Programs) -> Result<Vec<SocketValue>, Error> {
                 state.datagrams += value.datagrams;
                 state.mixed |= value.mixed;
             }
-            None => states.push(value),
+            None => all.push(value),
         }
     }
-    Ok(states)
+    Ok(States { in_hash: seen.len(), all })
 }
 
 /// A value that did not move to another band of the level while it was copied.
@@ -178,10 +276,17 @@ fn socket(cookie: u64, value: &SocketValue, now: u64) -> SocketTrace {
         level_ns,
         longest_stall_ns: value.longest_stall.max(stall),
         stalled_ns: value.stalled + if stall > STALL_NS { stall } else { 0 },
+        age_ns: now.saturating_sub(value.born),
+        waiting_ns: value.waiting + stall,
+        stalls: u64::from(value.stalls) + u64::from(stall > STALL_NS),
+        dropped: value.dropped,
+        episodes: u64::from(value.episodes) + u64::from(value.episode > 0),
+        episode_max: value.episode_max.max(value.episode),
         reader: value.reader,
         reader_waited_ns: 0,
         reader_longest_wait_ns: 0,
         behind: [0; 16],
+        is_new: false,
     }
 }
 
@@ -245,12 +350,20 @@ fn counted<K: Key>(programs: &Programs, name: &str) -> Result<Vec<(K, Counts)>, 
             add(key, &counts);
         }
     }
-    let map = PerCpuHashMap::<_, K, Counts>::try_from(programs.map(name)?).map_err(unreadable)?;
-    for entry in &map {
-        let (key, values) = entry.map_err(unreadable)?;
-        values.iter().for_each(|counts| add(key, counts));
+    for (key, counts) in counted_in_hash(programs, name)? {
+        add(key, &counts);
     }
     Ok(all.into_iter().collect())
+}
+
+/// Those in the hash map alone.
+fn counted_in_hash<K: Key>(programs: &Programs, name: &str) -> Result<Vec<(K, Counts)>, Error> {
+    let map = PerCpuHashMap::<_, K, Counts>::try_from(programs.map(name)?).map_err(unreadable)?;
+    let sum = |values: &[Counts]| {
+        let add = |sum: Counts, one: &Counts| Counts { first: sum.first + one.first, second: sum.second + one.second };
+        values.iter().fold(NONE, add)
+    };
+    map.iter().map(|entry| entry.map(|(key, values)| (key, sum(&values))).map_err(unreadable)).collect()
 }
 
 const NONE: Counts = Counts { first: 0, second: 0 };
@@ -259,6 +372,9 @@ fn per_cpu<V: Pod>(map: &Map) -> Result<Vec<V>, Error> {
     let map = PerCpuArray::<_, V>::try_from(map).map_err(unreadable)?;
     Ok(map.get(&0, 0).map_err(unreadable)?.iter().copied().collect())
 }
+
+/// More keys than the kernel lists of the largest map, where none is removed meanwhile.
+const MOST_KEYS: usize = 1 << 17;
 
 fn unreadable(error: impl Into<aya::maps::MapError>) -> Error {
     refusal("read what was traced", &error.into())

@@ -4,7 +4,7 @@
 //! at the end of its socket, or a checksum is found wrong by a reader, it does not name the socket. The ports are known,
 //! and how many each socket with that port has not read.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::SocketTrace;
 use super::sys::{Counts, DropKey};
@@ -12,9 +12,16 @@ use super::sys::{Counts, DropKey};
 /// What was found out so far; it stays with the socket that it was given to.
 #[derive(Default)]
 pub(super) struct Unread {
-    given: HashMap<DropKey, HashMap<u64, Counts>>,
+    given: HashMap<DropKey, HashMap<u64, Given>>,
     /// Buffers given by socket.
     taken: HashMap<u64, u64>,
+}
+
+/// What a socket was given, and its namespace.
+#[derive(Clone, Copy)]
+struct Given {
+    namespace: u32,
+    counts: Counts,
 }
 
 const NONE: Counts = Counts { first: 0, second: 0 };
@@ -26,7 +33,7 @@ impl Unread {
         let mut ports: HashMap<u16, Vec<(DropKey, Counts)>> = HashMap::new();
         for (key, counts) in unnamed {
             let given = self.given.entry(key).or_default();
-            let of_all = given.values().fold(NONE, |sum, one| plus(sum, *one));
+            let of_all = given.values().fold(NONE, |sum, one| plus(sum, one.counts));
             let rest = Counts { first: counts.first - of_all.first, second: counts.second - of_all.second };
             ports.entry(key.port).or_default().push((key, rest));
         }
@@ -34,22 +41,41 @@ impl Unread {
             let buffers = rests.iter().map(|(_, rest)| rest.second).sum();
             if let Some(socket) = self.owner(port, buffers, sockets) {
                 for (key, rest) in &mut rests {
-                    let given = self.given.entry(*key).or_default().entry(socket.cookie).or_insert(NONE);
-                    *given = plus(*given, *rest);
+                    let nothing = Given { namespace: socket.namespace, counts: NONE };
+                    let given = self.given.entry(*key).or_default().entry(socket.cookie).or_insert(nothing);
+                    given.counts = plus(given.counts, *rest);
                     *self.taken.entry(socket.cookie).or_default() += rest.second;
                     *rest = NONE;
                 }
             }
             for (key, rest) in rests {
-                for (&cookie, &counts) in &self.given[&key] {
-                    let namespace = sockets.iter().find(|own| own.cookie == cookie).map_or(0, |own| own.namespace);
-                    all.push((DropKey { cookie, namespace, ..key }, counts));
-                }
+                all.extend(self.of(&key));
                 all.push((key, rest));
             }
         }
         all.retain(|(_, counts)| *counts != NONE);
         all
+    }
+
+    /// What sockets were given of these drops.
+    fn of(&self, key: &DropKey) -> impl Iterator<Item = (DropKey, Counts)> {
+        let key = *key;
+        let given = self.given.get(&key).into_iter().flatten();
+        given.map(move |(&cookie, given)| (DropKey { cookie, namespace: given.namespace, ..key }, given.counts))
+    }
+
+    /// Forgets drops that are counted here no more. Returns them with the sockets that they were given to.
+    pub(super) fn forget(&mut self, key: DropKey, counts: Counts) -> Vec<(DropKey, Counts)> {
+        let mut all: Vec<(DropKey, Counts)> = self.of(&key).collect();
+        let of_all = all.iter().fold(NONE, |sum, (_, one)| plus(sum, *one));
+        all.push((key, Counts { first: counts.first - of_all.first, second: counts.second - of_all.second }));
+        self.given.remove(&key);
+        all
+    }
+
+    /// Forgets what closed sockets have lost: there is nothing more to give them.
+    pub(super) fn close(&mut self, closed: &HashSet<u64>) {
+        self.taken.retain(|cookie, _| !closed.contains(cookie));
     }
 
     /// The only socket with this port that had any unread, or the only one that had just as many.

@@ -114,7 +114,7 @@ pub(crate) fn drain(socket: &UdpSocket) -> u64 {
 
 /// The only drop.
 pub(crate) fn only(trace: &Trace) -> &Drop {
-    assert_eq!(trace.missed, 0, "{trace:?}");
+    assert_eq!(trace.missed.total(), 0, "{trace:?}");
     assert_eq!(trace.drops.len(), 1, "{:#?}", trace.drops);
     &trace.drops[0]
 }

@@ -27,7 +27,7 @@ impl PathAccount<'_> {
 
     /// Why the trace cannot be believed to the last datagram, or is not there.
     pub(super) fn trace_remarks(&self) -> Vec<String> {
-        let missed = self.measured.trace.as_ref().map_or(0, |trace| trace.missed);
+        let missed = self.measured.trace.as_ref().map_or(0, |trace| trace.missed.total());
         let missed = (missed > 0).then(|| format!("traced: {missed} events could not be counted: at least so many"));
         let untraced = self.measured.untraced.as_ref().map(|why| format!("not traced: {why}"));
         let traced = self.traced_drops().map(|drops| {

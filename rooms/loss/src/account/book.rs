@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use serde::{Deserialize, Serialize};
 
 use super::remarks::{Belief, Explanation, Unknown};
+use crate::advice::Advice;
 use crate::places::Place;
 
 /// The account of some traffic. `null` is unknown, never 0.
@@ -81,6 +82,9 @@ pub struct Ledger {
     pub explanation: Vec<Explanation>,
     /// The receive queue; `null`: not traced, or no receiver.
     pub level: Option<Level>,
+    /// What helps against a receive buffer that was full; `null`: it was not, or that is not traced.
+    #[serde(default)]
+    pub advice: Option<Advice>,
     /// Who sent, as far as it was seen.
     pub senders: Vec<Sender>,
 }

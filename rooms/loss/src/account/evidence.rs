@@ -81,9 +81,6 @@ pub(super) struct SocketSeen {
     pub(super) queued_at_start: u32,
     /// Memory in its receive queue now; 0 if it is gone.
     pub(super) queued: u32,
-    /// The most that was seen in its queue, and what a buffer of it took then, bytes of truesize; `None`: never enough.
-    pub(super) queued_most: u32,
-    pub(super) truesize: Option<u32>,
     /// SO_RCVBUF as granted.
     pub(super) receive_buffer: Option<u32>,
     /// Whether it is gone.
@@ -103,8 +100,6 @@ impl SocketSeen {
             drops: 0,
             queued_at_start: 0,
             queued: 0,
-            queued_most: 0,
-            truesize: None,
             receive_buffer: None,
             gone: true,
         }
@@ -132,7 +127,9 @@ pub(super) fn difference(later: &Trace, earlier: &Trace) -> Trace {
             .map(|(cpu, ns)| ns.saturating_sub(earlier.receive_softirq_ns.get::<usize>(cpu).copied().unwrap_or(0)))
             .collect(),
         reassembling: later.reassembling,
-        missed: later.missed.saturating_sub(earlier.missed),
+        // They belong to no port: what was missed tells how many they are.
+        drops_by_place: Vec::new(),
+        missed: later.missed.since(&earlier.missed),
     }
 }
 
@@ -160,6 +157,10 @@ fn socket_difference(socket: &SocketTrace, before: &SocketTrace) -> SocketTrace 
             .map(|(datagrams, before)| datagrams.saturating_sub(before)),
         level_ns,
         stalled_ns: socket.stalled_ns.saturating_sub(before.stalled_ns),
+        waiting_ns: socket.waiting_ns.saturating_sub(before.waiting_ns),
+        stalls: socket.stalls.saturating_sub(before.stalls),
+        dropped: socket.dropped.saturating_sub(before.dropped),
+        episodes: socket.episodes.saturating_sub(before.episodes),
         reader_waited_ns: socket.reader_waited_ns.saturating_sub(before.reader_waited_ns),
         ..*socket
     }

@@ -131,6 +131,7 @@ fn join_ledgers(sending: &Ledger, receiving: Ledger) -> Ledger {
         unknown,
         explanation,
         level: receiving.level,
+        advice: receiving.advice,
         senders: sending.senders.clone(),
     }
 }

@@ -3,8 +3,9 @@
 use weir_kernel::trace::SocketTrace;
 
 use super::book::Level;
-use super::evidence::{Evidence, SocketSeen};
+use super::evidence::Evidence;
 use super::remarks::Explanation;
+use crate::advice::{self, Advice};
 use crate::places::Place;
 
 /// The level of a receiver's queue; of several, that of the fullest. `None`: not traced.
@@ -23,6 +24,11 @@ pub(super) fn of(sockets: &[SocketTrace]) -> Option<Level> {
     })
 }
 
+/// What helps the fullest of them; `None`: nothing was lost there, or it is not known.
+pub(super) fn advice(sockets: &[SocketTrace], evidence: &Evidence) -> Option<Advice> {
+    advice::of(fullest(sockets)?, u64::try_from(evidence.took.as_nanos()).ok()?)
+}
+
 fn fullest(sockets: &[SocketTrace]) -> Option<&SocketTrace> {
     sockets.iter().filter(|socket| socket.receive_buffer > 0).max_by_key(|socket| (socket.level_max, socket.enqueued))
 }
@@ -39,8 +45,8 @@ fn behind(socket: &SocketTrace) -> Option<String> {
 
 /// Says why a receive buffer was full.
 pub(super) fn explain(
-    receivers: &[&SocketSeen],
     sockets: &[SocketTrace],
+    advice: Option<&Advice>,
     lost: &dyn Fn(Place) -> u64,
     evidence: &Evidence,
     explanation: &mut Vec<Explanation>,
@@ -57,27 +63,13 @@ pub(super) fn explain(
     } else if socket.reader != 0 && stall > MILLISECOND {
         explanation.push(Explanation::NotKept);
     }
-    let seen = receivers.iter().find(|seen| seen.cookie == socket.cookie);
-    explanation.extend(seen.and_then(|seen| holds(socket, seen, dropped, evidence)));
+    if let Some(advice) = advice {
+        explanation.push(Explanation::Advice(advice.clone()));
+    }
     let softirq: u64 = evidence.trace.receive_softirq_ns.iter().copied().max().unwrap_or(0);
     if took > 0 && softirq > took / 2 {
         explanation.push(Explanation::OneProcessor(softirq as f64 * 100.0 / took as f64));
     }
 }
-
-/// What the buffer can hold, and for how long that lasts.
-fn holds(socket: &SocketTrace, seen: &SocketSeen, dropped: u64, evidence: &Evidence) -> Option<Explanation> {
-    let truesize = seen.truesize.filter(|size| *size > 0)?;
-    let rate = (socket.enqueued + dropped) as f64 / evidence.took.as_secs_f64();
-    if rate <= 0.0 {
-        return None;
-    }
-    let bytes = f64::from(socket.receive_buffer);
-    let need = rate * socket.longest_stall_ns as f64 / 1e9 * f64::from(truesize) * MARGIN;
-    Some(Explanation::Buffer { bytes, truesize, rate, need: (need > bytes).then_some(need) })
-}
-
-/// The kernel releases what was read in steps of a quarter of the buffer (net/ipv4/udp.c, udp_rmem_release).
-const MARGIN: f64 = 4.0 / 3.0;
 
 const MILLISECOND: u64 = 1_000_000;

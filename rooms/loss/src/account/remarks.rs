@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::advice::Advice;
 use crate::places::Place;
 
 /// What cannot be known from here.
@@ -118,17 +119,8 @@ pub enum Explanation {
     },
     /// Its reader was not kept from running.
     NotKept,
-    /// What its buffer holds.
-    Buffer {
-        /// Bytes.
-        bytes: f64,
-        /// Bytes of a datagram in it.
-        truesize: u32,
-        /// Datagrams a second.
-        rate: f64,
-        /// Bytes that the longest stall needs; `None`: it has them.
-        need: Option<f64>,
-    },
+    /// What helps.
+    Advice(Advice),
     /// Percent of the time that one processor received.
     OneProcessor(f64),
     /// What an account told that was read.

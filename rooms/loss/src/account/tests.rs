@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nix::errno::Errno;
 use proptest::prelude::*;
 use weir_kernel::counters::Counter;
-use weir_kernel::trace::{Detail, Drop, InterfaceCount, Sends, SocketTrace, Trace};
+use weir_kernel::trace::{Detail, Drop, InterfaceCount, Missed, Sends, SocketTrace, Trace};
 
 use super::book::Ledger;
 use super::evidence::{Evidence, NamespaceEvidence, SocketSeen, difference};
@@ -268,7 +268,7 @@ fn what_the_trace_missed_is_the_sockets_own_count_with_another_sender_too() {
     model.drop("SOCKET_RCVBUFF", "udp_queue_rcv_one_skb", RECEIVER, TO, false);
     // One was sent here, ten came.
     (model.trace.departures, model.trace.arrivals) = (vec![count(SENDER, FROM, 1)], vec![count(RECEIVER, 0, 10)]);
-    model.trace.missed = 3;
+    model.trace.missed.drops = 3;
     let local = Some("10.0.0.2:5000".parse().unwrap());
     let socket = SocketSeen { local, drops: 4, ..SocketSeen::traced(TO, RECEIVER) };
     let followed = [Followed { socket, came: None, went: None }];
@@ -428,7 +428,11 @@ prop_compose! {
         departures in prop::collection::vec(count(), 0..4), sends in prop::collection::vec(sends(), 0..5),
         sockets in prop::collection::vec(socket_row(), 0..3), reassembling in 0u64..3, missed in 0u64..2,
     ) -> Trace {
-        Trace { drops, arrivals, departures, sends, sockets, receive_softirq_ns: vec![], reassembling, missed }
+        let missed = Missed { drops: missed, ..Missed::default() };
+        let (drops_by_place, receive_softirq_ns) = (vec![], vec![]);
+        Trace {
+            drops, drops_by_place, arrivals, departures, sends, sockets, receive_softirq_ns, reassembling, missed,
+        }
     }
 }
 

@@ -14,6 +14,24 @@ pub struct Load {
     pub stall: Span,
 }
 
+/// What of a load was stated; the rest is taken from what comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stated {
+    /// As [`Load::rate`].
+    pub rate: Option<Frequency>,
+    /// As [`Load::payload`].
+    pub payload: Option<Size>,
+    /// As [`Load::stall`].
+    pub stall: Option<Span>,
+}
+
+impl Stated {
+    /// All of it; `None`: something is left to be seen.
+    pub fn load(&self) -> Option<Load> {
+        Some(Load { rate: self.rate?, payload: self.payload?, stall: self.stall? })
+    }
+}
+
 impl Load {
     /// Datagrams a second.
     pub fn per_second(&self) -> f64 {

@@ -25,11 +25,22 @@ pub(super) struct Linux {
 }
 
 impl Machine for Linux {
-    fn read(&mut self, netns: Option<&Namespace>, setting: &Setting) -> Result<Option<String>> {
-        let Some(ns) = self.namespace(netns)? else { return Ok(None) };
+    fn home(&mut self, netns: Option<&Namespace>, setting: &Setting) -> Result<Namespace> {
+        let own = NetNs::current()?;
+        let is_whole =
+            matches!(setting, Setting::Sysctl { path } if WHOLE.iter().any(|prefix| path.starts_with(prefix)));
+        match netns {
+            Some(other) if !is_whole => Ok(other.clone()),
+            // By its name it can be found from elsewhere; without, among those of all processes.
+            _ => Namespace::of(&own, namespaces::name_of(own.inode()?).unwrap_or_default()),
+        }
+    }
+
+    fn read(&mut self, home: &Namespace, setting: &Setting) -> Result<Option<String>> {
+        let ns = self.namespace(home)?;
         Ok(match setting {
             Setting::Sysctl { path } => {
-                let value = sysctl::find(&home(&ns, path)?, below_net(path)?)?;
+                let value = sysctl::find(&ns, below_net(path)?)?;
                 // Lists are shown with tabs in between.
                 value.map(|value| value.split_whitespace().collect::<Vec<_>>().join(" "))
             }
@@ -47,13 +58,13 @@ impl Machine for Linux {
         })
     }
 
-    fn write(&mut self, netns: Option<&Namespace>, setting: &Setting, value: &str) -> Result<()> {
+    fn write(&mut self, home: &Namespace, setting: &Setting, value: &str) -> Result<()> {
         self.writes.set(self.writes.get() + 1);
         let gone = || anyhow!("{setting}: it is no more");
-        let ns = self.namespace(netns)?.ok_or_else(gone)?;
+        let ns = self.namespace(home)?;
         let number = || value.parse::<u32>().with_context(|| format!("{setting}: {value} is no number"));
         match setting {
-            Setting::Sysctl { path } => sysctl::set(&home(&ns, path)?, &[(below_net(path)?, value)])?,
+            Setting::Sysctl { path } => sysctl::set(&ns, &[(below_net(path)?, value)])?,
             Setting::SocketBuffer { cookie, .. } => {
                 let socket = Sockets::open(&ns)?.read()?.into_iter().find(|socket| socket.cookie == Some(*cookie));
                 let socket = socket.ok_or_else(gone)?;
@@ -78,18 +89,42 @@ impl Linux {
         Rc::clone(&self.writes)
     }
 
-    /// `None`: it is no more.
-    fn namespace(&mut self, wanted: Option<&Namespace>) -> Result<Option<NetNs>> {
-        let Some(wanted) = wanted else { return Ok(Some(NetNs::current()?)) };
+    /// Finds a namespace again: ours, by its name, or among those of all processes.
+    fn namespace(&mut self, wanted: &Namespace) -> Result<NetNs> {
         if let Some(known) = self.namespaces.get(wanted) {
-            return Ok(Some(known.try_clone()?));
+            return Ok(known.try_clone()?);
         }
-        let Some(ns) = namespaces::find(&wanted.name).ok().filter(|ns| ns.inode().map(u64::from) == Ok(wanted.inode))
-        else {
-            return Ok(None);
+        let named = || if wanted.name.is_empty() { None } else { namespaces::find(&wanted.name).ok() };
+        let listed = || {
+            let all = namespaces::all().unwrap_or_default();
+            all.into_iter().find(|listed| u64::from(listed.inode) == wanted.inode)?.open().ok()
+        };
+        let found = [NetNs::current().ok(), named(), listed()].into_iter().flatten().find(|ns| wanted.is(ns));
+        let Some(ns) = found else {
+            bail!(
+                "network namespace {wanted} (inode {}) is not to be found from here: run this where it can be seen; \
+                 if it is gone, so is the change",
+                wanted.inode
+            );
         };
         self.namespaces.insert(wanted.clone(), ns.try_clone()?);
-        Ok(Some(ns))
+        Ok(ns)
+    }
+}
+
+impl Namespace {
+    /// How a namespace is to be found again.
+    ///
+    /// # Errors
+    /// If the descriptor refers to something else.
+    pub(super) fn of(ns: &NetNs, name: String) -> Result<Namespace> {
+        Ok(Namespace { name, inode: ns.inode()?.into(), cookie: ns.cookie() })
+    }
+
+    /// Whether it is this one, and not another that has its number now.
+    fn is(&self, ns: &NetNs) -> bool {
+        let same = ns.inode().is_ok_and(|inode| u64::from(inode) == self.inode);
+        same && self.cookie.zip(ns.cookie()).is_none_or(|(one, other)| one == other)
     }
 }
 
@@ -98,12 +133,8 @@ pub(super) fn is_root() -> bool {
     user::is_first() == Some(true) && geteuid().is_root()
 }
 
-/// Where a sysctl is: those of the whole machine are shown to no other namespace, or may not be written there.
-fn home(ns: &NetNs, path: &str) -> Result<NetNs> {
-    let whole = ["net/core/", "net/ipv4/udp_mem", "net/netfilter/nf_conntrack_max"];
-    let own = !whole.iter().any(|prefix| path.starts_with(prefix));
-    Ok(if own { ns.try_clone()? } else { NetNs::current()? })
-}
+/// Sysctls of the whole machine: they are shown to no other namespace, or may not be written there.
+const WHOLE: [&str; 3] = ["net/core/", "net/ipv4/udp_mem", "net/netfilter/nf_conntrack_max"];
 
 fn below_net(path: &str) -> Result<&str> {
     match path.strip_prefix("net/") {
@@ -128,23 +159,39 @@ mod tests {
     fn a_namespaces_own_settings_are_read_and_written() {
         let ns = NetNs::create().unwrap();
         let mut machine = Linux::default();
-        let netns = Namespace { name: "here".into(), inode: ns.inode().unwrap().into() };
+        let netns = Namespace::of(&ns, "here".into()).unwrap();
         machine.namespaces.insert(netns.clone(), ns);
         let setting = Setting::sysctl("net/ipv4/conf/lo/rp_filter");
-        assert_eq!(machine.read(Some(&netns), &setting).unwrap().as_deref(), Some("0"));
-        machine.write(Some(&netns), &setting, "2").unwrap();
-        assert_eq!(machine.read(Some(&netns), &setting).unwrap().as_deref(), Some("2"));
+        assert_eq!(machine.read(&netns, &setting).unwrap().as_deref(), Some("0"));
+        machine.write(&netns, &setting, "2").unwrap();
+        assert_eq!(machine.read(&netns, &setting).unwrap().as_deref(), Some("2"));
         let ports = Setting::sysctl("net/ipv4/ip_local_port_range");
-        assert_eq!(machine.read(Some(&netns), &ports).unwrap().as_deref(), Some("32768 60999"));
-        let most = machine.read(Some(&netns), &Setting::sysctl("net/core/netdev_max_backlog")).unwrap();
+        assert_eq!(machine.read(&netns, &ports).unwrap().as_deref(), Some("32768 60999"));
+        let backlog = Setting::sysctl("net/core/netdev_max_backlog");
+        let home = machine.home(Some(&netns), &backlog).unwrap();
+        let most = machine.read(&home, &backlog).unwrap();
         assert!(most.is_some_and(|most| most.parse::<u64>().is_ok()), "of the whole machine");
 
-        assert_eq!(machine.read(Some(&netns), &Setting::Ring { interface: "none".into() }).unwrap(), None);
+        assert_eq!(machine.read(&netns, &Setting::Ring { interface: "none".into() }).unwrap(), None);
         let missing = Setting::SocketBuffer { cookie: 1 << 60, address: "0.0.0.0:5".into() };
-        assert_eq!(machine.read(Some(&netns), &missing).unwrap(), None);
-        let other = Namespace { name: "no-such-namespace".into(), inode: 1 };
-        assert_eq!(machine.read(Some(&other), &setting).unwrap(), None);
-        assert!(machine.write(None, &Setting::sysctl("net/../kernel/panic"), "0").is_err());
+        assert_eq!(machine.read(&netns, &missing).unwrap(), None);
+        let other = Namespace { name: "no-such-namespace".into(), inode: 1, cookie: None };
+        let unseen = machine.read(&other, &setting).unwrap_err().to_string();
+        assert!(unseen.starts_with("network namespace no-such-namespace (inode 1) is not to be found"), "{unseen}");
+        assert!(machine.write(&netns, &Setting::sysctl("net/../kernel/panic"), "0").is_err());
+    }
+
+    /// The kernel gives the number of a namespace that is gone to the next one.
+    #[test]
+    fn another_namespace_with_the_same_number_is_another() {
+        let ns = NetNs::create().unwrap();
+        let own = Namespace::of(&ns, String::new()).unwrap();
+        assert!(Linux::default().namespace(&own).is_ok(), "by its number, among those that processes hold");
+        if own.cookie.is_none() {
+            return; // Linux before 5.14 does not tell them apart.
+        }
+        let before = Namespace { cookie: own.cookie.map(|cookie| cookie + 1_000_000), ..own };
+        assert!(Linux::default().namespace(&before).is_err());
     }
 
     #[test]
@@ -153,12 +200,12 @@ mod tests {
         let socket = ns.run(|| std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
         let cookie = Sockets::open(&ns).unwrap().read().unwrap()[0].cookie.unwrap();
         let mut machine = Linux::default();
-        let netns = Namespace { name: "here".into(), inode: ns.inode().unwrap().into() };
+        let netns = Namespace::of(&ns, "here".into()).unwrap();
         machine.namespaces.insert(netns.clone(), ns);
         let setting = Setting::SocketBuffer { cookie, address: String::new() };
-        machine.write(Some(&netns), &setting, "100000").unwrap();
-        assert_eq!(machine.read(Some(&netns), &setting).unwrap().as_deref(), Some("100000"));
+        machine.write(&netns, &setting, "100000").unwrap();
+        assert_eq!(machine.read(&netns, &setting).unwrap().as_deref(), Some("100000"));
         drop(socket);
-        assert_eq!(machine.read(Some(&netns), &setting).unwrap(), None);
+        assert_eq!(machine.read(&netns, &setting).unwrap(), None);
     }
 }

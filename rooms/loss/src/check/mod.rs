@@ -15,6 +15,7 @@ pub mod journal;
 pub mod load;
 mod machine;
 mod report;
+pub mod seen;
 mod setting;
 mod trial;
 
@@ -28,7 +29,7 @@ use apply::Machine;
 use facts::{Facts, Scope};
 use findings::Finding;
 use journal::{Journal, Namespace};
-use load::Load;
+use load::{Load, Stated};
 use machine::Linux;
 use report::{Report, Trial, UndoReport};
 use setting::{Setting, WantedBuffer};
@@ -37,14 +38,14 @@ use trial::{Buffer, Link, Outcome};
 /// What to check, and what to do about it.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// The stated load.
-    pub load: Load,
+    /// The load, as far as it is stated.
+    pub load: Stated,
     /// What is looked at.
     pub scope: Scope,
     /// The network namespace; `None`: ours.
     pub netns: Option<String>,
-    /// Datagrams of a trial; `None`: no trial, unless something is changed.
-    pub trial: Option<u64>,
+    /// Datagrams of a trial, `Some(None)`: as many as are usual; `None`: no trial, unless something is changed.
+    pub trial: Option<Option<u64>>,
     /// Where to record changes; `None`: nothing is changed.
     pub journal: Option<PathBuf>,
 }
@@ -63,15 +64,26 @@ impl Check {
         let (ns, netns) = self.namespace()?;
         // Locked before anything is measured: another that changes things would disturb it.
         let journal = self.journal.as_deref().map(Journal::open).transpose()?;
+        let mut scope = self.scope.clone();
+        let seen = if self.load.load().is_none() { seen::look(&ns, &scope, &self.load)? } else { None };
+        if let Some(seen) = seen.as_ref().filter(|_| !scope.is_followed()) {
+            scope.ports.push(seen.address.port());
+        }
+        let Some(load) = self.load.load().or(seen.as_ref().map(|seen| seen.load)) else {
+            bail!("no datagram came while it was looked: state the load (--rate, --payload, --stall)");
+        };
         let link = Link::make(MTU)?;
-        let truesize = trial::truesize(&link, self.load.payload.bytes)?;
-        let look = || facts::collect(&ns, netns.is_none(), &self.scope, truesize.clone());
+        let truesize = trial::truesize(&link, load.payload.bytes)?;
+        let look = || -> Result<Facts> {
+            let facts = facts::collect(&ns, netns.is_none(), &scope, truesize.clone())?;
+            Ok(Facts { seen: seen.clone(), ..facts })
+        };
         let facts = look()?;
-        let findings = findings::audit(&facts, &self.load);
+        let findings = findings::audit(&facts, &load);
         let mut report = Report {
             version: 1,
-            load: self.load,
-            need: self.load.need(facts.truesize.bytes),
+            load,
+            need: load.need(facts.truesize.bytes),
             truesize: facts.truesize.clone(),
             findings,
             trials: Vec::new(),
@@ -88,7 +100,7 @@ impl Check {
             match known.get(asks) {
                 Some((at, outcome)) if *at == writes.get() => Ok(outcome.clone()),
                 _ => {
-                    let outcome = self.measure(&link, &report.need, netns.as_ref(), asks)?;
+                    let outcome = self.measure(&link, &load, &report.need, netns.as_ref(), asks)?;
                     known.insert(asks.clone(), (writes.get(), outcome.clone()));
                     Ok(outcome)
                 }
@@ -106,7 +118,7 @@ impl Check {
                 trial.after = Some(measure(&trial.asks)?);
             }
             report.facts = look()?;
-            report.remaining = Some(findings::audit(&report.facts, &self.load));
+            report.remaining = Some(findings::audit(&report.facts, &load));
             report.journal = (!journal.open_changes().is_empty()).then(|| journal.path().display().to_string());
             report.applied = Some(applied);
             journal.clear_if_settled()?;
@@ -119,13 +131,14 @@ impl Check {
         let Some(name) = &self.netns else { return Ok((here, None)) };
         let ns = namespaces::find(name)?;
         let inode = ns.inode()?;
-        let other = (inode != here.inode()?).then(|| Namespace { name: name.clone(), inode: inode.into() });
+        let other = if inode == here.inode()? { None } else { Some(Namespace::of(&ns, name.clone())?) };
         Ok((ns, other))
     }
 
     fn measure(
         &self,
         link: &Link,
+        load: &Load,
         need: &load::Need,
         netns: Option<&Namespace>,
         asks: &WantedBuffer,
@@ -134,13 +147,16 @@ impl Check {
             WantedBuffer::Nothing => Buffer::Default,
             WantedBuffer::Enough => Buffer::Asked(need.asked()),
             WantedBuffer::Like(setting) => {
-                match Linux::default().read(netns, setting)?.and_then(|bytes| bytes.parse().ok()) {
+                let mut machine = Linux::default();
+                let home = machine.home(netns, setting)?;
+                match machine.read(&home, setting)?.and_then(|bytes| bytes.parse().ok()) {
                     Some(bytes) => Buffer::Exactly(bytes),
                     None => bail!("{setting}: the socket has been closed meanwhile"),
                 }
             }
         };
-        trial::run(link, &self.load, buffer, self.trial.unwrap_or_else(|| self.load.usual()))
+        let trial = self.trial.flatten().unwrap_or_else(|| load.usual());
+        trial::run(link, load, buffer, trial)
     }
 }
 
@@ -174,7 +190,7 @@ pub fn undo(path: &std::path::Path) -> Result<UndoReport> {
         bail!("--undo: only root of the machine may change its settings (in a user namespace nobody may): use sudo");
     }
     let journal = path.display().to_string();
-    if !path.exists() {
+    if path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
         return Ok(UndoReport { version: 1, journal, undone: Vec::new() });
     }
     let mut opened = Journal::open(path)?;

@@ -6,7 +6,7 @@ use serde::Serialize;
 use weir_units::format;
 
 use super::apply::{Applied, Undone, Verdict};
-use super::facts::{Facts, Truesize};
+use super::facts::{Facts, Receiver, Truesize};
 use super::findings::Finding;
 use super::journal::Closed;
 use super::load::{Load, Need};
@@ -63,6 +63,17 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Load { rate, payload, stall } = self.load;
         let (need, truesize) = (&self.need, &self.truesize);
+        if let Some(seen) = &self.facts.seen {
+            let who = seen.process.as_ref().map_or_else(String::new, |process| format!(" ({process})"));
+            writeln!(
+                f,
+                "the load is what came to {}{who} in {} s: {} datagrams, {} of them lost",
+                seen.address,
+                format::short(seen.took_s),
+                format::count(seen.datagrams.cast_signed()),
+                format::count(seen.lost.cast_signed())
+            )?;
+        }
         if self.findings.is_empty() {
             let buffer = format::count(need.buffer.cast_signed());
             write!(
@@ -82,6 +93,16 @@ impl fmt::Display for Report {
                 format::count(need.truesize.cast_signed()),
                 truesize.source,
                 format::count(need.buffer.cast_signed())
+            )?;
+        }
+        let now = |receiver: &&Receiver| receiver.drops.recent == 0 && receiver.drops.total > 0;
+        for receiver in self.facts.receivers.iter().chain(&self.facts.losing).filter(now) {
+            writeln!(
+                f,
+                "{} has lost {} datagrams since it was opened, none in the {} s that we looked",
+                receiver.who(),
+                format::count(receiver.drops.total.cast_signed()),
+                format::short(self.facts.watched_s)
             )?;
         }
         for (index, finding) in self.findings.iter().enumerate() {

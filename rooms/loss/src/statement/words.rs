@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use weir_units::format;
+use weir_units::format::{self, counted};
 
 use crate::account::remarks::{Belief, Explanation, Partial, Unknown};
+use crate::advice::Advice;
 use crate::places::Place;
 
 impl fmt::Display for Unknown {
@@ -115,18 +116,7 @@ impl fmt::Display for Explanation {
             Self::NotKept => {
                 f.write_str("its reader was not kept from running: it waited for something else, or worked")
             }
-            Self::Buffer { bytes, truesize, rate, need } => {
-                let fit = bytes / f64::from(*truesize);
-                write!(
-                    f,
-                    "its buffer of {} holds {} of these ({truesize} bytes each, measured): at the mean {}/s that bridges {}",
-                    format::bytes(*bytes),
-                    format::short(fit.floor()),
-                    format::short(*rate),
-                    format::duration(fit / rate * 1e6)
-                )?;
-                need.iter().try_for_each(|need| write!(f, "; such a stall at that rate needs {}", format::bytes(*need)))
-            }
+            Self::Advice(advice) => advise(advice, f),
             Self::OneProcessor(pct) => write!(
                 f,
                 "one processor spent {} % of the time in the receive path's softirq (NET_RX): spread it (RPS, more queues)",
@@ -135,6 +125,22 @@ impl fmt::Display for Explanation {
             Self::Told(words) => f.write_str(words),
         }
     }
+}
+
+fn advise(advice: &Advice, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let (arrive, read) = (format::short(advice.arrive_per_s.round()), format::short(advice.read_per_s.round()));
+    let idle = format::short(advice.idle_pct.round());
+    let faster = "a faster handler, several datagrams a call (recvmmsg), more readers (SO_REUSEPORT)";
+    let Some(buffer) = advice.receive_buffer else {
+        return write!(f, "no buffer helps: while datagrams wait {arrive}/s arrive, and it reads {read}/s: {faster}");
+    };
+    let buffer = format::count(buffer.cast_signed());
+    let times = counted(advice.episodes as usize, "time");
+    write!(f, "a receive buffer helps: SO_RCVBUF {buffer}, for the worst of {times} that it was full")?;
+    if advice.reader_too_slow {
+        return write!(f, "; its reader has little to spare, too ({idle} % of the time): {faster}");
+    }
+    write!(f, "; its reader can keep up: {idle} % of the time nothing waits")
 }
 
 impl fmt::Display for Belief {

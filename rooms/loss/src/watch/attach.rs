@@ -53,6 +53,14 @@ impl Attached {
         tracer.read().map_err(|error| notes.push(error.to_string())).ok()
     }
 
+    /// Makes room for what comes: see [`Tracer::make_room`].
+    pub(super) fn make_room(&mut self, open: impl Fn(u64) -> bool) -> Result<(), Error> {
+        match self {
+            Self::On(tracer) => tracer.make_room(open),
+            _ => Ok(()),
+        }
+    }
+
     /// How much is traced, by name.
     pub(super) fn level(&self) -> &'static str {
         match self {

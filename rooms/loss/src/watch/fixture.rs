@@ -27,7 +27,7 @@ pub(crate) fn at(second: u64) -> Snapshot {
 pub(crate) fn unprivileged(second: u64) -> Snapshot {
     let mut now = at(second);
     let refused = "load eBPF programs: operation not permitted (needs CAP_BPF and CAP_PERFMON)";
-    now.sources = Sources { trace: "off", trace_refused: Some(refused.into()), trace_missed: 0 };
+    now.sources = Sources { trace: "off", trace_refused: Some(refused.into()), ..Sources::default() };
     now.drops.clear();
     for socket in &mut now.sockets {
         (socket.received, socket.received_bytes, socket.longest_stall_ms, socket.behind) = (None, None, None, None);
@@ -47,6 +47,7 @@ fn totals(second: u64) -> Snapshot {
         process: Some(process.into()),
         received: Some(Count::new(rate * second)),
         received_bytes: Some(Count::new(500 * rate * second)),
+        lower_bound: false,
         queue_bytes: queue,
         queue_max_bytes: if drops > 0 { BUFFER } else { queue * 2 },
         buffer_bytes: Some(BUFFER),
@@ -60,11 +61,12 @@ fn totals(second: u64) -> Snapshot {
     };
     let drops = |port, place, reason: &str, function: &str, rate: u64| Drops {
         namespace: Some(HOST),
-        port,
+        port: Some(port),
         place,
         reason: reason.into(),
         function: function.into(),
         datagrams: Count::new(rate * second),
+        moved: 0,
     };
     let counted = |namespace, place, counter: &str, rate: u64| Counted {
         namespace,

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use weir_units::format::counted;
+
 use super::snapshot::{Count, Snapshot};
 use crate::places::Place;
 
@@ -21,7 +23,7 @@ pub(super) struct Lost {
 /// What has been lost, the worst first. Of what eBPF sees, the counters say the same again, without ports and of other
 /// protocols, too: then they tell only what came before it was attached.
 pub(super) fn lost(now: &Snapshot) -> Vec<Lost> {
-    let mut traced: BTreeMap<(Option<u32>, Place, u16, &str), Count> = BTreeMap::new();
+    let mut traced: BTreeMap<(Option<u32>, Place, Option<u16>, &str), Count> = BTreeMap::new();
     let mut places: BTreeSet<(Option<u32>, Place)> = BTreeSet::new();
     for drops in &now.drops {
         // The same reason in several functions is one.
@@ -31,13 +33,13 @@ pub(super) fn lost(now: &Snapshot) -> Vec<Lost> {
     }
     let traced = traced.into_iter().map(|((namespace, place, port, reason), datagrams)| Lost {
         place,
-        port: Some(port),
+        port,
         namespace: namespace.map_or_else(|| "unknown".to_owned(), |inode| now.name_of(inode)),
         why: reason.to_owned(),
         datagrams,
     });
     let is_traced = !matches!(now.sources.trace, "off" | "starting") && now.sources.trace_missed == 0;
-    let counted = now.counted.iter().filter_map(|counted| {
+    let of_counters = now.counted.iter().filter_map(|counted| {
         let told = (is_traced && !counted.of_card && counted.place != NO_BUFFER)
             || places.contains(&(counted.namespace, counted.place));
         let (datagrams, why) = if told {
@@ -48,7 +50,7 @@ pub(super) fn lost(now: &Snapshot) -> Vec<Lost> {
         let namespace = counted.namespace.map_or_else(|| "machine".to_owned(), |inode| now.name_of(inode));
         (datagrams.total > 0).then_some(Lost { place: counted.place, port: None, namespace, why, datagrams })
     });
-    let mut all: Vec<Lost> = traced.chain(counted).collect();
+    let mut all: Vec<Lost> = traced.chain(of_counters).collect();
     let rate = |lost: &Lost| lost.datagrams.per_s.unwrap_or(0.0);
     all.sort_by(|one, other| {
         rate(other).total_cmp(&rate(one)).then_with(|| other.datagrams.total.cmp(&one.datagrams.total))
@@ -83,6 +85,12 @@ pub(super) fn unknown(now: &Snapshot) -> String {
     }
     if sources.trace_missed > 0 {
         words.push(format!("{} events were not counted: what is traced are lower bounds", sources.trace_missed));
+    }
+    if sources.trace_missed_sockets > 0 {
+        let sockets = counted(sources.trace_missed_sockets as usize, "socket");
+        words.push(format!(
+            "what was counted of {sockets} gave way to others: some counts are unknown, or lower bounds"
+        ));
     }
     if now.drops.iter().any(|drops| drops.function.is_empty() && drops.reason == "NOT_SPECIFIED") {
         words.push("functions that drop are hidden (needs CAP_SYSLOG)".to_owned());

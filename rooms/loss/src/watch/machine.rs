@@ -1,11 +1,12 @@
 //! Reads the machine: counters of the kernel, and what eBPF counted, into snapshots.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant, SystemTime};
 
 use weir_kernel::Error;
 use weir_kernel::counters::Width;
 use weir_kernel::processors::{Activity, Times};
+use weir_kernel::trace::Missed;
 
 use super::attach::Attached;
 use super::counted;
@@ -14,7 +15,7 @@ use super::namespaces::Namespaces;
 use super::settings::{WatchOptions, Where};
 use super::snapshot::{Count, CountedKey, Processor, Snapshot, Socket, Sources, Time};
 use super::totals::Totals;
-use super::traced::{self, Ports};
+use super::traced::{self, Crowded, Ports, Traced};
 use crate::subject::Process;
 
 /// Everything that is read, and how far it had come.
@@ -28,6 +29,7 @@ pub(super) struct Machine {
     totals: Totals,
     holders: Holders,
     ports: Ports,
+    crowded: Crowded,
     /// What counters had counted before eBPF was attached.
     untraced: HashMap<CountedKey, u64>,
     /// The processors at the first reading.
@@ -52,6 +54,7 @@ impl Machine {
             totals: Totals::default(),
             holders: Holders::default(),
             ports: Ports::default(),
+            crowded: Crowded::default(),
             untraced: HashMap::new(),
             first: None,
             before: None,
@@ -74,27 +77,36 @@ impl Machine {
             version: 1,
             time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
             elapsed_s: self.began.elapsed().as_secs_f64(),
-            notes: self.gone.clone(),
+            notes: self.gone.iter().cloned().chain(self.namespaces.unseen()).collect(),
             ..Snapshot::default()
         };
         let trace = attached.read(&mut now.notes);
+        // Arrivals and calls that send are not shown.
+        let missed = trace.as_ref().map_or_else(Missed::default, |trace| trace.missed);
         now.sources = Sources {
             trace: attached.level(),
             trace_refused: attached.refused(),
-            trace_missed: trace.as_ref().map_or(0, |trace| trace.missed),
+            trace_missed: missed.drops + missed.queues,
+            trace_missed_ports: missed.ports,
+            trace_missed_sockets: missed.sockets,
         };
         self.totals.begin();
         let is_first = self.before.is_none();
-        let mut sockets = Vec::new();
+        let (mut sockets, mut all_are_told) = (Vec::new(), true);
         for watched in &mut self.namespaces.watched {
             // What was not there in the first reading was made since, and its counters began at 0.
             let is_new = !is_first || watched.late;
             match watched.sockets.read() {
                 Ok(found) => sockets.extend(found.into_iter().map(|socket| (watched.inode, socket))),
-                Err(error) => now.notes.push(error.to_string()),
+                Err(error) => {
+                    all_are_told = false;
+                    now.notes.push(error.to_string());
+                }
             }
             counted::namespace(watched, &mut self.totals, is_new, &mut now);
         }
+        let open: HashSet<u64> = sockets.iter().filter_map(|(_, socket)| socket.cookie).collect();
+        all_are_told &= sockets.iter().all(|(_, socket)| socket.cookie.is_some());
         self.holders.learn(sockets.iter().map(|(_, socket)| socket.inode));
         for (namespace, found) in sockets {
             let holders = self.holders.of(found.inode);
@@ -106,13 +118,22 @@ impl Machine {
                 now.sockets.push(counted::socket(namespace, &found, holders.first(), &mut self.totals, !is_first));
             }
         }
-        if self.holders.some_hidden && now.sockets.iter().any(|socket| socket.pid.is_none()) {
+        // Who asked for a process may have asked for one of these.
+        let asked = self.settings.process.is_some();
+        if self.holders.some_hidden && (asked || now.sockets.iter().any(|socket| socket.pid.is_none())) {
             now.notes.push("processes of others are hidden (needs CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH)".into());
         }
         self.read_machine(&mut now);
         if let Some(trace) = &trace {
             let strangers = self.settings.namespaces == Where::All;
-            traced::add(&mut now, trace, &self.ports, attached.has_queues(), strangers);
+            self.crowded.learn(trace, &open);
+            let traced =
+                Traced { trace, ports: &self.ports, crowded: &self.crowded, has_queues: attached.has_queues() };
+            traced.add(&mut now, strangers);
+            // Who is closed is known by cookies alone.
+            if let Err(error) = attached.make_room(|cookie| !all_are_told || open.contains(&cookie)) {
+                now.notes.push(error.to_string());
+            }
             // The trace is read before the counters: what is lost between the two looks as if it had come before eBPF, until
             // a reading in which nothing is.
             let beyond = traced::untraced(&now.drops, &now.counted);
@@ -136,7 +157,7 @@ impl Machine {
         let has_port = |sockets: &[Socket], port| sockets.iter().any(|socket| socket.port == port);
         if let Some(process) = &self.settings.process {
             let sockets = &now.sockets;
-            now.drops.retain(|drops| has_port(sockets, drops.port));
+            now.drops.retain(|drops| drops.port.is_some_and(|port| has_port(sockets, port)));
             if sockets.is_empty() {
                 now.notes.push(format!("process {process}: no UDP socket of it (has it ended? is it another user's?)"));
             }

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use weir_kernel::limits::ensure_file_descriptors;
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::sysctl;
 use weir_kernel::trace::Filter;
@@ -59,6 +60,8 @@ pub struct Options {
 pub fn run(settings: &WatchOptions, options: Options) -> Result<()> {
     let Options { json, duration, launch } = options;
     let mut service = Setup::new(launch)?.start(&privileges::needed(settings))?;
+    // Several a namespace; where they are not enough, what cannot be opened is told.
+    let _ = ensure_file_descriptors(0);
     let mut machine = Machine::open(settings.clone())?;
     let filter = Filter {
         ports: settings.ports.clone(),

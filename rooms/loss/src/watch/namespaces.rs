@@ -1,8 +1,11 @@
 //! The namespaces that are watched, and what is open in each.
 
+use std::collections::HashSet;
+
 use weir_kernel::Error;
-use weir_kernel::namespaces::{self, Listed, NetNs};
+use weir_kernel::namespaces::{self, Listed, NetNs, Survey};
 use weir_kernel::sockets::Sockets;
+use weir_units::format::counted;
 
 use super::settings::Where;
 use crate::reading::Reader;
@@ -25,6 +28,10 @@ pub(super) struct Watched {
 pub(super) struct Namespaces {
     wanted: Where,
     pub(super) watched: Vec<Watched>,
+    /// How many there are that cannot be watched, and why the first cannot.
+    refused: Option<(usize, Error)>,
+    /// Processes that may be in others, where all are wanted.
+    hidden: usize,
 }
 
 impl Namespaces {
@@ -34,13 +41,13 @@ impl Namespaces {
     /// If one that was asked for is not there or may not be entered.
     pub(super) fn open(wanted: Where) -> Result<Self, Error> {
         let names = Names::new();
-        let mut watched = Vec::new();
+        let (mut watched, mut refused) = (Vec::new(), None);
         match &wanted {
             Where::Own => watched.push(Watched::open(NetNs::current()?, &names, None)?),
             Where::All => {
-                // What may not be entered or has just gone is not watched.
-                let open = |listed: &Listed| Watched::open(listed.open().ok()?, &names, None).ok();
-                watched.extend(names.0.iter().filter_map(open));
+                for listed in &names.0 {
+                    watched.extend(Watched::open_or_refuse(listed, &names, &mut refused));
+                }
                 if watched.is_empty() {
                     watched.push(Watched::open(NetNs::current()?, &names, None)?);
                 }
@@ -54,7 +61,8 @@ impl Namespaces {
                 }
             }
         }
-        Ok(Self { wanted, watched })
+        let hidden = if wanted == Where::All { names.1 } else { 0 };
+        Ok(Self { wanted, watched, refused, hidden })
     }
 
     /// Lets go of those that have gone, and takes those that came where all are wanted. Returns what went, by name.
@@ -66,10 +74,10 @@ impl Namespaces {
                 let names = Names::new();
                 let own = NetNs::current().and_then(|own| own.inode()).ok();
                 self.watched.retain(|known| Some(known.inode) == own || names.find(known.inode).is_some());
-                for listed in &names.0 {
-                    if self.watched.iter().all(|known| known.inode != listed.inode)
-                        && let Some(mut found) = listed.open().ok().and_then(|ns| Watched::open(ns, &names, None).ok())
-                    {
+                let known: HashSet<u32> = self.watched.iter().map(|known| known.inode).collect();
+                (self.refused, self.hidden) = (None, names.1);
+                for listed in names.0.iter().filter(|listed| !known.contains(&listed.inode)) {
+                    if let Some(mut found) = Watched::open_or_refuse(listed, &names, &mut self.refused) {
                         found.late = true;
                         self.watched.push(found);
                     }
@@ -87,9 +95,31 @@ impl Namespaces {
         }
         gone
     }
+
+    /// Those that are there and cannot be watched, and those that nobody can see, a line each.
+    pub(super) fn unseen(&self) -> impl Iterator<Item = String> {
+        let refused = self.refused.as_ref().map(|(count, why)| {
+            format!("{count} of {} network namespaces are not watched: {why}", self.watched.len() + count)
+        });
+        let processes = counted(self.hidden, "process");
+        let hidden = format!("network namespaces of {processes} may be missing (needs CAP_SYS_PTRACE to see them)");
+        refused.into_iter().chain((self.hidden > 0).then_some(hidden))
+    }
 }
 
 impl Watched {
+    /// `None`: it has just gone, or cannot be watched, which is counted.
+    fn open_or_refuse(listed: &Listed, names: &Names, refused: &mut Option<(usize, Error)>) -> Option<Self> {
+        let ns = listed.open().ok()?;
+        match Self::open(ns, names, None) {
+            Ok(watched) => Some(watched),
+            Err(error) => {
+                refused.get_or_insert((0, error)).0 += 1;
+                None
+            }
+        }
+    }
+
     fn open(ns: NetNs, names: &Names, asked: Option<String>) -> Result<Self, Error> {
         let inode = ns.inode()?;
         let by_number = |text: &String| text.parse::<u32>().is_ok() || text.contains('/');
@@ -99,11 +129,12 @@ impl Watched {
 }
 
 /// What namespaces are called.
-struct Names(Vec<Listed>);
+struct Names(Vec<Listed>, usize);
 
 impl Names {
     fn new() -> Self {
-        Self(namespaces::all().unwrap_or_default())
+        let Survey { listed, hidden } = namespaces::survey().unwrap_or_default();
+        Self(listed, hidden)
     }
 
     /// `None`: there is none such. Empty: it has no name.

@@ -60,6 +60,10 @@ pub struct Sources {
     pub trace_refused: Option<String>,
     /// Events that could not be counted: unless 0, what is traced are lower bounds.
     pub trace_missed: u64,
+    /// Datagrams dropped that are told without their port: too many others were.
+    pub trace_missed_ports: u64,
+    /// Sockets of which what was counted gave way to others: those that are open have `lower_bound`, or are unknown.
+    pub trace_missed_sockets: u64,
 }
 
 /// A UDP socket.
@@ -81,6 +85,8 @@ pub struct Socket {
     pub received: Option<Count>,
     /// Their bytes.
     pub received_bytes: Option<Count>,
+    /// Whether eBPF has counted more of it, which gave way to other sockets: what is traced of it is a lower bound.
+    pub lower_bound: bool,
     /// Memory that its receive queue takes now, bytes of truesize.
     pub queue_bytes: u64,
     /// The most that was seen since the watch began: of every datagram with eBPF, else of every snapshot.
@@ -113,8 +119,9 @@ pub struct Drops {
     /// Inode number of the network namespace; `None`: nothing tells it any more (a queue that was thrown away with its
     /// socket), and no socket of that port is known.
     pub namespace: Option<u32>,
-    /// Destination port; 0: a fragment whose first piece was never seen.
-    pub port: u16,
+    /// Destination port; 0: a fragment whose first piece was never seen; `None`: of any, for there were too many others to
+    /// tell it.
+    pub port: Option<u16>,
     /// Where.
     pub place: Place,
     /// The kernel's drop reason; empty before Linux 5.17.
@@ -123,6 +130,9 @@ pub struct Drops {
     pub function: String,
     /// How many.
     pub datagrams: Count,
+    /// Of these, how many were told by port before.
+    #[serde(skip)]
+    pub moved: u64,
 }
 
 /// What a counter of the kernel says of a place.
@@ -217,9 +227,12 @@ impl Snapshot {
             pace(&mut socket.received_bytes, before.and_then(|before| before.received_bytes), span);
         }
         let known = index(&before.drops, Drops::key);
-        let counts: Vec<_> =
-            self.drops.iter().map(|drops| known.get(&drops.key()).map(|known| known.datagrams)).collect();
-        self.drops.iter_mut().zip(counts).for_each(|(drops, before)| drops.datagrams.pace(before, span));
+        let counts: Vec<_> = self.drops.iter().map(|drops| known.get(&drops.key()).map(|known| known.own())).collect();
+        for (drops, before) in self.drops.iter_mut().zip(counts) {
+            let mut own = Count::new(drops.own());
+            own.pace(before.map(Count::new), span);
+            drops.datagrams.per_s = own.per_s;
+        }
         let known = index(&before.counted, Counted::key);
         let counts: Vec<_> =
             self.counted.iter().map(|counted| known.get(&counted.key()).map(|known| known.datagrams)).collect();
@@ -377,7 +390,12 @@ impl Processor {
 }
 
 impl Drops {
-    fn key(&self) -> (Option<u32>, u16, Place, String, String) {
+    /// What was never told by port, or still is: what moves to another row is no new loss.
+    pub fn own(&self) -> u64 {
+        self.datagrams.total - self.moved
+    }
+
+    fn key(&self) -> (Option<u32>, Option<u16>, Place, String, String) {
         (self.namespace, self.port, self.place, self.reason.clone(), self.function.clone())
     }
 }
@@ -433,7 +451,7 @@ mod tests {
     fn what_begins_between_two_snapshots_has_grown_from_nothing() {
         let before = fixture::at(59);
         let mut now = fixture::at(60);
-        now.drops.push(Drops { port: 9, datagrams: Count::new(7), ..now.drops[0].clone() });
+        now.drops.push(Drops { port: Some(9), datagrams: Count::new(7), ..now.drops[0].clone() });
         let mut without_trace = before.clone();
         without_trace.sockets.iter_mut().for_each(|socket| socket.received = None);
         now.pace(&without_trace);

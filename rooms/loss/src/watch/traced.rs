@@ -1,10 +1,10 @@
 //! What eBPF counted, by place.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use weir_kernel::trace::{SocketTrace, Trace};
 
-use super::snapshot::{Count, Counted, Drops, Snapshot, SocketDrops};
+use super::snapshot::{Count, Counted, Drops, Snapshot, Socket, SocketDrops};
 use crate::places::Place;
 
 /// Where sockets of a port have been seen. A queue that is thrown away with its socket tells its namespace no more.
@@ -22,42 +22,92 @@ impl Ports {
     }
 }
 
-/// Adds drops by place, and to each socket what was traced of it. `has_queues`: more than drops is traced. `strangers`:
-/// also drops of which nobody knows the namespace, to ports that no socket was seen to have.
-pub(super) fn add(now: &mut Snapshot, trace: &Trace, ports: &Ports, has_queues: bool, strangers: bool) {
-    let mut drops: BTreeMap<(Option<u32>, u16, Place, &str, &str), u64> = BTreeMap::new();
-    let mut of_sockets: HashMap<u64, BTreeMap<Place, u64>> = HashMap::new();
-    for drop in &trace.drops {
-        let place = Place::of_drop(&drop.reason, &drop.function, drop.outgoing);
-        let namespace = if drop.namespace == 0 { ports.only(drop.port) } else { Some(drop.namespace) };
-        if namespace.is_none() && !strangers && !ports.0.contains_key(&drop.port) {
-            continue;
+/// Open sockets of which eBPF may have counted something that is lost.
+#[derive(Debug, Default)]
+pub(super) struct Crowded {
+    sockets: HashSet<u64>,
+    /// Sockets missed so far.
+    missed: u64,
+}
+
+impl Crowded {
+    /// Learns whose state may have given way to others' since the reading before: it has none, or a new one.
+    pub(super) fn learn(&mut self, trace: &Trace, open: &HashSet<u64>) {
+        self.sockets.retain(|cookie| open.contains(cookie));
+        if trace.missed.sockets > self.missed {
+            let has_kept = |socket: &&SocketTrace| !socket.is_new;
+            let kept: HashSet<u64> = trace.sockets.iter().filter(has_kept).map(|socket| socket.cookie).collect();
+            self.sockets.extend(open.difference(&kept));
         }
-        *drops.entry((namespace, drop.port, place, &drop.reason, &drop.function)).or_default() += drop.datagrams;
-        if drop.cookie != 0 && !drop.outgoing {
-            *of_sockets.entry(drop.cookie).or_default().entry(place).or_default() += drop.datagrams;
+        self.missed = trace.missed.sockets;
+    }
+}
+
+/// A trace, and what is needed to read it.
+pub(super) struct Traced<'a> {
+    pub(super) trace: &'a Trace,
+    pub(super) ports: &'a Ports,
+    pub(super) crowded: &'a Crowded,
+    /// Whether more than drops is traced.
+    pub(super) has_queues: bool,
+}
+
+impl Traced<'_> {
+    /// Adds drops by place, and to each socket what was traced of it. `strangers`: also drops of which nobody knows the
+    /// namespace, to ports that no socket was seen to have.
+    pub(super) fn add(&self, now: &mut Snapshot, strangers: bool) {
+        let mut drops: BTreeMap<(Option<u32>, Option<u16>, Place, &str, &str), (u64, u64)> = BTreeMap::new();
+        let mut of_sockets: HashMap<u64, BTreeMap<Place, u64>> = HashMap::new();
+        for drop in &self.trace.drops {
+            let place = Place::of_drop(&drop.reason, &drop.function, drop.outgoing);
+            let namespace = if drop.namespace == 0 { self.ports.only(drop.port) } else { Some(drop.namespace) };
+            if namespace.is_none() && !strangers && !self.ports.0.contains_key(&drop.port) {
+                continue;
+            }
+            drops.entry((namespace, Some(drop.port), place, &drop.reason, &drop.function)).or_default().0 +=
+                drop.datagrams;
+            if drop.cookie != 0 && !drop.outgoing {
+                *of_sockets.entry(drop.cookie).or_default().entry(place).or_default() += drop.datagrams;
+            }
+        }
+        for drop in &self.trace.drops_by_place {
+            let place = Place::of_drop(&drop.reason, &drop.function, drop.outgoing);
+            let namespace = (drop.namespace != 0).then_some(drop.namespace);
+            if namespace.is_some() || strangers {
+                let row = drops.entry((namespace, None, place, &drop.reason, &drop.function)).or_default();
+                *row = (row.0 + drop.datagrams, row.1 + drop.moved);
+            }
+        }
+        now.drops.extend(drops.into_iter().map(|((namespace, port, place, reason, function), (datagrams, moved))| {
+            Drops {
+                namespace,
+                port,
+                place,
+                reason: reason.to_owned(),
+                function: function.to_owned(),
+                datagrams: Count::new(datagrams),
+                moved,
+            }
+        }));
+        let traced: HashMap<u64, &SocketTrace> =
+            self.trace.sockets.iter().map(|socket| (socket.cookie, socket)).collect();
+        for socket in &mut now.sockets {
+            let Some(cookie) = socket.cookie else { continue };
+            if let Some(places) = of_sockets.remove(&cookie) {
+                socket.places = places.into_iter().map(|(place, datagrams)| SocketDrops { place, datagrams }).collect();
+            }
+            if self.has_queues {
+                self.add_queue(socket, traced.get(&cookie).copied());
+            }
         }
     }
-    now.drops.extend(drops.into_iter().map(|((namespace, port, place, reason, function), datagrams)| Drops {
-        namespace,
-        port,
-        place,
-        reason: reason.to_owned(),
-        function: function.to_owned(),
-        datagrams: Count::new(datagrams),
-    }));
-    let traced: HashMap<u64, &SocketTrace> = trace.sockets.iter().map(|socket| (socket.cookie, socket)).collect();
-    for socket in &mut now.sockets {
-        let Some(cookie) = socket.cookie else { continue };
-        if let Some(places) = of_sockets.remove(&cookie) {
-            socket.places = places.into_iter().map(|(place, datagrams)| SocketDrops { place, datagrams }).collect();
-        }
-        if !has_queues {
-            continue;
-        }
-        // Nothing of it yet: nothing has come.
+
+    fn add_queue(&self, socket: &mut Socket, traced: Option<&SocketTrace>) {
+        let is_crowded = socket.cookie.is_some_and(|cookie| self.crowded.sockets.contains(&cookie));
+        socket.lower_bound = is_crowded || self.trace.missed.queues > 0;
+        // Nothing of it yet: nothing has come, or nobody can know.
         let nothing = SocketTrace { read_datagrams: Some(0), ..SocketTrace::default() };
-        let traced = traced.get(&cookie).copied().unwrap_or(&nothing);
+        let Some(traced) = traced.or((!socket.lower_bound).then_some(&nothing)) else { return };
         socket.received = traced.read_datagrams.map(Count::new);
         socket.received_bytes = Some(Count::new(traced.read_bytes));
         socket.queue_max_bytes = socket.queue_max_bytes.max(traced.level_max.into());
@@ -87,10 +137,43 @@ pub(super) fn untraced(drops: &[Drops], counted: &[Counted]) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use weir_kernel::trace::Drop;
+    use weir_kernel::trace::{Drop, PlaceDrop};
 
     use super::super::fixture;
     use super::*;
+
+    fn add(now: &mut Snapshot, trace: &Trace, ports: &Ports, has_queues: bool, strangers: bool) {
+        let open = now.sockets.iter().filter_map(|socket| socket.cookie).collect();
+        let mut crowded = Crowded::default();
+        crowded.learn(trace, &open);
+        Traced { trace, ports, crowded: &crowded, has_queues }.add(now, strangers);
+    }
+
+    /// What the kernel had no room for is unknown, or a lower bound, and never 0.
+    #[test]
+    fn what_gave_way_is_no_zero() {
+        let mut now = fixture::first();
+        let cookie = |port: u16| now.sockets.iter().find(|socket| socket.port == port).unwrap().cookie.unwrap();
+        let traced = |port, is_new| SocketTrace {
+            cookie: cookie(port),
+            read_datagrams: Some(3),
+            is_new,
+            ..SocketTrace::default()
+        };
+        let mut trace = Trace { sockets: vec![traced(514, true), traced(8125, false)], ..Trace::default() };
+        trace.missed.sockets = 1;
+        let place =
+            PlaceDrop { reason: "NO_SOCKET".into(), namespace: 1, datagrams: 9, moved: 4, ..PlaceDrop::default() };
+        trace.drops_by_place.push(place);
+        add(&mut now, &trace, &Ports::default(), true, false);
+        let of = |port: u16| {
+            let socket = now.sockets.iter().find(|socket| socket.port == port).unwrap();
+            (socket.received.map(|received| received.total), socket.lower_bound)
+        };
+        assert_eq!([of(5000), of(514), of(8125)], [(None, true), (Some(3), true), (Some(3), false)]);
+        let [told] = &now.drops[..] else { panic!("{:?}", now.drops) };
+        assert_eq!((told.port, told.datagrams.total, told.own()), (None, 9, 5));
+    }
 
     #[test]
     fn drops_are_told_by_place_and_of_the_socket_they_belong_to() {
@@ -167,7 +250,7 @@ mod tests {
         let told = |strangers| {
             let mut now = Snapshot::default();
             add(&mut now, &trace, &ports, true, strangers);
-            now.drops.iter().map(|drops| (drops.port, drops.namespace)).collect::<Vec<_>>()
+            now.drops.iter().map(|drops| (drops.port.unwrap(), drops.namespace)).collect::<Vec<_>>()
         };
         assert_eq!(told(false), [(2, None), (1, Some(7))]);
         assert_eq!(told(true), [(2, None), (3, None), (1, Some(7))]);

@@ -4,6 +4,7 @@ use std::fs;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -295,11 +296,24 @@ fn a_namespaces_own_settings_are_changed_there() {
     let (_, report) = json(&mut check(load, &["--json", "--netns", &held(&ns)]));
     assert!(!names(&report["findings"]).contains(&"querier"), "{report}");
 
+    // It is undone from anywhere, as long as somebody holds it; what cannot be found stays in the journal.
+    machine.apply(load, &["--netns", &held(&ns)]);
+    let elsewhere = sysctl::get(&other, "ipv4/conf/eth0/rp_filter").unwrap();
+    let (status, words, stderr) =
+        other.run(|| run(&mut check("", &["--undo", "--journal", &machine.journal()]))).unwrap();
+    assert_eq!((status, &*stderr), (Some(0), ""), "{words}");
+    assert_eq!(sysctl::get(&ns, "ipv4/conf/eth0/rp_filter").unwrap(), "1");
+    assert_eq!(sysctl::get(&other, "ipv4/conf/eth0/rp_filter").unwrap(), elsewhere);
+
     machine.apply(load, &["--netns", &held(&ns)]);
     drop((ns, netlink));
-    let (status, words) = machine.undo();
-    assert_eq!(status, Some(0));
-    assert!(words.contains("is no more"), "{words}");
+    let journal = fs::read(machine.journal()).unwrap();
+    for _ in 0..2 {
+        let (status, words, stderr) = run(&mut check("", &["--undo", "--journal", &machine.journal()]));
+        assert_eq!(status, Some(1), "{words}");
+        assert!(words.contains("is not to be found from here") && stderr.contains("could not be put back"), "{words}");
+        assert_eq!(fs::read(machine.journal()).unwrap(), journal);
+    }
 }
 
 #[test]
@@ -321,8 +335,63 @@ fn mistakes_are_one_line() {
         assert!(stderr.contains(message), "{flags:?}: {stderr}");
         assert!(expected == 2 || stderr.lines().count() == 1, "{stderr}");
     }
-    let (status, _, stderr) = run(&mut check("", &[]));
-    assert_eq!(status, Some(2), "{stderr}");
+    let silent = NetNs::create().unwrap();
+    let (status, _, stderr) = run(&mut check("", &["--netns", &held(&silent)]));
+    assert_eq!(status, Some(1), "{stderr}");
+    assert_eq!(stderr, "weir: no datagram came while it was looked: state the load (--rate, --payload, --stall)\n");
+}
+
+/// The commonest fault: a handler that takes half a millisecond, at 5,000 datagrams a second.
+#[test]
+fn a_reader_that_is_too_slow_is_found_with_no_load_stated() {
+    let Some(_machine) = Machine::take() else { return };
+    let ns = NetNs::create().unwrap();
+    Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
+    let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (socket, source) = ns.run(|| (bind(), bind())).unwrap();
+    let to = socket.local_addr().unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                if socket.recv(&mut [0; 200]).is_ok() {
+                    thread::sleep(Duration::from_micros(500));
+                }
+            }
+        });
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                for _ in 0..5 {
+                    source.send_to(&[7; 100], to).unwrap();
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        // It is found by its port, and among all; and a load that is no matter is no all-clear.
+        let port = to.port().to_string();
+        for flags in [&["--port", &port][..], &[]] {
+            let (status, report) = json(&mut check("", &[flags, &["--json", "--netns", &held(&ns)]].concat()));
+            assert_eq!(status, Some(3), "{report}");
+            assert!(names(&report["findings"]).contains(&"reader"), "{report}");
+            let seen = &report["facts"]["seen"];
+            assert_eq!(
+                (&seen["address"], &seen["load"]["payload"]),
+                (&to.to_string().into(), &report["load"]["payload"])
+            );
+            assert!(seen["advice"]["receive_buffer"].is_null() && seen["lost"].as_u64() > Some(0), "{seen}");
+        }
+        let little = "--rate 10/s --payload 64B --stall 1ms";
+        for flags in [&["--port", &port][..], &[]] {
+            let (status, report) = json(&mut check(little, &[flags, &["--json", "--netns", &held(&ns)]].concat()));
+            assert_eq!((status, names(&report["findings"]).contains(&"losing")), (Some(3), true), "{report}");
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    let (status, words, _) = run(&mut check("--rate 10/s --payload 64B --stall 1ms", &["--netns", &held(&ns)]));
+    assert_eq!(status, Some(0), "{words}");
+    assert!(words.contains(&format!("{to} (")) && words.contains(&format!(", pid {})", std::process::id())), "{words}");
+    assert!(words.contains("datagrams since it was opened, none in the "), "{words}");
 }
 
 #[test]

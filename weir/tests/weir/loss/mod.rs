@@ -5,6 +5,7 @@
 //! WEIR_SEED repeats it.
 
 mod account;
+mod advice;
 mod check;
 mod fragments;
 mod frames;

@@ -136,6 +136,52 @@ fn lines_count_the_drops_of_a_full_socket_exactly() {
     drop(full.socket);
 }
 
+/// As a DNS client makes them, and as one who looks for open ports sends: a day of it must not hide what comes later.
+#[test]
+fn short_lived_sockets_and_a_scan_of_ports_hide_nothing_behind_them() {
+    let _turn = turn();
+    let Some(machine) = Machine::new() else { return };
+    let flags = ["loss", "watch", "--json", "--interval", "100ms"];
+    let (mut service, mut lines) = watch(&machine, weir(&flags));
+    assert_eq!(lines.decided()["sources"]["trace"], "queues");
+    machine.run(|| {
+        let source = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for _ in 0..25_000 {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            source.send_to(b"answer", socket.local_addr().unwrap()).unwrap();
+            socket.recv(&mut [0; 16]).unwrap();
+        }
+        for port in 1..=u16::MAX {
+            if port != source.local_addr().unwrap().port() {
+                source.send_to(b"?", ("127.0.0.1", port)).unwrap();
+            }
+        }
+    });
+    let full = Full::fill(&machine);
+    // Later than the scan has been put aside.
+    for _ in 0..5 {
+        lines.next().unwrap();
+    }
+    let late = machine.udp("127.0.0.1:5519");
+    let source = machine.udp("127.0.0.1:0");
+    for _ in 0..500 {
+        source.send_to(b"late", "127.0.0.1:5519").unwrap();
+        late.recv(&mut [0; 16]).unwrap();
+    }
+    service.signal(Signal::SIGTERM);
+    let last = lines.last();
+    assert!(service.child.wait().unwrap().success());
+    let socket = |port: u16| only(&last["sockets"], |socket| socket["port"] == port);
+    assert_eq!((&socket(5519)["received"]["total"], &socket(5519)["lower_bound"]), (&500.into(), &false.into()));
+    let kept = |socket: &Value| socket["received"]["total"].as_u64();
+    assert_eq!(kept(socket(5517)), Some(full.read), "{:#}", socket(5517));
+    let lost = only(&last["drops"], |row| row["port"] == 5517 && row["reason"] == "SOCKET_RCVBUFF");
+    assert_eq!(lost["datagrams"]["total"], full.lost());
+    let closed = last["drops"].as_array().unwrap().iter().filter(|row| row["reason"] == "NO_SOCKET");
+    let closed: u64 = closed.map(|row| row["datagrams"]["total"].as_u64().unwrap()).sum();
+    assert_eq!((closed, &last["sources"]["trace_missed"]), (u64::from(u16::MAX) - 1, &0.into()));
+}
+
 #[test]
 fn metrics_tell_drops_by_port_and_reason() {
     let _turn = turn();

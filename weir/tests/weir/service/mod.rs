@@ -52,6 +52,11 @@ impl Machine {
         Some(Self(ns))
     }
 
+    /// Its network.
+    pub(super) fn namespace(&self) -> NetNs {
+        self.0.try_clone().unwrap()
+    }
+
     pub(super) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.0.run(work).unwrap()
     }

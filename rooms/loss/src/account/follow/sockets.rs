@@ -43,7 +43,6 @@ impl Following {
                     Known::new(&socket, key, if first { None } else { Some(between()) })
                 });
                 known.update(&socket);
-                known.measure(trace);
             }
             let gone = self
                 .sockets
@@ -96,20 +95,6 @@ impl Known {
         }
     }
 
-    /// Measures what a buffer in its queue takes: the kernel charges more than its bytes. Queue and trace are not read at
-    /// one instant: only what comes out even is believed.
-    fn measure(&mut self, trace: &Trace) {
-        let seen = &mut self.followed.socket;
-        let traced = trace.sockets.iter().find(|traced| traced.cookie == seen.cookie);
-        let waiting = traced.map_or(0, |traced| traced.enqueued.saturating_sub(traced.reads));
-        let each = u64::from(seen.queued).checked_div(waiting).unwrap_or(0);
-        let is_even = each * waiting == u64::from(seen.queued) && each % TRUESIZE_UNIT == 0;
-        if waiting >= ENOUGH && is_even && seen.queued_at_start == 0 && seen.queued > seen.queued_most {
-            seen.queued_most = seen.queued;
-            seen.truesize = u32::try_from(each).ok();
-        }
-    }
-
     fn update(&mut self, socket: &UdpSocket) {
         let seen = &mut self.followed.socket;
         seen.drops = self.drops.add(socket.memory.drops.into(), Width::Bits32);
@@ -118,9 +103,3 @@ impl Known {
         (seen.local, seen.peer) = (Some(socket.local), socket.peer);
     }
 }
-
-/// Buffers in a queue from which the memory of one is told.
-const ENOUGH: u64 = 8;
-
-/// A buffer's memory is a multiple of a cache line (SKB_DATA_ALIGN, include/linux/skbuff.h).
-const TRUESIZE_UNIT: u64 = 64;

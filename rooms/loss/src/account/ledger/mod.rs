@@ -131,7 +131,7 @@ impl<'a> LedgerBuilder<'a> {
         }
         self.explain();
         let pending = pending_known.then(|| self.pending_total());
-        let receiver_trace = self.receiver_traces();
+        let (receiver_trace, advice) = (self.receiver_traces(), self.advice());
         Ledger {
             port: self.endpoints.port,
             receiver: self.receiver(),
@@ -142,6 +142,7 @@ impl<'a> LedgerBuilder<'a> {
             pending,
             unexplained,
             level: level::of(&receiver_trace),
+            advice,
             senders: self.tell_senders(),
             places: self.places.into_entries(&self.evidence.namespaces),
             pending_where: self.pending,

@@ -99,7 +99,7 @@ impl LedgerBuilder<'_> {
         }
         match (received, session) {
             (Some(traced), Some(session)) if traced == session => {}
-            (Some(traced), Some(session)) if self.evidence.trace.missed == 0 && traced > session => {
+            (Some(traced), Some(session)) if self.evidence.trace.missed.total() == 0 && traced > session => {
                 self.explanation.push(Explanation::ReadBeside(traced - session));
             }
             (traced, Some(session)) => {
@@ -150,7 +150,7 @@ impl LedgerBuilder<'_> {
 
     /// Where the trace missed events, the socket's own counter knows better.
     pub(super) fn correct_by_socket(&mut self) {
-        let missed = self.evidence.trace.missed;
+        let missed = self.evidence.trace.missed.total();
         if missed > 0 && self.evidence.detail.is_some() {
             self.add_untraced(self.untraced(), Belief::TraceMissed(missed));
         }
@@ -158,7 +158,7 @@ impl LedgerBuilder<'_> {
 
     /// Of what is missing, what the socket counted as dropped and no tracepoint told; returns how many.
     pub(super) fn add_untold(&mut self, rest: i64) -> i64 {
-        if self.evidence.detail.is_none() || self.evidence.trace.missed > 0 {
+        if self.evidence.detail.is_none() || self.evidence.trace.missed.total() > 0 {
             return 0;
         }
         let untold = apportion(missing(rest), &[self.untraced()], Rule::LargestFirst).into_iter().sum();

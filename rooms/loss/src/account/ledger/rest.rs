@@ -6,6 +6,7 @@ use crate::account::book::Pending;
 use crate::account::evidence::NamespaceEvidence;
 use crate::account::level;
 use crate::account::remarks::{Belief, Explanation, Unknown};
+use crate::advice::Advice;
 use crate::places::{Place, Stage};
 
 impl<'a> LedgerBuilder<'a> {
@@ -95,7 +96,7 @@ impl<'a> LedgerBuilder<'a> {
         let ([receiver], Some(home)) = (self.endpoints.receivers, self.home) else { return };
         let traces = self.receiver_traces();
         let [socket] = traces[..] else { return };
-        if receiver.queued_at_start > 0 || self.evidence.partial.is_some() || self.evidence.trace.missed > 0 {
+        if receiver.queued_at_start > 0 || self.evidence.partial.is_some() || self.evidence.trace.missed.total() > 0 {
             return;
         }
         let passages = self.evidence.trace.arrivals.iter();
@@ -106,17 +107,23 @@ impl<'a> LedgerBuilder<'a> {
         }
     }
 
+    /// What helps against a full receive buffer.
+    pub(super) fn advice(&self) -> Option<Advice> {
+        level::advice(&self.receiver_traces(), self.evidence)
+    }
+
     pub(super) fn explain(&mut self) {
         if self.evidence.group.is_some() {
             self.unknown.push(Unknown::Group);
         }
-        if self.evidence.trace.missed > 0 {
-            self.unknown.push(Unknown::Missed(self.evidence.trace.missed));
+        if self.evidence.trace.missed.total() > 0 {
+            self.unknown.push(Unknown::Missed(self.evidence.trace.missed.total()));
         }
         for entry in std::mem::take(&mut self.upstream).into_entries(&self.evidence.namespaces) {
             self.explanation.push(Explanation::Upstream(entry.datagrams, entry.place));
         }
         let lost = |place: Place| self.places.at(place);
-        level::explain(self.endpoints.receivers, &self.receiver_traces(), &lost, self.evidence, &mut self.explanation);
+        let (traces, advice) = (self.receiver_traces(), self.advice());
+        level::explain(&traces, advice.as_ref(), &lost, self.evidence, &mut self.explanation);
     }
 }

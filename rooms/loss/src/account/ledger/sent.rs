@@ -37,7 +37,7 @@ impl LedgerBuilder<'_> {
         let announced = self.evidence.received.as_ref().and_then(|session| session.announced);
         let session = self.evidence.sent.as_ref().map(|session| session.sent + session.failed);
         let sent = match (traced, session) {
-            (Some(traced), Some(session)) if traced >= session && self.evidence.trace.missed == 0 => {
+            (Some(traced), Some(session)) if traced >= session && self.evidence.trace.missed.total() == 0 => {
                 if traced > session {
                     self.explanation.push(Explanation::SentBeside(traced - session));
                 }

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::SystemTime;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use serde::Serialize;
 
 use super::findings::Finding;
@@ -14,17 +14,24 @@ use super::trial::Outcome;
 
 /// What can be read and written.
 pub(super) trait Machine {
-    /// The value of a setting; `None`: what has it is no more.
+    /// The namespace in which a setting is to be read and written: that which is audited (`None`: ours), or for what the
+    /// whole machine shares ours.
     ///
     /// # Errors
-    /// If it cannot be read.
-    fn read(&mut self, netns: Option<&Namespace>, setting: &Setting) -> Result<Option<String>>;
+    /// If the kernel does not tell which it is.
+    fn home(&mut self, netns: Option<&Namespace>, setting: &Setting) -> Result<Namespace>;
+
+    /// The value of a setting there; `None`: what has it is no more.
+    ///
+    /// # Errors
+    /// If it cannot be read, or the namespace is not to be found from here.
+    fn read(&mut self, home: &Namespace, setting: &Setting) -> Result<Option<String>>;
 
     /// Writes it.
     ///
     /// # Errors
     /// If the kernel refuses it.
-    fn write(&mut self, netns: Option<&Namespace>, setting: &Setting, value: &str) -> Result<()>;
+    fn write(&mut self, home: &Namespace, setting: &Setting, value: &str) -> Result<()>;
 }
 
 /// What was lost on a trial.
@@ -87,7 +94,8 @@ impl fmt::Display for Verdict {
 /// Makes every change that the findings name, in their order.
 ///
 /// # Errors
-/// If the journal cannot be written: then nothing more is changed. What was changed before is in it.
+/// If the journal cannot be written: then nothing more is changed. What is in force then, and how to take it back, is in
+/// the error.
 pub(super) fn apply<F: Storage>(
     findings: &[Finding],
     netns: Option<&Namespace>,
@@ -98,10 +106,28 @@ pub(super) fn apply<F: Storage>(
     let mut applied = Vec::new();
     for finding in findings {
         for change in &finding.changes {
-            applied.push(make(finding, change, netns, machine, journal, measure)?);
+            match make(finding, change, netns, machine, journal, measure) {
+                Ok(made) => applied.push(made),
+                Err(error) => return Err(in_force(error, journal)),
+            }
         }
     }
     Ok(applied)
+}
+
+/// What stays changed although it ended so, and how to take it back.
+fn in_force<F: Storage>(error: anyhow::Error, journal: &Journal<F>) -> anyhow::Error {
+    let changes = journal.open_changes().iter();
+    let changes: Vec<String> =
+        changes.map(|Open { intent, .. }| format!("{} (was {})", intent.setting, intent.old)).collect();
+    if changes.is_empty() {
+        return anyhow!("{error:#} (nothing is changed)");
+    }
+    anyhow!(
+        "{error:#}; changed: {}: `weir loss check --undo --journal {}` puts it back",
+        changes.join(", "),
+        journal.path().display()
+    )
 }
 
 fn make<F: Storage>(
@@ -124,7 +150,8 @@ fn make<F: Storage>(
         verdict: Verdict::Failed,
         detail: None,
     };
-    match machine.read(netns, setting) {
+    let home = machine.home(netns, setting)?;
+    match machine.read(&home, setting) {
         Ok(Some(old)) => applied.old = old,
         Ok(None) => return Ok(Applied { detail: Some("it is no more".to_owned()), ..applied }),
         Err(error) => return Ok(Applied { detail: Some(format!("{error:#}")), ..applied }),
@@ -140,22 +167,22 @@ fn make<F: Storage>(
         number: 0,
         at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         boot: journal::boot(),
-        netns: netns.cloned(),
+        netns: home.clone(),
         setting: setting.clone(),
         old: applied.old.clone(),
         new: value.clone(),
     })?;
-    if let Err(error) = machine.write(netns, setting, value) {
+    if let Err(error) = machine.write(&home, setting, value) {
         applied.detail = Some(format!("{error:#}"));
-        take_back(number, &mut applied, netns, machine, journal)?;
+        take_back(number, &mut applied, &home, machine, journal)?;
         return Ok(applied);
     }
-    applied.now = machine.read(netns, setting)?.unwrap_or_default();
+    applied.now = machine.read(&home, setting)?.unwrap_or_default();
     journal.made(number, &applied.now)?;
     if applied.now != *value && (applied.now == applied.old || !setting.rounds()) {
         applied.verdict = Verdict::NotTaken;
         applied.detail = Some(format!("asked for {value}, it reads {}", applied.now));
-        take_back(number, &mut applied, netns, machine, journal)?;
+        take_back(number, &mut applied, &home, machine, journal)?;
         return Ok(applied);
     }
     if let Some(asks) = shown_by {
@@ -164,7 +191,7 @@ fn make<F: Storage>(
     let (verdict, detail) = judge(finding, applied.before.as_ref(), applied.after.as_ref());
     (applied.verdict, applied.detail) = (verdict, detail);
     if verdict == Verdict::RolledBack {
-        take_back(number, &mut applied, netns, machine, journal)?;
+        take_back(number, &mut applied, &home, machine, journal)?;
     }
     Ok(applied)
 }
@@ -188,18 +215,18 @@ fn judge(finding: &Finding, before: Option<&Outcome>, after: Option<&Outcome>) -
 fn take_back<F: Storage>(
     number: u64,
     applied: &mut Applied,
-    netns: Option<&Namespace>,
+    home: &Namespace,
     machine: &mut dyn Machine,
     journal: &mut Journal<F>,
 ) -> Result<()> {
-    let now = machine.read(netns, &applied.setting)?;
+    let now = machine.read(home, &applied.setting)?;
     if let Some(now) = &now
         && *now != applied.old
     {
         let describe = || format!("put {} back to {} (`--undo` tries again)", applied.setting, applied.old);
-        machine.write(netns, &applied.setting, &applied.old).with_context(describe)?;
+        machine.write(home, &applied.setting, &applied.old).with_context(describe)?;
     }
-    applied.now = machine.read(netns, &applied.setting)?.unwrap_or_default();
+    applied.now = machine.read(home, &applied.setting)?.unwrap_or_default();
     journal.close(number, Closed::RolledBack)
 }
 
@@ -208,7 +235,7 @@ fn take_back<F: Storage>(
 pub struct Undone {
     /// What was changed.
     pub setting: Setting,
-    /// In which namespace.
+    /// In which namespace, its name or its inode number; null: in ours.
     pub netns: Option<String>,
     /// The value before the change.
     pub old: String,
@@ -233,7 +260,8 @@ pub(super) fn undo<F: Storage>(machine: &mut dyn Machine, journal: &mut Journal<
     for change in open {
         let mut undone = Undone {
             setting: change.intent.setting.clone(),
-            netns: change.intent.netns.as_ref().map(|netns| netns.name.clone()),
+            netns: (machine.home(None, &change.intent.setting)?.inode != change.intent.netns.inode)
+                .then(|| change.intent.netns.to_string()),
             old: change.intent.old.clone(),
             new: change.made.clone().unwrap_or_else(|| change.intent.new.clone()),
             found: None,
@@ -257,7 +285,6 @@ fn put_back(machine: &mut dyn Machine, change: &Open, boot: &str) -> Result<(Opt
     if change.intent.boot != boot {
         return Ok((None, Closed::Rebooted));
     }
-    let netns = netns.as_ref();
     let Some(found) = machine.read(netns, setting)? else { return Ok((None, Closed::Gone)) };
     if found == *old {
         return Ok((Some(found), Closed::WasOld));

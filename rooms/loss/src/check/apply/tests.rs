@@ -68,11 +68,15 @@ impl Storage for Disk {
 }
 
 impl Machine for Settings {
-    fn read(&mut self, _: Option<&Namespace>, setting: &Setting) -> Result<Option<String>> {
+    fn home(&mut self, _: Option<&Namespace>, _: &Setting) -> Result<Namespace> {
+        Ok(Namespace { name: "here".into(), inode: 1, cookie: None })
+    }
+
+    fn read(&mut self, _: &Namespace, setting: &Setting) -> Result<Option<String>> {
         Ok(self.0.settings.borrow().get(&setting.to_string()).cloned())
     }
 
-    fn write(&mut self, _: Option<&Namespace>, setting: &Setting, value: &str) -> Result<()> {
+    fn write(&mut self, _: &Namespace, setting: &Setting, value: &str) -> Result<()> {
         self.0.step()?;
         if value == "refused" {
             bail!("set {setting}: invalid argument");
@@ -197,6 +201,24 @@ fn killed_at_any_step_everything_can_be_put_back() {
         steps += 1;
     }
     assert!(steps >= 9, "{steps}: an intent, a change and a record each");
+}
+
+/// The disk is full from some record on.
+#[test]
+fn what_is_in_force_though_it_could_not_be_recorded_is_told() {
+    let world = world();
+    // The first change is made, and its record cannot be written.
+    world.left.set(Some(2));
+    let failed = world.apply(&findings(), &mut losing(&[100, 10])).unwrap_err().to_string();
+    assert_eq!(world.values()["net.a"], "10");
+    assert!(
+        failed.ends_with("; changed: net.a (was 1): `weir loss check --undo --journal j` puts it back"),
+        "{failed}"
+    );
+    let fresh = self::world();
+    fresh.left.set(Some(0));
+    let failed = fresh.apply(&findings(), &mut losing(&[100])).unwrap_err().to_string();
+    assert!(failed.ends_with("(nothing is changed)"), "{failed}");
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub struct Scope {
 
 impl Scope {
     /// Whether running receivers were asked for.
-    fn is_followed(&self) -> bool {
+    pub(in crate::check) fn is_followed(&self) -> bool {
         !self.ports.is_empty() || self.process.is_some()
     }
 
@@ -61,9 +61,11 @@ pub fn collect(ns: &NetNs, own: bool, scope: &Scope, truesize: Truesize) -> Resu
     let here = NetNs::current()?;
     let mut reader = Reader::open(ns)?;
     let before = Counts::read(&mut reader, ns)?;
+    let others = others(&mut sockets, &receivers)?;
     let begin = Instant::now();
     let levels = watch(&mut sockets, &mut receivers)?;
     let watched = begin.elapsed();
+    let losing = losing(&mut sockets, others)?;
     let after = Counts::read(&mut reader, ns)?;
     let losses = Losses::between(&before.reading, &after.reading);
 
@@ -85,12 +87,14 @@ pub fn collect(ns: &NetNs, own: bool, scope: &Scope, truesize: Truesize) -> Resu
         udp_pages: Some(memory.pages),
         softnet: softnet_facts(&before, &after),
         receivers: receivers.into_iter().map(|watched| watched.fact).collect(),
+        losing,
+        seen: None,
         interfaces,
         bridges,
         reverse_path_drops: losses.at(Place::ReversePath, None),
         reassembly_failures: losses.at(Place::Reassembly, None),
         memory_errors: losses.at(Place::UdpMemory, None),
-        tracking: after.reading.tracking.map(|tracking| Tracking {
+        tracking: counters::conntrack(ns)?.map(|tracking| Tracking {
             entries: tracking.count,
             most: tracking.max,
             drops: losses.at(Place::Firewall, None).unwrap_or_default(),
@@ -197,6 +201,48 @@ fn find_receivers(sockets: &mut Sockets, scope: &Scope, unseen: &mut Vec<String>
     };
     Ok(found.into_iter().map(receiver).collect())
 }
+
+/// What sockets that are not followed have dropped so far, by cookie.
+fn others(sockets: &mut Sockets, receivers: &[Watched]) -> Result<HashMap<u64, u32>> {
+    let followed: BTreeSet<Option<u64>> = receivers.iter().map(|watched| watched.cookie).collect();
+    let others = sockets.read()?.into_iter().filter(|socket| !followed.contains(&socket.cookie));
+    Ok(others.filter_map(|socket| Some((socket.cookie?, socket.memory.drops))).collect())
+}
+
+/// Those of them that have dropped something, now or before.
+fn losing(sockets: &mut Sockets, before: HashMap<u64, u32>) -> Result<Vec<Receiver>> {
+    let is_losing = |socket: &UdpSocket| {
+        socket.memory.drops > 0 && socket.cookie.is_some_and(|cookie| before.contains_key(&cookie))
+    };
+    let found: Vec<UdpSocket> = sockets.read()?.into_iter().filter(is_losing).collect();
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    let owners = owners()?;
+    let receiver = |socket: UdpSocket| {
+        let owner = owners.of(socket.inode).first();
+        let cookie = socket.cookie.unwrap_or(0);
+        let earlier = before.get(&cookie).copied().unwrap_or(socket.memory.drops);
+        let recent = socket.memory.drops.wrapping_sub(earlier);
+        Receiver {
+            address: socket.local,
+            cookie,
+            pid: owner.map(|owner| owner.pid),
+            process: owner.map(|owner| owner.name.clone()),
+            buffer: socket.memory.receive_buffer.unwrap_or(0).into(),
+            level: socket.memory.rmem_alloc.into(),
+            drops: Counted { total: socket.memory.drops.into(), recent: recent.into() },
+            joins: None,
+        }
+    };
+    let mut losing: Vec<Receiver> = found.into_iter().map(receiver).collect();
+    losing.sort_by_key(|receiver| std::cmp::Reverse((receiver.drops.recent, receiver.drops.total)));
+    losing.truncate(MOST_LOSING);
+    Ok(losing)
+}
+
+/// Sockets that are named though nobody asked for them.
+const MOST_LOSING: usize = 20;
 
 /// Looks at receivers until the time is over; returns the levels that were seen.
 fn watch(sockets: &mut Sockets, receivers: &mut [Watched]) -> Result<BTreeSet<u64>> {

@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 
 use serde::Serialize;
 
+use super::seen::Seen;
+
 pub use collect::{Scope, collect};
 
 /// All facts, as they were during one short look.
@@ -30,6 +32,10 @@ pub struct Facts {
     pub softnet: Vec<Softnet>,
     /// Sockets that were asked for.
     pub receivers: Vec<Receiver>,
+    /// Other sockets that have dropped something since they were opened, the worst now first.
+    pub losing: Vec<Receiver>,
+    /// What came, where the load was taken from it; null: it was stated.
+    pub seen: Option<Seen>,
     /// Interfaces that datagrams may come in by.
     pub interfaces: Vec<Interface>,
     /// Bridges of the namespace.
@@ -117,6 +123,16 @@ pub struct Receiver {
     pub drops: Counted,
     /// Whether it takes datagrams joined (UDP_GRO); `None`: not to be seen.
     pub joins: Option<bool>,
+}
+
+impl Receiver {
+    /// Its address and who has it.
+    pub(super) fn who(&self) -> String {
+        match (&self.process, self.pid) {
+            (Some(process), Some(pid)) => format!("{} ({process}, pid {pid})", self.address),
+            _ => self.address.to_string(),
+        }
+    }
 }
 
 /// A network interface.

@@ -3,6 +3,7 @@
 use weir_units::format;
 
 use super::{Case, Change, Finding, number};
+use crate::advice::Advice;
 use crate::check::facts::Receiver;
 use crate::check::setting::{Setting, WantedBuffer};
 use crate::places::Place;
@@ -10,6 +11,7 @@ use crate::places::Place;
 pub(super) fn audit(case: &Case<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> =
         case.facts.receivers.iter().filter_map(|receiver| receiver_buffer(case, receiver)).collect();
+    findings.extend(case.facts.losing.iter().filter_map(losing));
     findings.extend(most_buffer(case));
     if case.facts.receivers.is_empty() {
         findings.extend(default_buffer(case));
@@ -20,31 +22,78 @@ pub(super) fn audit(case: &Case<'_>) -> Vec<Finding> {
 
 /// The buffer of a socket that is followed.
 fn receiver_buffer(case: &Case<'_>, receiver: &Receiver) -> Option<Finding> {
-    if receiver.buffer >= case.need.buffer {
-        return None;
+    let seen = case.facts.seen.as_ref().filter(|seen| seen.cookie == receiver.cookie);
+    let advice = seen.and_then(|seen| seen.advice.as_ref());
+    if let Some(advice) = advice.filter(|advice| advice.receive_buffer.is_none()) {
+        return Some(too_slow(receiver, advice));
+    }
+    // What was lost tells more than the longest stall.
+    let needed = advice.and_then(|advice| advice.receive_buffer).map_or(0, |asked| asked * 2).max(case.need.buffer);
+    if receiver.buffer >= needed {
+        return losing(receiver);
     }
     let setting = Setting::SocketBuffer { cookie: receiver.cookie, address: receiver.address.to_string() };
     // What is asked for is doubled: an even number comes out as it is.
-    let value = (case.need.asked() * 2).to_string();
+    let value = (needed.div_ceil(2) * 2).to_string();
     let change = Change { shown_by: Some(WantedBuffer::Like(setting.clone())), setting, value };
-    let who = match (&receiver.process, receiver.pid) {
-        (Some(process), Some(pid)) => format!(" ({process}, pid {pid})"),
-        _ => String::new(),
+    let what = format!("the receive buffer of {} is too small", receiver.who());
+    let need = match advice {
+        Some(advice) => format!(
+            "{} B: what it held and what was dropped before it was empty again, the worst of {} times, and room for worse",
+            number(needed),
+            advice.episodes
+        ),
+        None => sum(case),
     };
-    let what = format!("the receive buffer of {}{who} is too small", receiver.address);
     let finding = Finding::mended("receive_buffer", Place::ReceiveBuffer, what, vec![change])
         .with(
             "sock_diag, SK_MEMINFO",
             format!("rcvbuf {} B, {} B taken", number(receiver.buffer), number(receiver.level)),
         )
         .counted("sock_diag, SK_MEMINFO", "drops", receiver.drops)
-        .need(sum(case))
+        .need(need)
         .cost(format!(
             "up to {} of memory while its reader stalls; the program need not restart, and has its own buffer again \
              when it does",
-            bytes(case.need.buffer)
+            bytes(needed)
         ));
     Some(if receiver.pid.is_none() { Finding { changes: Vec::new(), ..finding } } else { finding })
+}
+
+/// Work comes faster than it is done.
+fn too_slow(receiver: &Receiver, advice: &Advice) -> Finding {
+    let what = format!("the reader of {} is too slow: no buffer helps", receiver.who());
+    let command = "a faster handler, several datagrams a call (recvmmsg), more readers (SO_REUSEPORT)".to_owned();
+    let rate = |per_s: f64| number(per_s.round() as u64);
+    Finding::advised("reader", Place::ReceiveBuffer, what, command)
+        .with(
+            "eBPF",
+            format!("{}/s arrive while any wait, it reads {}/s", rate(advice.arrive_per_s), rate(advice.read_per_s)),
+        )
+        .counted("sock_diag, SK_MEMINFO", "drops", receiver.drops)
+        .need(format!("a reader that takes {}/s", rate(advice.arrive_per_s)))
+        .cost("a change of the program")
+}
+
+/// A socket that loses now, whatever was stated.
+fn losing(receiver: &Receiver) -> Option<Finding> {
+    if receiver.drops.recent == 0 {
+        return None;
+    }
+    let what = format!("{} is losing datagrams now", receiver.who());
+    let port = receiver.address.port();
+    let command =
+        format!("weir loss check --port {port} (takes the load from what it sees), weir loss account --port {port}");
+    Some(
+        Finding::advised("losing", Place::ReceiveBuffer, what, command)
+            .with(
+                "sock_diag, SK_MEMINFO",
+                format!("rcvbuf {} B, {} B taken", number(receiver.buffer), number(receiver.level)),
+            )
+            .counted("sock_diag, SK_MEMINFO", "drops", receiver.drops)
+            .need("to know why: its buffer, its reader, a wrong checksum or its own filter")
+            .cost("none: both only look"),
+    )
 }
 
 /// What a program may ask for.

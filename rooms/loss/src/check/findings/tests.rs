@@ -122,10 +122,19 @@ fn each_fault_is_found_alone() {
     };
     assert_eq!(found(busy), ["one_processor"]);
     let joins = |facts: &mut Facts| {
-        facts.receivers = vec![Receiver { joins: Some(true), ..receiver(8 << 20) }];
+        facts.receivers = vec![Receiver { joins: Some(true), drops: counted(20, 0), ..receiver(8 << 20) }];
         facts.interfaces[0].joins = Some(false);
     };
     assert_eq!(found(joins), ["joining"]);
+}
+
+/// Whatever was stated: no all-clear while a counter moves.
+#[test]
+fn a_socket_that_loses_now_is_found_though_nobody_asked_for_it() {
+    let losing = |recent| Receiver { drops: counted(30_000, recent), ..receiver(8 << 20) };
+    assert_eq!(found(|facts| facts.losing = vec![losing(700)]), ["losing"]);
+    assert_eq!(found(|facts| facts.losing = vec![losing(0)]), [""; 0]);
+    assert_eq!(found(|facts| facts.receivers = vec![losing(700)]), ["losing"]);
 }
 
 #[test]
@@ -188,7 +197,7 @@ fn bridges() {
 fn a_running_receiver_is_mended_itself() {
     let findings = findings(|facts| {
         facts.settings.rmem_default = Some(212_992);
-        facts.receivers = vec![receiver(212_992), receiver(8 << 20)];
+        facts.receivers = vec![receiver(212_992), Receiver { drops: counted(20, 0), ..receiver(8 << 20) }];
     });
     let [finding] = &findings[..] else { panic!("{findings:?}") };
     let [change] = &finding.changes[..] else { panic!("{finding:?}") };

@@ -46,7 +46,7 @@ fn drops_are_those_of_nft_and_of_the_account_to_the_datagram() {
     let ledger = agent.await_ledger(reached);
     assert!(!reached(&before));
     let traced = tracer.read().unwrap();
-    assert_eq!(traced.missed, 0);
+    assert_eq!(traced.missed.total(), 0);
     let mut truth: BTreeMap<&str, u64> = BTreeMap::new();
     traced.drops.iter().for_each(|drop| *truth.entry(&drop.reason).or_default() += drop.datagrams);
     for reason in ["NETFILTER_DROP", "NO_SOCKET"] {

@@ -1,16 +1,17 @@
 //! The journal of changes: what was, written and synced to disk before it is changed, so that it can be put back whatever
 //! happens in between.
 //!
-//! A file of JSON lines, only ever appended to. `intent` comes before a change, `made` behind it; `closed` says that the
+//! A file of JSON lines, only ever appended to. The first says what it is ([`file`]). `intent` comes before a change, `made` behind it; `closed` says that the
 //! change is no more, or no longer ours to take back. A line that was cut off was followed by nothing: it is dropped.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+mod file;
+
+use std::fmt;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
+use anyhow::{Context, Result};
+use nix::fcntl::Flock;
 use serde::{Deserialize, Serialize};
 
 use super::setting::Setting;
@@ -46,9 +47,8 @@ pub struct Intent {
     pub at: String,
     /// The kernel's boot id: what was set in an earlier boot is gone.
     pub boot: String,
-    /// The network namespace; `None`: that of the machine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub netns: Option<Namespace>,
+    /// The network namespace in which it is written.
+    pub netns: Namespace,
     /// What.
     pub setting: Setting,
     /// The value that was.
@@ -60,10 +60,18 @@ pub struct Intent {
 /// A network namespace, to be found again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Namespace {
-    /// Its name, path, or a process in it.
+    /// Its name, path, or a process in it; empty: it has none.
     pub name: String,
-    /// Its inode, by which a process of the same number in another namespace is told.
+    /// Its inode number, which another may have once it is gone.
     pub inode: u64,
+    /// Its cookie, which no other has until the machine boots; `None` before Linux 5.14.
+    pub cookie: Option<u64>,
+}
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.name.is_empty() { write!(f, "{}", self.inode) } else { f.write_str(&self.name) }
+    }
 }
 
 /// How a change was settled.
@@ -110,49 +118,22 @@ pub trait Storage {
     fn append(&mut self, line: &str) -> Result<()>;
 }
 
-impl Storage for Flock<File> {
-    fn append(&mut self, line: &str) -> Result<()> {
-        self.write_all(line.as_bytes())?;
-        self.sync_data()?;
-        Ok(())
-    }
-}
-
 impl Journal {
-    /// Opens the journal, makes it if there is none, and locks it.
+    /// Opens the journal, makes it if there is none, and locks it. Nothing is changed in a file that is no journal, or not
+    /// understood.
     ///
     /// # Errors
-    /// If it cannot be opened or another process has it locked.
+    /// If it cannot be opened, another process has it locked, it is something else or somebody else's, or others can write
+    /// where it is.
     pub fn open(path: &Path) -> Result<Journal> {
-        let describe = || format!("open the journal {}", path.display());
-        if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-            fs::create_dir_all(directory).with_context(describe)?;
-        }
-        let new = !path.exists();
-        let file = OpenOptions::new().read(true).append(true).create(true).open(path).with_context(describe)?;
-        if !file.metadata().with_context(describe)?.is_file() {
-            bail!("{}: not a file that keeps what is written (--journal FILE)", path.display());
-        }
-        let mut file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(file) => file,
-            Err((_, Errno::EAGAIN)) => {
-                bail!("{}: another `weir loss check` is at work with it: wait until it has ended", path.display())
-            }
-            Err((_, errno)) => return Err(errno).with_context(describe),
-        };
-        if new {
-            // The name must be on disk, too.
-            let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
-            File::open(directory.unwrap_or(Path::new("."))).and_then(|file| file.sync_all()).with_context(describe)?;
-        }
-        let mut text = Vec::new();
-        file.read_to_end(&mut text).with_context(describe)?;
-        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let (file, text) = file::open(path)?;
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        let mut journal = Self::replay(file, path, &text[..whole])?;
         if whole < text.len() {
             // Cut off while it was written: what it was about was never done.
-            file.set_len(whole as u64).and_then(|()| file.sync_all()).with_context(describe)?;
+            file::cut(&mut journal.file, whole).with_context(|| format!("open the journal {}", path.display()))?;
         }
-        Self::replay(file, path, &String::from_utf8_lossy(&text[..whole]))
+        Ok(journal)
     }
 
     /// Forgets everything, where everything is settled.
@@ -163,16 +144,12 @@ impl Journal {
         if !self.open.is_empty() {
             return Ok(());
         }
-        let path = &self.path;
-        let describe = || format!("empty the journal {}", path.display());
-        self.file.set_len(0).and_then(|()| self.file.sync_all()).with_context(describe)?;
-        self.file.seek(SeekFrom::Start(0)).with_context(describe)?;
-        Ok(())
+        file::cut(&mut self.file, 0).with_context(|| format!("empty the journal {}", self.path.display()))
     }
 }
 
 impl<F: Storage> Journal<F> {
-    /// A journal with these lines.
+    /// A journal with these lines, those behind the first of its file.
     ///
     /// # Errors
     /// If a line cannot be read: nobody can know then what was changed.
@@ -183,7 +160,7 @@ impl<F: Storage> Journal<F> {
                 format!(
                     "the journal {} cannot be read, line {}: put back what it names by hand, then remove it",
                     path.display(),
-                    index + 1
+                    index + 2
                 )
             })?;
             journal.note(record);
@@ -257,6 +234,9 @@ pub fn boot() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
     use super::*;
 
     fn intent() -> Intent {
@@ -264,7 +244,7 @@ mod tests {
             number: 0,
             at: "2026-01-01T00:00:00Z".into(),
             boot: "b".into(),
-            netns: None,
+            netns: Namespace { name: String::new(), inode: 1, cookie: None },
             setting: Setting::sysctl("net/core/rmem_max"),
             old: "1".into(),
             new: "2".into(),
@@ -292,7 +272,7 @@ mod tests {
         journal.close(3, Closed::Undone).unwrap();
         journal.clear_if_settled().unwrap();
         drop(journal);
-        assert_eq!(fs::read(&path).unwrap(), b"");
+        assert_eq!(fs::read(&path).unwrap(), file::MAGIC.as_bytes());
     }
 
     #[test]
@@ -305,6 +285,11 @@ mod tests {
         journal.intend(intent()).unwrap();
         drop(journal);
         let text = fs::read(&path).unwrap();
+        for cut in 0..=file::MAGIC.len() {
+            fs::write(&path, &text[..cut]).unwrap();
+            assert!(Journal::open(&path).unwrap().open_changes().is_empty(), "{cut}");
+            assert_eq!(fs::read(&path).unwrap(), file::MAGIC.as_bytes());
+        }
         for cut in usize::try_from(whole).unwrap()..text.len() {
             fs::write(&path, &text[..cut]).unwrap();
             let mut journal = Journal::open(&path).unwrap();
@@ -320,8 +305,61 @@ mod tests {
     fn a_journal_that_cannot_be_read_is_not_guessed_at() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
-        fs::write(&path, "{}\n").unwrap();
+        fs::write(&path, format!("{}{{}}\n", file::MAGIC)).unwrap();
         let refused = Journal::open(&path).err().unwrap().to_string();
-        assert!(refused.contains("line 1: put back what it names by hand"), "{refused}");
+        assert!(refused.contains("line 2: put back what it names by hand"), "{refused}");
+    }
+    /// Whatever it is, it is the same afterwards.
+    #[test]
+    fn what_is_no_journal_stays_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let refused = |path: &Path| Journal::open(path).err().unwrap().to_string();
+        let broken = format!("{}{{}}\n{{\"cut", file::MAGIC);
+        for text in [
+            "no newline at its end",
+            "root:x:0:0\n",
+            "\n",
+            "{\"journal\":\"weir loss check\",\"version\":1}\n",
+            &broken,
+        ] {
+            fs::write(&path, text).unwrap();
+            let words = refused(&path);
+            assert!(!words.contains('\n') && words.contains(path.to_str().unwrap()), "{words}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+        fs::write(&path, b"\xff\xfe").unwrap();
+        assert!(refused(&path).contains("no journal of `weir loss check`"));
+
+        let link = dir.path().join("link");
+        symlink(&path, &link).unwrap();
+        let words = format!("{:#}", Journal::open(&link).err().unwrap());
+        assert!(words.contains("a link, which is not followed"), "{words}");
+        symlink(dir.path().join("nowhere"), dir.path().join("dangling")).unwrap();
+        assert!(Journal::open(&dir.path().join("dangling")).is_err() && !dir.path().join("nowhere").exists());
+        assert_eq!(fs::read(&path).unwrap(), b"\xff\xfe");
+    }
+
+    #[test]
+    fn what_others_can_write_is_not_trusted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        drop(Journal::open(&path).unwrap());
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let refused = || Journal::open(&path).err().unwrap().to_string();
+        fs::set_permissions(&path, Permissions::from_mode(0o602)).unwrap();
+        assert!(refused().contains("others may write it"), "{}", refused());
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        fs::hard_link(&path, dir.path().join("other")).unwrap();
+        assert!(refused().contains("hard links"), "{}", refused());
+        fs::remove_file(dir.path().join("other")).unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
+        assert!(refused().contains("others may write in this folder"), "{}", refused());
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o700)).unwrap();
+        assert!(Journal::open(&path).is_ok());
+        if nix::unistd::geteuid().is_root() {
+            std::os::unix::fs::chown(&path, Some(1234), None).unwrap();
+            assert!(refused().contains("belongs to user 1234"), "{}", refused());
+        }
     }
 }

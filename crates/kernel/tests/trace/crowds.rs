@@ -1,0 +1,106 @@
+//! More sockets and ports than the kernel's maps hold: what comes behind them is counted all the same.
+
+use std::collections::HashSet;
+use std::net::UdpSocket;
+
+use crate::host::{Host, LOCALHOST, cookie, drain, of, permitted, port};
+
+/// A socket that lives for one datagram.
+fn short_lived(sender: &UdpSocket) {
+    let receiver = UdpSocket::bind((LOCALHOST, 0)).unwrap();
+    sender.send_to(b"question", receiver.local_addr().unwrap()).unwrap();
+    receiver.recv(&mut [0; 16]).unwrap();
+}
+
+#[test]
+fn sockets_that_came_and_went_leave_room_for_the_next() {
+    if !permitted() {
+        return;
+    }
+    let host = Host::new();
+    let sender = host.socket();
+    let mut tracer = host.trace(&[]);
+    for room in [false, true] {
+        // More than there is room for, at once or with room made in between.
+        host.ns
+            .run(|| {
+                for number in 0..SOCKETS {
+                    short_lived(&sender);
+                    if room && number % 10_000 == 0 {
+                        tracer.read().unwrap();
+                        tracer.make_room(|_| false).unwrap();
+                    }
+                }
+            })
+            .unwrap();
+        let receiver = host.socket();
+        for _ in 0..500 {
+            sender.send_to(b"a", receiver.local_addr().unwrap()).unwrap();
+            assert_eq!(drain(&receiver), 1);
+        }
+        let trace = tracer.read().unwrap();
+        let own = of(&trace, cookie(&receiver));
+        assert_eq!((own.reads, own.enqueued, own.port), (500, 500, port(&receiver)));
+        assert_eq!(trace.missed.queues, 0);
+        // What was lost is told, and nothing more where there was room.
+        let missed = if room { 0 } else { SOCKETS - MOST };
+        let before = trace.missed.sockets;
+        assert!(room || before >= missed, "{before} of at least {missed}");
+        let open = HashSet::from([cookie(&receiver)]);
+        for _ in 0..2 {
+            tracer.make_room(|cookie| open.contains(&cookie)).unwrap();
+            let trace = tracer.read().unwrap();
+            assert_eq!(of(&trace, cookie(&receiver)).reads, 500);
+            assert_eq!(trace.missed.sockets, before);
+        }
+        assert_eq!(tracer.read().unwrap().sockets.len(), 1);
+    }
+}
+
+#[test]
+fn a_scan_of_all_ports_hides_no_loss_behind_it() {
+    if !permitted() {
+        return;
+    }
+    let host = Host::new();
+    let (scanner, sender, receiver) = (host.socket(), host.socket(), host.socket());
+    let mut tracer = host.trace(&[]);
+    let open = [&scanner, &sender, &receiver].map(port);
+    let ports = (1..=u16::MAX).filter(|port| !open.contains(port));
+    let scanned = ports.map(|port| scanner.send_to(b"?", (LOCALHOST, port)).unwrap()).count() as u64;
+    for _ in 0..256 + 997 {
+        sender.send_to(&[7; 100], receiver.local_addr().unwrap()).unwrap();
+    }
+    let told = |trace: &weir_kernel::trace::Trace| {
+        let full: Vec<_> = trace.drops.iter().filter(|drop| drop.reason == "SOCKET_RCVBUFF").collect();
+        let [full] = full[..] else { panic!("{full:?}") };
+        assert_eq!((full.datagrams, full.port, full.cookie), (997, port(&receiver), cookie(&receiver)));
+        let closed = trace.drops.iter().filter(|drop| drop.reason == "NO_SOCKET").map(|drop| drop.datagrams);
+        let places = trace.drops_by_place.iter().inspect(|drop| assert_eq!(drop.reason, "NO_SOCKET"));
+        let by_place: u64 = places.map(|drop| drop.datagrams).sum();
+        assert_eq!((closed.sum::<u64>() + by_place, trace.missed.drops), (scanned, 0));
+        assert_eq!(trace.missed.ports, by_place);
+        trace.drops.len()
+    };
+    let crowded = told(&tracer.read().unwrap());
+    assert!(crowded > 10_000, "{crowded}");
+
+    // Once it stands still the scan is kept elsewhere, and the next closed port is told as ever.
+    for _ in 0..3 {
+        tracer.make_room(|_| true).unwrap();
+        told(&tracer.read().unwrap());
+    }
+    let left = told(&tracer.read().unwrap());
+    assert!(left < crowded / 4, "{left}");
+    for _ in 0..7 {
+        sender.send_to(b"!", (LOCALHOST, 7)).unwrap();
+    }
+    let trace = tracer.read().unwrap();
+    let closed: Vec<_> = trace.drops.iter().filter(|drop| drop.port == 7 && drop.from_port == port(&sender)).collect();
+    assert_eq!(closed.iter().map(|drop| drop.datagrams).sum::<u64>(), 7, "{closed:?}");
+}
+
+const SOCKETS: u64 = 40_000;
+
+/// Sockets that there is room for: those of the hash map, and the slots.
+const MOST: u64 = 32_768 + 256;

@@ -1,0 +1,139 @@
+//! What to do about a receive buffer that was full: a larger one, a faster reader, or both.
+//!
+//! A buffer only moves work to another time. It helps where the reader was idle for long enough to have read what was
+//! lost, and must then hold what its own held at the worst and what was dropped before that was empty again. Where the
+//! reader was never idle, it is too slow, and a buffer of any size is filled.
+
+use serde::{Deserialize, Serialize};
+use weir_kernel::trace::SocketTrace;
+
+/// What helps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Advice {
+    /// SO_RCVBUF to ask for, bytes, which the kernel doubles; `null`: no buffer helps.
+    pub receive_buffer: Option<u64>,
+    /// How often the queue was full and emptied again: the buffer is for the worst of these.
+    pub episodes: u64,
+    /// Datagrams (buffers, where the kernel joins them) that came a second while any waited.
+    pub arrive_per_s: f64,
+    /// Of these, how many its reader read a second.
+    pub read_per_s: f64,
+    /// Share of the time in which nothing waited: what the reader has to spare, percent.
+    pub idle_pct: f64,
+    /// Whether the reader is too slow, or nearly so.
+    pub reader_too_slow: bool,
+}
+
+/// What helps a socket that was followed for `took_ns`; `None`: nothing was lost there, or nothing was read.
+pub(crate) fn of(socket: &SocketTrace, took_ns: u64) -> Option<Advice> {
+    if socket.dropped == 0 || took_ns == 0 {
+        return None;
+    }
+    // Silence before the first of all tells nothing of its reader.
+    let took_ns = took_ns.min(socket.age_ns).max(1);
+    let waiting = socket.waiting_ns.min(took_ns) as f64;
+    let idle = took_ns as f64 - waiting;
+    // What was lost would have been read meanwhile.
+    let share = socket.dropped as f64 * each_ns(socket) / idle.max(1.0);
+    let helps = share < TOO_MUCH && socket.reads > 0;
+    let seconds = (waiting / 1e9).max(1e-9);
+    Some(Advice {
+        receive_buffer: helps.then(|| buffer(socket, share).div_ceil(2)),
+        episodes: socket.episodes,
+        arrive_per_s: (socket.enqueued + socket.dropped) as f64 / seconds,
+        read_per_s: socket.reads as f64 / seconds,
+        idle_pct: idle * 100.0 / took_ns as f64,
+        reader_too_slow: share > MUCH || !helps,
+    })
+}
+
+/// Time that its reader takes for one. Stalls that come now and then take time of their own, whatever is read; a reader
+/// that comes late each time is slow.
+fn each_ns(socket: &SocketTrace) -> f64 {
+    let quick = socket.reads.saturating_sub(socket.stalls);
+    if quick == 0 || socket.stalls as f64 > socket.reads as f64 * OFTEN {
+        return socket.waiting_ns as f64 / socket.reads.max(1) as f64;
+    }
+    socket.waiting_ns.saturating_sub(socket.stalled_ns) as f64 / quick as f64
+}
+
+/// Bytes of truesize. While what was lost is read the next may come: with little to spare they add up.
+fn buffer(socket: &SocketTrace, share: f64) -> u64 {
+    let held = u64::from(socket.receive_buffer) + socket.episode_max;
+    // Of as many as were seen, the next is worse than all with a chance of one in as many and one.
+    let unseen = 1.0 + UNSEEN / (socket.episodes.max(1) as f64).sqrt();
+    let bytes = held as f64 * LATE * unseen / (1.0 - share / TOO_MUCH).max(0.25);
+    (bytes as u64).next_multiple_of(PAGE)
+}
+
+/// Share of the idle time that the lost ones may take: reading them brings stalls of its own.
+const TOO_MUCH: f64 = 0.9;
+
+/// From here on a buffer has hardly room to help.
+const MUCH: f64 = 0.5;
+
+/// Stalls a read, from which on they are the reader's way of working.
+const OFTEN: f64 = 0.2;
+
+/// The kernel releases what was read in steps of a quarter of the buffer (net/ipv4/udp.c, udp_rmem_release).
+const LATE: f64 = 4.0 / 3.0;
+
+/// On top for what has not been seen, where one was.
+const UNSEEN: f64 = 1.0;
+
+const PAGE: u64 = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// A handler of 0.5 ms a datagram at 5,000 a second: the commonest fault, in which no buffer helps.
+    #[test]
+    fn a_reader_that_is_too_slow_is_told_so() {
+        let slow = SocketTrace {
+            enqueued: 20_256,
+            reads: 20_000,
+            dropped: 29_744,
+            age_ns: 10 * SECOND,
+            waiting_ns: 10 * SECOND,
+            stalled_ns: 0,
+            episodes: 1,
+            episode_max: 29_744 * 832,
+            receive_buffer: 212_992,
+            ..SocketTrace::default()
+        };
+        let advice = of(&slow, 10 * SECOND).unwrap();
+        assert_eq!((advice.receive_buffer, advice.reader_too_slow), (None, true));
+        assert_eq!((advice.arrive_per_s, advice.read_per_s), (5_000.0, 2_000.0));
+        let slower = SocketTrace { stalls: 20_000, stalled_ns: 10 * SECOND, ..slow };
+        assert_eq!(of(&slower, 11 * SECOND).unwrap().receive_buffer, None);
+    }
+
+    #[test]
+    fn a_reader_that_stalls_now_and_then_needs_a_buffer() {
+        let stalling = SocketTrace {
+            enqueued: 63_000,
+            reads: 63_000,
+            dropped: 37_000,
+            age_ns: 10 * SECOND,
+            waiting_ns: 660 * SECOND / 100,
+            stalled_ns: 6 * SECOND,
+            stalls: 100,
+            episodes: 100,
+            episode_max: 400 * 832,
+            receive_buffer: 212_992,
+            ..SocketTrace::default()
+        };
+        let advice = of(&stalling, 10 * SECOND).unwrap();
+        assert!(!advice.reader_too_slow, "{advice:?}");
+        let bytes = advice.receive_buffer.unwrap() * 2;
+        assert!((600_000..1_500_000).contains(&bytes), "{bytes}");
+    }
+
+    #[test]
+    fn where_nothing_was_lost_there_is_no_advice() {
+        assert_eq!(of(&SocketTrace { reads: 9, enqueued: 9, ..SocketTrace::default() }, SECOND), None);
+    }
+}
