@@ -17,7 +17,7 @@ fn alerts_are_on_metrics_that_there_are() {
     assert_known("prometheus/weir-agent.rules.yaml", &weir_agent::metrics::families());
     assert_known(
         "prometheus/weir-monitor.rules.yaml",
-        &[weir_monitor::serve::families(), weir_monitor::station::families()].concat(),
+        &[weir_monitor::serve::metrics::families(), weir_monitor::station::metrics::families()].concat(),
     );
 }
 

@@ -158,7 +158,8 @@ fn systemd_accepts_the_units_and_finds_them_hardened() {
 
     // Exposure from 0 to 10, told in tenths; the threshold is in tenths, too. Who looks into all processes is exposed more.
     for service in units.iter().filter(|unit| unit.ends_with(".service")) {
-        let threshold = if ["loss", "agent"].iter().any(|name| service.contains(&format!("weir-{name}"))) { 30 } else { 20 };
+        let threshold =
+            if ["loss", "agent"].iter().any(|name| service.contains(&format!("weir-{name}"))) { 30 } else { 20 };
         let threshold = format!("--threshold={threshold}");
         let (hardened, report, _) = analyze(&["security", "--offline=yes", &threshold, "--no-pager", service]);
         assert!(hardened, "{service}: {}", report.lines().last().unwrap_or_default());
