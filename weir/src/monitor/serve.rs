@@ -50,6 +50,7 @@ impl Serve {
         };
         let config = usage(origin.load())?;
         if self.configured.check {
+            usage(control::opener(&config.settings.keys))?;
             print_checked(&[], &config.to_toml());
             return Ok(Outcome::Done);
         }

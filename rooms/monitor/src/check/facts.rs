@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{LinkAddr, recvfrom};
 use serde::Serialize;
 use socket2::{Domain, Protocol, Type};
 use weir_dgram::{Inbox, Membership, Options, Socket};
@@ -98,6 +99,7 @@ pub fn listen(settings: &Settings, stop: &Stop) -> Result<Facts> {
     let mut facts = Facts { group: group.to_string(), ..Facts::default() };
     let begun = (Instant::now(), reverse_path_drops());
     let wire = wire(*group);
+    let mut index = None;
     let socket = match join(*group, interface.clone(), *receive_buffer) {
         Ok(socket) => Some(socket),
         Err(error) => {
@@ -122,9 +124,17 @@ pub fn listen(settings: &Settings, stop: &Stop) -> Result<Facts> {
         facts.bridges = bridges(&mut netlink);
         if let Some(link) = facts.interface.as_ref().and_then(|name| netlink.link(name).ok()) {
             (facts.up, facts.mtu) = (link.up, Some(link.mtu));
+            index = Some(link.index);
         }
     }
     let mut inbox = Inbox::new(64, 65_535);
+    // From here on both count: what came before went to one of them alone.
+    if let (Some(wire), Some(socket)) = (&wire, &socket) {
+        take_packets(wire, *group, index, &mut facts);
+        take_datagrams(socket, &mut inbox, &mut facts);
+        (facts.at_interface, facts.at_socket, facts.fragments) = (Some(0), 0, 0);
+        facts.sources.clear();
+    }
     let until = begun.0 + *duration;
     while Instant::now() < until && !stop.is_set() {
         let fds = socket.iter().map(AsFd::as_fd).chain(wire.iter().map(AsFd::as_fd)).chain([stop.as_fd()]);
@@ -133,7 +143,7 @@ pub fn listen(settings: &Settings, stop: &Stop) -> Result<Facts> {
         // Whatever wakes it, what there is is taken.
         let _ = poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX));
         if let Some(wire) = &wire {
-            take_packets(wire, *group, &mut facts);
+            take_packets(wire, *group, index, &mut facts);
         }
         if let Some(socket) = &socket {
             take_datagrams(socket, &mut inbox, &mut facts);
@@ -160,17 +170,21 @@ fn wire(group: SocketAddr) -> Option<socket2::Socket> {
     if group.is_ipv6() {
         return None;
     }
-    let every_ip = i32::from(IP.to_be());
-    let socket = socket2::Socket::new(Domain::PACKET, Type::DGRAM, Some(Protocol::from(every_ip))).ok()?;
+    // Of every protocol: those that ask for one see packets behind the filters of the interface (nft's ingress).
+    let every = i32::from(ALL.to_be());
+    let socket = socket2::Socket::new(Domain::PACKET, Type::DGRAM, Some(Protocol::from(every))).ok()?;
     socket.set_nonblocking(true).ok()?;
     let _ = socket.set_recv_buffer_size(8 << 20);
     Some(socket)
 }
 
-fn take_packets(wire: &socket2::Socket, group: SocketAddr, facts: &mut Facts) {
+fn take_packets(wire: &socket2::Socket, group: SocketAddr, index: Option<u32>, facts: &mut Facts) {
     let mut bytes = [0; 2048];
     for _ in 0..MOST_AT_ONCE {
-        let Ok(length) = (&mut &*wire).read(&mut bytes) else { return };
+        let Ok((length, from)) = recvfrom::<LinkAddr>(wire.as_raw_fd(), &mut bytes) else { return };
+        let Some(from) = from.filter(|from| from.protocol() == IP.to_be() && from.pkttype() != OUTGOING) else {
+            continue;
+        };
         let Some(packet) = Packet::parse(&bytes[..length]) else { continue };
         match packet.protocol {
             IGMP if packet.payload.first() == Some(&QUERY)
@@ -184,6 +198,10 @@ fn take_packets(wire: &socket2::Socket, group: SocketAddr, facts: &mut Facts) {
                 // The port is in the first fragment alone.
                 let port = packet.payload.get(2..4).map(|port| u16::from_be_bytes([port[0], port[1]]));
                 if packet.offset > 0 || port != Some(group.port()) {
+                    continue;
+                }
+                // It is heard on the interface on which the group was joined; a bridge and its ports show the same packet.
+                if index.is_some_and(|index| from.ifindex() != index as usize) {
                     continue;
                 }
                 facts.fragments += u64::from(is_fragment);
@@ -296,6 +314,12 @@ fn reverse_path_drops() -> u64 {
 
 /// ETH_P_IP
 const IP: u16 = 0x0800;
+
+/// ETH_P_ALL
+const ALL: u16 = 3;
+
+/// PACKET_OUTGOING
+const OUTGOING: u8 = 4;
 
 const IGMP: u8 = 2;
 const UDP: u8 = 17;

@@ -39,7 +39,7 @@ fn findings(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut find = |name, what: String, remedy: String| findings.push(Finding { name, what, remedy });
     let (group, _) = facts.group.rsplit_once(':').unwrap_or((&facts.group, ""));
-    let interface = facts.interface.as_deref().unwrap_or("eth0");
+    let interface = facts.interface.as_deref().unwrap_or("NAME");
     if let Some(error) = &facts.not_joined {
         let remedy =
             format!("name the interface (--interface {interface}), or ip route add 224.0.0.0/4 dev {interface}");
@@ -92,12 +92,19 @@ fn findings(facts: &Facts) -> Vec<Finding> {
                 format!("sysctl -w net.ipv4.conf.{interface}.rp_filter=2 net.ipv4.conf.all.rp_filter=2"),
             );
         } else {
-            let (_, port) = facts.group.rsplit_once(':').unwrap_or_default();
-            let remedy = format!(
-                "nft insert rule inet filter input ip daddr {group} udp dport {port} accept (nft list ruleset shows who drops)"
-            );
-            find("firewall", format!("{came}: a firewall of this machine drops them"), remedy);
+            find("firewall", format!("{came}: a firewall of this machine drops them"), firewall(facts, group));
         }
+    }
+    // What both counted in the same time; what is on its way at either end is a few.
+    let accounted = facts.at_socket + facts.socket_drops + facts.reverse_path_drops;
+    let missing = at_interface.saturating_sub(accounted);
+    if facts.at_socket > 0 && missing > 3 + at_interface / 100 {
+        let what = format!(
+            "{} of {at_interface} that came to the interface did not come to the socket, and its buffer was not full: a firewall of this \
+             machine drops them",
+            counted(missing as usize, "datagram")
+        );
+        find("firewall", what, firewall(facts, group));
     }
     for bridge in facts.bridges.iter().filter(|bridge| bridge.snoops && !bridge.asked) {
         // Somebody else may ask; every 125 s one does.
@@ -140,6 +147,15 @@ fn findings(facts: &Facts) -> Vec<Finding> {
         });
     }
     findings
+}
+
+/// No rule elsewhere takes back what one drops.
+fn firewall(facts: &Facts, group: &str) -> String {
+    let (_, port) = facts.group.rsplit_once(':').unwrap_or_default();
+    format!(
+        "nft list ruleset (or iptables-save) shows the rule that drops them: delete it, or accept `ip daddr {group} udp dport {port}` in \
+         front of it, in its own chain"
+    )
 }
 
 impl fmt::Display for Report {

@@ -10,7 +10,7 @@ mod ring;
 mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use weir_wire::signal::{Block, Channel};
@@ -46,7 +46,7 @@ impl Default for Bounds {
 /// A channel that is kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listed {
-    /// By which it is read; never used again for another.
+    /// By which it is read. Where there are too many, it is used again for another once nothing has come for it for a while: indices go on.
     pub key: u32,
     /// Its station.
     pub station: String,
@@ -76,6 +76,10 @@ pub struct Extent {
 struct Kept {
     catalog: Catalog,
     rings: Vec<Ring>,
+    /// When each was written last.
+    written: Vec<Instant>,
+    /// Of forgotten channels, for the next.
+    free: Vec<u32>,
 }
 
 /// The history, while the receiving thread writes a batch.
@@ -83,6 +87,7 @@ struct Kept {
 pub struct Writing<'a> {
     kept: MutexGuard<'a, Kept>,
     history: &'a History,
+    now: Instant,
 }
 
 impl History {
@@ -93,7 +98,7 @@ impl History {
 
     /// Begins a batch; readers wait until it is dropped.
     pub fn write(&self) -> Writing<'_> {
-        Writing { kept: self.lock(), history: self }
+        Writing { kept: self.lock(), history: self, now: Instant::now() }
     }
 
     /// All channels as they are now.
@@ -139,21 +144,43 @@ impl Writing<'_> {
         if known.is_some_and(|at| kept.catalog[at].channel == *channel) {
             return known.map(|at| at as u32);
         }
-        if known.is_none() && kept.catalog.len() >= self.history.bounds.channels {
-            return None;
-        }
+        let is_full = kept.catalog.len() >= self.history.bounds.channels;
+        let known = match known {
+            None if is_full => Some(kept.free.pop()? as usize),
+            known => known,
+        };
         let key = known.unwrap_or(kept.catalog.len()) as u32;
         let listed =
             Arc::new(Listed { key, station: station.to_owned(), stream: stream.to_owned(), channel: channel.clone() });
         // Readers have the catalog as it was.
         let catalog = Arc::make_mut(&mut kept.catalog);
         match known {
-            Some(at) => catalog[at] = listed,
+            Some(at) => {
+                catalog[at] = listed;
+                kept.written[at] = Instant::now();
+            }
             None => {
                 catalog.push(listed);
                 kept.rings.push(Ring::default());
+                kept.written.push(Instant::now());
             }
         }
+        Some(key)
+    }
+
+    /// Forgets the channel that has had nothing for the longest time, if that is so long at least: its key is free for the next.
+    pub fn forget(&mut self, silence: Duration) -> Option<u32> {
+        let kept = &mut *self.kept;
+        let (at, written) = kept.written.iter().enumerate().min_by_key(|&(_, written)| *written)?;
+        if written.elapsed() < silence {
+            return None;
+        }
+        let key = at as u32;
+        let listed = Listed { key, station: String::new(), stream: String::new(), channel: Channel::default() };
+        Arc::make_mut(&mut kept.catalog)[at] = Arc::new(listed);
+        kept.rings[at].clear();
+        kept.written[at] = Instant::now();
+        kept.free.push(key);
         Some(key)
     }
 
@@ -169,6 +196,7 @@ impl Writing<'_> {
         if let Some(ring) = self.kept.rings.get_mut(key as usize) {
             ring.append(block);
             ring.trim(span, share);
+            self.kept.written[key as usize] = self.now;
         }
     }
 }

@@ -69,6 +69,11 @@ impl Ring {
         self.end_time = block.time.saturating_add(i64::try_from(block.rate.nanos(samples)).unwrap_or(i64::MAX));
     }
 
+    /// Forgets all that there is: what comes next goes on behind it.
+    pub(super) fn clear(&mut self) {
+        *self = Self { end: self.end, ..Self::default() };
+    }
+
     /// Drops the oldest runs beyond a time and a size. The newest stays.
     pub(super) fn trim(&mut self, span: Duration, bytes: usize) {
         let oldest = self.end_time.saturating_sub(i64::try_from(span.as_nanos()).unwrap_or(i64::MAX));

@@ -35,6 +35,31 @@ fn channels_are_found_by_name_and_bounded() {
 }
 
 #[test]
+fn the_dead_make_room_for_the_next_and_the_living_stay() {
+    let history = History::new(Bounds { channels: 2, ..Bounds::default() });
+    let named = |name: &str| Channel { name: name.into(), rate: RATE, ..Channel::default() };
+    let bytes = values(0, 10);
+    let mut writing = history.write();
+    assert_eq!(["dead", "alive"].map(|name| writing.channel("s", "display", &named(name))), [Some(0), Some(1)]);
+    (0..2).for_each(|key| writing.append(key, &block(0, Values::Samples(Element::I32, &bytes))));
+    assert_eq!((writing.channel("s", "display", &named("new")), writing.forget(Duration::from_secs(60))), (None, None));
+    drop(writing);
+    std::thread::sleep(Duration::from_millis(20));
+    history.write().append(1, &block(10, Values::Samples(Element::I32, &bytes)));
+    let mut writing = history.write();
+    assert_eq!(
+        (writing.forget(Duration::from_millis(20)), writing.channel("s", "display", &named("new"))),
+        (Some(0), Some(0))
+    );
+    // Readers' indices go on: nothing of the other is read for it.
+    assert_eq!(writing.extent(0).map(|extent| (extent.begin, extent.end)), Some((10, 10)));
+    drop(writing);
+    let catalog = history.catalog();
+    let names: Vec<&str> = catalog.iter().map(|listed| listed.channel.name.as_str()).collect();
+    assert_eq!(names, ["new", "alive"]);
+}
+
+#[test]
 fn a_clock_that_steps_begins_a_run_with_its_own_time() {
     let (history, key) = history(1 << 20);
     let bytes = values(0, 10);

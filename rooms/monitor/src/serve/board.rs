@@ -25,6 +25,8 @@ struct Entry {
     channel: Arc<Channel>,
     watch: Watch,
     alarm: Alarm,
+    /// When a value was last beyond the limit of the alarm.
+    confirmed: Duration,
     stale: bool,
     since_ns: i64,
     /// When samples came last, by the clock that never steps.
@@ -51,6 +53,7 @@ impl Board {
                     channel: channel.clone(),
                     watch,
                     alarm: Alarm::None,
+                    confirmed: Duration::ZERO,
                     stale: false,
                     since_ns: wall,
                     heard: now,
@@ -86,8 +89,13 @@ impl Board {
             told.push(entry.draft(block.time, Severity::Info, "stale", "samples come again".into()));
         }
         if !entry.watch.is_idle() {
-            entry.judge(block, told);
+            entry.judge(block, now, told);
         }
+    }
+
+    /// A channel is no longer kept.
+    pub(super) fn forget(&mut self, key: u32) {
+        self.entries.remove(&key);
     }
 
     /// Its station has ended in order.
@@ -130,8 +138,8 @@ impl Board {
 }
 
 impl Entry {
-    /// The last value decides; what was worse between is told, too.
-    fn judge(&mut self, block: &Block<'_>, told: &mut Vec<Draft>) {
+    /// The worst value decides, at once. What is less bad has to last: a signal that passes a limit fifty times a second is one alarm.
+    fn judge(&mut self, block: &Block<'_>, now: Duration, told: &mut Vec<Draft>) {
         let Channel { scale, offset, .. } = *self.channel;
         let (mut least, mut greatest, mut last) = (f64::NAN, f64::NAN, f64::NAN);
         let mut see = |low: f64, high: f64, end: f64| {
@@ -144,29 +152,28 @@ impl Entry {
             _ => block.buckets().for_each(|bucket| see(bucket.least, bucket.greatest, bucket.last)),
         }
         let measured = |value: f64| value * scale + offset;
-        let (a, b, last) = (measured(least), measured(greatest), measured(last));
-        let (least, greatest) = (a.min(b), a.max(b));
-        let alarm = self.watch.judge(last, self.alarm);
-        // A peak within the block that a limit was passed by, and that is over.
-        for peak in [least, greatest] {
-            let worst = self.watch.judge(peak, self.alarm);
-            let worse = severity(worst) > severity(alarm) || severity(worst) == severity(alarm) && worst != alarm;
-            if worse && worst != self.alarm && worst != Alarm::None {
-                told.push(self.passed(block.time, worst, peak, " for a moment"));
-            }
+        let judged =
+            [last, least, greatest].map(|value| (self.watch.judge(measured(value), self.alarm), measured(value)));
+        let (worst, value) = judged
+            .into_iter()
+            .fold(judged[0], |worst, one| if severity(one.0) > severity(worst.0) { one } else { worst });
+        let still = judged.iter().any(|&(alarm, _)| alarm == self.alarm) && severity(worst) <= severity(self.alarm);
+        if still && self.alarm != Alarm::None {
+            self.confirmed = now;
+            return;
         }
-        if alarm != self.alarm {
-            self.alarm = alarm;
-            self.since_ns = block.time;
-            told.push(self.passed(block.time, alarm, last, ""));
+        let is_worse = severity(worst) > severity(self.alarm);
+        if worst != self.alarm && (is_worse || now >= self.confirmed + HOLD) {
+            (self.alarm, self.since_ns, self.confirmed) = (worst, block.time, now);
+            told.push(self.passed(block.time, worst, value));
         }
     }
 
-    fn passed(&self, time_ns: i64, alarm: Alarm, value: f64, how_long: &str) -> Draft {
+    fn passed(&self, time_ns: i64, alarm: Alarm, value: f64) -> Draft {
         let unit = printable(&self.channel.unit);
         let space = if unit.is_empty() { "" } else { " " };
         let limit = self.watch.limit(alarm).map(|limit| format!(" (limit {})", plain(limit))).unwrap_or_default();
-        let text = format!("{}{how_long}: {}{space}{unit}{limit}", words(alarm), plain(value));
+        let text = format!("{}: {}{space}{unit}{limit}", words(alarm), plain(value));
         self.draft(time_ns, severity(alarm), "alarm", text)
     }
 
@@ -175,6 +182,9 @@ impl Entry {
         Draft { time_ns, severity, station, channel, kind, text, remedy: None }
     }
 }
+
+/// So long an alarm stays at least, and a value has to be better before it goes.
+const HOLD: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
@@ -201,15 +211,20 @@ mod tests {
     }
 
     #[test]
-    fn peaks_between_are_told_and_the_last_decides() {
+    fn the_worst_counts_at_once_and_what_is_better_has_to_last() {
         let rate = Rate::hertz(1000);
         let mut board = board(rate);
-        assert_eq!(feed(&mut board, rate, SECOND, &[1.0, 2.0]), [""; 0]);
-        assert_eq!(feed(&mut board, rate, SECOND, &[1.0, 15.0, 2.0]), ["high for a moment: 30 K (limit 20)"]);
-        assert_eq!(feed(&mut board, rate, SECOND, &[1.0, 11.0]), ["high: 22 K (limit 20)"]);
+        let at = |tenths: u32| SECOND * tenths / 10;
+        assert_eq!(feed(&mut board, rate, at(10), &[1.0, 2.0]), [""; 0]);
+        assert_eq!(feed(&mut board, rate, at(11), &[1.0, 15.0, 2.0]), ["high: 30 K (limit 20)"]);
         assert_eq!(board.states()[0], State { key: 3, alarm: Alarm::High, stale: false, since_ns: 77 });
-        assert_eq!(feed(&mut board, rate, SECOND, &[12.0]), [""; 0]);
-        assert_eq!(feed(&mut board, rate, SECOND, &[1.0]), ["within its limits: 2 K"]);
+        // Fifty times a second beyond it, and back.
+        for tenth in 12..60 {
+            assert_eq!(feed(&mut board, rate, at(tenth), &[1.0]), [""; 0]);
+            assert_eq!(feed(&mut board, rate, at(tenth), &[1.0, 11.0, 1.0]), [""; 0]);
+        }
+        assert_eq!(feed(&mut board, rate, at(68), &[1.0]), [""; 0]);
+        assert_eq!(feed(&mut board, rate, at(69), &[1.0]), ["within its limits: 2 K"]);
     }
 
     #[test]

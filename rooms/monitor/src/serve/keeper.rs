@@ -63,7 +63,18 @@ impl Sink for Keeper<'_> {
     fn channel(&mut self, stream: &Arc<Stream>, channel: &Arc<Channel>) {
         let open = self.open;
         let Batch { writing, board, now } = self.batch.get_or_insert_with(|| Batch::begin(open));
-        let key = writing.channel(&stream.station, &stream.name, channel);
+        let mut key = writing.channel(&stream.station, &stream.name, channel);
+        if key.is_none()
+            && let Some(forgotten) = writing.forget(LIVES)
+        {
+            open.count_forgotten();
+            board.forget(forgotten);
+            self.derive.forget(forgotten);
+            for channels in self.sessions.values_mut() {
+                channels.retain(|_, known| known.key != Some(forgotten));
+            }
+            key = writing.channel(&stream.station, &stream.name, channel);
+        }
         match key {
             Some(key) => {
                 board.follow(key, &stream.station, channel, *now, open.wall());
@@ -207,6 +218,9 @@ fn step(block: &Block<'_>, extent: Extent) -> Option<i64> {
     let half = i64::try_from(block.rate.nanos(1) / 2).unwrap_or(i64::MAX);
     (extent.begin < extent.end && step.unsigned_abs() > half.max(LEAST_STEP).unsigned_abs()).then_some(step)
 }
+
+/// A channel lives that has had something within this time: none of those gives way.
+const LIVES: Duration = Duration::from_secs(10);
 
 fn stepped(stream: &Stream, time_ns: i64, step: i64) -> Draft {
     let way = if step < 0 { "back" } else { "on" };

@@ -25,6 +25,8 @@ pub struct Ledger {
     pub in_alarm: usize,
     /// Times that a channel came for which there was no room.
     pub crowded_channels: u64,
+    /// Channels that were forgotten for others, since nothing had come for them for a while.
+    pub forgotten_channels: u64,
     /// Events so far.
     pub events: u64,
     /// What the sockets gave.

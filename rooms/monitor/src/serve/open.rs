@@ -14,6 +14,8 @@ use super::ledger::{Ledger, StreamCount};
 use super::metrics;
 use super::publish::Sent;
 use super::settings::{Settings, Watching};
+use weir_service::losses::Loss;
+
 use crate::api::{Event, Shown, State};
 use crate::history::{Bounds, History};
 use crate::receive::{self, News, Stream};
@@ -32,7 +34,25 @@ pub(super) struct Open {
     began: Instant,
     /// Channels that there was no room for.
     crowded: AtomicU64,
+    forgotten: AtomicU64,
 }
+
+/// Why datagrams are not taken, and what to do.
+const REFUSALS: [(&str, &str); 13] = [
+    ("foreign", "something else is on the group: choose a group of their own for signals"),
+    ("version", "sent by another version of weir: bring them to one"),
+    ("malformed", "damaged or forged: weir monitor check tells the source"),
+    ("implausible", "damaged or forged: weir monitor check tells the source; keys keep forgers out"),
+    ("sessions", "too many senders live: listen to fewer, or keys keep forgers out"),
+    ("channels", "a sender has more channels than can be"),
+    ("long", "something else is on the group, or forged"),
+    ("no_key", "they are encrypted: name the file of the group's key (key)"),
+    ("no_sender", "they are signed: name the files of the senders' public keys (senders)"),
+    ("plain", "they are not encrypted, and `key` says that they must be: encrypt = FILE at the station"),
+    ("unsigned", "they are not signed, and `senders` says that they must be: sign = FILE at the station"),
+    ("changed", "encrypted with another key, or altered on the way: compare the files of the group's key"),
+    ("forged", "signed by none of `senders`: add the station's .pub file, or somebody forges"),
+];
 
 impl Open {
     pub(super) fn new(settings: &Settings, receive: receive::Open, sent: Option<Arc<Sent>>) -> Self {
@@ -59,6 +79,7 @@ impl Open {
             peers: Mutex::new(peers.to_vec()),
             began: Instant::now(),
             crowded: AtomicU64::new(0),
+            forgotten: AtomicU64::new(0),
         }
     }
 
@@ -85,6 +106,28 @@ impl Open {
 
     pub(super) fn count_crowded(&self) {
         self.crowded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_forgotten(&self) {
+        self.forgotten.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What was not taken so far, by reason, each with what to do.
+    pub(super) fn refused(&self) -> Vec<Loss> {
+        let refused = self.receive.counts().refused;
+        let of = |&(reason, remedy): &(&'static str, &'static str)| Loss {
+            subject: "datagrams".to_owned(),
+            reason,
+            remedy,
+            total: refused.get(reason).copied().unwrap_or(0),
+        };
+        let crowded = Loss {
+            subject: "channels beyond 4,096".to_owned(),
+            reason: "crowded",
+            remedy: "all that are kept have had samples in the last seconds: listen to fewer stations, or use another server",
+            total: self.crowded.load(Ordering::Relaxed),
+        };
+        REFUSALS.iter().map(of).chain([crowded]).collect()
     }
 
     /// What has become of a stream.
@@ -120,6 +163,7 @@ impl Open {
             stale: states.iter().filter(|state| state.stale).count(),
             in_alarm: states.iter().filter(|state| state.alarm != crate::api::Alarm::None).count(),
             crowded_channels: self.crowded.load(Ordering::Relaxed),
+            forgotten_channels: self.forgotten.load(Ordering::Relaxed),
             events: self.events.count(),
             received: self.receive.counts(),
             published: self.sent.as_ref().map(|sent| sent.count()),

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use weir_service::losses::{Line, Losses};
 use weir_service::stop::Stop;
 use weir_service::{Fixed, Room, stays};
 use weir_units::format::counted;
@@ -22,6 +23,10 @@ pub(super) struct Server<'a> {
     parts: Parts,
     /// The last event that is in the log.
     logged: u64,
+    /// What was not taken, for the log.
+    refused: Losses,
+    /// When that is looked at.
+    due: Instant,
 }
 
 /// What was started.
@@ -57,7 +62,12 @@ impl Room for Server<'_> {
         let stale = open.board().look(open.now(), open.wall());
         open.events.extend(stale);
         self.log();
-        Some(Instant::now() + LOOKS_APART)
+        let now = Instant::now();
+        if now >= self.due {
+            self.due = now + READINGS_APART;
+            self.refused.lines(now, self.parts.open.refused()).iter().for_each(Line::log);
+        }
+        Some(now + LOOKS_APART)
     }
 
     fn reload(&mut self) -> Result<Fixed> {
@@ -97,7 +107,9 @@ impl Room for Server<'_> {
 
 impl<'a> Server<'a> {
     pub(super) fn new(origin: &'a Origin, settings: Settings, parts: Parts) -> Self {
-        Self { origin, settings, parts, logged: 0 }
+        let now = Instant::now();
+        let refused = Losses::new(REFUSALS_APART, now);
+        Self { origin, settings, parts, logged: 0, refused, due: now }
     }
 
     /// What has happened, at most so many lines at once.
@@ -123,6 +135,10 @@ impl<'a> Server<'a> {
         }
     }
 }
+
+/// From one look at what was not taken to the next, and from one line about it to the next.
+const READINGS_APART: Duration = Duration::from_secs(1);
+const REFUSALS_APART: Duration = Duration::from_secs(10);
 
 const LOOKS_APART: Duration = Duration::from_millis(100);
 

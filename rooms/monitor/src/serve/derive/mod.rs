@@ -79,7 +79,12 @@ impl Computed {
 /// # Errors
 /// What is wrong with it, in one line.
 pub(super) fn read(expression: &str) -> Result<(FlatEx<f64>, Vec<String>), String> {
-    let parsed = exmex::parse::<f64>(expression).map_err(|error| error.to_string().replace('\n', " "))?;
+    let parsed = exmex::parse::<f64>(expression).map_err(|error| {
+        // What the library adds in braces is of use to its makers alone.
+        let text = error.to_string().replace('\n', " ");
+        let text = text.split(" Operator {").next().unwrap_or_default().trim_end_matches([':', ' ', '.']);
+        format!("`{expression}` cannot be read ({text}): write e.g. sqrt({{coil/I1}}^2 + {{coil/I2}}^2); docs/monitor.md lists operators")
+    })?;
     let names: Vec<String> = parsed.var_names().to_vec();
     if names.is_empty() {
         return Err("it has no channel in it, e.g. {coil/I}".into());
@@ -146,6 +151,18 @@ impl Derive {
             // Others may be made of it.
             if let Some(key) = made.key {
                 self.follow(STATION, key, &made_channel, &mut make as &mut dyn FnMut(&Channel) -> Option<u32>);
+            }
+        }
+    }
+
+    /// A channel is no longer kept.
+    pub(super) fn forget(&mut self, key: u32) {
+        for made in &mut self.0 {
+            made.key = made.key.filter(|&own| own != key);
+            for input in made.inputs.iter_mut().filter(|input| input.key == Some(key)) {
+                input.key = None;
+                input.pieces.clear();
+                input.end = None;
             }
         }
     }
