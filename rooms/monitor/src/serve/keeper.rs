@@ -28,6 +28,8 @@ pub(super) struct Keeper<'a> {
     told: Vec<Draft>,
     /// When a station's clock was said to step.
     stepped: HashMap<String, Duration>,
+    /// Channels of senders that have not said who they are.
+    strangers: usize,
 }
 
 struct Batch<'a> {
@@ -55,6 +57,7 @@ impl<'a> Keeper<'a> {
             derive,
             told: Vec::new(),
             stepped: HashMap::new(),
+            strangers: 0,
         }
     }
 }
@@ -63,7 +66,13 @@ impl Sink for Keeper<'_> {
     fn channel(&mut self, stream: &Arc<Stream>, channel: &Arc<Channel>) {
         let open = self.open;
         let Batch { writing, board, now } = self.batch.get_or_insert_with(|| Batch::begin(open));
-        let key = writing.channel(&stream.station, &stream.name, channel);
+        // Of no station: anybody can make any number of them, and a channel keeps its place.
+        let is_strange = stream.name.is_empty();
+        let key = match is_strange && self.strangers >= MOST_STRANGERS {
+            true => None,
+            false => writing.channel(&stream.station, &stream.name, channel),
+        };
+        self.strangers += usize::from(is_strange && key.is_some());
         match key {
             Some(key) => {
                 board.follow(key, &stream.station, channel, *now, open.wall());
@@ -228,6 +237,9 @@ const LEAST_STEP: i64 = 5_000_000;
 /// From one event of a station to the next.
 const STEPS_APART: Duration = Duration::from_secs(10);
 const MOST_STEPPED: usize = 4096;
+
+/// Channels of senders that have not said who they are: others need room, too.
+const MOST_STRANGERS: usize = 256;
 
 /// Sessions whose channels are known.
 const MOST_SESSIONS: usize = 8192;
