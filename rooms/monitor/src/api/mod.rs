@@ -46,5 +46,5 @@ struct Api {
     figures: Figures,
 }
 
-/// Clients that follow signals at once: of one address as well, which may be a proxy's.
-const PLACES: usize = 200;
+/// Clients that follow signals at once: two hundred screens, and some that look after them. Of one address as well, which may be a proxy's.
+const PLACES: usize = 256;

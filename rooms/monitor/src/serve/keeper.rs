@@ -28,6 +28,8 @@ pub(super) struct Keeper<'a> {
     told: Vec<Draft>,
     /// When a station's clock was said to step.
     stepped: HashMap<String, Duration>,
+    /// Channels of senders that have not said who they are.
+    strangers: usize,
 }
 
 struct Batch<'a> {
@@ -55,6 +57,7 @@ impl<'a> Keeper<'a> {
             derive,
             told: Vec::new(),
             stepped: HashMap::new(),
+            strangers: 0,
         }
     }
 }
@@ -63,8 +66,12 @@ impl Sink for Keeper<'_> {
     fn channel(&mut self, stream: &Arc<Stream>, channel: &Arc<Channel>) {
         let open = self.open;
         let Batch { writing, board, now } = self.batch.get_or_insert_with(|| Batch::begin(open));
-        let mut key = writing.channel(&stream.station, &stream.name, channel);
-        if key.is_none()
+        // Of no station: anybody can make any number of them.
+        let is_strange = stream.name.is_empty();
+        let is_wanted = !is_strange || self.strangers < MOST_STRANGERS;
+        let mut key = is_wanted.then(|| writing.channel(&stream.station, &stream.name, channel)).flatten();
+        if is_wanted
+            && key.is_none()
             && let Some(forgotten) = writing.forget(LIVES)
         {
             open.count_forgotten();
@@ -75,6 +82,7 @@ impl Sink for Keeper<'_> {
             }
             key = writing.channel(&stream.station, &stream.name, channel);
         }
+        self.strangers += usize::from(is_strange && key.is_some());
         match key {
             Some(key) => {
                 board.follow(key, &stream.station, channel, *now, open.wall());
@@ -242,6 +250,9 @@ const LEAST_STEP: i64 = 5_000_000;
 /// From one event of a station to the next.
 const STEPS_APART: Duration = Duration::from_secs(10);
 const MOST_STEPPED: usize = 4096;
+
+/// Channels of senders that have not said who they are: others need room, too.
+const MOST_STRANGERS: usize = 256;
 
 /// Sessions whose channels are known.
 const MOST_SESSIONS: usize = 8192;

@@ -5,3 +5,4 @@ mod check;
 mod page;
 mod serve;
 mod station;
+mod together;

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::clocked::Clocked;
 use super::points::Points;
@@ -93,6 +94,10 @@ impl Stream {
 
     /// Reads a piece; `false`: there is nothing more now.
     fn fill(&mut self) -> Result<bool> {
+        // Standard input is shared with others, who may want to wait for it: the station, with all its sources, does not.
+        if self.path.is_none() && !is_readable(&self.file) {
+            return Ok(false);
+        }
         self.text.drain(..self.begin);
         self.begin = 0;
         if self.text.len() > LONGEST {
@@ -175,6 +180,12 @@ impl Source for Stream {
     fn count(&self) -> SourceCount {
         self.points.count.clone()
     }
+}
+
+/// Whether reading does not wait; at the end of all, too.
+fn is_readable(file: &File) -> bool {
+    let mut fds = [PollFd::new(file.as_fd(), PollFlags::POLLIN)];
+    poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
 }
 
 impl Reader {

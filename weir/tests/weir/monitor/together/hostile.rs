@@ -1,0 +1,157 @@
+//! Whoever is on the network can send to a group: nobody else is harmed by it.
+
+use std::net::UdpSocket;
+
+use socket2::SockRef;
+use weir_testbed::random::Source;
+use weir_testbed::turn;
+
+use super::socket::{Client, Told};
+use super::*;
+use crate::network::{Host, network};
+
+/// The key of a station's only channel on a server.
+#[track_caller]
+fn key(host: &Host, station: &str) -> u16 {
+    let channels = get(&host.ns, "/channels");
+    let all = channels.as_array().or_else(|| channels["channels"].as_array()).unwrap();
+    let found = all.iter().find(|channel| channel["station"] == station).unwrap_or_else(|| panic!("{channels:#}"));
+    found["key"].as_u64().unwrap() as u16
+}
+
+/// Each sample of a station's channel is on the server, once and in order, and none is missing.
+#[track_caller]
+fn is_whole(host: &Host, station: &str, sent: u64) {
+    let mut client = Client::connect(&host.ns);
+    client.ask(&[key(host, station)], 60_000.0, 16_384);
+    let mut next = 0;
+    while next < sent {
+        match client.next().unwrap() {
+            Told::Samples { first, samples, .. } => {
+                assert_eq!(first, next);
+                next += samples;
+            }
+            Told::Gap { first, samples, .. } => panic!("{samples} are missing from {first} on"),
+            Told::Close(why) => panic!("{why}"),
+            Told::Text(_) => {}
+        }
+    }
+    assert_eq!(next, sent);
+}
+
+/// The header of a datagram.
+fn header(kind: u8, count: u16, session: u64, sequence: u64) -> Vec<u8> {
+    let mut bytes = vec![b'W', b'S', 0x10 | kind, 0, 2, 20];
+    bytes.extend(count.to_le_bytes());
+    bytes.extend(session.to_le_bytes());
+    bytes.extend(sequence.to_le_bytes());
+    bytes
+}
+
+/// A datagram of one block; 40 bytes of values.
+fn block(session: u64, sequence: u64, form: u8, count: u16, first: u64, bucket: u32) -> Vec<u8> {
+    let mut bytes = header(0, 1, session, sequence);
+    bytes.extend([0, 0, 0, form]);
+    bytes.extend(count.to_le_bytes());
+    bytes.extend([0, 0]);
+    bytes.extend(first.to_le_bytes());
+    bytes.extend(i64::MAX.to_le_bytes());
+    [1_u32, u32::MAX, bucket].iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+    bytes.extend([0xff; 40]);
+    bytes
+}
+
+/// So many that a receiver that works gets them all: it is not its buffer that is tried.
+struct Attacker(UdpSocket, u32);
+
+impl Attacker {
+    fn send(&mut self, bytes: &[u8]) {
+        self.0.send_to(bytes, GROUP).unwrap();
+        self.1 += 1;
+        if self.1.is_multiple_of(50) {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+#[test]
+fn hostile_datagrams_harm_nobody() {
+    let _turn = turn();
+    let Some([one, two, other]) = network(["station", "attacker", "server"]) else { return };
+    let mut random = Source::drawn();
+    let mut server = Running::server(&other.ns, GROUP);
+    let mut station = Running::station(&one.ns, "coil", &["--display", "0", "--source", "counter,name=n,rate=1k/s"]);
+    station.await_ledger("a beginning", |ledger| ledger["streams"][0]["samples"]["sent"].as_u64() > Some(100));
+    let socket = two.run(|| {
+        let socket = UdpSocket::bind((two.v4, 0)).unwrap();
+        SockRef::from(&socket).set_multicast_if_v4(&two.v4).unwrap();
+        socket
+    });
+    let mut attacker = Attacker(socket, 0);
+
+    // Anything; half of it begins as signals do.
+    for turn in 0..10_000 {
+        let length = random.size(0..1473);
+        let mut bytes = random.bytes(length);
+        if turn % 2 == 0 && length > 8 {
+            bytes[..4].copy_from_slice(&[b'W', b'S', 0x10 | (turn / 2 % 6) as u8, 0]);
+            bytes[6..8].copy_from_slice(&(random.number(0..4) as u16).to_le_bytes());
+        }
+        attacker.send(&bytes);
+    }
+    // Parts of what is right.
+    let whole = block(1, 0, 0, 10, 0, 1);
+    (0..whole.len()).for_each(|length| attacker.send(&whole[..length]));
+    // Numbers as large as there are.
+    for (number, (form, count, first, bucket)) in [
+        (0, u16::MAX, 0, 1),
+        (1, u16::MAX, 0, u32::MAX),
+        (1, 2, u64::MAX - 1, u32::MAX),
+        (1, 2, 0, u32::MAX),
+        (0, 10, u64::MAX - 3, 1),
+        (2, 1, 1, 1),
+        (2, 1, u64::MAX, 1),
+        (2, u16::MAX, 0, 1),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let session = 100 + number as u64;
+        for (sequence, first) in [(0, 0), (1, first), (u64::MAX, first), (2, first / 2)] {
+            attacker.send(&block(session, sequence, form, count, first, bucket));
+        }
+        for kind in 0..5 {
+            attacker.send(&header(kind, u16::MAX, session, u64::MAX));
+        }
+        let mut position = header(1, 1, session, 1 << 31);
+        position.extend([0, 0]);
+        position.extend(u64::MAX.to_le_bytes());
+        attacker.send(&position);
+    }
+    // Ten thousand senders that are heard once, and then once more.
+    for turn in 0..20_000_u64 {
+        attacker.send(&block(1 << 32 | turn % 10_000, turn / 10_000, 0, 10, 0, 1));
+    }
+    let sent_so_far = u64::from(attacker.1);
+    let ledger =
+        server.await_ledger("all of it", |ledger| ledger["received"]["datagrams"].as_u64() > Some(sent_so_far));
+    assert!(ledger["received"]["refused"]["sessions"].as_u64() > Some(0), "{ledger:#}");
+    assert!(ledger["received"]["sessions"].as_u64() <= Some(4096), "{ledger:#}");
+    assert_eq!(ledger["received"]["socket_drops"], 0, "{ledger:#}");
+    let resident = server.resident();
+    eprintln!("{sent_so_far} hostile datagrams: {} MiB", resident >> 20);
+    assert!(resident < 400 << 20, "{resident} bytes");
+
+    // Each of them has a name of its own after a second, but not each has room.
+    server.await_ledger("no room", |ledger| ledger["crowded_channels"].as_u64() > Some(1000));
+    // There is room for another that is what it says.
+    let mut late = Running::station(&two.ns, "late", &["--display", "0", "--source", "counter,name=n,rate=1k/s"]);
+    await_event(&other.ns, "begin", "late");
+    late.await_ledger("half a second", |ledger| ledger["streams"][0]["samples"]["sent"].as_u64() > Some(500));
+    let sent_late = sent(&late.stop());
+    let sent = sent(&station.stop());
+    server.await_ledger("their end", |ledger| has_ended(ledger, "coil") && has_ended(ledger, "late"));
+    is_whole(&other, "coil", sent);
+    is_whole(&other, "late", sent_late);
+    server.stop();
+}
