@@ -13,6 +13,7 @@
 pub mod api;
 pub mod archive;
 pub mod check;
+pub mod foreign;
 pub mod history;
 pub mod outputs;
 pub mod receive;

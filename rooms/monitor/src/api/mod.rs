@@ -23,6 +23,7 @@ mod shown;
 mod tests;
 mod thinned;
 
+pub(crate) use live::is_question;
 pub use server::Server;
 pub use shown::{Alarm, Event, Severity, Shown, State};
 pub use weir_service::http::{Error, Serving, Settings};

@@ -26,6 +26,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use head::Head;
+pub(crate) use read::read_from;
 pub use read::{Damage, read};
 pub use recorder::Recorder;
 pub use state::{Ledger, State, families};

@@ -29,12 +29,18 @@ pub struct Damage {
 ///
 /// # Errors
 /// It cannot be opened, or is no MCAP file.
-pub fn read(
-    path: &Path,
+pub fn read(path: &Path, look: impl FnMut(&Arc<Head>, &Block<'_>) -> ControlFlow<()>) -> io::Result<Option<Damage>> {
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    read_from(BufReader::with_capacity(READ_BYTES, file), length, look)
+}
+
+/// The same of so many bytes that are somewhere else.
+pub(crate) fn read_from(
+    mut source: impl Read,
+    length: u64,
     mut look: impl FnMut(&Arc<Head>, &Block<'_>) -> ControlFlow<()>,
 ) -> io::Result<Option<Damage>> {
-    let mut source = BufReader::with_capacity(READ_BYTES, File::open(path)?);
-    let length = source.get_ref().metadata()?.len();
     let options = LinearReaderOptions::default()
         .with_prevalidate_chunk_crcs(true)
         .with_record_length_limit(usize::try_from(length).unwrap_or(usize::MAX).min(MOST_RECORD));

@@ -292,6 +292,12 @@ pub(super) fn joined_on(igmp: &str, group: Ipv4Addr, wanted: Option<&str>) -> Op
     None
 }
 
+/// Whether these bytes are a packet, and whether this text lists a group.
+pub(crate) fn is_read(packet: &[u8], igmp: &str) -> [bool; 2] {
+    let listed = joined_on(igmp, Ipv4Addr::new(239, 192, 77, 1), None);
+    [Packet::parse(packet).is_some(), listed.is_some()]
+}
+
 fn bridges(netlink: &mut Netlink) -> Vec<Bridge> {
     let bridges = netlink.snooping().unwrap_or_default().into_iter();
     bridges

@@ -40,7 +40,7 @@ impl Document {
     pub fn check(self) -> Result<Output, (&'static str, String)> {
         let Self { to: Address(to), format, channels, rate } = self;
         if to.port() == 0 || to.ip().is_unspecified() {
-            return Err(("to", format!("{to}: nobody can be reached there (name an address and its port)")));
+            return Err(("to", "nobody can be reached there (name an address and its port)".into()));
         }
         let most = rate.map_or(RATE, |rate| rate.micro_hertz as f64 / 1e6);
         if !(LEAST..=MOST).contains(&most) {

@@ -1,45 +1,28 @@
 //! The latest values, for Prometheus: one sample a channel, absent as soon as it is stale.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use weir_service::metrics::{Family, Kind, Samples};
 use weir_wire::signal::{Block, Values};
 
+use crate::api::State;
 use crate::history::History;
 
-/// How many values are told, and for how long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    /// At most so many channels, the first that came.
-    pub channels: usize,
-    /// A value that is older is told no longer.
-    pub age: Duration,
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Self { channels: 1000, age: Duration::from_secs(5) }
-    }
-}
-
-/// Adds every family of [`families`], as of now.
-pub fn metrics(history: &History, bounds: Bounds, samples: &mut Samples<'_>) {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let oldest = i64::try_from(now.saturating_sub(bounds.age).as_nanos()).unwrap_or(i64::MAX);
+/// Adds every family of [`families`], as of now. `states`: of all channels, in the order of their keys.
+pub fn metrics(history: &History, states: &[State], samples: &mut Samples<'_>) {
     let catalog = history.catalog();
-    let of = |key| latest(history, key, oldest);
-    let values = catalog.iter().take(bounds.channels).filter_map(|listed| {
+    let is_stale = |key| states.binary_search_by_key(&key, |state| state.key).is_ok_and(|at| states[at].stale);
+    let of = |key| if is_stale(key) { None } else { latest(history, key) };
+    let values = catalog.iter().take(MOST_CHANNELS).filter_map(|listed| {
         let labels = [&listed.station, &listed.stream, &listed.channel.name, &listed.channel.unit].map(Clone::clone);
         let value = of(listed.key)? * listed.channel.scale + listed.channel.offset;
         value.is_finite().then_some((labels, value))
     });
     samples.family(&VALUE, values);
-    samples.single(&BEYOND, catalog.len().saturating_sub(bounds.channels));
+    samples.single(&BEYOND, catalog.len().saturating_sub(MOST_CHANNELS));
 }
 
-/// The last value of a channel; `None`: there is a gap, or it is too old.
-fn latest(history: &History, key: u32, oldest: i64) -> Option<f64> {
-    let extent = history.extent(key).filter(|extent| extent.end_time >= oldest)?;
+/// The last value of a channel; `None`: there is none yet, or a gap.
+fn latest(history: &History, key: u32) -> Option<f64> {
+    let extent = history.extent(key)?;
     let mut last = None;
     history.read(key, extent.end.checked_sub(1)?, 64, |block: Block<'_>| {
         last = match block.values {
@@ -60,7 +43,7 @@ const VALUE: Family = Family::new(
     "weir_monitor_channel_value",
     None,
     Kind::Gauge,
-    "The latest sample of a channel, scaled; absent in a gap, and when it is older than some seconds.",
+    "The latest sample of a channel, scaled; absent in a gap, and when it is stale.",
 )
 .by(&["station", "stream", "channel", "unit"]);
 const BEYOND: Family = Family::new(
@@ -69,3 +52,6 @@ const BEYOND: Family = Family::new(
     Kind::Gauge,
     "Channels beyond the limit, whose values are not told.",
 );
+
+/// Channels that are told, the first that came.
+const MOST_CHANNELS: usize = 1000;

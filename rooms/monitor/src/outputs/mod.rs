@@ -72,8 +72,12 @@ pub struct OutputCount {
 pub struct Outputs {
     stop: Stop,
     threads: Vec<JoinHandle<()>>,
-    counts: Vec<(SocketAddr, Arc<Counts>)>,
+    told: Told,
 }
+
+/// What becomes of the points of outputs, for whoever asks.
+#[derive(Clone, Debug, Default)]
+pub struct Told(Vec<(SocketAddr, Arc<Counts>)>);
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -92,10 +96,10 @@ impl Outputs {
         history: &Arc<History>,
         mut pulse: impl FnMut(String) -> Pulse,
     ) -> io::Result<Self> {
-        let mut running = Self { stop: Stop::new()?, threads: Vec::new(), counts: Vec::new() };
+        let mut running = Self { stop: Stop::new()?, threads: Vec::new(), told: Told::default() };
         for output in outputs {
             let counts = Arc::new(Counts::default());
-            running.counts.push((output.to, counts.clone()));
+            running.told.0.push((output.to, counts.clone()));
             let name = format!("output {}", output.to);
             let pulse = pulse(name);
             let stop = running.stop.clone();
@@ -107,15 +111,9 @@ impl Outputs {
         Ok(running)
     }
 
-    /// What became of points so far.
-    pub fn counts(&self) -> Vec<OutputCount> {
-        let count = |(to, counts): &(SocketAddr, Arc<Counts>)| OutputCount {
-            to: to.to_string(),
-            points: counts.points.load(Ordering::Relaxed),
-            datagrams: counts.datagrams.load(Ordering::Relaxed),
-            refused: counts.refused.load(Ordering::Relaxed),
-        };
-        self.counts.iter().map(count).collect()
+    /// To be asked by others.
+    pub fn told(&self) -> Told {
+        self.told.clone()
     }
 
     /// Sends what is there and ends.
@@ -129,6 +127,19 @@ impl Outputs {
             // A panic on that thread has been told on stderr already.
             let _ = thread.join();
         }
+    }
+}
+
+impl Told {
+    /// What became of points so far, by output.
+    pub fn counts(&self) -> Vec<OutputCount> {
+        let count = |(to, counts): &(SocketAddr, Arc<Counts>)| OutputCount {
+            to: to.to_string(),
+            points: counts.points.load(Ordering::Relaxed),
+            datagrams: counts.datagrams.load(Ordering::Relaxed),
+            refused: counts.refused.load(Ordering::Relaxed),
+        };
+        self.0.iter().map(count).collect()
     }
 }
 
@@ -204,7 +215,7 @@ impl Running {
             pulse.wait();
             let ended = stop.wait(Instant::now() + LOOKS_APART);
             pulse.work();
-            self.look();
+            self.look(ended);
             if ended {
                 return;
             }
@@ -221,7 +232,8 @@ impl Running {
         }
     }
 
-    fn look(&mut self) {
+    /// Sends what is new; `ended`: also what waits for more to come.
+    fn look(&mut self, ended: bool) {
         self.follow(false);
         let catalog = self.history.catalog();
         for (listed, at) in catalog.iter().zip(0..) {
@@ -236,6 +248,9 @@ impl Running {
                 if next == begin {
                     break;
                 }
+            }
+            if ended {
+                follower.close(&mut self.points);
             }
             self.counts.points.fetch_add(self.points.len() as u64, Ordering::Relaxed);
             for at in 0..self.points.len() {

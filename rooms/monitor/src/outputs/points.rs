@@ -103,7 +103,8 @@ impl Follower {
         }
     }
 
-    fn close(&mut self, points: &mut Vec<Point>) {
+    /// Ends the point that is open.
+    pub(super) fn close(&mut self, points: &mut Vec<Point>) {
         if let Some(Open { time, last, least, greatest, single, .. }) = self.open.take() {
             let what = if single { What::Value(last) } else { What::Envelope(last, least, greatest) };
             points.push(Point { time, what });

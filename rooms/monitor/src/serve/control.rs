@@ -22,6 +22,8 @@ use super::publish::Publisher;
 use super::room::{Parts, Server};
 use super::settings::{Keys, Publish};
 use crate::api;
+use crate::history::History;
+use crate::outputs::Outputs;
 use crate::receive::{Follow, Receiver};
 use crate::seal::{GroupKey, Opener, PublicKey, Sealer, SigningKey};
 
@@ -40,7 +42,11 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
 
     receiver.addresses().iter().for_each(|address| tracing::info!("listening: {address}"));
     receiver.remarks().iter().for_each(|remark| tracing::warn!("{remark}"));
-    let open = Arc::new(Open::new(&settings, receiver.shared(), publisher.as_ref().map(Publisher::sent)));
+    let history = Arc::new(History::new(settings.history));
+    let outputs = Outputs::start(&settings.outputs, &history, |name| service.pulse(name)).context("start an output")?;
+    let open = Open::new(history, &settings.watching, receiver.shared());
+    let open = Arc::new(open.telling(publisher.as_ref().map(Publisher::sent), outputs.told()));
+    open.set_peers(settings.peers.clone());
     let stop = Stop::new().context("make a stop")?;
     let pulse = service.pulse("receive");
     let derive = Derive::new(&settings.derive);
@@ -57,7 +63,7 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
         threads.push(thread::Builder::new().name("publish".into()).spawn(publish).context("start thread publish")?);
     }
     let serving = http.serve(open.clone(), settings.api.clone())?;
-    let parts = Parts { open: open.clone(), stop, threads, http: serving.local_addr() };
+    let parts = Parts { open: open.clone(), stop, threads, outputs: Some(outputs), http: serving.local_addr() };
     let mut room = Server::new(origin, settings, parts);
     let outcome = service.run(&mut room);
     drop(serving);

@@ -13,7 +13,7 @@ use super::keeper::Keeper;
 use super::open::Open;
 use super::settings::Watching;
 use crate::api::Shown;
-use crate::history::Bounds;
+use crate::history::{Bounds, History};
 use crate::receive::{Follow, Receiver};
 
 /// A receiver at work for a screen; ends when dropped.
@@ -30,7 +30,8 @@ impl Glance {
     /// # Errors
     /// A thread cannot be started.
     pub fn start(mut receiver: Receiver, history: Bounds) -> Result<Self> {
-        let open = Arc::new(Open::of(history, &Arc::new(Watching::default()), &[], receiver.shared(), None));
+        let history = Arc::new(History::new(history));
+        let open = Arc::new(Open::new(history, &Arc::new(Watching::default()), receiver.shared()));
         let stop = Stop::new().context("make a stop")?;
         let (kept, watched) = (open.clone(), open.clone());
         let (stopped, ended) = (stop.clone(), stop.clone());

@@ -6,6 +6,7 @@ use serde::Serialize;
 use weir_service::losses::grouped;
 use weir_units::format::{counted, printable, span};
 
+use crate::outputs::OutputCount;
 use crate::receive::{Counts, News, Stream};
 
 /// Everything that was counted since the start. It closes when each datagram and each datagram of data has one fate.
@@ -33,6 +34,8 @@ pub struct Ledger {
     pub received: Counts,
     /// What was sent on to viewers; null: nothing is.
     pub published: Option<SentCount>,
+    /// What other tools were sent.
+    pub outputs: Vec<OutputCount>,
     /// How often another server was followed, of those that send the same on.
     pub changes: u64,
     /// Streams, by name.
@@ -123,6 +126,14 @@ impl fmt::Display for Ledger {
         }
         for (reason, count) in refused.iter().filter(|(_, count)| **count > 0) {
             writeln!(f, "  refused, {reason}: {}", grouped(*count))?;
+        }
+        for OutputCount { to, points, datagrams, refused } in &self.outputs {
+            writeln!(
+                f,
+                "  output {to}: {} points in {} datagrams, {refused} refused",
+                grouped(*points),
+                grouped(*datagrams)
+            )?;
         }
         for stream in &self.streams {
             let StreamCount { station, stream, source, state, .. } = stream;

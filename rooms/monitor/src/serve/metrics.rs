@@ -3,6 +3,7 @@
 use weir_service::metrics::{Family, Kind, Samples, Value};
 
 use super::ledger::Ledger;
+use crate::outputs;
 
 /// Adds every family of [`families`].
 pub(super) fn metrics(samples: &mut Samples<'_>, ledger: &Ledger) {
@@ -24,12 +25,18 @@ pub(super) fn metrics(samples: &mut Samples<'_>, ledger: &Ledger) {
     ];
     samples.family(&DATA, fates.map(|(fate, count)| ([fate.to_owned()], count)));
     samples.family(&MISSING, by_name(&received.missing));
+    let published = &ledger.published;
+    samples.family(&PUBLISHED, published.iter().map(|sent| (NO_LABELS, sent.datagrams)));
+    samples.family(&PUBLISHED_BYTES, published.iter().map(|sent| (NO_LABELS, sent.bytes)));
+    samples.family(&NOT_TAKEN, published.iter().map(|sent| (NO_LABELS, sent.not_taken)));
+    outputs::metrics(&ledger.outputs, samples);
 }
 
 /// Every family of this module, in the order in which it is exposed.
 pub fn families() -> Vec<Family> {
     let all = OF_ALL.iter().map(|(family, _)| *family);
-    all.chain([&DATAGRAMS, &REFUSED, &DATA, &MISSING]).copied().collect()
+    let own = [&DATAGRAMS, &REFUSED, &DATA, &MISSING, &PUBLISHED, &PUBLISHED_BYTES, &NOT_TAKEN];
+    all.chain(own).copied().chain(outputs::families()).chain(outputs::latest::families()).collect()
 }
 
 /// A family, and what it is of a ledger.
@@ -96,6 +103,21 @@ const DATA: Family = counter(
 .by(&["fate"]);
 const MISSING: Family =
     counter("weir_monitor_missing", Some("samples"), "Samples that are missing, by cause.").by(&["cause"]);
+
+const PUBLISHED: Family = counter(
+    "weir_monitor_published",
+    Some("datagrams"),
+    "Datagrams sent on to viewers, each once whatever number of groups it went to; absent without `[publish]`.",
+);
+const PUBLISHED_BYTES: Family =
+    counter("weir_monitor_published", Some("bytes"), "Their payload bytes; absent without `[publish]`.");
+const NOT_TAKEN: Family = counter(
+    "weir_monitor_published_refused",
+    Some("datagrams"),
+    "Datagrams for viewers that the kernel did not take for one of the groups; absent without `[publish]`.",
+);
+
+const NO_LABELS: [String; 0] = [];
 
 const fn counter(name: &'static str, unit: Option<&'static str>, help: &'static str) -> Family {
     Family::new(name, unit, Kind::Counter, help)

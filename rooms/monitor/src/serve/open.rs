@@ -8,27 +8,29 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_service::Observable;
 use weir_service::metrics::Samples;
 
+use weir_service::losses::Loss;
+
 use super::board::Board;
 use super::events::Events;
 use super::ledger::{Ledger, StreamCount};
 use super::metrics;
 use super::publish::Sent;
-use super::settings::{Settings, Watching};
-use weir_service::losses::Loss;
-
+use super::settings::Watching;
 use crate::api::{Event, Shown, State};
-use crate::history::{Bounds, History};
+use crate::history::History;
+use crate::outputs::{Told, latest};
 use crate::receive::{self, News, Stream};
 
 /// A server, as its threads and whoever asks share it.
 #[derive(Debug)]
 pub(super) struct Open {
-    pub(super) history: History,
+    pub(super) history: Arc<History>,
     pub(super) events: Events,
     board: Mutex<Board>,
     streams: Mutex<HashMap<u64, (Arc<Stream>, News)>>,
     receive: receive::Open,
     sent: Option<Arc<Sent>>,
+    outputs: Told,
     pub(super) changes: Arc<AtomicU64>,
     peers: Mutex<Vec<String>>,
     began: Instant,
@@ -55,32 +57,29 @@ const REFUSALS: [(&str, &str); 13] = [
 ];
 
 impl Open {
-    pub(super) fn new(settings: &Settings, receive: receive::Open, sent: Option<Arc<Sent>>) -> Self {
-        Self::of(settings.history, &settings.watching, &settings.peers, receive, sent)
-    }
-
-    pub(super) fn of(
-        history: Bounds,
-        watching: &Arc<Watching>,
-        peers: &[String],
-        receive: receive::Open,
-        sent: Option<Arc<Sent>>,
-    ) -> Self {
+    /// With a history to write to.
+    pub(super) fn new(history: Arc<History>, watching: &Arc<Watching>, receive: receive::Open) -> Self {
         let mut board = Board::default();
         board.rewatch(watching.clone());
         Self {
-            history: History::new(history),
+            history,
             events: Events::default(),
             board: Mutex::new(board),
             streams: Mutex::default(),
             receive,
-            sent,
+            sent: None,
+            outputs: Told::default(),
             changes: Arc::default(),
-            peers: Mutex::new(peers.to_vec()),
+            peers: Mutex::default(),
             began: Instant::now(),
             crowded: AtomicU64::new(0),
             forgotten: AtomicU64::new(0),
         }
+    }
+
+    /// That tells of what is sent, too.
+    pub(super) fn telling(self, sent: Option<Arc<Sent>>, outputs: Told) -> Self {
+        Self { sent, outputs, ..self }
     }
 
     /// Locked after the history where both are.
@@ -167,6 +166,7 @@ impl Open {
             events: self.events.count(),
             received: self.receive.counts(),
             published: self.sent.as_ref().map(|sent| sent.count()),
+            outputs: self.outputs.counts(),
             changes: self.changes.load(Ordering::Relaxed),
             streams,
             ..Ledger::default()
@@ -202,6 +202,8 @@ impl Observable for Open {
 
     fn metrics(&self, samples: &mut Samples<'_>) {
         metrics::metrics(samples, &self.account());
+        let states = self.board().states();
+        latest::metrics(&self.history, &states, samples);
     }
 
     fn ledger(&self) -> Ledger {

@@ -15,6 +15,7 @@ use super::config::{Config, Origin};
 use super::open::Open;
 use super::settings::Settings;
 use crate::api::Severity;
+use crate::outputs::Outputs;
 
 /// The control thread's own.
 pub(super) struct Server<'a> {
@@ -34,6 +35,8 @@ pub(super) struct Parts {
     pub(super) open: Arc<Open>,
     pub(super) stop: Stop,
     pub(super) threads: Vec<JoinHandle<()>>,
+    /// `None`: they have ended.
+    pub(super) outputs: Option<Outputs>,
     pub(super) http: SocketAddr,
 }
 
@@ -82,6 +85,7 @@ impl Room for Server<'_> {
             ("hosts and origins", before.api == settings.api),
             ("derive", before.derive == settings.derive),
             ("publish", before.publish == settings.publish),
+            ("output", before.outputs == settings.outputs),
             ("history and memory", before.history == settings.history),
         ] {
             if !is_same {
@@ -100,6 +104,10 @@ impl Room for Server<'_> {
         for thread in self.parts.threads.drain(..) {
             // A panic there has been told by its pulse.
             let _ = thread.join();
+        }
+        // What came last is sent, too.
+        if let Some(outputs) = self.parts.outputs.take() {
+            outputs.end();
         }
         self.log();
     }

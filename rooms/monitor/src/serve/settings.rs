@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_service::http;
+use weir_units::Frequency;
 use weir_wire::signal::{Channel, Limits};
 
 pub use super::derive::Statistic;
 use super::limits::Watch;
 use crate::history::Bounds;
+use crate::outputs::Output;
 use crate::receive;
 
 /// Everything one `weir monitor serve` does.
@@ -34,6 +36,8 @@ pub struct Settings {
     pub derive: Vec<Derive>,
     /// How they are sent on; `None`: they are not.
     pub publish: Option<Publish>,
+    /// Other tools that are sent signals.
+    pub outputs: Vec<Output>,
 }
 
 /// A channel made of others.
@@ -45,8 +49,19 @@ pub struct Derive {
     pub unit: String,
     /// Of what it is made: `sqrt({coil/I1}^2 + {coil/I2}^2)`.
     pub expression: String,
-    /// What is made of its last samples, and over how long a time; `None`: each sample is as it is.
-    pub window: Option<(Statistic, Duration)>,
+    /// What is made of its last samples; `None`: each sample is as it is.
+    pub window: Option<Window>,
+}
+
+/// What is made of the last samples, and over how long a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Window {
+    /// A statistic, anew with each sample.
+    Moving(Statistic, Duration),
+    /// Of their spectrum the frequency of the greatest amplitude, Hz.
+    PeakFrequency(Duration),
+    /// Of their spectrum the amplitude at a frequency.
+    Amplitude(Frequency, Duration),
 }
 
 /// How signals are sent on to viewers.

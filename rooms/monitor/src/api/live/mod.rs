@@ -31,6 +31,11 @@ use crate::history::{Catalog, Listed};
 use ask::Ask;
 use feed::{Feed, Message};
 
+/// Whether a client can ask this.
+pub(crate) fn is_question(text: &str) -> bool {
+    serde_json::from_str::<Ask>(text).is_ok_and(|ask| ask.check().is_ok())
+}
+
 /// One client, until it goes.
 pub(super) async fn follow(api: Arc<Api>, socket: WebSocket, _place: Place) {
     count(&api.figures.clients);

@@ -15,9 +15,10 @@ use weir_wire::signal::{Limits, PORT};
 use super::Config;
 use super::document::{self, Document, Limit};
 use crate::history;
+use crate::outputs::Output;
 use crate::receive::{self, Listen};
 use crate::serve::derive;
-use crate::serve::settings::{Derive, Keys, Publish, Rule, Settings, Watching};
+use crate::serve::settings::{Derive, Keys, Publish, Rule, Settings, Statistic, Watching, Window};
 
 /// The validated configuration, or the first mistake. `file`: where the document stands; `None`: it was made of flags.
 pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) -> Result<Config> {
@@ -78,6 +79,7 @@ pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) ->
         None => None,
         Some(written) => Some(publish(written, &listen, &error)?),
     };
+    let outputs = outputs(&document, &listen, &error)?;
     let bounds = receive::Bounds {
         reorder: span("reorder", document.reorder, receive.bounds.reorder, Span::default(), Span::from_secs(1))?,
         ..receive.bounds
@@ -101,6 +103,7 @@ pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) ->
         watching: Arc::new(watching),
         derive: derives.collect::<Result<_>>()?,
         publish,
+        outputs,
     };
     let fixed = Fixed::new(document.admin.map(|admin| admin.0), document.user)
         .map_err(|message| error(&[Step::Key("user")], message))?;
@@ -189,6 +192,32 @@ fn publish(
     })
 }
 
+fn outputs(
+    document: &Document,
+    listen: &[Listen],
+    error: &dyn Fn(&[Step<'_>], String) -> anyhow::Error,
+) -> Result<Vec<Output>> {
+    let mut all: Vec<Output> = Vec::new();
+    for (index, written) in document.outputs.iter().enumerate() {
+        let fail = |key: &'static str, message: String| {
+            let path = [Step::Key("output"), Step::Index(index), Step::Key(key)];
+            Err(error(&path, format!("output {}: {message}", written.to.0)))
+        };
+        let output = match written.clone().check() {
+            Ok(output) => output,
+            Err((key, message)) => return fail(key, message),
+        };
+        if all.iter().any(|other| other.to == output.to) {
+            return fail("to", "it is there twice (name all its channels in one)".into());
+        }
+        if listen.iter().any(|listen| listen.address == output.to) {
+            return fail("to", "stations are listened to there (name the address of the other tool)".into());
+        }
+        all.push(output);
+    }
+    Ok(all)
+}
+
 /// Of this machine, if it has one.
 fn hostname() -> String {
     let name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
@@ -200,7 +229,7 @@ fn derive(
     all: &[document::Derive],
     error: &dyn Fn(&[Step<'_>], String) -> anyhow::Error,
 ) -> Result<Derive> {
-    let document::Derive { name, unit, expression, statistic, window } = all[index].clone();
+    let document::Derive { name, unit, expression, statistic, window, frequency } = all[index].clone();
     let fail = |key: &'static str, message: String| {
         Err(error(&[Step::Key("derive"), Step::Index(index), Step::Key(key)], format!("derive {name}: {message}")))
     };
@@ -218,11 +247,33 @@ fn derive(
     }
     let window = match (statistic, window.map(Span::duration)) {
         (None, None) => None,
-        (Some(statistic), Some(window)) if !window.is_zero() && window <= DAY.duration() => Some((statistic, window)),
+        (Some(statistic), Some(window)) if !window.is_zero() && window <= DAY.duration() => {
+            let moving = |statistic| Some(Window::Moving(statistic, window));
+            match (statistic, frequency) {
+                (document::Statistic::Mean, _) => moving(Statistic::Mean),
+                (document::Statistic::Rms, _) => moving(Statistic::Rms),
+                (document::Statistic::Min, _) => moving(Statistic::Min),
+                (document::Statistic::Max, _) => moving(Statistic::Max),
+                (document::Statistic::Std, _) => moving(Statistic::Std),
+                (document::Statistic::PeakFrequency, _) => Some(Window::PeakFrequency(window)),
+                (document::Statistic::Amplitude, Some(frequency)) if frequency.micro_hertz > 0 => {
+                    Some(Window::Amplitude(frequency, window))
+                }
+                (document::Statistic::Amplitude, _) => {
+                    return fail("statistic", "say at which frequency: frequency = \"50/s\"".into());
+                }
+            }
+        }
         (Some(_), None) => return fail("statistic", "say over how long a time: window = \"1s\"".into()),
-        (None, Some(_)) => return fail("window", "say what of it: statistic = \"mean\", rms, min, max or std".into()),
+        (None, Some(_)) => {
+            let names = "mean, rms, min, max, std, peak_frequency or amplitude";
+            return fail("window", format!("say what of it: statistic = {names}"));
+        }
         (_, Some(_)) => return fail("window", "it must be more than 0 and at most 24h".into()),
     };
+    if frequency.is_some() && !matches!(window, Some(Window::Amplitude(..))) {
+        return fail("frequency", "it is of statistic = \"amplitude\" alone (remove it)".into());
+    }
     Ok(Derive { name, unit, expression, window })
 }
 
@@ -284,6 +335,11 @@ mod tests {
                    history = \"1min\"\nmemory = \"64MiB\"\nreceive_buffer = \"1MiB\"\nreorder = \"5ms\"\nkey = \"k\"\n\
                    senders = [\"p\"]\nhysteresis = \"2%\"\nstale = \"2s\"\nadmin = \"127.0.0.1:9518\"\n\
                    [[derive]]\nname = \"p\"\nunit = \"W\"\nexpression = \"{a/b}*2\"\nstatistic = \"rms\"\nwindow = \"2s\"\n\
+                   [[derive]]\nname = \"f\"\nexpression = \"{a/b}\"\nstatistic = \"peak_frequency\"\nwindow = \"1s\"\n\
+                   [[derive]]\nname = \"h\"\nexpression = \"{a/b}\"\nstatistic = \"amplitude\"\nwindow = \"1s\"\n\
+                   frequency = \"50/s\"\n\
+                   [[output]]\nto = \"127.0.0.1:9870\"\nformat = \"plotjuggler\"\nchannels = [\"I*\"]\nrate = \"50/s\"\n\
+                   [[output]]\nto = \"127.0.0.1:8089\"\nformat = \"influx\"\n\
                    [publish]\nto = [\"239.9.9.9:9\"]\nname = \"n\"\nfeed = \"f\"\npriority = 3\nrate = \"50/s\"\n\
                    delay = \"5ms\"\nttl = 4\ninterface = \"eth1\"\nsign = \"s\"\n\
                    [[listen]]\naddress = \"239.1.1.1:7\"\ninterface = \"eth0\"\nsource = \"10.0.0.1\"\n\
@@ -320,6 +376,18 @@ mod tests {
             (
                 "[[derive]]\nname = \"p\"\nexpression = \"I*U\"\n".into(),
                 "m.toml:3: derive p: `I` is no channel: write {STATION/CHANNEL}, e.g. {coil/I}",
+            ),
+            (
+                "[[derive]]\nname = \"p\"\nexpression = \"{a/b}\"\nstatistic = \"amplitude\"\nwindow = \"1s\"\n".into(),
+                "m.toml:4: derive p: say at which frequency: frequency = \"50/s\"",
+            ),
+            (
+                "[[output]]\nto = \"10.0.0.1:0\"\nformat = \"influx\"\n".into(),
+                "m.toml:2: output 10.0.0.1:0: nobody can be reached there (name an address and its port)",
+            ),
+            (
+                format!("{0}{0}", "[[output]]\nto = \"10.0.0.1:9\"\nformat = \"influx\"\n"),
+                "m.toml:5: output 10.0.0.1:9: it is there twice (name all its channels in one)",
             ),
             ("histery = \"1s\"\n".into(), "m.toml:1: unknown key `histery`, did you mean `history`?"),
         ] {

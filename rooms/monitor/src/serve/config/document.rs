@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use crate::serve::settings::Statistic;
 use serde::{Deserialize, Serialize};
 use weir_service::config::Address;
 use weir_units::{Frequency, Share, Size, Span};
+
+use crate::outputs::config::Document as Output;
 
 /// A configuration of `weir monitor serve`. `None`: the default.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -48,6 +49,9 @@ pub struct Document {
     /// Channels made of others.
     #[serde(rename = "derive", default, skip_serializing_if = "Vec::is_empty")]
     pub derive: Vec<Derive>,
+    /// Other tools that are sent signals.
+    #[serde(rename = "output", default, skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<Output>,
     /// Limits beside those of the stations.
     #[serde(rename = "limit", default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Limit>,
@@ -79,6 +83,28 @@ pub struct Derive {
     pub statistic: Option<Statistic>,
     /// Over how long a time.
     pub window: Option<Span>,
+    /// Of an amplitude: at which frequency.
+    pub frequency: Option<Frequency>,
+}
+
+/// A statistic by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Statistic {
+    /// Of the last samples: their mean.
+    Mean,
+    /// The root of the mean of their squares.
+    Rms,
+    /// The least.
+    Min,
+    /// The greatest.
+    Max,
+    /// Their standard deviation.
+    Std,
+    /// Of their spectrum: the frequency of the greatest amplitude.
+    PeakFrequency,
+    /// The amplitude at one frequency.
+    Amplitude,
 }
 
 /// `[publish]`

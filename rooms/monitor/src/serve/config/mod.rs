@@ -11,9 +11,9 @@ use weir_service::Fixed;
 use weir_service::config::{Address, Base};
 use weir_units::{Frequency, Share, Size, Span};
 
-use super::settings::{self, Rule, Settings, Watching};
+use super::settings::{self, Rule, Settings, Watching, Window};
 use crate::receive;
-use document::{Derive, Document, Limit, Listen, Publish};
+use document::{Derive, Document, Limit, Listen, Publish, Statistic};
 
 /// A validated configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,7 +56,7 @@ impl Origin {
 impl Config {
     /// The file that says the same with every default written out.
     pub fn to_toml(&self) -> String {
-        let Settings { receive, keys, http, api, peers, history, watching, derive, publish } = &self.settings;
+        let Settings { receive, keys, http, api, peers, history, watching, derive, publish, outputs } = &self.settings;
         let Watching { hysteresis, stale, rules } = &**watching;
         let texts = |texts: &[String]| (!texts.is_empty()).then(|| texts.to_vec());
         let size = |bytes: usize| Some(Size { bytes: bytes as u64 });
@@ -78,6 +78,7 @@ impl Config {
             publish: publish.as_ref().map(written),
             listen: receive.listen.iter().map(listen).collect(),
             derive: derive.iter().map(derived).collect(),
+            outputs: outputs.iter().map(Into::into).collect(),
             limits: rules.iter().map(limit).collect(),
         };
         // Every key of the document has a form in TOML.
@@ -108,12 +109,19 @@ fn written(publish: &settings::Publish) -> Publish {
 }
 
 fn derived(settings::Derive { name, unit, expression, window }: &settings::Derive) -> Derive {
+    let (statistic, over, frequency) = match *window {
+        None => (None, None, None),
+        Some(Window::Moving(statistic, over)) => (Some(statistic.into()), Some(over), None),
+        Some(Window::PeakFrequency(over)) => (Some(Statistic::PeakFrequency), Some(over), None),
+        Some(Window::Amplitude(frequency, over)) => (Some(Statistic::Amplitude), Some(over), Some(frequency)),
+    };
     Derive {
         name: name.clone(),
         unit: (!unit.is_empty()).then(|| unit.clone()),
         expression: expression.clone(),
-        statistic: window.map(|(statistic, _)| statistic),
-        window: window.map(|(_, window)| span(window)),
+        statistic,
+        window: over.map(span),
+        frequency,
     }
 }
 
@@ -124,5 +132,17 @@ fn limit(Rule { channel, limits }: &Rule) -> Limit {
         low: limits.low,
         high: limits.high,
         very_high: limits.very_high,
+    }
+}
+
+impl From<settings::Statistic> for Statistic {
+    fn from(statistic: settings::Statistic) -> Self {
+        match statistic {
+            settings::Statistic::Mean => Self::Mean,
+            settings::Statistic::Rms => Self::Rms,
+            settings::Statistic::Min => Self::Min,
+            settings::Statistic::Max => Self::Max,
+            settings::Statistic::Std => Self::Std,
+        }
     }
 }

@@ -2,18 +2,21 @@
 //!
 //! The first channel of an expression sets the rate and the times; of the others the sample counts that is within half of its own period.
 //! A gap in one of them is a gap of the result, of the same cause. Only whole samples are computed with: what comes as buckets of many has
-//! no values to compute with, and is a gap of cause `unselected`.
+//! no values to compute with, and is a gap of cause `unselected`. A spectrum makes a channel of a lower rate, a sample each half window.
 
+mod spectrum;
 mod statistic;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use exmex::{Express, FlatEx};
 use weir_wire::signal::{Block, Cause, Channel, Element, Gap, Rate, Values};
 
-use super::settings;
+use super::settings::{self, Window};
+use spectrum::{Reading, Spectrum};
 use statistic::Moving;
 pub use statistic::Statistic;
 
@@ -30,9 +33,17 @@ struct Made {
     inputs: Vec<Input>,
     /// Which of them sets the times.
     first: usize,
-    moving: Option<Moving>,
+    over: Over,
     /// In the history, once all inputs are known.
     key: Option<u32>,
+}
+
+/// What becomes of a sample.
+#[derive(Debug)]
+enum Over {
+    Each,
+    Moving(Moving),
+    Spectrum(Spectrum),
 }
 
 #[derive(Debug)]
@@ -110,7 +121,7 @@ impl Derive {
                 end: None,
             };
             let inputs = names.into_iter().map(input).collect();
-            Some(Made { settings: settings.clone(), expression, inputs, first, moving: None, key: None })
+            Some(Made { settings: settings.clone(), expression, inputs, first, over: Over::Each, key: None })
         };
         Self(settings.iter().filter_map(made).collect())
     }
@@ -140,10 +151,8 @@ impl Derive {
             }
             let rate = made.inputs[made.first].rate;
             let settings::Derive { name, unit, expression, window, .. } = &made.settings;
-            if let Some((statistic, span)) = window {
-                let length = rate.samples(i128::try_from(span.as_nanos()).unwrap_or(i128::MAX));
-                made.moving = Some(Moving::new(*statistic, length.clamp(1, MOST_WINDOW) as usize));
-            }
+            made.over = window.map_or(Over::Each, |window| Over::new(window, rate));
+            let rate = made.over.rate(rate);
             let description = expression.clone();
             let (name, unit) = (name.clone(), unit.clone());
             let made_channel = Channel { name, unit, description, rate, element: Element::F64, ..Channel::default() };
@@ -192,8 +201,9 @@ impl Made {
             let late = self.inputs[self.first].end.unwrap_or(piece.time).saturating_sub(piece.time) > MOST_WAIT;
             match &mut piece.values {
                 Err((samples, cause)) => {
-                    self.moving.iter_mut().for_each(Moving::clear);
-                    give(results, key, piece.time, piece.rate, Err((*samples, *cause)));
+                    self.over.skip(piece.time, piece.rate, (*samples, *cause), |time, rate, value| {
+                        give(results, key, time, rate, value);
+                    });
                 }
                 Ok(values) => {
                     let mut done = 0;
@@ -225,16 +235,11 @@ impl Made {
                         let Some(outcome) = outcome else { break };
                         done = index + 1;
                         let value = outcome.map(|()| self.expression.eval(&arguments).unwrap_or(f64::NAN));
-                        let value = match (&mut self.moving, value) {
-                            (None, value) => value.map_err(|cause| (1, cause)),
-                            // Nothing was lost: the window is being filled.
-                            (Some(moving), Ok(value)) => moving.push(value).ok_or((1, Cause::Unselected)),
-                            (Some(moving), Err(cause)) => {
-                                moving.clear();
-                                Err((1, cause))
-                            }
-                        };
-                        give(results, key, time, piece.rate, value);
+                        let mut give = |time, rate, value| give(results, key, time, rate, value);
+                        match value {
+                            Ok(value) => self.over.push(time, piece.rate, value, &mut give),
+                            Err(cause) => self.over.skip(time, piece.rate, (1, cause), &mut give),
+                        }
                     }
                     if done < values.len() {
                         let time = at(piece.time, piece.rate, done as u64);
@@ -242,6 +247,60 @@ impl Made {
                         self.inputs[self.first].pieces.push_front(Piece { time, ..piece });
                         return;
                     }
+                }
+            }
+        }
+    }
+}
+
+impl Over {
+    fn new(window: Window, rate: Rate) -> Self {
+        let samples = |span: Duration| rate.samples(i128::try_from(span.as_nanos()).unwrap_or(i128::MAX));
+        match window {
+            Window::Moving(statistic, span) => {
+                Self::Moving(Moving::new(statistic, samples(span).clamp(1, MOST_WINDOW) as usize))
+            }
+            Window::PeakFrequency(span) => Self::Spectrum(Spectrum::new(Reading::PeakFrequency, samples(span), rate)),
+            Window::Amplitude(frequency, span) => {
+                let reading = Reading::Amplitude(frequency.micro_hertz as f64 / 1e6);
+                Self::Spectrum(Spectrum::new(reading, samples(span), rate))
+            }
+        }
+    }
+
+    /// Of what is made, where samples have this one.
+    fn rate(&self, rate: Rate) -> Rate {
+        if let Self::Spectrum(spectrum) = self { spectrum.rate(rate) } else { rate }
+    }
+
+    /// Takes a sample, and gives what it makes: its time, its rate, and the value, or so many that are missing.
+    fn push(&mut self, time: i64, rate: Rate, value: f64, mut give: impl FnMut(i64, Rate, Given)) {
+        match self {
+            Self::Each => give(time, rate, Ok(value)),
+            // Nothing was lost: the window is being filled.
+            Self::Moving(moving) => give(time, rate, moving.push(value).ok_or((1, Cause::Unselected))),
+            Self::Spectrum(spectrum) => {
+                let begin = before(time, rate, spectrum.passed());
+                if let Some(value) = spectrum.push(value, rate) {
+                    give(begin, spectrum.rate(rate), value.map_err(|cause| (1, cause)));
+                }
+            }
+        }
+    }
+
+    /// So many samples are missing.
+    fn skip(&mut self, time: i64, rate: Rate, (samples, cause): (u64, Cause), mut give: impl FnMut(i64, Rate, Given)) {
+        match self {
+            Self::Each => give(time, rate, Err((samples, cause))),
+            Self::Moving(moving) => {
+                moving.clear();
+                give(time, rate, Err((samples, cause)));
+            }
+            Self::Spectrum(spectrum) => {
+                let begin = before(time, rate, spectrum.passed());
+                let missing = spectrum.skip(samples, cause);
+                if missing > 0 {
+                    give(begin, spectrum.rate(rate), Err((missing, cause)));
                 }
             }
         }
@@ -283,8 +342,11 @@ impl Input {
     }
 }
 
+/// A value, or how many are missing, and why.
+type Given = Result<f64, (u64, Cause)>;
+
 /// Joins what is next to what is there, if it is of the same kind.
-fn give(results: &mut Vec<Computed>, key: u32, time: i64, rate: Rate, value: Result<f64, (u64, Cause)>) {
+fn give(results: &mut Vec<Computed>, key: u32, time: i64, rate: Rate, value: Given) {
     let last = results.last_mut().filter(|last| last.key == key && last.rate == rate);
     match (value, last.map(|last| &mut last.values)) {
         (Ok(value), Some(Ok(bytes))) => bytes.extend(value.to_le_bytes()),
@@ -300,6 +362,10 @@ fn give(results: &mut Vec<Computed>, key: u32, time: i64, rate: Rate, value: Res
 
 fn at(time: i64, rate: Rate, samples: u64) -> i64 {
     i64::try_from(i128::from(time) + rate.nanos(samples)).unwrap_or(i64::MAX)
+}
+
+fn before(time: i64, rate: Rate, samples: u64) -> i64 {
+    i64::try_from(i128::from(time) - rate.nanos(samples)).unwrap_or(i64::MIN)
 }
 
 /// The station under which they are shown.

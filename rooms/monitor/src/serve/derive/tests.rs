@@ -7,7 +7,12 @@ use super::*;
 const FAST: Rate = Rate { per_second: 1000, per_sample: 1 };
 const SLOW: Rate = Rate { per_second: 100, per_sample: 1 };
 
-fn derive(expression: &str, window: Option<(Statistic, Duration)>) -> Derive {
+fn derive(expression: &str, window: Option<Window>) -> Derive {
+    of_rate(expression, window, FAST)
+}
+
+/// Whose result has this rate.
+fn of_rate(expression: &str, window: Option<Window>, rate: Rate) -> Derive {
     let settings = settings::Derive { name: "x".into(), unit: "V".into(), expression: expression.into(), window };
     let mut derive = Derive::new(&[settings]);
     let mut made = Vec::new();
@@ -18,7 +23,7 @@ fn derive(expression: &str, window: Option<(Statistic, Duration)>) -> Derive {
             Some(9)
         });
     }
-    assert_eq!(made, [("x".into(), FAST)]);
+    assert_eq!(made, [("x".into(), rate)]);
     derive
 }
 
@@ -59,13 +64,31 @@ fn samples_meet_by_time_and_wait_for_one_another() {
 
 #[test]
 fn windows_are_filled_before_they_tell() {
-    let window = Some((Statistic::Mean, Duration::from_millis(3)));
+    let window = Some(Window::Moving(Statistic::Mean, Duration::from_millis(3)));
     let mut derive = derive("{s/a} + 0 * {s/b}", window);
     feed(&mut derive, 2, SLOW, 0, &[1.0; 100]);
     let first = feed(&mut derive, 1, FAST, 0, &[1.0, 2.0, 3.0, 7.0]);
     assert_eq!(first, [Err((2, Cause::Unselected)), Ok(4.0), Ok(8.0)]);
     assert_eq!(gap(&mut derive, 1, FAST, 4, 5), [Err((5, Cause::Socket))]);
     assert_eq!(feed(&mut derive, 1, FAST, 9, &[1.0, 2.0, 3.0])[1..], [Ok(4.0)]);
+}
+
+#[test]
+fn spectra_have_a_sample_each_half_window() {
+    let half = Rate { per_sample: 50, ..FAST };
+    let window = Some(Window::PeakFrequency(Duration::from_millis(100)));
+    let mut derive = of_rate("{s/a} + 0 * {s/b}", window, half);
+    feed(&mut derive, 2, SLOW, 0, &[1.0; 100]);
+    let sine: Vec<f64> = (0..140).map(|at| (std::f64::consts::TAU * f64::from(at) / 20.0).sin()).collect();
+    let found = feed(&mut derive, 1, FAST, 0, &sine);
+    assert_eq!(found[0], Err((1, Cause::Unselected)));
+    assert!((found[1].unwrap() - 50.0).abs() < 1e-6 && found.len() == 2, "{found:?}");
+    // 40 samples of the third half have come: of 170 that are missing the first ten end it.
+    assert_eq!(gap(&mut derive, 1, FAST, 140, 170), [Err((4, Cause::Socket))]);
+    let values = Values::Gap(Gap { samples: 40, cause: Cause::Socket });
+    let block = Block { channel: 0, first: 0, time: 310_000_000, rate: FAST, values };
+    let last = derive.take(1, &block);
+    assert_eq!((last[0].time, last[0].rate, last.len()), (300_000_000, half, 1));
 }
 
 #[test]
