@@ -13,12 +13,14 @@ use serde_json::{Value, json};
 use weir_kernel::namespaces::process::Program;
 use weir_wire::signal::{Body, Datagram, Values};
 
-use super::Scale;
+use super::{Scale, quantile};
 use crate::network::Network;
 use crate::programs::Programs;
 
 pub(crate) fn run(_: &Programs, scale: Scale, report: &mut Report) -> Result<()> {
-    println!("From a sensor to a page's WebSocket: {CHANNELS} channels at 1 kHz, a screen of 10 s on 1,200 columns, ms");
+    println!(
+        "From a sensor to a page's WebSocket: {CHANNELS} channels at 1 kHz, a screen of 10 s on 1,200 columns, ms"
+    );
     let weir = build_weir()?;
     let (mut middles, mut ends) = (Vec::new(), Vec::new());
     for _ in 0..scale.rounds {
@@ -33,11 +35,6 @@ pub(crate) fn run(_: &Programs, scale: Scale, report: &mut Report) -> Result<()>
     println!("    median {middle:.1}, 99 % within {end:.1} {words}");
     report.figure(json!({"scene": "latency", "p50_ms": middle, "p99_ms": end}));
     Ok(())
-}
-
-fn quantile(ascending: &[f64], share: f64) -> f64 {
-    let rank = (share * ascending.len() as f64).ceil() as usize;
-    ascending.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
 /// From when the oldest sample of each bucket was to when the client had it, ms.
@@ -121,7 +118,11 @@ impl Client {
             stream.read_exact(&mut byte)?;
             head.extend(byte);
         }
-        ensure!(head.starts_with(b"HTTP/1.1 101"), "{}", String::from_utf8_lossy(&head).lines().next().unwrap_or_default());
+        ensure!(
+            head.starts_with(b"HTTP/1.1 101"),
+            "{}",
+            String::from_utf8_lossy(&head).lines().next().unwrap_or_default()
+        );
         Ok(Self(stream))
     }
 
