@@ -76,7 +76,7 @@ deps:
 
 bench: deps
 	@crates/testbed/peers.sh nfacctd:pmacct:usr/sbin/nfacctd sfacctd:pmacct:usr/sbin/sfacctd \
-	    socat:socat:usr/bin/socat
+	    socat:socat:usr/bin/socat influxd:influxdb:usr/bin/influxd
 	$(CARGO) run --release --locked -p bench-emulator
 	$(CARGO) run --release --locked -p bench-dgram
 	$(CARGO) run --release --locked -p bench-tee

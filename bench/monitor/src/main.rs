@@ -1,8 +1,9 @@
-//! What signals cost, beside tsdownsample and iperf 2: `cargo run --release -p bench-monitor [-- SCENE ...]`.
+//! What signals cost, beside tsdownsample, iperf 2, InfluxDB and dd: `cargo run --release -p bench-monitor [-- SCENE ...]`.
 //!
-//! Scenes: `thin`, `send`, `receive`, `latency`; all of them without arguments. What is compared is run in turn, and medians are printed. `--quick` takes short
-//! looks, `--rounds N` sets how many, `--json FILE` writes all figures to a file.
+//! Scenes: `thin`, `send`, `receive`, `latency`, `pixel`, `archive`; all of them without arguments. What is compared is run in turn, and
+//! medians are printed. `--quick` takes short looks, `--rounds N` sets how many, `--json FILE` writes all figures to a file.
 
+mod feed;
 mod network;
 mod programs;
 mod scenes;

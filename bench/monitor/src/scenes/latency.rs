@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use weir_kernel::namespaces::process::Program;
 use weir_wire::signal::{Body, Datagram, Values};
 
-use super::Scale;
+use super::{Scale, quantile};
 use crate::network::Network;
 use crate::programs::Programs;
 
@@ -35,11 +35,6 @@ pub(crate) fn run(_: &Programs, scale: Scale, report: &mut Report) -> Result<()>
     println!("    median {middle:.1}, 99 % within {end:.1} {words}");
     report.figure(json!({"scene": "latency", "p50_ms": middle, "p99_ms": end}));
     Ok(())
-}
-
-fn quantile(ascending: &[f64], share: f64) -> f64 {
-    let rank = (share * ascending.len() as f64).ceil() as usize;
-    ascending.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
 /// From when the oldest sample of each bucket was to when the client had it, ms.

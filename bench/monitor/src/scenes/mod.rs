@@ -1,6 +1,8 @@
 //! The scenes.
 
+mod archive;
 mod latency;
+mod pixel;
 mod receive;
 mod send;
 mod thin;
@@ -37,6 +39,18 @@ impl bench_measure::Scale for Scale {
     }
 }
 
+/// The value that a share of some is not above.
+fn quantile(ascending: &[f64], share: f64) -> f64 {
+    let rank = (share * ascending.len() as f64).ceil() as usize;
+    ascending.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+}
+
 /// All, by name, in the order in which they run.
-pub(crate) const SCENES: [(&str, Scene<Programs, Scale>); 4] =
-    [("thin", thin::run), ("send", send::run), ("receive", receive::run), ("latency", latency::run)];
+pub(crate) const SCENES: [(&str, Scene<Programs, Scale>); 6] = [
+    ("thin", thin::run),
+    ("send", send::run),
+    ("receive", receive::run),
+    ("latency", latency::run),
+    ("pixel", pixel::run),
+    ("archive", archive::run),
+];

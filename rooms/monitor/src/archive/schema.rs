@@ -25,6 +25,8 @@
 
 use weir_wire::signal::{Block, Cause, Element, Gap, Rate, Values};
 
+use crate::thin::of_wire;
+
 /// Its name in a file.
 pub const NAME: &str = "weir.Block";
 
@@ -169,11 +171,10 @@ impl Summary {
     fn of(block: &Block<'_>) -> Self {
         let none = Self { value: f64::NAN, least: f64::NAN, greatest: f64::NAN };
         match block.values {
-            Values::Samples(..) => block.each().fold(none, |Self { least, greatest, .. }, value| Self {
-                value,
-                least: least.min(value),
-                greatest: greatest.max(value),
-            }),
+            Values::Samples(element, values) => {
+                let [least, greatest, value] = of_wire(element, values);
+                Self { value, least, greatest }
+            }
             Values::Buckets(..) => block.buckets().fold(none, |Self { least, greatest, .. }, bucket| Self {
                 value: bucket.last,
                 least: least.min(bucket.least),

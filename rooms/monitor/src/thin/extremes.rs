@@ -1,6 +1,6 @@
 //! The least and the greatest of a slice, at the speed of the memory: in lanes, which the compiler makes vectors of.
 
-use weir_wire::signal::Bucket;
+use weir_wire::signal::{Bucket, Element};
 
 /// A value that can be thinned: `f32`, `f64`, `i16`, `i32`.
 pub trait Sample: sealed::Sealed {}
@@ -56,6 +56,31 @@ pub(super) fn extremes<S: Sample>(samples: &[S]) -> Bucket {
     Bucket { least, greatest, first, last }
 }
 
+/// The least and the greatest of samples as they are on the wire, of those that are numbers, and the last, whatever it is; of none three
+/// that are no numbers.
+pub(crate) fn of_wire(element: Element, bytes: &[u8]) -> [f64; 3] {
+    match element {
+        Element::F32 => read(bytes, f32::from_le_bytes),
+        Element::F64 => read(bytes, f64::from_le_bytes),
+        Element::I16 => read(bytes, i16::from_le_bytes),
+        Element::I32 => read(bytes, i32::from_le_bytes),
+    }
+}
+
+fn read<S: Sample, const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> S) -> [f64; 3] {
+    let (values, _) = bytes.as_chunks::<N>();
+    let (mut least, mut greatest, mut part) = (S::GREATEST, S::LEAST, [S::LEAST; PART]);
+    for values in values.chunks(PART) {
+        let part = &mut part[..values.len()];
+        part.iter_mut().zip(values).for_each(|(to, &bytes)| *to = value(bytes));
+        let (low, high) = S::bounds(part);
+        least = if low < least { low } else { least };
+        greatest = if high > greatest { high } else { greatest };
+    }
+    let last = values.last().map_or(f64::NAN, |&bytes| value(bytes).into());
+    if least > greatest { [f64::NAN, f64::NAN, last] } else { [least.into(), greatest.into(), last] }
+}
+
 fn bounds<S: Sample, const LANES: usize>(samples: &[S]) -> (S, S) {
     // What is no number is neither lower nor higher, and leaves both as they are.
     let lower = |least: S, value: S| if value < least { value } else { least };
@@ -80,3 +105,6 @@ fn bounds<S: Sample, const LANES: usize>(samples: &[S]) -> (S, S) {
     }
     (least, greatest)
 }
+
+/// Samples that are read at once: a datagram has hardly more.
+const PART: usize = 512;

@@ -121,6 +121,18 @@ proptest! {
         prop_assert!(same(&all, &naive(first, &wide, fine)));
     }
 
+    /// As they are on the wire, in parts, beside one value after another.
+    #[test]
+    fn the_extremes_of_a_block_are_those_of_its_samples(values in proptest::collection::vec(value(), 0..1300)) {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let wide: Vec<f64> = values.iter().map(|&value| value.into()).collect();
+        let [least, greatest, last] = of_wire(Element::F32, &bytes);
+        let equal = |a: f64, b: f64| a == b || a.is_nan() && b.is_nan();
+        prop_assert!(equal(least, wide.iter().copied().fold(f64::NAN, f64::min)));
+        prop_assert!(equal(greatest, wide.iter().copied().fold(f64::NAN, f64::max)));
+        prop_assert!(equal(last, wide.last().copied().unwrap_or(f64::NAN)));
+    }
+
     /// Whatever comes, every sample is in one bucket, in order.
     #[test]
     fn counts_stay_exact(pushes in proptest::collection::vec((0..50_u64, 1..200_usize, 1..70_u32), 1..30)) {
