@@ -25,7 +25,8 @@ impl Network {
         let mut all = Vec::new();
         for number in 1..=u8::try_from(hosts)? {
             let ns = NetNs::create()?;
-            let end = |ns, name, number| VethEnd { ns, name, mac: MacAddress::local(number), mtu: 1500, queue_length: 1000 };
+            let end =
+                |ns, name, number| VethEnd { ns, name, mac: MacAddress::local(number), mtu: 1500, queue_length: 1000 };
             let port = format!("p{number}");
             let (own, other) = (u32::from(number) * 2, u32::from(number) * 2 + 1);
             let mut netlink = Netlink::open(&ns)?;

@@ -339,9 +339,7 @@ impl Chart {
     pub fn problem(&self) -> Option<String> {
         let (kind, needed, foreign): (_, &[&str], &[&str]) = match self.kind {
             ChartKind::Lines => ("lines", &["x", "y", "series"], &["value", "quantities", "as_arrived"]),
-            ChartKind::Heatmap => {
-                ("heatmap", &["x", "y", "value"], &["series", "beside", "quantities", "as_arrived"])
-            }
+            ChartKind::Heatmap => ("heatmap", &["x", "y", "value"], &["series", "beside", "quantities", "as_arrived"]),
             ChartKind::Time => ("time", &[], &["x", "y", "series", "beside", "value", "as_arrived"]),
             ChartKind::Signal => ("signal", &[], &["x", "y", "series", "beside", "value", "quantities"]),
         };

@@ -18,7 +18,9 @@ use crate::network::Network;
 use crate::programs::Programs;
 
 pub(crate) fn run(_: &Programs, scale: Scale, report: &mut Report) -> Result<()> {
-    println!("From a sensor to a page's WebSocket: {CHANNELS} channels at 1 kHz, a screen of 10 s on 1,200 columns, ms");
+    println!(
+        "From a sensor to a page's WebSocket: {CHANNELS} channels at 1 kHz, a screen of 10 s on 1,200 columns, ms"
+    );
     let weir = build_weir()?;
     let (mut middles, mut ends) = (Vec::new(), Vec::new());
     for _ in 0..scale.rounds {
@@ -121,7 +123,11 @@ impl Client {
             stream.read_exact(&mut byte)?;
             head.extend(byte);
         }
-        ensure!(head.starts_with(b"HTTP/1.1 101"), "{}", String::from_utf8_lossy(&head).lines().next().unwrap_or_default());
+        ensure!(
+            head.starts_with(b"HTTP/1.1 101"),
+            "{}",
+            String::from_utf8_lossy(&head).lines().next().unwrap_or_default()
+        );
         Ok(Self(stream))
     }
 

@@ -46,7 +46,9 @@ pub(crate) fn run(_: &Programs, scale: Scale, report: &mut Report) -> Result<()>
     } else {
         println!("    iperf 2  {} (its worst receiver, the median of {} looks)", percent(theirs), other.len());
     }
-    report.figure(json!({"scene": "receive", "weir_lost": worst, "iperf_lost": theirs, "datagrams_per_s": median(&rates)}));
+    report.figure(
+        json!({"scene": "receive", "weir_lost": worst, "iperf_lost": theirs, "datagrams_per_s": median(&rates)}),
+    );
     Ok(())
 }
 
@@ -188,7 +190,8 @@ fn iperf2(span: Duration) -> Result<f64> {
     let seconds = span.as_secs_f64().to_string();
     let rate = format!("{RATE:.0}pps");
     let client = program(0).args(["-c", GROUP, "-u", "-l", "64", "-b", &rate, "-t", &seconds, "-T", "1"]);
-    let client = machine::pinned(machine::TRAFFIC, || Ok(client.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?))?;
+    let client =
+        machine::pinned(machine::TRAFFIC, || Ok(client.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?))?;
     let (status, _, _) = client.output()?;
     anyhow::ensure!(status == 0, "iperf ended with status {status}");
     thread::sleep(Duration::from_millis(500));

@@ -91,7 +91,9 @@ impl Disturbance {
             processors: machine.share(window.start, window.end),
             // Whoever sends as much as goes through makes the emulator late: that is the limit, not a disturbance.
             emulated: match mode {
-                Mode::Messages | Mode::Sflow | Mode::Monitor => emulated.within(window.start, window.end) as f64 / length,
+                Mode::Messages | Mode::Sflow | Mode::Monitor => {
+                    emulated.within(window.start, window.end) as f64 / length
+                }
                 Mode::Bulk => 0.0,
             },
             window,

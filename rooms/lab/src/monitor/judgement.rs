@@ -188,10 +188,7 @@ mod tests {
 
     fn record(line: Option<Line>) -> Record {
         let name = ("s".to_owned(), "sine0".to_owned());
-        Record {
-            lines: line.into_iter().map(|line| (name.clone(), line)).collect(),
-            ..Record::default()
-        }
+        Record { lines: line.into_iter().map(|line| (name.clone(), line)).collect(), ..Record::default() }
     }
 
     /// A station that had 1000 samples from 5 s on, as a viewer saw it.
@@ -220,7 +217,8 @@ mod tests {
         assert_eq!(twice.unexplained, 1);
         assert_eq!(judged(None).unexplained, 1000);
         // Its last word came to nobody, and the viewer says that it is silent.
-        let silent = judged_by(Record { silent: ["s".to_owned()].into(), ..record(Some(line(0, 5_000_000_000, 900, 0))) });
+        let silent =
+            judged_by(Record { silent: ["s".to_owned()].into(), ..record(Some(line(0, 5_000_000_000, 900, 0))) });
         assert_eq!((silent.unheard, silent.unexplained, silent.closed), (100, 0, None));
     }
 }

@@ -70,7 +70,9 @@ impl Feed {
         // What a host listens to: each group once.
         let listens = |node: usize, wanted: &dyn Fn(IpAddr) -> bool| {
             let mut all: Vec<Listen> = Vec::new();
-            for listen in topology.groups.iter().filter(|flow| wanted(flow.destination)).filter_map(|flow| listen(node, flow)) {
+            for listen in
+                topology.groups.iter().filter(|flow| wanted(flow.destination)).filter_map(|flow| listen(node, flow))
+            {
                 if !all.contains(&listen) {
                     all.push(listen);
                 }
@@ -120,9 +122,9 @@ impl Feed {
             stations.push(Station::new(network.namespace(node), name, number, groups, &monitor, traffic)?);
         }
         for flow in &topology.groups {
-            network.wait_for_members(flow.destination, &flow.receivers).with_context(|| {
-                servers.iter_mut().filter_map(Server::fault).collect::<Vec<_>>().join("; ")
-            })?;
+            network
+                .wait_for_members(flow.destination, &flow.receivers)
+                .with_context(|| servers.iter_mut().filter_map(Server::fault).collect::<Vec<_>>().join("; "))?;
         }
         Ok(Feed {
             stations,
@@ -212,7 +214,10 @@ pub fn check(scenario: &Scenario) -> Result<()> {
     ensure!(traffic.transport == Transport::Udp, "traffic.transport: signals go over udp, not {}", traffic.transport);
     let group = traffic.address.filter(IpAddr::is_multicast);
     let group = group.context("traffic.address: signals go to a multicast group, e.g. \"239.192.77.1\"")?;
-    ensure!(group.is_ipv4() && group != VIEWERS && group != SECOND, "traffic.address: {group}: take another IPv4 group");
+    ensure!(
+        group.is_ipv4() && group != VIEWERS && group != SECOND,
+        "traffic.address: {group}: take another IPv4 group"
+    );
     ensure!(
         stations.is_empty() || stations.contains(&traffic.from),
         "traffic.from: `{}` is not among monitor.stations",

@@ -38,7 +38,8 @@ fn every_viewer_knows_of_every_sample() {
 #[test]
 fn a_second_network_has_what_the_first_one_loses() {
     let lab = Lab::new();
-    let run = run(&lab, "redundant", &["monitor.groups=1,2", "traffic.to=[[\"v10\", \"v12\"]]", "monitor.servers=[[]]"]);
+    let run =
+        run(&lab, "redundant", &["monitor.groups=1,2", "traffic.to=[[\"v10\", \"v12\"]]", "monitor.servers=[[]]"]);
     let [one, two] = ["1", "2"].map(|groups| ["v10", "v12"].map(|viewer| run.row(&format!("{groups}@{viewer}"))));
     one.iter().chain(&two).for_each(closes);
     let lost = |rows: &[Row; 2]| rows.iter().map(|row| row.count("lost_datagrams")).sum::<i64>();
