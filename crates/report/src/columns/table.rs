@@ -523,7 +523,7 @@ mod tests {
             let fits = match kind {
                 Setting => true,
                 Flag => unit.is_empty(),
-                Count => ["messages", "packets", "datagrams", "segments"].contains(unit),
+                Count => ["messages", "packets", "datagrams", "segments", "samples"].contains(unit),
                 Amount => ["messages", "bytes", ""].contains(unit),
                 Share(_) => unit.is_empty(),
                 Rate => ["1/s", "Mbit/s"].contains(unit),
@@ -531,7 +531,7 @@ mod tests {
                 TimeShare => ["", "%"].contains(unit),
                 Level => ["s", "bytes"].contains(unit),
                 Extreme => ["us", "ms", "bytes", "messages", "%"].contains(unit),
-                Accuracy => *unit == "%",
+                Accuracy => ["%", ""].contains(unit),
             };
             assert!(fits, "{name}: {kind:?} in {unit:?}");
         }

@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use weir_service::Observable;
-use weir_service::metrics::Samples;
-
 use weir_service::losses::Loss;
+use weir_service::metrics::Samples;
 
 use super::board::Board;
 use super::events::Events;

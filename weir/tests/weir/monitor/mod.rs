@@ -3,6 +3,7 @@
 mod archive;
 mod check;
 mod page;
+mod endurance;
 mod serve;
 mod station;
 mod together;
