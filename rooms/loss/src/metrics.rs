@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 use weir_service::metrics::{Family, Kind, Samples};
 
 use crate::places::Place;
-use crate::watch::snapshot::{Snapshot, Socket, Sources};
+use crate::watch::snapshot::{DropsKey, Snapshot, Socket, Sources};
 
 /// Counts by few labels, which never go back while the watch lives.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct Books {
     bound: HashSet<u16>,
     /// Others that have series: who sends chooses them, so that they are few.
     unbound: HashSet<u16>,
-    drops: Counts<(Option<u32>, Option<u16>, Place, String, String)>,
+    drops: Counts<DropsKey>,
     counted: Counts<(Option<u32>, Place, String)>,
     socket_drops: Counts<SocketKey>,
     received: Counts<SocketKey>,
@@ -56,7 +56,7 @@ impl Books {
     pub fn enter(&mut self, now: Snapshot) {
         self.bound.extend(now.sockets.iter().map(|socket| socket.port));
         for drops in &now.drops {
-            let key = (drops.namespace, drops.port, drops.place, drops.reason.clone(), drops.function.clone());
+            let key = drops.key();
             let (place, reason) = (drops.place.name().to_owned(), drops.reason.clone());
             let namespace = drops.namespace.map_or_else(String::new, |inode| now.name_of(inode));
             let soft = [namespace, self.destination(drops.port)];

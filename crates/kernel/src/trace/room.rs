@@ -141,8 +141,8 @@ fn was_there(removed: Result<(), MapError>) -> Result<bool, Error> {
     }
 }
 
-fn unchangeable(error: MapError) -> Error {
-    refusal("make room for what is traced", &error)
+fn unchangeable(error: impl Into<MapError>) -> Error {
+    refusal("make room for what is traced", &error.into())
 }
 
 const NONE: Counts = Counts { first: 0, second: 0 };

@@ -19,6 +19,8 @@ pub enum Unknown {
     AnotherSender(u64),
     /// The port of so many failed calls.
     FailedCalls(u64),
+    /// The port of so many calls of sockets that sent nothing, their error, and where it is met.
+    FailedBeside(u64, String, Place),
     /// The port of so many datagrams that left nowhere.
     LeftNowhere(u64),
     /// The port of calls of which nothing departed.

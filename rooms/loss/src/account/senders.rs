@@ -65,6 +65,18 @@ fn guessed_sockets(trace: &Trace) -> Vec<SendingSocket> {
     sockets.into_values().collect()
 }
 
+/// Calls that failed, by error number, of sockets that are connected to no port and of which nothing departed, beside those
+/// that sent: nobody can tell which port they meant.
+pub(super) fn failed_beside(trace: &Trace, senders: &[SendingSocket]) -> BTreeMap<i32, u64> {
+    let mut failed = BTreeMap::new();
+    let others =
+        guessed_sockets(trace).into_iter().filter(|socket| senders.iter().all(|own| own.cookie != socket.cookie));
+    for (errno, calls) in others.flat_map(|socket| socket.failed) {
+        *failed.entry(errno).or_default() += calls;
+    }
+    failed
+}
+
 fn certain_sockets(trace: &Trace, port: u16) -> Vec<SendingSocket> {
     let mut cookies: BTreeSet<(u64, u32)> = BTreeSet::new();
     let sends_of = |cookie: u64| trace.sends.iter().filter(move |sends| sends.cookie == cookie);

@@ -23,6 +23,14 @@ impl fmt::Display for Unknown {
                 f,
                 "where {calls} failed calls would have gone: their socket sends to several ports and is not connected"
             ),
+            Self::FailedBeside(calls, errno, place) => {
+                let row = place.row();
+                write!(
+                    f,
+                    "where {calls} failed calls would have gone ({errno}, {}), of sockets that sent nothing: {}",
+                    row.title, row.remedy
+                )
+            }
             Self::LeftNowhere(datagrams) => write!(
                 f,
                 "whether {datagrams} datagrams that left nowhere were for this port: their socket sends to several"

@@ -23,11 +23,11 @@ pub(super) struct Lost {
 /// What has been lost, the worst first. Of what eBPF sees, the counters say the same again, without ports and of other
 /// protocols, too: then they tell only what came before it was attached.
 pub(super) fn lost(now: &Snapshot) -> Vec<Lost> {
-    let mut traced: BTreeMap<(Option<u32>, Place, Option<u16>, &str), Count> = BTreeMap::new();
+    let mut traced: BTreeMap<_, Count> = BTreeMap::new();
     let mut places: BTreeSet<(Option<u32>, Place)> = BTreeSet::new();
     for drops in &now.drops {
         // The same reason in several functions is one.
-        let known = traced.entry((drops.namespace, drops.place, drops.port, &drops.reason)).or_insert(NOTHING);
+        let known = traced.entry((drops.namespace, drops.place, drops.port, drops.reason.as_str())).or_insert(NOTHING);
         *known = known.plus(drops.datagrams);
         places.extend([(drops.namespace, drops.place), (None, drops.place)]);
     }

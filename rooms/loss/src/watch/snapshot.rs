@@ -395,10 +395,14 @@ impl Drops {
         self.datagrams.total - self.moved
     }
 
-    fn key(&self) -> (Option<u32>, Option<u16>, Place, String, String) {
+    /// What tells it from others.
+    pub fn key(&self) -> DropsKey {
         (self.namespace, self.port, self.place, self.reason.clone(), self.function.clone())
     }
 }
+
+/// Namespace, port, place, reason and function.
+pub(crate) type DropsKey = (Option<u32>, Option<u16>, Place, String, String);
 
 /// Namespace, place and counter.
 pub(crate) type CountedKey = (Option<u32>, Place, String);

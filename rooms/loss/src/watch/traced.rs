@@ -43,6 +43,9 @@ impl Crowded {
     }
 }
 
+/// Namespace, port, place, reason and function.
+type DropsRow<'a> = (Option<u32>, Option<u16>, Place, &'a str, &'a str);
+
 /// A trace, and what is needed to read it.
 pub(super) struct Traced<'a> {
     pub(super) trace: &'a Trace,
@@ -56,7 +59,7 @@ impl Traced<'_> {
     /// Adds drops by place, and to each socket what was traced of it. `strangers`: also drops of which nobody knows the
     /// namespace, to ports that no socket was seen to have.
     pub(super) fn add(&self, now: &mut Snapshot, strangers: bool) {
-        let mut drops: BTreeMap<(Option<u32>, Option<u16>, Place, &str, &str), (u64, u64)> = BTreeMap::new();
+        let mut drops: BTreeMap<DropsRow<'_>, (u64, u64)> = BTreeMap::new();
         let mut of_sockets: HashMap<u64, BTreeMap<Place, u64>> = HashMap::new();
         for drop in &self.trace.drops {
             let place = Place::of_drop(&drop.reason, &drop.function, drop.outgoing);

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::account::Account;
 use super::{Reader, Scene, WEIR};
+use crate::network::await_that;
 
 #[test]
 fn traffic_that_goes_on_is_accounted_for() {
@@ -70,4 +71,35 @@ fn a_session_prints_its_account() {
     let ledger = account.of(scene.port);
     let read = count(session, "received") + count(session, "announcements");
     assert_eq!((ledger.0["received"].as_u64(), ledger.unexplained()), (Some(read), Some(0)), "{:#}", ledger.0);
+}
+
+/// What was in the queue is read first, and is not of this account.
+#[test]
+fn what_waited_before_the_account_is_a_term_of_its_own() {
+    let Some(scene) = Scene::set() else { return };
+    let (source, socket) = (scene.source(), scene.listen());
+    let send = |count| {
+        for _ in 0..count {
+            source.send_to(&[7; 50], scene.to()).unwrap();
+        }
+    };
+    let enqueued = |count: u64| {
+        await_that("the queue", || {
+            let listed = weir_kernel::counters::sockets(&scene.receiver.ns).unwrap();
+            listed.iter().any(|one| one.local == scene.to() && u64::from(one.memory.queued) >= count * 832)
+        });
+    };
+    send(7);
+    enqueued(7);
+    let following = scene.follow();
+    send(20);
+    enqueued(27);
+    for _ in 0..22 {
+        socket.recv(&mut [0; 100]).unwrap();
+    }
+    let account = following.end().traced();
+    let ledger = account.of(scene.port);
+    let of = |name: &str| ledger.0[name].as_u64();
+    assert_eq!((of("sent"), of("received"), of("pending")), (Some(20), Some(15), Some(5)), "{:#}", ledger.0);
+    assert_eq!(ledger.0["unexplained"], 0);
 }

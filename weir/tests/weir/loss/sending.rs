@@ -36,6 +36,28 @@ fn no_route() {
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("no_route", scene.lost)]);
 }
 
+/// Whatever else sends well: the calls of a socket that never sends are told, by their error.
+#[test]
+fn failed_calls_beside_a_sender_are_told() {
+    let Some(scene) = Scene::set() else { return };
+    let reader = Reader::start(scene.listen());
+    let (well, failing) = (scene.source(), scene.source());
+    let following = scene.follow();
+    for _ in 0..scene.kept {
+        well.send_to(b"well", scene.to()).unwrap();
+    }
+    for _ in 0..scene.lost {
+        expect_errors(failing.send_to(b"lost", ("203.0.113.1", scene.port)), Errno::ENETUNREACH);
+    }
+    reader.await_count(scene.kept);
+    let account = following.end().traced();
+    let ledger = account.of(scene.port);
+    ledger.closes(scene.kept, scene.kept, &[]);
+    let told = format!("where {} failed calls would have gone (ENETUNREACH, no route)", scene.lost);
+    let unknown = ledger.0["unknown"].as_array().unwrap();
+    assert!(unknown.iter().any(|words| words.as_str().unwrap().starts_with(&told)), "{unknown:?}");
+}
+
 #[test]
 fn no_route_for_ipv6() {
     let Some(mut scene) = Scene::set() else { return };

@@ -77,7 +77,7 @@ impl Known {
     fn new(socket: &UdpSocket, key: (u32, u64), came: Option<Between>) -> Known {
         // One that came later has dropped nothing before.
         let drops = if came.is_some() { Running::from(0) } else { Running::new() };
-        let queued_at_start = if came.is_some() { 0 } else { socket.memory.rmem_alloc };
+        let queued_at_start = if came.is_some() { 0 } else { socket.memory.queued };
         Known {
             inode: socket.inode,
             drops,
@@ -98,7 +98,7 @@ impl Known {
     fn update(&mut self, socket: &UdpSocket) {
         let seen = &mut self.followed.socket;
         seen.drops = self.drops.add(socket.memory.drops.into(), Width::Bits32);
-        seen.queued = socket.memory.rmem_alloc;
+        seen.queued = socket.memory.queued;
         seen.receive_buffer = socket.memory.receive_buffer;
         (seen.local, seen.peer) = (Some(socket.local), socket.peer);
     }

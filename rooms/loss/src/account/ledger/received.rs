@@ -13,6 +13,19 @@ use crate::account::remarks::{Belief, Explanation, Unknown};
 use crate::account::untraced;
 use crate::places::Place;
 
+/// Datagrams that were in the queue at the first reading: first in, first out, they were read before all others. `balance`:
+/// by how many the queue has grown since. Its memory then and now tells what each takes, where all are alike.
+fn queued_before(socket: &SocketSeen, balance: i64) -> u64 {
+    let (before, now) = (i64::from(socket.queued_at_start), i64::from(socket.queued));
+    let shrunk = (-balance).max(0);
+    let each = (now - before).checked_div(balance).filter(|each| *each > 0 && before % each == 0 && now % each == 0);
+    match each {
+        _ if before == 0 => 0,
+        Some(each) if now > 0 => (before / each).unsigned_abs(),
+        _ => shrunk.unsigned_abs(),
+    }
+}
+
 impl LedgerBuilder<'_> {
     /// Its receiving socket, and those that share what comes; `None`: nobody received.
     pub(super) fn receiver(&self) -> Option<Receiver> {
@@ -134,7 +147,7 @@ impl LedgerBuilder<'_> {
             .sum();
         let balance = signed(traced.enqueued) - signed(traced.reads) - signed(after);
         // What waited before the first reading was not sent, nor queued, in the time accounted for.
-        let carried = if socket.queued_at_start == 0 { 0 } else { (-balance).max(0) };
+        let carried = signed(queued_before(socket, balance).min(traced.reads));
         let waiting = if socket.queued == 0 { 0 } else { (balance + carried).max(0).unsigned_abs() };
         let carried = carried.unsigned_abs();
         match traced.read_datagrams {

@@ -10,7 +10,7 @@ use super::drops::is_anonymous;
 use crate::account::book::Sender;
 use crate::account::evidence::NamespaceEvidence;
 use crate::account::remarks::{Explanation, Unknown};
-use crate::account::senders::SendingSocket;
+use crate::account::senders::{SendingSocket, failed_beside};
 use crate::account::tally::Tally;
 use crate::places::Place;
 
@@ -30,6 +30,12 @@ impl LedgerBuilder<'_> {
         let vanished: u64 = self.senders.iter().map(|sender| sender.vanished).sum();
         if vanished > 0 {
             self.unknown.push(Unknown::LeftNowhere(vanished));
+        }
+        if !self.evidence.several_ports {
+            for (errno, calls) in failed_beside(&self.evidence.trace, &self.senders) {
+                let errno = Errno::from_raw(errno);
+                self.unknown.push(Unknown::FailedBeside(calls, format!("{errno:?}"), place_of(errno)));
+            }
         }
         if self.senders.iter().any(|sender| sender.guessed) {
             self.unknown.push(Unknown::PortOfCalls);
@@ -94,22 +100,16 @@ impl LedgerBuilder<'_> {
             for (&number, &calls) in &sender.failed {
                 let errno = Errno::from_raw(number);
                 let name = format!("{errno:?}");
-                let place = match errno {
-                    Errno::ENETUNREACH => Place::NoRoute,
-                    Errno::EHOSTUNREACH => {
-                        // With an entry `unreachable` in the routes, or told by a router of an earlier datagram.
-                        let reports = calls.min(unreachable_reports);
-                        unreachable_reports -= reports;
-                        for (place, calls) in [(Place::SendError, reports), (Place::NoRoute, calls - reports)] {
-                            self.places.add(place, calls, "send calls", &name, "", Some(sender.namespace));
-                        }
-                        continue;
+                if errno == Errno::EHOSTUNREACH {
+                    // With an entry `unreachable` in the routes, or told by a router of an earlier datagram.
+                    let reports = calls.min(unreachable_reports);
+                    unreachable_reports -= reports;
+                    for (place, calls) in [(Place::SendError, reports), (Place::NoRoute, calls - reports)] {
+                        self.places.add(place, calls, "send calls", &name, "", Some(sender.namespace));
                     }
-                    Errno::EAGAIN => Place::SendBuffer,
-                    Errno::EPERM => Place::FirewallOut,
-                    Errno::ENOBUFS => Place::Qdisc,
-                    _ => Place::SendError,
-                };
+                    continue;
+                }
+                let place = place_of(errno);
                 let dropped =
                     self.evidence.trace.drops.iter().filter(|drop| {
                         drop.outgoing && drop.cookie == sender.cookie && drop.port == self.endpoints.port
@@ -158,5 +158,16 @@ impl LedgerBuilder<'_> {
                 Sender { cookie: sender.cookie, namespace: sender.namespace, pid, process, sent: sender.tried() }
             })
             .collect()
+    }
+}
+
+/// Where a call failed.
+fn place_of(errno: Errno) -> Place {
+    match errno {
+        Errno::ENETUNREACH | Errno::EHOSTUNREACH => Place::NoRoute,
+        Errno::EAGAIN => Place::SendBuffer,
+        Errno::EPERM => Place::FirewallOut,
+        Errno::ENOBUFS => Place::Qdisc,
+        _ => Place::SendError,
     }
 }

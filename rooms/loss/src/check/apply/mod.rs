@@ -108,7 +108,7 @@ pub(super) fn apply<F: Storage>(
         for change in &finding.changes {
             match make(finding, change, netns, machine, journal, measure) {
                 Ok(made) => applied.push(made),
-                Err(error) => return Err(in_force(error, journal)),
+                Err(error) => return Err(in_force(&error, journal)),
             }
         }
     }
@@ -116,7 +116,7 @@ pub(super) fn apply<F: Storage>(
 }
 
 /// What stays changed although it ended so, and how to take it back.
-fn in_force<F: Storage>(error: anyhow::Error, journal: &Journal<F>) -> anyhow::Error {
+fn in_force<F: Storage>(error: &anyhow::Error, journal: &Journal<F>) -> anyhow::Error {
     let changes = journal.open_changes().iter();
     let changes: Vec<String> =
         changes.map(|Open { intent, .. }| format!("{} (was {})", intent.setting, intent.old)).collect();

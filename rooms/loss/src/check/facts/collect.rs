@@ -65,7 +65,7 @@ pub fn collect(ns: &NetNs, own: bool, scope: &Scope, truesize: Truesize) -> Resu
     let begin = Instant::now();
     let levels = watch(&mut sockets, &mut receivers)?;
     let watched = begin.elapsed();
-    let losing = losing(&mut sockets, others)?;
+    let losing = losing(&mut sockets, &others)?;
     let after = Counts::read(&mut reader, ns)?;
     let losses = Losses::between(&before.reading, &after.reading);
 
@@ -210,7 +210,7 @@ fn others(sockets: &mut Sockets, receivers: &[Watched]) -> Result<HashMap<u64, u
 }
 
 /// Those of them that have dropped something, now or before.
-fn losing(sockets: &mut Sockets, before: HashMap<u64, u32>) -> Result<Vec<Receiver>> {
+fn losing(sockets: &mut Sockets, before: &HashMap<u64, u32>) -> Result<Vec<Receiver>> {
     let is_losing = |socket: &UdpSocket| {
         socket.memory.drops > 0 && socket.cookie.is_some_and(|cookie| before.contains_key(&cookie))
     };
