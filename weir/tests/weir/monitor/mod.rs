@@ -2,8 +2,8 @@
 
 mod archive;
 mod check;
-mod page;
 mod endurance;
+mod page;
 mod serve;
 mod station;
 mod together;
