@@ -109,7 +109,7 @@ fn a_quiet_station_says_where_it_is() {
     let Some([one, other]) = cable(1500) else { return };
     let mut member = Member::join(&other, GROUP, 5110);
     let mut station = Station::start(&one, &["--source", "counter,name=n,rate=1/s"]);
-    station.await_ledger(|ledger| ledger["streams"][0]["heartbeats"].as_u64() > Some(20));
+    station.await_ledger(|ledger| ledger["streams"][0]["heartbeats"].as_u64() > Some(30));
     let ledger = station.stop();
     let channels = member.channels();
     let elapsed = ledger["elapsed_s"].as_f64().unwrap();

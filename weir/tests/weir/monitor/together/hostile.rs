@@ -130,7 +130,7 @@ fn hostile_datagrams_harm_nobody() {
     }
     // Ten thousand senders that are heard once, and then once more.
     for turn in 0..20_000_u64 {
-        attacker.send(&block(1 << 32 | turn % 10_000, turn / 10_000, 0, 10, 0, 1));
+        attacker.send(&block((1 << 32) | (turn % 10_000), turn / 10_000, 0, 10, 0, 1));
     }
     let sent_so_far = u64::from(attacker.1);
     let ledger =
