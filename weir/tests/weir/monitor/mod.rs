@@ -2,6 +2,8 @@
 
 mod archive;
 mod check;
+mod outputs;
 mod page;
 mod serve;
 mod station;
+mod view;
