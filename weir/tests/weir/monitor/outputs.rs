@@ -134,9 +134,9 @@ fn prometheus_has_the_latest_value_until_it_is_stale() {
         // What stays is what came last; until it is stale it is sent again and again.
         await_that("the last value of these", || {
             station.data(10, false);
-            let last = station.index - 1;
+            let last = (station.index - 1).to_string();
             let until = Instant::now() + Duration::from_secs(1);
-            let is_last = |value: &Value| value["value"][1] == last.to_string();
+            let is_last = |value: &Value| value["value"][1].as_str() == Some(last.as_str());
             loop {
                 if values().iter().any(is_last) {
                     return true;
