@@ -21,6 +21,7 @@ ovsdb-server:openvswitch-common:usr/sbin/ovsdb-server
 ovs-vsctl:openvswitch-switch:usr/bin/ovs-vsctl
 ovs-vswitchd:openvswitch-switch:usr/lib/openvswitch-switch/ovs-vswitchd
 pmacctd:pmacct:usr/sbin/pmacctd
+influxd:influxdb:usr/bin/influxd
 iperf:iperf:usr/bin/iperf'
 for more in "$@"; do peers=$(printf '%s\n%s' "$peers" "$more"); done
 

@@ -7,3 +7,8 @@ mod page;
 mod serve;
 mod station;
 mod together;
+mod outputs;
+mod page;
+mod serve;
+mod station;
+mod view;

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::service::{PATIENCE, weir};
 
 /// A server that is ready; killed when dropped.
-struct Serve {
+pub(super) struct Serve {
     child: Child,
     stdout: BufReader<ChildStdout>,
     log: Receiver<String>,
@@ -24,7 +24,7 @@ struct Serve {
 
 impl Serve {
     #[track_caller]
-    fn start(flags: &[&str]) -> Self {
+    pub(super) fn start(flags: &[&str]) -> Self {
         let mut child =
             weir(&[&["monitor", "serve", "--json", "--http", "127.0.0.1:0"], flags].concat()).spawn().unwrap();
         let (said, log) = channel();
@@ -37,7 +37,7 @@ impl Serve {
     }
 
     /// With this file, and an address to send to.
-    fn configured(text: &str) -> (Self, TempDir) {
+    pub(super) fn configured(text: &str) -> (Self, TempDir) {
         let dir = TempDir::new().unwrap();
         let path = dir.path().join("monitor.toml");
         std::fs::write(&path, format!("{text}\n[[listen]]\naddress = \"127.0.0.1:0\"\n")).unwrap();
@@ -45,7 +45,7 @@ impl Serve {
     }
 
     #[track_caller]
-    fn await_line(&mut self, words: &str) -> String {
+    pub(super) fn await_line(&mut self, words: &str) -> String {
         loop {
             let Ok(line) = self.log.recv_timeout(PATIENCE) else {
                 panic!("it never said {words:?}, but {:#?}", self.said);
@@ -57,7 +57,7 @@ impl Serve {
         }
     }
 
-    fn address(&self, words: &str) -> SocketAddr {
+    pub(super) fn address(&self, words: &str) -> SocketAddr {
         let found = self.said.iter().find_map(|line| line.split_once(words)?.1.trim_end_matches('/').parse().ok());
         found.unwrap_or_else(|| panic!("no {words} in {:#?}", self.said))
     }
@@ -85,7 +85,7 @@ impl Serve {
 
     /// Waits until the ledger is as it should be.
     #[track_caller]
-    fn await_ledger(&mut self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+    pub(super) fn await_ledger(&mut self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
         let until = Instant::now() + PATIENCE;
         loop {
             let ledger = self.ledger();
@@ -113,7 +113,7 @@ impl Serve {
         }
     }
 
-    fn stop(mut self) -> Value {
+    pub(super) fn stop(mut self) -> Value {
         self.signal(Signal::SIGTERM);
         let mut rest = String::new();
         while self.stdout.read_line(&mut rest).unwrap() > 0 {}
@@ -132,18 +132,18 @@ impl Drop for Serve {
 }
 
 /// A station of one channel at 1 kHz, f32, whose sample i is i; written by hand from the description of the format.
-struct Station {
+pub(super) struct Station {
     socket: UdpSocket,
     name: &'static str,
     session: u64,
     sequence: u64,
-    index: u64,
+    pub(super) index: u64,
     /// Time of sample 0.
     began: i64,
 }
 
 impl Station {
-    fn new(to: SocketAddr, name: &'static str, session: u64) -> Self {
+    pub(super) fn new(to: SocketAddr, name: &'static str, session: u64) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(to).unwrap();
         Self { socket, name, session, sequence: 0, index: 0, began: now() }
@@ -157,7 +157,7 @@ impl Station {
         bytes
     }
 
-    fn metadata(&self) {
+    pub(super) fn metadata(&self) {
         let mut bytes = self.header(3, 0);
         let mut put = |key: u8, value: &[u8]| {
             bytes.extend([key, value.len() as u8]);
@@ -175,7 +175,7 @@ impl Station {
     }
 
     /// A datagram of so many samples; unless it is to be lost, it is sent.
-    fn data(&mut self, samples: u16, lost: bool) {
+    pub(super) fn data(&mut self, samples: u16, lost: bool) {
         let mut bytes = self.header(0, 1);
         bytes.extend(7_u16.to_le_bytes());
         bytes.extend([0, 0]);
@@ -196,7 +196,7 @@ impl Station {
         }
     }
 
-    fn positions(&self, kind: u8) {
+    pub(super) fn positions(&self, kind: u8) {
         let mut bytes = self.header(kind, 1);
         bytes.extend(7_u16.to_le_bytes());
         bytes.extend(self.index.to_le_bytes());

@@ -1,0 +1,102 @@
+//! `weir monitor view` on a terminal, of a station that is alive.
+
+use std::cell::Cell;
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use nix::pty::{Winsize, openpty};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use weir_testbed::program;
+
+use crate::service::screen::Terminal;
+use crate::service::{Machine, PATIENCE, WEIR, weir};
+
+/// Killed when dropped.
+struct Running(std::process::Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_screen_shows_signals_until_somebody_presses_q() {
+    let Some(setsid) = program("setsid") else { return };
+    let Some(machine) = Machine::new() else { return };
+    let mut command = weir(&["monitor", "station", "--name", "test", "--to", LISTEN, "--display", "100/s"]);
+    command.args([
+        "--source",
+        "sine,name=coil,rate=1k/s,frequency=2/s,amplitude=1.5",
+        "--source",
+        "counter,name=count,rate=100/s",
+    ]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let station = Running(machine.run(move || command.spawn().unwrap()));
+
+    let size = Winsize { ws_row: 30, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+    let pty = openpty(Some(&size), None).unwrap();
+    let stdio = || Stdio::from(pty.slave.try_clone().unwrap());
+    let mut command = Command::new(setsid);
+    command.args(["--ctty", "--wait", WEIR, "monitor", "view", "coil", "--listen", LISTEN, "--span", "2s"]);
+    command.env("TERM", "xterm").stdin(stdio()).stdout(stdio()).stderr(stdio());
+    let mut view = Running(machine.run(move || command.spawn().unwrap()));
+    drop(pty.slave);
+    let mut terminal = Terminal::new(pty.master, &size);
+    terminal.await_that("the alternate screen", vt100::Screen::alternate_screen);
+    terminal.await_text("2 signals");
+    let row = |screen: &vt100::Screen, name: &str| {
+        let lines = screen.contents();
+        lines.lines().find(|line| line.contains(name) && line.contains("ok")).map(str::to_owned)
+    };
+    terminal.await_that("both are well", |screen| {
+        row(screen, "test/display/coil").is_some() && row(screen, "test/display/count").is_some()
+    });
+    // A counter of 100 a second counts.
+    let count = |screen: &vt100::Screen| -> Option<f64> {
+        row(screen, "test/display/count")?.split_whitespace().find_map(|word| word.parse().ok())
+    };
+    let seen = Cell::new(None);
+    terminal.await_that("a count", |screen| {
+        seen.set(count(screen));
+        seen.get().is_some()
+    });
+    terminal.await_that("a greater one", |screen| count(screen) > seen.get());
+    // The curve of a sine goes all over its ground, whose scale is the amplitude.
+    terminal.await_that("a curve", |screen| {
+        let braille = screen.contents().chars().filter(|c| ('\u{2801}'..='\u{28ff}').contains(c)).count();
+        braille > 100 && screen.contents().contains("1.5")
+    });
+    terminal.master.write_all(b"p").unwrap();
+    terminal.await_text("PAUSED");
+    terminal.master.write_all(b"p+").unwrap();
+    terminal.await_text("1 s shown");
+    // Killed: nothing says that it ends.
+    kill(Pid::from_raw(station.0.id() as i32), Signal::SIGKILL).unwrap();
+    let killed = Instant::now();
+    terminal.await_text("2 stale");
+    assert!(killed.elapsed() < PATIENCE);
+    terminal.master.write_all(b"q").unwrap();
+    terminal.await_that("the terminal as it was", |screen| !screen.alternate_screen());
+    assert!(view.0.wait().unwrap().success());
+}
+
+#[test]
+fn without_a_terminal_there_are_lines() {
+    let Some(machine) = Machine::new() else { return };
+    let mut command =
+        weir(&["monitor", "station", "--name", "test", "--to", LISTEN, "--source", "counter,name=count,rate=10/s"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let _station = Running(machine.run(move || command.spawn().unwrap()));
+    let mut command = weir(&["monitor", "view", "--listen", LISTEN, "--duration", "7s"]);
+    let mut view = Running(machine.run(move || command.spawn().unwrap()));
+    let mut text = String::new();
+    view.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    assert!(view.0.wait().unwrap().success());
+    assert!(text.contains("1 signal, 0 samples missing; test/display/count "), "{text}");
+}
+
+const LISTEN: &str = "127.0.0.1:5110";
