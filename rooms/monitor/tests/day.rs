@@ -127,8 +127,7 @@ fn a_day_drifts_nowhere_and_grows_nothing() {
     let hours: u64 = std::env::var("WEIR_HOURS").map_or(24, |hours| hours.parse().unwrap());
     let mut random = fastrand::Rng::with_seed(random::seed());
     let dir = tempfile::tempdir().unwrap();
-    // What may wait for the disk is in memory, and soon all of it was used once.
-    let limits = Limits { cut_bytes: 8 << 20, leave: 0, queue: 2 << 20, ..Limits::default() };
+    let limits = Limits { cut_bytes: 8 << 20, leave: 0, ..Limits::default() };
     let settings = archive::Settings { directory: dir.path().into(), prefix: "day".into(), limits };
     let state = Arc::new(State::default());
     let recorder = Recorder::start(&settings, state.clone(), Pulses::new().pulse("archive")).unwrap();
@@ -184,7 +183,7 @@ fn a_day_drifts_nowhere_and_grows_nothing() {
         sessions.look(moment, &mut Idle, &mut keeper);
         keeper.flush();
         // A disk has a day's time for a day.
-        while step % 10 == 0 && state.ledger(false).waiting > 20_000 {
+        while step % 100 == 0 && state.ledger(false).waiting > 1 << 20 {
             thread::sleep(Duration::from_millis(1));
         }
         if step % (an_hour / 4) == 0 {
@@ -212,11 +211,12 @@ fn a_day_drifts_nowhere_and_grows_nothing() {
     assert_eq!((ledger.kept, ledger.missing), (shown, missing), "{ledger:?}");
     let files = fs::read_dir(dir.path()).unwrap().count() as u64;
     assert!(files == ledger.files && (hours < 12 || files > 2), "{files} files, {ledger:?}");
-    // Once it has begun: sessions that are gone for ten minutes are forgotten, and files are ended.
+    // Once it has begun: sessions that are gone for ten minutes are forgotten, and files are ended. What may wait for the disk (64 MiB) is
+    // used bit by bit, by chance: a day of what is kept would be hundreds.
     let settled = memory.len() / 4;
     let (before, after) = (memory[settled..2 * settled + 1].iter().max(), memory[3 * settled..].iter().max());
     let (before, after) = (*before.unwrap(), *after.unwrap());
-    assert!(after < before + (4 << 20), "{before} bytes in the morning, {after} at night: {memory:?}");
+    assert!(after < before + (16 << 20), "{before} bytes in the morning, {after} at night: {memory:?}");
 }
 
 fn source() -> std::net::SocketAddr {
