@@ -1,8 +1,11 @@
 //! One channel of a session: from blocks in order to samples in order, with exact gaps.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_wire::signal::{Block, Cause, Channel, Element, Gap, Rate, Values};
+
+use super::plausible::{Doubt, SLACK, reach};
 
 /// Where a channel stands.
 #[derive(Debug, Default)]
@@ -15,6 +18,9 @@ pub(super) struct Track {
     clock: Option<(i64, Rate)>,
     /// Holes that the session had when this channel was last heard of.
     pub(super) holes: u64,
+    /// When its index last went on, by the receiver's clock.
+    pub(super) moved: Duration,
+    doubt: Doubt,
     /// Blocks that wait for the channel's name.
     pub(super) waiting: Vec<Kept>,
 }
@@ -65,6 +71,22 @@ impl Track {
         let end = i128::from(block.time) + block.rate.nanos(block.samples());
         self.clock = Some((nearest(end), block.rate));
         (gap, Some(block))
+    }
+
+    /// Whether the sender can have got to an index by now, or enough in a row say that it has. `rate`: of the block, where nothing
+    /// better is known. `is_own`: it comes from where the session's data comes from.
+    pub(super) fn believes(&mut self, index: u64, rate: Option<Rate>, is_own: bool, now: Duration) -> bool {
+        let Some(next) = self.next else { return true };
+        let known = self.known.as_ref().map(|known| known.rate);
+        let Some(rate) = known.or(self.clock.map(|(_, rate)| rate)).or(rate) else { return true };
+        let (count, span) = (u64::from(rate.per_second), Duration::from_secs(u64::from(rate.per_sample)));
+        let plausible = index.saturating_sub(next) <= reach(count, span, now.saturating_sub(self.moved));
+        if is_own { self.doubt.judge(index, plausible, SLACK, now) } else { plausible }
+    }
+
+    /// The index that is due.
+    pub(super) fn next(&self) -> Option<u64> {
+        self.next
     }
 
     /// What has to be added to the indices of another sender, so that a block of it stands where its time says.
@@ -136,7 +158,7 @@ fn trim<'a>(block: Block<'a>, due: u64, repeated: &mut u64) -> Option<Block<'a>>
     if old == 0 {
         return Some(block);
     }
-    *repeated += old.min(block.samples());
+    *repeated = repeated.saturating_add(old.min(block.samples()));
     if block.end() <= due {
         return None;
     }

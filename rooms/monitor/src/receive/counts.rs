@@ -23,7 +23,7 @@ pub struct Counts {
     pub in_order: u64,
     /// Data that was here already: the other of two groups, or a copy made on the way.
     pub copies: u64,
-    /// Data that came after it had been given up.
+    /// Data that came after it had been given up, or was sent before the first that came.
     pub late: u64,
     /// Data that waits for what is before it.
     pub waiting: u64,
@@ -80,8 +80,10 @@ pub(super) struct Tally {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
     Malformed(Malformed),
-    /// Its number is far beyond what a sender reaches.
+    /// Its number, or an index in it, is far beyond what a sender reaches.
     Absurd,
+    /// From an address that has sent no data of its session.
+    Stranger,
     /// All sessions that there is room for are alive.
     Sessions,
     /// A channel beyond those that a session may have.
@@ -136,7 +138,7 @@ impl Tally {
 impl Counts {
     /// What its terms leave over: 0.
     pub fn unexplained(&self) -> i64 {
-        let kinds = self.by_kind.values().sum::<u64>() + self.refused.values().sum::<u64>();
+        let kinds = self.by_kind.values().chain(self.refused.values()).sum::<u64>();
         let data = self.by_kind.get(KINDS[0]).copied().unwrap_or(0);
         let fates = self.in_order + self.copies + self.late + self.waiting + self.forgotten;
         (self.datagrams.wrapping_sub(kinds) as i64).abs() + (data.wrapping_sub(fates) as i64).abs()
@@ -156,6 +158,7 @@ impl Refused {
                 Self::Seal(seal::Refused::Unsigned) => 10,
                 Self::Seal(seal::Refused::Changed) => 11,
                 Self::Seal(seal::Refused::Forged) => 12,
+                Self::Stranger => 13,
                 Self::Malformed(_) | Self::Seal(_) => 7,
             };
         };
@@ -172,7 +175,7 @@ impl Refused {
 const KINDS: [&str; 5] = ["data", "heartbeat", "end", "metadata", "request"];
 
 /// In the order of [`Refused::place`].
-const REFUSED: [&str; 13] = [
+const REFUSED: [&str; 14] = [
     "foreign",
     "version",
     "malformed",
@@ -186,4 +189,5 @@ const REFUSED: [&str; 13] = [
     "unsigned",
     "changed",
     "forged",
+    "stranger",
 ];

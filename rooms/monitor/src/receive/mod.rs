@@ -13,6 +13,7 @@ mod counts;
 mod follow;
 mod host;
 mod order;
+mod plausible;
 mod receiver;
 mod session;
 mod sessions;

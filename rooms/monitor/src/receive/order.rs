@@ -11,6 +11,8 @@ use super::Moment;
 pub(super) struct Order {
     /// The number of the datagram that is due; `None`: the first are still being collected.
     next: Option<u64>,
+    /// The number that was due first.
+    first: u64,
     /// Those that came early.
     held: BTreeMap<u64, Held>,
     /// What shows that something before it is missing: when it came, how many datagrams the sockets had dropped by then, and its
@@ -38,7 +40,7 @@ pub(super) enum Verdict {
     Early,
     /// It is here already.
     Copy,
-    /// It had been given up.
+    /// It had been given up, or was sent before the first that came.
     Late,
     /// No sender gets so far ahead: it is made up.
     Absurd,
@@ -59,6 +61,11 @@ impl Order {
         self.next
     }
 
+    /// The number that is due, or the first of those that are still being collected.
+    pub(super) fn reached(&self) -> Option<u64> {
+        self.next.or_else(|| self.held.keys().next().copied())
+    }
+
     /// Datagrams that wait.
     pub(super) fn waiting(&self) -> usize {
         self.held.len()
@@ -74,7 +81,7 @@ impl Order {
         let Some(next) = self.next else {
             // The first of a session has nothing in front of it.
             if number == 0 && self.held.is_empty() {
-                self.next = Some(0);
+                self.begin(0);
                 return Verdict::Due;
             }
             return if self.held.contains_key(&number) { Verdict::Copy } else { Verdict::Early };
@@ -84,7 +91,7 @@ impl Order {
             Some(ahead) if ahead > MOST_AHEAD => Verdict::Absurd,
             Some(_) if self.held.contains_key(&number) => Verdict::Copy,
             Some(_) => Verdict::Early,
-            None if self.reclaim(number) => Verdict::Late,
+            None if number < self.first || self.reclaim(number) => Verdict::Late,
             None => Verdict::Copy,
         }
     }
@@ -106,7 +113,10 @@ impl Order {
 
     /// The sender says which number its next datagram has. `false`: it is behind what came, or made up.
     pub(super) fn announce(&mut self, number: u64, moment: Moment) -> bool {
-        let next = *self.next.get_or_insert_with(|| self.held.keys().next().map_or(number, |&held| held.min(number)));
+        let next = match self.next {
+            Some(next) => next,
+            None => self.begin(self.held.keys().next().map_or(number, |&held| held.min(number))),
+        };
         match number.checked_sub(next) {
             None => return false,
             Some(0) => {}
@@ -139,7 +149,8 @@ impl Order {
         }
         let first = self.held.first_key_value();
         let Some(next) = self.next else {
-            self.next = Some(first.map_or(number, |(&first, _)| first));
+            let first = first.map_or(number, |(&first, _)| first);
+            self.begin(first);
             self.forget_noticed();
             return Some(Hole { datagrams: 0, drops: noticed.drops });
         };
@@ -154,6 +165,13 @@ impl Order {
         self.next = Some(to);
         self.forget_noticed();
         Some(Hole { datagrams: to - next, drops })
+    }
+
+    /// Nothing before a number is waited for.
+    fn begin(&mut self, first: u64) -> u64 {
+        self.first = first;
+        self.next = Some(first);
+        first
     }
 
     /// What is not missing any more shows nothing.

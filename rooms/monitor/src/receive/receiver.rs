@@ -193,8 +193,7 @@ impl Receiver {
         let mut moment = Moment { now: self.began.elapsed(), wall: wall(), drops: 0 };
         for message in self.inbox.messages() {
             if let Some(counted) = message.socket_drops {
-                *drops += u64::from(counted.wrapping_sub(*last));
-                *last = counted;
+                *drops += dropped_since(last, counted);
             }
             moment.drops = others + *drops;
             for datagram in message.segments() {
@@ -220,8 +219,7 @@ impl Receiver {
         for listening in &mut self.sockets {
             // A drop that no datagram has followed yet: the next hole is the socket's all the same.
             if let Ok(memory) = listening.socket.memory() {
-                listening.drops += u64::from(memory.drops.wrapping_sub(listening.last).cast_signed().max(0) as u32);
-                listening.last = memory.drops;
+                listening.drops += dropped_since(&mut listening.last, memory.drops);
             }
         }
         let drops = self.sockets.iter().map(|listening| listening.drops).sum();
@@ -261,6 +259,17 @@ impl Listening {
         }
         Ok(Self { socket, last: 0, drops: 0 })
     }
+}
+
+/// What a counter of the kernel's, modulo 2^32, has gone on since the last look. Datagrams that were queued before that look carry what
+/// was counted then: nothing new.
+pub(super) fn dropped_since(last: &mut u32, counted: u32) -> u64 {
+    let more = counted.wrapping_sub(*last);
+    if more.cast_signed() <= 0 {
+        return 0;
+    }
+    *last = counted;
+    u64::from(more)
 }
 
 /// A request is a favour: one that cannot be sent is asked again, or the answer comes by itself within a second.

@@ -10,6 +10,7 @@ use weir_wire::signal::{Block, Body, Cause, Channel, Clock, Datagram, Metadata, 
 use super::channel::{Kept, Track};
 use super::counts::{Refused, Tally};
 use super::order::{Held, Hole, Order, Verdict};
+use super::plausible::{Doubt, SLACK, reach};
 use super::{Moment, News, Sink, Stream, Witness};
 
 /// One session.
@@ -17,6 +18,13 @@ use super::{Moment, News, Sink, Stream, Witness};
 pub(super) struct Session {
     pub(super) id: u64,
     pub(super) source: SocketAddr,
+    /// Addresses that have sent data of it, the latest at the back.
+    sources: Vec<SocketAddr>,
+    doubt: Doubt,
+    /// When it began, when its numbers last went on, and how many of its datagrams were handed out.
+    began: Duration,
+    moved: Duration,
+    taken: u64,
     clock: Clock,
     pub(super) first_heard: Duration,
     pub(super) last_heard: Duration,
@@ -71,6 +79,11 @@ impl Session {
         Self {
             id,
             source,
+            sources: Vec::new(),
+            doubt: Doubt::default(),
+            began: moment.now,
+            moved: moment.now,
+            taken: 0,
             clock,
             first_heard: moment.now,
             last_heard: moment.now,
@@ -107,6 +120,50 @@ impl Session {
         self.order.is_pending()
     }
 
+    /// Whether a datagram can be of this sender: numbers and indices go on from those before, or enough in a row agree; what is no data
+    /// comes from where data comes from.
+    pub(super) fn admit(&mut self, datagram: &Datagram<'_>, source: SocketAddr, now: Duration) -> Result<(), Refused> {
+        let is_data = matches!(datagram.body, Body::Data(_));
+        // Until there is data, who began it speaks for it.
+        let is_own = self.sources.contains(&source) || self.sources.is_empty() && source == self.source;
+        if !is_own && !is_data {
+            return Err(Refused::Stranger);
+        }
+        let number = datagram.header.sequence;
+        let reached = self.order.reached();
+        let span = self.moved.saturating_sub(self.began).max(Duration::from_secs(1));
+        let reach = reach(self.taken, span, now.saturating_sub(self.moved));
+        let is_near = reached.is_none_or(|reached| number.saturating_sub(reached) <= reach);
+        // Only its own source ends, or adds to, a row of what is in doubt.
+        let mut believed = match is_own {
+            true => self.doubt.judge(number, is_near, SLACK, now),
+            false => is_near,
+        };
+        let mut fits = |channel, end, rate| {
+            let Some(track) = self.tracks.get_mut(&channel) else { return };
+            believed &= track.believes(end, rate, is_own, now);
+        };
+        match datagram.body {
+            Body::Data(blocks) => blocks.for_each(|block| fits(block.channel, block.end(), Some(block.rate))),
+            Body::Heartbeat(positions) | Body::End(positions) => {
+                positions.for_each(|position| fits(position.channel, position.next, None));
+            }
+            Body::Metadata(_) | Body::Request(_) => {}
+        }
+        if !believed {
+            return Err(Refused::Absurd);
+        }
+        let is_recent = reached.is_none_or(|reached| reached.saturating_sub(number) <= MOST_WAITING as u64);
+        if is_data && is_recent && self.sources.last() != Some(&source) {
+            self.sources.retain(|other| *other != source);
+            if self.sources.len() >= MOST_SOURCES {
+                self.sources.remove(0);
+            }
+            self.sources.push(source);
+        }
+        Ok(())
+    }
+
     /// Takes a datagram of this session. `bytes`: the whole of it, which has been read already.
     pub(super) fn take<S: Sink + ?Sized>(
         &mut self,
@@ -121,6 +178,7 @@ impl Session {
             self.stream =
                 self.stream.as_ref().map(|stream| Arc::new(Stream { clock: header.clock, ..(**stream).clone() }));
         }
+        let reached = self.order.next();
         match datagram.body {
             Body::Data(blocks) => match self.order.judge(header.sequence) {
                 Verdict::Due => {
@@ -135,10 +193,14 @@ impl Session {
                 Verdict::Late => around.tally.late += 1,
                 Verdict::Absurd => return Err(Refused::Absurd),
             },
-            Body::Heartbeat(positions) => self.announce(header.sequence, positions, moment),
-            Body::End(positions) => {
+            Body::Heartbeat(positions) => {
                 self.announce(header.sequence, positions, moment);
-                self.end = Some(header.sequence);
+            }
+            Body::End(positions) => {
+                // One that data has gone beyond was none.
+                if self.announce(header.sequence, positions, moment) {
+                    self.end = Some(header.sequence);
+                }
             }
             Body::Metadata(fields) => {
                 let metadata = Metadata::parse(fields).map_err(Refused::Malformed)?;
@@ -147,7 +209,33 @@ impl Session {
             Body::Request(_) => {}
         }
         self.settle(moment, around);
+        if self.order.next() != reached {
+            self.moved = moment.now;
+        }
         Ok(())
+    }
+
+    /// Whether data comes from beyond what was said to be the end: it was not.
+    pub(super) fn goes_on(&mut self, datagram: &Datagram<'_>) -> bool {
+        let is_data = matches!(datagram.body, Body::Data(_));
+        is_data && self.end.take_if(|end| datagram.header.sequence >= *end).is_some()
+    }
+
+    /// It is heard again: those who let go of it at its end hear of its channels anew.
+    pub(super) fn come_back<S: Sink + ?Sized>(&mut self, sink: &mut S) {
+        let ended = self.life == Life::Ended;
+        self.life = Life::Live;
+        self.tell(News::Back, sink);
+        if let (Some(stream), true) = (&self.stream, ended) {
+            self.channels().iter().for_each(|channel| sink.channel(stream, channel));
+        }
+    }
+
+    /// What is known of its channels, in the order of their numbers.
+    fn channels(&self) -> Vec<Arc<Channel>> {
+        let mut known: Vec<_> = self.tracks.values().filter_map(|track| track.known.clone()).collect();
+        known.sort_unstable_by_key(|channel| channel.id);
+        known
     }
 
     /// Hands out what can be, gives up what has been missing for too long.
@@ -181,7 +269,7 @@ impl Session {
         if hole.datagrams == 0 {
             return;
         }
-        around.tally.lost += hole.datagrams;
+        around.tally.lost = around.tally.lost.saturating_add(hole.datagrams);
         self.holes += 1;
         self.cause = match () {
             () if hole.drops > self.drops => Cause::Socket,
@@ -191,14 +279,14 @@ impl Session {
         self.drops = hole.drops.max(self.drops);
     }
 
-    /// The sender says where its channels stand in front of a number.
-    fn announce(&mut self, number: u64, positions: Positions<'_>, moment: Moment) {
+    /// The sender says where its channels stand in front of a number. `false`: that number is behind what came, or made up.
+    fn announce(&mut self, number: u64, positions: Positions<'_>, moment: Moment) -> bool {
         if !self.order.announce(number, moment) {
-            return;
+            return false;
         }
         let (announced, kept) = self.announced.get_or_insert_with(|| (number, Vec::new()));
         if number < *announced {
-            return;
+            return true;
         }
         if number > *announced {
             *announced = number;
@@ -206,6 +294,7 @@ impl Session {
         }
         let room = MOST_CHANNELS.saturating_sub(kept.len());
         kept.extend(positions.take(room));
+        true
     }
 
     fn reach<S: Sink + ?Sized>(&mut self, positions: &[Position], moment: Moment, around: &mut Around<'_, S>) {
@@ -213,7 +302,11 @@ impl Session {
         for &Position { channel, next } in positions {
             let Ok(track) = track(tracks, channel, self.holes) else { continue };
             let cause = if track.holes == self.holes { Cause::Station } else { self.cause };
+            if track.next().is_none() {
+                track.moved = moment.now;
+            }
             if let Some(gap) = track.reach(channel, next, cause, moment.wall) {
+                track.moved = moment.now;
                 track.holes = self.holes;
                 give(&gap, track, stream.as_ref(), queue, moment, around);
             }
@@ -227,6 +320,7 @@ impl Session {
         around: &mut Around<'_, S>,
     ) {
         around.tally.in_order += 1;
+        self.taken += 1;
         self.drops = moment.drops.max(self.drops);
         let Self { tracks, stream, queue, .. } = self;
         for block in blocks {
@@ -238,6 +332,9 @@ impl Session {
             let cause = if track.holes == self.holes { Cause::Station } else { self.cause };
             track.holes = self.holes;
             let (gap, new) = track.accept(block, cause, &mut around.tally.repeated);
+            if new.is_some() {
+                track.moved = moment.now;
+            }
             for block in gap.iter().chain(&new) {
                 give(block, track, stream.as_ref(), queue, moment, around);
             }
@@ -298,9 +395,7 @@ impl Session {
         let stream = Stream { session: self.id, station, name, source: self.source, clock: self.clock };
         let stream = Arc::new(stream);
         around.sink.stream(&stream, news);
-        let mut known: Vec<_> = self.tracks.values().filter_map(|track| track.known.clone()).collect();
-        known.sort_unstable_by_key(|channel| channel.id);
-        known.iter().for_each(|channel| around.sink.channel(&stream, channel));
+        self.channels().iter().for_each(|channel| around.sink.channel(&stream, channel));
         self.stream = Some(stream);
         self.release(around);
     }
@@ -395,6 +490,9 @@ const MOST_WAITING: usize = 4096;
 /// Those of all sessions together; beyond it each has a few.
 const MOST_WAITING_OF_ALL: u64 = 65_536;
 const FEW: usize = 16;
+
+/// Addresses that a session's data comes from: two networks, and those of before.
+const MOST_SOURCES: usize = 8;
 
 /// Channels of a session.
 const MOST_CHANNELS: usize = 4096;

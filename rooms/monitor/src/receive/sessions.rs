@@ -97,12 +97,12 @@ impl Sessions {
         }
         let Some(session) = self.sessions.get_mut(&id) else { return Err(Refused::Sessions) };
         let mut around = Around { tally: &mut self.tally, witness, sink, window: self.bounds.reorder };
+        session.admit(&datagram, source, moment.now)?;
         session.last_heard = moment.now;
+        let goes_on = session.goes_on(&datagram);
         match session.life {
-            Life::Silent => {
-                session.life = Life::Live;
-                session.tell(News::Back, around.sink);
-            }
+            Life::Silent => session.come_back(around.sink),
+            Life::Ended if goes_on => session.come_back(around.sink),
             Life::Replaced => {
                 session.life = Life::Live;
                 session.first_heard = moment.now;

@@ -1,5 +1,7 @@
 //! Whatever a network does, each sample comes out once and in order, or is a gap: of exactly so many.
 
+mod forged;
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

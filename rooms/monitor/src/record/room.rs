@@ -113,7 +113,7 @@ impl weir_service::Room for Room<'_> {
             let Counts { missing, .. } = self.state.received.counts();
             let archive = self.state.archive.ledger(false);
             let lost = archive.overrun + archive.unkept;
-            let all = missing.values().sum();
+            let all = missing.values().fold(0, |sum: u64, &samples| sum.saturating_add(samples));
             if (all, lost) != self.told {
                 if all > self.told.0 {
                     let by: Vec<String> = missing

@@ -106,7 +106,7 @@ impl Ledger {
 impl fmt::Display for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Counts { datagrams, samples, missing, lost, copies, late, refused, .. } = &self.received;
-        let gone: u64 = missing.values().sum();
+        let gone = missing.values().fold(0, |sum: u64, &samples| sum.saturating_add(samples));
         writeln!(
             f,
             "{}: {} datagrams, {} samples of {}, {} missing",
@@ -143,5 +143,17 @@ impl fmt::Display for Ledger {
             writeln!(f, "  unexplained: {}", self.unexplained)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_that_add_up_to_too_much_are_shown() {
+        let mut ledger = Ledger::default();
+        ledger.received.missing = [("network", u64::MAX), ("source", 1)].into();
+        assert!(ledger.to_string().contains(&format!("{} missing", grouped(u64::MAX))));
     }
 }
