@@ -1,10 +1,10 @@
 //! `weir monitor export`: an archive as a table.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use weir_monitor::archive::export::{self, Choice, Format};
 use weir_service::output::complain;
@@ -22,7 +22,7 @@ Examples:
   weir monitor export run.mcap --channel 'coil 1' --from 2026-11-23T10:00:00Z --until 2026-11-23T10:01:00Z
 
 A row a sample, a bucket or a gap; the column `samples` adds up to what was sent, the column `cause`
-tells where the samples of a gap were lost. A file that is damaged is read up to there. docs/monitor.md
+tells where the samples of a gap were lost. A file that is damaged is read up to there. docs/monitor-archive.md
 explains every column.")]
 pub(super) struct Export {
     /// Files of `weir monitor record`, in the order in which they were written.
@@ -74,7 +74,10 @@ impl Export {
                         _ => error,
                     });
                 let file = file.with_context(|| format!("make {}", path.display()))?;
-                export::export(&self.files, format, &choice, file)?
+                export::export(&self.files, format, &choice, file).inspect_err(|_| {
+                    // We made it, and it is no table.
+                    let _ = fs::remove_file(path);
+                })?
             }
         };
         for (file, damage) in &exported.damaged {
@@ -92,12 +95,6 @@ impl Export {
             number(exported.samples),
             number(exported.missing)
         );
-        if exported.rows == 0 {
-            bail!(
-                "{}: no signal that was chosen",
-                self.files.first().map_or_else(String::new, |file| file.display().to_string())
-            );
-        }
         Ok(Outcome::Done)
     }
 }

@@ -28,7 +28,8 @@ Examples:
 Writes MCAP files, which Foxglove and PlotJuggler open, as samples come. Up to its last whole chunk a
 file can be read whatever happens; what did not come, or could not be written, is in it as a gap with
 its cause. No file that is there is ever written to. SIGUSR1 prints the ledger as JSON, SIGTERM and
-Ctrl-C write what has come and end with the ledger. docs/monitor.md explains every key.")]
+Ctrl-C write what has come and end with the ledger. docs/monitor-archive.md
+explains every key.")]
 pub(super) struct Record {
     #[command(flatten)]
     configured: Configured,
@@ -53,7 +54,7 @@ pub(super) struct Record {
     /// Begin another file after this time [default: 15min].
     #[arg(long, value_name = "TIME", conflicts_with = "config")]
     cut_after: Option<Span>,
-    /// Leave so much of the disk to others [default: 1GiB].
+    /// Leave so much of the disk to others, 8MiB at least [default: 1GiB].
     #[arg(long, value_name = "SIZE", conflicts_with = "config")]
     leave: Option<Size>,
     /// What may wait for the disk, in memory [default: 64MiB].

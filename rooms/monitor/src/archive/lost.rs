@@ -29,6 +29,11 @@ impl Lost {
         self.0.is_empty()
     }
 
+    /// Samples of all gaps that are due.
+    pub(super) fn samples(&self) -> u64 {
+        self.0.values().map(|due| due.samples).sum()
+    }
+
     /// Channels of which a gap is due.
     pub(super) fn keys(&self) -> impl Iterator<Item = (u64, u16)> {
         self.0.keys().copied()

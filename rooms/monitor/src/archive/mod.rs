@@ -49,13 +49,16 @@ pub struct Limits {
     pub cut_bytes: u64,
     /// Likewise after so long.
     pub cut_after: Duration,
-    /// Bytes of the disk that are left to others.
+    /// Bytes of the disk that are left to others, at least [`Limits::LEAST_LEFT`]; the last gaps may be written to them.
     pub leave: u64,
     /// Bytes that may wait for the disk.
     pub queue: usize,
 }
 
 impl Limits {
+    /// As much is always left: two chunks, for what is under way, and for the gaps that end an archive.
+    pub const LEAST_LEFT: u64 = 2 * writer::CHUNK_BYTES as u64;
+
     /// Channels of all sessions that are kept at once: as many as a file can name.
     const CHANNELS: usize = 65_000;
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mcap::McapError;
-use mcap::records::{Record, op};
+use mcap::records::Record;
 use mcap::sans_io::{LinearReadEvent, LinearReader, LinearReaderOptions};
 use weir_wire::signal::Block;
 
@@ -62,10 +62,6 @@ pub(crate) fn read_from(
             }
             Ok(LinearReadEvent::Record { opcode, data }) => {
                 whole = taken;
-                // The rest is an index of what has been read.
-                if opcode == op::DATA_END {
-                    return Ok(None);
-                }
                 let record = match mcap::parse_record(opcode, data) {
                     Ok(record) => record,
                     Err(error) => return damage(whole, error.to_string()),
@@ -89,6 +85,11 @@ pub(crate) fn read_from(
                             }
                             Err(error) => return damage(whole, error.to_string()),
                         }
+                    }
+                    // Whoever closes a file in order writes an index.
+                    Record::Footer(footer) if footer.summary_start == 0 => {
+                        let error = "it was not closed in order (its disk was full): what came behind is in later files or in none";
+                        return damage(whole, error.into());
                     }
                     _ => {}
                 }

@@ -13,6 +13,7 @@ pub struct State {
     came: AtomicU64,
     overrun: AtomicU64,
     missed: AtomicU64,
+    untold: AtomicU64,
     refused: AtomicU64,
     refused_channels: AtomicU64,
     samples: AtomicU64,
@@ -41,6 +42,8 @@ pub struct Ledger {
     pub overrun: u64,
     /// Samples that the disk did not take: likewise.
     pub unkept: u64,
+    /// Samples, of those of the other counts, that are in no file, not even in a gap: there was no room for the last gaps. Known at the end.
+    pub untold: u64,
     /// Samples of channels beyond the limit.
     pub refused: u64,
     /// Channels beyond the limit, each time they were told.
@@ -91,6 +94,7 @@ impl State {
             missing,
             overrun,
             unkept,
+            untold: read(&self.untold),
             refused,
             refused_channels,
             waiting,
@@ -131,6 +135,10 @@ impl State {
 
     pub(super) fn missed(&self, samples: u64) {
         self.missed.fetch_add(samples, Ordering::Relaxed);
+    }
+
+    pub(super) fn left_untold(&self, samples: u64) {
+        self.untold.store(samples, Ordering::Relaxed);
     }
 
     pub(super) fn refuse_block(&self, block: &Block<'_>) {

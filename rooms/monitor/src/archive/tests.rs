@@ -234,6 +234,65 @@ fn a_table_adds_up_to_what_was_sent() {
     );
 }
 
+#[test]
+fn a_mistake_leaves_no_table_and_infinity_is_a_value() {
+    let dir = TempDir::new().unwrap();
+    let (file, out) = (dir.path().join("a.mcap"), dir.path().join("out"));
+    let mut archive = ArchiveFile::create(&file).unwrap();
+    archive.channel(&Head::new(&stream(7), &channel(0))).unwrap();
+    let values: Vec<u8> = [f32::INFINITY, f32::NAN, f32::NEG_INFINITY].iter().flat_map(|v| v.to_le_bytes()).collect();
+    archive.block((7, 0), &block(0, 0, Values::Samples(Element::F32, &values)), (0.5, 1.0)).unwrap();
+    archive.finish().unwrap();
+    let export = |choice: &export::Choice, format| {
+        export::export(std::slice::from_ref(&file), format, choice, fs::File::create(&out).unwrap())
+    };
+    let named = export::Choice { channels: vec!["coil 9".into()], ..Default::default() };
+    let late = export::Choice { from: Some(i64::MAX), ..Default::default() };
+    for format in [export::Format::Csv, export::Format::Parquet] {
+        assert!(export(&named, format).unwrap_err().to_string().starts_with("--channel \"coil 9\": "));
+        assert!(export(&late, format).unwrap_err().to_string().ends_with("no signal that was chosen"));
+        assert_eq!(fs::read(&out).unwrap(), b"");
+    }
+    export(&export::Choice::default(), export::Format::Csv).unwrap();
+    let text = fs::read_to_string(&out).unwrap();
+    let values: Vec<_> = text.lines().skip(1).map(|line| line.split(',').nth(7).unwrap()).collect();
+    assert_eq!(values, ["inf", "", "-inf"]);
+}
+
+#[test]
+fn a_file_that_was_broken_off_says_so() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("a.mcap");
+    let mut archive = ArchiveFile::create(&path).unwrap();
+    archive.channel(&Head::new(&stream(7), &channel(0))).unwrap();
+    archive.block((7, 0), &block(0, 0, Values::Samples(Element::F32, &samples(0))), (1.0, 0.0)).unwrap();
+    archive.end_chunk().unwrap();
+    archive.break_off().unwrap();
+    let mut samples = 0;
+    let damage = read(&path, |_, block| {
+        samples += block.samples();
+        ControlFlow::Continue(())
+    });
+    assert_eq!((samples, damage.unwrap().unwrap().error.contains("not closed in order")), (100, true));
+}
+
+/// All of the disk but what is to be left is full: the gaps that end an archive are in it all the same.
+#[test]
+fn the_last_gaps_are_written_to_what_is_left_to_others() {
+    let dir = TempDir::new().unwrap();
+    let state = Arc::new(State::default());
+    let settings = Settings { limits: Limits { leave: u64::MAX, ..Limits::default() }, ..settings(dir.path()) };
+    let mut recorder = Recorder::start(&settings, state.clone(), Pulses::new().pulse("archive")).unwrap();
+    let stream = stream(7);
+    recorder.channel(&stream, &channel(0));
+    recorder.block(&stream, &block(0, 0, Values::Samples(Element::F32, &samples(0))));
+    recorder.finish();
+    let ledger = state.ledger(true);
+    assert_eq!((ledger.closed, ledger.kept, ledger.unkept, ledger.untold), (true, 0, 100, 0), "{ledger:?}");
+    let found = &find(&files(dir.path()))[&(7, 0)];
+    assert_eq!(found.gaps, [(Cause::Server, 100)].into());
+}
+
 proptest! {
     #[test]
     fn a_block_is_read_as_it_was_written(

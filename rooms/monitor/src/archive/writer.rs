@@ -34,6 +34,8 @@ pub(super) struct Writer {
     /// When it is tried again to write.
     retry: Option<Instant>,
     state: Arc<State>,
+    /// The last gaps are being written: they are few, and what is left to others is held back for them too.
+    is_ending: bool,
     /// Where files are synchronized with the disk, beside.
     syncs: Option<SyncSender<Arc<File>>>,
 }
@@ -72,6 +74,7 @@ impl Writer {
             ended: Vec::new(),
             retry: None,
             state,
+            is_ending: false,
             syncs: Some(syncs),
         })
     }
@@ -290,8 +293,11 @@ impl Writer {
 
     /// Why nothing is written for now, if there is too little room.
     fn is_low(&self) -> Option<String> {
+        if self.is_ending {
+            return None;
+        }
         let free = free(&self.directory)?;
-        let least = self.limits.leave.max(2 * CHUNK_BYTES as u64);
+        let least = self.limits.leave;
         (free < least).then(|| {
             let (free, least) = (format::bytes(free as f64), format::bytes(least as f64));
             format!("{}: {free} free, {least} are left to others", self.directory.display())
@@ -334,14 +340,26 @@ impl Writer {
     }
 
     fn end(&mut self) {
-        self.retry = None;
-        if !self.lost.is_empty() {
-            self.open();
-            self.settle_all();
+        // The chunk that is open may fail and become a gap: a file of its own is tried for that.
+        self.is_ending = true;
+        for _ in 0..2 {
+            self.retry = None;
+            if !self.lost.is_empty() {
+                self.open();
+                self.settle_all();
+            }
+            self.end_chunk();
+            self.finish();
         }
-        self.end_chunk();
-        self.finish();
         self.syncs = None;
+        let untold = self.lost.samples();
+        self.state.left_untold(untold);
+        if untold > 0 {
+            tracing::warn!(
+                "archive: {}: no room for the last gaps: {untold} samples are in no file, not even as missing",
+                self.directory.display()
+            );
+        }
     }
 }
 
@@ -352,7 +370,7 @@ fn free(directory: &Path) -> Option<u64> {
 }
 
 /// Chunks: large ones are written fast, and one at most is lost with the machine.
-const CHUNK_BYTES: usize = 4 << 20;
+pub(super) const CHUNK_BYTES: usize = 4 << 20;
 
 /// After so long a chunk ends in any case.
 const CHUNK_TIME: Duration = Duration::from_secs(1);

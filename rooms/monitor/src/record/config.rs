@@ -33,7 +33,7 @@ pub struct Document {
     pub cut_size: Option<Size>,
     /// Likewise after this time.
     pub cut_after: Option<Span>,
-    /// What is left of the disk to others.
+    /// What is left of the disk to others, 8MiB at least.
     pub leave: Option<Size>,
     /// What may wait for the disk.
     pub queue: Option<Size>,
@@ -142,7 +142,7 @@ fn check(document: Document, file: Option<&config::Document<'_>>) -> Result<Conf
     let limits = Limits {
         cut_bytes: bytes(document.cut_size, usual.cut_bytes),
         cut_after: document.cut_after.map_or(usual.cut_after, Span::duration),
-        leave: bytes(document.leave, usual.leave),
+        leave: bytes(document.leave, usual.leave).max(Limits::LEAST_LEFT),
         queue: usize::try_from(bytes(document.queue, usual.queue as u64)).unwrap_or(usize::MAX),
     };
     if limits.cut_bytes < LEAST_CUT {
@@ -209,6 +209,9 @@ mod tests {
         for config in [least, read(all).unwrap()] {
             assert_eq!(read(&config.to_toml()).unwrap(), config, "{}", config.to_toml());
         }
+        // What is printed is what is in force.
+        let printed = read("leave = \"1MiB\"").unwrap().to_toml();
+        assert!(printed.contains("leave = \"8MiB\""), "{printed}");
     }
 
     #[test]

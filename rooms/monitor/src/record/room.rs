@@ -129,7 +129,7 @@ impl weir_service::Room for Room<'_> {
                 }
                 if lost > self.told.1 {
                     tracing::warn!(
-                        "{} more samples were not kept: the disk is too slow or full (docs/monitor.md)",
+                        "{} more samples were not kept: the disk is too slow or full (docs/monitor-archive.md)",
                         number(lost - self.told.1)
                     );
                 }
@@ -174,6 +174,9 @@ impl fmt::Display for Ledger {
             }
         }
         writeln!(f)?;
+        if archive.untold > 0 {
+            writeln!(f, "in no file, not even as missing: {} (no room for the last gaps)", number(archive.untold))?;
+        }
         for (cause, samples) in received.missing.iter().filter(|(_, samples)| **samples > 0) {
             writeln!(f, "missing by {cause}: {}", number(*samples))?;
         }

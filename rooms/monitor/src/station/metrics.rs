@@ -104,7 +104,7 @@ const SENT_BYTES: Family =
 const DROPPED: Family = counter(
     "weir_station_dropped",
     "datagrams",
-    "Datagrams that the kernel did not take, by reason: docs/monitor.md explains each.",
+    "Datagrams that the kernel did not take, by reason: docs/monitor-station.md explains each.",
 )
 .by(&["stream", "outlet", "reason"]);
 

@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use weir_wire::signal::{Block, Cause, Values};
 
 use super::{Damage, Head, read};
@@ -80,29 +80,41 @@ trait Table {
 /// Writes what is chosen of files, one behind the other.
 ///
 /// # Errors
-/// A file that cannot be opened or is none of MCAP; `output` cannot be written to.
+/// A file that cannot be opened or is none of MCAP; a chosen channel that is not there; no row; `output` cannot be written to.
 pub fn export(
     files: &[PathBuf],
     format: Format,
     choice: &Choice,
     output: impl Write + Send + 'static,
 ) -> Result<Exported> {
-    let mut table: Box<dyn Table> = match format {
-        Format::Csv => Box::new(csv::Csv::new(output)?),
-        Format::Parquet => Box::new(parquet::Parquet::new(output)?),
-    };
+    // Nothing is written before there is a row: a mistake leaves no table without one.
+    let (mut output, mut table) = (Some(output), None::<Box<dyn Table>>);
     let (mut exported, mut rows) = (Exported::default(), Vec::new());
+    let mut met = vec![false; choice.channels.len()];
     for file in files {
         let mut failed = Ok(());
         let damage = read(file, |head, block| {
-            if !choice.takes(head) {
+            if !choice.takes(head, &mut met) {
                 return ControlFlow::Continue(());
             }
             rows.clear();
             rows_of(head, block, &mut rows);
             rows.retain(|row| choice.spans(row.time));
+            if rows.is_empty() {
+                return ControlFlow::Continue(());
+            }
             exported.count(&rows);
-            failed = table.rows(head, &rows);
+            if let Some(output) = output.take() {
+                match format.table(output) {
+                    Ok(begun) => table = Some(begun),
+                    Err(error) => failed = Err(error),
+                }
+            }
+            if let Some(table) = &mut table
+                && failed.is_ok()
+            {
+                failed = table.rows(head, &rows);
+            }
             if failed.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         failed?;
@@ -110,8 +122,29 @@ pub fn export(
             exported.damaged.push((file.clone(), damage));
         }
     }
+    if let Some((name, _)) = choice.channels.iter().zip(met).find(|(_, met)| !met) {
+        bail!("--channel {name:?}: there is no such channel in what was read (write NAME or STATION/STREAM/NAME)");
+    }
+    let Some(table) = table else {
+        if let Some((file, damage)) = exported.damaged.first() {
+            bail!("{}: no signal that was chosen in front of the damage: {}", file.display(), damage.error);
+        }
+        bail!(
+            "{}: no signal that was chosen",
+            files.first().map_or_else(String::new, |file| file.display().to_string())
+        );
+    };
     table.finish()?;
     Ok(exported)
+}
+
+impl Format {
+    fn table(self, output: impl Write + Send + 'static) -> Result<Box<dyn Table>> {
+        Ok(match self {
+            Self::Csv => Box::new(csv::Csv::new(output)?),
+            Self::Parquet => Box::new(parquet::Parquet::new(output)?),
+        })
+    }
 }
 
 impl Exported {
@@ -123,10 +156,17 @@ impl Exported {
 }
 
 impl Choice {
-    fn takes(&self, head: &Head) -> bool {
+    /// `met`: which of the names there are.
+    fn takes(&self, head: &Head, met: &mut [bool]) -> bool {
         let Head { station, stream, channel, .. } = head;
         let is = |name: &String| *name == channel.name || *name == format!("{station}/{stream}/{}", channel.name);
-        self.channels.is_empty() || self.channels.iter().any(is)
+        let mut takes = self.channels.is_empty();
+        for (name, met) in self.channels.iter().zip(met) {
+            let is = is(name);
+            *met |= is;
+            takes |= is;
+        }
+        takes
     }
 
     fn spans(&self, time: i64) -> bool {
@@ -160,5 +200,5 @@ fn rows_of(head: &Head, block: &Block<'_>, rows: &mut Vec<Row>) {
 
 /// What could not be measured has no value, and no cause either.
 fn number(value: f64) -> Option<f64> {
-    value.is_finite().then_some(value)
+    (!value.is_nan()).then_some(value)
 }

@@ -144,6 +144,23 @@ fn the_example_in_python_reads_all_of_it() {
     assert!(lines.any(|line| line.contains("channel 0 first")));
     first.stop();
     assert!(lines.any(|line| line.starts_with("end ")));
+    // Nothing, too little, and a block, a field and a position that are cut off do not end it; a name does not reach a terminal raw.
+    let header = |kind: u8, count: u8| [b"WS", &[0x10 | kind, 0, 0, 0, count, 0][..], &[9; 16]].concat();
+    let name = [&header(3, 0)[..], &[16, 2, 0, 0, 17, 5], b"\x1b[31m"].concat();
+    let hostile = one.run(|| UdpSocket::bind("10.0.0.1:0").unwrap());
+    for bytes in [
+        vec![],
+        b"WS".to_vec(),
+        header(0, 1),
+        [&header(0, 1)[..], &[255; 40]].concat(),
+        [&header(3, 0)[..], &[17]].concat(),
+        [&header(3, 0)[..], &[17, 2, 255, 254]].concat(),
+        [&header(1, 1)[..], &[0; 3]].concat(),
+        name,
+    ] {
+        hostile.send_to(&bytes, "239.192.77.1:5110").unwrap();
+    }
+    assert!(lines.any(|line| line == "channel 0 \\x1b[31m"));
     let sources = ["sine,name=coil,rate=10k/s", "counter,name=n,rate=100/s"];
     let mut station = Station::start(&one, &["--source", sources[0], "--source", sources[1]]);
     station.await_ledger(|ledger| ledger["streams"][0]["samples"]["sent"].as_u64() > Some(10_000));
