@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 import { Browser } from './browser.mjs';
 
 const SHOTS = process.env.SHOTS;
-const SOAK_S = Number(process.env.SOAK_S ?? 120);
+const SOAK_S = Number(process.env.SOAK_S ?? 20);
 const [first, second] = process.env.SERVERS.split(',');
 const CHANNELS = Number(process.env.CHANNELS);
 const SEEN = '<img src=x onerror=alert(1)>‹U+001B›[2J‹U+202E›gnp';

@@ -39,11 +39,12 @@ pub(super) struct Open {
 }
 
 /// Why datagrams are not taken, and what to do.
-const REFUSALS: [(&str, &str); 13] = [
+const REFUSALS: [(&str, &str); 14] = [
     ("foreign", "something else is on the group: choose a group of their own for signals"),
     ("version", "sent by another version of weir: bring them to one"),
     ("malformed", "damaged or forged: weir monitor check tells the source"),
     ("implausible", "damaged or forged: weir monitor check tells the source; keys keep forgers out"),
+    ("stranger", "somebody else speaks for a station: weir monitor check tells the source; keys keep forgers out"),
     ("sessions", "too many senders live: listen to fewer, or keys keep forgers out"),
     ("channels", "a sender has more channels than can be"),
     ("long", "something else is on the group, or forged"),

@@ -3,12 +3,9 @@
 mod archive;
 mod check;
 mod endurance;
-mod page;
-mod serve;
-mod station;
-mod together;
 mod outputs;
 mod page;
 mod serve;
 mod station;
+mod together;
 mod view;
