@@ -2,6 +2,7 @@
 //!
 //! What is told here is told by time alone, so that a clock of the test's own is as good as the kernel's. `WEIR_HOURS` sets how long
 //! the day is.
+#![allow(clippy::unwrap_used, reason = "every function here is part of a test")]
 
 use std::collections::HashMap;
 use std::fs;
