@@ -54,7 +54,7 @@ impl Drop for Running {
 #[test]
 fn a_station_comes_and_goes_and_nothing_grows_or_lacks() {
     let Some(machine) = Machine::new() else { return };
-    let seconds: u64 = std::env::var("WEIR_ENDURANCE").map_or(40, |seconds| seconds.parse().unwrap());
+    let seconds: u64 = std::env::var("WEIR_ENDURANCE").map_or(15, |seconds| seconds.parse().unwrap());
     let dir = TempDir::new().unwrap();
     let config = dir.path().join("serve.toml");
     fs::write(

@@ -301,7 +301,7 @@ fn a_viewer_changes_over_when_a_server_is_killed() {
             streams.iter().filter(|stream| stream["station"].as_str().unwrap().starts_with("control-")).count()
         };
         heard = servers(&viewer.ledger()) == 2;
-        if heard && station.index > 500 {
+        if heard && station.index > 3000 {
             break;
         }
     }

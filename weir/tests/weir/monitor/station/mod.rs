@@ -190,7 +190,7 @@ impl Member {
             }
         }
         let ends: Vec<_> = all.iter().filter(|datagram| datagram.kind == 2).collect();
-        assert_eq!(ends.len(), 3);
+        assert_eq!(ends.len(), 9);
         for (channel, next) in &ends[0].positions {
             assert_eq!(channels.get(channel).map_or(0, |channel| channel.next), *next, "channel {channel}");
         }

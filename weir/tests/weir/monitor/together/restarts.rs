@@ -107,7 +107,7 @@ fn viewers_change_over_when_a_server_is_killed() {
         viewer.await_ledger("both servers", |ledger| {
             let streams = ledger["streams"].as_array().unwrap();
             streams.iter().filter(|stream| stream["station"].as_str().unwrap().starts_with("control-")).count() == 2
-                && received(ledger).0 > 1500
+                && received(ledger).0 > 6000
         });
     }
     let before = viewers.each_mut().map(|viewer| viewer.ledger()["changes"].as_u64().unwrap());
