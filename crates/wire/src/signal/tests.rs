@@ -154,7 +154,7 @@ fn the_longest_channel_fits_a_datagram() {
     };
     let mut longest = Vec::new();
     encode::metadata(header(), &metadata, 1232, &mut Vec::new(), |bytes| longest.push(bytes.len()));
-    assert_eq!(longest, [1117, 1117]);
+    assert_eq!(longest, [1120, 1120]);
 }
 
 #[test]
