@@ -202,8 +202,11 @@ async function pixels() {
       const column = Math.floor((time - begin) / step);
       if (least !== null && column >= 0 && column < width) of[column].push([least, greatest]);
     }
+    // What was on its way to a page that moves is not drawn yet: at its end, of a quarter of a second.
+    const newest = read.columns.findLastIndex(({ count }) => count > 0);
     for (let x = 0; x < width; x += 1) {
       if (of[x].length === 0) continue;
+      if (live && x > newest && (width - newest) * step < 250) break;
       const least = Math.min(...of[x].map(([value]) => value));
       const greatest = Math.max(...of[x].map(([, value]) => value));
       // A column of the curve may be drawn in its neighbour, by half a pixel of its width.
