@@ -124,7 +124,9 @@ impl<S: Sink> Sink for Follow<S> {
         };
         if !feed.servers.iter().any(|server| server.session == stream.session) {
             if feed.servers.len() >= MOST_SERVERS {
-                return;
+                // Those that were killed never said that they end.
+                let Some(session) = feed.forget_oldest() else { return };
+                self.members.remove(&session);
             }
             feed.servers.push(Server { session: stream.session, priority: channel.priority, since: None, last: 0 });
         }
@@ -213,11 +215,26 @@ impl<S: Sink> Sink for Follow<S> {
                 }
             }
         }
+        if news == News::Ended {
+            self.members.remove(&stream.session);
+        }
         self.inner.stream(stream, news);
     }
 
     fn flush(&mut self) {
         self.inner.flush();
+    }
+}
+
+impl Feed {
+    /// Forgets the server that has been heard least lately, if it is far behind the one that is followed.
+    fn forget_oldest(&mut self) -> Option<u64> {
+        let followed = self.servers.iter().find(|server| server.session == self.chosen)?.last;
+        let others = self.servers.iter().filter(|server| server.session != self.chosen);
+        let oldest = others.min_by_key(|server| server.last).filter(|server| server.last < followed - STEADY)?.session;
+        self.servers.retain(|server| server.session != oldest);
+        self.lines.iter_mut().for_each(|line| drop(line.waiting.remove(&oldest)));
+        Some(oldest)
     }
 }
 

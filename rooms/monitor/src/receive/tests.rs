@@ -439,3 +439,14 @@ fn another_server_takes_over_where_one_stops() {
         assert_eq!(*sample, expected, "{index}");
     }
 }
+
+#[test]
+fn servers_that_were_killed_make_room_for_the_next() {
+    let mut follow = Follow::new(Book::default());
+    for (session, from) in (1..=30).zip((0..).step_by(2000)) {
+        Relay::new(session, 0, 1, &mut follow).send(from..from + 2000, &mut follow);
+    }
+    assert_eq!(follow.changes(), 29);
+    let (_, samples) = follow.inner().samples.values().next().unwrap();
+    assert_eq!(samples.len(), 60_000);
+}
