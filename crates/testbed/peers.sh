@@ -5,7 +5,9 @@
 # Arguments name more peers, as in the list below.
 set -eu
 cd "$(dirname "$0")/../.."
-place=$PWD/target/peers
+mkdir -p target/peers
+# Commands name the place as it is, whoever links to it.
+place=$(cd target/peers && pwd -P)
 
 # command:package:path in the package
 peers='rsyslogd:rsyslog:usr/sbin/rsyslogd
@@ -22,8 +24,28 @@ ovs-vsctl:openvswitch-switch:usr/bin/ovs-vsctl
 ovs-vswitchd:openvswitch-switch:usr/lib/openvswitch-switch/ovs-vswitchd
 pmacctd:pmacct:usr/sbin/pmacctd
 influxd:influxdb:usr/bin/influxd
-iperf:iperf:usr/bin/iperf'
+iperf:iperf:usr/bin/iperf
+gobgpd:gobgpd:usr/bin/gobgpd
+gobgp:gobgpd:usr/bin/gobgp
+bird:bird2:usr/sbin/bird
+birdc:bird2:usr/sbin/birdc
+zebra:frr:usr/lib/frr/zebra
+bgpd:frr:usr/lib/frr/bgpd
+staticd:frr:usr/lib/frr/staticd
+vtysh:frr:usr/bin/vtysh
+tshark:tshark:usr/bin/tshark'
 for more in "$@"; do peers=$(printf '%s\n%s' "$peers" "$more"); done
+
+# What Debian has no new version of, where Go is at hand: command:program:module@version
+built='gobgpd4:gobgpd:github.com/osrg/gobgp/v4/cmd/gobgpd@v4.8.0'
+echo "$built" | while IFS=: read -r command program module; do
+    [ ! -x "$place/bin/$command" ] || continue
+    go=$(PATH=$PATH:/usr/local/go/bin command -v go) || {
+        echo "peers: no Go; tests that need this are skipped: $command"; continue; }
+    mkdir -p "$place/bin" "$place/go"
+    if GOBIN=$place/go "$go" install "$module"; then mv "$place/go/$program" "$place/bin/$command"
+    else echo "peers: no access to Go's modules; tests that need this are skipped: $command"; fi
+done
 
 missing=$(echo "$peers" | while IFS=: read -r command package path; do
     PATH=$place/bin:$PATH:/usr/sbin command -v "$command" >/dev/null || echo "$package"; done | sort -u)

@@ -26,7 +26,13 @@ pub struct Reported {
     pub offender: Option<IpAddr>,
     /// Where the datagram was going; absent where the kernel does not tell.
     pub destination: Option<SocketAddr>,
+    /// What the datagram's payload began with, as far as the report quotes it, at most [`QUOTED`] bytes: RFC 792 asks for none
+    /// of it, RFC 1122 for as much as has room.
+    pub quoted: Vec<u8>,
 }
+
+/// Bytes of the payload that are looked at.
+pub const QUOTED: usize = 64;
 
 /// Where a report comes from: SO_EE_ORIGIN_* of include/uapi/linux/errqueue.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +61,7 @@ impl Socket {
         };
         let mut reported = parse_error(entry.control()).ok_or(io::ErrorKind::InvalidData)?;
         reported.destination = Address::decode(entry.name()).map(canonical);
+        reported.quoted = entry.quoted().to_vec();
         Ok(Some(reported))
     }
 }

@@ -39,6 +39,8 @@ pub struct Received<'a> {
     pub to_all: bool,
     /// Index of the interface it came in on; `None` without [`Options::local_address`](crate::Options).
     pub interface: Option<u32>,
+    /// TTL or hop limit with which it came; `None` without [`Options::hops`](crate::Options).
+    pub hops: Option<u8>,
     /// How many datagrams the socket had dropped when this one was queued, since it was made, modulo 2^32. `None`
     /// without [`Options::count_drops`](crate::Options), and before the first drop.
     pub socket_drops: Option<u32>,
@@ -58,9 +60,31 @@ impl Inbox {
     /// # Errors
     /// WouldBlock: nothing is there. Others: the socket cannot receive.
     pub fn receive(&mut self, socket: &Socket) -> io::Result<usize> {
+        self.receive_or_wait(socket, false, usize::MAX)
+    }
+
+    /// The same, but where nothing is there waits for the first message, as long as the socket may
+    /// ([`Options::wait`](crate::Options::wait)): one system call where waiting for the socket and receiving are two.
+    ///
+    /// # Errors
+    /// As for [`Self::receive`].
+    pub fn wait(&mut self, socket: &Socket) -> io::Result<usize> {
+        self.receive_or_wait(socket, socket.waits(), usize::MAX)
+    }
+
+    /// The same, but takes one message: where they come one at a time, the kernel need not look for a second one, which costs
+    /// as much as all else that a call does.
+    ///
+    /// # Errors
+    /// As for [`Self::receive`].
+    pub fn wait_for_one(&mut self, socket: &Socket) -> io::Result<usize> {
+        self.receive_or_wait(socket, socket.waits(), 1)
+    }
+
+    fn receive_or_wait(&mut self, socket: &Socket, wait: bool, most: usize) -> io::Result<usize> {
         let mut repeats = 0;
         loop {
-            match self.slots.receive(socket.as_fd(), socket.tells_beside()) {
+            match self.slots.receive(socket.as_fd(), socket.tells_beside(), wait, most) {
                 Err(error) if repeats < MAX_REPEATS && is_passing(&error) => {
                     repeats += 1;
                     self.reported += u64::from(error.kind() != io::ErrorKind::Interrupted);
@@ -99,6 +123,7 @@ impl Inbox {
             local: ancillary.local,
             to_all: ancillary.to_all,
             interface: ancillary.interface,
+            hops: ancillary.hops,
             socket_drops: ancillary.socket_drops,
         }
     }
@@ -161,6 +186,7 @@ mod tests {
             local: None,
             to_all: false,
             interface: None,
+            hops: None,
             socket_drops: None,
         }
     }

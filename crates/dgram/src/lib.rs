@@ -32,7 +32,7 @@ mod sys;
 pub use address::Address;
 pub use buffers::Buffer;
 pub use error::{Error, reason};
-pub use errors::{Origin, Reported};
+pub use errors::{Origin, QUOTED, Reported};
 pub use inbox::{Inbox, Received};
 pub use memory::Memory;
 pub use multicast::Membership;

@@ -1,6 +1,7 @@
 //! What a socket is asked for, and the calls that ask: socket(7), ip(7), ipv6(7).
 
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use libc::c_int;
 
@@ -34,6 +35,8 @@ pub struct Options {
     /// Destination and interface: [`Received::local`](crate::Received), [`Received::to_all`](crate::Received)
     /// (IP_PKTINFO, IPV6_RECVPKTINFO).
     pub local_address: bool,
+    /// TTL or hop limit with which it came: [`Received::hops`](crate::Received) (IP_RECVTTL, IPV6_RECVHOPLIMIT).
+    pub hops: bool,
     /// What the network reports about datagrams sent: [`Socket::next_error`](crate::Socket::next_error) (IP_RECVERR).
     /// The kernel then tells of datagrams that an interface's queue has dropped, too: ENOBUFS.
     pub errors: bool,
@@ -49,6 +52,9 @@ pub struct Options {
     pub multicast_interface: Option<String>,
     /// Allows sending to broadcast addresses.
     pub broadcast: bool,
+    /// Lets [`Inbox::wait`](crate::Inbox::wait) sleep in the very call that receives, for so long at most (SO_RCVTIMEO; the
+    /// kernel rounds up to its ticks). `None`: it returns at once.
+    pub wait: Option<Duration>,
     /// Datagrams above the path's MTU are fragmented, never refused or lost: no path MTU discovery (IP_PMTUDISC_DONT).
     pub fragment: bool,
 }
@@ -78,6 +84,8 @@ impl Options {
         ask.ip_flag("PKTINFO", libc::IP_PKTINFO, libc::IPV6_RECVPKTINFO, self.local_address)?;
         // What IPv4 brings to a socket of both families: IPv6's message does not tell that it was broadcast.
         ask.flag("IP_PKTINFO", (libc::IPPROTO_IP, libc::IP_PKTINFO), self.local_address && v6)?;
+        ask.ip_flag("RECVTTL", libc::IP_RECVTTL, libc::IPV6_RECVHOPLIMIT, self.hops)?;
+        ask.flag("IP_RECVTTL", (libc::IPPROTO_IP, libc::IP_RECVTTL), self.hops && v6)?;
         ask.ip_flag("RECVERR", libc::IP_RECVERR, libc::IPV6_RECVERR, self.errors)?;
         ask.ip("TTL", libc::IP_TTL, libc::IPV6_UNICAST_HOPS, self.ttl.map(c_int::from))?;
         ask.ip("TOS", libc::IP_TOS, libc::IPV6_TCLASS, self.dscp.map(|dscp| c_int::from(dscp & 63) << 2))?;
@@ -91,7 +99,23 @@ impl Options {
         let discovery = self.fragment.then_some(libc::IP_PMTUDISC_DONT);
         ask.ip("MTU_DISCOVER", libc::IP_MTU_DISCOVER, libc::IPV6_MTU_DISCOVER, discovery)
     }
+
+    /// Asks for what a socket in use can be given anew on its way out; what is open goes back to the default.
+    pub(crate) fn apply_anew(&self, socket: BorrowedFd<'_>, v6: bool) -> Result<(), Error> {
+        let ask = Ask { socket, v6 };
+        let ttl = self.ttl.map_or(DEFAULT, c_int::from);
+        ask.ip("TTL", libc::IP_TTL, libc::IPV6_UNICAST_HOPS, Some(ttl))?;
+        let class = self.dscp.map_or(0, |dscp| c_int::from(dscp & 63) << 2);
+        ask.ip("TOS", libc::IP_TOS, libc::IPV6_TCLASS, Some(class))?;
+        let hops = self.multicast_ttl.map_or(DEFAULT, c_int::from);
+        ask.ip("MULTICAST_TTL", libc::IP_MULTICAST_TTL, libc::IPV6_MULTICAST_HOPS, Some(hops))?;
+        let heard = self.multicast_loop.map_or(1, c_int::from);
+        ask.ip("MULTICAST_LOOP", libc::IP_MULTICAST_LOOP, libc::IPV6_MULTICAST_LOOP, Some(heard))
+    }
 }
+
+/// A TTL or hop limit that asks for the kernel's default: ip(7), ipv6(7).
+const DEFAULT: c_int = -1;
 
 /// A socket to ask.
 struct Ask<'a> {

@@ -7,12 +7,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use socket2::{Domain, Protocol, SockRef, Type};
 
 use crate::buffers::{self, Buffer};
+use crate::control::{SOURCE_SPACE, source_address};
 use crate::error::reason;
 use crate::offload::{self, Offload, Segmentation};
-use crate::sys::option::{attach_closed_filter, attach_reuseport_program, disconnect};
-use crate::{Error, Options, Steering};
+use crate::sys::option::{attach_closed_filter, attach_reuseport_program, disconnect, set};
+use crate::sys::send::send_beside;
+use crate::{Address, Error, Options, Steering};
 
-/// A non-blocking UDP socket in the network namespace of the thread that made it.
+/// A UDP socket in the network namespace of the thread that made it. Nothing waits but [`Inbox::wait`](crate::Inbox::wait).
 #[derive(Debug)]
 pub struct Socket {
     descriptor: OwnedFd,
@@ -23,6 +25,8 @@ pub struct Socket {
     gro: Offload,
     segmentation: Segmentation,
     ancillary: bool,
+    /// Whether a receive may wait, for a time.
+    waits: bool,
     /// Whether it was told which address of this machine to send from.
     has_fixed_source: bool,
 }
@@ -90,7 +94,7 @@ impl Socket {
         }
         let local = socket.local_addr().map_err(refused)?.as_socket();
         let local = local.filter(|address| address.port() != 0).ok_or_else(|| failed("not bound".into()))?;
-        socket.set_nonblocking(true).map_err(refused)?;
+        socket.set_nonblocking(options.wait.is_none()).map_err(refused)?;
         socket.set_cloexec(true).map_err(refused)?;
         options.apply_bound(socket.as_fd(), local.is_ipv6())?;
         let peer = socket.peer_addr().ok().and_then(|peer| peer.as_socket());
@@ -178,9 +182,63 @@ impl Socket {
         Ok(())
     }
 
+    /// Gives a socket in use other options on its way out: TTL, code point, TTL and loop of multicast, send buffer. What is left
+    /// open goes back to the kernel's default; all others stay. [`Self::granted`] tells the send buffer that it had first.
+    ///
+    /// # Errors
+    /// An option is refused; no descriptor is left.
+    pub fn set_outgoing(&self, options: &Options) -> Result<(), Error> {
+        options.apply_anew(self.as_fd(), self.local.is_ipv6())?;
+        let buffer = match options.send_buffer {
+            Some(bytes) => bytes,
+            None => {
+                let failed = |source| Error::Open { address: self.local, source };
+                let fresh = socket2::Socket::new(Domain::IPV4, Type::DGRAM, None).map_err(failed)?;
+                // Twice what it was given.
+                fresh.send_buffer_size().map_err(failed)? / 2
+            }
+        };
+        Buffer::request(self.as_fd(), buffers::SEND, Some(buffer)).map(drop)
+    }
+
+    /// Sends one datagram to anybody from one of this machine's addresses; `None`: that which the kernel chooses.
+    ///
+    /// # Errors
+    /// WouldBlock: the send buffer is full. The address is none of this machine's, no route leads there, or what else the
+    /// kernel says.
+    pub fn send_from(&self, payload: &[u8], to: SocketAddr, from: Option<IpAddr>) -> io::Result<()> {
+        let v6 = self.local.is_ipv6();
+        let to = match to {
+            SocketAddr::V4(v4) if v6 => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
+            other => other,
+        };
+        let (control, length) = from.map_or(([0; SOURCE_SPACE], 0), |from| source_address(from, v6));
+        send_beside(self.as_fd(), &Address::from(to), payload, &control[..length])
+    }
+
+    /// Gives what a connected socket sends from now on this TTL or hop limit, unicast or multicast as its peer is.
+    ///
+    /// # Errors
+    /// The kernel refuses it: 0, for one.
+    pub fn set_hops(&self, hops: u8) -> io::Result<()> {
+        let is_multicast = self.peer.is_some_and(|peer| peer.ip().is_multicast());
+        let (level, option) = match (self.local.is_ipv6(), is_multicast) {
+            (false, false) => (libc::IPPROTO_IP, libc::IP_TTL),
+            (false, true) => (libc::IPPROTO_IP, libc::IP_MULTICAST_TTL),
+            (true, false) => (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS),
+            (true, true) => (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS),
+        };
+        set(self.as_fd(), level, option, hops.into())
+    }
+
     /// Whether control messages may come with what it receives.
     pub(crate) fn tells_beside(&self) -> bool {
         self.ancillary
+    }
+
+    /// Whether a receive may wait, for a time.
+    pub(crate) fn waits(&self) -> bool {
+        self.waits
     }
 
     pub(crate) fn segmentation(&self) -> &Segmentation {
@@ -188,7 +246,7 @@ impl Socket {
     }
 
     fn bound(prepared: Prepared, local: SocketAddr, peer: Option<SocketAddr>) -> Self {
-        let Prepared { socket, receive_buffer, send_buffer, gro, segmentation, ancillary } = prepared;
+        let Prepared { socket, receive_buffer, send_buffer, gro, segmentation, ancillary, waits } = prepared;
         Self {
             descriptor: socket.into(),
             local,
@@ -198,6 +256,7 @@ impl Socket {
             gro,
             segmentation,
             ancillary,
+            waits,
             has_fixed_source: false,
         }
     }
@@ -217,18 +276,25 @@ struct Prepared {
     gro: Offload,
     segmentation: Segmentation,
     ancillary: bool,
+    waits: bool,
 }
 
 impl Prepared {
     /// Asks for buffers and offloads.
     fn new(socket: socket2::Socket, options: &Options) -> Result<Self, Error> {
         let fd = socket.as_fd();
+        let waits = options.wait.is_some_and(|wait| socket.set_read_timeout(Some(wait)).is_ok());
         Ok(Self {
             receive_buffer: Buffer::request(fd, buffers::RECEIVE, options.receive_buffer)?,
             send_buffer: Buffer::request(fd, buffers::SEND, options.send_buffer)?,
             gro: offload::gro(fd, options.gro),
             segmentation: Segmentation::probe(fd, options.gso),
-            ancillary: options.gro || options.timestamps || options.count_drops || options.local_address,
+            ancillary: options.gro
+                || options.timestamps
+                || options.count_drops
+                || options.local_address
+                || options.hops,
+            waits,
             socket,
         })
     }
@@ -237,7 +303,9 @@ impl Prepared {
 fn create(address: SocketAddr, options: &Options) -> Result<Prepared, Error> {
     let failed = |source| Error::Open { address, source };
     let domain = Domain::for_address(address);
-    let socket = socket2::Socket::new(domain, Type::DGRAM.nonblocking(), Some(Protocol::UDP)).map_err(failed)?;
+    // Every call but one says that it does not wait.
+    let kind = if options.wait.is_some() { Type::DGRAM } else { Type::DGRAM.nonblocking() };
+    let socket = socket2::Socket::new(domain, kind, Some(Protocol::UDP)).map_err(failed)?;
     options.apply(socket.as_fd(), address.is_ipv6())?;
     Prepared::new(socket, options)
 }

@@ -42,6 +42,8 @@ pub struct Ledger {
     pub frames_delivered: u64,
     /// Frames the kernel dropped because the emulator's socket buffer was full (`PACKET_STATISTICS`, tp_drops).
     pub socket_dropped_frames: u64,
+    /// Frames that wait in the emulator's socket, which it has not got to yet.
+    pub unread_frames: u64,
     /// Bytes of `received`, from the IP header on.
     pub received_bytes: u64,
     /// Bytes of `delivered`, from the IP header on.

@@ -18,6 +18,7 @@ enum {
 	PERCPU_HASH = 5,
 	PERCPU_ARRAY = 6,
 	LRU_HASH = 9,
+	LRU_PERCPU_HASH = 10,
 };
 
 enum { ANY = 0, NOEXIST = 1 };
@@ -27,12 +28,20 @@ static long (*bpf_map_update_elem)(void *map, const void *key, const void *value
 static long (*bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
 static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
 static u64 (*bpf_get_socket_cookie)(void *socket) = (void *)46;
+static long (*bpf_get_stack)(void *ctx, void *to, u32 bytes, u64 flags) = (void *)67;
 static long (*bpf_probe_read_kernel)(void *to, u32 bytes, const void *from) = (void *)113;
-static struct task_struct *(*bpf_get_current_task_btf)(void) = (void *)158;
 static long (*bpf_probe_read_kernel_str)(void *to, u32 bytes, const void *from) = (void *)115;
+static long (*bpf_get_ns_current_pid_tgid)(u64 dev, u64 ino, void *to, u32 bytes) = (void *)120;
+static struct task_struct *(*bpf_get_current_task_btf)(void) = (void *)158;
 
 /* Whether the running kernel's type has this member (BPF_FIELD_EXISTS). */
 #define exists(member) __builtin_preserve_field_info(member, 2)
+
+/* The value of a bit field of one byte, wherever the running kernel has it (BPF_CORE_READ_BITFIELD). */
+#define BITS(object, member)                                                                           \
+	((u64) * ((u8 *)(object) + __builtin_preserve_field_info((object)->member, 0))                 \
+		 << __builtin_preserve_field_info((object)->member, 4) >>                              \
+	 __builtin_preserve_field_info((object)->member, 5))
 
 INLINE u16 ntohs(u16 value)
 {

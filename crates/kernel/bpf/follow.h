@@ -78,6 +78,7 @@ struct tallies {
 	u64 passages;
 	u64 sends;
 	u64 hashed; /* sockets that were given a state in the hash map: those that are not there gave way, or were removed */
+	u64 sourced; /* keys that were given a place in `sources`, likewise */
 };
 
 struct {

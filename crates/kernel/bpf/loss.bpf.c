@@ -8,6 +8,8 @@
 #include "packet.h"
 #include "processors.h"
 #include "queues.h"
+#include "samples.h"
+#include "sources.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -60,6 +62,43 @@ INLINE void count_drop(struct drop_key *key, u64 datagrams)
 		MISS(drops, datagrams);
 }
 
+struct passage_key {
+	u64 cookie;
+	u32 namespace;
+	u32 interface;
+	u32 port;
+	u32 unused;
+};
+
+COUNTS(arrivals, struct passage_key, 16384)
+COUNTS(departures, struct passage_key, 16384)
+
+/* Whether tc (mirred redirect) or nftables (fwd) took it out of its way into this namespace, where it was counted. */
+INLINE bool is_diverted(struct sk_buff *skb)
+{
+	if (!exists(skb->redirected) || !exists(skb->from_ingress))
+		return false;
+	return skb->skb_iif && BITS(skb, redirected) && BITS(skb, from_ingress);
+}
+
+/* What was diverted and is dropped before it comes back (by the queue of an ifb) has come all the same. */
+static __attribute__((noinline)) int undo_divert(u32 namespace, u32 interface, struct packet *p, u64 datagrams)
+{
+	struct passage_key key = { .namespace = namespace, .interface = interface };
+
+	if (!p)
+		return 0;
+	key.port = p->port;
+	if (!count_arrivals(&key, namespace ^ interface ^ p->port, datagrams, (u32)p->udp_length - 8))
+		MISS(passages, datagrams);
+	if (by_source) {
+		struct source_key source = { .namespace = namespace, .port = p->port };
+
+		count_source(p, &source, datagrams);
+	}
+	return 0;
+}
+
 SEC("tp_btf/kfree_skb")
 int drop(u64 *ctx)
 {
@@ -69,7 +108,7 @@ int drop(u64 *ctx)
 	struct drop_key key;
 	struct packet p;
 	struct filter *f = the_filter();
-	unsigned char *head, *data, *network, *limit;
+	unsigned char *head, *data, *network, *limit, *packet;
 	u32 end, datagrams, zero = 0;
 	u16 mac;
 	u64 *list;
@@ -94,10 +133,12 @@ int drop(u64 *ctx)
 	data = skb->data;
 	limit = head + skb->tail;
 	network = head + skb->network_header;
+	packet = network;
 	if (network == head || !parse_at(network, limit, &p)) {
 		/* Fresh from a driver: the network header is marked later (__netif_receive_skb_core). */
 		if (network == data || !parse_at(data, limit, &p))
 			return 0;
+		packet = data;
 	}
 
 	end = skb->end;
@@ -161,6 +202,8 @@ int drop(u64 *ctx)
 			return 0;
 		datagrams = datagrams_in(&p, head, end);
 	}
+	if (unlikely(is_diverted(skb)) && key.namespace)
+		undo_divert(key.namespace, skb->skb_iif, &p, datagrams);
 	key.location = ctx[1];
 	key.reason = reason;
 	key.port = p.port;
@@ -174,22 +217,57 @@ int drop(u64 *ctx)
 			__sync_fetch_and_add(&s->dropped, 1);
 		}
 	}
+	if (by_source) {
+		struct source_key source = {
+			.cookie = sk ? key.cookie : 0,
+			.location = key.location,
+			.namespace = key.namespace,
+			.reason = reason,
+			.port = p.port,
+			.outgoing = key.outgoing,
+		};
+
+		count_source(&p, &source, datagrams);
+	}
+	if (samples_each) {
+		struct sample *s = take_sample(key.location, reason, key.outgoing);
+
+		if (s) {
+			s->location = key.location;
+			s->cookie = key.cookie;
+			s->namespace = key.namespace;
+			s->interface = key.interface;
+			s->reason = reason;
+			s->outgoing = key.outgoing;
+			s->port = p.port;
+			s->from_port = p.from_port;
+			copy_sample(ctx, s, packet, limit, skb->len + (u32)(data - packet));
+			*(volatile u32 *)&s->ready = 1;
+		}
+	}
 	count_drop(&key, datagrams);
 	return 0;
 }
 
 /* ---- what passes ---- */
 
-struct passage_key {
-	u64 cookie;
-	u32 namespace;
-	u32 interface;
-	u32 port;
-	u32 unused;
-};
+/* What came and was sent elsewhere at once has not come: if it comes back (ifb), it is counted then. */
+static __attribute__((noinline)) int divert(struct passage_key *key, u64 datagrams, u64 bytes)
+{
+	u32 slot = (key->namespace ^ key->interface ^ key->port) & (SLOTS - 1);
+	struct arrivals_slot *s = bpf_map_lookup_elem(&arrivals_slots, &slot);
+	struct counts *counts;
 
-COUNTS(arrivals, struct passage_key, 16384)
-COUNTS(departures, struct passage_key, 16384)
+	if (s && same((u64 *)&s->key, (u64 *)key, sizeof(*key) / 8))
+		counts = &s->counts;
+	else
+		counts = bpf_map_lookup_elem(&arrivals, key);
+	if (counts && counts->first >= datagrams && counts->second >= bytes) {
+		counts->first -= datagrams;
+		counts->second -= bytes;
+	}
+	return 0;
+}
 
 INLINE int pass(struct sk_buff *skb, bool leaving)
 {
@@ -231,6 +309,21 @@ INLINE int pass(struct sk_buff *skb, bool leaving)
 	}
 	datagrams = datagrams_in(&p, head, end);
 	bytes = (u32)p.udp_length - 8; /* a joined buffer has one header, with the length of all */
+	if (unlikely(is_diverted(skb))) {
+		struct passage_key before = { .namespace = key.namespace, .interface = skb->skb_iif, .port = p.port };
+
+		divert(&before, datagrams, bytes);
+		if (by_source) {
+			struct source_key source = { .namespace = key.namespace, .port = p.port };
+
+			count_source(&p, &source, -(u64)datagrams);
+		}
+	}
+	if (by_source && !leaving) {
+		struct source_key source = { .namespace = key.namespace, .port = p.port };
+
+		count_source(&p, &source, datagrams);
+	}
 	slot = key.cookie ^ key.namespace ^ key.interface ^ key.port;
 	if (!(leaving ? count_departures(&key, slot, datagrams, bytes) : count_arrivals(&key, slot, datagrams, bytes)))
 		MISS(passages, datagrams);
@@ -294,6 +387,7 @@ int sent(u64 *ctx)
 	if (!follows_namespace(f, key.namespace))
 		return 0;
 	key.cookie = cookie_of(sk);
+	use_socket(key.cookie);
 	key.from_port = sk->__sk_common.skc_num;
 	key.errno = length < 0 ? -length : 0;
 	bpf_probe_read_kernel(&size, sizeof(size), &udp->gso_size);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "follow.h"
+#include "tasks.h"
 
 enum {
 	JOINS = 1,  /* UDP_GRO is on: one read may return many datagrams */
@@ -28,6 +29,11 @@ struct socket_state {
 	u64 dropped; /* buffers that found it full */
 	u32 episodes;
 	u32 stalls;  /* reads that came later than a millisecond */
+	u64 began;   /* how often something came into the empty queue */
+	u64 came;    /* in all at the last read, with the one that may end the emptiness behind it */
+	u64 came_in_stalls;
+	u32 before;  /* 1 more than were in the queue when it was given this state; 0: not known */
+	u32 unused[9];
 	/* written by those who read */
 	u64 reads __attribute__((aligned(64)));
 	u64 bytes;
@@ -117,6 +123,22 @@ INLINE struct socket_state *find_socket(u64 cookie)
 	struct socket_state *s = bpf_map_lookup_elem(&socket_slots, &slot);
 
 	return s && likely(s->cookie == cookie) ? s : bpf_map_lookup_elem(&sockets, &cookie);
+}
+
+/* What was in the queue before the first that is counted. `leaves`: one has just
+ * left it; else one has just come. */
+static __attribute__((noinline)) int learn_before(struct socket_state *s, struct sock *sk, bool leaves)
+{
+	struct udp_sock *udp = (void *)sk;
+	u32 read = 0, waits = sk->sk_receive_queue.qlen;
+
+	if (!s)
+		return 0;
+	if (exists(udp->reader_queue))
+		bpf_probe_read_kernel(&read, sizeof(read), &udp->reader_queue.qlen);
+	waits += read;
+	s->before = 1 + (leaves ? waits + 1 : waits ? waits - 1 : 0);
+	return 0;
 }
 
 INLINE void enter_band(struct socket_state *s, u64 band)
@@ -211,9 +233,13 @@ int enqueue(u64 *ctx)
 	s = follow_socket(cookie_of(sk), port, namespace);
 	if (!s)
 		return 0;
+	if (unlikely(!s->before))
+		learn_before(s, sk, false);
 	__sync_fetch_and_add(&s->enqueued, 1);
-	if (!s->waiting_since)
+	if (!s->waiting_since) {
 		s->waiting_since = bpf_ktime_get_ns();
+		s->began++;
+	}
 	/* Since 6.18 a buffer is first counted in udp_prod_queue, and still is when this is called: only this sum has each
 	 * buffer once. */
 	level = sk->sk_backlog.rmem_alloc.counter;
@@ -284,7 +310,7 @@ int dequeue(u64 *ctx)
 	struct filter *f;
 	struct socket_state *s;
 	u32 namespace, level, task;
-	u64 now, since;
+	u64 now, since, came;
 	u16 port;
 
 	if (length < 0 || flags & (MSG_PEEK | MSG_ERRQUEUE) || !is_udp(sk))
@@ -299,6 +325,8 @@ int dequeue(u64 *ctx)
 	s = follow_socket(cookie_of(sk), port, namespace);
 	if (!s)
 		return 0;
+	if (unlikely(!s->before))
+		learn_before(s, sk, true);
 	__sync_fetch_and_add(&s->reads, 1);
 	__sync_fetch_and_add(&s->bytes, length);
 	if (unlikely(joins(sk) || s->joined & JOINED)) {
@@ -317,6 +345,7 @@ int dequeue(u64 *ctx)
 	s->waiting_since = level ? now : 0;
 	if (!level && *(volatile int *)&sk->sk_backlog.rmem_alloc.counter)
 		s->waiting_since = now; /* came between the two */
+	came = s->enqueued + s->dropped;
 	if (since && now > since) {
 		u64 stall = now - since;
 
@@ -326,8 +355,11 @@ int dequeue(u64 *ctx)
 		if (stall > MILLISECOND) {
 			__sync_fetch_and_add(&s->stalled, stall);
 			__sync_fetch_and_add(&s->stalls, 1);
+			if (came > s->came)
+				__sync_fetch_and_add(&s->came_in_stalls, came - s->came);
 		}
 	}
+	s->came = came + !s->waiting_since;
 	if (unlikely(s->episode) && !level) {
 		u64 episode = __sync_lock_test_and_set(&s->episode, 0);
 
@@ -336,6 +368,7 @@ int dequeue(u64 *ctx)
 			s->episode_max = episode;
 	}
 	measure(s, level, sk->sk_rcvbuf);
+	use_socket(s->cookie);
 	task = bpf_get_current_task_btf()->pid;
 	if (unlikely(s->reader != task)) {
 		s->reader = task;

@@ -51,6 +51,7 @@ struct socket;
 struct sk_buff_head {
 	struct sk_buff *next;
 	struct sk_buff *prev;
+	u32 qlen;
 };
 
 struct sock {
@@ -78,6 +79,7 @@ struct udp_sock {
 	struct inet_sock inet;
 	unsigned long udp_flags;
 	u16 gso_size;
+	struct sk_buff_head reader_queue;
 };
 
 struct net_device {
@@ -102,6 +104,8 @@ struct sk_buff {
 	unsigned int len;
 	unsigned int data_len;
 	int skb_iif;
+	u8 redirected : 1;
+	u8 from_ingress : 1;
 	u16 protocol;
 	u16 network_header;
 	u16 mac_header;
@@ -115,6 +119,7 @@ struct sk_buff {
 struct task_struct {
 	unsigned int __state;
 	int pid;
+	int tgid;
 	char comm[16];
 };
 

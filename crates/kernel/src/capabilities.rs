@@ -9,7 +9,7 @@ use std::fs;
 use caps::{CapSet, CapsHashSet};
 use nix::errno::Errno;
 use nix::sys::prctl;
-use nix::unistd::{self, Gid, Uid, setgroups, setresgid, setresuid};
+use nix::unistd::{self, Gid, Uid, setegid, seteuid, setgroups, setresgid, setresuid};
 
 pub use caps::Capability;
 
@@ -24,6 +24,21 @@ pub struct User {
 }
 
 impl User {
+    /// By its numbers, whether the user database has them or not.
+    pub fn of(uid: u32, gid: u32) -> Self {
+        Self { uid: Uid::from_raw(uid), gid: Gid::from_raw(gid) }
+    }
+
+    /// Whom nothing belongs to: `nobody` of the user database, or the number that it has everywhere.
+    pub fn nobody() -> Self {
+        Self::find("nobody").unwrap_or_else(|_| Self::of(NOBODY, NOBODY))
+    }
+
+    /// Its number.
+    pub fn uid(&self) -> u32 {
+        self.uid.as_raw()
+    }
+
     /// A name from the user database, with its main group, or numbers: `nobody`, `65534`, `65534:65534`. A single number
     /// without an entry in the database is its own group's number, too.
     ///
@@ -63,11 +78,7 @@ impl fmt::Display for User {
 /// # Errors
 /// If the process has more than one thread, or may not become `user`. Privileges may be given up in part then: end.
 pub fn keep_only(kept: &[Capability], user: Option<&User>) -> Result<Vec<Capability>, Error> {
-    let threads = fs::read_dir("/proc/self/task").during(|| "count threads in /proc/self/task")?.count();
-    if threads != 1 {
-        let detail = format!("the process has {threads} threads already, which would keep theirs");
-        return Err(Error::answer("drop capabilities", detail));
-    }
+    alone("drop capabilities")?;
     prctl::set_no_new_privs().during(|| "set no_new_privs")?;
     let permitted = read(CapSet::Permitted)?;
     let kept: CapsHashSet = kept.iter().copied().filter(|capability| permitted.contains(capability)).collect();
@@ -88,6 +99,24 @@ pub fn keep_only(kept: &[Capability], user: Option<&User>) -> Result<Vec<Capabil
     effective()
 }
 
+/// What `f` finds as `user` without any capability in force: to know what such a user may, before it is too late. Afterwards
+/// everything is as before. `None`: the process may not become `user`, whom its user namespace perhaps does not have.
+///
+/// # Errors
+/// If the process has more than one thread; if it cannot go back: end.
+pub fn as_user<T>(user: &User, f: impl FnOnce() -> T) -> Result<Option<T>, Error> {
+    alone("become another user for a moment")?;
+    let back = || format!("go back from user {user}");
+    let (groups, own) = (unistd::getgroups().during(back)?, unistd::getegid());
+    if setgroups(&[]).is_err() {
+        return Ok(None);
+    }
+    // No longer root's, the effective user takes the effective capabilities along, and brings them back.
+    let found = setegid(user.gid).and_then(|()| seteuid(user.uid)).map(|()| f());
+    seteuid(Uid::from_raw(0)).and_then(|()| setegid(own)).and_then(|()| setgroups(&groups)).during(back)?;
+    Ok(found.ok())
+}
+
 /// The capabilities in force in the calling thread, in its user namespace, by their numbers.
 ///
 /// # Errors
@@ -101,6 +130,17 @@ pub fn effective() -> Result<Vec<Capability>, Error> {
 /// Whether the calling thread has this capability in force.
 pub fn has(capability: Capability) -> bool {
     effective().is_ok_and(|all| all.contains(&capability))
+}
+
+/// Users and capabilities belong to threads.
+fn alone(operation: &str) -> Result<(), Error> {
+    match fs::read_dir("/proc/self/task").during(|| "count threads in /proc/self/task")?.count() {
+        1 => Ok(()),
+        threads => {
+            let detail = format!("the process has {threads} threads already, which would keep theirs");
+            Err(Error::answer(operation, detail))
+        }
+    }
 }
 
 fn become_user(user: &User) -> Result<(), Error> {
@@ -128,6 +168,9 @@ fn read(set: CapSet) -> Result<CapsHashSet, Error> {
 fn changed(set: CapSet, result: Result<(), caps::errors::CapsError>) -> Result<(), Error> {
     result.map_err(|error| Error::answer(format!("drop {set:?} capabilities"), error.to_string()))
 }
+
+/// Where there is no user database: `nobody` on every Linux, and the kernel's overflowuid.
+const NOBODY: u32 = 65_534;
 
 #[cfg(test)]
 mod tests {

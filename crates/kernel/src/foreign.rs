@@ -12,6 +12,7 @@ use crate::host;
 use crate::links::mdb;
 use crate::namespaces::find;
 use crate::netlink::{Raw, attributes, messages};
+use crate::next_hops;
 use crate::processes;
 use crate::processors::activity;
 use crate::sockets::{diag, groups, owners, proc};
@@ -38,6 +39,9 @@ pub fn proc_text(text: &str) {
 /// A datagram of netlink, read as an answer to each of the questions that are asked.
 pub fn netlink(bytes: &[u8]) {
     for message in messages::<RouteNetlinkMessage>(bytes).map_while(Result::ok) {
+        if let NetlinkPayload::InnerMessage(message) = &message.payload {
+            let _ = next_hops::change(message);
+        }
         match message.payload {
             NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => drop(LinkCounters::from_message(link)),
             NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewNeighbour(neighbour)) => {

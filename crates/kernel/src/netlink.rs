@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::iter;
 use std::mem;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use netlink_packet_core::{
@@ -285,6 +285,13 @@ impl Events {
     }
 }
 
+/// Readable when something has changed.
+impl AsFd for Events {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
 /// Calls again when a signal came between.
 fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
@@ -296,13 +303,17 @@ fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 }
 
 /// The kernel packs a list into messages of at most 32 KiB (net/netlink/af_netlink.c, netlink_dump).
-const ANSWER_SIZE: usize = 64 * 1024;
+pub(crate) const ANSWER_SIZE: usize = 64 * 1024;
 
 /// Changes to interfaces (RTMGRP_LINK).
 pub(crate) const LINKS: u32 = 1;
 
 /// Changes to interfaces and to IPv6 routes (include/uapi/linux/rtnetlink.h, RTMGRP_LINK and RTMGRP_IPV6_ROUTE).
 pub(crate) const LINK_CHANGES: u32 = 1 | 0x400;
+
+/// Changes to interfaces, addresses, routes and rules of both families (RTMGRP_LINK, RTMGRP_IPV4_IFADDR,
+/// RTMGRP_IPV4_ROUTE, RTMGRP_IPV4_RULE, RTMGRP_IPV6_IFADDR, RTMGRP_IPV6_ROUTE, RTNLGRP_IPV6_RULE).
+pub(crate) const NETWORK_CHANGES: u32 = 1 | 0x10 | 0x40 | 0x80 | 0x100 | 0x400 | 1 << (19 - 1);
 
 /// Changes to the multicast forwarding of bridges (RTNLGRP_MDB).
 pub(crate) const MDB_CHANGES: u32 = 1 << (26 - 1);

@@ -1,5 +1,6 @@
 //! Processes of this machine, and what one says of itself.
 
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::{fs, io};
 
@@ -16,6 +17,35 @@ pub fn all() -> Result<Vec<u32>, Error> {
     let mut pids = numbers("/proc").during(|| "list /proc")?;
     pids.sort_unstable();
     Ok(pids)
+}
+
+/// The numbers of a process's children, their children and so on, as far as each has a parent that is one of them.
+pub fn descendants(ancestor: u32) -> BTreeSet<u32> {
+    let parents: HashMap<u32, u32> =
+        all().unwrap_or_default().into_iter().filter_map(|pid| Some((pid, parent(pid)?))).collect();
+    let descends = |pid: u32| {
+        let mut above = parents.get(&pid).copied();
+        // Numbers may be used again while they are read: no circle holds us.
+        for _ in 0..DEEPEST {
+            match above {
+                Some(parent) if parent == ancestor => return true,
+                Some(parent) => above = parents.get(&parent).copied(),
+                None => return false,
+            }
+        }
+        false
+    };
+    parents.keys().copied().filter(|&pid| descends(pid)).collect()
+}
+
+/// More generations than any shell makes.
+const DEEPEST: usize = 1000;
+
+/// Behind the name, which may hold anything: state and parent (proc_pid_stat(5)).
+fn parent(pid: u32) -> Option<u32> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let behind = stat.iter().rposition(|byte| *byte == b')')? + 1;
+    String::from_utf8_lossy(&stat[behind..]).split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 /// Whether there is a process of this number.
@@ -74,6 +104,21 @@ mod tests {
         child.wait().unwrap();
         assert!(!runs(pid) && !all().unwrap().contains(&pid));
         assert_eq!(name(pid), "");
+    }
+
+    #[test]
+    fn children_of_children_descend_from_us() {
+        let script = "sleep 60 & echo $!; cat; kill $!";
+        let mut shell =
+            Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        io::BufRead::read_line(&mut io::BufReader::new(shell.stdout.take().unwrap()), &mut line).unwrap();
+        let sleep: u32 = line.trim().parse().unwrap();
+        let own = descendants(std::process::id());
+        assert!(own.contains(&shell.id()) && own.contains(&sleep) && !own.contains(&std::process::id()), "{own:?}");
+        assert!(!descendants(shell.id()).contains(&shell.id()) && descendants(shell.id()).contains(&sleep));
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
     }
 
     #[test]

@@ -1,18 +1,20 @@
-//! Processes of the same user find each other by name, ask, and get an answer with file descriptors.
+//! Processes of the same user find each other by the path of a socket, ask, and get an answer with file descriptors.
 //!
-//! A [`Rendezvous`] listens on an abstract Unix socket, whose name vanishes with it. The connection stays open after the
-//! answer: it is the client's lease, and the server knows how many there are, however clients end. Abstract names belong
-//! to the network namespace of the process, so both must have come from the same one.
+//! A [`Rendezvous`] listens on a Unix socket in a folder that is [the user's own](own_folder), where nobody else can be
+//! first. Whoever holds the lock beside it is the server; what one that was killed has left is replaced. The connection
+//! stays open after the answer: it is the client's lease, and the server knows how many there are, however clients end.
 //!
 //! ```text
 //! client: <request> LF            at most 4 KiB
 //! server: <text> NUL              with the descriptors (SCM_RIGHTS); then nothing until either side closes
 //! ```
 
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, BufRead, BufReader, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -29,7 +31,7 @@ use crate::{Error, sys};
 /// What a server says.
 #[derive(Debug, Default)]
 pub struct Answer {
-    /// Words, without NUL, at most 64 KiB.
+    /// Words, without NUL, at most 4 MiB.
     pub text: String,
     /// Descriptors that become the client's; at most 16.
     pub descriptors: Vec<OwnedFd>,
@@ -59,6 +61,9 @@ pub struct Rendezvous {
     /// Closing it stops the thread.
     stop: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
+    path: PathBuf,
+    /// Held as long as the socket is ours.
+    _lock: File,
 }
 
 #[derive(Debug, Default)]
@@ -68,24 +73,33 @@ struct Clients {
 }
 
 impl Rendezvous {
-    /// Offers answers under `name` to processes of the same user; `answer` runs on the server's thread, one request at
-    /// a time, and should be quick.
+    /// Offers answers at `path` to processes of the same user; `answer` runs on the server's thread, one request at a
+    /// time, and should be quick. Beside the socket there is a file `path.lock`, which stays.
     ///
     /// # Errors
-    /// [`Error::errno`] is EADDRINUSE where somebody offers something under that name already.
+    /// [`Error::errno`] is EADDRINUSE where somebody offers something there already.
     pub fn offer(
-        name: &str,
+        path: &Path,
         answer: impl Fn(&str) -> Result<Answer, Error> + Send + 'static,
     ) -> Result<Rendezvous, Error> {
-        let operation = || format!("offer {name} to other processes");
-        let address = SocketAddr::from_abstract_name(name).during(operation)?;
-        let listener = UnixListener::bind_addr(&address).during(operation)?;
+        let operation = || format!("offer {} to other processes", path.display());
+        let lock = File::options().create(true).truncate(false).write(true).open(lock_of(path)).during(operation)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(io::Error::from_raw_os_error(libc::EADDRINUSE)).during(operation);
+            }
+            Err(TryLockError::Error(error)) => return Err(error).during(operation),
+        }
+        // Whoever made it held the lock, and has ended.
+        let _ = fs::remove_file(path);
+        let listener = UnixListener::bind(path).during(operation)?;
         listener.set_nonblocking(true).during(operation)?;
         let (stop, stopped) = UnixStream::pair().during(operation)?;
         let clients = Arc::new(Clients::default());
         let mut server = Server { listener, stopped, leases: Vec::new(), clients: clients.clone(), answer };
         let thread = thread::Builder::new().name("rendezvous".into()).spawn(move || server.run()).during(operation)?;
-        Ok(Rendezvous { clients, stop: Some(stop), thread: Some(thread) })
+        Ok(Rendezvous { clients, stop: Some(stop), thread: Some(thread), path: path.to_owned(), _lock: lock })
     }
 
     /// How many clients have had an answer and are still there.
@@ -102,6 +116,7 @@ impl Rendezvous {
 
 impl Drop for Rendezvous {
     fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -109,16 +124,17 @@ impl Drop for Rendezvous {
     }
 }
 
-/// Asks who offers `name`. `None`: nobody does.
+/// Asks who offers answers at `path`. `None`: nobody does.
 ///
 /// # Errors
 /// If the server is another user's, refuses, or ends before it answers.
-pub fn ask(name: &str, request: &str) -> Result<Option<Reply>, Error> {
-    let operation = || format!("ask {name} for {request:?}");
-    let address = SocketAddr::from_abstract_name(name).during(operation)?;
-    let mut connection = match UnixStream::connect_addr(&address) {
+pub fn ask(path: &Path, request: &str) -> Result<Option<Reply>, Error> {
+    let operation = || format!("ask {} for {request:?}", path.display());
+    let mut connection = match UnixStream::connect(path) {
         Ok(connection) => connection,
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(None),
+        Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound) => {
+            return Ok(None);
+        }
         Err(error) => return Err(error).during(operation),
     };
     if !is_same_user(&connection) {
@@ -131,6 +147,65 @@ pub fn ask(name: &str, request: &str) -> Result<Option<Reply>, Error> {
         Some(reason) => Err(Error::answer(operation(), reason)),
         None => Ok(Some(Reply { text, descriptors, lease: Lease { _connection: connection } })),
     }
+}
+
+/// A folder of this name that nobody but the user (and root) can reach into, made where it is not there: below
+/// XDG_RUNTIME_DIR, if that is the user's own; else below /run, where the user is root; else in the folder for temporary
+/// files, the user's number behind its name. The same for all processes of a user with the same environment, in a user
+/// namespace of its own, too.
+///
+/// # Errors
+/// None of them can be had: somebody else's is in the way.
+pub fn own_folder(name: &str) -> Result<PathBuf, Error> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|runtime| runtime.is_absolute());
+    let runtime = runtime.filter(|runtime| fs::metadata(runtime).is_ok_and(|found| found.uid() == geteuid().as_raw()));
+    let run = geteuid().is_root().then(|| PathBuf::from("/run"));
+    for parent in runtime.into_iter().chain(run) {
+        let folder = parent.join(name);
+        if make_own(&folder).is_ok() {
+            return Ok(folder);
+        }
+    }
+    let folder = std::env::temp_dir().join(format!("{name}-{}", outer_user()));
+    match make_own(&folder) {
+        Ok(()) => Ok(folder),
+        Err(reason) => {
+            let detail = format!("{reason}: set XDG_RUNTIME_DIR to a folder that is your own");
+            Err(Error::answer(format!("use the folder {}", folder.display()), detail))
+        }
+    }
+}
+
+/// Makes a folder, or finds that it is there and the user's own.
+fn make_own(folder: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let found = fs::symlink_metadata(folder)?;
+    match (found.is_dir(), found.uid() == geteuid().as_raw(), found.mode() & 0o077) {
+        (true, true, 0) => Ok(()),
+        (true, true, _) => Err(io::Error::other("others may reach into it (chmod 700)")),
+        _ => Err(io::Error::other("it is another user's, or no folder")),
+    }
+}
+
+/// The user's number outside of the user namespace that the process is in (user_namespaces(7)).
+fn outer_user() -> u64 {
+    let user = u64::from(geteuid().as_raw());
+    let outside = |line: &str| {
+        let numbers: Vec<u64> = line.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+        let &[inside, outside, count] = numbers.as_slice() else { return None };
+        user.checked_sub(inside).filter(|place| *place < count).map(|place| outside + place)
+    };
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    map.lines().find_map(outside).unwrap_or(user)
+}
+
+fn lock_of(path: &Path) -> PathBuf {
+    let mut lock = path.as_os_str().to_owned();
+    lock.push(".lock");
+    lock.into()
 }
 
 struct Server<F> {
@@ -252,7 +327,7 @@ fn receive(connection: &mut UnixStream) -> io::Result<(String, Vec<OwnedFd>)> {
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const LONGEST_REQUEST: u64 = 4096;
-const LONGEST_ANSWER: u64 = 64 * 1024;
+const LONGEST_ANSWER: u64 = 4 << 20;
 const MOST_DESCRIPTORS: usize = 16;
 
 /// Ends an answer.
@@ -263,13 +338,18 @@ const REFUSED: &str = "\u{15}";
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
+    use std::os::unix::fs::{PermissionsExt, symlink};
     use std::process::{Command, Stdio};
+
+    use tempfile::TempDir;
 
     use super::*;
 
-    fn name(test: &str) -> String {
-        format!("weir-test/{}/{test}", std::process::id())
+    /// A folder, and the path of a socket in it.
+    fn place() -> (TempDir, PathBuf) {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("socket");
+        (folder, path)
     }
 
     fn echo(request: &str) -> Result<Answer, Error> {
@@ -280,52 +360,52 @@ mod tests {
 
     #[test]
     fn an_answer_brings_descriptors_and_a_lease() {
-        let name = name("answer");
-        assert!(ask(&name, "too early").unwrap().is_none());
-        let server = Rendezvous::offer(&name, echo).unwrap();
+        let (_folder, path) = place();
+        assert!(ask(&path, "too early").unwrap().is_none());
+        let server = Rendezvous::offer(&path, echo).unwrap();
         server.wait_until_unused();
 
-        let mut reply = ask(&name, "h1").unwrap().unwrap();
+        let mut reply = ask(&path, "h1").unwrap().unwrap();
         assert_eq!((reply.text.as_str(), reply.descriptors.len()), ("H1", 1));
         let mut through_pipe = String::new();
         File::from(reply.descriptors.remove(0)).read_to_string(&mut through_pipe).unwrap();
         assert_eq!(through_pipe, "h1");
-        let second = ask(&name, "h2").unwrap().unwrap();
+        let second = ask(&path, "h2").unwrap().unwrap();
         assert_eq!(server.clients(), 2);
         drop((reply, second));
         server.wait_until_unused();
         assert_eq!(server.clients(), 0);
 
         drop(server);
-        assert!(ask(&name, "too late").unwrap().is_none());
+        assert!(ask(&path, "too late").unwrap().is_none());
     }
 
     #[test]
     fn long_answers_arrive_whole() {
-        let name = name("long");
+        let (_folder, path) = place();
         let text = "0123456789".repeat(6_000);
         let sent = text.clone();
         let _server =
-            Rendezvous::offer(&name, move |_| Ok(Answer { text: sent.clone(), descriptors: Vec::new() })).unwrap();
-        assert_eq!(ask(&name, "all").unwrap().unwrap().text, text);
+            Rendezvous::offer(&path, move |_| Ok(Answer { text: sent.clone(), descriptors: Vec::new() })).unwrap();
+        assert_eq!(ask(&path, "all").unwrap().unwrap().text, text);
     }
 
     #[test]
     fn a_refusal_says_why_and_is_no_lease() {
-        let name = name("refusal");
-        let server = Rendezvous::offer(&name, |_| Err(Error::answer("find host h9", "there are h1, h2"))).unwrap();
-        let refusal = ask(&name, "h9").unwrap_err();
-        assert_eq!(refusal.to_string(), format!("ask {name} for \"h9\": find host h9: there are h1, h2"));
+        let (_folder, path) = place();
+        let server = Rendezvous::offer(&path, |_| Err(Error::answer("find host h9", "there are h1, h2"))).unwrap();
+        let refusal = ask(&path, "h9").unwrap_err();
+        assert_eq!(refusal.to_string(), format!("ask {} for \"h9\": find host h9: there are h1, h2", path.display()));
         server.wait_until_unused();
-        let taken = Rendezvous::offer(&name, echo).unwrap_err();
+        let taken = Rendezvous::offer(&path, echo).unwrap_err();
         assert_eq!(taken.errno(), Some(Errno::EADDRINUSE));
     }
 
     #[test]
     fn a_killed_client_gives_up_its_lease() {
-        let name = name("killed");
-        let server = Rendezvous::offer(&name, echo).unwrap();
-        let reply = ask(&name, "h1").unwrap().unwrap();
+        let (_folder, path) = place();
+        let server = Rendezvous::offer(&path, echo).unwrap();
+        let reply = ask(&path, "h1").unwrap().unwrap();
         // The child is the only one to hold the lease.
         let connection = OwnedFd::from(reply.lease._connection);
         let mut child = Command::new("sleep").arg("1000").stdin(Stdio::from(connection)).spawn().unwrap();
@@ -337,21 +417,47 @@ mod tests {
 
     #[test]
     fn another_user_is_refused() {
-        let users = std::fs::read_to_string("/proc/self/uid_map").unwrap();
+        let users = fs::read_to_string("/proc/self/uid_map").unwrap();
         if !geteuid().is_root() || users.split_whitespace().nth(2) == Some("1") {
             return weir_testbed::skip("only root can play another user");
         }
-        let name = name("stranger");
-        let server = Rendezvous::offer(&name, echo).unwrap();
+        let (folder, path) = place();
+        let server = Rendezvous::offer(&path, echo).unwrap();
+        for open in [folder.path(), &path] {
+            fs::set_permissions(open, fs::Permissions::from_mode(0o777)).unwrap();
+        }
         // The server cannot tell this process from one that another user connected and handed to us.
-        let address = SocketAddr::from_abstract_name(&name).unwrap();
         let stranger = thread::spawn(move || {
             sys::tests::become_user_on_this_thread(65534);
-            UnixStream::connect_addr(&address).unwrap()
+            UnixStream::connect(&path).unwrap()
         });
         let mut connection = stranger.join().unwrap();
         // The server has hung up without a word.
         assert!(receive(&mut connection).is_err());
         assert_eq!(server.clients(), 0);
+    }
+
+    #[test]
+    fn what_a_killed_server_has_left_is_replaced() {
+        let (_folder, path) = place();
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(ask(&path, "anybody").unwrap().is_none());
+        let server = Rendezvous::offer(&path, echo).unwrap();
+        assert_eq!(ask(&path, "h1").unwrap().unwrap().text, "H1");
+        drop(server);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_folder_that_others_can_reach_is_not_the_users_own() {
+        let (folder, path) = place();
+        make_own(&path).unwrap();
+        make_own(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o700);
+        let link = folder.path().join("link");
+        symlink(&path, &link).unwrap();
+        assert!(make_own(&link).unwrap_err().to_string().starts_with("it is another user's, or no folder"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(make_own(&path).unwrap_err().to_string().contains("others may reach into it"));
     }
 }

@@ -6,6 +6,8 @@
 use std::collections::HashMap;
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::{env, fs, io, process};
 
@@ -13,7 +15,8 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::geteuid;
 use weir_kernel::activation::inherited;
-use weir_kernel::capabilities::{Capability, User, effective, has, keep_only};
+use weir_kernel::capabilities::{Capability, User, as_user, effective, has, keep_only};
+use weir_kernel::confinement::{Enforced, Files, confine};
 use weir_kernel::namespaces::process::init_if_asked;
 use weir_kernel::namespaces::user::{Privilege, obtain_network_privilege};
 
@@ -23,6 +26,9 @@ fn main() {
         "keeper" => keep_one_capability(),
         "reducer" => become_another_user(),
         "listener" => take_over_sockets(),
+        "visitor" => be_another_user_for_a_moment(),
+        "confined" => open_files(false),
+        "confined reader" => open_files(true),
         _ => {}
     }
     if !geteuid().is_root() {
@@ -39,11 +45,16 @@ fn main() {
 const TESTS: &[(&str, fn())] = &[
     ("all_but_the_kept_capabilities_are_gone_for_good", all_but_the_kept_capabilities_are_gone_for_good),
     ("another_user_keeps_what_is_kept", another_user_keeps_what_is_kept),
+    ("another_user_for_a_moment_may_what_that_one_may", another_user_for_a_moment_may_what_that_one_may),
+    ("what_is_confined_opens_nothing_else", what_is_confined_opens_nothing_else),
     ("announced_sockets_are_taken_over_once", announced_sockets_are_taken_over_once),
 ];
 
 /// Tells this binary what to be.
 const ROLE: &str = "WEIR_TEST_ROLE";
+
+/// Tells it where it may make files.
+const DIRECTORY: &str = "WEIR_TEST_DIRECTORY";
 
 /// Starts this binary in another role.
 fn play(role: &str) -> Command {
@@ -122,6 +133,80 @@ fn become_another_user() -> ! {
     let back = keep_only(&[], Some(&User::find("1:1").unwrap())).unwrap_err().to_string();
     let refused = "become user 1:1: operation not permitted (needs CAP_SETUID and CAP_SETGID)";
     assert_eq!(back, refused);
+    process::exit(0);
+}
+
+fn another_user_for_a_moment_may_what_that_one_may() {
+    // Inside a user namespace with a single user there is no other.
+    let users = fs::read_to_string("/proc/self/uid_map").unwrap();
+    if users.split_whitespace().nth(2) != Some("1") {
+        let dir = tempfile::tempdir().unwrap();
+        said(&play("visitor").env(DIRECTORY, dir.path()).output().unwrap());
+    }
+}
+
+fn be_another_user_for_a_moment() -> ! {
+    let before = status();
+    let dir = PathBuf::from(env::var_os(DIRECTORY).unwrap());
+    let (closed, open) = (dir.join("closed"), "/proc/self/status");
+    fs::write(&closed, "secret").unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o600)).unwrap();
+    let read = as_user(&User::nobody(), || {
+        let of = |field: &str| {
+            fs::read_to_string(open).unwrap().lines().find(|it| it.starts_with(field)).unwrap().to_owned()
+        };
+        (of("Uid"), of("CapEff"), fs::read_to_string(&closed).unwrap_err().kind())
+    });
+    let (uid, effective, error) = read.unwrap().unwrap();
+    assert_eq!(uid.split_whitespace().nth(2), Some("65534"), "{uid}");
+    assert!(effective.ends_with(NONE), "{effective}");
+    assert_eq!(error, io::ErrorKind::PermissionDenied);
+    let after = status();
+    for field in ["Uid", "Gid", "Groups", "CapEff", "CapPrm"] {
+        assert_eq!(after[field], before[field], "{field}");
+    }
+    assert_eq!(fs::read_to_string(&closed).unwrap(), "secret");
+    let refused = std::thread::spawn(|| as_user(&User::nobody(), || ()).unwrap_err().to_string()).join().unwrap();
+    assert!(refused.contains("threads already"), "{refused}");
+    process::exit(0);
+}
+
+fn what_is_confined_opens_nothing_else() {
+    for role in ["confined", "confined reader"] {
+        let dir = tempfile::tempdir().unwrap();
+        said(&play(role).env(DIRECTORY, dir.path()).output().unwrap());
+    }
+}
+
+/// Written where that is permitted, read, made, renamed and executed elsewhere.
+fn open_files(reads_confined: bool) -> ! {
+    let dir = PathBuf::from(env::var_os(DIRECTORY).unwrap());
+    let (own, elsewhere) = (dir.join("own"), dir.join("file"));
+    fs::create_dir(&own).unwrap();
+    fs::write(&elsewhere, "before").unwrap();
+    let held = fs::File::options().append(true).open(&elsewhere).unwrap();
+    let files = Files { read: reads_confined.then(|| vec!["/proc".into()]), written: vec![own.clone()] };
+    keep_only(&[], None).unwrap();
+    if confine(&files).unwrap() == Enforced::Nothing {
+        println!("this kernel has no Landlock");
+        process::exit(0);
+    }
+    let denied = |result: io::Result<()>| assert_eq!(result.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+    denied(fs::write(&elsewhere, "after"));
+    denied(fs::write(dir.join("new"), "new"));
+    denied(fs::remove_file(&elsewhere));
+    denied(Command::new("true").status().map(drop));
+    assert_eq!(fs::read_to_string(&elsewhere).is_err(), reads_confined);
+    fs::read_to_string("/proc/self/status").unwrap();
+    // What was open stays so, and the own folder is as before.
+    io::Write::write_all(&mut &held, b" and after").unwrap();
+    let (new, kept) = (own.join("file.new"), own.join("file"));
+    fs::write(&new, "new").unwrap();
+    fs::rename(&new, &kept).unwrap();
+    fs::hard_link(&kept, own.join("file.aside")).unwrap();
+    assert_eq!(fs::read_to_string(&kept).unwrap(), "new");
+    std::thread::spawn(move || denied(fs::write(&elsewhere, "after"))).join().unwrap();
+    fs::write("/dev/null", "gone").unwrap();
     process::exit(0);
 }
 

@@ -85,6 +85,11 @@ pub fn further_axes(cells: &[&Cell<'_>], columns: &[&str]) -> Vec<String> {
     keys.unwrap_or_default().into_iter().filter(several).collect()
 }
 
+/// The value of an axis as a heading has it: a word speaks for itself, of a number it is said what it is of.
+pub fn heading(axis: &str, value: String) -> String {
+    if value.starts_with(|c: char| c.is_ascii_digit()) { format!("{axis} {value}") } else { value }
+}
+
 impl<'a> Cell<'a> {
     /// The first repeat: all share its settings.
     pub fn first(&self) -> &'a Record {

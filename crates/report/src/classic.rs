@@ -32,9 +32,9 @@ pub fn write(dir: &Path, manifest: &Manifest, cells: &[Cell<'_>]) -> Result<Vec<
     }
     let mut written = Vec::new();
     for (index, grid) in grids.iter().enumerate() {
-        let name = match grid.name.as_str() {
+        let name = match grid.values.as_str() {
             "" => "classic.csv".to_owned(),
-            name => format!("classic-{}.csv", super::file_name(&name.replace(" · ", "-"), index)),
+            name => format!("classic-{}.csv", super::file_name(name, index)),
         };
         let path = dir.join(name);
         store::replace(&path, |out| render(out, grid))?;

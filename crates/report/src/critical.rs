@@ -4,6 +4,7 @@
 //! arrives where the interval of a cell lies wholly below that of the cell in which most arrives, and more was offered;
 //! the critical rate lies between the rates of the two. Intervals hold jointly for all comparisons of all series.
 
+use indexmap::IndexMap;
 use weir_units::format;
 
 use crate::cells::Cell;
@@ -48,7 +49,7 @@ pub struct Point {
 /// The series of a run; empty where no rate is swept.
 pub fn series(cells: &[Cell<'_>]) -> Vec<Series> {
     let believes = |cell: &Cell<'_>| COLUMNS.iter().all(|column| cell.believes(column));
-    let mut found: Vec<(String, Vec<&Cell<'_>>)> = Vec::new();
+    let mut found: IndexMap<String, Vec<&Cell<'_>>> = IndexMap::new();
     for cell in cells.iter().filter(|cell| !cell.beside && believes(cell) && !columns::is_bulk(cell.first())) {
         let axes = &cell.first().axes;
         if !axes.iter().any(|(key, _)| AXES.contains(&key.as_str())) {
@@ -56,13 +57,10 @@ pub fn series(cells: &[Cell<'_>]) -> Vec<Series> {
         }
         let others = axes.iter().filter(|(key, _)| !AXES.contains(&key.as_str()));
         let name = others.map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(" · ");
-        match found.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, cells)) => cells.push(cell),
-            None => found.push((name, vec![cell])),
-        }
+        found.entry(name).or_default().push(cell);
     }
-    found.retain(|(_, cells)| cells.len() >= FEWEST);
-    let comparisons: usize = found.iter().map(|(_, cells)| cells.len() - 1).sum();
+    found.retain(|_, cells| cells.len() >= FEWEST);
+    let comparisons: usize = found.values().map(|cells| cells.len() - 1).sum();
     let level = 1.0 - (1.0 - CONFIDENCE) / comparisons.max(1) as f64;
     found.into_iter().filter_map(|(name, cells)| judge(name, &cells, level)).collect()
 }
@@ -139,8 +137,8 @@ mod tests {
         let record = |(place, &(offered, received, half)): (usize, &(f64, f64, f64))| Record {
             row: Row { cell: format!("{payload}/{place}"), valid: true, msgs_per_s: received, ..Row::default() },
             axes: vec![("traffic.payload".into(), payload.into()), (AXES[0].into(), place.to_string())],
-            extra: vec![("sent_msgs_per_s".into(), Some(offered))],
-            estimates: [("msgs_per_s".to_owned(), estimate(received, half))].into(),
+            extra: [("sent_msgs_per_s".into(), Some(offered))].into(),
+            estimates: [("msgs_per_s".into(), estimate(received, half))].into(),
             ..Record::default()
         };
         points.iter().enumerate().map(record).collect()

@@ -1,13 +1,19 @@
 //! A run as a grid of two columns: loss down and latency across, say.
 
+use std::collections::HashMap;
+
+use indexmap::IndexMap;
+
 use crate::cells::{self, Cell};
 use crate::columns;
 
 /// Cells by the values of two columns. Further axes make further grids.
 #[derive(Debug)]
 pub struct Grid<'a> {
-    /// The values of the further axes, joined by ` · `; empty if there are none.
+    /// The values of the further axes, joined by ` · `, numbers behind the names of their axes; empty if there are none.
     pub name: String,
+    /// The values alone, joined by `-`.
+    pub values: String,
     /// What goes down, in order.
     pub rows: Vec<Place>,
     /// What goes across, in order.
@@ -38,19 +44,18 @@ impl<'a> Grid<'a> {
         };
         let swept: Vec<&Cell<'a>> = cells.iter().filter(|cell| !cell.beside).collect();
         let further = cells::further_axes(&swept, &[down, across]);
-        let mut found: Vec<(String, Vec<Member<'a>>)> = Vec::new();
+        let mut found: IndexMap<(String, String), Vec<Member<'a>>> = IndexMap::new();
         for cell in swept {
             let (Some(row), Some(column)) = (place(cell, down), place(cell, across)) else {
                 continue;
             };
-            let words = further.iter().filter_map(|axis| columns::text(cell.first(), axis));
-            let name = words.collect::<Vec<_>>().join(" · ");
-            match found.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, members)) => members.push(Member { row, column, cell }),
-                None => found.push((name, vec![Member { row, column, cell }])),
-            }
+            let words = further.iter().filter_map(|axis| Some((axis, columns::text(cell.first(), axis)?)));
+            let (headings, values): (Vec<_>, Vec<_>) =
+                words.map(|(axis, value)| (cells::heading(axis, value.clone()), value)).unzip();
+            let name = (headings.join(" · "), values.join("-"));
+            found.entry(name).or_default().push(Member { row, column, cell });
         }
-        found.into_iter().map(|(name, members)| Grid::new(name, members)).collect()
+        found.into_iter().map(|((name, values), members)| Grid::new(name, values, members)).collect()
     }
 
     /// The grids of throughput over loss and latency; empty unless a run varies the two independently of each other.
@@ -68,17 +73,18 @@ impl<'a> Grid<'a> {
         grids
     }
 
-    fn new(name: String, members: Vec<Member<'a>>) -> Self {
+    fn new(name: String, values: String, members: Vec<Member<'a>>) -> Self {
         let rows = places(members.iter().map(|member| &member.row));
         let columns = places(members.iter().map(|member| &member.column));
         let mut cells = vec![vec![None; columns.len()]; rows.len()];
+        let numbered = |places: &[Place]| -> HashMap<String, usize> {
+            places.iter().enumerate().map(|(index, place)| (place.text.clone(), index)).collect()
+        };
+        let (row_of, column_of) = (numbered(&rows), numbered(&columns));
         for Member { row, column, cell } in members {
-            let at = |places: &[Place], place: &Place| places.iter().position(|known| known.text == place.text);
-            if let (Some(row), Some(column)) = (at(&rows, &row), at(&columns, &column)) {
-                cells[row][column].get_or_insert(cell);
-            }
+            cells[row_of[&row.text]][column_of[&column.text]].get_or_insert(cell);
         }
-        Self { name, rows, columns, cells }
+        Self { name, values, rows, columns, cells }
     }
 
     /// Every cell with its row and column.
@@ -97,13 +103,12 @@ struct Member<'a> {
 
 /// The different places, numbers ascending, then words in their order.
 fn places<'b>(all: impl Iterator<Item = &'b Place>) -> Vec<Place> {
-    let mut found: Vec<Place> = Vec::new();
+    let mut found: IndexMap<&str, &Place> = IndexMap::new();
     for place in all {
-        if !found.iter().any(|known| known.text == place.text) {
-            found.push(place.clone());
-        }
+        found.entry(&place.text).or_insert(place);
     }
     let key = |place: &Place| place.number.unwrap_or(f64::INFINITY);
+    let mut found: Vec<Place> = found.into_values().cloned().collect();
     found.sort_by(|a, b| key(a).total_cmp(&key(b)));
     found
 }
@@ -150,6 +155,14 @@ mod tests {
         let grids = Grid::matrix(&cells);
         assert_eq!(grids.iter().map(|grid| grid.name.as_str()).collect::<Vec<_>>(), ["cubic", "bbr"]);
         assert_eq!(grids[1].cells[0][1].unwrap().name, "0/9/bbr");
+        for record in &mut records {
+            let streams = if record.axes[1].1 == "bbr" { "2" } else { "1" };
+            record.axes[1] = ("traffic.streams".into(), streams.into());
+        }
+        let cells = cells::group(&records);
+        let grids = Grid::matrix(&cells);
+        let names = grids.iter().map(|grid| (grid.name.as_str(), grid.values.as_str())).collect::<Vec<_>>();
+        assert_eq!(names, [("traffic.streams 1", "1"), ("traffic.streams 2", "2")]);
         let together: Vec<Record> = (0..5).map(|i| record(f64::from(i), f64::from(i), "cubic")).collect();
         assert!(Grid::matrix(&cells::group(&together)).is_empty());
         assert!(Grid::matrix(&cells::group(&fixture::records())).is_empty());

@@ -32,7 +32,9 @@ pub mod foreign;
 pub mod grid;
 pub mod headline;
 pub mod html;
+pub mod json;
 pub mod junit;
+pub mod messages;
 pub mod monotony;
 pub mod opening;
 pub mod oracle;
@@ -48,6 +50,8 @@ pub mod timelines;
 
 #[cfg(test)]
 mod fixture;
+#[cfg(test)]
+mod growth;
 
 /// The files of a rendered result directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,7 +155,7 @@ fn alike(a: &str, b: &str) -> f64 {
 
 fn chart_folder(dir: &Path) -> Result<PathBuf, StoreError> {
     let folder = dir.join("charts");
-    std::fs::create_dir_all(&folder).map_err(|error| StoreError::new("create directory", &folder, error))?;
+    store::folder(&folder)?;
     Ok(folder)
 }
 

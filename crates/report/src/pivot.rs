@@ -1,6 +1,9 @@
 //! A run as a table of two axes: one axis across, the others down. Cells beside the sweep are left out.
 
-use crate::cells::Cell;
+use indexmap::IndexSet;
+
+use crate::cells::{self, Cell};
+use crate::columns;
 use crate::record::Manifest;
 
 /// Cells by row and column.
@@ -34,23 +37,61 @@ impl<'a> Pivot<'a> {
             if cell.first().axes.is_empty() { cell.name.to_owned() } else { label(cell, &|key| Some(key) != across) }
         };
 
-        let mut pivot = Self { down: down(manifest, across), rows: Vec::new(), columns: Vec::new(), cells: Vec::new() };
+        let (mut rows, mut columns) = (IndexSet::new(), IndexSet::new());
+        let mut table: Vec<Vec<Option<&Cell<'_>>>> = Vec::new();
         for cell in cells.iter().filter(|cell| !cell.beside) {
-            let column = index_of(&mut pivot.columns, label(cell, &|key| Some(key) == across));
-            let row = index_of(&mut pivot.rows, rows_of(cell));
-            if pivot.cells.len() <= row {
-                pivot.cells.push(Vec::new());
+            let column = label(cell, &|key| Some(key) == across);
+            let column = across.map_or(column.clone(), |key| cells::heading(key, column));
+            let (column, _) = columns.insert_full(column);
+            let (row, _) = rows.insert_full(rows_of(cell));
+            if table.len() <= row {
+                table.push(Vec::new());
             }
-            if pivot.cells[row].len() <= column {
-                pivot.cells[row].resize(column + 1, None);
+            if table[row].len() <= column {
+                table[row].resize(column + 1, None);
             }
-            pivot.cells[row][column] = Some(cell);
+            table[row][column] = Some(cell);
         }
-        for row in &mut pivot.cells {
-            row.resize(pivot.columns.len(), None);
+        for row in &mut table {
+            row.resize(columns.len(), None);
         }
-        pivot
+        Self { down: down(manifest, across), ..Self::of(rows, columns, table) }
     }
+
+    fn of(rows: IndexSet<String>, columns: IndexSet<String>, cells: Vec<Vec<Option<&'a Cell<'a>>>>) -> Self {
+        let (rows, columns) = (rows.into_iter().collect(), columns.into_iter().collect());
+        Self { down: String::new(), rows, columns, cells }
+    }
+}
+
+impl<'a> Pivot<'a> {
+    /// Puts the values of a column down, ascending, and whatever else tells cells apart across: a chart over the column
+    /// has a line each.
+    pub fn over(x: &str, cells: &'a [Cell<'a>]) -> Self {
+        let mut swept: Vec<&'a Cell<'a>> = cells.iter().filter(|cell| !cell.beside).collect();
+        let further = cells::further_axes(&swept, &[x]);
+        let at = |cell: &Cell<'_>| columns::number(cell.first(), x).unwrap_or(f64::INFINITY);
+        swept.sort_by(|a, b| at(a).total_cmp(&at(b)));
+        // Columns in the order of the run.
+        let mut columns: IndexSet<String> =
+            cells.iter().filter(|cell| !cell.beside).map(|cell| across(cell, &further)).collect();
+        let mut rows = IndexSet::new();
+        let mut table: Vec<Vec<Option<&Cell<'_>>>> = Vec::new();
+        for cell in swept {
+            let (row, _) = rows.insert_full(columns::text(cell.first(), x).unwrap_or_default());
+            if table.len() <= row {
+                table.push(vec![None; columns.len()]);
+            }
+            let (column, _) = columns.insert_full(across(cell, &further));
+            table[row][column] = Some(cell);
+        }
+        Self { down: x.to_owned(), ..Self::of(rows, columns, table) }
+    }
+}
+
+fn across(cell: &Cell<'_>, axes: &[String]) -> String {
+    let axes = axes.iter().filter_map(|axis| Some(cells::heading(axis, columns::text(cell.first(), axis)?)));
+    axes.collect::<Vec<_>>().join("/")
 }
 
 /// The last words of the keys that go down.
@@ -58,13 +99,6 @@ fn down(manifest: &Manifest, across: Option<&str>) -> String {
     let keys = manifest.axes.iter().map(|(key, _)| key.as_str()).filter(|key| Some(*key) != across);
     let words: Vec<&str> = keys.map(|key| key.rsplit('.').next().unwrap_or(key)).collect();
     if words.is_empty() { "cell".into() } else { words.join("/") }
-}
-
-fn index_of(labels: &mut Vec<String>, label: String) -> usize {
-    labels.iter().position(|known| *known == label).unwrap_or_else(|| {
-        labels.push(label);
-        labels.len() - 1
-    })
 }
 
 #[cfg(test)]
@@ -82,6 +116,30 @@ mod tests {
         assert_eq!(pivot.columns, ["tcp", "udp"]);
         assert!(pivot.cells[0][1].is_none());
         assert_eq!(pivot.cells[20][1].unwrap().name, "20%/udp");
+    }
+
+    #[test]
+    fn over_a_column_each_other_axis_is_a_line() {
+        let records = fixture::records_by_congestion();
+        let cells = cells::group(&records);
+        let pivot = Pivot::over("loss_pct", &cells);
+        assert_eq!(pivot.columns, ["udp/cubic", "udp/bbr", "tcp/cubic", "tcp/bbr"]);
+        assert_eq!((pivot.rows.len(), pivot.rows[20].as_str()), (21, "20"));
+        assert_eq!(pivot.cells[20][3].unwrap().name, "20%/tcpbbr");
+        assert!(pivot.cells.iter().flatten().all(Option::is_some));
+    }
+
+    #[test]
+    fn numbers_across_have_the_name_of_their_axis() {
+        let mut records = fixture::records();
+        for record in &mut records {
+            let streams = if record.axes[1].1 == "tcp" { "1" } else { "2" };
+            record.axes[1] = ("traffic.streams".into(), streams.into());
+        }
+        let mut manifest = fixture::manifest();
+        manifest.axes[1] = ("traffic.streams".into(), vec!["1".into(), "2".into()]);
+        let cells = cells::group(&records);
+        assert_eq!(Pivot::new(&manifest, &cells).columns, ["traffic.streams 2", "traffic.streams 1"]);
     }
 
     #[test]

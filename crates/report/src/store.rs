@@ -2,12 +2,12 @@
 //!
 //! Each cell is appended as it ends, so that a run that is killed leaves what it had measured.
 
-use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use crate::record::{Manifest, Record};
+use crate::record::{Manifest, Record, Words};
 
 /// The manifest's file name.
 pub const MANIFEST: &str = "manifest.json";
@@ -44,6 +44,11 @@ impl StoreError {
         Self { hint, ..self }
     }
 
+    /// The same, of a file that is no result of the lab: without the lab's remedies.
+    pub fn outside_the_lab(self) -> Self {
+        Self { hint: "", ..self }
+    }
+
     /// Whether the disk is full.
     pub fn is_full(&self) -> bool {
         matches!(self.cause.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
@@ -67,8 +72,7 @@ impl Store {
     pub fn create(dir: &Path) -> Result<Self, StoreError> {
         fs::create_dir_all(dir).map_err(|error| StoreError::new("create directory", dir, error))?;
         let path = dir.join(CELLS);
-        let open = OpenOptions::new().write(true).create(true).truncate(true).open(&path);
-        let cells = open.map_err(|error| StoreError::new("create", &path, error))?;
+        let cells = fresh(&path).map_err(|error| StoreError::new("create", &path, error))?;
         Ok(Self { dir: dir.to_owned(), cells, whole: 0 })
     }
 
@@ -79,14 +83,13 @@ impl Store {
     /// Its `cells.jsonl` cannot be written; then it is as it was.
     pub fn resume(dir: &Path, kept: &[Record]) -> Result<Self, StoreError> {
         let path = dir.join(CELLS);
-        replace(&path, |out| {
+        let cells = replaced(&path, |out| {
             kept.iter().try_for_each(|record| {
-                serde_json::to_writer(&mut *out, record)?;
+                out.write_all(&sealed(record)?)?;
                 out.write_all(b"\n")
             })
         })?;
         let fail = |error| StoreError::new("append to", &path, error);
-        let cells = OpenOptions::new().append(true).open(&path).map_err(fail)?;
         let whole = cells.metadata().map_err(fail)?.len();
         Ok(Self { dir: dir.to_owned(), cells, whole })
     }
@@ -106,7 +109,7 @@ impl Store {
     pub fn append(&mut self, record: &Record) -> Result<(), StoreError> {
         let path = self.dir.join(CELLS);
         let fail = |error| StoreError::new("append to", &path, error);
-        let mut line = serde_json::to_vec(record).map_err(|error| fail(error.into()))?;
+        let mut line = sealed(record).map_err(|error| fail(error.into()))?;
         line.push(b'\n');
         match self.cells.write_all(&line) {
             Ok(()) => {
@@ -151,15 +154,31 @@ pub fn read(dir: &Path) -> Result<(Manifest, Vec<Record>), StoreError> {
     Ok((manifest, records))
 }
 
+/// Reads of a result directory what [`compare`](crate::compare) needs: as [`read`], but of records [their columns](Record::keep_columns).
+///
+/// # Errors
+/// As [`read`].
+pub fn read_columns(dir: &Path) -> Result<(Manifest, Vec<Record>), StoreError> {
+    let manifest = read_manifest(dir)?;
+    let mut records = read_parts(dir, Record::keep_columns)?;
+    put_in_order(&manifest, &mut records);
+    Ok((manifest, records))
+}
+
 /// Puts records, which come as cells end, into the order of the sweep: the first axis is the slowest, cells of their
 /// own come last, repeats of a cell follow one another.
 pub fn put_in_order(manifest: &Manifest, records: &mut [Record]) {
-    records.sort_by_key(|record| {
-        let place = |(key, values): &(String, Vec<String>)| {
-            let own = record.axes.iter().find(|(name, _)| name == key).map(|(_, value)| value);
-            values.iter().position(|value| Some(value) == own).unwrap_or(values.len())
+    let numbered = |values: &[String]| -> HashMap<String, usize> {
+        // Of equal ones the first.
+        values.iter().enumerate().rev().map(|(place, value)| (value.clone(), place)).collect()
+    };
+    let axes: Vec<_> = manifest.axes.iter().map(|(key, values)| (key, numbered(values))).collect();
+    records.sort_by_cached_key(|record| {
+        let place = |(key, places): &(&String, HashMap<String, usize>)| {
+            let own = record.axes.iter().find(|(name, _)| name == *key).map(|(_, value)| value);
+            own.and_then(|own| places.get(own)).copied().unwrap_or(usize::MAX)
         };
-        (manifest.axes.iter().map(place).collect::<Vec<usize>>(), record.row.cell.clone(), record.row.repeat)
+        (axes.iter().map(place).collect::<Vec<usize>>(), record.row.cell.clone(), record.row.repeat)
     });
 }
 
@@ -169,9 +188,16 @@ pub fn put_in_order(manifest: &Manifest, records: &mut [Record]) {
 /// It is missing, or not a manifest.
 pub fn read_manifest(dir: &Path) -> Result<Manifest, StoreError> {
     let path = dir.join(MANIFEST);
-    let bytes = fs::read(&path).map_err(|error| StoreError::new("read", &path, error))?;
+    let bytes = fs::read(&path).map_err(|error| {
+        let missing = error.kind() == io::ErrorKind::NotFound;
+        let error = StoreError::new("read", &path, error);
+        if missing { StoreError { hint: NO_RESULT, ..error } } else { error }
+    })?;
     parse_manifest(&path, &bytes)
 }
+
+const NO_RESULT: &str = " (this is no result directory, or one of a run that ended before its first cell: run it again, with --out it \
+                         may be the same)";
 
 /// The manifest in these bytes of a file.
 pub(crate) fn parse_manifest(path: &Path, bytes: &[u8]) -> Result<Manifest, StoreError> {
@@ -184,27 +210,77 @@ pub(crate) fn parse_manifest(path: &Path, bytes: &[u8]) -> Result<Manifest, Stor
 /// # Errors
 /// The file is missing, or a whole line of it is not a record.
 pub fn read_records(dir: &Path) -> Result<Vec<Record>, StoreError> {
-    let path = dir.join(CELLS);
-    let bytes = fs::read(&path).map_err(|error| StoreError::new("read", &path, error))?;
-    parse_records(&path, &bytes)
+    read_parts(dir, |_| {})
 }
 
-/// The records in these bytes of a file.
-pub(crate) fn parse_records(path: &Path, bytes: &[u8]) -> Result<Vec<Record>, StoreError> {
-    let mut records = Vec::new();
-    for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
-        let Some(line) = line.strip_suffix(b"\n") else { break };
-        let record = serde_json::from_slice(line)
-            .map_err(|error| StoreError::new("read", path, io::Error::other(format!("line {}: {error}", index + 1))))?;
+/// The same of what `kept` leaves of each record: of thousands, all of them would be more than one needs in memory.
+fn read_parts(dir: &Path, kept: impl FnMut(&mut Record)) -> Result<Vec<Record>, StoreError> {
+    let path = dir.join(CELLS);
+    let file = File::open(&path).map_err(|error| StoreError::new("read", &path, error))?;
+    parse_records(&path, BufReader::new(file), kept)
+}
+
+/// The records in these lines of a file, as [`read_parts`].
+pub(crate) fn parse_records(
+    path: &Path,
+    mut lines: impl BufRead,
+    mut kept: impl FnMut(&mut Record),
+) -> Result<Vec<Record>, StoreError> {
+    let fail = |error| StoreError::new("read", path, error);
+    let (mut records, mut words) = (Vec::<Record>::new(), Words::default());
+    // Of each cell and repeat the last record, and those before it.
+    let (mut last, mut before) = (HashMap::new(), HashSet::new());
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        lines.read_until(b'\n', &mut line).map_err(fail)?;
+        let Some(whole) = line.strip_suffix(b"\n") else { break };
+        let record = unsealed(whole);
+        let mut record = record.map_err(|error| fail(io::Error::other(format!("line {number}: {error}"))))?;
+        kept(&mut record);
+        record.share(&mut words);
+        before.extend(last.insert((record.row.cell.clone(), record.row.repeat), records.len()));
         records.push(record);
     }
-    // Backwards the last one comes first.
-    let mut seen = BTreeSet::new();
-    let mut last: Vec<Record> = records.into_iter().rev().collect();
-    last.retain(|record: &Record| seen.insert((record.row.cell.clone(), record.row.repeat)));
-    last.reverse();
-    Ok(last)
+    let mut index = 0..;
+    records.retain(|_| index.next().is_none_or(|index| !before.contains(&index)));
+    records.shrink_to_fit();
+    Ok(records)
 }
+
+/// A record as a line with a checksum at its end, so that it is seen where one was changed by hand without the other.
+fn sealed(record: &Record) -> serde_json::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(record)?;
+    let seal = checksum(&line);
+    line.pop();
+    line.extend_from_slice(format!("{SEAL}{seal:016x}\"}}").as_bytes());
+    Ok(line)
+}
+
+/// The record of a line. One that is not as it was written is not valid, and says so; those of earlier versions have no
+/// checksum.
+fn unsealed(line: &[u8]) -> serde_json::Result<Record> {
+    let mut record: Record = serde_json::from_slice(line)?;
+    let at = line.len().saturating_sub(SEAL.len() + "0123456789abcdef\"}".len());
+    if let Some(seal) = line[at..].strip_prefix(SEAL.as_bytes()) {
+        let written = [&line[..at], b"}"].concat();
+        if *seal != *format!("{:016x}\"}}", checksum(&written)).as_bytes() {
+            record.row.valid = false;
+            record.disturbed.clear();
+            record.remarks.insert(0, format!("not as it was measured: {CELLS} was changed since"));
+        }
+    }
+    Ok(record)
+}
+
+/// FNV-1a, 64 bits: no signature, but nobody hits it by chance.
+fn checksum(bytes: &[u8]) -> u64 {
+    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix)
+}
+
+/// In front of the checksum, behind all that it is of.
+const SEAL: &str = ",\"seal\":\"";
 
 /// Reads the records of a run that was cut short, without those of cells that were stopped in their middle.
 ///
@@ -222,20 +298,53 @@ pub fn file_stem(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.%@".contains(c) { c } else { '-' }).collect()
 }
 
+/// Makes a file in place of an earlier one. A link of that name gives way and is not followed: whoever else owns the directory
+/// may have laid it, and we may be root. A device stays, and is written to.
+///
+/// # Errors
+/// It cannot be made, or what is there cannot be removed.
+pub fn fresh(path: &Path) -> io::Result<File> {
+    match fs::symlink_metadata(path) {
+        Ok(there) if there.is_file() || there.is_symlink() => fs::remove_file(path)?,
+        Ok(_) => return File::options().write(true).open(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    File::options().write(true).create_new(true).open(path)
+}
+
+/// A directory within that of a result, made if there is none. A link to another is refused, as by [`fresh`].
+///
+/// # Errors
+/// It cannot be made, or is none.
+pub fn folder(path: &Path) -> Result<(), StoreError> {
+    let fail = |error| StoreError::new("create directory", path, error);
+    fs::create_dir_all(path).map_err(fail)?;
+    if fs::symlink_metadata(path).map_err(fail)?.is_symlink() {
+        return Err(fail(io::Error::other("it is a link, which results do not follow: remove it")));
+    }
+    Ok(())
+}
+
 /// Writes a file beside `path` and moves it there when it is complete; no one ever sees half of it.
 ///
 /// # Errors
 /// It cannot be written; what was there before is untouched, and nothing else is left.
 pub fn replace(path: &Path, render: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), StoreError> {
+    replaced(path, render).map(drop)
+}
+
+/// The same; what is written into the file from then on goes behind.
+fn replaced(path: &Path, render: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<File, StoreError> {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(".new");
     let beside = path.with_file_name(name);
-    let written = File::create(&beside).and_then(|file| {
+    let written = fresh(&beside).and_then(|file| {
         let mut out = BufWriter::new(file);
         render(&mut out)?;
-        out.flush()?;
-        fs::rename(&beside, path)
+        let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        fs::rename(&beside, path).map(|()| file)
     });
     written.map_err(|error| {
         let _ = fs::remove_file(&beside);
@@ -329,6 +438,27 @@ mod tests {
     }
 
     #[test]
+    fn a_record_that_was_changed_by_hand_is_not_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::create(dir.path()).unwrap();
+        let records: Vec<Record> = fixture::records().into_iter().take(2).collect();
+        records.iter().for_each(|record| store.append(record).unwrap());
+        let path = dir.path().join(CELLS);
+        let text = fs::read_to_string(&path).unwrap();
+        let sent = format!("\"sent\":{},", records[1].row.sent);
+        let (first, second) = text.split_once('\n').unwrap();
+        assert!(second.contains(&sent));
+        fs::write(&path, format!("{first}\n{}", second.replace(&sent, "\"sent\":7,"))).unwrap();
+        let read = read_records(dir.path()).unwrap();
+        assert_eq!(read.iter().map(|record| record.row.valid).collect::<Vec<_>>(), [true, false]);
+        assert!(read[1].row.sent == 7 && read[1].remarks[0].starts_with("not as it was measured"));
+        assert!(!read[1].believes(crate::columns::Statistic::Throughput));
+        // What an earlier version has written has no checksum.
+        fs::write(&path, serde_json::to_string(&records[0]).unwrap() + "\n").unwrap();
+        assert!(read_records(dir.path()).unwrap()[0].row.valid);
+    }
+
+    #[test]
     fn a_full_disk_is_said_in_one_line() {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let mut store = Store { dir: "run".into(), cells: full, whole: 0 };
@@ -337,6 +467,36 @@ mod tests {
         let line = error.to_string();
         assert!(line.starts_with("append to run/cells.jsonl: No space left on device"), "{line}");
         assert!(line.contains("is kept") && !line.contains('\n'), "{line}");
+    }
+
+    /// Whoever owns the directory of a result may lay links in it.
+    #[test]
+    fn links_in_a_result_are_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let victim = dir.path().join("victim");
+        fs::write(&victim, "precious").unwrap();
+        let run = dir.path().join("run");
+        fs::create_dir(&run).unwrap();
+        let link = |name: &str| std::os::unix::fs::symlink(&victim, run.join(name)).unwrap();
+        [CELLS, ".manifest.json.new", "m.csv"].into_iter().for_each(link);
+        let mut store = Store::create(&run).unwrap();
+        store.append(&fixture::records()[0]).unwrap();
+        store.manifest(&fixture::manifest()).unwrap();
+        fresh(&run.join("m.csv")).unwrap().write_all(b"here").unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        assert_eq!((read_records(&run).unwrap().len(), fs::read(run.join("m.csv")).unwrap()), (1, b"here".to_vec()));
+        std::os::unix::fs::symlink(dir.path(), run.join("messages")).unwrap();
+        let refused = folder(&run.join("messages")).unwrap_err().to_string();
+        assert!(refused.contains("it is a link, which results do not follow"), "{refused}");
+        folder(&run.join("pcap")).unwrap();
+        folder(&run.join("pcap")).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_result_says_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = read_manifest(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("run it again") && error.lines().count() == 1, "{error}");
     }
 
     #[test]

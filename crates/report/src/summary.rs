@@ -1,5 +1,7 @@
 //! A run in a few sentences, and what a reader must be warned of.
 
+use std::collections::BTreeSet;
+
 use weir_units::format;
 
 use crate::asserts::{self, State};
@@ -10,7 +12,10 @@ use crate::critical;
 use crate::grid::Grid;
 use crate::monotony::Monotony;
 use crate::oracle;
-use crate::record::{Chart, ChartKind, Manifest, OwnCost, PROCESSORS, Record, STANDSTILLS, Statistic};
+use crate::record::{
+    CAPTURE_LACKS, Chart, ChartKind, LATE_SENDER, MESSAGES_LACK, Manifest, OwnCost, PROCESSORS, Record, STANDSTILLS,
+    Statistic,
+};
 
 /// What happened, a sentence each.
 pub fn sentences(manifest: &Manifest, records: &[Record], cells: &[Cell<'_>], judged: &[Judgement]) -> Vec<String> {
@@ -18,7 +23,7 @@ pub fn sentences(manifest: &Manifest, records: &[Record], cells: &[Cell<'_>], ju
     sentences.extend(manifest.charts.iter().filter_map(|chart| match chart.kind {
         ChartKind::Lines => course(chart, cells),
         ChartKind::Heatmap => span(chart, cells),
-        ChartKind::Time | ChartKind::Signal => None,
+        ChartKind::Time | ChartKind::Distribution | ChartKind::Signal => None,
     }));
     sentences.extend(Monotony::check(&Grid::matrix(cells)).map(|monotony| monotony.sentence()));
     sentences.extend(critical::sentence(&critical::series(cells)));
@@ -133,6 +138,9 @@ pub fn warnings(manifest: &Manifest, records: &[Record]) -> Vec<String> {
     warnings.extend(several(records.iter().filter(silent), "carried nothing", "carried nothing", &|record| {
         (name(record), record.remarks.join("; ").trim_end_matches('.').to_owned())
     }));
+    for (beginning, is, are) in SHORTFALLS {
+        warnings.extend(shortfalls(records, beginning, is, are, &name));
+    }
     let disturbed = records.iter().filter(|record| !record.row.valid);
     warnings.extend(several(disturbed, "is not valid", "are not valid", &|record| {
         let reruns = match record.reruns {
@@ -149,7 +157,61 @@ pub fn warnings(manifest: &Manifest, records: &[Record]) -> Vec<String> {
         };
         (name(record), format!("{reruns}{}", words.trim_end_matches('.')))
     }));
+    warnings.extend(advice(manifest, records));
     warnings
+}
+
+/// What to do about cells that are not valid, by the setting that voids them.
+fn advice(manifest: &Manifest, records: &[Record]) -> Vec<String> {
+    let voided_by = |what: &str| {
+        let mut doubts = records.iter().filter(|record| !record.row.valid).flat_map(Record::doubts);
+        doubts.any(|doubt| doubt.contains(what))
+    };
+    let alone = || manifest.source.lines().any(|line| ["jobs = 1", "jobs = \"1\""].contains(&line.trim()));
+    let mut advice = Vec::new();
+    if (voided_by("run.max_standstill") || voided_by("--jobs")) && manifest.planned_cells > 1 && !alone() {
+        advice.push(
+            "Cells that run side by side take processors from each other: `--set run.jobs=1` runs one after the other."
+                .into(),
+        );
+    }
+    if voided_by("run.max_foreign") {
+        advice.push(
+            "Programs that are none of the lab's may take the share `run.max_foreign` of the processors: end them and run \
+             again, or believe what was measured beside them by `--set run.max_foreign=100%`."
+                .into(),
+        );
+    }
+    advice
+}
+
+/// Remarks that nobody should have to look for: what was asked for is not what there is. How they begin, and what is said
+/// of one cell and of several.
+const SHORTFALLS: [(&str, &str, &str); 3] = [
+    (LATE_SENDER, "was sent late", "were sent late"),
+    (CAPTURE_LACKS, "is not captured whole", "are not captured whole"),
+    (MESSAGES_LACK, "is not listed whole", "are not listed whole"),
+];
+
+/// The warnings of the remarks that begin so: one a cell, whose receivers all have the same.
+fn shortfalls(
+    records: &[Record],
+    beginning: &str,
+    is: &str,
+    are: &str,
+    name: &dyn Fn(&Record) -> String,
+) -> Vec<String> {
+    let words = |record: &Record| {
+        let those = record.remarks.iter().filter(|remark| remark.starts_with(beginning));
+        those.map(String::as_str).collect::<Vec<_>>().join("; ")
+    };
+    let mut said = BTreeSet::new();
+    let short = records.iter().filter(|record| {
+        let words = words(record);
+        let cell = record.row.cell.split('@').next().unwrap_or_default();
+        !words.is_empty() && said.insert((cell, record.row.repeat, words))
+    });
+    several(short, is, are, &|record| (name(record), words(record).trim_end_matches('.').to_owned()))
 }
 
 /// How many cells a warning spells out.
@@ -200,9 +262,9 @@ fn course(chart: &Chart, cells: &[Cell<'_>]) -> Option<String> {
             Some((_, points)) => points.push((x, y.value())),
             None => series.push((name, vec![(x, y.value())])),
         }
-    }
-    if series.len() > MOST_SERIES {
-        return None;
+        if series.len() > MOST_SERIES {
+            return None;
+        }
     }
     let mut parts = Vec::new();
     for (name, mut points) in series {
@@ -244,6 +306,42 @@ mod tests {
         *estimate = Estimate { value: 700.0, low: 650.0, high: 750.0, ..*estimate };
         records[19].row.mbit_per_s = 700.0;
         insta::assert_snapshot!(format!("{}\n---\n{}", words.join("\n"), warnings(&manifest, &records).join("\n")));
+    }
+
+    #[test]
+    fn what_to_do_about_cells_that_are_not_valid_is_said_once() {
+        let mut records = fixture::records();
+        for record in &mut records {
+            record.row.valid = false;
+            let why = "the emulator was late for 23.1 % of the time (run.max_standstill is 5%)";
+            record.disturbed = [(Statistic::Throughput, why.to_owned())].into();
+        }
+        let alone = Manifest { source: "[run]\njobs = 1\n".into(), ..fixture::manifest() };
+        let all = Manifest { source: "[run]\njobs = \"all\"\n".into(), ..fixture::manifest() };
+        assert_eq!(warnings(&alone, &records).len(), 1);
+        let told = warnings(&all, &records);
+        assert!(told.len() == 2 && told[1].contains("`--set run.jobs=1`"), "{told:?}");
+        records[0].disturbed = [(Statistic::Delay, "others took 61 % (run.max_foreign is 10%)".to_owned())].into();
+        let told = warnings(&alone, &records);
+        assert!(told.len() == 2 && told[1].contains("`--set run.max_foreign=100%`"), "{told:?}");
+    }
+
+    #[test]
+    fn what_falls_short_of_what_was_asked_for_is_a_warning() {
+        let mut records = fixture::records();
+        records[1].remarks = vec![format!("{LATE_SENDER} its schedule: its last message left 2.0 s after the window")];
+        // Both receivers of one cell have what became of its capture.
+        for (record, receiver) in records[2..4].iter_mut().zip(["a", "b"]) {
+            record.row.cell = format!("1%@{receiver}");
+            record.remarks = vec!["nothing".into(), format!("{CAPTURE_LACKS} 3 of 9 packets: x.pcapng")];
+        }
+        assert_eq!(
+            warnings(&fixture::manifest(), &records)[..2],
+            [
+                "Cell 0%/tcp was sent late: the sender fell behind its schedule: its last message left 2.0 s after the window.",
+                "Cell 1%@a is not captured whole: the capture lacks 3 of 9 packets: x.pcapng."
+            ]
+        );
     }
 
     #[test]

@@ -72,6 +72,45 @@ impl Svg {
         self.line_of(&format!(r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" {style}>{title}</rect>"#));
     }
 
+    /// Rectangles of one size, as one element.
+    pub fn fields(&mut self, at: &[(f64, f64)], (width, height): (f64, f64), style: &str) {
+        if at.is_empty() {
+            return;
+        }
+        let (width, height) = (px(width), px(height));
+        let d: String = at.iter().map(|&(x, y)| format!("M{} {}h{width}v{height}h-{width}z", px(x), px(y))).collect();
+        self.line_of(&format!(r#"<path d="{d}" {style}/>"#));
+    }
+
+    /// Round dots of one size, as one element; `style` gives their `stroke`.
+    pub fn dots(&mut self, at: &[(f64, f64)], size: f64, style: &str) {
+        if at.is_empty() {
+            return;
+        }
+        let d: String = at.iter().map(|&(x, y)| format!("M{} {}h0", px(x), px(y))).collect();
+        let size = px(size);
+        self.line_of(&format!(r#"<path d="{d}" stroke-width="{size}" stroke-linecap="round" {style}/>"#));
+    }
+
+    /// Straight lines as one element: from where to where.
+    pub fn segments(&mut self, lines: &[[(f64, f64); 2]], style: &str) {
+        if lines.is_empty() {
+            return;
+        }
+        let line = |&[from, to]: &[(f64, f64); 2]| format!("M{} {}L{} {}", px(from.0), px(from.1), px(to.0), px(to.1));
+        let d: String = lines.iter().map(line).collect();
+        self.line_of(&format!(r#"<path d="{d}" {style}/>"#));
+    }
+
+    /// Upright lines as one element: x, and from where to where.
+    pub fn strokes(&mut self, lines: &[(f64, f64, f64)], style: &str) {
+        if lines.is_empty() {
+            return;
+        }
+        let d: String = lines.iter().map(|&(x, low, high)| format!("M{} {}V{}", px(x), px(low), px(high))).collect();
+        self.line_of(&format!(r#"<path d="{d}" {style}/>"#));
+    }
+
     /// A square on its corner, with a tooltip.
     pub fn diamond(&mut self, (x, y): (f64, f64), radius: f64, style: &str, tooltip: &str) {
         let [left, right, top, bottom] = [x - radius, x + radius, y - radius, y + radius].map(px);

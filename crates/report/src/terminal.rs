@@ -5,7 +5,7 @@ use weir_units::format::{self, printable};
 
 use crate::asserts::{self, Checked, State};
 use crate::cells::{self, Cell};
-use crate::claims::{self, Verdict};
+use crate::claims::{self, NO_CELL, Verdict};
 use crate::columns;
 use crate::compare::{self, Comparison};
 use crate::critical;
@@ -21,10 +21,14 @@ use crate::summary;
 const WIDTH: u16 = 100;
 
 /// Column, heading.
-const SHOWN: [(&str, &str); 3] = [("msgs_per_s", "msgs/s"), ("delay_mean_us", "mean"), ("delay_max_us", "max delay")];
+const SHOWN: &[(&str, &str)] =
+    &[("msgs_per_s", "msgs/s"), (LOST, "lost"), ("delay_mean_us", "mean"), ("delay_max_us", "max delay")];
 
-const SHOWN_OF_BULK: [(&str, &str); 3] =
-    [("mbit_per_s", "Mbit/s"), ("retransmits", "sent again"), ("rtt_mean_us", "mean rtt")];
+/// Shown as a percentage, and only where datagrams were sent.
+const LOST: &str = "lost_share";
+
+const SHOWN_OF_BULK: &[(&str, &str)] =
+    &[("mbit_per_s", "Mbit/s"), ("retransmits", "sent again"), ("rtt_mean_us", "mean rtt")];
 
 /// The run as text of at most 100 columns: the answer, the table, the verdicts, how much was run, the warnings. `styled`
 /// for a terminal: lines, colours and a small picture; else it is plain text.
@@ -36,7 +40,10 @@ pub fn render(manifest: &Manifest, records: &[Record], styled: bool) -> String {
     if !judged.is_empty() {
         text.push('\n');
     }
-    for judgement in &judged {
+    // Of another run than the published one there may be many.
+    let (elsewhere, judged): (Vec<_>, Vec<_>) = judged.into_iter().partition(|judgement| judgement.reason == NO_CELL);
+    let (one, many) = if elsewhere.len() > 1 { (Vec::new(), elsewhere.len()) } else { (elsewhere, 0) };
+    for judgement in judged.iter().chain(&one) {
         let colour = match judgement.verdict {
             Verdict::Reproduced => "32",
             Verdict::Refuted => "31",
@@ -54,6 +61,11 @@ pub fn render(manifest: &Manifest, records: &[Record], styled: bool) -> String {
             "",
             wrap(&reason, 12)
         );
+    }
+    if many > 0 {
+        let word = format!("{:<11}", Verdict::Undecided.word());
+        let word = if styled { format!("\x1b[33m{word}\x1b[0m") } else { word };
+        text += &format!("{word} {many} further statements: {NO_CELL} what they are of\n");
     }
     text += &checked(&asserts::check(manifest, records), styled);
     let notes = [
@@ -181,8 +193,9 @@ fn table(manifest: &Manifest, cells: &[Cell<'_>], styled: bool) -> String {
         text.push('\n');
     }
     for cell in beside {
-        let values = shown.map(|(column, heading)| format!("{heading} {}", value(Some(cell), column)));
-        text += &format!("{}: {}\n", label(cell.name), values.join(", "));
+        let measured = shown.iter().filter(|(column, _)| is_shown(column, &[Some(cell)]));
+        let values = measured.map(|(column, heading)| format!("{heading} {}", value(Some(cell), column)));
+        text += &format!("{}: {}\n", label(cell.name), values.collect::<Vec<_>>().join(", "));
     }
     if cells.iter().any(|cell| shown.iter().any(|(column, _)| !cell.believes(column))) {
         text += "* not valid\n";
@@ -224,25 +237,35 @@ fn surface(grids: &[Grid<'_>], styled: bool) -> Option<String> {
 }
 
 /// Of bulk transfers other columns tell more.
-fn shown(cells: &[Cell<'_>]) -> [(&'static str, &'static str); 3] {
+fn shown(cells: &[Cell<'_>]) -> &'static [(&'static str, &'static str)] {
     if cells.iter().any(|cell| columns::is_bulk(cell.first())) { SHOWN_OF_BULK } else { SHOWN }
 }
 
-fn pivot(manifest: &Manifest, cells: &[Cell<'_>], shown: [(&str, &str); 3], styled: bool) -> String {
+/// Whether a column says anything of these cells.
+fn is_shown(column: &str, cells: &[Option<&Cell<'_>>]) -> bool {
+    column != LOST || cells.iter().flatten().any(|cell| cell.measured(column).is_some())
+}
+
+fn pivot(manifest: &Manifest, cells: &[Cell<'_>], shown: &[(&str, &str)], styled: bool) -> String {
     let pivot = Pivot::new(manifest, cells);
     let mut lines = vec![vec![label(&pivot.down)]];
-    for name in &pivot.columns {
-        lines[0].extend(shown.map(|(_, heading)| format!("{} {heading}", label(name)).trim().to_owned()));
-    }
-    for (name, row) in pivot.rows.iter().zip(&pivot.cells) {
-        let values = row.iter().flat_map(|cell| shown.map(|(column, _)| value(*cell, column)));
-        lines.push(std::iter::once(label(name)).chain(values).collect());
+    lines.extend(pivot.rows.iter().map(|name| vec![label(name)]));
+    for (index, name) in pivot.columns.iter().enumerate() {
+        let across: Vec<_> = pivot.cells.iter().map(|row| row[index]).collect();
+        for (column, heading) in shown.iter().filter(|(column, _)| is_shown(column, &across)) {
+            lines[0].push(format!("{} {heading}", label(name)).trim().to_owned());
+            for (line, cell) in lines[1..].iter_mut().zip(&across) {
+                line.push(value(*cell, column));
+            }
+        }
     }
     if lines[0].iter().map(|heading| heading.chars().count() + 2).sum::<usize>() > usize::from(WIDTH) {
-        let headings = shown.map(|(_, heading)| heading.to_owned());
+        let all: Vec<_> = cells.iter().map(Some).collect();
+        let shown: Vec<_> = shown.iter().filter(|(column, _)| is_shown(column, &all)).collect();
+        let headings = shown.iter().map(|(_, heading)| (*heading).to_owned());
         lines = vec![std::iter::once("cell".to_owned()).chain(headings).collect()];
         lines.extend(cells.iter().map(|cell| {
-            let values = shown.map(|(column, _)| value(Some(cell), column));
+            let values = shown.iter().map(|(column, _)| value(Some(cell), column));
             std::iter::once(label(cell.name)).chain(values).collect()
         }));
     }
@@ -285,6 +308,7 @@ fn value(cell: Option<&Cell<'_>>, column: &str) -> String {
     let shown = match column {
         "msgs_per_s" if value < 1e4 => format!("{value:.1}"),
         "mbit_per_s" => format::rate(value),
+        LOST => format!("{:.1} %", value * 100.0),
         _ => columns::words(column, value),
     };
     format!("{shown}{mark}")
@@ -325,6 +349,25 @@ mod tests {
     #[test]
     fn summary_of_a_run() {
         insta::assert_snapshot!(render(&fixture::manifest(), &fixture::records(), true));
+    }
+
+    #[test]
+    fn statements_about_other_cells_are_one_line() {
+        let mut manifest = fixture::manifest();
+        let claim = manifest.claims[0].clone();
+        let elsewhere = || {
+            let selection = [("loss_pct".to_owned(), Value::Number(77.0))].into();
+            crate::record::Claim { selection, text: "Elsewhere.".into(), ..claim.clone() }
+        };
+        manifest.claims.push(elsewhere());
+        assert_eq!(render(&manifest, &fixture::records(), false).matches("Elsewhere.").count(), 1);
+        manifest.claims.push(elsewhere());
+        let text = render(&manifest, &fixture::records(), false);
+        assert!(!text.contains("Elsewhere."), "{text}");
+        assert_eq!(
+            text.matches("undecided   2 further statements: no cell of this run matches what they are of").count(),
+            1
+        );
     }
 
     #[test]

@@ -65,6 +65,27 @@ pub fn thinned(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     kept
 }
 
+/// The points of a timeline, at most some `most` of them, in parts between which there was nothing to sample: no line leads
+/// from one to the next.
+pub fn thinned_parts(timeline: &Timeline, most: usize) -> Vec<Vec<(f64, f64)>> {
+    let points = &timeline.points;
+    let mut steps: Vec<f64> = points.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+    steps.sort_by(f64::total_cmp);
+    let usual = steps.get(steps.len() / 2).copied().unwrap_or_default();
+    // What is sampled whatever happens has no gaps but those of whoever sampled.
+    let is_sparse = quantity(timeline).0 == OF_ARRIVALS;
+    let joined = |a: &(f64, f64), b: &(f64, f64)| !is_sparse || b.0 - a.0 <= usual * LONGEST_STEP;
+    let share = |part: &[(f64, f64)]| (most * part.len() / points.len().max(1)).max(2);
+    let parts = points.chunk_by(joined).map(|part| thinned(part, share(part)));
+    parts.filter(|part| !part.is_empty()).collect()
+}
+
+/// The quantity that has a point only where messages arrived.
+const OF_ARRIVALS: &str = "largest_delay_us";
+
+/// Points further apart than so many usual steps have nothing between them.
+const LONGEST_STEP: f64 = 2.5;
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -82,6 +103,24 @@ mod tests {
         assert_eq!(quantity(&record.timelines[2]), ("rtt_us", "#2"));
         let words = ["received_mbit", "cwnd_bytes", "queue_bytes", "load_mbit"].map(heading);
         assert_eq!(words, ["Received, Mbit/s", "Congestion window", "Queue bytes", "Load mbit"]);
+    }
+
+    #[test]
+    fn no_line_leads_over_an_outage() {
+        let points: Vec<_> =
+            (0..100).filter(|part| !(50..82).contains(part)).map(|part| (f64::from(part), 1.0)).collect();
+        let of = |name: &str, points: &[(f64, f64)], most| {
+            let parts = thinned_parts(&Timeline { name: name.into(), points: points.to_vec() }, most);
+            let ends = |part: &Vec<(f64, f64)>| (part[0].0, part[part.len() - 1].0);
+            (parts.iter().map(ends).collect::<Vec<_>>(), parts.iter().map(Vec::len).sum::<usize>())
+        };
+        assert_eq!(of("largest_delay_us", &points, 200), (vec![(0.0, 49.0), (82.0, 99.0)], 68));
+        assert!(of("largest_delay_us", &points, 10).1 <= 10);
+        assert_eq!(of("cwnd_bytes", &points, 200), (vec![(0.0, 99.0)], 68));
+        // Few messages are no outage, nor is one that was lost.
+        let few: Vec<_> = (0..10).filter(|place| *place != 5).map(|place| (f64::from(place) * 7.0, 1.0)).collect();
+        assert_eq!(of("largest_delay_us", &few, 200), (vec![(0.0, 63.0)], 9));
+        assert_eq!(of("largest_delay_us", &[], 200), (vec![], 0));
     }
 
     proptest! {

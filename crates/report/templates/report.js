@@ -1,19 +1,156 @@
-// Sorts a table by a clicked heading. The page is complete without it.
+// Of a large run, everything of each cell is packed, in parts: what is asked for is unpacked, and no more of it.
+const late = (() => {
+  const parts = new Map();
+  const unpacked = new Map();
+  const KEPT = 8;
+  const unpack = async (text) => {
+    const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return JSON.parse(await new Response(stream).text());
+  };
+  const all = (kind) => {
+    if (!parts.has(kind)) parts.set(kind, [...document.querySelectorAll(`script[data-later="${kind}"]`)]);
+    return parts.get(kind);
+  };
+  // The last few stay unpacked.
+  const part = (kind, number) => {
+    const key = `${kind} ${number}`;
+    const known = unpacked.get(key) ?? unpack(all(kind)[number].textContent);
+    unpacked.delete(key);
+    unpacked.set(key, known);
+    if (unpacked.size > KEPT) unpacked.delete(unpacked.keys().next().value);
+    return known;
+  };
+  return {
+    part,
+    // For each text of a kind, in their order.
+    async each(kind, visit) {
+      for (let number = 0, index = 0; number < all(kind).length; number++) {
+        for (const text of await part(kind, number)) visit(text, index++);
+      }
+    },
+  };
+})();
+
+// What of a text is seen.
+const ENTITIES = { lt: "<", gt: ">", amp: "&", quot: '"' };
+const seen = (markup) =>
+  markup
+    .replace(/<[^>]*>/g, "\n")
+    .replace(/&(?:#(\d+)|(\w+));/g, (all, code, name) => (code ? String.fromCodePoint(code) : (ENTITIES[name] ?? all)));
+
+const STEP = 200;
+const lists = new Map();
+for (const into of document.querySelectorAll("[data-list]")) {
+  const kind = into.dataset.list;
+  const [total, together] = [Number(into.dataset.all), Number(into.dataset.together)];
+  const find = document.querySelector(`[data-find="${kind}"]`);
+  const found = document.querySelector(`[data-found="${kind}"]`);
+  const more = document.createElement("button");
+  more.type = "button";
+  // Which are to be seen, in their order; at first all of them, as they are.
+  let view = null;
+  let compare = null;
+  let shown = into.children.length;
+  // What was asked for last counts.
+  let asked = 0;
+  const say = () => {
+    const left = (view?.length ?? total) - shown;
+    more.textContent = `Show ${Math.min(left, STEP)} more of ${left}`;
+    more.hidden = left === 0;
+  };
+  const busy = async (work) => {
+    const own = ++asked;
+    more.disabled = true;
+    found.textContent = "…";
+    try {
+      const said = await work(() => own === asked);
+      if (own === asked) found.textContent = said ?? "";
+    } catch (error) {
+      const why = typeof DecompressionStream === "undefined" ? "this browser is too old to unpack them" : error.message;
+      if (own === asked) found.textContent = `not shown: ${why}; results.csv has every row`;
+    }
+    if (own === asked) more.disabled = false;
+  };
+  const append = async (current) => {
+    const first = shown;
+    const numbers = view?.slice(first, first + STEP) ?? [...Array(Math.min(STEP, total - first)).keys()].map((i) => first + i);
+    const texts = [];
+    for (const number of numbers) {
+      const part = await late.part(kind, Math.floor(number / together));
+      if (!current()) return;
+      texts.push(part[number % together]);
+    }
+    const template = document.createElement("template");
+    template.innerHTML = texts.join("\n");
+    watch(template.content);
+    if (first === 0) into.replaceChildren();
+    shown = first + numbers.length;
+    into.append(template.content);
+    say();
+  };
+  const told = () => (view && find.value ? `${view.length} of ${total}` : "");
+  const again = (current) => {
+    shown = 0;
+    return append(current).then(told);
+  };
+  const sorted = async () => {
+    if (!compare) return;
+    const keys = [];
+    await late.each(kind, (text, number) => keys.push([compare.key(text), number]));
+    view = (view ?? keys.map((_, number) => number)).sort((a, b) => compare.order(keys[a][0], keys[b][0]) || a - b);
+  };
+  more.addEventListener("click", () => busy((current) => append(current).then(told)));
+  into.closest(".card").after(more);
+  say();
+  find.addEventListener("change", () =>
+    busy(async (current) => {
+      const wanted = find.value.toLowerCase();
+      const numbers = [];
+      await late.each(kind, (text, number) => seen(text).toLowerCase().includes(wanted) && numbers.push(number));
+      if (!current()) return;
+      view = numbers;
+      await sorted();
+      if (current()) return again(current);
+    }),
+  );
+  lists.set(into, (by) => {
+    compare = by;
+    busy(async (current) => {
+      view?.sort((a, b) => a - b);
+      await sorted();
+      if (current()) return again(current);
+    });
+  });
+}
+
+// Sorts a table by a clicked heading. The page of a small run is complete without it.
+const collator = new Intl.Collator("en", { numeric: true });
 for (const table of document.querySelectorAll("table[data-sort]")) {
+  const body = table.tBodies[0];
   table.querySelectorAll("th").forEach((heading, column) => {
     heading.tabIndex = 0;
     const sort = () => {
       const down = heading.getAttribute("aria-sort") === "ascending";
       table.querySelectorAll("th").forEach((other) => other.removeAttribute("aria-sort"));
       heading.setAttribute("aria-sort", down ? "descending" : "ascending");
-      const key = (row) => row.cells[column].dataset.value ?? row.cells[column].textContent;
-      const rows = [...table.tBodies[0].rows];
-      rows.sort((a, b) => {
-        const [x, y] = [key(a), key(b)];
-        const order = x === "" || y === "" ? (x === "") - (y === "") : x - y || x.localeCompare(y, "en", { numeric: true });
+      // What is empty comes last, whichever way.
+      const order = (x, y) => {
+        if (x === "" || y === "") return (x === "") - (y === "");
+        const order = x - y || collator.compare(x, y);
         return down ? -order : order;
-      });
-      table.tBodies[0].append(...rows);
+      };
+      if (lists.has(body)) {
+        const key = (text) => {
+          const cell = text.split("<td", column + 2)[column + 1];
+          return cell.match(/data-value="([^"]*)"/)?.[1] ?? seen(cell.slice(cell.indexOf(">") + 1, cell.indexOf("<")));
+        };
+        lists.get(body)({ key, order });
+        return;
+      }
+      const key = (row) => row.cells[column].dataset.value ?? row.cells[column].textContent;
+      const keys = new Map([...body.rows].map((row) => [row, key(row)]));
+      body.append(...[...keys.keys()].sort((a, b) => order(keys.get(a), keys.get(b))));
     };
     heading.addEventListener("click", sort);
     heading.addEventListener("keydown", (event) => event.key === "Enter" && sort());
@@ -21,9 +158,14 @@ for (const table of document.querySelectorAll("table[data-sort]")) {
 }
 
 // Draws what was sampled while a cell ran, once its account is opened: one panel a quantity, one line a connection.
-const sampled = JSON.parse(document.getElementById("timelines")?.textContent ?? "null");
+let sampled = null;
 
-const drawTimelines = (into, lines, standstills) => {
+const drawTimelines = async (into, index) => {
+  sampled ??= JSON.parse(document.getElementById("timelines").textContent);
+  const together = Number(document.querySelector("[data-together]")?.dataset.together);
+  const part = sampled.cells ? sampled : await late.part("timelines", Math.floor(index / together));
+  const own = sampled.cells ? index : index % together;
+  const [lines, standstills] = [part.cells[own], part.standstills[own]];
   const [width, left, right, panel, pitch] = [820, 70, 10, 76, 112];
   const make = (parent, name, attributes, text) => {
     const element = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -50,7 +192,9 @@ const drawTimelines = (into, lines, standstills) => {
   const parsed = lines.map(([quantity, which, times, values]) => {
     let now = 0;
     const at = times === "" ? [] : times.split(" ").map((step) => (now += Number(step)) / 1e3);
-    return { quantity, which, at, values: values === "" ? [] : values.split(" ").map(Number) };
+    // "-": nothing was sampled, the line has a gap.
+    const number = (value) => (value === "-" ? null : Number(value));
+    return { quantity, which, at, values: values === "" ? [] : values.split(" ").map(number) };
   });
   const shown = sampled.quantities.map((_, index) => parsed.filter((line) => line.quantity === index));
   const panels = shown.map((own, index) => [sampled.quantities[index], own]).filter(([, own]) => own.length > 0);
@@ -66,7 +210,7 @@ const drawTimelines = (into, lines, standstills) => {
   const bands = still.flatMap((at, i) => (i % 2 ? [] : [[at / 1e3, still[i + 1] / 1e3]])).filter(([at]) => at >= 0 && at <= end);
   panels.forEach(([{ heading, unit }, own], index) => {
     const top = index * pitch + 24;
-    const all = own.flatMap((line) => line.values);
+    const all = own.flatMap((line) => line.values.filter((value) => value !== null));
     const [low, high] = all.reduce(([low, high], v) => [Math.min(low, v), Math.max(high, v)], [0, 0]);
     const step = round((high - low || 1) / 3);
     const [from, to] = [Math.floor(low / step) * step, Math.max(Math.ceil(high / step), 1) * step];
@@ -94,9 +238,11 @@ const drawTimelines = (into, lines, standstills) => {
       make(svg, "text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, label);
     }
     own.forEach((line, number) => {
-      const d = line.values.map((v, i) => `${i ? "L" : "M"}${x(line.at[i]).toFixed(1)} ${y(v).toFixed(1)}`).join("");
+      const begins = (i) => (line.values[i - 1] ?? null) === null;
+      const step = (v, i) => `${begins(i) ? "M" : "L"}${x(line.at[i]).toFixed(1)} ${y(v).toFixed(1)}${begins(i) ? "h0" : ""}`;
+      const d = line.values.map((v, i) => (v === null ? "" : step(v, i))).join("");
       const colour = colours[number % colours.length];
-      const path = make(svg, "path", { d, fill: "none", stroke: colour, "stroke-width": 1.4, "stroke-linejoin": "round" });
+      const path = make(svg, "path", { d, fill: "none", stroke: colour, "stroke-width": 1.4, "stroke-linejoin": "round", "stroke-linecap": "round" });
       make(path, "title", {}, `${heading} ${line.which}`.trim());
     });
   });
@@ -107,12 +253,17 @@ const drawTimelines = (into, lines, standstills) => {
   make(svg, "text", { x: (left + width) / 2, y: height - 3, "text-anchor": "middle" }, axis);
 };
 
-for (const place of document.querySelectorAll("[data-timelines]")) {
-  const details = place.closest("details");
-  const index = place.dataset.timelines;
-  const draw = () => {
-    if (details.open && place.childElementCount === 0) drawTimelines(place, sampled.cells[index], sampled.standstills[index]);
-  };
-  details.addEventListener("toggle", draw);
-  draw();
+function watch(within) {
+  for (const place of within.querySelectorAll("[data-timelines]")) {
+    const details = place.closest("details");
+    let drawn = false;
+    const draw = () => {
+      if (!details.open || drawn) return;
+      drawn = true;
+      drawTimelines(place, place.dataset.timelines).catch((error) => place.append(`not drawn: ${error.message}`));
+    };
+    details.addEventListener("toggle", draw);
+    draw();
+  }
 }
+watch(document);

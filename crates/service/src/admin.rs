@@ -12,8 +12,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{RawQuery, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use hyper::server::conn::http1;
@@ -24,11 +25,13 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
+use crate::http::{self, Purpose};
 use crate::listening::{is_shortage, refusal};
-use crate::metrics::{Family, Format, expose};
+use crate::metrics::{Family, Format, Wanted, expose_wanted};
 use crate::pulse::Pulses;
 use crate::reloads::Reloads;
 use crate::room::Observable;
+use crate::token::Token;
 use crate::{notify, process, reloads};
 
 /// What probes ask of a service: of its room, and of its threads.
@@ -67,6 +70,8 @@ pub struct Admin {
     listener: TcpListener,
     address: SocketAddr,
     limits: Limits,
+    /// Who reads counts must know this; `None`: anybody may.
+    token: Option<Token>,
 }
 
 /// What clients may take.
@@ -126,7 +131,12 @@ impl Admin {
     pub fn adopt(listener: TcpListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        Ok(Self { listener, address, limits: LIMITS })
+        Ok(Self { listener, address, limits: LIMITS, token: None })
+    }
+
+    /// Answers `/metrics` and `/ledger` only to who knows this; `None`: to anybody.
+    pub(crate) fn asking_for(self, token: Option<Token>) -> Self {
+        Self { token, ..self }
     }
 
     /// The address it is bound to.
@@ -149,7 +159,7 @@ impl Admin {
         let (stop, stopped) = oneshot::channel();
         let serving = move || {
             runtime.block_on(async {
-                tokio::spawn(accept(listener, routes(probes), self.limits));
+                tokio::spawn(accept(listener, routes(probes, self.token), self.limits));
                 // Connections end with the runtime.
                 let _ = stopped.await;
             });
@@ -176,14 +186,19 @@ impl Drop for Serving {
     }
 }
 
-fn routes<S: Observable>(probes: Arc<Probes<S>>) -> Router {
+fn routes<S: Observable>(probes: Arc<Probes<S>>, token: Option<Token>) -> Router {
     type Probed<S> = State<Arc<Probes<S>>>;
+    let ask = move |request: Request, next: Next| {
+        let known = token.as_ref().is_none_or(|token| token.is_in(request.headers()));
+        async move { if known { next.run(request).await } else { (StatusCode::UNAUTHORIZED, BEARER, WHO).into_response() } }
+    };
     Router::new()
-        .route("/", get(index))
         .route("/metrics", get(metrics::<S>))
+        .route("/ledger", get(ledger::<S>))
+        .route_layer(from_fn(ask))
+        .route("/", get(index))
         .route("/healthz", get(async |State(probes): Probed<S>| probe(probes.healthy())))
         .route("/readyz", get(async |State(probes): Probed<S>| probe(probes.ready())))
-        .route("/ledger", get(ledger::<S>))
         .with_state(probes)
 }
 
@@ -191,9 +206,14 @@ async fn index() -> &'static str {
     "/metrics\n/healthz\n/readyz\n/ledger\n"
 }
 
-async fn metrics<S: Observable>(State(probes): State<Arc<Probes<S>>>, headers: HeaderMap) -> Response {
+async fn metrics<S: Observable>(
+    State(probes): State<Arc<Probes<S>>>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
     let format = Format::accepted(headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()));
-    let body = expose(format, move |samples| {
+    let wanted = Wanted::parse(query.as_deref().unwrap_or_default());
+    let body = expose_wanted(format, wanted, move |samples| {
         probes.room.metrics(samples);
         if let Some(reloads) = &probes.reloads {
             reloads.metrics(samples);
@@ -225,6 +245,7 @@ fn probe(state: Result<(), String>) -> Response {
 /// Takes connections. One too many ends the oldest: whoever just came is served, and whoever dawdles is not.
 async fn accept(listener: tokio::net::TcpListener, routes: Router, limits: Limits) {
     let mut open: VecDeque<AbortHandle> = VecDeque::with_capacity(limits.connections);
+    let guarded = routes.clone().layer(from_fn(guard));
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -234,12 +255,26 @@ async fn accept(listener: tokio::net::TcpListener, routes: Router, limits: Limit
                 {
                     oldest.abort();
                 }
-                open.push_back(tokio::spawn(answer(stream, routes.clone(), limits.patience)).abort_handle());
+                let is_local = stream.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
+                let routes = if is_local { guarded.clone() } else { routes.clone() };
+                open.push_back(tokio::spawn(answer(stream, routes, limits.patience)).abort_handle());
             }
             // A connection that ended while it waited is nothing; without descriptors or memory the next try fails, too.
             Err(error) if is_shortage(&error) => sleep(PAUSE).await,
             Err(_) => {}
         }
+    }
+}
+
+/// A web page whose name its owner lets point to this machine (DNS rebinding) reads nothing that is served on it alone.
+async fn guard(request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    match http::Settings::default().admit(&parts, true, Purpose::Read) {
+        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Err(refused) if refused.status == StatusCode::MISDIRECTED_REQUEST => {
+            (refused.status, "ask by an address, or as localhost\n").into_response()
+        }
+        Err(refused) => (refused.status, format!("{refused}\n")).into_response(),
     }
 }
 
@@ -253,6 +288,10 @@ async fn answer(stream: TcpStream, routes: Router, patience: Duration) {
     // Whatever goes wrong is the client's doing, and the client's alone to know.
     let _ = timeout(patience, connection).await;
 }
+
+/// How to say who one is, RFC 6750, section 3.
+const BEARER: [(header::HeaderName, &str); 1] = [(header::WWW_AUTHENTICATE, "Bearer")];
+const WHO: &str = "send `Authorization: Bearer TOKEN`, the token being what the file of WEIR_ADMIN_TOKEN_FILE has\n";
 
 /// Enough for a scraper or two, two probes and a few people.
 const LIMITS: Limits = Limits { connections: 32, patience: Duration::from_secs(10) };
@@ -320,7 +359,7 @@ mod tests {
     }
 
     fn get(serving: &Serving, path: &str, headers: &str) -> (String, String) {
-        request(serving, &format!("GET {path} HTTP/1.1\r\nHost: weir\r\n{headers}\r\n"))
+        request(serving, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n"))
     }
 
     /// Whether somebody who asks and listens gets an answer in time.
@@ -347,6 +386,9 @@ mod tests {
         assert!(head.contains("content-type: application/openmetrics-text; version=1.0.0"), "{head}");
         assert!(body.contains("\nweir_test_made_things_total 3\n") && body.ends_with("\n# EOF\n"), "{body}");
 
+        let of_a_label = get(&serving, "/metrics?version=*", "").1;
+        assert!(of_a_label.contains("weir_build_info{") && !of_a_label.contains("weir_test_made"), "{of_a_label}");
+
         let (head, body) = get(&serving, "/ledger", "");
         assert!(head.contains("content-type: application/json"), "{head}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&body).unwrap()["made"], 3);
@@ -364,11 +406,49 @@ mod tests {
 
         assert!(get(&serving, "/", "").1.contains("/metrics\n"));
         assert!(get(&serving, "/nowhere", "").0.starts_with("http/1.1 404 "));
-        let post = "POST /metrics HTTP/1.1\r\nHost: weir\r\nContent-Length: 0\r\n\r\n";
+        let post = "POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
         assert!(request(&serving, post).0.starts_with("http/1.1 405 "));
         let (head, body) = request(&serving, "HEAD /healthz HTTP/1.0\r\n\r\n");
         assert!(head.contains(" 200 ok") && body.is_empty(), "{head}");
         assert!(request(&serving, "no http at all\r\n\r\n").0.starts_with("http/1.1 400 "));
+    }
+
+    /// A page whose name was made to point to this machine asks with that name.
+    #[test]
+    fn who_asks_for_another_host_reads_nothing() {
+        let (_, serving) = serve(Room::default(), LIMITS);
+        for (host, status) in [("evil.example", 421), ("evil.example:80", 421), ("127.0.0.1:9514", 200), ("[::1]", 200)]
+        {
+            let (head, body) = request(&serving, &format!("GET /ledger HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+            assert!(head.starts_with(&format!("http/1.1 {status} ")), "{host}: {head}");
+            assert_eq!(body.contains("made"), status == 200, "{host}");
+        }
+        let two = "GET /ledger HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n";
+        let (head, body) = request(&serving, two);
+        assert!(head.starts_with("http/1.1 400 ") && body.contains("more than one Host"), "{head} {body}");
+    }
+
+    #[test]
+    fn with_a_token_counts_are_for_who_knows_it_and_probes_for_anybody() {
+        let probes = Arc::new(Probes::new(Arc::new(Room::default()), Pulses::new(), None));
+        let token = Token::parse("0123456789abcdef").unwrap();
+        let serving =
+            Admin::bind("127.0.0.1:0".parse().unwrap()).unwrap().asking_for(Some(token)).serve(probes).unwrap();
+        for path in ["/metrics", "/ledger", "/metrics?version=*"] {
+            for (headers, status) in [
+                ("", 401),
+                ("Authorization: Bearer 0123456789abcdeF\r\n", 401),
+                ("Authorization: Basic 0123456789abcdef\r\n", 401),
+                ("Authorization: Bearer 0123456789abcdef\r\n", 200),
+                ("authorization: bearer 0123456789abcdef\r\n", 200),
+            ] {
+                let (head, body) = get(&serving, path, headers);
+                assert!(head.starts_with(&format!("http/1.1 {status} ")), "{path} {headers}: {head}");
+                assert_eq!(head.contains("www-authenticate: bearer"), status == 401, "{head}");
+                assert_eq!(body.contains("made") || body.contains("build"), status == 200, "{body}");
+            }
+        }
+        assert_eq!(get(&serving, "/healthz", "").1, "ok\n");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Time as probes carry it, and waiting for events with nanosecond time-outs.
 
+use std::fs;
+use std::num::NonZeroU32;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -24,14 +26,39 @@ pub fn nanos(duration: Duration) -> Nanos {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The first 64 bits of the kernel's boot id: probes whose boot ids differ have clocks that cannot be compared.
-/// `None`: the kernel does not tell (no /proc).
+/// The first 64 bits of the kernel's boot id. `None`: the kernel does not tell (no /proc).
 pub fn boot_id() -> Option<u64> {
     static ID: OnceLock<Option<u64>> = OnceLock::new();
     *ID.get_or_init(|| {
         let digits: String = host::boot_id()?.chars().filter(char::is_ascii_hexdigit).take(16).collect();
         u64::from_str_radix(&digits, 16).ok().filter(|&id| id != 0)
     })
+}
+
+/// Tells this process's CLOCK_MONOTONIC from others: probes of unequal ones carry times that cannot be compared. Other
+/// boots have other clocks, and so have time namespaces that are set off (time_namespaces(7)). `None`: the kernel does
+/// not tell (no /proc).
+pub fn id() -> Option<NonZeroU32> {
+    static ID: OnceLock<Option<NonZeroU32>> = OnceLock::new();
+    *ID.get_or_init(|| {
+        let offsets = fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+        boot_id().map(|boot| told_apart(boot, &offsets))
+    })
+}
+
+/// A boot's clock, as a time namespace sets it off: `monotonic SECONDS NANOSECONDS` in a line of its own.
+fn told_apart(boot: u64, offsets: &str) -> NonZeroU32 {
+    let words = offsets
+        .lines()
+        .map(str::split_whitespace)
+        .find_map(|mut words| (words.next()? == "monotonic").then_some(words));
+    let (seconds, nanos) = words
+        .and_then(|mut words| Some((words.next()?.parse::<i64>().ok()?, words.next()?.parse::<i64>().ok()?)))
+        .unwrap_or_default();
+    let offset = seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos) as u64;
+    // An odd factor: unequal offsets of a boot stay unequal before the halves are joined.
+    let mixed = boot ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    NonZeroU32::new((mixed >> 32) as u32 ^ mixed as u32).unwrap_or(NonZeroU32::MIN)
 }
 
 /// Lets timers of the calling thread fire on time instead of up to 50 us late.
@@ -72,5 +99,21 @@ mod tests {
     fn this_machine_has_a_boot_id() {
         assert_eq!(boot_id(), boot_id());
         assert!(boot_id().is_some());
+        assert_eq!(id(), id());
+        assert!(id().is_some());
+    }
+
+    #[test]
+    fn a_clock_that_is_set_off_is_another() {
+        let of = |offsets| told_apart(7, offsets);
+        assert_eq!(of(""), of("monotonic           0         0\nboottime            9         0\n"));
+        let distinct = [
+            of(""),
+            of("monotonic 5 0\n"),
+            of("monotonic -5 0\n"),
+            of("boottime 5 0\nmonotonic 0 1\n"),
+            told_apart(8, ""),
+        ];
+        assert!(distinct.iter().enumerate().all(|(n, id)| !distinct[..n].contains(id)), "{distinct:?}");
     }
 }

@@ -1,8 +1,10 @@
 //! Reading a TOML document so that every mistake is one line: the document, the line, what is wrong, the nearest valid
 //! word.
 
+use std::fmt;
 use std::fs::OpenOptions;
 use std::io::Read;
+use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -12,8 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, anyhow, bail};
 use nix::libc;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{self, DeserializeOwned, IntoDeserializer, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 
@@ -125,6 +128,30 @@ impl TryFrom<String> for Address {
     }
 }
 
+/// Reads a list of texts, or one text alone as a list of one.
+///
+/// # Errors
+/// It is neither, or a text is none of `T`.
+pub fn one_or_many<'de, D: Deserializer<'de>, T: DeserializeOwned>(reader: D) -> Result<Option<Vec<T>>, D::Error> {
+    struct Many<T>(PhantomData<T>);
+    impl<'de, T: DeserializeOwned> Visitor<'de> for Many<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a text, or a list of them")
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<T>, E> {
+            T::deserialize(text.into_deserializer()).map(|one| vec![one])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Vec<T>, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(list))
+        }
+    }
+    reader.deserialize_any(Many(PhantomData)).map(Some)
+}
+
 /// A mistake in an expression of a document, with the place in it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}")]
@@ -181,6 +208,11 @@ impl<'a> Document<'a> {
         toml::from_str(self.text).map_err(|error| {
             let start = error.span().map(|span| span.start);
             let (place, message) = (place(self.origin, self.text, start), one_line(&error));
+            if let Some(key) = start.and_then(|start| self.key(start))
+                && message.starts_with("invalid type: map, expected a sequence")
+            {
+                return anyhow!("{place}: {key}: there may be several of them: write [[{key}]] in place of [{key}]");
+            }
             // Such a message tells what stands there, and not where that is: several keys may be in one line.
             match start.and_then(|start| self.key(start)).filter(|_| ANONYMOUS.iter().any(|it| message.starts_with(it)))
             {
@@ -239,7 +271,15 @@ impl<'a> Document<'a> {
 
 /// One line: document, line number, what is wrong, and the nearest valid key.
 pub fn explain(origin: &str, text: &str, error: &Error) -> anyhow::Error {
-    anyhow!("{}: {}", place(origin, text, error.span().map(|span| span.start)), one_line(error))
+    let start = error.span().map(|span| span.start);
+    let line = start.and_then(|start| text.get(..start)?.lines().last());
+    let rest = start.and_then(|start| text.get(start..)?.lines().next()).unwrap_or_default().trim();
+    match line.and_then(|line| line.trim_end().strip_suffix('=')) {
+        Some(key) if rest.is_empty() || rest.starts_with('#') => {
+            anyhow!("{}: {}: there is no value behind `=`", place(origin, text, start), key.trim().escape_debug())
+        }
+        _ => anyhow!("{}: {}", place(origin, text, start), one_line(error)),
+    }
 }
 
 /// The message of an error without its place.
@@ -266,6 +306,7 @@ fn in_words(expected: &str) -> &str {
         "u16" => "a whole number from 0 to 65535",
         "u32" => "a whole number from 0 to 4294967295",
         "u64" | "usize" => "a whole number from 0",
+        "i64" => "a whole number",
         other => other,
     }
 }
@@ -273,7 +314,10 @@ fn in_words(expected: &str) -> &str {
 /// `, did you mean ...?` with the nearest of `valid`; nothing, if none is near.
 pub fn did_you_mean<'a>(word: &str, valid: impl IntoIterator<Item = &'a str>) -> String {
     let similarity = |candidate: &str| strsim::jaro_winkler(word, candidate);
-    let near = valid.into_iter().filter(|candidate| similarity(candidate) >= NEAR);
+    // Addresses are all alike: one is meant only where a digit or two differ.
+    let has_digits = word.contains(|c: char| c.is_ascii_digit());
+    let is_slip = |candidate: &str| !has_digits || strsim::damerau_levenshtein(word, candidate) <= 2;
+    let near = valid.into_iter().filter(|candidate| similarity(candidate) >= NEAR && is_slip(candidate));
     let nearest = near.max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
     nearest.map(|nearest| format!(", did you mean `{nearest}`?")).unwrap_or_default()
 }

@@ -4,18 +4,16 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
+use weir_units::format::{shown, steers};
 
-/// Whether a terminal would obey the character (C0, delete and C1), or text around it be shown in another order or on
-/// another line (marks, embeddings, overrides and isolates of Unicode's bidirectional algorithm, UAX 9; separators).
+/// Whether a terminal would obey the character, or eyes be deceived by it: the same everywhere ([`steers`]).
 pub fn is_obeyed(c: char) -> bool {
-    let is_bidi = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    c.is_control() || is_bidi || matches!(c, '\u{2028}' | '\u{2029}')
+    steers(c)
 }
 
 /// A text in which such characters are written as escapes.
 pub fn escaped(text: &str) -> String {
-    let escape = |c: char| if is_obeyed(c) { c.escape_unicode().to_string() } else { c.to_string() };
-    text.chars().map(escape).collect()
+    shown(text).into_owned()
 }
 
 /// Refuses a name that has such characters: those of a configuration are its author's to mend.
@@ -41,8 +39,8 @@ struct Escaping;
 
 impl Formatter for Escaping {
     fn write_string_fragment<W: Write + ?Sized>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
-        // Delete, and the first bytes of the others; JSON itself escapes what is below the space.
-        if !fragment.bytes().any(|byte| matches!(byte, 0x7f | 0xc2 | 0xd8 | 0xe2)) {
+        // Of ASCII there is but delete: JSON itself escapes what is below the space.
+        if !fragment.bytes().any(|byte| byte >= 0x7f) {
             return writer.write_all(fragment.as_bytes());
         }
         let mut rest = fragment;
@@ -51,8 +49,9 @@ impl Formatter for Escaping {
             writer.write_all(plain.as_bytes())?;
             let mut obeyed = obeyed.chars();
             if let Some(c) = obeyed.next() {
-                // All of them have four digits.
-                write!(writer, "\\u{:04x}", u32::from(c))?;
+                for half in c.encode_utf16(&mut [0; 2]) {
+                    write!(writer, "\\u{half:04x}")?;
+                }
             }
             rest = obeyed.as_str();
         }
@@ -66,7 +65,7 @@ mod tests {
 
     #[test]
     fn what_is_obeyed_is_escaped_and_the_value_the_same() {
-        let text = "\u{1b}[2Ja\u{9b}2J\u{7f}\u{80}\u{e9}\u{c2}\n\"\\\u{202e}cod\u{2069}\u{200e}\u{61c}\u{2028}€ ü ؟";
+        let text = "\u{1b}[2Ja\u{9b}2J\u{7f}\u{80}\u{e9}\u{c2}\n\"\\\u{202e}cod\u{2069}\u{200e}\u{61c}\u{2028}€ ü ؟\u{feff}\u{e0041}";
         let mut json = Vec::new();
         write_json(&mut json, text).unwrap();
         let json = String::from_utf8(json).unwrap();

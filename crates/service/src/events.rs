@@ -2,8 +2,10 @@
 
 use std::io;
 use std::process;
-use std::sync::mpsc::SyncSender;
-use std::time::Instant;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
@@ -39,11 +41,40 @@ impl<N> Clone for EventSender<N> {
     }
 }
 
+/// What the thread of signals and the control thread know of the end.
+#[derive(Clone, Debug)]
+pub(crate) struct End(Arc<(AtomicBool, AtomicU64)>);
+
+impl End {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new((AtomicBool::new(false), AtomicU64::new(0))))
+    }
+
+    /// Whether it was asked for while the queue was full.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.0.0.load(Ordering::Relaxed)
+    }
+
+    /// Says how long it may take.
+    pub(crate) fn set_grace(&self, grace: Duration) {
+        self.0.1.store(u64::try_from(grace.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn bound(&self, signal: Signal) {
+        let grace = Duration::from_millis(self.0.1.load(Ordering::Relaxed)).max(signals::GRACE);
+        signals::bound_the_end(signal, grace, move || {
+            format!("the end took longer than {} s: something is stuck, ended at once", grace.as_secs())
+        });
+    }
+}
+
 /// Turns signals into events, from now on also in threads that are still to be started. Another that asks for the end, a
-/// second after the first or later, ends the process at once, with status 128 + its number. `reloads`: whether there is
+/// second after the first or later, ends the process at once, with status 128 + its number; and so does the time that `end`
+/// allows. A control thread that is stuck keeps no signal from being heard. `reloads`: whether there is
 /// anything to read again; without, SIGHUP (the terminal is gone) asks for the end.
-pub(crate) fn hear_signals<N: Send + 'static>(events: SyncSender<Event<N>>, reloads: bool) -> io::Result<()> {
-    let mut heard = vec![Signal::SIGUSR1];
+pub(crate) fn hear_signals<N: Send + 'static>(events: SyncSender<Event<N>>, end: End, reloads: bool) -> io::Result<()> {
+    // Whoever quits a screen wants the terminal as it was.
+    let mut heard = vec![Signal::SIGUSR1, Signal::SIGQUIT];
     heard.extend(signals::that_ask_for_the_end());
     if reloads && !heard.contains(&Signal::SIGHUP) {
         heard.push(Signal::SIGHUP);
@@ -54,12 +85,18 @@ pub(crate) fn hear_signals<N: Send + 'static>(events: SyncSender<Event<N>>, relo
             Signal::SIGUSR1 => Event::Account,
             Signal::SIGHUP if reloads => Event::Reload,
             _ => match requests.hear(Instant::now()) {
-                Request::End => Event::Stop,
+                Request::End => {
+                    end.bound(signal);
+                    Event::Stop
+                }
                 Request::Same => return,
                 Request::AtOnce => process::exit(128 + signal as i32),
             },
         };
-        // The queue has an end together with the process.
-        let _ = events.send(event);
+        // Where the queue is full, much is told already: the end is seen behind whatever comes next, and of reloads and
+        // accounts one more would tell nothing new.
+        if let Err(TrySendError::Full(Event::Stop)) = events.try_send(event) {
+            end.0.0.store(true, Ordering::Relaxed);
+        }
     })
 }

@@ -4,7 +4,7 @@
 //! ```text
 //! one thread   Setup::new     sockets passed by a service manager
 //!              (the room)     opens its sockets, with every privilege
-//!              Setup::start   the admin address; privileges given up: they belong to threads
+//!              Setup::start   the admin address; privileges, user and files given up: they belong to threads
 //!                             signals, which no later thread hears -> log
 //! threads      (the room)     starts its own, each with a pulse
 //!              Service::run   admin, watchdog, screen -> Room::begin -> ready
@@ -28,6 +28,7 @@
 //! use std::time::{Duration, Instant};
 //!
 //! use weir_service::metrics::{Family, Kind, Samples};
+//! use weir_service::privileges::Needs;
 //! use weir_service::{Launch, Observable, Room, Service, Setup};
 //!
 //! #[derive(Default)]
@@ -89,7 +90,7 @@
 //! let socket = UdpSocket::bind("127.0.0.1:0")?;
 //! (0..3).try_for_each(|_| socket.send_to(b"datagram", socket.local_addr()?).map(drop))?;
 //!
-//! let service: Service<Counter> = setup.start(&[])?;
+//! let service: Service<Counter> = setup.start(Needs::default())?;
 //! let (state, pulse, control) = (Arc::new(Counted::default()), service.pulse("worker"), service.events());
 //! let counted = state.clone();
 //! let worker = thread::spawn(move || {
@@ -114,6 +115,7 @@ pub mod clock;
 pub mod config;
 pub mod escape;
 mod events;
+pub mod files;
 pub mod http;
 pub mod listening;
 pub mod log;
@@ -131,6 +133,7 @@ mod service;
 mod setup;
 pub mod signals;
 pub mod stop;
+mod token;
 
 pub use events::EventSender;
 pub use room::{Observable, Room};

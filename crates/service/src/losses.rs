@@ -12,7 +12,9 @@ pub struct Loss {
     pub reason: &'static str,
     /// What to do, or what it means.
     pub remedy: &'static str,
-    /// Datagrams lost since the start.
+    /// What is lost, one of them: a datagram, mostly.
+    pub unit: &'static str,
+    /// How many of them were lost since the start.
     pub total: u64,
 }
 
@@ -67,9 +69,9 @@ impl Losses {
                 lines.push(Line::Lost(loss.in_words(more, span)));
                 state = State { told: loss.total, since: Some(now) };
             } else if due && state.since.is_some() {
-                let Loss { subject, reason, .. } = &loss;
+                let Loss { subject, reason, unit, .. } = &loss;
                 let span = in_words(self.interval);
-                lines.push(Line::Recovered(format!("{subject}: no datagram dropped for {span}: {reason} is over")));
+                lines.push(Line::Recovered(format!("{subject}: no {unit} dropped for {span}: {reason} is over")));
                 state.since = None;
             }
             present.insert(key, state);
@@ -92,10 +94,10 @@ impl Line {
 
 impl Loss {
     fn in_words(&self, count: u64, span: Duration) -> String {
-        let Self { subject, reason, remedy, .. } = self;
-        let datagrams = if count == 1 { "datagram" } else { "datagrams" };
+        let Self { subject, reason, remedy, unit, .. } = self;
+        let plural = if count == 1 { "" } else { "s" };
         let (count, span) = (grouped(count), in_words(span));
-        format!("{subject}: {count} {datagrams} dropped in {span}: {reason} ({remedy})")
+        format!("{subject}: {count} {unit}{plural} dropped in {span}: {reason} ({remedy})")
     }
 }
 
@@ -126,7 +128,7 @@ mod tests {
     use super::*;
 
     fn loss(subject: &str, reason: &'static str, total: u64) -> Loss {
-        Loss { subject: subject.to_owned(), reason, remedy: "what to do", total }
+        Loss { subject: subject.to_owned(), reason, remedy: "what to do", unit: "datagram", total }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! likes and reads them out when somebody scrapes, so nothing here is on the way of a datagram.
 
 use std::fmt::{self, Write};
+use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text;
@@ -98,10 +99,44 @@ impl From<bool> for Value {
 #[derive(Debug)]
 pub struct Samples<'a> {
     encoder: DescriptorEncoder<'a>,
+    wanted: Arc<Wanted>,
     outcome: fmt::Result,
 }
 
+/// Which samples a scrape asks for: all, or those whose labels have one of the values that it names.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted(Vec<(String, String)>);
+
+impl Wanted {
+    /// What the query of a request says: `destination=siem&destination=b` for either, `destination=*` for any; another
+    /// label must have its value, too. Families without such a label are left out.
+    pub fn parse(query: &str) -> Self {
+        Self(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
+    }
+
+    /// Whether values of this label are asked for.
+    fn names(&self, label: &str) -> bool {
+        self.0.iter().any(|(name, _)| name == label)
+    }
+
+    fn takes_family(&self, family: &Family) -> bool {
+        self.0.iter().all(|(name, _)| family.labels.contains(&&**name))
+    }
+
+    fn takes(&self, labels: &Labels<'_>) -> bool {
+        labels.names.iter().zip(labels.values).all(|(label, value)| {
+            let mut of_label = self.0.iter().filter(|(name, _)| name == label).peekable();
+            of_label.peek().is_none() || of_label.any(|(_, wanted)| wanted == value || wanted == "*")
+        })
+    }
+}
+
 impl Samples<'_> {
+    /// Whether the scrape asks for values of this label: a room that leaves out what is too much then leaves out nothing.
+    pub fn are_asked_by(&self, label: &str) -> bool {
+        self.wanted.names(label)
+    }
+
     /// All samples of a family: label values, in the order of [`Family::labels`], and a value. Each family is to be given
     /// once a scrape, also if it has no sample.
     ///
@@ -126,6 +161,9 @@ impl Samples<'_> {
         L: AsRef<[String]>,
         V: Into<Value>,
     {
+        if !self.wanted.takes_family(family) {
+            return Ok(());
+        }
         let unit = family.unit.map(|unit| Unit::Other(unit.to_owned()));
         let kind = match family.kind {
             Kind::Counter => MetricType::Counter,
@@ -136,6 +174,9 @@ impl Samples<'_> {
         for (values, value) in samples {
             let labels = Labels { names: family.labels, values: values.as_ref() };
             debug_assert_eq!(labels.names.len(), labels.values.len(), "labels of {}", family.name);
+            if !self.wanted.takes(&labels) {
+                continue;
+            }
             if family.kind == Kind::Info {
                 metric.encode_info(&labels)?;
             } else if labels.names.is_empty() {
@@ -211,8 +252,17 @@ impl Format {
 
 /// The exposition of what `source` gives.
 pub fn expose(format: Format, source: impl Fn(&mut Samples<'_>) + Send + Sync + 'static) -> String {
+    expose_wanted(format, Wanted::default(), source)
+}
+
+/// The exposition of what is wanted of what `source` gives.
+pub fn expose_wanted(
+    format: Format,
+    wanted: Wanted,
+    source: impl Fn(&mut Samples<'_>) + Send + Sync + 'static,
+) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Source(source)));
+    registry.register_collector(Box::new(Source { wanted: wanted.into(), source }));
     let mut written = String::new();
     // Writing to a string does not fail.
     let _ = text::encode(&mut written, &registry);
@@ -222,7 +272,10 @@ pub fn expose(format: Format, source: impl Fn(&mut Samples<'_>) + Send + Sync + 
     }
 }
 
-struct Source<F>(F);
+struct Source<F> {
+    wanted: Arc<Wanted>,
+    source: F,
+}
 
 impl<F> fmt::Debug for Source<F> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -232,8 +285,8 @@ impl<F> fmt::Debug for Source<F> {
 
 impl<F: Fn(&mut Samples<'_>) + Send + Sync + 'static> Collector for Source<F> {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut samples = Samples { encoder, outcome: Ok(()) };
-        (self.0)(&mut samples);
+        let mut samples = Samples { encoder, wanted: self.wanted.clone(), outcome: Ok(()) };
+        (self.source)(&mut samples);
         samples.outcome
     }
 }
@@ -352,6 +405,21 @@ weir_test_info{version="1.0"} 1
         assert_eq!(expose(Format::Text, source), expected);
         let names: Vec<String> = [&EATEN, &LEVEL, &BUILD].map(Family::full_name).to_vec();
         assert_eq!(names, ["weir_test_eaten_datagrams_total", "weir_test_level", "weir_test_info"]);
+    }
+
+    #[test]
+    fn a_query_asks_for_some() {
+        let of = |query: &str| {
+            let text = expose_wanted(Format::Text, Wanted::parse(query), source);
+            text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let [cat, dog, level, build] = &of("")[..] else { panic!("four samples") };
+        assert!(dog.contains("og") && level.contains("level") && build.contains("version"));
+        assert_eq!(of("who=cat"), [cat.as_str()]);
+        assert_eq!(of("who=cat&who=%22d%5Cog%22%0A"), [cat.as_str(), dog]);
+        assert_eq!(of("who=*&how=raw"), [cat.as_str()]);
+        assert_eq!(of("who=*"), [cat.as_str(), dog]);
+        assert_eq!(of("who=cat&version=1.0"), [""; 0]);
     }
 
     #[test]

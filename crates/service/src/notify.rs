@@ -1,9 +1,14 @@
 //! What the service manager is told (sd_notify(3)): ready, reloading, stopping, a status line, and that all is well.
 //!
-//! Without a service manager (no $NOTIFY_SOCKET) all of it is nothing. Environment variables stay as they are: removing
+//! Without a service manager (no $NOTIFY_SOCKET) all of it is nothing. Its socket is connected to before privileges are given
+//! up: whom a service becomes may not reach it. Environment variables stay as they are: removing
 //! them is unsound once there are threads, and no program that could misread them is started.
 
+use std::env;
 use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::OnceLock;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -11,6 +16,24 @@ use std::time::{Duration, Instant};
 use sd_notify::NotifyState;
 
 use crate::pulse::Pulses;
+
+/// Connects to the service manager, if there is one. What cannot be connected now is tried again at each message.
+pub(crate) fn connect() {
+    let Some(name) = env::var_os("NOTIFY_SOCKET") else { return };
+    let bytes = name.as_encoded_bytes();
+    let address = match bytes.split_first() {
+        Some((b'@', abstracted)) => SocketAddr::from_abstract_name(abstracted),
+        _ => SocketAddr::from_pathname(&name),
+    };
+    let connected = address.and_then(|address| {
+        let socket = UnixDatagram::unbound()?;
+        socket.connect_addr(&address)?;
+        Ok(socket)
+    });
+    if let Ok(socket) = connected {
+        let _ = MANAGER.set(socket);
+    }
+}
 
 /// The service does its job from now on, also after a reload. `status` is shown by `systemctl status`.
 pub(crate) fn ready(status: &str) {
@@ -94,10 +117,17 @@ impl Drop for Watchdog {
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 fn send(states: &[NotifyState<'_>]) {
+    let message: String = states.iter().map(|state| format!("{state}\n")).collect();
+    if MANAGER.get().is_some_and(|manager| manager.send(message.as_bytes()).is_ok()) {
+        return;
+    }
     if let Err(error) = sd_notify::notify(states) {
         tracing::warn!("notify the service manager at $NOTIFY_SOCKET: {error}");
     }
 }
+
+/// The service manager's socket; empty: there is none, or it could not be reached.
+static MANAGER: OnceLock<UnixDatagram> = OnceLock::new();
 
 /// A line break would begin another assignment.
 fn in_one_line(text: &str) -> String {

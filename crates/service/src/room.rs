@@ -1,13 +1,14 @@
 //! What a room is to the service that runs it.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use serde::Serialize;
 
 use crate::metrics::Samples;
 use crate::setup::Fixed;
+use crate::signals::GRACE;
 
 /// A long-running room, as its control thread drives it. All of it happens on that thread, one thing after the other;
 /// each is a piece of work by which the watchdog sees that the thread lives.
@@ -46,6 +47,12 @@ pub trait Room {
 
     /// Ends its threads, after what they have begun.
     fn end(&mut self);
+
+    /// For how long the end may take, everything included: then the process is ended, whatever is stuck. Asked for at the
+    /// start and after each reload.
+    fn grace(&self) -> Duration {
+        GRACE
+    }
 }
 
 /// A room as seen from other threads: by scrapers, probes, whoever reads its ledger. Answers at once, from counters.

@@ -1,18 +1,21 @@
 //! A running service: its control thread, and the threads that every service has.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::admin::{Admin, Probes};
-use crate::events::{Event, EventSender, hear_signals};
+use crate::events::{End, Event, EventSender, hear_signals};
 use crate::log::{self, Log};
 use crate::notify::{self, Watchdog};
+use crate::output;
 use crate::pulse::{Pulse, Pulses};
 use crate::reloads::Reloads;
 use crate::room::{Observable, Room};
@@ -30,6 +33,7 @@ pub struct Service<R: Room> {
     queue: Receiver<Event<R::News>>,
     /// A signal that came while news was waited for.
     signal: Option<Event<R::News>>,
+    end: End,
     show: Option<Show>,
     /// The last to end.
     log: Log,
@@ -40,15 +44,21 @@ type Show = Box<dyn FnOnce(&Stop) -> Result<Ended> + Send>;
 impl<R: Room> Service<R> {
     pub(crate) fn start(launch: Launch, admin: Option<Admin>) -> Result<Self> {
         let (events, queue) = sync_channel(QUEUE);
-        hear_signals(events.clone(), launch.file.is_some()).context("watch for signals")?;
+        let end = End::new();
+        hear_signals(events.clone(), end.clone(), launch.file.is_some()).context("watch for signals")?;
         let log = log::start(launch.verbosity).context("start the log")?;
         let (pulses, reloads) = (Pulses::new(), Reloads::new());
-        Ok(Self { launch, admin, pulses, reloads, events, queue, signal: None, show: None, log })
+        Ok(Self { launch, admin, pulses, reloads, events, queue, signal: None, end, show: None, log })
     }
 
     /// The pulse of a thread that is watched; see [`Pulses::pulse`].
     pub fn pulse(&self, thread: impl Into<String>) -> Pulse {
         self.pulses.pulse(thread)
+    }
+
+    /// Where threads that a reload starts get theirs.
+    pub fn pulses(&self) -> Pulses {
+        self.pulses.clone()
     }
 
     /// Where threads of the room tell [`Room::hear`] something.
@@ -92,39 +102,46 @@ impl<R: Room> Service<R> {
         let is_shown = show.is_some();
         let shown = show.map(|show| Shown::start(show, self.events.clone())).transpose().context("start the screen")?;
         let first_look = room.begin();
+        self.end.set_grace(room.grace());
         if let Some(admin) = &admin {
             tracing::info!("admin: http://{}/", admin.local_addr());
         }
         tell(is_shown, format_args!("ready: {}", room.status()));
         notify::ready(&room.status());
 
-        self.drive(room, &control, first_look);
+        let asked = self.drive(room, &control, first_look);
 
         probes.stopping();
         notify::stopping(R::ENDING);
         tell(is_shown, format_args!("stopping: {}", R::ENDING));
         room.end();
-        let shown = shown.map_or(Ok(()), Shown::end);
+        let shown = shown.map_or(Ok(()), |shown| shown.end(&self.queue, asked));
         drop((watchdog, admin, self.log));
         shown
     }
 
-    /// Until the end is asked for.
-    fn drive(&mut self, room: &mut R, pulse: &Pulse, mut due: Instant) {
+    /// Until the end is asked for, or the room ends by itself; whether it was asked for.
+    fn drive(&mut self, room: &mut R, pulse: &Pulse, mut due: Instant) -> bool {
         loop {
             pulse.wait();
             let left = due.saturating_duration_since(Instant::now());
             let event = self.signal.take().map_or_else(|| self.queue.recv_timeout(left), Ok);
             pulse.work();
+            if self.end.is_wanted() {
+                return true;
+            }
             match event {
-                Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return,
-                Ok(Event::Reload) => self.reload(room),
+                Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return true,
+                Ok(Event::Reload) => {
+                    self.reload(room);
+                    self.end.set_grace(room.grace());
+                }
                 Ok(Event::Account) => print_ledger(&*room.state()),
                 Ok(Event::News(news)) => room.hear(news),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if Instant::now() >= due {
-                let Some(next) = room.look() else { return };
+                let Some(next) = room.look() else { return false };
                 due = next;
             }
         }
@@ -184,10 +201,7 @@ fn tell(is_shown: bool, line: fmt::Arguments<'_>) {
 /// On standard output, which may be gone or full: that is no reason to end.
 fn print_ledger(room: &impl Observable) {
     let line = serde_json::to_string(&room.ledger()).map_err(io::Error::from);
-    let printed = line.and_then(|line| {
-        let mut output = io::stdout().lock();
-        writeln!(output, "{line}").and_then(|()| output.flush())
-    });
+    let printed = line.and_then(|line| output::print_patiently(&line));
     if let Err(error) = printed {
         tracing::warn!("print the ledger on standard output: {error}");
     }
@@ -214,12 +228,38 @@ impl Shown {
         Ok(Self { stop, thread })
     }
 
-    fn end(self) -> Result<()> {
+    /// Ends it. Whoever has asked for the end waits for no reader of standard output that has stopped to read.
+    fn end<N>(self, events: &Receiver<Event<N>>, mut asked: bool) -> Result<()> {
         self.stop.set();
+        let mut unread_since = None;
+        while !self.thread.is_finished() {
+            unread_since = if asked && is_unread() { unread_since.or_else(|| Some(Instant::now())) } else { None };
+            ensure!(
+                unread_since.is_none_or(|since| since.elapsed() < PATIENCE),
+                "write to standard output: nobody reads it: its end is lost"
+            );
+            match events.recv_timeout(LOOK_AGAIN) {
+                Ok(Event::Stop) => asked = true,
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => thread::sleep(LOOK_AGAIN),
+            }
+        }
         // A panic on that thread has been told on stderr already.
         self.thread.join().unwrap_or(Ok(()))
     }
 }
+
+/// Whether standard output takes nothing at present.
+fn is_unread() -> bool {
+    let stdout = io::stdout();
+    poll(&mut [PollFd::new(stdout.as_fd(), PollFlags::POLLOUT)], PollTimeout::ZERO) == Ok(0)
+}
+
+/// How long a reader may leave off reading once the end has been asked for.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// From one look at the thread that shows the room to the next.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Events that may wait for the control thread.
 const QUEUE: usize = 64;

@@ -6,12 +6,15 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use weir_kernel::activation::inherited;
-use weir_kernel::capabilities::{Capability, User, keep_only};
+use weir_kernel::capabilities::User;
 
 use crate::activation::Passed;
 use crate::admin::Admin;
+use crate::notify;
+use crate::privileges::{Needs, reduce};
 use crate::room::Room;
 use crate::service::Service;
+use crate::token::Token;
 
 /// How a service is started, whatever its room does.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +32,7 @@ pub struct Launch {
 pub struct Fixed {
     /// Where `/metrics`, `/healthz`, `/readyz` and `/ledger` are served; `None`: nowhere.
     pub admin: Option<SocketAddr>,
-    /// The user to become once every socket is open; `None`: stay.
+    /// The user to become once every socket is open; `None`: as [`privileges`](crate::privileges) chooses for root, else stay.
     pub user: Option<String>,
 }
 
@@ -40,7 +43,7 @@ impl Fixed {
     /// What is wrong with its `user`.
     pub fn new(admin: Option<SocketAddr>, user: Option<String>) -> Result<Self, String> {
         match user.as_deref() {
-            Some("") => Err("user: it has no name (leave it out to stay who you are)".into()),
+            Some("") => Err("user: it has no name (leave it out, or name one)".into()),
             Some(name) => User::find(name).map_err(|error| error.to_string()).map(drop),
             None => Ok(()),
         }?;
@@ -57,11 +60,12 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Takes over the sockets that a service manager has passed.
+    /// Takes over the sockets that a service manager has passed, and connects to it.
     ///
     /// # Errors
     /// One line: what was passed for the admin address is bound to another one, or does not listen.
     pub fn new(launch: Launch) -> Result<Self> {
+        notify::connect();
         let mut passed = Passed::new(inherited()?);
         let adopt =
             |address| passed.admin(address)?.map(Admin::adopt).transpose().context("take over the admin address");
@@ -77,22 +81,25 @@ impl Setup {
         Ok(self.passed.listener(listener, address)?)
     }
 
-    /// Binds the admin address where it was not passed, gives up for good all capabilities but those `needed` while the
-    /// room runs, a reload included, for they belong to threads, and starts what every service has: signals, which no
-    /// later thread hears, and the log.
+    /// Binds the admin address where it was not passed, gives up for good everything but what the room `needs` while it
+    /// runs, for privileges belong to threads, and starts what every service has: signals, which no later thread hears, and
+    /// the log.
     ///
     /// # Errors
     /// One line: a socket was passed that nobody took, the admin address cannot be had, a privilege cannot be given up, a
     /// thread cannot be started.
-    pub fn start<R: Room>(self, needed: &[Capability]) -> Result<Service<R>> {
+    pub fn start<R: Room>(self, needs: impl Into<Needs>) -> Result<Service<R>> {
         let Self { launch, passed, admin } = self;
         passed.finish()?;
         let admin = match admin {
             None => launch.fixed.admin.map(Admin::bind).transpose()?,
             adopted => adopted,
         };
-        let user = launch.fixed.user.as_deref().map(User::find).transpose()?;
-        keep_only(needed, user.as_ref()).context("give up privileges")?;
-        Service::start(launch, admin)
+        let token = Token::of_environment()?;
+        let admin = admin.map(|admin| admin.asking_for(token));
+        let reduced = reduce(launch.fixed.user.as_deref(), &needs.into(), launch.file.as_deref())?;
+        let service = Service::start(launch, admin)?;
+        reduced.log();
+        Ok(service)
     }
 }

@@ -1,10 +1,12 @@
 //! Signals, heard by a plain thread: a handler may do next to nothing, a thread may do anything.
 
 use std::time::{Duration, Instant};
-use std::{io, thread};
+use std::{io, process, thread};
 
 use nix::sys::signal::{SigSet, Signal};
 use weir_kernel::processes::ignores;
+
+use crate::output::complain;
 
 /// Tells `hear` of each of these signals, on a thread of its own named `signals`.
 ///
@@ -63,12 +65,46 @@ impl Requests {
     }
 }
 
+/// Ends the process, with status 128 + the signal's number, if it has not ended by itself after so long: an orderly end may
+/// wait for what is stuck, a disk, a reader, a fault of ours. `words` are said then.
+pub(crate) fn bound_the_end(signal: Signal, grace: Duration, words: impl FnOnce() -> String + Send + 'static) {
+    let bound = move || {
+        thread::sleep(grace);
+        complain!("weir: {}", words());
+        process::exit(128 + signal as i32);
+    };
+    // Without a thread there is still the second signal.
+    let _ = thread::Builder::new().name("grace".into()).spawn(bound);
+}
+
+/// For how long an orderly end may take, where nobody says that it needs longer.
+pub const GRACE: Duration = Duration::from_secs(10);
+
 /// For how long signals are the same request. Nobody decides faster that an orderly end takes too long.
 pub const SAME_REQUEST: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
+    use std::env::current_exe;
+    use std::process::Command;
+
     use super::*;
+
+    /// Run by the test below, in a process of its own.
+    #[test]
+    #[ignore = "ends the process"]
+    fn stuck() {
+        bound_the_end(Signal::SIGTERM, Duration::from_millis(10), || "stuck".into());
+        thread::sleep(Duration::from_secs(3600));
+    }
+
+    #[test]
+    fn what_is_stuck_is_ended() {
+        let mut program = Command::new(current_exe().unwrap());
+        let output = program.args(["--ignored", "--exact", "signals::tests::stuck", "--nocapture"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(128 + Signal::SIGTERM as i32));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("weir: stuck"));
+    }
 
     #[test]
     fn a_second_signal_counts_after_a_second() {

@@ -34,15 +34,28 @@ impl Stop {
     }
 
     /// A stop that SIGINT, SIGTERM and SIGHUP (the terminal is closed) set. A second signal, a second later or more, ends
-    /// the process at once, with status 128 + its number; until then it is the first one once more.
+    /// the process at once, with status 128 + its number; until then it is the first one once more. Ten seconds after the
+    /// first it is ended likewise, whatever is stuck.
     ///
     /// Blocks these signals in the calling thread and those it starts from then on: call it before starting any.
     pub fn on_signals() -> io::Result<Self> {
+        Self::on_signals_within(signals::GRACE)
+    }
+
+    /// The same where an orderly end may take longer: so long after the first signal the process is ended, whatever is stuck.
+    pub fn on_signals_within(grace: Duration) -> io::Result<Self> {
         let stop = Self::new()?;
         let handle = stop.clone();
         let mut requests = Requests::default();
         signals::watch(&signals::that_ask_for_the_end(), move |signal| match requests.hear(Instant::now()) {
-            Request::End => handle.set(),
+            Request::End => {
+                handle.set();
+                let stop = handle.clone();
+                signals::bound_the_end(signal, grace, move || {
+                    let words = stop.0.last_words.get().map(|words| format!("; {words}")).unwrap_or_default();
+                    format!("the end took longer than {} s: ended at once{words}", grace.as_secs())
+                });
+            }
             Request::Same => {}
             Request::AtOnce => {
                 if let Some(words) = handle.0.last_words.get() {

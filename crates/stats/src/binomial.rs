@@ -1,10 +1,8 @@
 //! Counts of independent successes: shares, ranks of order statistics, and the exact test.
 
-use statrs::distribution::{Beta, ContinuousCDF};
-use statrs::function::beta::beta_reg;
 use statrs::function::gamma::ln_gamma;
 
-use crate::{Estimate, Method};
+use crate::{Estimate, Method, beta};
 
 /// The share of successes with its exact 95 % interval. `None` without trials or with more successes than trials.
 ///
@@ -23,10 +21,9 @@ pub fn share(successes: u64, trials: u64) -> Option<Estimate> {
 /// its form by quantiles of the beta distribution.
 pub fn clopper_pearson(successes: u64, trials: u64, confidence: f64) -> (f64, f64) {
     let (k, n, tail) = (successes.min(trials) as f64, trials as f64, (1.0 - confidence) / 2.0);
-    let quantile = |a: f64, b: f64, p: f64| Beta::new(a, b).map(|beta| beta.inverse_cdf(p)).ok();
-    let low = if k == 0.0 { None } else { quantile(k, n - k + 1.0, tail) };
-    let high = if k == n { None } else { quantile(k + 1.0, n - k, 1.0 - tail) };
-    (low.unwrap_or(0.0), high.unwrap_or(1.0))
+    let low = if k == 0.0 { 0.0 } else { beta::inverse(k, n - k + 1.0, tail, 0.0, k / n) };
+    let high = if k == n { 1.0 } else { beta::inverse(k + 1.0, n - k, 1.0 - tail, k / n, 1.0) };
+    (low, high)
 }
 
 /// Two-sided exact test of `successes` in `trials` against the share `p`: the probability, if `p` is true, of a count
@@ -85,7 +82,7 @@ fn cdf(k: Option<u64>, n: u64, p: f64) -> f64 {
     match k {
         None => 0.0,
         Some(k) if k >= n => 1.0,
-        Some(k) => beta_reg((n - k) as f64, k as f64 + 1.0, 1.0 - p),
+        Some(k) => beta::incomplete((n - k) as f64, k as f64 + 1.0, 1.0 - p),
     }
 }
 
@@ -127,6 +124,11 @@ mod tests {
             let e = share(k, n).unwrap();
             assert!((e.low - low).abs() < 2e-4 && (e.high - high).abs() < 2e-4, "{k}/{n}: {e:?}");
         }
+        // So many that the interval is the normal one: 272,000 +- 1.96 sqrt(n p q).
+        let (low, high) = clopper_pearson(272_000, 2_290_695, 0.95);
+        let (p, n) = (272_000.0 / 2_290_695.0, 2_290_695.0_f64);
+        let half = 1.96 * (p * (1.0 - p) / n).sqrt();
+        assert!((low - (p - half)).abs() < 1e-6 && (high - (p + half)).abs() < 1e-6, "{low} {high}");
         let exact = clopper_pearson(0, 10, 0.95).1;
         assert!((exact - (1.0 - 0.025f64.powf(0.1))).abs() < 1e-9, "{exact}");
     }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
+use hdrhistogram::Histogram as Recorded;
 
+use crate::histogram::Histogram;
 use crate::{Estimate, Method, Quantiles, binomial, intervals};
 
 /// Quantiles that are reported, where the sample supports them.
@@ -12,13 +13,11 @@ const REPORTED: [f64; 6] = [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999];
 /// Batches that a sending window is cut into; twice halved without remainder.
 const BATCHES: usize = 32;
 
-/// Longest duration that the histogram tells apart, ns: 4 h. Mean and maximum are exact beyond it, too.
-const LONGEST: u64 = 4 * 3600 * 1_000_000_000;
-
-/// A sample of durations: exact count, sum, minimum and maximum, quantiles to three digits. Recording allocates nothing.
+/// A sample of durations: exact count, sum, minimum and maximum, quantiles to three digits. Recording allocates only where
+/// a duration is of a size that had none before.
 #[derive(Clone, Debug)]
 pub struct Distribution {
-    histogram: Histogram<u64>,
+    histogram: Histogram,
     n: u64,
     sum: u128,
     min: u64,
@@ -32,12 +31,12 @@ impl Default for Distribution {
 }
 
 /// The sum is that of the histogram's buckets, exact to its digits.
-impl From<&Histogram<u64>> for Distribution {
-    fn from(recorded: &Histogram<u64>) -> Self {
+impl From<&Recorded<u64>> for Distribution {
+    fn from(recorded: &Recorded<u64>) -> Self {
         let mut all = Self::new();
         for bucket in recorded.iter_recorded() {
             let ns = bucket.value_iterated_to().min(recorded.max());
-            all.histogram.saturating_record_n(ns, bucket.count_at_value());
+            all.histogram.record(ns, bucket.count_at_value());
             all.n += bucket.count_at_value();
             all.sum += u128::from(ns) * u128::from(bucket.count_at_value());
         }
@@ -51,13 +50,21 @@ impl From<&Histogram<u64>> for Distribution {
 impl Distribution {
     /// An empty sample.
     pub fn new() -> Self {
-        let histogram = Histogram::new_with_bounds(1, LONGEST, 3).expect("constant bounds are valid");
-        Self { histogram, n: 0, sum: 0, min: u64::MAX, max: 0 }
+        Self::of(Histogram::FINE)
+    }
+
+    /// An empty sample whose quantiles have two digits, in a tenth of the memory.
+    pub fn coarse() -> Self {
+        Self::of(Histogram::COARSE)
+    }
+
+    fn of(bits: u32) -> Self {
+        Self { histogram: Histogram::new(bits), n: 0, sum: 0, min: u64::MAX, max: 0 }
     }
 
     /// Adds a duration, ns.
     pub fn record(&mut self, ns: u64) {
-        self.histogram.saturating_record(ns);
+        self.histogram.record(ns, 1);
         self.n += 1;
         self.sum += u128::from(ns);
         self.min = self.min.min(ns);
@@ -66,8 +73,7 @@ impl Distribution {
 
     /// Adds another sample.
     pub fn merge(&mut self, other: &Distribution) {
-        // Cannot fail: all have the same bounds.
-        let _ = self.histogram.add(&other.histogram);
+        self.histogram.add(&other.histogram);
         self.n += other.n;
         self.sum += other.sum;
         self.min = self.min.min(other.min);
@@ -77,8 +83,7 @@ impl Distribution {
     /// What was added since `earlier`, a clone of this sample. Minimum and maximum are exact to three digits.
     pub fn since(&self, earlier: &Distribution) -> Distribution {
         let mut added = self.clone();
-        // Cannot fail: the same bounds, and no count was larger then.
-        let _ = added.histogram.subtract(&earlier.histogram);
+        added.histogram.subtract(&earlier.histogram);
         added.n -= earlier.n;
         added.sum -= earlier.sum;
         let empty = added.n == 0;
@@ -151,8 +156,7 @@ impl Distribution {
         if rank == self.n {
             return self.max as f64 / 1e3;
         }
-        // Half a rank less keeps rounding from reaching the next one.
-        let ns = self.histogram.value_at_quantile((rank as f64 - 0.5) / self.n as f64);
+        let ns = self.histogram.of_rank(rank);
         ns.clamp(self.min, self.max) as f64 / 1e3
     }
 }
@@ -192,13 +196,16 @@ struct Batch {
 impl DelayRecorder {
     /// A recorder for a sending window of this length.
     pub fn new(window: Duration) -> Self {
-        Self {
-            all: Distribution::new(),
-            window,
-            in_window: 0,
-            worst_at: Duration::ZERO,
-            batches: [Batch::default(); BATCHES],
-        }
+        Self::of(window, Distribution::new())
+    }
+
+    /// One whose quantiles have two digits, in a tenth of the memory.
+    pub fn coarse(window: Duration) -> Self {
+        Self::of(window, Distribution::coarse())
+    }
+
+    fn of(window: Duration, all: Distribution) -> Self {
+        Self { all, window, in_window: 0, worst_at: Duration::ZERO, batches: [Batch::default(); BATCHES] }
     }
 
     /// Adds a message that arrived `at` this time after the start of sending, `delay_ns` after it was sent.

@@ -4,9 +4,11 @@
 //! are [`Quantiles`] and [`Estimate`]s in the units of the report. [`intervals`] and [`binomial`] are the arithmetic,
 //! [`paired`] the comparison of two runs, [`tcp_models`] what theory expects of a bulk transfer.
 
+mod beta;
 pub mod binomial;
 mod delays;
 mod estimate;
+mod histogram;
 pub mod intervals;
 pub mod paired;
 pub mod tcp_models;

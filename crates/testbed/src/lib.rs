@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
-use std::panic::Location;
+use std::panic::{self, Location};
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
@@ -15,6 +15,8 @@ use std::thread;
 #[cfg(feature = "network")]
 pub mod network;
 pub mod random;
+#[cfg(feature = "network")]
+pub mod standstills;
 
 /// The machine, until this is dropped. Who takes a second turn waits for ever.
 #[derive(Debug)]
@@ -32,6 +34,20 @@ pub fn turn() -> Turn {
 
 /// A file to lock that is always there, on which everybody has the right to, and on which nobody else has a use for.
 const MACHINE: &str = "/proc/version";
+
+/// Runs looks that mostly wait beside one another, each in a thread of its name; fails with the first of the list that fails.
+pub fn together(looks: &[(&str, fn())]) {
+    let ends = thread::scope(|scope| {
+        let begin = |&(name, look): &(&str, fn())| {
+            thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, look).unwrap()
+        };
+        let running: Vec<_> = looks.iter().map(begin).collect();
+        running.into_iter().map(|look| look.join()).collect::<Vec<_>>()
+    });
+    if let Some(panic) = ends.into_iter().find_map(Result::err) {
+        panic::resume_unwind(panic);
+    }
+}
 
 /// Says that the calling test is skipped, and why. Nothing is skipped in continuous integration (`CI=true`): there the test
 /// fails.
@@ -114,7 +130,7 @@ const UNPACKED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/peers/
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::sync::mpsc;
+    use std::sync::{Barrier, mpsc};
 
     use super::*;
 
@@ -132,6 +148,20 @@ mod tests {
         drop(first);
         assert_eq!(hear.recv().unwrap(), "second");
         second.join().unwrap();
+    }
+
+    #[test]
+    fn looks_run_beside_one_another_and_one_that_fails_is_not_lost() {
+        static MET: Barrier = Barrier::new(2);
+        fn meets() {
+            MET.wait();
+        }
+        fn meets_and_fails() {
+            MET.wait();
+            panic!("a look");
+        }
+        let end = panic::catch_unwind(|| together(&[("one", meets), ("another", meets_and_fails)]));
+        assert_eq!(*end.unwrap_err().downcast::<&str>().unwrap(), "a look");
     }
 
     /// The skipped one is this test in another process, whose environment and output are its own.
@@ -159,7 +189,7 @@ mod tests {
     #[test]
     fn programs_are_those_that_somebody_installs() {
         assert_eq!(program("sh").unwrap().file_name().unwrap(), "sh");
-        let refused = std::panic::catch_unwind(|| program("p"));
+        let refused = panic::catch_unwind(|| program("p"));
         assert!(
             refused.unwrap_err().downcast_ref::<String>().unwrap().starts_with("no step of the Makefile installs p:")
         );

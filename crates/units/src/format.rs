@@ -1,8 +1,48 @@
-//! Numbers as people and spreadsheets read them.
+//! Numbers as people and spreadsheets read them, and text that others have chosen.
 
-/// Without control characters, which a scenario's text could steer a terminal with.
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Without characters that terminals obey, that turn the text around them round, or that nobody sees: others choose names.
 pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().map(|c| if steers(c) { ' ' } else { c }).collect()
+}
+
+/// A line of text in which others have had a word (names of processes, interfaces, namespaces, hosts), as a terminal may have
+/// it: what steers it, ends the line, turns the direction of writing or cannot be seen is escaped, `\u{1b}`.
+pub fn shown(text: &str) -> Cow<'_, str> {
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    let escaped = |c: char| if steers(c) { c.escape_default().to_string() } else { c.to_string() };
+    Cow::Owned(text.chars().map(escaped).collect())
+}
+
+/// The same of a JSON text, which says the same then: what is left of such characters in it is in strings.
+pub fn shown_in_json(json: &str) -> Cow<'_, str> {
+    if !json.contains(steers) {
+        return Cow::Borrowed(json);
+    }
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        if steers(c) {
+            for half in c.encode_utf16(&mut [0; 2]) {
+                // Writing to a string cannot fail.
+                let _ = write!(text, "\\u{half:04x}");
+            }
+        } else {
+            text.push(c);
+        }
+    }
+    Cow::Owned(text)
+}
+
+/// Whether a terminal would obey it, or eyes be deceived: control characters; marks that turn the direction, part lines, or join words unseen (Unicode's Cf, Zl and Zp).
+pub fn steers(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}')
 }
 
 /// `1 socket`, `2 sockets`.
@@ -109,6 +149,23 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn what_steers_a_terminal_is_escaped() {
+        let evil = "a\u{1b}[31m\u{7}\nb\u{202e}c\u{9b}d\u{2066}\u{e0041}";
+        let safe = "a\\u{1b}[31m\\u{7}\\nb\\u{202e}c\\u{9b}d\\u{2066}\\u{e0041}";
+        assert_eq!(shown(evil), safe);
+        for plain in ["eth0", "Gerät ä 漢字 🐎", ""] {
+            assert!(matches!(shown(plain), Cow::Borrowed(text) if text == plain));
+            assert!(matches!(shown_in_json(plain), Cow::Borrowed(text) if text == plain));
+        }
+        assert_eq!(shown_in_json("{\"a\":\"\u{202e}\u{9b}\u{e0041}\"}"), "{\"a\":\"\\u202e\\u009b\\udb40\\udc41\"}");
+    }
+
+    #[test]
+    fn what_steers_or_turns_text_is_a_space() {
+        assert_eq!(printable("a\u{1b}[2J\u{202e}b\u{2028}c\u{e0041}d\u{fff9}\u{61c}é"), "a [2J b c d  é");
+    }
 
     #[test]
     fn numbers_read_well() {

@@ -68,9 +68,15 @@ impl Kind {
                 text: text.to_owned(),
                 unit: unit.to_owned(),
                 noun: self.noun,
-                units: self.units.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" "),
+                units: self.names().join(" "),
             }),
         }
+    }
+
+    /// Of each unit one name.
+    fn names(&self) -> Vec<&'static str> {
+        let is_new = |(_, step): &&(&str, u64)| !self.units.iter().any(|(_, known)| known == step);
+        self.units.iter().chain(self.aliases.iter().filter(is_new)).map(|(name, _)| *name).collect()
     }
 
     /// In the largest unit that needs no fraction.
@@ -108,7 +114,7 @@ pub(super) const SPAN: Kind = Kind {
         ("m", 60_000_000_000),
         ("h", 3_600_000_000_000),
     ],
-    aliases: &[("µs", 1_000), ("min", 60_000_000_000)],
+    aliases: &[("µs", 1_000), ("min", 60_000_000_000), ("d", 86_400_000_000_000)],
 };
 
 pub(super) const BIT_RATE: Kind = Kind {

@@ -157,6 +157,14 @@ pub enum UnitError {
         /// A common unit.
         suffix: &'static str,
     },
+    /// A part of one where percent are written.
+    #[error("`{text}`: a share is written in percent, e.g. \"{meant}\"")]
+    Fraction {
+        /// What was written.
+        text: String,
+        /// What was meant.
+        meant: String,
+    },
     /// A unit that does not exist.
     #[error("`{text}`: no unit `{unit}` for {noun}; use one of {units}")]
     Unknown {
@@ -207,6 +215,11 @@ impl FromStr for Share {
             return Err(outside());
         }
         let (number, unit) = SHARE.split(text)?;
+        let fraction =
+            number.parse().ok().filter(|number| unit.is_empty() && (f64::MIN_POSITIVE..1.0).contains(number));
+        if let Some(meant) = fraction.and_then(Self::from_fraction) {
+            return Err(UnitError::Fraction { text: text.to_owned(), meant: meant.to_string() });
+        }
         SHARE.unit(text, unit, is_zero(number))?;
         // Moving the point in the text, not dividing the number, leaves one rounding: 5% is the float 0.05.
         let fraction = format!("{number}e-2").parse::<f64>().ok().and_then(Self::from_fraction);
@@ -316,6 +329,7 @@ mod tests {
             ("10 ms", 10_000_000),
             ("20m", 1_200_000_000_000),
             ("2h", 7_200_000_000_000),
+            ("7d", 604_800_000_000_000),
             ("18446744073709551615ns", u64::MAX),
             ("0.1s", 100_000_000),
             ("1.000s", 1_000_000_000),

@@ -23,9 +23,21 @@ pub struct Interface<'a> {
     pub description: &'a str,
     /// Bytes kept of each packet; 0: all.
     pub snap_length: u32,
+    /// What its packets begin with.
+    pub link_type: LinkType,
 }
 
-/// A captured Ethernet frame.
+/// What a captured packet begins with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LinkType {
+    /// An Ethernet header (LINKTYPE_ETHERNET).
+    #[default]
+    Ethernet,
+    /// An IPv4 or IPv6 header (LINKTYPE_RAW).
+    Raw,
+}
+
+/// A captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
     /// Which interface of the section, in the order they were written, from 0.
@@ -38,6 +50,8 @@ pub struct Packet<'a> {
     pub original_length: u32,
     /// The first of them.
     pub bytes: &'a [u8],
+    /// What is to be said of it, UTF-8 in as many lines as need be; empty: nothing. Cut at 65,535 bytes.
+    pub comment: &'a str,
 }
 
 /// Which way a packet went, seen from the interface.
@@ -79,10 +93,16 @@ pub fn section_header(out: &mut Vec<u8>, application: &str) {
     });
 }
 
-/// Appends the description (4.2) of an Ethernet interface. Names are cut at 65,535 bytes.
+/// Appends the description (4.2) of an interface. Names are cut at 65,535 bytes.
 pub fn interface(out: &mut Vec<u8>, interface: &Interface<'_>) {
     block(out, INTERFACE_DESCRIPTION, |out| {
-        put_u16(out, LINKTYPE_ETHERNET);
+        put_u16(
+            out,
+            match interface.link_type {
+                LinkType::Ethernet => LINKTYPE_ETHERNET,
+                LinkType::Raw => LINKTYPE_RAW,
+            },
+        );
         put_u16(out, 0);
         put_u32(out, interface.snap_length);
         option(out, IF_NAME, interface.name.as_bytes());
@@ -102,12 +122,17 @@ pub fn packet(out: &mut Vec<u8>, packet: &Packet<'_>) {
         put_u32(out, packet.bytes.len() as u32);
         put_u32(out, packet.original_length);
         put_padded(out, packet.bytes);
+        if !packet.comment.is_empty() {
+            option(out, OPT_COMMENT, packet.comment.as_bytes());
+        }
         if let Some(direction) = packet.direction {
             let flags: u32 = match direction {
                 Direction::Inbound => 1,
                 Direction::Outbound => 2,
             };
             option(out, EPB_FLAGS, &flags.to_le_bytes());
+        }
+        if !packet.comment.is_empty() || packet.direction.is_some() {
             put_u32(out, END_OF_OPTIONS);
         }
     });
@@ -180,11 +205,13 @@ const ENHANCED_PACKET: u32 = 6;
 
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 const LINKTYPE_ETHERNET: u16 = 1;
+const LINKTYPE_RAW: u16 = 101;
 /// As a power of ten, negative.
 const NANOSECONDS: u8 = 9;
 
 // Options.
 const END_OF_OPTIONS: u32 = 0;
+const OPT_COMMENT: u16 = 1;
 const SHB_USERAPPL: u16 = 4;
 const IF_NAME: u16 = 2;
 const IF_DESCRIPTION: u16 = 3;
@@ -207,10 +234,16 @@ mod tests {
     fn blocks_are_those_of_the_draft() {
         let mut file = Vec::new();
         section_header(&mut file, "weir");
-        interface(&mut file, &Interface { name: "eth0", description: "", snap_length: 96 });
+        let link_type = LinkType::Ethernet;
+        interface(&mut file, &Interface { name: "eth0", description: "", snap_length: 96, link_type });
         let direction = Some(Direction::Outbound);
         let stamp = 0x0102_0304_0506_0708;
-        packet(&mut file, &Packet { interface: 0, stamp, direction, original_length: 60, bytes: b"abcde" });
+        let bytes = b"abcde";
+        packet(&mut file, &Packet { interface: 0, stamp, direction, original_length: 60, bytes, comment: "" });
+        packet(
+            &mut file,
+            &Packet { interface: 0, stamp: 0, direction: None, original_length: 5, bytes, comment: "why" },
+        );
         let (started, ended) = (1, 0x0000_0002_0000_0003);
         statistics(&mut file, &Statistics { interface: 0, started, ended, received: 9, dropped: 1, delivered: 8 });
         #[rustfmt::skip]
@@ -221,6 +254,8 @@ mod tests {
             &[2, 0, 4, 0], b"eth0", &[9, 0, 1, 0], &[9, 0, 0, 0], &[0, 0, 0, 0], &[40, 0, 0, 0],
             &[6, 0, 0, 0], &[52, 0, 0, 0], &[0, 0, 0, 0], &[4, 3, 2, 1], &[8, 7, 6, 5], &[5, 0, 0, 0], &[60, 0, 0, 0],
             b"abcde\0\0\0", &[2, 0, 4, 0], &[2, 0, 0, 0], &[0, 0, 0, 0], &[52, 0, 0, 0],
+            &[6, 0, 0, 0], &[52, 0, 0, 0], &[0, 0, 0, 0], &[0; 8], &[5, 0, 0, 0], &[5, 0, 0, 0],
+            b"abcde\0\0\0", &[1, 0, 3, 0], b"why\0", &[0, 0, 0, 0], &[52, 0, 0, 0],
             &[5, 0, 0, 0], &[88, 0, 0, 0], &[0, 0, 0, 0], &[2, 0, 0, 0], &[3, 0, 0, 0],
             &[2, 0, 8, 0], &[0, 0, 0, 0], &[1, 0, 0, 0], &[3, 0, 8, 0], &[2, 0, 0, 0], &[3, 0, 0, 0],
             &[4, 0, 8, 0], &[9, 0, 0, 0, 0, 0, 0, 0], &[5, 0, 8, 0], &[1, 0, 0, 0, 0, 0, 0, 0],
@@ -238,11 +273,12 @@ mod tests {
         ) {
             let mut file = Vec::new();
             section_header(&mut file, &name);
-            interface(&mut file, &Interface { name: &name, description: &name, snap_length: 0 });
+            let link_type = LinkType::Raw;
+            interface(&mut file, &Interface { name: &name, description: &name, snap_length: 0, link_type });
             for (stamp, bytes, direction) in &packets {
                 let direction = [None, Some(Direction::Inbound), Some(Direction::Outbound)][usize::from(*direction)];
                 let original_length = bytes.len() as u32 + 7;
-                packet(&mut file, &Packet { interface: 0, stamp: *stamp, direction, original_length, bytes });
+                packet(&mut file, &Packet { interface: 0, stamp: *stamp, direction, original_length, bytes, comment: &name });
             }
             let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().expect("four bytes"));
             let (mut at, mut blocks) = (0, Vec::new());

@@ -6,16 +6,18 @@
 //! | offset | bytes | field | |
 //! |---|---|---|---|
 //! | 0 | 1 | magic | `0xA7` |
-//! | 1 | 1 | version, flags | version 1 in the upper four bits; flags: 1 extended, 2 end, 4 hello |
+//! | 1 | 1 | version, flags | version 2 in the upper four bits; flags: 1 extended, 2 end, 4 hello |
 //! | 2 | 2 | session | tells one sender's messages from another's |
 //! | 4 | 4 | sequence | from 0, modulo 2^32; of an end: the number of messages sent |
 //! | 8 | 8 | sent | the send call, ns of the sender's CLOCK_MONOTONIC |
 //! | 16 | 8 | intended | when it should have been sent, same clock |
-//! | 24 | 8 | boot | first 64 bits of the sender's boot id; 0: unknown |
+//! | 24 | 4 | clock | tells the sender's clock from others: its boot id and time namespace; 0: unknown |
+//! | 28 | 4 | incarnation | random at the sender's start; 0: unknown |
 //! | 32 | 4 | length | of the whole message, bytes; of a hello: of the messages that follow |
 //! | 36 | 4 | mark | `WEIR`, so that a foreign packet is not taken for one of ours by accident |
 //!
-//! Only `boot`s that are equal make times comparable.
+//! Only `clock`s that are equal make times comparable. A sender that is started again with the session and port of an
+//! earlier one is told from it by its `incarnation`; a message of the base alone by having been sent after an announced end.
 //!
 //! On a stream a message of the extended form says its own length. Shorter ones cannot: there the sender starts with a
 //! hello, which is [`EXTENDED_LEN`] bytes itself. An end is always extended and [`EXTENDED_LEN`] bytes.
@@ -60,8 +62,10 @@ pub enum Kind {
 pub struct Extension {
     /// When it should have been sent, ns of the sender's CLOCK_MONOTONIC.
     pub intended: u64,
-    /// First 64 bits of the sender's boot id; 0: unknown.
-    pub boot: u64,
+    /// Tells the sender's clock from others; 0: unknown.
+    pub clock: u32,
+    /// Random at the sender's start; 0: unknown.
+    pub incarnation: u32,
     /// Bytes of the whole message; of a hello: of those that follow.
     pub length: u32,
 }
@@ -80,7 +84,7 @@ pub enum Foreign {
     #[error("first byte {0:#04x}: a probe starts with 0xa7")]
     Magic(u8),
     /// Another version.
-    #[error("probe version {0}: this is version 1")]
+    #[error("probe version {0}: this is version 2")]
     Version(u8),
     /// Flags that contradict each other or are unknown.
     #[error("probe flags {0:#03x}: unknown, or a hello or end without extension")]
@@ -126,7 +130,8 @@ impl Probe {
         bytes[8..16].copy_from_slice(&self.sent.to_be_bytes());
         if let Some(extension) = self.extension {
             bytes[16..24].copy_from_slice(&extension.intended.to_be_bytes());
-            bytes[24..32].copy_from_slice(&extension.boot.to_be_bytes());
+            bytes[24..28].copy_from_slice(&extension.clock.to_be_bytes());
+            bytes[28..32].copy_from_slice(&extension.incarnation.to_be_bytes());
             bytes[32..36].copy_from_slice(&extension.length.to_be_bytes());
             bytes[36..40].copy_from_slice(MARK);
         }
@@ -191,7 +196,8 @@ impl<'a> View<'a> {
             sent: self.u64_at(8),
             extension: (flags & EXTENDED != 0).then(|| Extension {
                 intended: self.u64_at(16),
-                boot: self.u64_at(24),
+                clock: self.u32_at(24),
+                incarnation: self.u32_at(28),
                 length: self.u32_at(32),
             }),
         }
@@ -221,9 +227,9 @@ impl fmt::Display for Probe {
     }
 }
 
-const MAGIC: u8 = 0xa7;
-const VERSION: u8 = 1;
-const MARK: &[u8; 4] = b"WEIR";
+pub(crate) const MAGIC: u8 = 0xa7;
+pub(crate) const VERSION: u8 = 2;
+pub(crate) const MARK: &[u8; 4] = b"WEIR";
 
 const EXTENDED: u8 = 1;
 const END: u8 = 2;
@@ -238,19 +244,19 @@ mod tests {
     use super::*;
 
     fn probes() -> impl Strategy<Value = Probe> {
-        let header = (any::<u16>(), any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>());
+        let header = (any::<u16>(), any::<u32>(), any::<u64>(), any::<u64>(), any::<(u32, u32)>());
         let form = prop_oneof![
             Just((Kind::Message, None)),
             (EXTENDED_LEN as u32..).prop_map(|length| (Kind::Message, Some(length))),
             Just((Kind::End, Some(EXTENDED_LEN as u32))),
             (BASE_LEN as u32..EXTENDED_LEN as u32).prop_map(|length| (Kind::Hello, Some(length))),
         ];
-        (header, form).prop_map(|((session, sequence, sent, intended, boot), (kind, length))| Probe {
+        (header, form).prop_map(|((session, sequence, sent, intended, (clock, incarnation)), (kind, length))| Probe {
             kind,
             session,
             sequence,
             sent,
-            extension: length.map(|length| Extension { intended, boot, length }),
+            extension: length.map(|length| Extension { intended, clock, incarnation, length }),
         })
     }
 
@@ -292,7 +298,8 @@ mod tests {
 
     #[test]
     fn the_layout_is_the_documented_one() {
-        let extension = Extension { intended: 0x1112_1314_1516_1718, boot: 0x2122_2324_2526_2728, length: 1000 };
+        let extension =
+            Extension { intended: 0x1112_1314_1516_1718, clock: 0x2122_2324, incarnation: 0x2526_2728, length: 1000 };
         let probe = Probe {
             kind: Kind::Message,
             session: 0x0102,
@@ -302,7 +309,7 @@ mod tests {
         };
         let mut bytes = [0; EXTENDED_LEN];
         probe.write(&mut bytes).unwrap();
-        let expected = *b"\xa7\x11\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\
+        let expected = *b"\xa7\x21\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\
             \x11\x12\x13\x14\x15\x16\x17\x18\x21\x22\x23\x24\x25\x26\x27\x28\x00\x00\x03\xe8WEIR";
         assert_eq!(bytes, expected);
     }
@@ -313,9 +320,9 @@ mod tests {
         assert_eq!(Probe::parse(&bytes), Err(Foreign::Magic(0)));
         bytes[0] = MAGIC;
         assert_eq!(Probe::parse(&bytes), Err(Foreign::Version(0)));
-        bytes[1] = 0x10 | END;
+        bytes[1] = 0x20 | END;
         assert_eq!(Probe::parse(&bytes), Err(Foreign::Flags(END)));
-        bytes[1] = 0x10 | EXTENDED;
+        bytes[1] = 0x20 | EXTENDED;
         assert_eq!(Probe::parse(&bytes), Err(Foreign::Mark));
         bytes[36..40].copy_from_slice(MARK);
         assert_eq!(Probe::parse(&bytes), Err(Foreign::Length(0)));

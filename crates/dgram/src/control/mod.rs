@@ -59,6 +59,8 @@ pub struct Ancillary {
     pub to_all: bool,
     /// Index of the interface it came in on (likewise).
     pub interface: Option<u32>,
+    /// TTL or hop limit that was left (IP_RECVTTL, IPV6_RECVHOPLIMIT).
+    pub hops: Option<u8>,
     /// Datagrams the socket had dropped when this one was queued, since it was made, modulo 2^32 (SO_RXQ_OVFL).
     /// `None`: the kernel says nothing before the first drop.
     pub socket_drops: Option<u32>,
@@ -102,6 +104,9 @@ impl Ancillary {
                     self.to_all |= local.is_multicast();
                 }
             }
+            (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
+                self.hops = int(message.data, 0).and_then(|hops| u8::try_from(hops).ok());
+            }
             _ => {}
         }
     }
@@ -123,7 +128,8 @@ pub fn parse_error(bytes: &[u8]) -> Option<Reported> {
         other => Origin::Other(other),
     };
     let offender = data.get(16..).and_then(Address::decode).map(|address| address.ip().to_canonical());
-    Some(Reported { errno: int(data, 0)?, origin, kind, code, info: int(data, 8)? as u32, offender, destination: None })
+    let (errno, info) = (int(data, 0)?, int(data, 8)? as u32);
+    Some(Reported { errno, origin, kind, code, info, offender, destination: None, quoted: Vec::new() })
 }
 
 /// Room for a segment size.
@@ -139,6 +145,33 @@ pub fn segment_size(size: u16) -> [u8; SEGMENT_SPACE] {
     bytes[HEADER..HEADER + 2].copy_from_slice(&size.to_ne_bytes());
     bytes
 }
+
+/// The message that has a datagram leave from one of this machine's addresses (IP_PKTINFO, IPV6_PKTINFO), and its length.
+/// `v6`: for a socket of IPv6, or of both families.
+pub fn source_address(from: IpAddr, v6: bool) -> ([u8; SOURCE_SPACE], usize) {
+    let mut bytes = [0; SOURCE_SPACE];
+    let (level, kind, length) = if v6 {
+        let from = match from {
+            IpAddr::V4(from) => from.to_ipv6_mapped(),
+            IpAddr::V6(from) => from,
+        };
+        // struct in6_pktinfo: address, interface (any).
+        bytes[HEADER..HEADER + 16].copy_from_slice(&from.octets());
+        (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, 20)
+    } else {
+        let IpAddr::V4(from) = from.to_canonical() else { return (bytes, 0) };
+        // struct in_pktinfo: interface (any), the address to send from, one that counts when receiving only.
+        bytes[HEADER + 4..HEADER + 8].copy_from_slice(&from.octets());
+        (libc::IPPROTO_IP, libc::IP_PKTINFO, 12)
+    };
+    bytes[..WORD].copy_from_slice(&(HEADER + length).to_ne_bytes());
+    bytes[WORD..WORD + 4].copy_from_slice(&level.to_ne_bytes());
+    bytes[WORD + 4..HEADER].copy_from_slice(&kind.to_ne_bytes());
+    (bytes, (HEADER + length).next_multiple_of(WORD))
+}
+
+/// Bytes of the longer of [`source_address`].
+pub const SOURCE_SPACE: usize = (HEADER + 20).next_multiple_of(WORD);
 
 /// `struct timespec`, of 64-bit or, on old 32-bit machines, 32-bit numbers.
 fn stamp(data: &[u8]) -> Option<u64> {

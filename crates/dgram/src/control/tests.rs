@@ -30,6 +30,7 @@ fn what_the_kernel_tells_beside_a_payload() {
         local: Some([10, 0, 0, 9].into()),
         to_all: false,
         interface: Some(3),
+        hops: None,
         socket_drops: Some(4_000_000_000),
     };
     assert_eq!(Ancillary::parse(&all), expected);
@@ -38,6 +39,26 @@ fn what_the_kernel_tells_beside_a_payload() {
     // Cut anywhere, what is whole still counts.
     assert_eq!(Ancillary::parse(&all[..all.len() - 5]), Ancillary { segment: None, ..expected });
     assert_eq!(Ancillary::parse(&[]), Ancillary::default());
+}
+
+#[test]
+fn hops_that_are_left_and_where_to_send_from() {
+    for (level, kind) in [(libc::IPPROTO_IP, libc::IP_TTL), (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT)] {
+        assert_eq!(Ancillary::parse(&message(level, kind, &63_i32.to_ne_bytes())).hops, Some(63));
+        assert_eq!(Ancillary::parse(&message(level, kind, &(-1_i32).to_ne_bytes())).hops, None);
+    }
+    let (v4, v6): (IpAddr, IpAddr) = ("10.0.0.9".parse().unwrap(), "fd00::9".parse().unwrap());
+    for (from, is_v6, address, at) in [
+        (v4, false, &[10, 0, 0, 9][..], 4),
+        (v4, true, &Ipv4Addr::new(10, 0, 0, 9).to_ipv6_mapped().octets()[..], 0),
+        (v6, true, &"fd00::9".parse::<Ipv6Addr>().unwrap().octets()[..], 0),
+    ] {
+        let (bytes, length) = source_address(from, is_v6);
+        let said = Messages::new(&bytes[..length]).next().unwrap();
+        assert_eq!((said.level, said.data.len()), if is_v6 { (41, 20) } else { (0, 12) });
+        assert_eq!(&said.data[at..at + address.len()], address);
+    }
+    assert_eq!(source_address(v6, false).1, 0, "it cannot be said");
 }
 
 #[test]
@@ -103,6 +124,7 @@ fn an_error_tells_who_refused() {
         info: 0,
         offender: Some([192, 0, 2, 9].into()),
         destination: None,
+        quoted: Vec::new(),
     };
     let found = [message(1, 35, &[0; 16]), message(0, 11, &error)].concat();
     assert_eq!(parse_error(&found), Some(expected));

@@ -20,6 +20,8 @@ pub(crate) struct Slots {
     names: Vec<UnsafeCell<[u8; Address::LONGEST]>>,
     controls: Vec<UnsafeCell<[u8; CONTROL]>>,
     bytes: Vec<UnsafeCell<u8>>,
+    /// Where the first slot begins in `bytes`.
+    start: usize,
     capacity: usize,
     stride: usize,
     /// Slots that the last call filled.
@@ -42,11 +44,13 @@ impl Slots {
         let count = count.max(1);
         // Slots a power of two apart would share the same few sets of the processor's caches.
         let stride = capacity.next_multiple_of(LINE) + 3 * LINE;
-        let bytes = cells(vec![0; count * stride]);
+        let bytes = cells(vec![0; count * stride + LINE]);
+        // The kernel copies whole lines the fastest.
+        let start = bytes.as_ptr().align_offset(LINE).min(LINE);
         let names: Vec<_> = (0..count).map(|_| UnsafeCell::new([0; Address::LONGEST])).collect();
         let controls: Vec<_> = (0..count).map(|_| UnsafeCell::new([0; CONTROL])).collect();
         // One pointer to all cells, for a pointer to one of them must not be used for its neighbours.
-        let base = bytes.as_ptr();
+        let base = bytes.as_ptr().wrapping_add(start);
         let mut vectors: Vec<iovec> = (0..count)
             .map(|slot| iovec { iov_base: base.wrapping_add(slot * stride).cast_mut().cast(), iov_len: capacity })
             .collect();
@@ -59,57 +63,67 @@ impl Slots {
             header.msg_hdr.msg_name = names[slot].get().cast();
             header.msg_hdr.msg_control = controls[slot].get().cast();
         }
-        Self { headers, _vectors: vectors, names, controls, bytes, capacity, stride, filled: 0, dirty: count }
+        Self { headers, _vectors: vectors, names, controls, bytes, start, capacity, stride, filled: 0, dirty: count }
     }
 
-    /// Receives what is there, at most a slot's worth each; returns how many slots were filled. `beside`: whether control
-    /// messages may come, too.
-    pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>, ancillary: bool) -> io::Result<usize> {
+    /// Receives what is there, at most a slot's worth each; returns how many slots were filled. `ancillary`: whether
+    /// control messages may come, too. `wait`: for the first message, as long as the socket says (SO_RCVTIMEO). `most`: fills
+    /// no more slots than this, at least one.
+    pub(crate) fn receive(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        ancillary: bool,
+        wait: bool,
+        most: usize,
+    ) -> io::Result<usize> {
+        let most = most.clamp(1, self.headers.len());
         for header in &mut self.headers[..self.dirty] {
             header.msg_hdr.msg_namelen = Address::LONGEST as u32;
             header.msg_hdr.msg_controllen = CONTROL as _;
             header.msg_hdr.msg_flags = 0;
         }
         (self.filled, self.dirty) = (0, 1);
-        let received = match (self.headers.len(), ancillary) {
-            (1, false) => self.receive_payload(socket),
-            (1, true) => self.receive_one(socket),
-            _ => self.receive_many(socket),
+        let received = match (most, ancillary) {
+            (1, false) => self.receive_payload(socket, flags(wait)),
+            (1, true) => self.receive_one(socket, flags(wait)),
+            _ => self.receive_many(socket, flags(wait), most),
         }?;
         self.filled = received;
         self.dirty = self.headers.len().min(received + 1);
         Ok(received)
     }
 
-    fn receive_many(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
-        let (first, count) = (self.headers.as_mut_ptr(), self.headers.len() as u32);
+    /// `most`: no more than there are slots.
+    fn receive_many(&mut self, socket: BorrowedFd<'_>, flags: c_int, most: usize) -> io::Result<usize> {
+        let headers = &mut self.headers[..most];
+        let (first, count) = (headers.as_mut_ptr(), headers.len() as u32);
         // SAFETY: the descriptor is open while it is borrowed. `first` points to `count` headers. Each points to one
         // iovec, a name and a control buffer with the lengths said, all in vectors that `self` owns, that never grow and
         // that nobody else touches during the call, since `self` is borrowed exclusively. The iovec covers `capacity`
         // bytes of `bytes` at a slot's beginning, the slots do not overlap, and the last ends within `bytes`. All that
         // the kernel writes to besides the headers lies in UnsafeCells, through pointers made from shared references:
         // reading them in between does not end these pointers' validity. The timeout may be null.
-        let received = check(unsafe { libc::recvmmsg(socket.as_raw_fd(), first, count, FLAGS as _, ptr::null_mut()) })?;
+        let received = check(unsafe { libc::recvmmsg(socket.as_raw_fd(), first, count, flags as _, ptr::null_mut()) })?;
         Ok(received as usize)
     }
 
-    /// A call that copies less, for a slot alone.
-    fn receive_one(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+    /// A call that copies less, for the first slot alone.
+    fn receive_one(&mut self, socket: BorrowedFd<'_>, flags: c_int) -> io::Result<usize> {
         let header = &raw mut self.headers[0].msg_hdr;
         // SAFETY: as for recvmmsg above, with one header.
-        let length = check_length(unsafe { libc::recvmsg(socket.as_raw_fd(), header, FLAGS) })?;
+        let length = check_length(unsafe { libc::recvmsg(socket.as_raw_fd(), header, flags) })?;
         self.headers[0].msg_len = length;
         Ok(1)
     }
 
     /// A call that copies even less, where nothing comes beside the payload.
-    fn receive_payload(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+    fn receive_payload(&mut self, socket: BorrowedFd<'_>, flags: c_int) -> io::Result<usize> {
         let header = &mut self.headers[0];
-        let start = self.bytes.as_ptr().cast_mut().cast();
+        let start = self.bytes.as_ptr().wrapping_add(self.start).cast_mut().cast();
         let (name, length) = (header.msg_hdr.msg_name.cast(), &raw mut header.msg_hdr.msg_namelen);
-        // SAFETY: the descriptor is open while it is borrowed; `bytes` holds at least the slot's `capacity` bytes, the
+        // SAFETY: the descriptor is open while it is borrowed; behind `start` `bytes` holds the slot's `capacity` bytes, the
         // name has the length that `length` points to, and the rest is as for recvmmsg above.
-        let received = unsafe { libc::recvfrom(socket.as_raw_fd(), start, self.capacity, FLAGS, name, length) };
+        let received = unsafe { libc::recvfrom(socket.as_raw_fd(), start, self.capacity, flags, name, length) };
         header.msg_len = check_length(received)?;
         header.msg_hdr.msg_controllen = 0;
         Ok(1)
@@ -126,7 +140,7 @@ impl Slots {
     /// If the last call did not fill the slot.
     pub(crate) fn payload(&self, slot: usize) -> (&[u8], usize) {
         let length = self.header(slot).msg_len as usize;
-        let start = self.bytes.as_ptr().wrapping_add(slot * self.stride).cast::<u8>();
+        let start = self.bytes.as_ptr().wrapping_add(self.start + slot * self.stride).cast::<u8>();
         // SAFETY: the slot exists (`header` has checked it), so its `capacity` bytes lie within `bytes` and are
         // initialised. They are only written to by `receive`, which needs `self` exclusively.
         let bytes = unsafe { std::slice::from_raw_parts(start, length.min(self.capacity)) };
@@ -167,11 +181,13 @@ fn cells(bytes: Vec<u8>) -> Vec<UnsafeCell<u8>> {
     unsafe { Vec::from_raw_parts(bytes.as_mut_ptr().cast(), bytes.len(), bytes.capacity()) }
 }
 
-/// Never wait; tell how long a datagram was even if it does not fit.
-const FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+/// Wait for the first message at most; tell how long a datagram was even if it does not fit.
+fn flags(wait: bool) -> c_int {
+    libc::MSG_TRUNC | if wait { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT }
+}
 
 /// Room for all control messages that our options ask for: stamp 32, drops 24, segment size 24, packet information of
-/// both families 72.
+/// both families 72, hops 24.
 const CONTROL: usize = 192;
 
 /// Bytes of a cache line.

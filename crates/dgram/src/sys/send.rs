@@ -11,8 +11,8 @@ use super::check;
 use crate::address::Address;
 use crate::control::{SEGMENT_SPACE, segment_size};
 
-/// Most messages in one call.
-pub(crate) const MAX_BATCH: usize = 64;
+/// Most messages in one call: as many as `cut` has bits.
+pub(crate) const MAX_BATCH: usize = u64::BITS as usize;
 
 /// Most pieces in a batch that [`Batch::push_cut`] takes.
 pub(crate) const MAX_VECTORS: usize = 256;
@@ -28,6 +28,8 @@ pub(crate) struct Batch<'a> {
     vectors: [MaybeUninit<iovec>; MAX_VECTORS],
     used: usize,
     vectors_used: usize,
+    /// A bit for each message that was pushed in parts: its vectors are here, wherever that is by then.
+    cut: u64,
     borrowed: PhantomData<&'a [IoSlice<'a>]>,
 }
 
@@ -40,13 +42,14 @@ impl<'a> Batch<'a> {
             vectors: [const { MaybeUninit::uninit() }; MAX_VECTORS],
             used: 0,
             vectors_used: 0,
+            cut: 0,
             borrowed: PhantomData,
         }
     }
 
     #[inline]
     pub(crate) fn clear(&mut self) {
-        (self.used, self.vectors_used) = (0, 0);
+        (self.used, self.vectors_used, self.cut) = (0, 0, 0);
     }
 
     #[inline]
@@ -90,6 +93,7 @@ impl<'a> Batch<'a> {
         let mut header = header(to);
         header.msg_hdr.msg_iovlen = (self.vectors_used - before) as _;
         self.headers[self.used].write(header);
+        self.cut |= 1 << self.used;
         self.used += 1;
         true
     }
@@ -100,13 +104,14 @@ impl<'a> Batch<'a> {
     /// Nothing was taken, and why the first was not.
     pub(crate) fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         let mut vector = self.vectors.as_mut_ptr().cast::<iovec>();
-        for (header, control) in self.headers[..self.used].iter_mut().zip(&mut self.controls) {
+        for (at, (header, control)) in self.headers[..self.used].iter_mut().zip(&mut self.controls).enumerate() {
             // SAFETY: the first `used` headers are initialised.
             let header = unsafe { &mut header.assume_init_mut().msg_hdr };
             if header.msg_controllen != 0 {
                 header.msg_control = control.as_mut_ptr().cast();
             }
-            if header.msg_iov.is_null() {
+            // Anew each time: since the last one the batch may have moved.
+            if self.cut >> at & 1 == 1 {
                 header.msg_iov = vector;
                 vector = vector.wrapping_add(header.msg_iovlen as _);
             }
@@ -143,6 +148,19 @@ pub(crate) fn send_alone(socket: BorrowedFd<'_>, to: Option<&Address>, pieces: &
     check(unsafe { send_one(socket.as_raw_fd(), &header) }).map(drop)
 }
 
+/// Sends one datagram with a control message, or none where that is empty.
+pub(crate) fn send_beside(socket: BorrowedFd<'_>, to: &Address, payload: &[u8], control: &[u8]) -> io::Result<()> {
+    let pieces = [IoSlice::new(payload)];
+    let mut header = header(Some(to)).msg_hdr;
+    header.msg_iov = pieces.as_ptr().cast_mut().cast();
+    header.msg_iovlen = 1;
+    header.msg_control = control.as_ptr().cast_mut().cast();
+    header.msg_controllen = control.len() as _;
+    // SAFETY: the descriptor is open while it is borrowed; the header points to the piece, which has the layout of iovec, to
+    // the name and to the control message, all of which outlive the call, and of which the lengths are said.
+    check(unsafe { send_one(socket.as_raw_fd(), &header) }).map(drop)
+}
+
 #[inline]
 fn header(to: Option<&Address>) -> mmsghdr {
     // SAFETY: mmsghdr is plain data, for which all-zero bytes are valid.
@@ -173,3 +191,33 @@ unsafe fn send_one(descriptor: c_int, header: &libc::msghdr) -> c_int {
 
 /// Never wait. No signal: there is none for datagrams.
 const FLAGS: c_int = libc::MSG_DONTWAIT;
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn a_batch_that_has_moved_is_sent_once_more_as_it_was() {
+        let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let source = UdpSocket::bind("127.0.0.1:0").unwrap();
+        source.connect(sink.local_addr().unwrap()).unwrap();
+        let whole = [IoSlice::new(b"whole")];
+        let mut batch = Batch::new();
+        assert!(batch.push_cut(None, [&b"in "[..], b"parts"].into_iter()));
+        batch.push(None, &whole, None);
+        assert!(batch.push_cut(None, [&b"cut"[..]].into_iter()));
+        assert_eq!(batch.send(source.as_fd()).unwrap(), 3);
+        let mut moved = Box::new(batch);
+        // Where it was there is something else now.
+        let other = std::hint::black_box(Batch::new());
+        assert_eq!((moved.send(source.as_fd()).unwrap(), other.len()), (3, 0));
+        let mut bytes = [0; 16];
+        for expected in ["in parts", "whole", "cut"].repeat(2) {
+            let length = sink.recv(&mut bytes).unwrap();
+            assert_eq!(&bytes[..length], expected.as_bytes());
+        }
+    }
+}

@@ -21,6 +21,21 @@ fn pair(address: &str, options: &Options) -> (Socket, Socket) {
 }
 
 #[test]
+fn a_socket_in_use_is_given_other_options_and_its_defaults_back() {
+    let receiver = Socket::bind("127.0.0.1:0".parse().unwrap(), &Options::default()).unwrap();
+    let sender = Socket::connect(None, receiver.local_addr(), &Options::default()).unwrap();
+    let socket = socket2::SockRef::from(&sender);
+    let now = || (socket.ttl_v4().unwrap(), socket.tos_v4().unwrap(), socket.send_buffer_size().unwrap());
+    let (local, defaults) = (socket.local_addr().unwrap(), now());
+    let other = Options { ttl: Some(9), dscp: Some(46), send_buffer: Some(64 << 10), ..Options::default() };
+    sender.set_outgoing(&other).unwrap();
+    assert_eq!(now(), (9, 46 << 2, 128 << 10));
+    sender.set_outgoing(&Options::default()).unwrap();
+    assert_eq!(now(), defaults);
+    assert_eq!(socket.local_addr().unwrap().as_socket(), local.as_socket());
+}
+
+#[test]
 fn datagrams_of_all_lengths_arrive_whole_and_in_order() {
     on_loopback(|| {
         for (address, longest) in [(V4, 65_507), (V6, 65_527)] {
@@ -332,6 +347,34 @@ fn a_socket_of_both_families_tells_plain_addresses() {
 }
 
 #[test]
+fn an_answer_leaves_from_the_address_that_was_asked() {
+    on_loopback(|| {
+        for (bound, asked) in
+            [("0.0.0.0:0", "127.0.0.2"), ("[::]:0", "127.0.0.2"), ("[::]:0", "::1"), (V4, "127.0.0.1")]
+        {
+            let options = Options { local_address: true, ..Options::default() };
+            let answering = Socket::bind(bound.parse().unwrap(), &options).unwrap();
+            let to = SocketAddr::new(asked.parse().unwrap(), answering.local_addr().port());
+            // Connected: it receives from nowhere else.
+            let asking = Socket::connect(None, to, &Options::default()).unwrap();
+            assert_eq!(send(&asking, b"ask", 0).messages, 1);
+            receive(&answering, 1, |message| {
+                let from = message.local;
+                assert_eq!(from, Some(to.ip()));
+                answering.send_from(b"answer", message.source, from).unwrap();
+                answering.send_from(b"from where a route leads", message.source, None).unwrap();
+            });
+            wait_readable(&asking);
+            // To 127.0.0.2's peer a route leads from there, too, or it does not: the first one came in any case.
+            assert_eq!(queued(&asking)[0], b"answer", "{bound} {asked}");
+        }
+        let socket = Socket::bind(V4.parse().unwrap(), &Options::default()).unwrap();
+        let elsewhere = socket.send_from(b"x", socket.local_addr(), Some("192.0.2.7".parse().unwrap()));
+        assert!(elsewhere.is_err(), "no address of this host");
+    });
+}
+
+#[test]
 fn buffers_beyond_the_sysctl_are_forced_or_say_what_capped_them() {
     on_loopback(|| {
         let limit = |name: &str| -> usize {
@@ -405,5 +448,33 @@ fn refusals_name_the_address() {
         let options = Options { interface: Some("nowhere".into()), ..Options::default() };
         let error = Socket::bind(V4.parse().unwrap(), &options).unwrap_err();
         assert_eq!(error.to_string(), "set SO_BINDTODEVICE to nowhere: no such device (no interface has this name)");
+    });
+}
+
+#[test]
+fn hops_are_told_and_set_and_a_datagram_leaves_from_where_it_is_told_to() {
+    on_loopback(|| {
+        for (address, from, other) in
+            [(V4, "127.0.0.1", "127.0.0.7"), ("[::]:0", "127.0.0.1", "127.0.0.7"), (V6, "::1", "::1")]
+        {
+            let options = Options { hops: true, local_address: true, ..Options::default() };
+            let receiver = Socket::bind(address.parse().unwrap(), &options).unwrap();
+            let port = receiver.local_addr().port();
+            let to = SocketAddr::new(from.parse().unwrap(), port);
+            let sender = Socket::connect(None, to, &Options::default()).unwrap();
+            for hops in [1, 63, 255] {
+                sender.set_hops(hops).unwrap();
+                send(&sender, b"x", 0);
+                receive(&receiver, 1, |message| assert_eq!(message.hops, Some(hops)));
+            }
+            let client = UdpSocket::bind(SocketAddr::new(from.parse().unwrap(), 0)).unwrap();
+            let any = if address == V4 { None } else { Some(other.parse().unwrap()) };
+            receiver.send_from(b"answer", client.local_addr().unwrap(), any).unwrap();
+            let mut bytes = [0; 16];
+            let (length, source) = client.recv_from(&mut bytes).unwrap();
+            let expected = SocketAddr::new(any.unwrap_or(to.ip()), port);
+            assert_eq!((&bytes[..length], source), (&b"answer"[..], expected));
+        }
+        assert!(Socket::bind(V4.parse().unwrap(), &Options::default()).unwrap().set_hops(0).is_err());
     });
 }

@@ -11,7 +11,7 @@ use super::sys::wait::{self, Event};
 use super::worker::{Command, Inputs, Worker};
 use super::{EmulatorSettings, Error, Port};
 use crate::ledger::LinkReport;
-use crate::model::{Direction, Nanos};
+use crate::model::{Direction, Nanos, Plan, Way};
 
 /// One thread that drives any number of links. Dropping it stops the thread, detaches its links and closes their ports.
 #[derive(Debug)]
@@ -85,6 +85,15 @@ impl Emulator {
     /// The link is not attached.
     pub fn start_clock(&self, id: LinkId, at: Nanos) -> Result<(), Error> {
         self.ask(|reply| Command::StartClock(id, at, reply))?.ok_or(Error::UnknownLink(id))
+    }
+
+    /// Has one direction of a link follow another plan from now on; its clock goes on. What waits for its release keeps
+    /// it. It is in force when this returns.
+    ///
+    /// # Errors
+    /// The link is not attached.
+    pub fn change_plan(&self, id: LinkId, way: Way, plan: Plan) -> Result<(), Error> {
+        self.ask(|reply| Command::ChangePlan(id, way, Box::new(plan), reply))?.ok_or(Error::UnknownLink(id))
     }
 
     /// A snapshot of a link that goes on running.

@@ -8,7 +8,7 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use super::pipeline::Pipeline;
 use super::{Error, LinkId, LinkPorts, Port};
 use crate::ledger::LinkReport;
-use crate::model::Nanos;
+use crate::model::{Nanos, Plan, Way};
 
 /// Directions by a time. Superseded entries stay until then and are to be ignored.
 pub(super) type Timers = BinaryHeap<Reverse<(Nanos, u32)>>;
@@ -84,6 +84,11 @@ impl Links {
         self.slots[slot as usize].as_mut()
     }
 
+    /// The number of a link's direction.
+    pub(super) fn number(&self, id: LinkId, way: Way) -> Option<u32> {
+        Some(2 * self.by_id.get(&id)? + way as u32)
+    }
+
     /// The link of direction `number`, and which of its directions that is.
     pub(super) fn direction(&mut self, number: u32) -> Option<(&mut Link, usize)> {
         let link = self.slots.get_mut(number as usize / 2)?.as_mut()?;
@@ -129,9 +134,23 @@ impl Link {
         self.directions.iter_mut().for_each(|direction| direction.start_clock(at));
     }
 
+    /// Has direction `side` follow another plan from `now` on. Of its port, whose number that is, epoll tells until its
+    /// frames are dense again.
+    pub(super) fn change_plan(&mut self, number: u32, plan: &Plan, now: Nanos, epoll: &Epoll) {
+        let side = number as usize % 2;
+        self.directions[side].change_plan(plan, now);
+        let port = &self.ports[side];
+        let watch = Watch::new(self.directions[side].least_delay(), port.receive_buffer());
+        let polled = std::mem::replace(&mut self.watches[side], watch).look_at;
+        if polled.is_some() && epoll.modify(port.fd(), &mut told_by_epoll(number)).is_err() {
+            // The thread goes on polling where it cannot be told.
+            self.watches[side].look_at = polled;
+        }
+    }
+
     pub(super) fn report(&mut self) -> LinkReport {
-        let drops = [0, 1].map(|side| self.ports[side].dropped_frames());
-        let [forward, backward] = [0, 1].map(|side| self.directions[side].report(drops[side]));
+        let came = [0, 1].map(|side| self.ports[side].came());
+        let [forward, backward] = [0, 1].map(|side| self.directions[side].report(came[side]));
         LinkReport { forward, backward }
     }
 }

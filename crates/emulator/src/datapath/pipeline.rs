@@ -10,6 +10,7 @@ use super::cut::{self, Run};
 use super::frame::{self, Content, Layout, MAX_HEADERS, VNET};
 use super::lateness::Lateness;
 use super::pool::{Pool, Slot};
+use super::port::Came;
 use super::queue::{Entry, ReleaseQueue};
 use super::sys::batch::{self, MAX_BATCH, ReceiveBatch};
 use crate::ledger::{DirectionReport, Ledger};
@@ -69,6 +70,11 @@ impl Pipeline {
     /// Sets time 0 of the plan.
     pub(super) fn start_clock(&mut self, at: Nanos) {
         self.model.start_clock(at);
+    }
+
+    /// Follows another plan from `now` on.
+    pub(super) fn change_plan(&mut self, plan: &model::Plan, now: Nanos) {
+        self.model.change_plan(plan, now);
     }
 
     /// When there is something to do next.
@@ -158,12 +164,14 @@ impl Pipeline {
     }
 
     /// The account so far.
-    pub(super) fn report(&self, socket_dropped_frames: u64) -> DirectionReport {
+    pub(super) fn report(&self, came: Came) -> DirectionReport {
         let waiting = self.queue.iter().chain(&self.outbox);
         let ledger = Ledger {
             in_flight: waiting.map(|entry| u64::from(entry.packets)).sum(),
             unlisted_flows: self.model.unlisted_flows(),
-            socket_dropped_frames,
+            socket_dropped_frames: came.dropped,
+            // What was taken in since the kernel counted is no debt.
+            unread_frames: came.frames.saturating_sub(came.dropped + self.ledger.frames_received),
             ..self.ledger
         };
         let (late, unlisted_late) = self.lateness.late();
@@ -347,4 +355,22 @@ impl Incoming<'_> {
 
 fn is_want_of_room(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN | libc::ENOMEM | libc::EINTR))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Direction, Key, Plan, Way};
+
+    /// What came to the socket and is neither dropped nor taken in waits there.
+    #[test]
+    fn what_nobody_has_read_is_told() {
+        let mut pipeline =
+            Pipeline::new(Direction::new(&Plan::default(), Key { seed: 1, link: 0, direction: Way::Forward }));
+        pipeline.count_malformed();
+        let ledger = pipeline.report(Came { frames: 10, dropped: 3 }).ledger;
+        assert_eq!((ledger.unread_frames, ledger.socket_dropped_frames, ledger.unexplained()), (6, 3, 0));
+        // Frames may be taken in between two looks at the kernel's counter.
+        assert_eq!(pipeline.report(Came { frames: 0, dropped: 0 }).ledger.unread_frames, 0);
+    }
 }

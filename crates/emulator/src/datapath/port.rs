@@ -12,7 +12,16 @@ pub struct Port {
     socket: OwnedFd,
     receive_buffer: usize,
     path: Path,
-    dropped_frames: u64,
+    came: Came,
+}
+
+/// Frames that came to a port's socket so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Came {
+    /// All of them.
+    pub(super) frames: u64,
+    /// Of these, those that the kernel dropped because the socket's buffer was full.
+    pub(super) dropped: u64,
 }
 
 impl Port {
@@ -44,7 +53,7 @@ impl Port {
         let receive_buffer = socket::grow_buffers(fd, settings.receive_buffer).map_err(option("SO_RCVBUF"))?;
         // Frames come from here on.
         socket::bind(fd, ifindex).map_err(open)?;
-        Ok(Self { socket, receive_buffer, path: settings.path, dropped_frames: 0 })
+        Ok(Self { socket, receive_buffer, path: settings.path, came: Came::default() })
     }
 
     /// Size of the socket's receive buffer as granted, bytes of kernel memory (a full-sized frame takes about 2 KiB).
@@ -57,11 +66,12 @@ impl Port {
         self.path
     }
 
-    /// Frames the kernel dropped so far because the socket's buffer was full (packet(7), PACKET_STATISTICS: reading
-    /// resets the kernel's counter, so they are summed up here).
-    pub(super) fn dropped_frames(&mut self) -> u64 {
-        self.dropped_frames += u64::from(socket::take_drops(self.socket.as_fd()).unwrap_or(0));
-        self.dropped_frames
+    /// What came so far (packet(7), PACKET_STATISTICS: reading resets the kernel's counters, so they are summed up here).
+    pub(super) fn came(&mut self) -> Came {
+        let more = socket::take_statistics(self.socket.as_fd()).unwrap_or_default();
+        self.came.frames += u64::from(more.packets);
+        self.came.dropped += u64::from(more.drops);
+        self.came
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {

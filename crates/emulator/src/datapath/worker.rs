@@ -23,7 +23,7 @@ use super::sys::batch::{MAX_BATCH, ReceiveBatch};
 use super::sys::wait::{self, Event};
 use super::{EmulatorSettings, Error, LinkId, LinkPorts, Path};
 use crate::ledger::LinkReport;
-use crate::model::Nanos;
+use crate::model::{Nanos, Plan, Way};
 
 /// What the handle asks of the thread.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub(super) enum Command {
     Attach(Box<LinkPorts>, mpsc::Sender<Result<LinkId, Error>>),
     /// Set time 0 of a link's plans.
     StartClock(LinkId, Nanos, mpsc::Sender<Option<()>>),
+    /// Have one direction of a link follow another plan.
+    ChangePlan(LinkId, Way, Box<Plan>, mpsc::Sender<Option<()>>),
     /// Tell about a link.
     Report(LinkId, mpsc::Sender<Option<LinkReport>>),
     /// End a link.
@@ -234,6 +236,9 @@ impl Worker {
                 Ok(Command::StartClock(id, at, reply)) => {
                     let _ = reply.send(self.links.get(id).map(|link| link.start_clock(at)));
                 }
+                Ok(Command::ChangePlan(id, way, plan, reply)) => {
+                    let _ = reply.send(self.change_plan(id, way, &plan));
+                }
                 Ok(Command::Report(id, reply)) => drop(reply.send(self.links.get(id).map(Link::report))),
                 Ok(Command::Detach(id, reply)) => drop(reply.send(self.detach(id))),
                 Ok(Command::CpuTime(reply)) => drop(reply.send(clock::cpu_time())),
@@ -241,6 +246,13 @@ impl Worker {
                 Err(mpsc::TryRecvError::Empty) => return true,
             }
         }
+    }
+
+    fn change_plan(&mut self, id: LinkId, way: Way, plan: &Plan) -> Option<()> {
+        let number = self.links.number(id, way)?;
+        let now = self.clock.tick();
+        self.links.get(id)?.change_plan(number, plan, now, &self.inputs.epoll);
+        Some(())
     }
 
     fn detach(&mut self, id: LinkId) -> Option<LinkReport> {

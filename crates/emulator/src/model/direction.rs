@@ -56,14 +56,11 @@ impl Direction {
     /// not, a probability counts as the nearest valid one, a rate of 0 as 1 bit/s, a rate besides a trace as none;
     /// steps are taken in the order of their times, those at or after the repetition not at all.
     pub fn new(plan: &Plan, key: Key) -> Self {
-        let (order, timetable) = Timetable::new(plan);
-        let all: Vec<&Impairments> = plan.phases().collect();
-        let phases: Box<[Phase]> = order.iter().map(|&phase| Phase::new(all[phase])).collect();
-        let capacities = order.iter().map(|&phase| Capacity::of(all[phase])).collect();
+        let (phases, shaper, timetable) = ready(plan);
         let phase = phases[0].clone();
         Direction {
             delay: phase.delay.clone(),
-            shaper: Shaper::new(capacities, phase.queue),
+            shaper,
             phase,
             flows: Flows::new(StreamKey::of(key)),
             now: 0,
@@ -81,6 +78,18 @@ impl Direction {
         if let Some(shaper) = &mut self.shaper {
             shaper.start(at);
         }
+    }
+
+    /// Follows another plan from `at` on, or from the last arrival if that is later; the clock of the old one goes on.
+    /// What was accepted before keeps its release, and where order is kept nothing overtakes it; random sequences go on.
+    pub fn change_plan(&mut self, plan: &Plan, at: Nanos) {
+        let (phases, shaper, timetable) = ready(plan);
+        self.now = self.now.max(at);
+        self.timetable = timetable.on_clock_of(&self.timetable);
+        let old = self.shaper.take();
+        self.shaper = shaper.map(|shaper| shaper.in_place_of(old, &self.timetable, self.now));
+        self.phases = phases;
+        self.change();
     }
 
     /// Looks a flow up, or admits it. Past 65,536 flows the further ones share one.
@@ -209,6 +218,16 @@ impl Direction {
     }
 }
 
+/// The phases of a plan in the order of their times, what limits them, and when they hold.
+fn ready(plan: &Plan) -> (Box<[Phase]>, Option<Shaper>, Timetable) {
+    let (order, timetable) = Timetable::new(plan);
+    let all: Vec<&Impairments> = plan.phases().collect();
+    let phases: Box<[Phase]> = order.iter().map(|&phase| Phase::new(all[phase])).collect();
+    let capacities = order.iter().map(|&phase| Capacity::of(all[phase])).collect();
+    let shaper = Shaper::new(capacities, phases[0].queue);
+    (phases, shaper, timetable)
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
@@ -282,6 +301,39 @@ mod tests {
         assert_eq!(link.packet(0), passes(15, None));
         assert_eq!(link.control(1), 11);
         assert!(!link.direction.keeps_order());
+    }
+
+    #[test]
+    fn what_waits_keeps_its_turn_when_the_plan_is_changed() {
+        let shaped = Impairments { delay: DELAY, rate: RATE, ..Impairments::default() };
+        let mut link = Link::new(&shaped);
+        assert_eq!([0; 3].map(|arrival| link.packet(arrival)), [10, 11, 12].map(|release| passes(release, None)));
+        // Twice the rate: behind the packet that leaves the shaper at 2, which takes its time at the old rate.
+        let fast = Impairments { rate: Some(Rate { bits_per_second: 16_000_000, burst_bytes: 0 }), ..shaped.clone() };
+        link.direction.change_plan(&fast.clone().into(), MILLISECOND);
+        assert_eq!(link.direction.waiting(MILLISECOND), Waiting { packets: 1, bytes: 1000 });
+        let half = MILLISECOND / 2;
+        let releases = [1; 3].map(|arrival| match link.packet(arrival) {
+            Decision::Pass { release, .. } => release,
+            dropped => panic!("{dropped:?}"),
+        });
+        assert_eq!(releases.map(|release| release / half), [25, 26, 27], "in halves of a millisecond");
+        // Without delay and limit it does not overtake; what is lost from now on has the index that it would have had.
+        let lossy = Impairments { loss: Loss::List(vec![7]), ..Impairments::default() };
+        link.direction.change_plan(&lossy.into(), 2 * MILLISECOND);
+        assert!(matches!(link.packet(2), Decision::Pass { release, .. } if release >= releases[2]));
+        assert_eq!(link.packet(3), Decision::Drop(Cause::Loss));
+    }
+
+    #[test]
+    fn a_changed_plan_goes_on_by_the_clock_of_the_old_one() {
+        let mut link = Link::new(&Impairments::default());
+        link.direction.start_clock(100 * MILLISECOND);
+        let late = Impairments { delay: DELAY, ..Impairments::default() };
+        let step = super::super::Step { after: Duration::from_millis(5), impairments: late };
+        let plan = Plan { first: Impairments::default(), steps: vec![step], repeat: Some(Duration::from_millis(10)) };
+        link.direction.change_plan(&plan, 103 * MILLISECOND);
+        assert_eq!([104, 105, 110].map(|arrival| link.packet(arrival)), [104, 115, 115].map(|at| passes(at, None)));
     }
 
     #[test]

@@ -42,6 +42,11 @@ impl Timetable {
         (phases, Timetable { begins, repeat, zero: None })
     }
 
+    /// The same plan on the clock of another.
+    pub(super) fn on_clock_of(self, other: &Timetable) -> Self {
+        Timetable { zero: other.zero, ..self }
+    }
+
     /// Sets time 0.
     pub(super) fn start(&mut self, zero: Nanos) {
         self.zero = Some(zero);

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_route::AddressFamily;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+    RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope,
+    RouteType,
 };
 
 use procfs::FromRead;
@@ -90,6 +92,37 @@ impl Netlink {
         };
         let flags = NLM_F_CREATE | NLM_F_EXCL;
         without_ipv6(ip, self.socket.change(RouteNetlinkMessage::NewRoute(message), flags, operation))
+    }
+
+    /// Has TCP connections along every route of the main table begin with this congestion control (RTAX_CC_ALGO), which the
+    /// kernel must know. Unlike the namespace's default it may be one that only programs with privilege may choose; a
+    /// program can choose another once it is connected, not before.
+    ///
+    /// # Errors
+    /// Routes cannot be listed, or the kernel refuses the name.
+    pub fn set_congestion_of_routes(&mut self, name: &str) -> Result<(), Error> {
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let mut request = RouteMessage::default();
+            request.header.address_family = family;
+            let answers = self.socket.list(RouteNetlinkMessage::GetRoute(request), || "list routes")?;
+            for answer in answers {
+                let RouteNetlinkMessage::NewRoute(mut route) = answer else { continue };
+                let cached = route.header.flags.contains(RouteFlags::Cloned);
+                let table = u32::from(route.header.table);
+                if route.header.kind != RouteType::Unicast || cached || table != MAIN_TABLE {
+                    continue;
+                }
+                let kept = |attribute: &RouteAttribute| {
+                    use RouteAttribute::{Destination, Gateway, Oif, PrefSource, Priority, Table};
+                    matches!(attribute, Destination(_) | Gateway(_) | Oif(_) | PrefSource(_) | Priority(_) | Table(_))
+                };
+                route.attributes.retain(kept);
+                route.attributes.push(RouteAttribute::Metrics(vec![RouteMetric::CcAlgo(name.to_owned())]));
+                let operation = || format!("have TCP use the congestion control {name} along a route");
+                self.socket.change(RouteNetlinkMessage::NewRoute(route), NLM_F_CREATE | NLM_F_REPLACE, operation)?;
+            }
+        }
+        Ok(())
     }
 }
 

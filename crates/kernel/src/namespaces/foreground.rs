@@ -1,7 +1,7 @@
 //! What a program in the foreground shares with its owner: the terminal, and what asks the owner to end.
 
 use std::io::{self, IsTerminal};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -79,10 +79,7 @@ impl Asked {
             if events[0].any().unwrap_or(false) {
                 return running.wait();
             }
-            while let Ok(Some(info)) = self.signals.read_signal() {
-                let signal = i32::try_from(info.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok());
-                // What the terminal sent it has told the program, too.
-                let Some(signal) = signal.filter(|_| info.ssi_code <= 0) else { continue };
+            while let Some(signal) = self.hear() {
                 match first {
                     None => {
                         first = Some(Instant::now());
@@ -96,6 +93,23 @@ impl Asked {
                 }
             }
         }
+    }
+
+    /// The next signal that a process has sent: what the terminal sent it has told the program, too.
+    pub(super) fn hear(&self) -> Option<Signal> {
+        while let Ok(Some(info)) = self.signals.read_signal() {
+            let signal = i32::try_from(info.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok());
+            if let Some(signal) = signal.filter(|_| info.ssi_code <= 0) {
+                return Some(signal);
+            }
+        }
+        None
+    }
+}
+
+impl AsFd for Asked {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.signals.as_fd()
     }
 }
 

@@ -4,6 +4,7 @@
 //! of them, however they end. [`user`] obtains the right to make one as an ordinary user; [`process`] runs programs in
 //! one. [`find`] and [`all`] are for namespaces that others made.
 
+pub mod attended;
 pub(crate) mod find;
 mod foreground;
 mod init;

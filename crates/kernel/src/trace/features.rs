@@ -65,6 +65,16 @@ pub fn features() -> Result<Vec<Feature>, Error> {
         .collect())
 }
 
+/// The names of this kernel's drop reasons, as [`super::Drop::reason`] has them; none before 5.17.
+///
+/// # Errors
+/// If the kernel has no type information.
+pub fn drop_reasons() -> Result<Vec<String>, Error> {
+    let types = Types::read(Path::new(super::BTF))?;
+    let reasons = types.own.enumerators("skb_drop_reason").unwrap_or_default().into_values();
+    Ok(reasons.filter_map(|name| name.strip_prefix("SKB_DROP_REASON_").map(str::to_owned)).collect())
+}
+
 /// A kernel's type information, as the loader wants it and as we read it.
 pub(super) struct Types {
     pub(super) own: Btf,

@@ -5,20 +5,26 @@
 //! to user space per datagram.
 
 pub(crate) mod btf;
+mod extras;
 mod features;
 pub mod packets;
 mod programs;
 mod room;
+mod samples;
 pub(crate) mod symbols;
 mod sys;
 mod totals;
 mod unread;
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::Path;
 
 use crate::Error;
 
-pub use features::{Feature, features};
+pub use extras::{Extras, Prefixes};
+pub use features::{Feature, drop_reasons, features};
+pub use samples::{Sample, Samples};
 
 /// Where a kernel keeps its type information.
 const BTF: &str = "/sys/kernel/btf/vmlinux";
@@ -39,14 +45,26 @@ impl Tracer {
         Tracer::start_with_types(Path::new(BTF), detail, filter)
     }
 
+    /// As [`Tracer::start`], telling more than counts.
+    ///
+    /// # Errors
+    /// As [`Tracer::start`].
+    pub fn start_with(detail: Detail, filter: &Filter, extras: &Extras) -> Result<Tracer, Error> {
+        Tracer::load(Path::new(BTF), detail, filter, extras)
+    }
+
     /// As [`Tracer::start`], with the kernel's type information from another file: to show what happens on a kernel that
     /// lacks a feature.
     ///
     /// # Errors
     /// As [`Tracer::start`].
     pub fn start_with_types(types: &Path, detail: Detail, filter: &Filter) -> Result<Tracer, Error> {
+        Tracer::load(types, detail, filter, &Extras::default())
+    }
+
+    fn load(types: &Path, detail: Detail, filter: &Filter, extras: &Extras) -> Result<Tracer, Error> {
         let types = features::Types::read(types)?;
-        let programs = programs::Programs::load(&types, detail, filter)?;
+        let programs = programs::Programs::load(&types, detail, filter, extras)?;
         Ok(Tracer { programs, totals: totals::Totals::new(&types) })
     }
 
@@ -74,6 +92,14 @@ impl Tracer {
     /// If the kernel refuses to read a map.
     pub fn read(&mut self) -> Result<Trace, Error> {
         self.totals.read(&self.programs)
+    }
+
+    /// Samples taken so far ([`Extras::samples`]).
+    ///
+    /// # Errors
+    /// If the kernel refuses to read a map.
+    pub fn samples(&mut self) -> Result<Samples, Error> {
+        self.totals.samples(&self.programs)
     }
 
     /// Makes room in the kernel for what comes, so that a trace may go on for ever; to be called after [`Tracer::read`],
@@ -124,6 +150,10 @@ pub struct Filter {
 pub struct Trace {
     /// Datagrams that were dropped.
     pub drops: Vec<Drop>,
+    /// Those that were lost out of a receive queue, where it is not known whose: by their closed socket, or with a wrong
+    /// checksum. Their namespace is 0, and may be one that is not followed. Where all namespaces are followed, or no queues,
+    /// they are among `drops`.
+    pub unnamed: Vec<Drop>,
     /// Further ones, of which only place and reason are known: the maps were full of others' ports.
     pub drops_by_place: Vec<PlaceDrop>,
     /// Datagrams handed to a namespace's protocols by an interface (`netif_receive_skb`), those of bridge ports left
@@ -140,8 +170,36 @@ pub struct Trace {
     pub receive_softirq_ns: Vec<u64>,
     /// Datagrams whose fragments wait to be joined now.
     pub reassembling: u64,
+    /// What came from whom, and what of it was lost ([`Extras::by_source`]).
+    pub by_source: BySource,
+    /// Cookies of sockets that descendants of this process have used ([`Extras::descendants`]).
+    pub used_by_descendants: BTreeSet<u64>,
     /// What could not be counted.
     pub missed: Missed,
+}
+
+/// Counts by source: an address, or the first bits of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BySource {
+    /// What came to a namespace, as [`Trace::arrivals`], all its interfaces together.
+    pub arrivals: Vec<SourceArrivals>,
+    /// What was dropped, as [`Trace::drops`], of which interface and source port are left out (0), and cookies of senders.
+    pub drops: Vec<(IpAddr, Drop)>,
+    /// Counts that gave way to others', at least: unless 0, the others are lower bounds.
+    pub evicted: u64,
+}
+
+/// Datagrams of one source that came to a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SourceArrivals {
+    /// Who sent them.
+    pub source: IpAddr,
+    /// The network namespace's inode number.
+    pub namespace: u32,
+    /// Destination port.
+    pub port: u16,
+    /// Datagrams.
+    pub datagrams: u64,
 }
 
 /// Events that could not be counted: a map was full, or a program was interrupted by itself. Unless 0, what they are of is a
@@ -227,6 +285,20 @@ pub struct Drop {
     pub buffers: u64,
 }
 
+impl Drop {
+    /// Whether a reader, or who asked whether there is something to read, found its checksum wrong (net/ipv4/udp.c,
+    /// net/ipv6/udp.c). Its socket counts it among its drops, and nothing else tells which socket that is.
+    pub fn is_found_by_reader(&self) -> bool {
+        // The compiler may have split a function: `udp_recvmsg.part.0`.
+        let function = self.function.split('.').next().unwrap_or_default();
+        let unnamed = self.function.is_empty() && self.reason == "UDP_CSUM" && self.namespace == 0;
+        unnamed || FOUND_BY_READER.contains(&function) && self.reason != "QUEUE_PURGE"
+    }
+}
+
+const FOUND_BY_READER: [&str; 5] =
+    ["udp_recvmsg", "udpv6_recvmsg", "__first_packet_length", "first_packet_length", "udp_read_skb"];
+
 /// Datagrams that passed an interface. A fragmented datagram counts once, with its first fragment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceCount {
@@ -288,6 +360,8 @@ pub struct SocketTrace {
     pub level_max: u32,
     /// SO_RCVBUF as the kernel granted it, bytes of truesize.
     pub receive_buffer: u32,
+    /// Memory of a buffer that was put in while at least half was used, the last such; 0: there was none.
+    pub truesize: u32,
     /// Time with the level below 50 %, from 50, from 75, from 90 and at 100 % of the buffer (no more fits), ns.
     pub level_ns: [u64; 5],
     /// The longest time that datagrams waited and nobody read, ns, one that goes on included.
@@ -302,6 +376,12 @@ pub struct SocketTrace {
     pub stalls: u64,
     /// Buffers that found the receive buffer full.
     pub dropped: u64,
+    /// How often something came into the empty queue.
+    pub began: u64,
+    /// Buffers that came, or found the queue full, in [`SocketTrace::stalled_ns`].
+    pub came_in_stalls: u64,
+    /// Buffers that were in the queue before the first that was counted; `None`: nothing was counted yet.
+    pub queued_before: Option<u64>,
     /// How often the queue ran full and was emptied again, one that goes on included.
     pub episodes: u64,
     /// The most that was dropped in one of these, bytes of truesize: so much more its buffer would have had to hold.

@@ -9,9 +9,10 @@ use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Ebpf, EbpfLoader};
 use nix::errno::Errno;
 
+use super::extras::{self, Extras, Prefixes};
 use super::features::Types;
 use super::sys::FilterValue;
-use super::{Detail, Filter};
+use super::{Detail, Filter, samples};
 use crate::Error;
 use crate::namespaces::user;
 
@@ -19,7 +20,7 @@ use crate::namespaces::user;
 pub(super) static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/loss.bpf.o");
 
 /// Each program, its tracepoint, and the level that needs it.
-const PROGRAMS: [(&str, &str, Detail); 10] = [
+const PROGRAMS: [(&str, &str, Detail); 11] = [
     ("drop", "kfree_skb", Detail::Drops),
     ("enqueue", "sk_data_ready", Detail::Queues),
     ("dequeue", "sock_recv_length", Detail::Queues),
@@ -30,7 +31,11 @@ const PROGRAMS: [(&str, &str, Detail); 10] = [
     ("softirq_ends", "softirq_exit", Detail::Everything),
     ("reader_wakes", "sched_wakeup", Detail::Everything),
     ("tasks_switch", "sched_switch", Detail::Everything),
+    (TASK_FORKS, "sched_process_fork", Detail::Queues),
 ];
+
+/// Only where descendants are to be told.
+const TASK_FORKS: &str = "task_forks";
 
 /// As many as the map `namespaces` holds.
 const MOST_NAMESPACES: usize = 4096;
@@ -48,15 +53,21 @@ pub(super) struct Programs {
 impl Programs {
     /// Plain loads are faster than the helper, and since 6.17 the verifier permits them where it is not known what a
     /// pointer points to.
-    pub(super) fn load(types: &Types, detail: Detail, filter: &Filter) -> Result<Programs, Error> {
-        match Programs::load_with(types, detail, filter, true) {
-            Err(Refused { verified: true, .. }) => Programs::load_with(types, detail, filter, false),
+    pub(super) fn load(types: &Types, detail: Detail, filter: &Filter, extras: &Extras) -> Result<Programs, Error> {
+        match Programs::load_with(types, detail, filter, extras, true) {
+            Err(Refused { verified: true, .. }) => Programs::load_with(types, detail, filter, extras, false),
             other => other,
         }
         .map_err(|refused| refused.error)
     }
 
-    fn load_with(types: &Types, detail: Detail, filter: &Filter, direct: bool) -> Result<Programs, Refused> {
+    fn load_with(
+        types: &Types,
+        detail: Detail,
+        filter: &Filter,
+        extras: &Extras,
+        direct: bool,
+    ) -> Result<Programs, Refused> {
         let own = &types.own;
         let arguments = |tracepoint: &str| own.arguments(tracepoint).unwrap_or(0);
         let reasons = own.enumerators("skb_drop_reason").unwrap_or_default();
@@ -73,7 +84,18 @@ impl Programs {
         let reassembly = reason("FRAG_REASM_TIMEOUT");
 
         let loads_directly = u8::from(direct);
-        let ebpf = EbpfLoader::new()
+        let by_source = u8::from(extras.by_source.is_some());
+        let (source_mask_v4, source_mask_v6) = extras.by_source.unwrap_or(Prefixes::ADDRESSES).masks();
+        let (ancestor, dev, ino) = if extras.descendants { extras::ancestor() } else { (0, 0, 0) };
+        let mut loader = EbpfLoader::new();
+        // What is not asked for takes no memory.
+        if extras.by_source.is_none() {
+            loader.map_max_entries("sources", 1);
+        }
+        if extras.samples > 0 {
+            loader.map_max_entries("samples", samples::MOST);
+        }
+        let ebpf = loader
             .btf(Some(&types.loader))
             .override_global("has_reason", &has_reason, true)
             .override_global("has_rx_sk", &has_socket, true)
@@ -84,6 +106,13 @@ impl Programs {
             .override_global("reason_backlog", &backlog, true)
             .override_global("reason_reassembly", &reassembly, true)
             .override_global("reason_receive_buffer", &receive_buffer, true)
+            .override_global("by_source", &by_source, true)
+            .override_global("source_mask_v4", &source_mask_v4, true)
+            .override_global("source_mask_v6", &source_mask_v6, true)
+            .override_global("samples_each", &extras.samples, true)
+            .override_global("ancestor", &ancestor, true)
+            .override_global("ancestor_dev", &dev, true)
+            .override_global("ancestor_ino", &ino, true)
             .load(OBJECT)
             .map_err(|error| refusal("load eBPF maps", &error))?;
 
@@ -91,7 +120,7 @@ impl Programs {
             Programs { ebpf, detail, refused: Vec::new(), attached: Vec::new(), followed: Filter::default() };
         programs.follow(filter)?;
         for (name, tracepoint, level) in PROGRAMS {
-            if level > detail {
+            if level > detail || (name == TASK_FORKS && !extras.descendants) {
                 continue;
             }
             match programs.attach(name, tracepoint, types) {
@@ -244,10 +273,12 @@ mod tests {
 
     use super::*;
 
+    const ALL: Extras = Extras { by_source: Some(Prefixes::ADDRESSES), samples: 1, descendants: true };
+
     #[test]
     fn programs_load_without_plain_loads_too() {
         let types = Types::read(Path::new(crate::trace::BTF)).unwrap();
-        match Programs::load_with(&types, Detail::Everything, &Filter::default(), false) {
+        match Programs::load_with(&types, Detail::Everything, &Filter::default(), &ALL, false) {
             Ok(programs) => assert_eq!(programs.refused, [] as [String; 0]),
             Err(Refused { error, verified }) => {
                 assert!(!verified, "{error}");

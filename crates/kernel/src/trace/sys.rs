@@ -96,7 +96,7 @@ shared! {
         port: u16,
         unused: u32,
     }
-    SocketValue of "socket_state": 192 {
+    SocketValue of "socket_state": 256 {
         cookie: u64,
         born: u64,
         enqueued: u64,
@@ -115,6 +115,11 @@ shared! {
         dropped: u64,
         episodes: u32,
         stalls: u32,
+        began: u64,
+        came: u64,
+        came_in_stalls: u64,
+        before: u32,
+        unused: [u32; 9],
         reads: u64,
         bytes: u64,
         datagrams: u64,
@@ -162,12 +167,45 @@ shared! {
         total: u64,
     }
     /// Events that found a map full, and sockets that were given a state in the hash map.
-    Tallies of "tallies": 40 {
+    Tallies of "tallies": 48 {
         drops: u64,
         queues: u64,
         passages: u64,
         sends: u64,
         hashed: u64,
+        sourced: u64,
+    }
+    SourceKey of "source_key": 48 {
+        from: [u32; 4],
+        cookie: u64,
+        location: u64,
+        namespace: u32,
+        reason: u32,
+        port: u16,
+        version: u8,
+        outgoing: u8,
+        unused: u32,
+    }
+    SampledKey of "sampled_key": 16 {
+        location: u64,
+        reason: u32,
+        outgoing: u32,
+    }
+    SampleValue of "sample": 376 {
+        time: u64,
+        location: u64,
+        cookie: u64,
+        stack: [u64; 24],
+        namespace: u32,
+        interface: u32,
+        reason: u32,
+        outgoing: u32,
+        port: u16,
+        from_port: u16,
+        length: u32,
+        captured: u32,
+        ready: u32,
+        bytes: [u8; 128],
     }
     DropSlot of "drops_slot" | "drops_at_sockets_slot" | "drops_by_port_slot" | "drops_by_place_slot": 56 {
         counts: Counts,

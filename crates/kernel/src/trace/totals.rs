@@ -1,21 +1,23 @@
 //! Reads what the programs counted.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use aya::Pod;
 use aya::maps::{Array, HashMap as KernelMap, Map, PerCpuArray, PerCpuHashMap};
 use nix::time::{ClockId, clock_gettime};
 
+use super::extras::address;
 use super::features::Types;
 use super::programs::{Programs, refusal};
 use super::room::{self, Removed, Room};
+use super::samples::{self, Samples};
 use super::symbols::Symbols;
 use super::sys::{
     Counts, DropKey, FragmentKey, Fragmented, InterfaceKey, Key, ReaderValue, SendKey, SocketValue, SoftirqTime,
-    Tallies, Waiting,
+    SourceKey, Tallies, Waiting,
 };
 use super::unread::Unread;
-use super::{Detail, Drop, InterfaceCount, Missed, PlaceDrop, Sends, SocketTrace, Trace};
+use super::{BySource, Detail, Drop, InterfaceCount, Missed, PlaceDrop, Sends, SocketTrace, SourceArrivals, Trace};
 use crate::Error;
 
 /// What is known from one reading to the next.
@@ -69,16 +71,19 @@ impl Totals {
         let sockets = self.sockets(programs)?;
         let mut drops = self.unread.assign(drops, &sockets);
         drops.extend(self.room.by_port());
+        let mut drops = self.drops(drops);
+        let mut unnamed = Vec::new();
         if programs.detail >= Detail::Queues && programs.follows_some_namespaces() {
-            // Followed sockets are known: these belong to others.
-            drops.retain(|(key, _)| key.namespace != 0);
+            // Followed sockets are known: these may be others'.
+            unnamed = drops.extract_if(.., |drop| drop.namespace == 0).collect();
         }
         let drops_by_place = self.drops_by_place(by_place);
         let tallies: Vec<Tallies> = per_cpu(programs.map("tallies")?)?;
         let tally =
             |of: fn(&Tallies) -> u64, names: &[&str]| tallies.iter().map(of).sum::<u64>() + programs.recursions(names);
         Ok(Trace {
-            drops: self.drops(drops),
+            drops,
+            unnamed,
             arrivals: interface_counts(programs, "arrivals")?,
             departures: interface_counts(programs, "departures")?,
             sends: sends(programs)?,
@@ -88,6 +93,8 @@ impl Totals {
                 .map(|time| time.total)
                 .collect(),
             reassembling: reassembling(programs)?,
+            by_source: self.by_source(programs, tallies.iter().map(|tallies| tallies.sourced).sum())?,
+            used_by_descendants: used_by_descendants(programs)?,
             missed: Missed {
                 drops: tally(|tallies| tallies.drops, &["drop"]),
                 ports: drops_by_place.iter().map(|drop| drop.datagrams).sum(),
@@ -98,6 +105,50 @@ impl Totals {
             },
             drops_by_place,
         })
+    }
+
+    pub(super) fn samples(&mut self, programs: &Programs) -> Result<Samples, Error> {
+        let reasons = &self.reasons;
+        samples::read(programs, &mut self.symbols, &|number| reason(reasons, number))
+    }
+
+    fn by_source(&mut self, programs: &Programs, sourced: u64) -> Result<BySource, Error> {
+        if sourced == 0 {
+            return Ok(BySource::default());
+        }
+        let map = PerCpuHashMap::<_, SourceKey, Counts>::try_from(programs.map("sources")?).map_err(unreadable)?;
+        let mut all: HashMap<SourceKey, Counts> = HashMap::new();
+        // Keys come and go while they are listed.
+        for key in map.keys().take(MOST_KEYS) {
+            let key = key.map_err(unreadable)?;
+            if let Ok(values) = map.get(&key, 0) {
+                all.insert(key, sum(&values));
+            }
+        }
+        self.symbols.learn(all.keys().map(|key| key.location).filter(|location| *location != 0));
+        let mut by_source = BySource { evicted: sourced.saturating_sub(all.len() as u64), ..BySource::default() };
+        for (key, counts) in all {
+            let source = address(key.from, key.version);
+            let (namespace, port, datagrams) = (key.namespace, key.port, counts.first);
+            if key.location == 0 {
+                by_source.arrivals.push(SourceArrivals { source, namespace, port, datagrams });
+                continue;
+            }
+            let drop = Drop {
+                reason: self.reason(key.reason),
+                function: self.symbols.name(key.location).to_owned(),
+                namespace,
+                interface: 0,
+                cookie: key.cookie,
+                port,
+                from_port: 0,
+                outgoing: key.outgoing != 0,
+                datagrams,
+                buffers: counts.second,
+            };
+            by_source.drops.push((source, drop));
+        }
+        Ok(by_source)
     }
 
     pub(super) fn make_room(&mut self, programs: &mut Programs, open: &dyn Fn(u64) -> bool) -> Result<(), Error> {
@@ -133,12 +184,7 @@ impl Totals {
     }
 
     fn reason(&self, number: u32) -> String {
-        match self.reasons.get(&number) {
-            _ if self.reasons.is_empty() => String::new(),
-            Some(name) => name.clone(),
-            // Subsystems have reasons of their own, without names here (include/net/dropreason.h).
-            None => format!("{number:#x}"),
-        }
+        reason(&self.reasons, number)
     }
 
     fn drops(&mut self, counted: Vec<(DropKey, Counts)>) -> Vec<Drop> {
@@ -185,6 +231,7 @@ impl Totals {
                 socket.stalled_ns = socket.stalled_ns.max(before.stalled_ns);
                 socket.waiting_ns = socket.waiting_ns.max(before.waiting_ns);
                 socket.stalls = socket.stalls.max(before.stalls);
+                socket.came_in_stalls = socket.came_in_stalls.max(before.came_in_stalls);
                 socket.episodes = socket.episodes.max(before.episodes);
                 socket.episode_max = socket.episode_max.max(before.episode_max);
                 socket.longest_stall_ns = socket.longest_stall_ns.max(before.longest_stall_ns);
@@ -199,6 +246,20 @@ impl Totals {
         self.known = known;
         Ok(sockets)
     }
+}
+
+fn reason(reasons: &BTreeMap<u32, String>, number: u32) -> String {
+    match reasons.get(&number) {
+        _ if reasons.is_empty() => String::new(),
+        Some(name) => name.clone(),
+        // Subsystems have reasons of their own, without names here (include/net/dropreason.h).
+        None => format!("{number:#x}"),
+    }
+}
+
+fn used_by_descendants(programs: &Programs) -> Result<BTreeSet<u64>, Error> {
+    let used = KernelMap::<_, u64, u32>::try_from(programs.map("used")?).map_err(unreadable)?;
+    used.keys().take(MOST_KEYS).map(|cookie| cookie.map_err(unreadable)).collect()
 }
 
 /// Sockets that were given a state in the hash map so far.
@@ -262,6 +323,8 @@ fn socket(cookie: u64, value: &SocketValue, now: u64) -> SocketTrace {
         *time += now.saturating_sub(since);
     }
     let stall = if value.waiting_since == 0 { 0 } else { now.saturating_sub(value.waiting_since) };
+    let came_in_stall = (value.enqueued + value.dropped).saturating_sub(value.came);
+    let came_in_stall = if stall > STALL_NS { came_in_stall } else { 0 };
     SocketTrace {
         cookie,
         namespace: value.namespace,
@@ -273,6 +336,7 @@ fn socket(cookie: u64, value: &SocketValue, now: u64) -> SocketTrace {
         level: value.level,
         level_max: value.level_max,
         receive_buffer: value.receive_buffer,
+        truesize: value.truesize,
         level_ns,
         longest_stall_ns: value.longest_stall.max(stall),
         stalled_ns: value.stalled + if stall > STALL_NS { stall } else { 0 },
@@ -280,6 +344,9 @@ fn socket(cookie: u64, value: &SocketValue, now: u64) -> SocketTrace {
         waiting_ns: value.waiting + stall,
         stalls: u64::from(value.stalls) + u64::from(stall > STALL_NS),
         dropped: value.dropped,
+        began: value.began,
+        came_in_stalls: value.came_in_stalls + came_in_stall,
+        queued_before: u64::from(value.before).checked_sub(1),
         episodes: u64::from(value.episodes) + u64::from(value.episode > 0),
         episode_max: value.episode_max.max(value.episode),
         reader: value.reader,
@@ -359,11 +426,12 @@ fn counted<K: Key>(programs: &Programs, name: &str) -> Result<Vec<(K, Counts)>, 
 /// Those in the hash map alone.
 fn counted_in_hash<K: Key>(programs: &Programs, name: &str) -> Result<Vec<(K, Counts)>, Error> {
     let map = PerCpuHashMap::<_, K, Counts>::try_from(programs.map(name)?).map_err(unreadable)?;
-    let sum = |values: &[Counts]| {
-        let add = |sum: Counts, one: &Counts| Counts { first: sum.first + one.first, second: sum.second + one.second };
-        values.iter().fold(NONE, add)
-    };
     map.iter().map(|entry| entry.map(|(key, values)| (key, sum(&values))).map_err(unreadable)).collect()
+}
+
+fn sum(values: &[Counts]) -> Counts {
+    let add = |sum: Counts, one: &Counts| Counts { first: sum.first + one.first, second: sum.second + one.second };
+    values.iter().fold(NONE, add)
 }
 
 const NONE: Counts = Counts { first: 0, second: 0 };
@@ -376,12 +444,12 @@ fn per_cpu<V: Pod>(map: &Map) -> Result<Vec<V>, Error> {
 /// More keys than the kernel lists of the largest map, where none is removed meanwhile.
 const MOST_KEYS: usize = 1 << 17;
 
-fn unreadable(error: impl Into<aya::maps::MapError>) -> Error {
+pub(super) fn unreadable(error: impl Into<aya::maps::MapError>) -> Error {
     refusal("read what was traced", &error.into())
 }
 
 /// The clock of bpf_ktime_get_ns, nanoseconds.
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     clock_gettime(ClockId::CLOCK_MONOTONIC)
         .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }

@@ -1,7 +1,9 @@
 //! More sockets and ports than the kernel's maps hold: what comes behind them is counted all the same.
 
 use std::collections::HashSet;
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, UdpSocket};
+
+use weir_kernel::trace::{Detail, Extras, Prefixes, Tracer};
 
 use crate::host::{Host, LOCALHOST, cookie, drain, of, permitted, port};
 
@@ -107,3 +109,51 @@ const SOCKETS: u64 = 40_000;
 
 /// Sockets that there is room for: those of the hash map, and the slots.
 const MOST: u64 = 32_768 + 256;
+
+#[test]
+fn sources_beyond_the_table_are_told_to_have_given_way() {
+    if !permitted() {
+        return;
+    }
+    let host = Host::new();
+    let receiver = host.socket();
+    let followed = [port(&receiver)];
+    let start = |by_source| {
+        let extras = Extras { by_source: Some(by_source), ..Extras::default() };
+        Tracer::start_with(Detail::Everything, &host.filter(&followed), &extras).unwrap()
+    };
+    let (mut addresses, mut networks) = (start(Prefixes::ADDRESSES), start(Prefixes { v4: 24, v6: 64 }));
+    let to = receiver.local_addr().unwrap();
+    host.ns
+        .run(|| {
+            for number in 0..SOURCES {
+                let [_, _, high, low] = number.to_be_bytes();
+                UdpSocket::bind((Ipv4Addr::new(127, 1, high, low), 0)).unwrap().send_to(b"a", to).unwrap();
+            }
+        })
+        .unwrap();
+    let queued = drain(&receiver);
+    let lost = u64::from(SOURCES) - queued;
+    assert!(lost > u64::from(SOURCES) / 2);
+    let sums = |trace: &weir_kernel::trace::Trace| {
+        let by_source = &trace.by_source;
+        let arrived: u64 = by_source.arrivals.iter().map(|own| own.datagrams).sum();
+        let dropped: u64 = by_source.drops.iter().map(|(_, drop)| drop.datagrams).sum();
+        (arrived, dropped, by_source.evicted)
+    };
+    // All that is missing has given way, and is told.
+    let trace = addresses.read().unwrap();
+    let (arrived, dropped, evicted) = sums(&trace);
+    assert!(evicted > 0 && arrived + dropped + evicted == u64::from(SOURCES) + lost, "{arrived} {dropped} {evicted}");
+    assert_eq!(trace.drops.iter().map(|drop| drop.datagrams).sum::<u64>(), lost, "the other counts have all of it");
+    assert_eq!(trace.missed.drops, 0);
+    // Their networks have room.
+    let trace = networks.read().unwrap();
+    assert_eq!(sums(&trace), (u64::from(SOURCES), lost, 0));
+    assert_eq!(trace.by_source.arrivals.len(), SOURCES as usize / 256);
+    let host = trace.by_source.arrivals.iter().find(|own| own.source == Ipv4Addr::new(127, 1, 7, 0)).unwrap();
+    assert_eq!((host.datagrams, host.port), (256, followed[0]));
+}
+
+/// More than there is room for, with two keys each.
+const SOURCES: u32 = 20 * 1024;

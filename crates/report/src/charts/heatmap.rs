@@ -1,9 +1,12 @@
 //! Heat maps: a grid with a value in each field, and as its colour.
 //!
-//! A field of a cell that is not valid is hatched; a 0 on a logarithmic scale, which has no colour there, is grey.
+//! A field of a cell that is not valid is hatched; a 0 on a logarithmic scale, which has no colour there, is grey. Of very
+//! many fields those of about one colour are one element, without figures and tooltips of their own.
 
+use indexmap::IndexMap;
 use weir_units::format;
 
+use super::plot::MOST_MARKED;
 use super::{FAINT, INK, WIDTH};
 use crate::axis::Axis;
 use crate::cells::{Cell, Measured};
@@ -19,6 +22,8 @@ const ROW: f64 = 23.0;
 const WIDEST: f64 = 96.0;
 /// Narrowest field that holds a number.
 const NARROWEST: f64 = 18.0;
+/// Grids of one picture: who has more looks them up.
+const MOST_GRIDS: usize = 100;
 const GREY: &str = "#e9ecef";
 
 /// A heat map, whatever its values are of.
@@ -145,8 +150,10 @@ impl HeatMap {
         let shades = Shades::new(&self.colours, &values);
         let named = self.blocks.iter().any(|block| !block.name.is_empty());
         let height_of = |block: &Block| block.rows.len() as f64 * ROW + 52.0 + if named { 28.0 } else { 0.0 };
-        let blocks = if self.blocks.is_empty() { 80.0 } else { self.blocks.iter().map(height_of).sum() };
-        let height = 122.0 + blocks;
+        let drawn = &self.blocks[..self.blocks.len().min(MOST_GRIDS)];
+        let left_out = self.blocks.len() - drawn.len();
+        let blocks = if drawn.is_empty() { 80.0 } else { drawn.iter().map(height_of).sum() };
+        let height = 122.0 + blocks + if left_out > 0 { ROW } else { 0.0 };
 
         let mut svg = Svg::new(WIDTH, height);
         let border = "fill=\"#ffffff\" stroke=\"#d1d9e0\"";
@@ -155,7 +162,7 @@ impl HeatMap {
         svg.text((MARGIN, 55.0), 13.0, Anchor::Start, FAINT, &self.value_label);
         self.legend(&mut svg, &shades);
         let mut top = 112.0;
-        for block in &self.blocks {
+        for block in drawn {
             if named {
                 let style = format!("font-weight=\"600\" {INK}");
                 svg.text((MARGIN, top + 18.0), 13.0, Anchor::Start, &style, &block.name);
@@ -163,6 +170,10 @@ impl HeatMap {
             }
             self.block(&mut svg, block, &shades, top);
             top += block.rows.len() as f64 * ROW + 52.0;
+        }
+        if left_out > 0 {
+            let words = format!("and {left_out} more like these, which the results have");
+            svg.text((MARGIN, top + 8.0), 12.0, Anchor::Start, FAINT, &words);
         }
         if self.blocks.is_empty() {
             svg.text((WIDTH / 2.0, 140.0), 14.0, Anchor::Middle, FAINT, "nothing was measured");
@@ -229,19 +240,26 @@ impl HeatMap {
             }
         }
         let top = top + 22.0;
+        let (crowded, mut crowd) = (self.is_crowded(), Crowd::default());
         for (index, (name, fields)) in block.rows.iter().zip(&block.fields).enumerate() {
             let y = top + index as f64 * ROW;
             svg.text((left - 8.0, y + ROW / 2.0 + 3.5), 12.0, Anchor::End, FAINT, name);
             for (column, field) in fields.iter().enumerate() {
                 let at = (left + column as f64 * width + gap / 2.0, y + gap / 2.0);
                 match field {
+                    _ if crowded => crowd.add(field.as_ref(), shades, at),
                     Some(field) => self.field(svg, field, shades, at, size),
                     None => svg.rect(at, size, 2.0, "fill=\"none\" stroke=\"#e6eaef\" stroke-dasharray=\"2 2\""),
                 }
             }
         }
+        crowd.draw(svg, size);
         let middle = left + count * width / 2.0;
         svg.text((middle, top + block.rows.len() as f64 * ROW + 20.0), 12.0, Anchor::Middle, FAINT, &self.x_label);
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.blocks.iter().map(|block| block.rows.len() * block.columns.len()).sum::<usize>() > MOST_MARKED
     }
 
     fn field(&self, svg: &mut Svg, field: &Field, shades: &Shades, at: (f64, f64), size: (f64, f64)) {
@@ -264,6 +282,42 @@ impl HeatMap {
         }
     }
 }
+
+/// Fields by how they look.
+#[derive(Default)]
+struct Crowd {
+    grounds: IndexMap<String, Vec<(f64, f64)>>,
+    /// Those that are not valid.
+    void: Vec<(f64, f64)>,
+}
+
+impl Crowd {
+    fn add(&mut self, field: Option<&Field>, shades: &Shades, at: (f64, f64)) {
+        let style = match field {
+            None => "fill=\"none\" stroke=\"#e6eaef\"".to_owned(),
+            Some(field) => {
+                let steps = |place: f64| shades.colour((place * STEPS).round() / STEPS).hex();
+                let ground = shades.place(field.value).map_or(GREY.to_owned(), steps);
+                if field.flagged { framed(&ground) } else { format!("fill=\"{ground}\"") }
+            }
+        };
+        self.grounds.entry(style).or_default().push(at);
+        if field.is_some_and(|field| !field.valid) {
+            self.void.push(at);
+        }
+    }
+
+    fn draw(&self, svg: &mut Svg, size: (f64, f64)) {
+        self.grounds.iter().for_each(|(style, at)| svg.fields(at, size, style));
+        // One slanted line each.
+        let across = |&(x, y): &(f64, f64)| [(x, y + size.1), (x + size.0, y)];
+        let lines: Vec<_> = self.void.iter().map(across).collect();
+        svg.segments(&lines, "stroke=\"#1f2328\" stroke-opacity=\"0.55\"");
+    }
+}
+
+/// Colours that a crowd is drawn in.
+const STEPS: f64 = 63.0;
 
 /// Where values lie among the colours.
 struct Shades {

@@ -1,5 +1,8 @@
 //! What a chart shows: its cells as points of lines, and the published points beside them.
 
+use std::collections::HashMap;
+
+use indexmap::{IndexMap, IndexSet};
 use weir_units::format;
 
 use crate::cells::{self, Cell, Measured};
@@ -13,6 +16,8 @@ pub(super) struct Arranged {
     pub(super) words: Vec<String>,
     /// Whether the lines are by number, ascending.
     pub(super) ordered: bool,
+    /// Whether points are the medians of several cells, and their intervals reach from the least to the most of these.
+    pub(super) summed: bool,
 }
 
 /// One colour of a chart.
@@ -38,6 +43,36 @@ impl Line {
     pub(super) fn has_own_places(&self) -> bool {
         self.points.windows(2).all(|pair| pair[0].x < pair[1].x)
     }
+
+    /// Makes one point of those that lie above one another: their median, from the least to the most. Of those that are not
+    /// valid nothing is taken where others are.
+    fn sum_up(&mut self, chart: &Chart) {
+        let mut summed: Vec<Point> = Vec::new();
+        let mut points = std::mem::take(&mut self.points).into_iter().peekable();
+        while let Some(first) = points.next() {
+            let mut here = vec![first];
+            while let Some(next) = points.next_if(|next| next.x == here[0].x) {
+                here.push(next);
+            }
+            let valid = here.iter().any(|point| point.valid);
+            here.retain(|point| point.valid == valid);
+            here.sort_by(|a, b| a.y.total_cmp(&b.y));
+            let count = here.len();
+            let (least, most) = (here[0].y, here[count - 1].y);
+            let mut median = here.swap_remove(count / 2);
+            if count > 1 {
+                let word = |value| columns::words(&chart.y, value);
+                let [at, y, least_word, most_word] =
+                    [columns::words(&chart.x, median.x), word(median.y), word(least), word(most)];
+                let mark = if valid { "" } else { ", not valid" };
+                median.tooltip =
+                    format!("{}, {at}: {y}, median of {count} cells ({least_word} to {most_word}){mark}", self.name);
+                median.interval = Some((least, most));
+            }
+            summed.push(median);
+        }
+        self.points = summed;
+    }
 }
 
 /// Makes a line for each value of the chart's series, and for each value of an axis that is neither that nor x; as many for
@@ -46,32 +81,22 @@ pub(super) fn arrange(chart: &Chart, cells: &[Cell<'_>], published: Option<&Publ
     let numeric = cells.iter().all(|cell| columns::number(cell.first(), &chart.x).is_some());
     let words: Vec<String> = if numeric { Vec::new() } else { distinct(cells, &chart.x) };
     let all: Vec<&Cell<'_>> = cells.iter().collect();
-    let split = cells::further_axes(&all, &[&chart.x, &chart.series]);
-    let mut lines: Vec<Line> = Vec::new();
-    for cell in cells {
-        let first = cell.first();
-        let word = columns::text(first, &chart.x);
-        let x = match numeric {
-            true => columns::number(first, &chart.x),
-            false => words.iter().position(|w| Some(w) == word.as_ref()).map(|index| index as f64),
-        };
-        let Some(x) = x else { continue };
-        let key = columns::text(first, &chart.series).unwrap_or_default();
-        let beside = chart.beside.iter().map(|(column, called)| (column, Some(called.clone())));
-        let own = std::iter::once((&chart.y, chart.beside.get(&chart.y).cloned()));
-        for (column, called) in own.chain(beside.filter(|(column, _)| **column != chart.y)) {
-            let Some(measured) = cell.measured(column) else { continue };
-            let more = split.iter().filter_map(|axis| columns::text(first, axis)).chain(called);
-            let name = std::iter::once(in_words(&chart.series, &key)).chain(more).collect::<Vec<_>>().join(" · ");
-            let point = point(chart, column, cell, x, &name, &measured);
-            match lines.iter_mut().find(|line| line.name == name) {
-                Some(line) => line.points.push(point),
-                None => lines.push(Line { name, key: key.clone(), points: vec![point], published: Vec::new() }),
-            }
-        }
+    let further = cells::further_axes(&all, &[&chart.x, &chart.series]);
+    let mut split = further.as_slice();
+    let mut lines = drawn(chart, cells, &words, split, &further);
+    // A line of one point is a point: who shares a place with others is told by its tooltip, not by a legend of all.
+    let single = lines.iter().filter(|line| line.points.len() < 2).count();
+    let many = cells.len() > MANY;
+    if lines.len() > MOST_SINGLE && 2 * single > lines.len() || lines.len() > MOST_NAMED && many {
+        split = &[];
+        lines = drawn(chart, cells, &words, split, &further);
     }
     for line in &mut lines {
         line.points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    }
+    let summed = many && words.is_empty() && !lines.iter().all(Line::has_own_places);
+    if summed {
+        lines.iter_mut().for_each(|line| line.sum_up(chart));
     }
     for (key, x, y) in published_points(chart, published, &words) {
         match lines.iter_mut().find(|line| line.key == key) {
@@ -92,8 +117,47 @@ pub(super) fn arrange(chart: &Chart, cells: &[Cell<'_>], published: Option<&Publ
     if ordered {
         lines.sort_by(|a, b| number(a).unwrap_or(0.0).total_cmp(&number(b).unwrap_or(0.0)));
     }
-    Arranged { lines, words, ordered }
+    Arranged { lines, words, ordered, summed }
 }
+
+/// The lines of the cells, named by series and by the axes of `split`; their points by those of `further`. Without `words`
+/// x is a number.
+fn drawn(chart: &Chart, cells: &[Cell<'_>], words: &[String], split: &[String], further: &[String]) -> Vec<Line> {
+    let mut lines: IndexMap<String, Line> = IndexMap::new();
+    let places: HashMap<&str, usize> = words.iter().enumerate().map(|(place, word)| (word.as_str(), place)).collect();
+    for cell in cells {
+        let first = cell.first();
+        let word = columns::text(first, &chart.x);
+        let x = match words.is_empty() {
+            true => columns::number(first, &chart.x),
+            false => word.and_then(|word| places.get(word.as_str())).map(|place| *place as f64),
+        };
+        let Some(x) = x else { continue };
+        let key = columns::text(first, &chart.series).unwrap_or_default();
+        let beside = chart.beside.iter().map(|(column, called)| (column, Some(called.clone())));
+        let own = std::iter::once((&chart.y, chart.beside.get(&chart.y).cloned()));
+        for (column, called) in own.chain(beside.filter(|(column, _)| **column != chart.y)) {
+            let Some(measured) = cell.measured(column) else { continue };
+            let named = |axes: &[String]| {
+                let values = axes.iter().filter_map(|axis| Some(cells::heading(axis, columns::text(first, axis)?)));
+                let all = std::iter::once(in_words(&chart.series, &key)).chain(values).chain(called.clone());
+                all.collect::<Vec<_>>().join(" · ")
+            };
+            let name = named(split);
+            let point = point(chart, column, cell, x, &named(further), &measured);
+            let line = || Line { name: name.clone(), key: key.clone(), points: Vec::new(), published: Vec::new() };
+            lines.entry(name.clone()).or_insert_with(line).points.push(point);
+        }
+    }
+    lines.into_values().collect()
+}
+
+/// Lines of which most have one point; more of them are points of their series.
+const MOST_SINGLE: usize = 12;
+
+/// Of more cells than these, a chart shows no more lines than these, and one point for all that share a place.
+const MANY: usize = 500;
+const MOST_NAMED: usize = 28;
 
 /// A value of the series as a reader would write it: a number with its unit.
 fn in_words(series: &str, key: &str) -> String {
@@ -138,11 +202,54 @@ fn published_points(chart: &Chart, published: Option<&Published>, words: &[Strin
 
 /// The different values of a column, in the order of the cells.
 fn distinct(cells: &[Cell<'_>], column: &str) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    for text in cells.iter().filter_map(|cell| columns::text(cell.first(), column)) {
-        if !found.contains(&text) {
-            found.push(text);
+    let found: IndexSet<String> = cells.iter().filter_map(|cell| columns::text(cell.first(), column)).collect();
+    found.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{cells, fixture};
+
+    /// Many receivers, each behind a loss of its own or of another, are points of their series and no legend.
+    #[test]
+    fn many_lines_of_one_point_are_points() {
+        let chart = Chart {
+            x: "loss_pct".into(),
+            y: "msgs_per_s".into(),
+            series: "transport".into(),
+            ..fixture::manifest().charts[0].clone()
+        };
+        let mut records = fixture::records();
+        for (index, record) in records.iter_mut().enumerate() {
+            record.row.loss_pct = (index / 4) as f64;
+            record.axes.push(("receiver".into(), format!("v{index:02}")));
         }
+        let arranged = arrange(&chart, &cells::group(&records), None);
+        let names: Vec<&str> = arranged.lines.iter().map(|line| line.name.as_str()).collect();
+        assert_eq!(names, ["udp", "tcp"]);
+        assert_eq!(arranged.lines[0].points.len(), 21);
+        assert!(arranged.lines[0].points[0].tooltip.contains("v00"), "{}", arranged.lines[0].points[0].tooltip);
+        // A few have names.
+        let few = arrange(&chart, &cells::group(&records[..8]), None);
+        assert_eq!(few.lines.len(), 8);
     }
-    found
+
+    #[test]
+    fn of_many_cells_those_at_one_place_are_one_point() {
+        let (manifest, mut records) = fixture::large(fixture::Shape::Messages, 42 * 20);
+        // The first twenty are those without loss over UDP, in twenty different queues.
+        for (index, record) in records[..20].iter_mut().enumerate() {
+            record.row.msgs_per_s = 50.0 + index as f64;
+            record.row.valid = index != 19;
+            record.estimates.remove("msgs_per_s");
+        }
+        let arranged = arrange(&manifest.charts[0], &cells::group(&records), None);
+        let names: Vec<&str> = arranged.lines.iter().map(|line| line.name.as_str()).collect();
+        assert_eq!((names, arranged.lines[0].points.len(), arranged.summed), (vec!["udp", "tcp"], 21, true));
+        let point = &arranged.lines[0].points[0];
+        assert_eq!((point.y, point.interval), (59.0, Some((50.0, 68.0))));
+        assert_eq!(point.tooltip, "udp, 0 %: 59, median of 19 cells (50 to 68)");
+        assert!(arranged.lines.iter().all(Line::has_own_places));
+    }
 }

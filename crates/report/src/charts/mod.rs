@@ -3,8 +3,8 @@
 //! Each cell is a point: filled if measured, hollow and pale if the cell is not valid, a hollow diamond if published.
 //! The 95 % interval is a band along a line, and whiskers where there is no line. Colours are those of Okabe and Ito,
 //! which people with any colour vision tell apart; many lines in the order of a number go from light to dark instead.
-//! A 0 on a logarithmic axis lies on its floor, as a triangle. Beside these lines there are heat maps and charts over
-//! time.
+//! A 0 on a logarithmic axis lies on its floor, as a triangle. Beside these lines there are heat maps, charts over
+//! time, and distributions.
 
 use crate::cells::Cell;
 use crate::columns;
@@ -12,6 +12,7 @@ use crate::record::{Chart, ChartKind, Published};
 use plot::Drawing;
 pub(super) use plot::parted;
 
+mod distribution;
 pub(super) mod heatmap;
 mod lines;
 mod plot;
@@ -40,6 +41,7 @@ pub fn render(chart: &Chart, cells: &[Cell<'_>], published: Option<&Published>) 
         ChartKind::Lines => Drawing::new(chart, &cells, published).render(),
         ChartKind::Heatmap => heatmap::render(chart, &cells),
         ChartKind::Time => time::render(chart, &cells),
+        ChartKind::Distribution => distribution::render(chart, &cells),
         ChartKind::Signal => signal::render(chart, &cells),
     }
 }
@@ -109,6 +111,17 @@ mod tests {
         assert!(drawn.contains("<title>50 %, 100 ms: 0 Mbit/s</title>"));
         assert!(drawn.contains("<title>10 %, 40 ms: ") && drawn.contains(", not valid</title>"));
         assert!(drawn.contains("nothing got through"));
+    }
+
+    /// A browser takes seconds for thousands of elements.
+    #[test]
+    fn a_crowded_heat_map_has_an_element_for_each_colour() {
+        let (manifest, records) = fixture::large(fixture::Shape::Bulk, 2500);
+        let drawn = draw(&manifest.charts[0], &records);
+        let fields: usize =
+            drawn.lines().filter(|line| line.starts_with("<path")).map(|line| line.matches('z').count()).sum();
+        assert_eq!(fields, 2500, "each field is drawn");
+        assert!(drawn.lines().count() < 500 && !drawn.contains("<title>0 %"), "{}", drawn.lines().count());
     }
 
     #[test]

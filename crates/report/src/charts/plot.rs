@@ -1,6 +1,6 @@
 //! Lines and points over two axes.
 
-use super::lines::{self, Arranged, Line};
+use super::lines::{self, Arranged, Line, Point};
 use super::{COLOURS, FAINT, INK, LEFT, RIGHT, WIDTH, colour, stroke};
 use crate::axis::Axis;
 use crate::cells::Cell;
@@ -23,6 +23,10 @@ pub(super) struct Drawing<'a> {
     y: Axis,
     /// Whether the lines are too many for colours of their own, but have an order.
     graded: bool,
+    /// Whether points are of several cells each.
+    summed: bool,
+    /// Whether points are too many for elements of their own.
+    crowded: bool,
     height: f64,
     /// Where the lines end, so that their names fit behind.
     right: f64,
@@ -31,7 +35,7 @@ pub(super) struct Drawing<'a> {
 impl<'a> Drawing<'a> {
     /// Arranges the cells.
     pub(super) fn new(chart: &'a Chart, cells: &[Cell<'_>], published: Option<&'a Published>) -> Self {
-        let Arranged { lines, words, ordered } = lines::arrange(chart, cells, published);
+        let Arranged { lines, words, ordered, summed } = lines::arrange(chart, cells, published);
         let shown = || lines.iter().flat_map(|line| &line.points);
         let theirs = || lines.iter().flat_map(|line| &line.published);
         let xs: Vec<f64> = shown().map(|p| p.x).chain(theirs().map(|p| p.0)).collect();
@@ -51,7 +55,8 @@ impl<'a> Drawing<'a> {
         let height = if graded { TALL } else { HEIGHT };
         let names = lines.iter().map(|line| width_of(&line.name, 11.0)).fold(0.0, f64::max);
         let right = if graded { WIDTH - RIGHT - names - 18.0 } else { WIDTH - RIGHT };
-        Self { chart, lines, source, x, y, graded, height, right }
+        let crowded = shown().count() > MOST_MARKED;
+        Self { chart, lines, source, x, y, graded, summed, crowded, height, right }
     }
 
     /// As a picture.
@@ -141,6 +146,7 @@ impl<'a> Drawing<'a> {
     /// What the band along a line is: a maximum has no interval, only a part that stalls could explain.
     fn band_name(&self) -> &'static str {
         match columns::kind(&self.chart.y) {
+            _ if self.summed => "least to most of the cells at a place, line: median",
             Some(columns::Kind::Extreme) => "may be the machine's stalls",
             _ => "95 % interval",
         }
@@ -187,6 +193,10 @@ impl<'a> Drawing<'a> {
                 continue;
             }
             let style = format!("stroke=\"{colour}\" stroke-width=\"1.5\" stroke-opacity=\"0.6\"");
+            if self.crowded {
+                svg.strokes(&edges, &style);
+                continue;
+            }
             for (x, low, high) in edges {
                 svg.line((x, low), (x, high), &style);
                 for y in [low, high] {
@@ -202,6 +212,15 @@ impl<'a> Drawing<'a> {
                 let through: Vec<(f64, f64)> = run.iter().filter_map(|p| self.place(frame, p.x, p.y)).collect();
                 svg.path(&through, false, &format!("fill=\"none\" stroke-linejoin=\"round\" {}", self.stroke(index)));
             }
+        }
+        if self.crowded {
+            let (valid, not): (Vec<&Point>, Vec<&Point>) = line.points.iter().partition(|point| point.valid);
+            let own = self.colour(index);
+            for (points, colour) in [(valid, own.as_str()), (not, "#9aa2ab")] {
+                let places: Vec<_> = points.iter().filter_map(|p| self.place(frame, p.x, p.y)).collect();
+                svg.dots(&places, 4.0, &format!("stroke=\"{colour}\""));
+            }
+            return;
         }
         for point in &line.points {
             let Some(at) = self.place(frame, point.x, point.y) else {
@@ -233,11 +252,15 @@ impl<'a> Drawing<'a> {
     /// The lines' names behind their ends, moved apart where they would touch.
     fn names(&self, svg: &mut Svg, frame: &Frame) {
         const LEAST: f64 = 12.5;
+        const MOST: usize = 36;
+        // Of more names than have room those at equal steps.
+        let step = self.lines.len().div_ceil(MOST);
         let end = |line: &Line| line.points.iter().rev().find_map(|p| self.place(frame, p.x, p.y));
         let mut ends: Vec<(usize, (f64, f64), f64)> = self
             .lines
             .iter()
             .enumerate()
+            .step_by(step)
             .filter_map(|(index, line)| {
                 let at = end(line)?;
                 Some((index, at, at.1))
@@ -295,6 +318,9 @@ impl Frame {
         self.bottom - place * (self.bottom - self.top)
     }
 }
+
+/// More points than these are dots without words of their own: a browser takes seconds for thousands of such.
+pub(super) const MOST_MARKED: usize = 1500;
 
 const INVALID: &str = "fill=\"#ffffff\" stroke=\"#9aa2ab\" stroke-width=\"1.5\"";
 

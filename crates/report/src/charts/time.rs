@@ -27,7 +27,14 @@ struct Line<'a> {
     quantity: &'a str,
     /// Which colour: lines of one connection share it.
     index: usize,
-    points: Vec<(f64, f64)>,
+    /// No line leads from one part to the next.
+    parts: Vec<Vec<(f64, f64)>>,
+}
+
+impl Line<'_> {
+    fn points(&self) -> impl Iterator<Item = &(f64, f64)> {
+        self.parts.iter().flatten()
+    }
 }
 
 /// Draws a chart of kind `time`.
@@ -52,7 +59,7 @@ pub(super) fn render(chart: &Chart, cells: &[Cell<'_>]) -> String {
         svg.line((x, y - 4.5), (x + 20.0, y - 4.5), &stroke(index));
         svg.text((x + 26.0, y), 13.0, Anchor::Start, INK, name);
     }
-    let times: Vec<f64> = lines.iter().flat_map(|line| line.points.iter().map(|(t, _)| *t)).chain([0.0]).collect();
+    let times: Vec<f64> = lines.iter().flat_map(|line| line.points()).map(|(t, _)| *t).chain([0.0]).collect();
     let x = Axis::linear(&times, false, "");
     let bands = bands(&records, times.iter().copied().fold(0.0, f64::max));
     if panels.is_empty() {
@@ -154,7 +161,7 @@ fn arrange<'a>(records: &[&'a Record], panels: &[&str]) -> (Vec<String>, Vec<Lin
                 names.push(name);
                 names.len() - 1
             });
-            lines.push(Line { quantity, index, points: timelines::thinned(&timeline.points, MOST_POINTS) });
+            lines.push(Line { quantity, index, parts: timelines::thinned_parts(timeline, MOST_POINTS) });
         }
     }
     (names, lines, left_out.len())
@@ -164,7 +171,7 @@ fn draw(svg: &mut Svg, quantity: &str, lines: &[&Line<'_>], x: &Axis, top: f64) 
     let bottom = top + PANEL;
     let style = format!("font-weight=\"600\" {FAINT}");
     svg.text((24.0, top - 14.0), 12.0, Anchor::Start, &style, &timelines::heading(quantity));
-    let values: Vec<f64> = lines.iter().flat_map(|line| line.points.iter().map(|(_, v)| *v)).collect();
+    let values: Vec<f64> = lines.iter().flat_map(|line| line.points()).map(|(_, v)| *v).collect();
     let y = Axis::linear(&values, true, quantity);
     let down = |place: f64| bottom - place * PANEL;
     for (value, label) in y.ticks.iter().step_by(if y.ticks.len() > 5 { 2 } else { 1 }) {
@@ -178,17 +185,20 @@ fn draw(svg: &mut Svg, quantity: &str, lines: &[&Line<'_>], x: &Axis, top: f64) 
     }
     for line in lines {
         let at = |(t, v): &(f64, f64)| Some((across(x.place(*t)?), down(y.place(*v)?)));
-        let through: Vec<(f64, f64)> = line.points.iter().filter_map(at).collect();
         let width = if lines.len() > 3 { "1.2" } else { "1.6" };
         let style = stroke(line.index).replace("stroke-width=\"2\"", &format!("stroke-width=\"{width}\""));
-        svg.path(&through, false, &format!("fill=\"none\" stroke-linejoin=\"round\" {style}"));
-        if let [only] = through[..] {
-            svg.circle(only, 3.0, &format!("fill=\"{}\"", colour(line.index)), "");
+        for part in &line.parts {
+            let through: Vec<(f64, f64)> = part.iter().filter_map(at).collect();
+            svg.path(&through, false, &format!("fill=\"none\" stroke-linejoin=\"round\" {style}"));
+            if let [only] = through[..] {
+                let radius = if line.parts.len() > 1 { 1.5 } else { 3.0 };
+                svg.circle(only, radius, &format!("fill=\"{}\"", colour(line.index)), "");
+            }
         }
     }
     // The last values in figures, where there is one line.
     if let [line] = lines
-        && let Some((_, last)) = line.points.last()
+        && let Some((_, last)) = line.points().last()
     {
         let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let word = |v: f64| match columns::unit(quantity) {
@@ -205,7 +215,7 @@ fn across(place: f64) -> f64 {
 }
 
 /// Where each entry of the legend begins, from its corner.
-fn legend_places(names: &[String]) -> Vec<(f64, f64)> {
+pub(super) fn legend_places(names: &[String]) -> Vec<(f64, f64)> {
     let (mut x, mut y) = (0.0, 0.0);
     let mut places = Vec::new();
     for name in names {

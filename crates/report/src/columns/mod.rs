@@ -1,15 +1,17 @@
 //! The columns of a result: what they are (`columns/table.rs`), and how to get at a record's fields by name.
 
+mod column;
 mod table;
 
-pub use table::{
-    ADDED, Better, COLUMNS, Column, Kind, QUANTITIES, Quantity, RECEIVER, Statistic, Trials, about, column, kind,
-    rests_on, unit,
-};
+pub use column::{Better, Column, Kind, Quantity, Statistic, Trials};
+pub use table::{ADDED, COLUMNS, QUANTITIES, RECEIVER, about, column, kind, rests_on, unit};
 
 use weir_units::format;
 
 use crate::record::{Record, Row, Value};
+
+/// The value of an axis that a cell has no use for, as `tcp.congestion` of one that sends by UDP.
+pub const NOTHING: &str = "-";
 
 /// A field of a record.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,8 +56,8 @@ pub(super) fn check(name: &str, axes: &[&str]) -> Result<(), String> {
 
 /// Names of all columns of a run: the fixed ones, then those that its first record adds.
 pub fn names(records: &[Record]) -> Vec<&str> {
-    let added = records.first().map(|record| record.extra.as_slice()).unwrap_or_default();
-    COLUMNS.iter().map(|column| column.name).chain(added.iter().map(|(name, _)| name.as_str())).collect()
+    let added = records.first().map(|record| record.extra.names()).unwrap_or_default();
+    COLUMNS.iter().map(|column| column.name).chain(added.iter().map(|name| &**name)).collect()
 }
 
 /// The fixed fields of a row, in the order of [`COLUMNS`].
@@ -94,13 +96,27 @@ pub fn fields(row: &Row) -> [Field<'_>; 25] {
 
 /// A field by name: a fixed column, an added one, or an axis key. `None` if the record has nothing of that name.
 pub fn field<'a>(record: &'a Record, name: &str) -> Option<Field<'a>> {
-    if let Some(index) = COLUMNS.iter().position(|column| column.name == name) {
+    #[cfg(test)]
+    LOOKUPS.with(|lookups| lookups.set(lookups.get() + 1));
+    if let Some(index) = table::place(name) {
         return Some(fields(&record.row)[index]);
     }
-    if let Some((_, value)) = record.extra.iter().find(|(key, _)| key == name) {
+    if let Some(value) = record.extra.get(name) {
         return Some(value.map_or(Field::Empty, Field::Number));
     }
-    record.axes.iter().find(|(key, _)| key == name).map(|(_, value)| Field::Text(value))
+    let (_, value) = record.axes.iter().find(|(key, _)| key == name)?;
+    Some(if value == NOTHING { Field::Empty } else { Field::Text(value) })
+}
+
+#[cfg(test)]
+thread_local! {
+    static LOOKUPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// Fields that this thread has looked up so far.
+#[cfg(test)]
+pub(crate) fn lookups() -> u64 {
+    LOOKUPS.with(std::cell::Cell::get)
 }
 
 /// A field by name as a finite number.
@@ -173,7 +189,7 @@ mod tests {
         let row = Row { sent: 9, socket_drops: Some(4), unexplained: Some(-2), valid: true, ..Row::default() };
         let record = Record {
             row,
-            extra: vec![("late_max_us".into(), Some(7.0)), ("share".into(), None)],
+            extra: [("late_max_us".into(), Some(7.0)), ("share".into(), None)].into(),
             axes: vec![("tcp.nodelay".into(), "true".into())],
             ..Record::default()
         };
@@ -185,5 +201,7 @@ mod tests {
         assert!(matches(&record, "tcp.nodelay", &Value::Text("true".into())));
         assert!(matches(&record, "valid", &Value::Text("true".into())));
         assert!(!matches(&record, "sent", &Value::Number(9.1)));
+        let udp = Record { axes: vec![("tcp.nodelay".into(), NOTHING.into())], ..record };
+        assert_eq!((field(&udp, "tcp.nodelay"), text(&udp, "tcp.nodelay")), (Some(Field::Empty), None));
     }
 }

@@ -1,125 +1,17 @@
 //! What the columns are: one row each, fixed or added. Nothing about a column is guessed from its name.
 
-use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
-/// A column of `results.csv`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Column {
-    /// Its name.
-    pub name: &'static str,
-    /// Unit, empty where there is none.
-    pub unit: &'static str,
-    /// What sort of quantity it is.
-    pub kind: Kind,
-    /// Whether it estimates a property of the path, so that nothing can be concluded from it without an interval. Others
-    /// are exact for their run.
-    pub estimated: bool,
-    /// Which way it is good; `None`: nobody has said.
-    pub better: Option<Better>,
-    /// What it rests on.
-    pub rests_on: Statistic,
-    /// The same statistic over all messages, where this one leaves out the disturbed.
-    pub of_all: Option<&'static str>,
-    /// What it says.
-    pub about: &'static str,
-}
-
-/// What sort of quantity a column is: how it scatters between equal runs, and over repeats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Set by the scenario, or computed from that alone: nothing was measured.
-    Setting,
-    /// Yes or no, about the row itself.
-    Flag,
-    /// Events that happened. Independent ones scatter as Poisson's.
-    Count,
-    /// What was handed over, in messages or bytes: as much as a schedule or a path gives, in whole messages.
-    Amount,
-    /// A share of trials, from 0 to 1, or its distance from a constant. Independent trials scatter binomially.
-    Share(Trials),
-    /// So much a second, in whole messages or events.
-    Rate,
-    /// A time, or a mean or quantile of times, measured to a microsecond.
-    Duration,
-    /// A share of the time, looked at by ticks of the clock.
-    TimeShare,
-    /// Where something stood: an instant, the level of a buffer, a size that was granted.
-    Level,
-    /// The largest of what was observed; over repeats, the largest of all.
-    Extreme,
-    /// How right somebody was, in percent: what was found of what is true, or by how much it was missed.
-    Accuracy,
-}
-
-/// The columns that a share is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trials {
-    /// How many went well.
-    pub successes: &'static str,
-    /// Of how many.
-    pub trials: &'static str,
-    /// The rate of the successes: its batches show whether failures come in rows.
-    pub rate: &'static str,
-}
-
-/// Which way a column is good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Better {
-    /// More is better.
-    Higher,
-    /// Less is better.
-    Lower,
-}
-
-/// What a column rests on: what must have gone undisturbed for it to be believed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Statistic {
-    /// On how much was carried: a sender, receiver or emulator that stands still for a part of the time changes it.
-    Throughput,
-    /// On single delays: of messages during whose flight nothing stood still.
-    Delay,
-    /// On counters alone: exact, whatever happened.
-    Counter,
-    /// On the scenario.
-    Setting,
-}
-
-const fn row(name: &'static str, unit: &'static str, kind: Kind, rests_on: Statistic, about: &'static str) -> Column {
-    Column { name, unit, kind, estimated: false, better: None, rests_on, of_all: None, about }
-}
-
-/// A column that the scenario sets.
-const fn set(name: &'static str, unit: &'static str, about: &'static str) -> Column {
-    row(name, unit, Setting, Statistic::Setting, about)
-}
-
-impl Column {
-    const fn estimated(self) -> Self {
-        Self { estimated: true, ..self }
-    }
-
-    const fn of_all(self, column: &'static str) -> Self {
-        Self { of_all: Some(column), ..self }
-    }
-
-    const fn higher(self) -> Self {
-        Self { better: Some(Better::Higher), ..self }
-    }
-
-    const fn lower(self) -> Self {
-        Self { better: Some(Better::Lower), ..self }
-    }
-}
+use super::column::Kind::{Accuracy, Amount, Count, Duration, Extreme, Flag, Level, Rate, Share, TimeShare};
+use super::column::Statistic::{Counter, Delay, Throughput};
+use super::column::{Column, Kind, Quantity, Statistic, Trials, quantity, row, set};
 
 /// Of what was sent, that which arrived.
 const DELIVERED: Kind = Share(Trials { successes: "delivered", trials: "sent", rate: "msgs_per_s" });
 
-use Kind::{Accuracy, Amount, Count, Duration, Extreme, Flag, Level, Rate, Setting, Share, TimeShare};
-use Statistic::{Counter, Delay, Throughput};
-
 /// The fixed first columns, in order.
-pub const COLUMNS: [Column; 25] = [
+pub static COLUMNS: [Column; 25] = [
     set("scenario", "", "scenario name"),
     set("cell", "", "cell name: its axis values"),
     set("repeat", "", "repeat, from 1"),
@@ -128,7 +20,11 @@ pub const COLUMNS: [Column; 25] = [
     set("latency_ms", "ms", "one-way delay of the whole path, as configured"),
     set("rate_mbit", "Mbit/s", "smallest configured rate on the path; empty: unlimited"),
     set("payload_bytes", "bytes", "bytes of a message"),
-    set("duration_s", "s", "sending window"),
+    set(
+        "duration_s",
+        "s",
+        "sending window: what rates are over, though nothing is sent in a part of it, or some behind it",
+    ),
     row("sent", "messages", Amount, Counter, "messages handed to the kernel"),
     row("delivered", "messages", Amount, Throughput, "messages received, the drain included, duplicates not").higher(),
     row("undelivered", "messages", Count, Throughput, "TCP: sent, and neither delivered nor known lost").lower(),
@@ -165,7 +61,7 @@ pub const COLUMNS: [Column; 25] = [
 ];
 
 /// The columns that the lab adds, in order.
-pub const ADDED: [Column; 95] = [
+pub static ADDED: [Column; 108] = [
     row("delivered_share", "", DELIVERED, Throughput, "delivered of sent").higher(),
     row("share_minus_expected", "", DELIVERED, Throughput, "that, less what the configured loss leaves"),
     row(
@@ -174,6 +70,14 @@ pub const ADDED: [Column; 95] = [
         Count,
         Counter,
         "datagrams that reached the host and no program: buffer full, wrong checksum, or too late",
+    )
+    .lower(),
+    row(
+        "kernel_drops",
+        "datagrams",
+        Count,
+        Counter,
+        "datagrams that ended in the kernels of hosts and routers: firewall, TTL exceeded, no route; the ledger has the place",
     )
     .lower(),
     row("duplicates", "messages", Count, Counter, "messages received again").lower(),
@@ -294,7 +198,7 @@ pub const ADDED: [Column; 95] = [
         "1/s",
         Rate,
         Throughput,
-        "messages handed to the kernel within the sending window, over that window",
+        "messages handed to the kernel, over the sending window or, where the last one left behind it, the time until then",
     ),
     row("sent_mbit_per_s", "Mbit/s", Rate, Throughput, "the same as payload"),
     row(
@@ -442,22 +346,37 @@ pub const ADDED: [Column; 95] = [
     )
     .lower(),
     row("silence_max_us", "us", Extreme, Counter, "the longest in which nothing of a station was shown").lower(),
+    row("floods", "", Amount, Throughput, "protect: floods that there were within the sending window"),
+    row("found_pct", "%", Accuracy, Throughput, "of these, those for which a route was wanted at any time, however late"),
+    row("stopped_pct", "%", Accuracy, Throughput, "of these, those for which a route was wanted while they went on"),
+    row(
+        "reaction_p50_us",
+        "us",
+        Duration,
+        Throughput,
+        "from the first packet of a flood to when a route against it was wanted, median; floods against which none ever was count \
+         with the least that it can be",
+    )
+    .estimated()
+    .lower(),
+    row("reaction_p99_us", "us", Duration, Throughput, "99th percentile of that").estimated().lower(),
+    row("reaction_max_us", "us", Extreme, Throughput, "largest of that").lower(),
+    row(
+        "decision_p99_us",
+        "us",
+        Duration,
+        Throughput,
+        "from when the analyser had a flood's first sample above the threshold to when a route was wanted, 99th percentile",
+    )
+    .estimated()
+    .lower(),
+    row("alarms", "", Amount, Throughput, "protect: hosts and prefixes of which it was told that they are attacked"),
+    row("false_alarms", "", Amount, Throughput, "of these, those that were not flooded").lower(),
+    row("doubted", "", Amount, Throughput, "those of which the evidence was not believed: nothing is done about them"),
+    row("false_routes", "", Amount, Throughput, "those that were not flooded, and for which a route was wanted").lower(),
+    row("unexported", "datagrams", Count, Throughput, "protect: datagrams that were due within the sending window and never sent")
+        .lower(),
 ];
-
-/// What is sampled while a cell runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quantity {
-    /// Name of its timelines.
-    pub name: &'static str,
-    /// Unit.
-    pub unit: &'static str,
-    /// What it is.
-    pub about: &'static str,
-}
-
-const fn quantity(name: &'static str, unit: &'static str, about: &'static str) -> Quantity {
-    Quantity { name, unit, about }
-}
 
 /// The quantities over time, in the order of their panels.
 pub const QUANTITIES: [Quantity; 7] = [
@@ -475,8 +394,19 @@ pub const RECEIVER: &str = "receiver";
 
 /// A column by name, fixed or added. `None`: an axis key, or a column of another version.
 pub fn column(name: &str) -> Option<&'static Column> {
-    COLUMNS.iter().chain(&ADDED).find(|column| column.name == name)
+    BY_NAME.get(name).copied()
 }
+
+static BY_NAME: LazyLock<HashMap<&str, &Column>> =
+    LazyLock::new(|| COLUMNS.iter().chain(&ADDED).map(|column| (column.name, column)).collect());
+
+/// Where a fixed column is among [`COLUMNS`].
+pub(super) fn place(name: &str) -> Option<usize> {
+    PLACES.get(name).copied()
+}
+
+static PLACES: LazyLock<HashMap<&str, usize>> =
+    LazyLock::new(|| COLUMNS.iter().enumerate().map(|(place, column)| (column.name, place)).collect());
 
 /// What a column says.
 pub fn about(name: &str) -> &'static str {
@@ -504,6 +434,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::columns::Kind::Setting;
 
     #[test]
     fn each_column_is_there_once_and_says_what_it_is() {

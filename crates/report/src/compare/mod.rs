@@ -12,6 +12,8 @@
 
 mod evidence;
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 use weir_stats::paired;
 use weir_units::format;
@@ -217,9 +219,10 @@ pub fn compare(a: (&Manifest, &[Record]), b: (&Manifest, &[Record]), settings: &
     let own = |manifest: &Manifest| manifest.own_cost.as_ref().and_then(|cost| cost.delay.get(0.5)).unwrap_or(0.0);
     let own_delay_us = own(a.0).max(own(b.0));
     let terms = Terms { least: settings.least, same_seed: a.0.seed == b.0.seed, own_delay_us };
+    let (named_a, named_b) = (by_name(&cells_a), by_name(&cells_b));
     let mut tested = Vec::new();
     for cell in &cells_a {
-        let Some(other) = cells_b.iter().find(|other| other.name == cell.name) else { continue };
+        let Some(other) = named_b.get(cell.name) else { continue };
         for column in &chosen {
             let measured = |cell: &Cell<'_>| cell.measured(column.name).is_some();
             // A column that no one asked for and no one measured is no row.
@@ -228,21 +231,26 @@ pub fn compare(a: (&Manifest, &[Record]), b: (&Manifest, &[Record]), settings: &
             }
         }
     }
-    let only = |ours: &[Cell<'_>], others: &[Cell<'_>]| {
-        let missing = |cell: &&Cell<'_>| !others.iter().any(|other| other.name == cell.name);
+    let only = |ours: &[Cell<'_>], others: &HashMap<&str, &Cell<'_>>| {
+        let missing = |cell: &&Cell<'_>| !others.contains_key(cell.name);
         ours.iter().filter(missing).map(|cell| cell.name.to_owned()).collect()
     };
     Comparison {
         a: Side::new(a.0, &cells_a),
         b: Side::new(b.0, &cells_b),
         warnings: warnings(a, b),
-        only_a: only(&cells_a, &cells_b),
-        only_b: only(&cells_b, &cells_a),
+        only_a: only(&cells_a, &named_b),
+        only_b: only(&cells_b, &named_a),
         rows: decided(tested, settings.false_alarms),
         false_alarms: settings.false_alarms,
         least: settings.least,
         own_delay_us,
     }
+}
+
+/// Of cells of one name the first.
+fn by_name<'b, 'a>(cells: &'b [Cell<'a>]) -> HashMap<&'b str, &'b Cell<'a>> {
+    cells.iter().rev().map(|cell| (cell.name, cell)).collect()
 }
 
 /// Refuses columns that there are not, and those that cannot be compared, in one line.

@@ -16,6 +16,9 @@ const SMALL: f64 = 12.0;
 /// More lines or bars than these make no small picture.
 const MOST: usize = 6;
 
+/// More points than these are a line: dots would touch, and a browser takes seconds for thousands with tooltips.
+const MOST_DOTS: usize = 400;
+
 /// As SVG whose colours are the page's: `.headline .s0` and so on. `None`: there is nothing to draw.
 pub(super) fn svg(reading: &Reading, answer: &str) -> Option<String> {
     let scale = Scale::new(reading)?;
@@ -33,7 +36,7 @@ pub(super) fn svg(reading: &Reading, answer: &str) -> Option<String> {
 
 fn lines(svg: &mut Svg, reading: &Reading, scale: &Scale) {
     let names: Vec<String> = reading.courses.iter().map(|course| words::names(&course.labels)).collect();
-    let shown: Vec<String> = names.iter().map(|name| shortened(name)).collect();
+    let shown = shortened(&names);
     let widest = shown.iter().map(|name| width_of(name, SMALL)).fold(0.0, f64::max);
     let (right, floor) = (WIDTH - widest - 18.0, HEIGHT - BOTTOM);
     let at = |x: f64, y: f64| (LEFT + scale.x(x) * (right - LEFT), floor - scale.y(y) * (floor - TOP));
@@ -48,9 +51,13 @@ fn lines(svg: &mut Svg, reading: &Reading, scale: &Scale) {
         let outline: Vec<(f64, f64)> = above.chain(ends.iter().rev().map(|&(x, low, _)| at(x, low))).collect();
         svg.path(&outline, true, &format!("class=\"band s{index}\""));
     }
+    let crowded = reading.courses.iter().map(|course| course.points.len()).sum::<usize>() > MOST_DOTS;
     for (index, course) in reading.courses.iter().enumerate() {
         let through: Vec<(f64, f64)> = course.points.iter().map(|point| at(point.x, point.least)).collect();
         svg.path(&through, false, &format!("class=\"course s{index}\""));
+        if crowded {
+            continue;
+        }
         for (point, place) in course.points.iter().zip(through) {
             let tooltip = format!("{}, {}: {}", names[index], point.place, words::value(&reading.column, point));
             svg.circle(place, 2.2, &format!("class=\"s{index}\""), &tooltip);
@@ -73,14 +80,24 @@ fn lines(svg: &mut Svg, reading: &Reading, scale: &Scale) {
     svg.text(((LEFT + right) / 2.0, floor + 17.0), SMALL, Anchor::Middle, "class=\"tick\"", &reading.noun);
 }
 
-/// A name that leaves room for the lines; their tooltips have it whole.
-fn shortened(name: &str) -> String {
+/// Names that leave room for the lines; their tooltips have them whole. Those that only differ behind the cut lose their middle.
+fn shortened(names: &[String]) -> Vec<String> {
     const LONGEST: usize = 24;
-    if name.chars().count() <= LONGEST {
-        name.to_owned()
-    } else {
-        name.chars().take(LONGEST - 1).chain(['…']).collect()
-    }
+    const BEGINNING: usize = 8;
+    let beginning = |name: &String| name.chars().take(LONGEST - 1).collect::<String>();
+    let short = |name: &String| {
+        let length = name.chars().count();
+        if length <= LONGEST {
+            return name.clone();
+        }
+        let begin = beginning(name);
+        if names.iter().filter(|other| beginning(other) == begin).count() == 1 {
+            return format!("{begin}…");
+        }
+        let ending = name.chars().skip(length - (LONGEST - 1 - BEGINNING));
+        name.chars().take(BEGINNING).chain(['…']).chain(ending).collect()
+    };
+    names.iter().map(short).collect()
 }
 
 fn bars(svg: &mut Svg, reading: &Reading, scale: &Scale) {
@@ -104,6 +121,9 @@ fn bars(svg: &mut Svg, reading: &Reading, scale: &Scale) {
 /// draw, or it would be wider than this.
 pub(super) fn blocks(reading: &Reading, width: usize) -> Vec<String> {
     let Some(scale) = Scale::new(reading).filter(|_| !reading.noun.is_empty()) else { return Vec::new() };
+    if reading.courses.iter().any(|course| course.points.len() > width) {
+        return Vec::new();
+    }
     let mut places: Vec<(f64, &str)> = Vec::new();
     for point in reading.courses.iter().flat_map(|course| &course.points) {
         if !places.iter().any(|(x, _)| *x == point.x) {
@@ -196,4 +216,24 @@ fn place((low, high): (f64, f64), value: f64, log: bool) -> f64 {
         false => (value - low) / (high - low),
     };
     if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_cut_still_differ() {
+        let names = [
+            "TCP with 100 ms delay, 1 stream",
+            "TCP with 100 ms delay, 2 streams",
+            "TCP",
+            "UDP over a path of 1000 links",
+        ];
+        let names = names.map(str::to_owned);
+        let short = shortened(&names);
+        assert_eq!(short[2..], ["TCP", "UDP over a path of 1000…"]);
+        assert!(short[0] != short[1] && short[1].ends_with(" 2 streams"), "{short:?}");
+        assert!(short.iter().all(|name| name.chars().count() <= 24), "{short:?}");
+    }
 }

@@ -2,6 +2,9 @@
 //! others.
 
 use std::collections::BTreeMap;
+use std::hash::Hash;
+
+use indexmap::{IndexMap, IndexSet};
 
 use super::words::{self, Label};
 use crate::cells::{Cell, Measured};
@@ -52,6 +55,9 @@ pub(super) struct Point {
 /// Courses that a sentence can hold.
 pub(super) const MOST_COURSES: usize = 4;
 
+/// Courses that each further one is held against.
+const MOST_HELD: usize = 64;
+
 /// An interval whose ends are farther apart than this ratio says too little for `at every loss`.
 const VAGUE: f64 = 3.0;
 
@@ -82,7 +88,7 @@ fn of_chart(chart: &Chart, swept: &[&Cell<'_>]) -> Option<Reading> {
     let (column, along): (_, &[&String]) = match chart.kind {
         ChartKind::Lines => (&chart.y, &[&chart.x]),
         ChartKind::Heatmap => (&chart.value, &[&chart.y, &chart.x]),
-        ChartKind::Time | ChartKind::Signal => return None,
+        ChartKind::Time | ChartKind::Distribution | ChartKind::Signal => return None,
     };
     if column.split('_').any(|word| word == "max") {
         return None;
@@ -143,23 +149,25 @@ fn arrange(cells: &[&Cell<'_>], column: &str, axis: Option<&str>) -> Option<Read
     // Axes are those of all cells: that only cells of one value are valid must not hide which value.
     let others: Vec<Axis> = axes(cells).into_iter().filter(|other| Some(other.key.as_str()) != axis).collect();
     let places = axis.map_or(1, |key| distinct(cells.iter().filter_map(|cell| columns::text(cell.first(), key))).len());
+    // Cells beside one another without an axis: as far as their transports tell them apart, these do.
+    let transports = distinct(cells.iter().map(|cell| cell.first().row.transport.clone())).len();
+    let nameless = axis.is_none() && others.is_empty() && transports < cells.len();
     let cells: Vec<&Cell<'_>> = cells.iter().filter(|cell| cell.believes(column)).copied().collect();
-    let mut courses: Vec<Series> = Vec::new();
+    let mut courses: IndexMap<Label, Series> = IndexMap::new();
     for cell in &cells {
         let Some(measured) = cell.measured(column).filter(|measured| measured.value().is_finite()) else { continue };
         let own: Vec<(&str, String)> = others
             .iter()
             .filter_map(|other| Some((other.key.as_str(), columns::text(cell.first(), &other.key)?)))
             .collect();
-        let label = Label::new(&cell.first().row.transport, &own);
+        let label = if nameless { Label::of_cell(cell.name) } else { Label::new(&cell.first().row.transport, &own) };
         let text = axis.and_then(|key| columns::text(cell.first(), key)).unwrap_or_default();
         let (x, value) = (number(&text).unwrap_or(0.0), measured.value());
         let point = Point { x, place: words::quantity(&text), least: value, most: value, measured };
-        match courses.iter_mut().find(|course| course.labels[0] == label) {
-            Some(course) => course.points.push(point),
-            None => courses.push(Series { labels: vec![label], points: vec![point] }),
-        }
+        let course = || Series { labels: vec![label.clone()], points: Vec::new() };
+        courses.entry(label.clone()).or_insert_with(course).points.push(point);
     }
+    let mut courses: Vec<Series> = courses.into_values().collect();
     for course in &mut courses {
         course.points.sort_by(|a, b| a.x.total_cmp(&b.x));
     }
@@ -185,7 +193,8 @@ impl Reading {
         }
     }
 
-    /// Courses that lie together everywhere become one.
+    /// Courses that lie together everywhere become one; of very many, which no sentence holds, those that lie with one of
+    /// the first.
     fn join_alike(&mut self) {
         let near = self.alike();
         let mut joined: Vec<Series> = Vec::new();
@@ -195,7 +204,7 @@ impl Reading {
                 known.points.len() == course.points.len()
                     && pairs().all(|(a, b)| a.x == b.x && ratio(a.least.min(b.least), a.most.max(b.most)) <= near)
             };
-            match joined.iter_mut().find(beside) {
+            match joined.iter_mut().take(MOST_HELD).find(beside) {
                 Some(known) => {
                     known.labels.extend(course.labels);
                     for (point, more) in known.points.iter_mut().zip(&course.points) {
@@ -305,12 +314,6 @@ pub(super) fn number(text: &str) -> Option<f64> {
 }
 
 /// The different ones, in their order.
-fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
-    let mut found = Vec::new();
-    for one in all {
-        if !found.contains(&one) {
-            found.push(one);
-        }
-    }
-    found
+fn distinct<T: Eq + Hash>(all: impl Iterator<Item = T>) -> Vec<T> {
+    all.collect::<IndexSet<T>>().into_iter().collect()
 }

@@ -199,7 +199,7 @@ proptest! {
     fn there_is_always_a_short_answer(
         cells in proptest::collection::vec((0usize..5, 0usize..5, 0usize..3, value(), value(), 0.0f64..2.0, any::<bool>()), 0..40),
         names in proptest::collection::vec(".{0,60}", 3),
-        kind in prop_oneof![Just(ChartKind::Lines), Just(ChartKind::Heatmap), Just(ChartKind::Time)],
+        kind in prop_oneof![Just(ChartKind::Lines), Just(ChartKind::Heatmap), Just(ChartKind::Time), Just(ChartKind::Distribution)],
         with_charts: bool,
     ) {
         let losses = ["0%", "0.1%", "5%", "20%", &names[0]];
@@ -277,4 +277,15 @@ proptest! {
         let unknown: Vec<String> = numbers(&text).into_iter().filter(|number| !known.contains(number)).collect();
         prop_assert!(unknown.is_empty(), "{unknown:?} in {text}");
     }
+}
+
+/// Further cells of a scenario that sweeps nothing.
+#[test]
+fn cells_without_axes_have_their_names() {
+    let mut records = [[93.0, 2120.0], [93.0, 9110.0]].map(|values| record(&[], "udp", values, 0.01)).to_vec();
+    records[0].row.cell = "base".into();
+    records[1].row.cell = "slower".into();
+    let told = answer(&records);
+    assert!(told.contains("base arrived after 2.12 ms") && told.contains("slower after 9.11 ms"), "{told}");
+    assert!(!told.contains("at  ") && !told.contains(" at ."), "{told}");
 }

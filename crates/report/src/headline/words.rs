@@ -6,7 +6,7 @@ use super::reading::Point;
 use crate::{cells::Measured, columns};
 
 /// What a course is of: `UDP`, `TCP with queue 15 kB`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Label {
     /// Names that speak for themselves.
     subject: String,
@@ -33,6 +33,11 @@ impl Label {
             false => names.join(" "),
         };
         Self { subject, with: with.into_iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect() }
+    }
+
+    /// Of a cell that no axis tells from others.
+    pub(super) fn of_cell(name: &str) -> Self {
+        Self { subject: clipped(name), with: Vec::new() }
     }
 
     /// Whether it is of this value of this axis.

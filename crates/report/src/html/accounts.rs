@@ -3,10 +3,12 @@
 use weir_units::format;
 
 use crate::columns;
-use crate::record::{DropList, Quantiles, Record};
+use crate::record::{DropList, Quantiles, Record, Word};
 
 /// The account of one record.
 pub(super) struct AccountView {
+    /// By which the script finds its timelines.
+    pub(super) number: usize,
     pub(super) name: String,
     pub(super) valid: bool,
     pub(super) equation: String,
@@ -20,11 +22,11 @@ pub(super) struct AccountView {
 
 /// A line of a ledger.
 pub(super) struct EntryView {
-    pub(super) place: String,
-    pub(super) name: String,
+    pub(super) place: Word,
+    pub(super) name: Word,
     pub(super) count: String,
-    pub(super) unit: String,
-    pub(super) source: String,
+    pub(super) unit: Word,
+    pub(super) source: Word,
 }
 
 /// A sample: count, mean, quantiles, largest.
@@ -43,8 +45,8 @@ pub(super) struct DropView {
 }
 
 impl AccountView {
-    /// Arranges a record; `quantiles` are the columns of its distributions.
-    pub(super) fn new(record: &Record, quantiles: &[f64]) -> Self {
+    /// Arranges the record of this number; `quantiles` are the columns of its distributions.
+    pub(super) fn new(number: usize, record: &Record, quantiles: &[f64]) -> Self {
         let row = &record.row;
         let mut remarks = record.remarks.clone();
         if record.reruns > 0 {
@@ -64,6 +66,7 @@ impl AccountView {
         ];
         let samples = samples.into_iter().filter(|(_, sample)| sample.n > 0);
         Self {
+            number,
             name: if row.repeat > 1 { format!("{} (repeat {})", row.cell, row.repeat) } else { row.cell.clone() },
             valid: row.valid,
             equation: equation(record),
@@ -198,7 +201,7 @@ mod tests {
     #[test]
     fn a_transfer_is_told_in_bytes() {
         let mut record = fixture::matrix_records()[19].clone();
-        record.extra = vec![("received_bytes".into(), Some(22.6e6))];
+        record.extra = [("received_bytes".into(), Some(22.6e6))].into();
         (record.row.retransmits, record.row.planned_drops, record.row.unexplained) = (Some(156), 162, Some(0));
         let said = "22.6 MB received, 156 segments sent again, 162 packets lost as planned; unexplained 0";
         assert_eq!(equation(&record), said);

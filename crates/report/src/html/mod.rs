@@ -3,6 +3,7 @@
 //! The template writes, this module arranges: everything it hands over is text, and escaped there, but for style,
 //! script and charts, which are our own.
 
+use std::io;
 use std::path::Path;
 
 use askama::Template;
@@ -18,9 +19,12 @@ use crate::record::{Manifest, Record};
 use crate::store::{self, StoreError};
 use crate::{asserts, charts, claims, comparison, summary};
 use accounts::AccountView;
+use late::{FIRST, Late, TOGETHER, WHOLE};
 use surface::{CostView, GridView, ModelView, MonotonyView};
+use timelines::Sampled;
 
 mod accounts;
+mod late;
 mod surface;
 mod timelines;
 
@@ -29,14 +33,9 @@ mod timelines;
 /// # Errors
 /// The file cannot be written.
 pub fn write(path: &Path, manifest: &Manifest, records: &[Record]) -> Result<(), StoreError> {
-    let page = render(manifest, records).map_err(|error| StoreError::new("render", path, error))?;
-    store::replace(path, |out| out.write_all(page.as_bytes()))
-}
-
-fn render(manifest: &Manifest, records: &[Record]) -> std::io::Result<String> {
     let cells = cells::group(records);
-    let timelines = timelines::json(records)?;
-    Page::new(manifest, records, &cells, timelines).render().map_err(std::io::Error::other)
+    let page = Page::new(manifest, records, &cells).map_err(|error| StoreError::new("render", path, error))?;
+    store::replace(path, |out| page.write_into(out))
 }
 
 #[derive(Template)]
@@ -70,6 +69,12 @@ struct Page<'a> {
     command: String,
     /// JSON for the script.
     timelines: String,
+    /// How many there are, and how many of these the page shows.
+    records: usize,
+    first: usize,
+    /// Of many: everything of each cell, in parts of so many.
+    late: Option<Late<'a>>,
+    together: usize,
 }
 
 struct ClaimView {
@@ -123,7 +128,7 @@ struct FieldView {
 }
 
 impl<'a> Page<'a> {
-    fn new(manifest: &'a Manifest, records: &'a [Record], cells: &[Cell<'_>], timelines: String) -> Self {
+    fn new(manifest: &'a Manifest, records: &'a [Record], cells: &[Cell<'_>]) -> io::Result<Self> {
         let judged = claims::judge(&manifest.claims, records);
         let published = manifest.published.as_ref();
         let (grids, others) = published.map(|p| comparison::compare(p, cells)).unwrap_or_default();
@@ -132,7 +137,13 @@ impl<'a> Page<'a> {
         let (shown, constant) = split_constant(&names, records);
         let quantiles = accounts::quantile_keys(records);
         let headline = Headline::new(manifest, records, cells);
-        Self {
+        let large = records.len() > WHOLE;
+        let first = &records[..if large { FIRST } else { records.len() }];
+        let sampled = Sampled::new(records);
+        let timelines = if large { sampled.head() } else { sampled.whole(records) }?;
+        let account = |(number, record)| AccountView::new(number, record, &quantiles);
+        let quantile_names: Vec<String> = quantiles.iter().map(|q| format!("p{}", format::plain(q * 100.0))).collect();
+        Ok(Self {
             css: include_str!("../../templates/report.css"),
             script: include_str!("../../templates/report.js"),
             manifest,
@@ -153,13 +164,17 @@ impl<'a> Page<'a> {
             compared: others.iter().map(compared).collect(),
             constant,
             headings: shown.iter().map(|name| heading(name, records)).collect(),
-            rows: records.iter().map(|record| row(record, &shown)).collect(),
-            quantile_names: quantiles.iter().map(|q| format!("p{}", format::plain(q * 100.0))).collect(),
-            accounts: records.iter().map(|record| AccountView::new(record, &quantiles)).collect(),
+            rows: first.iter().map(|record| row(record, &shown)).collect(),
+            accounts: (0..).zip(first).map(account).collect(),
+            records: records.len(),
+            first: first.len(),
+            late: large.then(|| Late { records, shown, quantile_names: quantile_names.clone(), quantiles, sampled }),
+            together: TOGETHER,
+            quantile_names,
             paragraphs: manifest.description.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()).collect(),
             command: manifest.command.join(" "),
             timelines,
-        }
+        })
     }
 }
 
@@ -274,9 +289,71 @@ fn row(record: &Record, shown: &[&str]) -> RowView {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
+    use base64::Engine;
+    use flate2::read::ZlibDecoder;
+
     use super::*;
     use crate::fixture;
     use crate::record::{Published, Value};
+
+    fn render(manifest: &Manifest, records: &[Record]) -> io::Result<String> {
+        let cells = cells::group(records);
+        Page::new(manifest, records, &cells)?.render().map_err(io::Error::other)
+    }
+
+    /// What a page has packed of a kind, part by part.
+    fn unpacked(page: &str, kind: &str) -> Vec<serde_json::Value> {
+        let begin = format!("data-later=\"{kind}\">");
+        let parts = page.split(&begin).skip(1);
+        let unpacked = parts.map(|part| {
+            let text = part.split_once("</script>").unwrap().0;
+            let packed = base64::engine::general_purpose::STANDARD.decode(text).unwrap();
+            let mut json = String::new();
+            ZlibDecoder::new(&packed[..]).read_to_string(&mut json).unwrap();
+            serde_json::from_str(&json).unwrap()
+        });
+        unpacked.collect()
+    }
+
+    #[test]
+    fn a_large_run_has_its_first_rows_and_everything_packed() {
+        let few = fixture::records();
+        let records: Vec<Record> = (0..2000)
+            .map(|number| {
+                let mut record = few[number % few.len()].clone();
+                record.row.cell = format!("cell {number} </script><b>");
+                record
+            })
+            .collect();
+        let page = render(&fixture::manifest(), &records).unwrap();
+        assert_eq!(page.matches("\n<details>").count(), FIRST);
+        // No text of a record ends a script element or is markup.
+        assert!(!page.contains("</script><b>") && !page.contains("<b>"));
+        for (kind, begin) in [("rows", "<tr"), ("accounts", "<details>")] {
+            let parts = unpacked(&page, kind);
+            assert!(parts.iter().all(|part| part.as_array().unwrap().len() == TOGETHER));
+            let all: Vec<&str> =
+                parts.iter().flat_map(|part| part.as_array().unwrap()).filter_map(|v| v.as_str()).collect();
+            assert_eq!(all.len(), 2000);
+            assert!(all[1005].starts_with(begin) && all[1005].contains("cell 1005 &#60;/script"), "{}", all[1005]);
+        }
+        assert!(unpacked(&page, "timelines").is_empty() && !page.contains("id=\"timelines\""));
+        assert!(page.len() < 1_000_000 + 2000 * 600, "{}", page.len());
+    }
+
+    #[test]
+    fn timelines_of_a_large_run_are_packed_with_it() {
+        let few = fixture::matrix_records();
+        let records: Vec<Record> = (0..WHOLE + 1).map(|number| few[number % few.len()].clone()).collect();
+        let page = render(&fixture::matrix_manifest(), &records).unwrap();
+        let parts = unpacked(&page, "timelines");
+        let lengths: Vec<usize> = parts.iter().map(|part| part["cells"].as_array().unwrap().len()).collect();
+        assert_eq!(lengths, [200, 200, 101]);
+        assert_eq!(parts[1]["cells"][86], parts[0]["cells"][19], "286 is the 19th again");
+        assert!(page.contains("id=\"timelines\">{\"quantities\":[{"), "which they are is told at once");
+    }
 
     #[test]
     fn a_page_has_everything() {
@@ -335,7 +412,7 @@ mod tests {
             record.row.cell = evil.into();
             record.row.transport = evil.into();
             record.remarks = vec![evil.into()];
-            record.extra = vec![(evil.into(), Some(1.0))];
+            record.extra = [(evil.into(), Some(1.0))].into();
             record.axes = vec![(evil.into(), evil.into())];
             record.ledger[0].place = evil.into();
             record.ledger[0].source = evil.into();

@@ -1,5 +1,7 @@
 //! What the page says of a run over loss and latency: against a model, against what was published, and its fall.
 
+use std::collections::HashMap;
+
 use weir_units::format;
 
 use crate::cells::Cell;
@@ -12,11 +14,17 @@ use crate::oracle::{self, Expectation};
 use crate::palette::Rgb;
 use crate::record::OwnCost;
 
+/// Rows of what is listed beside the results: of a run of thousands of cells there may be as many.
+const LISTED: usize = 200;
+
 /// The run against a model of TCP.
 pub(super) struct ModelView {
     pub(super) sentence: String,
     pub(super) svg: String,
+    /// The first of them.
     pub(super) outside: Vec<OutsideView>,
+    /// How many there are.
+    pub(super) all_outside: usize,
 }
 
 /// A cell outside the model's band.
@@ -49,7 +57,10 @@ pub(super) struct GridRowView {
 pub(super) struct MonotonyView {
     pub(super) sentence: String,
     pub(super) level: String,
+    /// The first of them.
     pub(super) violations: Vec<ViolationView>,
+    /// How many there are.
+    pub(super) all: usize,
 }
 
 /// Where it does not.
@@ -75,9 +86,11 @@ impl ModelView {
         let sentence = oracle::sentence(&expectations)?;
         let [down, across, rate] = MATRIX;
         let word = |value| columns::words(rate, value);
+        let by_name: HashMap<&str, &Expectation<'_>> =
+            expectations.iter().rev().map(|expectation| (expectation.cell.name, expectation)).collect();
         let field = |cell: Option<&Cell<'_>>, row: &str, column: &str| {
             let name = cell?.name;
-            let found = expectations.iter().find(|expectation| expectation.cell.name == name)?;
+            let found = by_name.get(name)?;
             let (low, high) = found.band;
             Some(Field {
                 value: found.ratio(),
@@ -104,8 +117,10 @@ impl ModelView {
             flag: "outside the band",
             blocks: grids.iter().map(|grid| Block::new(grid, down, across, field)).collect(),
         };
-        let outside = expectations.iter().filter(|expectation| !expectation.holds()).map(OutsideView::new).collect();
-        Some(Self { sentence, svg: map.render(), outside })
+        let outside: Vec<_> = expectations.iter().filter(|expectation| !expectation.holds()).collect();
+        let all_outside = outside.len();
+        let outside = outside.into_iter().take(LISTED).map(OutsideView::new).collect();
+        Some(Self { sentence, svg: map.render(), outside, all_outside })
     }
 }
 
@@ -176,7 +191,8 @@ impl MonotonyView {
         Self {
             sentence: of.sentence(),
             level: format!("{:.3} %", of.level * 100.0),
-            violations: of.violations.iter().map(view).collect(),
+            violations: of.violations.iter().take(LISTED).map(view).collect(),
+            all: of.violations.len(),
         }
     }
 }

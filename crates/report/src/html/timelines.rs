@@ -1,9 +1,11 @@
 //! Timelines for the page's script: drawn when a cell's account is opened, from data that is small enough to embed.
 
+use std::io;
+
 use serde::Serialize;
 use weir_units::format;
 
-use crate::record::{Record, Standstill};
+use crate::record::{Record, Standstill, Timeline};
 use crate::{columns, timelines};
 
 /// Points of all lines together: what a page of some 3 MB has room for.
@@ -12,9 +14,24 @@ const BUDGET: usize = 150_000;
 const MOST: usize = 200;
 const LEAST: usize = 24;
 
+/// How the timelines of a run are told.
+pub(super) struct Sampled<'a> {
+    names: Vec<&'a str>,
+    /// Points of a line.
+    most: usize,
+}
+
+/// All of a run, or what is said before the parts.
 #[derive(Serialize)]
-struct Data<'a> {
+struct Whole<'a> {
     quantities: Vec<QuantityData<'a>>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    part: Option<Part<'a>>,
+}
+
+/// The timelines of some records.
+#[derive(Serialize)]
+pub(super) struct Part<'a> {
     /// By the number of the cell's account.
     cells: Vec<Vec<LineData<'a>>>,
     /// By the same: start and length of each standstill, ms.
@@ -31,53 +48,75 @@ struct QuantityData<'a> {
 #[derive(Serialize)]
 struct LineData<'a>(usize, &'a str, String, String);
 
-/// The timelines of all records as JSON that is safe within a script element; empty if there are none.
-pub(super) fn json(records: &[Record]) -> std::io::Result<String> {
-    let lines: usize = records.iter().map(|record| record.timelines.len()).sum();
-    if lines == 0 {
-        return Ok(String::new());
+impl<'a> Sampled<'a> {
+    /// Of these records.
+    pub(super) fn new(records: &'a [Record]) -> Self {
+        let lines: usize = records.iter().map(|record| record.timelines.len()).sum();
+        let names = timelines::quantities(&records.iter().collect::<Vec<_>>());
+        Self { names, most: (BUDGET / lines.max(1)).clamp(LEAST, MOST) }
     }
-    let most = (BUDGET / lines).clamp(LEAST, MOST);
-    let all: Vec<&Record> = records.iter().collect();
-    let names = timelines::quantities(&all);
-    let cell = |record: &'_ Record| -> Vec<(usize, String, String, String)> {
-        let line = |timeline| {
-            let (name, which) = timelines::quantity(timeline);
-            let index = names.iter().position(|known| *known == name).unwrap_or_default();
-            let points = timelines::thinned(&timeline.points, most);
-            // Times in ms, each from the one before.
-            let mut before = 0;
-            let times = points.iter().map(|(t, _)| {
-                let now = (t * 1e3).round() as i64;
-                let step = now - std::mem::replace(&mut before, now);
-                step.to_string()
-            });
-            let times = times.collect::<Vec<_>>().join(" ");
-            let values = points.iter().map(|(_, value)| format::significant(*value, 4)).collect::<Vec<_>>().join(" ");
-            (index, which.to_owned(), times, values)
-        };
-        record.timelines.iter().map(line).collect()
-    };
-    let arranged: Vec<_> = records.iter().map(cell).collect();
-    let data = Data {
-        quantities: names
-            .iter()
-            .map(|name| QuantityData { heading: timelines::heading(name), unit: columns::unit(name) })
-            .collect(),
-        cells: arranged
-            .iter()
-            .map(|lines| lines.iter().map(|(i, which, t, v)| LineData(*i, which, t.clone(), v.clone())).collect())
-            .collect(),
-        standstills: records.iter().map(standstills).collect(),
-    };
-    // No text can end the element.
-    Ok(serde_json::to_string(&data)?.replace('<', "\\u003c"))
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Those of all records as JSON that is safe within a script element; empty if there are none.
+    pub(super) fn whole(&self, records: &[Record]) -> io::Result<String> {
+        self.json(Some(self.of(records)))
+    }
+
+    /// The same without the timelines themselves.
+    pub(super) fn head(&self) -> io::Result<String> {
+        self.json(None)
+    }
+
+    /// The timelines of some of the records.
+    pub(super) fn of<'r>(&self, records: &'r [Record]) -> Part<'r> {
+        let cells = records.iter().map(|record| record.timelines.iter().map(|timeline| self.line(timeline)).collect());
+        Part { cells: cells.collect(), standstills: records.iter().map(standstills).collect() }
+    }
+
+    fn line<'r>(&self, timeline: &'r Timeline) -> LineData<'r> {
+        let (name, which) = timelines::quantity(timeline);
+        let index = self.names.iter().position(|known| *known == name).unwrap_or_default();
+        // Between parts stands what is no number, at the time of the point before.
+        let parts = timelines::thinned_parts(timeline, self.most);
+        let ends: Vec<_> = parts.iter().filter_map(|part| Some((part.last()?.0, f64::NAN))).collect();
+        let points = parts.into_iter().zip(ends).flat_map(|(part, end)| part.into_iter().chain([end]));
+        let mut points: Vec<_> = points.collect();
+        points.pop();
+        // Times in ms, each from the one before.
+        let mut before = 0;
+        let times = points.iter().map(|(t, _)| {
+            let now = (t * 1e3).round() as i64;
+            let step = now - std::mem::replace(&mut before, now);
+            step.to_string()
+        });
+        let times = times.collect::<Vec<_>>().join(" ");
+        let value = |value: f64| if value.is_nan() { GAP.to_owned() } else { format::significant(value, 4) };
+        let values = points.iter().map(|(_, v)| value(*v)).collect::<Vec<_>>().join(" ");
+        LineData(index, which, times, values)
+    }
+
+    fn json(&self, part: Option<Part<'_>>) -> io::Result<String> {
+        if self.is_empty() {
+            return Ok(String::new());
+        }
+        let quantity = |name: &&'a str| QuantityData { heading: timelines::heading(name), unit: columns::unit(name) };
+        let whole = Whole { quantities: self.names.iter().map(quantity).collect(), part };
+        // No text can end the element.
+        Ok(serde_json::to_string(&whole)?.replace('<', "\\u003c"))
+    }
 }
 
 fn standstills(record: &Record) -> String {
     let words = |standstill: &Standstill| format!("{:.0} {:.1}", standstill.at_s * 1e3, standstill.ms);
     timelines::longest(&record.standstills.list, MOST_STANDSTILLS).into_iter().map(words).collect::<Vec<_>>().join(" ")
 }
+
+/// In place of a value: the line ends before it.
+const GAP: &str = "-";
 
 /// Standstills of a cell that are drawn.
 const MOST_STANDSTILLS: usize = 50;
@@ -86,7 +125,11 @@ const MOST_STANDSTILLS: usize = 50;
 mod tests {
     use super::*;
     use crate::fixture;
-    use crate::record::{Standstills, Timeline};
+    use crate::record::Standstills;
+
+    fn json(records: &[Record]) -> io::Result<String> {
+        Sampled::new(records).whole(records)
+    }
 
     #[test]
     fn every_line_is_there_and_small() {
@@ -123,6 +166,14 @@ mod tests {
         let timelines = vec![Timeline { name: "received_mbit".into(), points: vec![(0.0, 1.0)] }];
         let text = json(&[Record { standstills, timelines, ..Record::default() }]).unwrap();
         assert!(text.ends_with(r#""standstills":["250 99.9 1500 2.0"]}"#), "{text}");
+    }
+
+    #[test]
+    fn an_outage_is_a_gap() {
+        let points = [0.0, 0.1, 0.2, 0.3, 3.0, 3.1].map(|t| (t, 5.0)).to_vec();
+        let timelines = vec![Timeline { name: "largest_delay_us".into(), points }];
+        let text = json(&[Record { timelines, ..Record::default() }]).unwrap();
+        assert!(text.contains(r#"[[0,"","0 100 100 100 0 2700 100","5 5 5 5 - 5 5"]]"#), "{text}");
     }
 
     #[test]

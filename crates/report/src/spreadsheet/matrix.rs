@@ -10,6 +10,7 @@ use rust_xlsxwriter::chart::{
 use rust_xlsxwriter::utility::{row_col_to_cell, row_col_to_cell_absolute};
 use rust_xlsxwriter::{Format, FormatAlign, Formula, Workbook, Worksheet, XlsxError};
 
+use super::pivots::MOST_MARKED;
 use super::{Cell, Measured, colours, columns, cut, heading, number_format, title};
 use crate::grid::{Grid, MATRIX, Place};
 use crate::palette::Rgb;
@@ -20,6 +21,8 @@ pub(super) const THROUGHPUT: &str = "Mean Mbit per s";
 pub(super) const RATE: &str = "[>=100]#,##0;[>=1]0.00;0.000";
 /// First row of the first block.
 const TOP: u32 = 3;
+/// Blocks that have charts: a spreadsheet program draws hundreds of them before it shows anything.
+const MOST_CHARTED: usize = 6;
 /// Rows of a chart of a block.
 const CHART_ROWS: u32 = 26;
 
@@ -191,7 +194,11 @@ fn write(sheet: &mut Worksheet, of: &Sheet<'_>, grids: &[Grid<'_>], cells: &[Cel
     let [down, across, _] = MATRIX;
     sheet.set_name(of.name)?.set_landscape().set_print_fit_to_pages(1, 0);
     sheet.write_with_format(0, 0, cut(of.title), &title())?;
-    sheet.write_with_format(1, 0, cut(&of.about), &Format::new().set_font_color("#59636E"))?;
+    let about = match grids.len() {
+        0..=MOST_CHARTED => of.about.clone(),
+        _ => format!("{} Charts are of the first {MOST_CHARTED} blocks.", of.about),
+    };
+    sheet.write_with_format(1, 0, cut(about.trim()), &Format::new().set_font_color("#59636E"))?;
     sheet.set_column_width(0, 17)?;
     let widest = grids.iter().map(|grid| grid.columns.len()).max().unwrap_or(1) as u16;
     sheet.set_column_range_width(1, widest, 8.5)?;
@@ -199,6 +206,7 @@ fn write(sheet: &mut Worksheet, of: &Sheet<'_>, grids: &[Grid<'_>], cells: &[Cel
     if let [only] = tops[..] {
         sheet.set_freeze_panes(only + 1, 1)?;
     }
+    let last_charted = tops.iter().take(MOST_CHARTED).copied().max().unwrap_or(0);
     for (grid, top) in grids.iter().zip(&tops) {
         headings(sheet, *top, (&grid.name, &grid.rows, &grid.columns), [down, across])?;
         for (row, column, cell) in grid.iter() {
@@ -216,7 +224,7 @@ fn write(sheet: &mut Worksheet, of: &Sheet<'_>, grids: &[Grid<'_>], cells: &[Cel
         }
         let (last_row, last_column) = (top + grid.rows.len() as u32, grid.columns.len() as u16);
         sheet.add_conditional_format(top + 1, 1, last_row, last_column, &colours(of.more_is_better))?;
-        if matches!(of.field, Content::Value(_)) && !of.name.starts_with("Interval") {
+        if matches!(of.field, Content::Value(_)) && !of.name.starts_with("Interval") && *top <= last_charted {
             let named = |over: &str| {
                 let block = if grid.name.is_empty() { String::new() } else { format!(", {}", grid.name) };
                 let what = of.title.split(',').next().unwrap_or_default();
@@ -315,7 +323,11 @@ fn chart(of: &Sheet<'_>, grid: &Grid<'_>, top: u32, lines: First, name: &str, lo
         let mut fill = ChartFormat::new();
         fill.set_solid_fill(ChartSolidFill::new().set_color(colour.as_str()));
         let mut marker = ChartMarker::new();
-        marker.set_type(ChartMarkerType::Circle).set_size(4).set_format(&mut fill);
+        if grid.rows.len() * grid.columns.len() > MOST_MARKED {
+            marker.set_none();
+        } else {
+            marker.set_type(ChartMarkerType::Circle).set_size(4).set_format(&mut fill);
+        }
         let line = ChartLine::new().set_color(colour.as_str()).set_width(1.5).clone();
         let series = chart.add_series();
         series.set_name(&range(name, name)).set_categories(&categories).set_values(&values);

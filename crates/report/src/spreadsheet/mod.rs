@@ -31,17 +31,24 @@ mod published;
 /// The file cannot be written.
 pub fn write(path: &Path, manifest: &Manifest, records: &[Record]) -> Result<(), StoreError> {
     let fail = |error: XlsxError| StoreError::new("write", path, io::Error::other(error));
-    let bytes = build(manifest, records).map_err(fail)?;
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let bytes = build(manifest, records, dir).map_err(fail)?;
     store::replace(path, |out| out.write_all(&bytes))
 }
 
-fn build(manifest: &Manifest, records: &[Record]) -> Result<Vec<u8>, XlsxError> {
+/// The book's bytes. Rows of a large one lie in a file without a name in `dir` until they are packed, not all of them in memory.
+fn build(manifest: &Manifest, records: &[Record], dir: &Path) -> Result<Vec<u8>, XlsxError> {
     let cells = cells::group(records);
     let judged = claims::judge(&manifest.claims, records);
     let mut book = Workbook::new();
     book.set_properties(&properties(manifest)?);
     overview::sheet(book.add_worksheet(), manifest, records, &cells, &judged)?;
-    results(book.add_worksheet(), records)?;
+    if records.len() > MANY {
+        book.set_tempdir(dir)?;
+        results(book.add_worksheet_with_low_memory()?, records)?;
+    } else {
+        results(book.add_worksheet(), records)?;
+    }
     let grids = Grid::matrix(&cells);
     let headlines = pivots::headlines(manifest);
     if grids.is_empty() {
@@ -67,6 +74,9 @@ fn build(manifest: &Manifest, records: &[Record]) -> Result<Vec<u8>, XlsxError> 
     book.save_to_buffer()
 }
 
+/// Records of which all rows may be in memory.
+const MANY: usize = 500;
+
 /// The creation time is the run's, so that rendering again changes nothing.
 fn properties(manifest: &Manifest) -> Result<DocProperties, XlsxError> {
     let started = manifest.started.get(..19).unwrap_or_default();
@@ -84,24 +94,37 @@ fn results(sheet: &mut Worksheet, records: &[Record]) -> Result<(), XlsxError> {
         let note = explained(name);
         sheet.insert_note(0, column, &Note::new(note).add_author_prefix(false))?;
     }
-    for (row, record) in (1u32..).zip(records) {
-        for (column, name) in (0u16..).zip(&names) {
-            match columns::field(record, name).unwrap_or(Field::Empty) {
-                Field::Text(text) => sheet.write(row, column, cut(text)).map(drop)?,
-                Field::Flag(flag) => sheet.write(row, column, flag).map(drop)?,
-                Field::Count(count) => write_number(sheet, row, column, count as f64, "#,##0")?,
-                Field::Number(number) => write_number(sheet, row, column, number, number_format(name))?,
-                Field::Empty => {}
-            }
-        }
-    }
     if records.is_empty() {
         sheet.write_row_with_format(0, 0, names, &heading())?;
         return Ok(());
     }
     let headers: Vec<TableColumn> = names.iter().map(|name| TableColumn::new().set_header(*name)).collect();
     let table = Table::new().set_name("Results").set_style(TableStyle::Light1).set_columns(&headers);
+    // Row by row, the headings of the table first: earlier rows are not in memory any more.
     sheet.add_table(0, 0, records.len() as u32, names.len() as u16 - 1, &table)?;
+    let counts = number("#,##0");
+    let numbers: Vec<Format> = names.iter().map(|name| number(number_format(name))).collect();
+    for (row, record) in (1u32..).zip(records) {
+        for ((column, name), format) in (0u16..).zip(&names).zip(&numbers) {
+            let (value, format) = match columns::field(record, name).unwrap_or(Field::Empty) {
+                Field::Text(text) => {
+                    sheet.write(row, column, cut(text))?;
+                    continue;
+                }
+                Field::Flag(flag) => {
+                    sheet.write(row, column, flag)?;
+                    continue;
+                }
+                Field::Empty => continue,
+                Field::Count(count) => (count as f64, &counts),
+                Field::Number(number) => (number, format),
+            };
+            // A spreadsheet knows no infinity.
+            if value.is_finite() {
+                sheet.write_number_with_format(row, column, value, format)?;
+            }
+        }
+    }
     let invalid = rust_xlsxwriter::ConditionalFormatFormula::new()
         .set_rule("=$Y2=FALSE")
         .set_format(Format::new().set_font_color("#8C959F").set_italic());
@@ -152,14 +175,13 @@ fn explained(name: &str) -> String {
 fn write_number(sheet: &mut Worksheet, row: u32, column: u16, value: f64, format: &str) -> Result<(), XlsxError> {
     // A spreadsheet knows no infinity.
     if value.is_finite() {
-        sheet.write_number_with_format(
-            row,
-            column,
-            value,
-            &Format::new().set_num_format(format).set_align(FormatAlign::Top),
-        )?;
+        sheet.write_number_with_format(row, column, value, &number(format))?;
     }
     Ok(())
+}
+
+fn number(format: &str) -> Format {
+    Format::new().set_num_format(format).set_align(FormatAlign::Top)
 }
 
 /// A spreadsheet's own number format for a column.
@@ -213,13 +235,13 @@ fn cut(text: &str) -> String {
 mod tests {
     use std::io::Cursor;
 
-    use calamine::{Data, Reader, Xlsx};
+    use calamine::{Data, DataType, Reader, Xlsx};
 
     use super::*;
     use crate::fixture;
 
     fn open(manifest: &Manifest, records: &[Record]) -> Xlsx<Cursor<Vec<u8>>> {
-        Xlsx::new(Cursor::new(build(manifest, records).unwrap())).unwrap()
+        Xlsx::new(Cursor::new(build(manifest, records, Path::new(".")).unwrap())).unwrap()
     }
 
     #[test]
@@ -305,12 +327,40 @@ mod tests {
         assert_eq!(range.get_value((31, 1)), Some(&Data::Float(records[267].row.mbit_per_s)));
     }
 
+    /// A chart's line goes from the left to the right: its column has a value for each row, and rows ascend.
+    #[test]
+    fn a_second_axis_makes_lines_and_no_zigzag() {
+        let (mut manifest, records) = (fixture::manifest(), fixture::records_by_congestion());
+        manifest.axes.push(("tcp.congestion".into(), vec!["cubic".into(), "bbr".into()]));
+        let mut book = open(&manifest, &records);
+        let pivot = book.worksheet_range("msgs_per_s").unwrap();
+        let down: Vec<f64> =
+            (4..25).map(|row| pivot.get_value((row, 0)).and_then(DataType::get_float).unwrap()).collect();
+        assert_eq!(down, (0..=20).map(f64::from).collect::<Vec<_>>());
+        let across: Vec<_> = (1..5).map(|column| pivot.get_value((3, column)).cloned().unwrap()).collect();
+        assert_eq!(across, ["udp/cubic", "udp/bbr", "tcp/cubic", "tcp/bbr"].map(|name| Data::String(name.into())));
+        assert_eq!(pivot.get_value((24, 4)), Some(&Data::Float(records[83].row.msgs_per_s)));
+    }
+
     #[test]
     fn the_same_run_gives_the_same_bytes() {
-        let run = || build(&fixture::manifest(), &fixture::records()).unwrap();
+        let run = || build(&fixture::manifest(), &fixture::records(), Path::new(".")).unwrap();
         assert_eq!(run(), run());
-        let run = || build(&fixture::matrix_manifest(), &fixture::matrix_records()).unwrap();
+        let run = || build(&fixture::matrix_manifest(), &fixture::matrix_records(), Path::new(".")).unwrap();
         assert_eq!(run(), run());
+    }
+
+    #[test]
+    fn a_large_run_has_every_row() {
+        let (manifest, records) = fixture::large(fixture::Shape::Messages, MANY + 100);
+        let mut book = open(&manifest, &records);
+        let results = book.worksheet_range("Results").unwrap();
+        assert_eq!(results.height(), 1 + records.len());
+        assert_eq!(results.get((0, 1)), Some(&Data::String("cell".into())));
+        for (row, record) in results.rows().skip(1).zip(&records) {
+            assert_eq!(row[1], Data::String(record.row.cell.clone()));
+            assert_eq!(row[9], Data::Float(record.row.sent as f64));
+        }
     }
 
     #[test]

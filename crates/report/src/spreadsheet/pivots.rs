@@ -9,10 +9,17 @@ use rust_xlsxwriter::{Format, FormatAlign, Worksheet, XlsxError};
 use super::{Cell, Manifest, Measured, colours, columns, cut, heading, number_format, title, write_number};
 use crate::charts::COLOURS;
 use crate::pivot::Pivot;
-use crate::record::{ChartKind, Scale};
+use crate::record::{self, ChartKind, Scale};
 
 /// First row of the table: its headings.
 const TOP: u32 = 3;
+
+/// More points than these are lines without marks and intervals: a spreadsheet program draws each mark and whisker singly, which
+/// takes minutes for thousands. The intervals are in the table.
+pub(super) const MOST_MARKED: usize = 500;
+
+/// As many as a chart of a spreadsheet may have.
+const MOST_LINES: usize = 255;
 
 /// A column that gets a sheet, and how it is drawn.
 pub(super) struct Headline {
@@ -34,7 +41,9 @@ impl Headline {
 /// The charted columns; without charts, throughput and the delays.
 pub(super) fn headlines(manifest: &Manifest) -> Vec<Headline> {
     let mut found: Vec<Headline> = Vec::new();
-    for chart in manifest.charts.iter().filter(|chart| chart.kind != ChartKind::Time) {
+    // The others show no column.
+    let has_columns = |chart: &&record::Chart| matches!(chart.kind, ChartKind::Lines | ChartKind::Heatmap);
+    for chart in manifest.charts.iter().filter(has_columns) {
         let column = if chart.kind == ChartKind::Heatmap { &chart.value } else { &chart.y };
         if found.iter().all(|known| known.column != *column) {
             found.push(Headline {
@@ -70,7 +79,15 @@ pub(super) fn sheet(
     index: usize,
 ) -> Result<(), XlsxError> {
     let name = sheet_name(&headline.column, index);
-    let pivot = Pivot::new(manifest, cells);
+    let mut pivot = Pivot::new(manifest, cells);
+    let turns = |values: Vec<f64>| !values.is_sorted_by(|a, b| a < b) && !values.is_sorted_by(|a, b| a > b);
+    if row_numbers(&pivot, &headline.x).is_some_and(turns) {
+        // A line through such rows would go to and fro.
+        let over = Pivot::over(&headline.x, cells);
+        if over.columns.len() <= MOST_LINES {
+            pivot = over;
+        }
+    }
     sheet.set_name(&name)?.set_freeze_panes(TOP + 1, 1)?.set_landscape().set_print_fit_to_pages(1, 0);
     sheet.write_with_format(0, 0, cut(&headline.title), &title())?;
     let unit = columns::unit(&headline.column);
@@ -161,14 +178,19 @@ fn chart(name: &str, headline: &Headline, across: u16, last: u32, numeric: Optio
         fill.set_solid_fill(ChartSolidFill::new().set_color(colour.as_str()));
         let mut marker = ChartMarker::new();
         marker.set_type(ChartMarkerType::Circle).set_size(6).set_format(&mut fill);
+        let heading = ChartRange::new_from_range(name, TOP, column, TOP, column);
+        let series = chart.add_series();
+        series.set_name(&heading).set_categories(&range(0)).set_values(&range(column));
+        series.set_format(ChartFormat::new().set_line(&line));
+        if (last - TOP) as usize * usize::from(across) > MOST_MARKED {
+            series.set_marker(ChartMarker::new().set_none());
+            continue;
+        }
         let beside = interval_column(across, column);
         let mut bars = ChartErrorBars::new();
         bars.set_type(ChartErrorBarsType::Custom(range(beside + 1), range(beside)));
         bars.set_format(ChartFormat::new().set_line(ChartLine::new().set_color(colour.as_str())));
-        let heading = ChartRange::new_from_range(name, TOP, column, TOP, column);
-        let series = chart.add_series();
-        series.set_name(&heading).set_categories(&range(0)).set_values(&range(column));
-        series.set_format(ChartFormat::new().set_line(&line)).set_marker(&marker).set_y_error_bars(&bars);
+        series.set_marker(&marker).set_y_error_bars(&bars);
     }
     chart.x_axis().set_name(&name_of(&headline.x_label)).set_major_gridlines(false);
     if let Some([first, .., last]) = numeric
@@ -197,13 +219,17 @@ fn name_of(text: &str) -> String {
 
 /// The column `x` for each row, if it is a number and the same across each row.
 fn numeric_rows(pivot: &Pivot<'_>, x: &str) -> Option<Vec<f64>> {
+    row_numbers(pivot, x).filter(|values| values.windows(2).all(|pair| pair[0] != pair[1]))
+}
+
+/// The value of `x` of each row; `None` where a row has several, or none.
+fn row_numbers(pivot: &Pivot<'_>, x: &str) -> Option<Vec<f64>> {
     let of_row = |row: &Vec<Option<&Cell<'_>>>| {
         let mut values = row.iter().flatten().map(|cell| columns::number(cell.first(), x));
         let first = values.next()??;
         values.all(|value| value == Some(first)).then_some(first)
     };
-    let values: Vec<f64> = pivot.cells.iter().map(of_row).collect::<Option<_>>()?;
-    values.windows(2).all(|pair| pair[0] != pair[1]).then_some(values)
+    pivot.cells.iter().map(of_row).collect()
 }
 
 /// A column's name as a sheet may be called.

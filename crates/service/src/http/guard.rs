@@ -32,7 +32,7 @@ pub enum Purpose {
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Refused {
-    /// 421 or 403.
+    /// 400, 421 or 403.
     pub status: StatusCode,
     /// Why, and what to do.
     pub message: String,
@@ -50,6 +50,11 @@ impl Settings {
     /// # Errors
     /// Whose page asks, and what would let it.
     pub fn admit(&self, request: &Parts, loopback: bool, purpose: Purpose) -> Result<(), Refused> {
+        // RFC 9112, 3.2. Who stands between may have looked at another one than we would.
+        if request.headers.get_all(header::HOST).iter().nth(1).is_some() {
+            let message = "more than one Host header".to_owned();
+            return Err(Refused { status: StatusCode::BAD_REQUEST, message });
+        }
         let host = match request.uri.authority() {
             Some(authority) => Some(authority.as_str()),
             None => text(&request.headers, &header::HOST),

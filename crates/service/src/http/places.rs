@@ -93,6 +93,11 @@ impl Held {
         Self { requests: Arc::default(), client: Some(client) }
     }
 
+    /// Whose connection it is, IPv6 by its network of 64 bits; `None`: another server took it.
+    pub fn client(&self) -> Option<IpAddr> {
+        self.client
+    }
+
     /// Whether another is of the same address.
     pub(super) fn is_of(&self, other: &Self) -> bool {
         self.client == other.client

@@ -80,12 +80,16 @@ fn live(picture: &mut impl Picture, frames: Duration, stop: &Stop) -> io::Result
 }
 
 fn plain(picture: &mut impl Picture, stop: &Stop, output: &mut impl Write) -> io::Result<Ended> {
-    while let Pause::Over = pause(Instant::now() + LINES_APART, stop, false)? {
+    loop {
+        let paused = pause(Instant::now() + LINES_APART, stop, false)?;
+        // The last line tells what came until the end, however soon that is.
         picture.advance();
         writeln!(output, "{}", picture.line())?;
         output.flush()?;
+        if let Pause::Ended(ended) = paused {
+            return Ok(ended);
+        }
     }
-    Ok(Ended::Stopped)
 }
 
 /// How a pause ended.

@@ -120,10 +120,10 @@ proptest! {
     ) {
         let mut file = Vec::new();
         pcapng::section_header(&mut file, "weir");
-        pcapng::interface(&mut file, &pcapng::Interface { name: "eth0", description: "", snap_length: 0 });
+        pcapng::interface(&mut file, &pcapng::Interface { name: "eth0", description: "", snap_length: 0, link_type: pcapng::LinkType::Ethernet });
         for (stamp, bytes) in &sent {
             let original_length = bytes.len() as u32 + 7;
-            pcapng::packet(&mut file, &pcapng::Packet { interface: 0, stamp: *stamp, direction: None, original_length, bytes });
+            pcapng::packet(&mut file, &pcapng::Packet { interface: 0, stamp: *stamp, direction: None, original_length, bytes, comment: "" });
         }
         let expected = sent.into_iter().map(|(stamp, bytes)| (Some(stamp), bytes.len() as u32 + 7, bytes)).collect();
         prop_assert_eq!(packets(&file), Ok(expected));

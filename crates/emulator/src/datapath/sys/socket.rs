@@ -50,18 +50,19 @@ pub(in crate::datapath) fn grow_buffers(socket: BorrowedFd<'_>, bytes: usize) ->
     Ok(granted as usize)
 }
 
-/// Frames dropped for want of buffer since the last call.
-pub(in crate::datapath) fn take_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
-    let statistics: PacketStatistics = get(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
-    Ok(statistics.drops)
+/// What the socket met since the last call.
+pub(in crate::datapath) fn take_statistics(socket: BorrowedFd<'_>) -> io::Result<PacketStatistics> {
+    get(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)
 }
 
 /// `struct tpacket_stats` of linux/if_packet.h.
 #[repr(C)]
-#[derive(Clone, Copy)]
-struct PacketStatistics {
-    packets: u32,
-    drops: u32,
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::datapath) struct PacketStatistics {
+    /// Frames that came, those dropped included.
+    pub(in crate::datapath) packets: u32,
+    /// Frames dropped for want of buffer.
+    pub(in crate::datapath) drops: u32,
 }
 
 /// Types any bytes are a valid value of.

@@ -110,6 +110,27 @@ impl Shaper {
         })
     }
 
+    /// This shaper in the place of `old` from `now` on. What `old` let wait keeps its turn, and the first packet that is
+    /// this one's is served behind it.
+    pub(super) fn in_place_of(mut self, old: Option<Shaper>, timetable: &Timetable, now: Nanos) -> Self {
+        let stay = timetable.at(now);
+        self.server = Server::new(&self.capacities[stay.phase], timetable.origin(&stay));
+        self.stay = stay;
+        let Some(old) = old else { return self };
+        let after = old.latest.max(now);
+        match (&old.server, &self.capacities[stay.phase]) {
+            (Server::Bucket(bucket), Capacity::Rate(rate)) => {
+                self.server = Server::Bucket(bucket.replaced(*rate, after));
+            }
+            (Server::Opportunities(turns), Capacity::Trace(trace)) if turns.is(trace, timetable.origin(&stay)) => {
+                self.server = old.server;
+            }
+            _ => {}
+        }
+        self.stay.begins = stay.begins.max(old.latest);
+        Shaper { latest: old.latest, waiting: old.waiting, waiting_bytes: old.waiting_bytes, ..self }
+    }
+
     /// The plan starts at `zero`; what holds now ends then. Packets accepted before keep their releases.
     pub(super) fn start(&mut self, zero: Nanos) {
         self.stay = Stay { number: 0, ends: zero, ..self.stay };

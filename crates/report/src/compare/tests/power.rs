@@ -148,7 +148,7 @@ fn measured(column: &str, repeat: u32, value: f64, in_rows: f64) -> Record {
         "retransmits" => record.row.retransmits = Some(value as u64),
         "delay_mean_us" => record.row.delay_mean_us = Some(value),
         "delay_max_us" => record.row.delay_max_us = Some(value),
-        added_column => record.extra = vec![(added_column.into(), Some(added))],
+        added_column => record.extra = [(added_column.into(), Some(added))].into(),
     }
     record
 }
@@ -374,7 +374,7 @@ fn what_arrives_and_what_is_lost_are_judged_alike() {
     let run = |source: &mut Source, loss: f64| -> Vec<Record> {
         let repeats = (1..=5).map(|repeat| measured("lost_share", repeat, source.binomial(MESSAGES, loss) as f64, 1.0));
         let with_delivered = |mut record: Record| {
-            let lost = record.extra[0].1.map(|lost| 1.0 - lost);
+            let lost = record.extra.get("lost_share").flatten().map(|lost| 1.0 - lost);
             record.extra.push(("delivered_share".into(), lost));
             record
         };

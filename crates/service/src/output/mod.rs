@@ -1,11 +1,15 @@
 //! Standard output and standard error, which may be closed (`weir ... | head`) or full.
 
+mod sys;
+
 use std::fmt;
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use weir_units::format::shown;
 
 /// Prints a line, as `println!` does, but does not panic.
 #[macro_export]
@@ -28,6 +32,12 @@ pub use __complain as complain;
 /// Prints as it is. A reader that has gone has read enough; what cannot be written for another reason (a full disk, a
 /// terminal that is closed) is said once. The work goes on, so that its result is not lost, too; see [`failed`].
 pub fn print(words: fmt::Arguments<'_>) {
+    if sys::was_closed() {
+        if !FAILED.swap(true, Ordering::Relaxed) {
+            complain!("weir: write to standard output: it is closed");
+        }
+        return;
+    }
     let mut output = io::stdout().lock();
     match output.write_fmt(words).and_then(|()| output.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe && !FAILED.swap(true, Ordering::Relaxed) => {
@@ -48,8 +58,7 @@ pub fn in_one_line(error: &anyhow::Error) -> String {
             known => format!("{known}: {cause}"),
         }
     });
-    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    said.chars().map(shown).collect()
+    shown(&said).into_owned()
 }
 
 /// Whether something could not be printed: then the process is to end with status 1.
@@ -59,18 +68,34 @@ pub fn failed() -> bool {
 
 /// Prints on standard error as it is. What cannot be written is lost: where nobody can be told, the work goes on.
 pub fn tell(words: fmt::Arguments<'_>) {
-    write_patiently(&mut io::stderr().lock(), words.to_string().as_bytes(), PATIENCE);
+    let _ = write_patiently(&mut io::stderr().lock(), words.to_string().as_bytes(), PATIENCE);
+}
+
+/// Prints a line on standard output, for programs whose work does not wait for a reader who does not read.
+///
+/// # Errors
+/// It is full, or was not read for a second: then the line may have been written in part.
+pub fn print_patiently(line: &str) -> io::Result<()> {
+    let held = io::stdout().lock();
+    // Past the buffer of the standard library, which would wait.
+    let mut output = File::from(held.as_fd().try_clone_to_owned()?);
+    match write_patiently(&mut output, format!("{line}\n").as_bytes(), PATIENCE) {
+        // A reader that has gone has read enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
 }
 
 /// Writes until something fails or is not read for so long.
-fn write_patiently(output: &mut (impl Write + AsFd), bytes: &[u8], patience: u16) {
+fn write_patiently(output: &mut (impl Write + AsFd), bytes: &[u8], patience: u16) -> io::Result<()> {
     // A pipe that is ready takes so many bytes at least (pipe(7)), and a write of no more than them waits for nothing.
     for piece in bytes.chunks(PIPE_BUF) {
-        let ready = poll(&mut [PollFd::new(output.as_fd(), PollFlags::POLLOUT)], PollTimeout::from(patience));
-        if ready != Ok(1) || output.write_all(piece).is_err() {
-            return;
+        if poll(&mut [PollFd::new(output.as_fd(), PollFlags::POLLOUT)], PollTimeout::from(patience))? == 0 {
+            return Err(io::Error::new(ErrorKind::TimedOut, "nobody reads it"));
         }
+        output.write_all(piece)?;
     }
+    Ok(())
 }
 
 static FAILED: AtomicBool = AtomicBool::new(false);
@@ -92,7 +117,7 @@ mod tests {
     use super::*;
 
     fn tell_a_pipe(writer: &mut PipeWriter, bytes: usize, patience_ms: u16) {
-        write_patiently(writer, &vec![b'x'; bytes], patience_ms);
+        let _ = write_patiently(writer, &vec![b'x'; bytes], patience_ms);
     }
 
     #[test]

@@ -1,9 +1,19 @@
 //! What a run of a scenario leaves behind, before it is rendered.
 
+mod asked;
+mod extra;
+mod ledger;
+mod word;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::asked::{Assert, Chart, ChartKind, Claim, IntervalUse, Published, Scale, Value};
+pub use self::extra::Extra;
+pub use self::ledger::{Counter, LedgerEntry};
+pub use self::word::Word;
+pub(crate) use self::word::Words;
 pub use crate::columns::Statistic;
 pub use weir_stats::{Estimate, Method, Quantiles};
 
@@ -59,6 +69,15 @@ pub const PROCESSORS: &str = "processors";
 
 /// The fact that says when they stood still, known when a run has ended.
 pub const STANDSTILLS: &str = "standstills of 1 ms or more";
+
+/// How a remark begins that tells of a sender which could not do what it was told to.
+pub const LATE_SENDER: &str = "the sender fell behind";
+
+/// How a remark begins that tells of packets which a capture does not have.
+pub const CAPTURE_LACKS: &str = "the capture lacks";
+
+/// How a remark begins that tells of messages which their file does not have.
+pub const MESSAGES_LACK: &str = "the file of messages lacks";
 
 /// The delays of a control cell without impairments, measured beside the others: what the lab itself costs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -135,11 +154,19 @@ pub struct Record {
     pub row: Row,
     /// Added columns, in order: name and value, written behind the fixed ones. Every record of a run has the same
     /// names.
-    pub extra: Vec<(String, Option<f64>)>,
+    pub extra: Extra,
     /// The cell's axes: scenario key and value as written.
     pub axes: Vec<(String, String)>,
+    /// Axes on which this cell has another value than published values and claims are about: they mean it only where
+    /// they name the axis.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub elsewhere: Vec<String>,
+    /// Tells by which settings it was measured: two records of one cell that differ in it are no repeats of each other.
+    /// Empty in results of earlier versions.
+    #[serde(default)]
+    pub settings: String,
     /// Estimates with their uncertainty, by column name (fixed or added).
-    pub estimates: BTreeMap<String, Estimate>,
+    pub estimates: BTreeMap<Word, Estimate>,
     /// Every counter behind the ledger, by place, in the order of the packet's way.
     pub ledger: Vec<LedgerEntry>,
     /// Planned drops, flow by flow.
@@ -180,6 +207,23 @@ impl Record {
             _ if self.disturbed.is_empty() => self.row.valid,
             _ => !self.disturbed.contains_key(&statistic),
         }
+    }
+
+    /// Takes what other records have too from `words`, and puts there what is new: of thousands of records, names take more
+    /// memory than all numbers.
+    pub(crate) fn share(&mut self, words: &mut Words) {
+        self.extra.share(words);
+        let estimates = std::mem::take(&mut self.estimates).into_iter();
+        self.estimates = estimates.map(|(name, estimate)| (words.shared(name), estimate)).collect();
+        self.ledger.iter_mut().for_each(|entry| entry.share(words));
+        self.ledger.shrink_to_fit();
+    }
+
+    /// Drops what was counted and sampled cell by cell. Its columns stay, with their intervals and what voids them.
+    pub fn keep_columns(&mut self) {
+        (self.ledger, self.drops, self.timelines) = Default::default();
+        (self.signal, self.delays, self.lateness, self.heartbeat) = Default::default();
+        self.standstills = Standstills::default();
     }
 
     /// Why the row is not valid, in words; empty if it is.
@@ -248,21 +292,6 @@ pub struct Signal {
     pub cause: Option<String>,
 }
 
-/// One counter of a cell's account.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LedgerEntry {
-    /// Where: `sender`, `link uplink ->`, `receiver socket`.
-    pub place: String,
-    /// What: `sent`, `planned loss`, `delivered`.
-    pub name: String,
-    /// `messages`, `packets` or `frames`.
-    pub unit: String,
-    /// The count.
-    pub count: i64,
-    /// The counter's source, e.g. `emulator` or `SK_MEMINFO_DROPS`.
-    pub source: String,
-}
-
 /// The planned drops of one flow on one direction of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DropList {
@@ -276,238 +305,4 @@ pub struct DropList {
     pub indexes: Vec<u64>,
     /// Whether `indexes` has all of them.
     pub complete: bool,
-}
-
-/// A chart. Which of its keys mean something depends on its kind; [`Chart::problem`] tells which are missing.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Chart {
-    /// File name without `.svg`.
-    pub name: String,
-    /// Heading.
-    pub title: String,
-    /// What is drawn.
-    #[serde(default)]
-    pub kind: ChartKind,
-    /// Column on the x axis.
-    #[serde(default)]
-    pub x: String,
-    /// Column on the y axis. Drawn with its interval where the record has an estimate. Of a heat map: what goes down.
-    #[serde(default)]
-    pub y: String,
-    /// Further columns in the same unit, each with what its lines are called behind the name of the series; maybe `y` with
-    /// what its own are called.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub beside: BTreeMap<String, String>,
-    /// One line for each value of this column or axis key.
-    #[serde(default)]
-    pub series: String,
-    /// Of a heat map: the column that is printed and coloured.
-    #[serde(default)]
-    pub value: String,
-    /// Which cells: column or axis key to value; all if empty.
-    #[serde(rename = "where", default)]
-    pub selection: BTreeMap<String, Value>,
-    /// Of a chart over time: names of the timelines, one panel each; all if empty.
-    #[serde(default)]
-    pub quantities: Vec<String>,
-    /// Of a chart of kind `signal`: as a screen shows it that knows of no gaps, one sample that arrived behind the other.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub as_arrived: bool,
-    /// `linear` or `log`: the y axis, or the colours of a heat map.
-    #[serde(default)]
-    pub scale: Scale,
-    /// `linear` or `log`: the x axis.
-    #[serde(default)]
-    pub x_scale: Scale,
-    /// Axis label, with the unit.
-    #[serde(default)]
-    pub x_label: String,
-    /// Axis label, with the unit.
-    #[serde(default)]
-    pub y_label: String,
-    /// What the colours of a heat map stand for, with the unit; by default the column.
-    #[serde(default)]
-    pub value_label: String,
-    /// One or two sentences under the chart.
-    #[serde(default)]
-    pub caption: String,
-}
-
-impl Chart {
-    /// What keeps the chart from being drawn: a key that its kind needs, or one that it does not know. `None`: nothing.
-    pub fn problem(&self) -> Option<String> {
-        let (kind, needed, foreign): (_, &[&str], &[&str]) = match self.kind {
-            ChartKind::Lines => ("lines", &["x", "y", "series"], &["value", "quantities", "as_arrived"]),
-            ChartKind::Heatmap => ("heatmap", &["x", "y", "value"], &["series", "beside", "quantities", "as_arrived"]),
-            ChartKind::Time => ("time", &[], &["x", "y", "series", "beside", "value", "as_arrived"]),
-            ChartKind::Signal => ("signal", &[], &["x", "y", "series", "beside", "value", "quantities"]),
-        };
-        let given = |key: &str| match key {
-            "x" => !self.x.is_empty(),
-            "y" => !self.y.is_empty(),
-            "series" => !self.series.is_empty(),
-            "beside" => !self.beside.is_empty(),
-            "value" => !self.value.is_empty(),
-            "as_arrived" => self.as_arrived,
-            _ => !self.quantities.is_empty(),
-        };
-        let missing = needed.iter().find(|key| !given(key)).map(|key| format!("needs `{key}`"));
-        let unknown = foreign.iter().find(|key| given(key)).map(|key| format!("has no `{key}`"));
-        missing.or(unknown).map(|what| format!("chart {}: kind \"{kind}\" {what}", self.name))
-    }
-}
-
-/// What a chart draws.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ChartKind {
-    /// A line for each series, a point for each cell; points alone where several cells share a place.
-    #[default]
-    Lines,
-    /// A grid of two columns with a third one's value in each field, and as its colour.
-    Heatmap,
-    /// What was sampled while the selected cells ran, one panel a quantity.
-    Time,
-    /// Messages as the samples of a sine, as they arrived in the selected cells: one panel a cell.
-    Signal,
-}
-
-/// Scale of an axis or of colours.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Scale {
-    /// From 0.
-    #[default]
-    Linear,
-    /// Decades.
-    Log,
-}
-
-/// Somebody's published results.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Published {
-    /// Whose.
-    pub source: String,
-    /// Each point: column name to value; text columns select (`transport = "udp"`), number columns are coordinates or
-    /// values in the unit of the column.
-    pub points: Vec<BTreeMap<String, Value>>,
-}
-
-/// A cell of a table: text or number.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Value {
-    /// A number, in the column's unit.
-    Number(f64),
-    /// A word.
-    Text(String),
-}
-
-/// A published statement, as a bound that can fail.
-///
-/// The statement is *reproduced* if the interval of every selected cell lies within the bounds, *refuted* if the
-/// interval of one lies outside altogether, else *undecided*. With several cells the intervals are widened so that they
-/// hold jointly (Bonferroni).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Claim {
-    /// The statement, in the words of who made it.
-    pub text: String,
-    /// How it is read as bounds, if that needs a word.
-    #[serde(default)]
-    pub reading: String,
-    /// Which cells: column or axis key to value.
-    #[serde(rename = "where", default)]
-    pub selection: BTreeMap<String, Value>,
-    /// If given, the column is divided by that of the cells selected here. A key left out of it, but given in `where`
-    /// or differing between cells, is matched cell by cell.
-    #[serde(default)]
-    pub relative_to: Option<BTreeMap<String, Value>>,
-    /// The column.
-    pub column: String,
-    /// Lower bound, in the column's unit (or as a ratio).
-    #[serde(default)]
-    pub at_least: Option<f64>,
-    /// Upper bound.
-    #[serde(default)]
-    pub at_most: Option<f64>,
-    /// Joint confidence of the intervals.
-    #[serde(default = "Claim::default_confidence")]
-    pub confidence: f64,
-    /// Below this length of the sending window (s) the statement stays undecided.
-    #[serde(default)]
-    pub min_duration_s: Option<f64>,
-}
-
-impl Claim {
-    fn default_confidence() -> f64 {
-        0.95
-    }
-}
-
-/// A bound that fails a run: exit status 3.
-///
-/// Cells are selected, compared and their intervals widened as those of a [`Claim`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Assert {
-    /// What it is called in reports; absent: its bounds in words.
-    #[serde(default)]
-    pub name: Option<String>,
-    /// Which cells: column or axis key to value; absent: all of the sweep.
-    #[serde(rename = "where", default)]
-    pub selection: BTreeMap<String, Value>,
-    /// As [`Claim::relative_to`].
-    #[serde(default)]
-    pub relative_to: Option<BTreeMap<String, Value>>,
-    /// The column.
-    pub column: String,
-    /// Lower bound, in the column's unit (or as a ratio).
-    #[serde(default)]
-    pub at_least: Option<f64>,
-    /// Upper bound.
-    #[serde(default)]
-    pub at_most: Option<f64>,
-    /// Joint confidence of the intervals.
-    #[serde(default = "Claim::default_confidence")]
-    pub confidence: f64,
-    /// How much of the interval must lie within the bounds.
-    #[serde(default)]
-    pub interval: IntervalUse,
-    /// Below this length of the sending window (s) it is skipped.
-    #[serde(default)]
-    pub min_duration_s: Option<f64>,
-}
-
-/// How much of an interval must lie within the bounds of an [`Assert`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum IntervalUse {
-    /// All of it.
-    #[default]
-    Inside,
-    /// A part of it: it fails only if the interval lies outside altogether.
-    Touching,
-    /// None: the value alone counts.
-    Ignored,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_kind_of_chart_needs_its_own_keys() {
-        let chart = |rest: &str| -> Chart { toml::from_str(&format!("name = \"c\"\ntitle = \"C\"\n{rest}")).unwrap() };
-        let lines = "x = \"loss_pct\"\ny = \"sent\"\n";
-        assert_eq!(chart(&format!("{lines}series = \"transport\"")).problem(), None);
-        assert_eq!(chart(lines).problem().unwrap(), "chart c: kind \"lines\" needs `series`");
-        let map = chart(&format!("kind = \"heatmap\"\n{lines}value = \"sent\"\nseries = \"cell\""));
-        assert_eq!(map.problem().unwrap(), "chart c: kind \"heatmap\" has no `series`");
-        let time = chart("kind = \"time\"\nwhere = { loss_pct = 1 }\nquantities = [\"cwnd_bytes\"]");
-        assert_eq!((time.problem(), time.selection["loss_pct"].clone()), (None, Value::Number(1.0)));
-        assert!(toml::from_str::<Chart>("name = \"c\"\ntitle = \"C\"\nkind = \"pie\"").is_err());
-    }
 }

@@ -7,6 +7,8 @@
 //! they span what was seen. So a bound on a maximum is a statement about a run of that length, as the published ones
 //! are; `min_duration_s` keeps a run that is too short to show it from being judged.
 
+mod partners;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -16,6 +18,7 @@ use weir_units::format;
 use crate::cells::{self, Cell, Measured};
 use crate::columns;
 use crate::record::{Claim, IntervalUse, Record, Value};
+use partners::Partners;
 
 /// A claim and what became of it.
 #[derive(Clone, Debug, Serialize)]
@@ -43,6 +46,9 @@ pub enum Verdict {
     /// Neither.
     Undecided,
 }
+
+/// The reason of a verdict on a claim about what a run does not have.
+pub const NO_CELL: &str = "no cell of this run matches";
 
 impl Verdict {
     /// In a word.
@@ -88,7 +94,16 @@ impl Interval {
 /// Judges each claim by the records of a run.
 pub fn judge(claims: &[Claim], records: &[Record]) -> Vec<Judgement> {
     let cells = cells::group(records);
-    claims.iter().map(|claim| judge_one(claim, &cells)).collect()
+    let names = |claim: &Claim, axis: &String| {
+        let other = claim.relative_to.as_ref().is_some_and(|other| other.contains_key(axis));
+        other || claim.selection.contains_key(axis)
+    };
+    let judge = |claim: &Claim| {
+        let about = |cell: &&Cell<'_>| cell.first().elsewhere.iter().all(|axis| names(claim, axis));
+        let about: Vec<Cell<'_>> = cells.iter().filter(about).cloned().collect();
+        judge_one(claim, &about)
+    };
+    claims.iter().map(judge).collect()
 }
 
 /// What a run has to say about a claim.
@@ -116,7 +131,7 @@ pub(super) fn evidence<'a>(claim: &Claim, cells: &'a [Cell<'_>], interval: Inter
     let selected: Vec<&Cell<'_>> =
         cells.iter().filter(|cell| selects(&claim.selection, cell)).filter(compared).collect();
     if selected.is_empty() {
-        return Err(Lack::NoCell("no cell of this run matches".into()));
+        return Err(Lack::NoCell(NO_CELL.into()));
     }
     let shortest = selected.iter().map(|cell| cell.first().row.duration_s).fold(f64::INFINITY, f64::min);
     // A clock may stop the window a moment early.
@@ -125,9 +140,10 @@ pub(super) fn evidence<'a>(claim: &Claim, cells: &'a [Cell<'_>], interval: Inter
         return Err(Lack::TooShort(format!("needs {needed} of sending, this run had {had}")));
     }
     let level = 1.0 - (1.0 - claim.confidence.clamp(0.0, 1.0 - 1e-9)) / selected.len() as f64;
+    let mut partners = claim.relative_to.as_ref().map(|other| Partners::new(claim, other, cells));
     let mut evidence = Evidence { found: Vec::new(), missing: None, level };
     for cell in &selected {
-        match measure(claim, cell, cells, level, interval) {
+        match measure(claim, cell, partners.as_mut(), level, interval) {
             Ok(interval) => evidence.found.push((cell.name, interval)),
             Err(reason) => evidence.missing = evidence.missing.or(Some(format!("{}: {reason}", cell.name))),
         }
@@ -208,7 +224,7 @@ fn judge_one(claim: &Claim, cells: &[Cell<'_>]) -> Judgement {
 fn measure(
     claim: &Claim,
     cell: &Cell<'_>,
-    cells: &[Cell<'_>],
+    partners: Option<&mut Partners<'_, '_>>,
     level: f64,
     interval: IntervalUse,
 ) -> Result<Interval, String> {
@@ -217,11 +233,11 @@ fn measure(
         IntervalUse::Ignored => Ok((m.value(), m.value(), m.value())),
         _ => m.interval(level).ok_or_else(|| "the value has no interval".to_owned()),
     };
-    let Some(other) = &claim.relative_to else {
+    let Some(partners) = partners else {
         let (value, low, high) = ends(&own)?;
         return Ok(Interval { value, low, high });
     };
-    let reference = partner(claim, other, cell, cells)?;
+    let reference = partners.of(cell)?;
     let theirs = measured(reference, &claim.column).map_err(|reason| format!("{}: {reason}", reference.name))?;
     let ratio = intervals::ratio_interval(ends(&own)?, ends(&theirs)?);
     let (value, low, high) = ratio.ok_or_else(|| format!("{}: nothing to divide by", reference.name))?;
@@ -234,36 +250,6 @@ fn measured(cell: &Cell<'_>, column: &str) -> Result<Measured, String> {
         return Err(if why.is_empty() { "the cell is not valid".into() } else { why });
     }
     cell.measured(column).ok_or_else(|| format!("{column} was not measured"))
-}
-
-/// The cell to compare with: it has the values of `other`, and differs from `cell` in no more than those.
-fn partner<'a, 'b>(
-    claim: &Claim,
-    other: &BTreeMap<String, Value>,
-    cell: &Cell<'_>,
-    cells: &'b [Cell<'a>],
-) -> Result<&'b Cell<'a>, String> {
-    let own = cell.first();
-    let changed = other.iter().filter(|(key, value)| !columns::matches(own, key, value)).count();
-    let differing = |candidate: &Cell<'_>| {
-        let theirs = candidate.first();
-        own.axes.iter().filter(|(key, value)| theirs.axes.iter().any(|(k, v)| k == key && v != value)).count()
-    };
-    let kept = |candidate: &&Cell<'_>| {
-        claim
-            .selection
-            .iter()
-            .all(|(key, value)| other.contains_key(key) || columns::matches(candidate.first(), key, value))
-    };
-    let candidates: Vec<&Cell<'a>> =
-        cells.iter().filter(|c| selects(other, c) && differing(c) <= changed).filter(kept).collect();
-    let least = candidates.iter().map(|c| differing(c)).min();
-    let mut nearest = candidates.into_iter().filter(|c| Some(differing(c)) == least);
-    match (nearest.next(), nearest.next()) {
-        (Some(only), None) => Ok(only),
-        (None, _) => Err("the cell to compare with is missing".into()),
-        (Some(a), Some(b)) => Err(format!("{} and {} could both be compared with", a.name, b.name)),
-    }
 }
 
 fn selects(selection: &BTreeMap<String, Value>, cell: &Cell<'_>) -> bool {
@@ -364,6 +350,31 @@ mod tests {
         let judged = judge(&[relative(&[udp()], 0.25)], &without).remove(0);
         assert_eq!(judged.reason, "20%/tcp: the cell to compare with is missing");
         assert_eq!(judged.verdict, Verdict::Undecided);
+    }
+
+    /// The published runs had one congestion control: a cell of another is no evidence for or against them, unless it is
+    /// named.
+    #[test]
+    fn claims_are_about_the_cells_that_they_are_of() {
+        let mut records = fixture::records();
+        records.iter_mut().for_each(|record| record.axes.push(("tcp.congestion".into(), "cubic".into())));
+        for record in fixture::records() {
+            let mut other = record.clone();
+            other.row.msgs_per_s = 0.0;
+            other.estimates.clear();
+            other.row.cell += "/bbr";
+            other.axes.push(("tcp.congestion".into(), "bbr".into()));
+            other.elsewhere = vec!["tcp.congestion".into()];
+            records.push(other);
+        }
+        let half = claim("msgs_per_s", &[tcp(), loss(0.0)], Some(50.0), None);
+        let judged = judge(std::slice::from_ref(&half), &records).remove(0);
+        assert_eq!((judged.verdict, judged.cell.as_deref()), (Verdict::Reproduced, Some("0%/tcp")));
+        let bbr = ("tcp.congestion", Value::Text("bbr".into()));
+        let named = claim("sent", &[tcp(), loss(0.0), bbr], Some(1.0), None);
+        assert_eq!(judge(&[named], &records).remove(0).cell.as_deref(), Some("0%/tcp/bbr"));
+        records.iter_mut().for_each(|record| record.elsewhere.clear());
+        assert_ne!(judge(&[half], &records).remove(0).verdict, Verdict::Reproduced);
     }
 
     #[test]

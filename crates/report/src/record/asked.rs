@@ -1,0 +1,244 @@
+//! What a scenario asks of the report of its runs: charts, published values, claims, assertions.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A chart. Which of its keys mean something depends on its kind; [`Chart::problem`] tells which are missing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chart {
+    /// File name without `.svg`.
+    pub name: String,
+    /// Heading.
+    pub title: String,
+    /// What is drawn.
+    #[serde(default)]
+    pub kind: ChartKind,
+    /// Column on the x axis.
+    #[serde(default)]
+    pub x: String,
+    /// Column on the y axis. Drawn with its interval where the record has an estimate. Of a heat map: what goes down.
+    #[serde(default)]
+    pub y: String,
+    /// Further columns in the same unit, each with what its lines are called behind the name of the series; maybe `y` with
+    /// what its own are called.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub beside: BTreeMap<String, String>,
+    /// One line for each value of this column or axis key.
+    #[serde(default)]
+    pub series: String,
+    /// Of a heat map: the column that is printed and coloured.
+    #[serde(default)]
+    pub value: String,
+    /// Which cells: column or axis key to value; all if empty.
+    #[serde(rename = "where", default)]
+    pub selection: BTreeMap<String, Value>,
+    /// Of a chart over time: names of the timelines, one panel each; all if empty.
+    #[serde(default)]
+    pub quantities: Vec<String>,
+    /// Of a chart of kind `signal`: as a screen shows it that knows of no gaps, one sample that arrived behind the other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub as_arrived: bool,
+    /// `linear` or `log`: the y axis, or the colours of a heat map.
+    #[serde(default)]
+    pub scale: Scale,
+    /// `linear` or `log`: the x axis.
+    #[serde(default)]
+    pub x_scale: Scale,
+    /// Axis label, with the unit.
+    #[serde(default)]
+    pub x_label: String,
+    /// Axis label, with the unit.
+    #[serde(default)]
+    pub y_label: String,
+    /// What the colours of a heat map stand for, with the unit; by default the column.
+    #[serde(default)]
+    pub value_label: String,
+    /// One or two sentences under the chart.
+    #[serde(default)]
+    pub caption: String,
+}
+
+impl Chart {
+    /// What keeps the chart from being drawn: a key that its kind needs, or one that it does not know. `None`: nothing.
+    pub fn problem(&self) -> Option<String> {
+        let (kind, needed, foreign): (_, &[&str], &[&str]) = match self.kind {
+            ChartKind::Lines => ("lines", &["x", "y", "series"], &["value", "quantities", "as_arrived"]),
+            ChartKind::Heatmap => ("heatmap", &["x", "y", "value"], &["series", "beside", "quantities", "as_arrived"]),
+            ChartKind::Time => ("time", &[], &["x", "y", "series", "beside", "value", "as_arrived"]),
+            ChartKind::Distribution => {
+                ("distribution", &[], &["x", "y", "series", "beside", "value", "quantities", "as_arrived"])
+            }
+            ChartKind::Signal => ("signal", &[], &["x", "y", "series", "beside", "value", "quantities"]),
+        };
+        let given = |key: &str| match key {
+            "x" => !self.x.is_empty(),
+            "y" => !self.y.is_empty(),
+            "series" => !self.series.is_empty(),
+            "beside" => !self.beside.is_empty(),
+            "value" => !self.value.is_empty(),
+            "as_arrived" => self.as_arrived,
+            _ => !self.quantities.is_empty(),
+        };
+        let missing = needed.iter().find(|key| !given(key)).map(|key| format!("needs `{key}`"));
+        let unknown = foreign.iter().find(|key| given(key)).map(|key| format!("has no `{key}`"));
+        missing.or(unknown).map(|what| format!("chart {}: kind \"{kind}\" {what}", self.name))
+    }
+}
+
+/// What a chart draws.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChartKind {
+    /// A line for each series, a point for each cell; points alone where several cells share a place.
+    #[default]
+    Lines,
+    /// A grid of two columns with a third one's value in each field, and as its colour.
+    Heatmap,
+    /// What was sampled while the selected cells ran, one panel a quantity.
+    Time,
+    /// Delays by percentile, a line for each of the selected cells.
+    Distribution,
+    /// Messages as the samples of a sine, as they arrived in the selected cells: one panel a cell.
+    Signal,
+}
+
+/// Scale of an axis or of colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scale {
+    /// From 0.
+    #[default]
+    Linear,
+    /// Decades.
+    Log,
+}
+
+/// Somebody's published results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// Whose.
+    pub source: String,
+    /// Each point: column name to value; text columns select (`transport = "udp"`), number columns are coordinates or
+    /// values in the unit of the column.
+    pub points: Vec<BTreeMap<String, Value>>,
+}
+
+/// A cell of a table: text or number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A number, in the column's unit.
+    Number(f64),
+    /// A word.
+    Text(String),
+}
+
+/// A published statement, as a bound that can fail.
+///
+/// The statement is *reproduced* if the interval of every selected cell lies within the bounds, *refuted* if the
+/// interval of one lies outside altogether, else *undecided*. With several cells the intervals are widened so that they
+/// hold jointly (Bonferroni).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// The statement, in the words of who made it.
+    pub text: String,
+    /// How it is read as bounds, if that needs a word.
+    #[serde(default)]
+    pub reading: String,
+    /// Which cells: column or axis key to value.
+    #[serde(rename = "where", default)]
+    pub selection: BTreeMap<String, Value>,
+    /// If given, the column is divided by that of the cells selected here. A key left out of it, but given in `where`
+    /// or differing between cells, is matched cell by cell.
+    #[serde(default)]
+    pub relative_to: Option<BTreeMap<String, Value>>,
+    /// The column.
+    pub column: String,
+    /// Lower bound, in the column's unit (or as a ratio).
+    #[serde(default)]
+    pub at_least: Option<f64>,
+    /// Upper bound.
+    #[serde(default)]
+    pub at_most: Option<f64>,
+    /// Joint confidence of the intervals.
+    #[serde(default = "Claim::default_confidence")]
+    pub confidence: f64,
+    /// Below this length of the sending window (s) the statement stays undecided.
+    #[serde(default)]
+    pub min_duration_s: Option<f64>,
+}
+
+impl Claim {
+    fn default_confidence() -> f64 {
+        0.95
+    }
+}
+
+/// A bound that fails a run: exit status 3.
+///
+/// Cells are selected, compared and their intervals widened as those of a [`Claim`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Assert {
+    /// What it is called in reports; absent: its bounds in words.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Which cells: column or axis key to value; absent: all of the sweep.
+    #[serde(rename = "where", default)]
+    pub selection: BTreeMap<String, Value>,
+    /// As [`Claim::relative_to`].
+    #[serde(default)]
+    pub relative_to: Option<BTreeMap<String, Value>>,
+    /// The column.
+    pub column: String,
+    /// Lower bound, in the column's unit (or as a ratio).
+    #[serde(default)]
+    pub at_least: Option<f64>,
+    /// Upper bound.
+    #[serde(default)]
+    pub at_most: Option<f64>,
+    /// Joint confidence of the intervals.
+    #[serde(default = "Claim::default_confidence")]
+    pub confidence: f64,
+    /// How much of the interval must lie within the bounds.
+    #[serde(default)]
+    pub interval: IntervalUse,
+    /// Below this length of the sending window (s) it is skipped.
+    #[serde(default)]
+    pub min_duration_s: Option<f64>,
+}
+
+/// How much of an interval must lie within the bounds of an [`Assert`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IntervalUse {
+    /// All of it.
+    #[default]
+    Inside,
+    /// A part of it: it fails only if the interval lies outside altogether.
+    Touching,
+    /// None: the value alone counts.
+    Ignored,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_chart_needs_its_own_keys() {
+        let chart = |rest: &str| -> Chart { toml::from_str(&format!("name = \"c\"\ntitle = \"C\"\n{rest}")).unwrap() };
+        let lines = "x = \"loss_pct\"\ny = \"sent\"\n";
+        assert_eq!(chart(&format!("{lines}series = \"transport\"")).problem(), None);
+        assert_eq!(chart(lines).problem().unwrap(), "chart c: kind \"lines\" needs `series`");
+        let map = chart(&format!("kind = \"heatmap\"\n{lines}value = \"sent\"\nseries = \"cell\""));
+        assert_eq!(map.problem().unwrap(), "chart c: kind \"heatmap\" has no `series`");
+        let time = chart("kind = \"time\"\nwhere = { loss_pct = 1 }\nquantities = [\"cwnd_bytes\"]");
+        assert_eq!((time.problem(), time.selection["loss_pct"].clone()), (None, Value::Number(1.0)));
+        assert!(toml::from_str::<Chart>("name = \"c\"\ntitle = \"C\"\nkind = \"pie\"").is_err());
+    }
+}
