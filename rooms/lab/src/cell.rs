@@ -22,7 +22,7 @@ use crate::machine::{Machine, Observed};
 use crate::network::{LinkReading, Network};
 use crate::scenario::{Datapath, Mode, Scenario, Traffic};
 use crate::sweep::Cell;
-use crate::topology::{Flow, Node, Topology};
+use crate::topology::{Flow, Kind, Node, Topology};
 use crate::watch::{self, Looks, Watched};
 
 /// What all cells of a run share.
@@ -74,6 +74,8 @@ pub struct Measured<'a> {
     pub links: Vec<LinkReading>,
     /// The receiving hosts' protocol counters, in the order of the scenario.
     pub receiver_hosts: Vec<Snmp>,
+    /// The protocol counters of every node; `None`: a switch.
+    pub kernels: Vec<Option<Snmp>>,
     /// The machine meanwhile.
     pub machine: Observed,
     /// The start of sending, ns of CLOCK_MONOTONIC.
@@ -175,7 +177,7 @@ impl<'a> Prepared<'a> {
 
     /// Captures what passes the interfaces of sender and receivers into `dir`, one file a host: `NAME-HOST.pcapng`.
     pub fn capture(&mut self, dir: &Path, name: &str, snap: u32) -> Result<()> {
-        std::fs::create_dir_all(dir).with_context(|| format!("create directory {}", dir.display()))?;
+        store::folder(dir)?;
         let mut ends: Vec<(usize, usize)> = Vec::new();
         for (path, &receiver) in self.topology.traffic.paths.iter().zip(&self.topology.traffic.receivers) {
             ends.extend(path.forward.first().map(|&(link, _)| (self.topology.traffic.sender, link)));
@@ -224,9 +226,13 @@ impl<'a> Prepared<'a> {
         let (foreign, idle) = (after.foreign_share(&before), after.idle_share(&before));
         let patience = patience(&self.topology);
         let links = self.network.settled(patience, patience + self.drain)?;
+        let kernel = |(index, node): (usize, &Node)| match node.kind {
+            Kind::Switch => Ok(None),
+            Kind::Host | Kind::Router => counters::snmp(self.network.namespace(index)).map(Some),
+        };
+        let kernels: Vec<_> = self.topology.nodes.iter().enumerate().map(kernel).collect::<Result<_, _>>()?;
         let receivers = self.topology.traffic.receivers.iter();
-        let receiver_hosts = receivers.map(|&node| counters::snmp(self.network.namespace(node)));
-        let receiver_hosts = receiver_hosts.collect::<Result<_, _>>()?;
+        let receiver_hosts = receivers.map(|&node| kernels[node].clone().unwrap_or_default()).collect();
         let trace = self.tracer.as_mut().map(Tracer::read).transpose()?;
         let untraced = self.untraced;
         let captures = self.captures.into_iter().map(Capture::stop).collect::<Result<_>>()?;
@@ -239,6 +245,7 @@ impl<'a> Prepared<'a> {
             load,
             links,
             receiver_hosts,
+            kernels,
             machine,
             begin,
             foreign,

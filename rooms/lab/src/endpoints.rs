@@ -6,6 +6,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use ipnet::IpNet;
 use nix::poll::{PollFd, PollFlags};
 use weir_dgram::Membership;
 use weir_kernel::scheduling;
@@ -17,11 +18,13 @@ use weir_traffic::{
     SenderSettings, Stall, TcpSettings, Transport, Until, check_congestion, longest_datagram,
 };
 
+use crate::arrivals::{self, Due, Planned};
 use crate::iperf3::{self, Iperf3Settings};
 use crate::monitor::{self, Feed};
 use crate::network::{DATA_PORTS, Network};
-use crate::scenario::{Engine, Mode, Scenario, Traffic};
-use crate::sflow::{self, Collector, Export, Judgement};
+use crate::protect::{self, Defence};
+use crate::scenario::{Engine, MessageFiles, Mode, Scenario, Traffic};
+use crate::sflow::{self, Analyser, Collector, Export, Judgement};
 use crate::topology::{Flow, Topology};
 
 /// Sockets and programs on the hosts, ready to start.
@@ -36,6 +39,10 @@ pub enum Endpoints {
         affinity: Vec<Option<usize>>,
         /// What they tell each other beside the network.
         exchange: Exchange,
+        /// When messages are due and how long they are, where they are not all alike, and by which number they are known.
+        plan: Option<(Vec<Due>, u16)>,
+        /// Whether it is kept when messages were due and sent.
+        keeps_departures: bool,
     },
     /// A bulk transfer of our own.
     Bulk {
@@ -51,9 +58,20 @@ pub enum Endpoints {
         /// The sending end.
         sender: Box<Sender>,
         /// The receiving end, with the analyser.
-        collector: Box<Collector>,
+        collector: Box<Collector<Analyser>>,
         /// What the agents do.
         export: Box<Export>,
+        /// What both ends tell each other beside the network.
+        exchange: Exchange,
+    },
+    /// Datagrams of sFlow agents that see floods.
+    Floods {
+        /// The sending end.
+        sender: Box<Sender>,
+        /// The receiving end, with what stops floods.
+        collector: Box<Collector<Defence>>,
+        /// What happens.
+        export: Box<protect::Export>,
         /// What both ends tell each other beside the network.
         exchange: Exchange,
     },
@@ -84,6 +102,8 @@ pub enum Outcome {
     Bulk(Box<BulkReport>),
     /// Of datagrams of sFlow agents: of them as messages, and what the analyser made of them.
     Export(Box<SendReport>, Vec<ReceiveReport>, Box<Judgement>),
+    /// Of floods: of datagrams as messages, and how they were met.
+    Floods(Box<SendReport>, Vec<ReceiveReport>, Box<protect::Judgement>),
     /// Of signals.
     Signals(Box<monitor::Report>),
 }
@@ -109,13 +129,18 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
             "{key}.rate: bulk over udp needs a rate, e.g. \"500mbit\""
         ),
         (true, Transport::QuicDatagram) => bail!("{key}.transport: quic-datagram carries messages only, use quic"),
-        _ => ensure!(traffic.rate.is_none(), "{key}.rate: only bulk over udp is paced"),
+        (false, _) if traffic.mode == Mode::Messages => ensure!(
+            traffic.rate.is_none_or(|rate| rate.bits_per_second > 0),
+            "{key}.rate: more than 0; without it a message is sent each {key}.interval"
+        ),
+        _ => ensure!(traffic.rate.is_none(), "{key}.rate: only messages, and bulk over udp, are paced"),
     }
     let batched = traffic.batch.is_some();
     ensure!(
-        traffic.mode != Mode::Messages || batched || !traffic.interval.duration().is_zero(),
+        traffic.mode != Mode::Messages || batched || !interval(traffic).is_zero(),
         "{key}.interval: longer than 0, unless {key}.batch says how many leave at once"
     );
+    arrivals::check(key, scenario, traffic)?;
     let plain = traffic.mode == Mode::Messages && traffic.transport == Transport::Udp;
     ensure!(!batched || plain, "{key}.batch: only messages over udp leave in batches");
     let stalls = plain || traffic.mode == Mode::Monitor;
@@ -126,6 +151,10 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
     }
     if traffic.mode == Mode::Sflow {
         sflow::check(scenario)?;
+        ensure!(traffic.to.names().len() == 1, "{key}.to: agents export to one receiver");
+    }
+    if traffic.mode == Mode::Protect {
+        protect::check(scenario)?;
         ensure!(traffic.to.names().len() == 1, "{key}.to: agents export to one receiver");
     }
     if traffic.mode == Mode::Monitor {
@@ -162,7 +191,7 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
         _ => {}
     }
     if matches!(traffic.transport, Transport::Quic | Transport::QuicDatagram) {
-        QuicSettings { congestion: scenario.quic.congestion.clone() }.validate()?;
+        QuicSettings { congestion: scenario.quic.congestion.clone(), ..QuicSettings::default() }.validate()?;
     }
     let group = traffic.address.is_some_and(|address| address.is_multicast());
     ensure!(!group || traffic.transport == Transport::Udp, "{key}.address: a multicast group needs transport udp");
@@ -207,12 +236,27 @@ impl Endpoints {
                 let sender = Box::new(sender.run(|| Sender::open(&settings))??);
                 Ok(Endpoints::Export { sender, collector, export, exchange })
             }
+            (Mode::Protect, ..) => {
+                let exchange = Exchange::new(scenario.run.drain.duration()).context("open an event descriptor")?;
+                let export = Box::new(protect::Export::new(scenario, seed));
+                let buffer = receiver_settings(scenario, traffic, to, session, patience, "").receive_buffer;
+                let mut own = topology.nodes[flow.sender].addresses().map(IpNet::addr);
+                let from = own.find(|own| own.is_ipv4() == to.is_ipv4()).context("the exporter has an address")?;
+                let collector = Box::new(receiver.run(|| export.collector(to, from, buffer))??);
+                let settings = sender_settings(scenario, traffic, to, session, "");
+                let sender = Box::new(sender.run(|| Sender::open(&settings))??);
+                Ok(Endpoints::Floods { sender, collector, export, exchange })
+            }
             _ => {
                 let exchange = Exchange::new(scenario.run.drain.duration()).context("open an event descriptor")?;
+                let plan = arrivals::plan(scenario, traffic, seed);
                 let receivers = flow.receivers.iter().zip(&flow.paths).map(|(&node, path)| {
                     let (link, _) = path.forward.last().context("a path has a link")?;
                     let interface = network.interface(node, *link);
-                    let settings = receiver_settings(scenario, traffic, to, session, patience, interface);
+                    let mut settings = receiver_settings(scenario, traffic, to, session, patience, interface);
+                    if let Some(plan) = &plan {
+                        settings.keep_flights = (plan.len() + 1).min(MOST_FLIGHTS);
+                    }
                     Ok(network.namespace(node).run(|| Receiver::bind(&settings))??)
                 });
                 let receivers = receivers.collect::<Result<Vec<_>>>()?;
@@ -225,7 +269,9 @@ impl Endpoints {
                 }
                 let ends = std::iter::once(&flow.sender).chain(&flow.receivers);
                 let affinity = ends.map(|&node| processors[node]).collect();
-                Ok(Endpoints::Messages { sender, receivers, affinity, exchange })
+                let plan = plan.map(|plan| (plan, session));
+                let keeps_departures = settings.keep_departures;
+                Ok(Endpoints::Messages { sender, receivers, affinity, exchange, plan, keeps_departures })
             }
         }
     }
@@ -241,7 +287,7 @@ impl Endpoints {
     /// Starts at `begin` and goes on to the end of the window and the drain.
     pub fn run(self, begin: Nanos, realtime: bool, stop: &Stop) -> Result<Outcome> {
         match self {
-            Endpoints::Messages { sender, receivers, affinity, exchange } => {
+            Endpoints::Messages { sender, receivers, affinity, exchange, plan, keeps_departures } => {
                 let exchange = &exchange;
                 let processor = |end: usize| affinity.get(end).copied().flatten();
                 std::thread::scope(|scope| {
@@ -254,7 +300,19 @@ impl Endpoints {
                         .collect();
                     let sending = spawn(scope, realtime, processor(0), move || {
                         clock::wait(&mut [PollFd::new(stop.as_fd(), PollFlags::POLLIN)], Some(begin));
-                        sender.run(exchange, stop)
+                        match plan {
+                            Some((plan, session)) => {
+                                let mut planned = Planned::new(plan, session, stop);
+                                if keeps_departures {
+                                    planned = planned.keeping_departures();
+                                }
+                                let report = sender.relay(&mut planned, exchange, stop);
+                                // The sender's own are as many as fit into its interval.
+                                let departures = planned.into_departures().unwrap_or_default();
+                                SendReport { departures, ..report }
+                            }
+                            None => sender.run(exchange, stop),
+                        }
                     });
                     let sent = Box::new(joined(sending));
                     Ok(Outcome::Messages(sent, receiving.into_iter().map(joined).collect()))
@@ -267,6 +325,10 @@ impl Endpoints {
                 let (sent, received, judgement) = export.run(*sender, *collector, &exchange, begin, realtime, stop);
                 Ok(Outcome::Export(Box::new(sent), vec![received], Box::new(judgement)))
             }
+            Endpoints::Floods { sender, collector, export, exchange } => {
+                let (sent, received, judgement) = export.run(*sender, *collector, &exchange, begin, realtime, stop);
+                Ok(Outcome::Floods(Box::new(sent), vec![received], Box::new(judgement)))
+            }
             Endpoints::Signals(feed) => Ok(Outcome::Signals(Box::new(feed.run(begin, realtime, stop)?))),
             Endpoints::Iperf3(transfer) => Ok(Outcome::Bulk(Box::new(transfer.run(begin, stop)?))),
         }
@@ -277,7 +339,7 @@ impl Outcome {
     /// Whether a stop ended it early.
     pub fn stopped(&self) -> bool {
         match self {
-            Outcome::Messages(sent, _) | Outcome::Export(sent, ..) => sent.stopped,
+            Outcome::Messages(sent, _) | Outcome::Export(sent, ..) | Outcome::Floods(sent, ..) => sent.stopped,
             Outcome::Bulk(report) => report.stopped,
             Outcome::Signals(report) => report.stopped,
         }
@@ -287,7 +349,7 @@ impl Outcome {
     pub fn signals(&self) -> Option<&monitor::Report> {
         match self {
             Outcome::Signals(report) => Some(report),
-            Outcome::Messages(..) | Outcome::Bulk(_) | Outcome::Export(..) => None,
+            Outcome::Messages(..) | Outcome::Bulk(_) | Outcome::Export(..) | Outcome::Floods(..) => None,
         }
     }
 }
@@ -325,34 +387,38 @@ fn sender_settings(
 ) -> SenderSettings {
     let group = to.ip().is_multicast();
     let bulk = traffic.mode == Mode::Bulk;
+    let duration = scenario.run.duration.duration() + if bulk { traffic.warmup.duration() } else { Duration::ZERO };
     SenderSettings {
         transport: traffic.transport,
-        payload_bytes: traffic.payload.bytes as usize,
+        payload_bytes: arrivals::longest(scenario, traffic) as usize,
         interval: interval(traffic),
         pacing: if bulk { Pacing::Schedule } else { traffic.pacing },
         quantum: match traffic.batch {
-            Some(batch) if !bulk => QUANTUM.min(traffic.interval.duration() * u32::try_from(batch.get()).unwrap_or(1)),
+            Some(batch) if !bulk => QUANTUM.min(interval(traffic) * u32::try_from(batch.get()).unwrap_or(1)),
             _ if bulk => QUANTUM,
             _ => Duration::ZERO,
         },
         batch: traffic.batch,
-        duration: scenario.run.duration.duration() + if bulk { traffic.warmup.duration() } else { Duration::ZERO },
+        duration,
+        // All of a schedule, so that a rerun does not have fewer; but not for ever.
+        overtime: duration,
         drain: scenario.run.drain.duration(),
         session,
         tcp: TcpSettings { congestion: Some(scenario.tcp.congestion.clone()), nodelay: scenario.tcp.nodelay },
-        quic: QuicSettings { congestion: scenario.quic.congestion.clone() },
+        quic: QuicSettings { congestion: scenario.quic.congestion.clone(), ..QuicSettings::default() },
         connect_timeout: scenario.tcp.connect_timeout.duration(),
         keep_send_times: traffic.transport != Transport::Udp,
+        keep_departures: scenario.run.messages != MessageFiles::Off,
         ttl: group.then_some(MULTICAST_TTL),
         interface: group.then(|| interface.to_owned()),
         ..SenderSettings::new(to)
     }
 }
 
-/// Time between two messages; in bulk, what the rate makes of it.
+/// Time between two messages; what the rate makes of it, where there is one.
 pub(super) fn interval(traffic: &Traffic) -> Duration {
     match (traffic.mode, traffic.rate) {
-        (Mode::Bulk, Some(rate)) => {
+        (Mode::Bulk | Mode::Messages, Some(rate)) => {
             let nanos = u128::from(traffic.payload.bytes) * 8 * 1_000_000_000 / u128::from(rate.bits_per_second.max(1));
             Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX).max(1))
         }
@@ -384,6 +450,8 @@ fn receiver_settings(
             .receive
             .stall
             .map(|stall| Stall { every: stall.every.duration(), length: stall.length.duration() }),
+        // Nothing longer comes: datagrams are not joined.
+        longest: ReceiverSettings::new(to).longest.min(arrivals::longest(scenario, traffic) as usize),
         keep_flights: flights(scenario, traffic),
         until: Until { settle: patience, ..Until::default() },
         ..ReceiverSettings::new(to)

@@ -4,8 +4,8 @@
 //! hosts, routers, switches and links are checked and routed in [`topology`], become namespaces and veth pairs in
 //! [`network`], and carry traffic between [`endpoints`] in a [`cell`]: our own, or that of [`iperf3`]. The [`account`]
 //! of what went where turns into a record for `report`. The [`runner`] drives cells side by side and may [`capture`]
-//! one of them, [`sflow`] puts that analyser to the test, [`monitor`] shows what screens make of loss, [`watch`] looks at buffers and processors meanwhile, the [`machine`] is watched for standstills; [`shell`]
-//! brings one network up to be entered by hand. [`effective`] writes a sweep as a document again.
+//! one of them, [`sflow`] puts that analyser to the test and [`protect`] what it stops, [`monitor`] shows what screens make of loss, [`watch`] looks at buffers and processors meanwhile, the [`machine`] is watched for standstills; [`shell`]
+//! brings one network up to be entered by hand. [`charts`] are drawn where a scenario asks for none. [`effective`] writes a sweep as a document again.
 //!
 //! ```no_run
 //! use weir_lab::runner::{self, Plan};
@@ -25,8 +25,10 @@
 //! ```
 
 pub mod account;
+pub mod arrivals;
 pub mod capture;
 pub mod cell;
+pub mod charts;
 pub mod effective;
 pub mod endpoints;
 pub mod environment;
@@ -34,8 +36,10 @@ pub mod environment;
 pub mod foreign;
 pub mod iperf3;
 pub mod machine;
+pub mod messages;
 pub mod monitor;
 pub mod network;
+pub mod protect;
 pub mod runner;
 pub mod scenario;
 pub mod sflow;

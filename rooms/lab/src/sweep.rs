@@ -7,9 +7,11 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, anyhow, bail};
 use toml::{Table, Value};
+pub use weir_report::columns::NOTHING;
 use weir_report::{asserts, columns};
-use weir_service::config::{explain, one_line};
+use weir_service::config::{Document, Step, did_you_mean, explain, one_line};
 
+use crate::cell;
 use crate::scenario::{ExtraCell, Scenario};
 use crate::topology::Topology;
 use crate::traces;
@@ -23,6 +25,10 @@ pub struct Sweep {
     pub axes: Vec<Axis>,
     /// Every combination, then the cells of their own.
     pub cells: Vec<Cell>,
+    /// The file, and what is in it.
+    written: (String, String),
+    /// Keys that the file does not say the last word about.
+    overridden: Vec<String>,
 }
 
 /// One axis.
@@ -39,8 +45,10 @@ pub struct Axis {
 pub struct Cell {
     /// Axis values joined by `/`; `single` without axes; a cell of its own has the name it was given.
     pub name: String,
-    /// Scenario key and value as written; empty for a cell of its own.
+    /// Scenario key and value as written; empty for a cell of its own. [`NOTHING`]: the cell has no use for it.
     pub axes: Vec<(String, String)>,
+    /// Axes on which it has another value than the published values and claims are about (`about`).
+    pub elsewhere: Vec<String>,
     /// The scenario with these values.
     pub scenario: Scenario,
 }
@@ -52,17 +60,25 @@ impl Sweep {
         let mut document: Table = text.parse().map_err(|error| explain(origin, text, &error))?;
         check_keys(origin, text)?;
         let mut axes = take_axes(&mut document).with_context(|| format!("{origin}: axes"))?;
+        let before = (document.clone(), axes.clone());
         for (key, value) in overrides {
             apply(&mut document, &mut axes, key, value).with_context(|| format!("--set {key}={value}"))?;
         }
+        check_links(&document, &axes, overrides).with_context(|| origin.to_owned())?;
+        say_about(origin, &mut document, &axes, &before);
         let count = axes.iter().try_fold(1_usize, |count, axis| count.checked_mul(axis.values.len()));
         if count.is_none_or(|count| count > MOST_CELLS) {
             bail!("{origin}: axes: they make more than {MOST_CELLS} cells: give them fewer values");
         }
-        let mut cells = combinations(&axes)
-            .into_iter()
-            .map(|values| cell(origin, &document, &axes, values))
-            .collect::<Result<Vec<_>>>()?;
+        let mut cells: Vec<Cell> = Vec::new();
+        let mut spared = BTreeSet::new();
+        for values in combinations(&axes) {
+            let cell = combined(origin, &document, &axes, values)?;
+            // Of cells that differ only in what they have no use for the first one runs.
+            if !cell.axes.iter().any(|(_, value)| value == NOTHING) || spared.insert(cell.name.clone()) {
+                cells.push(cell);
+            }
+        }
         // Records, and what a resumed run lacks, are told apart by it.
         let mut names = BTreeSet::new();
         if let Some(twice) = cells.iter().find(|cell| !names.insert(&cell.name)) {
@@ -75,6 +91,7 @@ impl Sweep {
             cells.push(extra_cell(origin, &document, &axes, extra)?);
         }
         traces::read(origin, &mut document, cells.iter_mut().map(|cell| &mut cell.scenario))?;
+        cells.iter_mut().for_each(|cell| cell.scenario.bound_queues());
         if !axes.is_empty() {
             let table = axes.iter().map(|axis| (axis.key.clone(), Value::Array(axis.values.clone()))).collect();
             document.insert("axes".into(), Value::Table(table));
@@ -84,7 +101,40 @@ impl Sweep {
         let checked = asserts::validate(&first.asserts, &keys)
             .and_then(|()| asserts::validate_shown(&first.charts, &first.claims, &keys));
         checked.map_err(|mistake| anyhow!("{origin}: {mistake}"))?;
-        Ok(Sweep { document, axes, cells })
+        let overridden = overrides.iter().map(|(key, _)| key.clone()).collect();
+        Ok(Sweep { document, axes, cells, written: (origin.to_owned(), text.to_owned()), overridden })
+    }
+
+    /// Refuses a sweep of which a cell cannot run.
+    ///
+    /// # Errors
+    /// What is wrong with the first of them, with file and line where the file says it.
+    pub fn check(&self) -> Result<()> {
+        self.cells.iter().try_for_each(|cell| cell::check(cell).map(drop).map_err(|error| self.placed(cell, &error)))
+    }
+
+    /// The network of the first cell, checked.
+    ///
+    /// # Errors
+    /// As [`Sweep::check`].
+    pub fn topology(&self) -> Result<Topology> {
+        self.cells[0].topology().map_err(|error| self.placed(&self.cells[0], &error))
+    }
+
+    /// Says where the file has what is wrong: the keys in front of the message tell.
+    fn placed(&self, cell: &Cell, error: &anyhow::Error) -> anyhow::Error {
+        let said = format!("{error:#}");
+        let context = format!("{}, cell {}: ", cell.scenario.name, cell.name);
+        let about = said.strip_prefix(&context).unwrap_or(&said);
+        let is_key = |word: &&str| word.chars().all(|c| c.is_alphanumeric() || "._-".contains(c));
+        let path: Vec<Step<'_>> =
+            about.split(": ").take_while(is_key).flat_map(|keys| keys.split('.')).map(Step::Key).collect();
+        let (origin, text) = &self.written;
+        let place = match Document::parse(origin, text) {
+            Ok(document) if !self.overridden.iter().any(|key| about.starts_with(key.as_str())) => document.place(&path),
+            _ => origin.clone(),
+        };
+        anyhow!("{place}: {said}")
     }
 
     /// The scenario of the first cell: all that no axis changes.
@@ -162,9 +212,57 @@ fn steps(range: &Table) -> Result<Vec<Value>> {
     Ok((0..=count as u32).map(|i| Value::String(format!("{}{unit}", value(i).round() / 1e9))).collect())
 }
 
+/// Refuses a key of a link that there is not: set, it would make one without ends.
+fn check_links(document: &Table, axes: &[Axis], overrides: &[(String, String)]) -> Result<()> {
+    let links = document.get("links").and_then(Value::as_table);
+    let known =
+        || links.into_iter().flatten().filter(|(_, link)| link.get("ends").is_some()).map(|(name, _)| name.as_str());
+    let keys = overrides.iter().map(|(key, _)| key).chain(axes.iter().map(|axis| &axis.key));
+    for key in keys {
+        let Some((name, _)) = key.strip_prefix("links.").and_then(|rest| rest.split_once('.')) else { continue };
+        let made = format!("links.{name}.ends");
+        if known().all(|known| known != name) && axes.iter().all(|axis| axis.key != made) {
+            let all = known().collect::<Vec<_>>().join(", ");
+            bail!("{key}: there is no link `{name}` (there are {all}){}", did_you_mean(name, known()));
+        }
+    }
+    Ok(())
+}
+
+/// What an override that looks like something else is to be written as; `None`: nothing is known against it.
+fn misread(key: &str, text: &str) -> Option<String> {
+    let last = key.rsplit('.').next().unwrap_or(key);
+    let is_list = ["steps", "sizes"].contains(&last) && text.starts_with('[') && !text.starts_with("[[");
+    if is_list && matches!(parse(text), Value::Array(tables) if tables.iter().any(Value::is_table)) {
+        return Some(format!("a list of values makes an axis: one list has two brackets, {key}=[{text}]"));
+    }
+    let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+    if let Some((from, to)) = text.split_once("..").filter(|(from, to)| is_number(from) && is_number(to)) {
+        return Some(format!("a range is written {{ from = \"{from}\", to = \"{to}\", step = ... }}"));
+    }
+    let messages = || {
+        let number = text.strip_suffix("/s").filter(|_| last == "rate")?;
+        let (digits, times) = match number.strip_suffix('k') {
+            Some(digits) => (digits, 1e3),
+            None => number.strip_suffix('M').map_or((number, 1.0), |digits| (digits, 1e6)),
+        };
+        let nanos = (1e9 / (digits.trim().parse::<f64>().ok()? * times)).round();
+        let interval = if nanos % 1e3 == 0.0 { format!("{}us", nanos / 1e3) } else { format!("{nanos}ns") };
+        let table = key.strip_suffix(".rate")?;
+        (1.0..1e18)
+            .contains(&nanos)
+            .then(|| format!("a rate is in bits a second; so many messages are {table}.interval = \"{interval}\""))
+    };
+    messages()
+}
+
 /// Applies one override. A list (`a,b,c` or `["a","b"]`) makes the key an axis; a single value makes it none.
 fn apply(document: &mut Table, axes: &mut Vec<Axis>, key: &str, text: &str) -> Result<()> {
+    if let Some(advice) = misread(key, text) {
+        bail!(advice);
+    }
     let values = match parse(text) {
+        Value::Table(range) if ["from", "to", "step"].iter().all(|end| range.contains_key(*end)) => steps(&range)?,
         // No cell of its own, no chart ...
         Value::Array(none) if none.is_empty() && axes.iter().all(|axis| axis.key != key) => {
             return set(document, key, Value::Array(none));
@@ -211,6 +309,13 @@ fn set(document: &mut Table, key: &str, value: Value) -> Result<()> {
     Ok(())
 }
 
+/// The value of a dotted key; `None`: it has none.
+pub(crate) fn lookup<'a>(document: &'a Table, key: &str) -> Option<&'a Value> {
+    let mut parts = key.split('.');
+    let first = document.get(parts.next()?)?;
+    parts.try_fold(first, |value, part| value.as_table()?.get(part))
+}
+
 /// Indexes into each axis, the last varying fastest.
 fn combinations(axes: &[Axis]) -> Vec<Vec<usize>> {
     axes.iter().fold(vec![Vec::new()], |prefixes, axis| {
@@ -218,7 +323,7 @@ fn combinations(axes: &[Axis]) -> Vec<Vec<usize>> {
     })
 }
 
-fn cell(origin: &str, document: &Table, axes: &[Axis], values: Vec<usize>) -> Result<Cell> {
+fn combined(origin: &str, document: &Table, axes: &[Axis], values: Vec<usize>) -> Result<Cell> {
     let mut document = document.clone();
     let mut chosen = Vec::new();
     for (axis, index) in axes.iter().zip(values) {
@@ -226,12 +331,53 @@ fn cell(origin: &str, document: &Table, axes: &[Axis], values: Vec<usize>) -> Re
         chosen.push((axis.key.clone(), as_written(&value)));
         set(&mut document, &axis.key, value).with_context(|| format!("{origin}: axis \"{}\"", axis.key))?;
     }
-    let name = match chosen.as_slice() {
+    let named = |chosen: &[(String, String)]| match chosen {
         [] => "single".to_owned(),
         chosen => chosen.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join("/"),
     };
-    let scenario = scenario(origin, &name, document)?;
-    Ok(Cell { name, axes: chosen, scenario })
+    let scenario = scenario(origin, &named(&chosen), document)?;
+    for (key, value) in &mut chosen {
+        if !scenario.uses(key) {
+            *value = NOTHING.to_owned();
+        }
+    }
+    let elsewhere = elsewhere(&scenario, &chosen)?;
+    Ok(Cell { name: named(&chosen), axes: chosen, elsewhere, scenario })
+}
+
+/// Published values and claims are about what the scenario had before somebody else made a further axis: the document
+/// says so of every such axis, so that it means the same wherever it is read.
+fn say_about(origin: &str, document: &mut Table, axes: &[Axis], (before, known): &(Table, Vec<Axis>)) {
+    let further: Vec<&Axis> = axes.iter().filter(|axis| known.iter().all(|known| known.key != axis.key)).collect();
+    if further.is_empty() {
+        return;
+    }
+    // What cannot be laid out is told of when the whole is.
+    let Ok(plain) = combined(origin, before, known, vec![0; known.len()]) else { return };
+    let Ok(plain) = Table::try_from(&plain.scenario) else { return };
+    let about = document.entry("about").or_insert_with(|| Value::Table(Table::new()));
+    let Some(about) = about.as_table_mut() else { return };
+    for axis in further {
+        if let Some(value) = lookup(&plain, &axis.key)
+            && !about.contains_key(&axis.key)
+        {
+            about.insert(axis.key.clone(), value.clone());
+        }
+    }
+}
+
+/// The axes on which a scenario has another value than it says that published values are about.
+fn elsewhere(scenario: &Scenario, axes: &[(String, String)]) -> Result<Vec<String>> {
+    if scenario.about.is_empty() {
+        return Ok(Vec::new());
+    }
+    let own = Table::try_from(scenario).context("write the scenario")?;
+    let differs = |(key, value): &&(String, String)| {
+        let about = scenario.about.get(key);
+        value != NOTHING
+            && about.is_some_and(|about| lookup(&own, key).is_none_or(|own| as_written(own) != as_written(about)))
+    };
+    Ok(axes.iter().filter(differs).map(|(key, _)| key.clone()).collect())
 }
 
 /// A cell of its own: what it does not set has the first value of its axis.
@@ -242,7 +388,7 @@ fn extra_cell(origin: &str, document: &Table, axes: &[Axis], extra: ExtraCell) -
         set(&mut document, &key, value).with_context(|| format!("{origin}, cell {}: `{key}`", extra.name))?;
     }
     let scenario = scenario(origin, &extra.name, document)?;
-    Ok(Cell { name: extra.name, axes: Vec::new(), scenario })
+    Ok(Cell { name: extra.name, axes: Vec::new(), elsewhere: Vec::new(), scenario })
 }
 
 fn scenario(origin: &str, cell: &str, document: Table) -> Result<Scenario> {
@@ -257,7 +403,7 @@ fn scenario(origin: &str, cell: &str, document: Table) -> Result<Scenario> {
 const MOST_CELLS: usize = 100_000;
 
 /// A value without quotes.
-fn as_written(value: &Value) -> String {
+pub(crate) fn as_written(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -292,6 +438,26 @@ payload = "100B"
 interval = "10ms"
 "#;
 
+    #[test]
+    fn what_is_set_amiss_is_told_how_to_write() {
+        let said = |key: &str, value: &str| {
+            let set = [(key.to_owned(), value.to_owned())];
+            format!("{:#}", Sweep::new("two.toml", DOCUMENT, &set).unwrap_err())
+        };
+        for (key, value, message) in [
+            ("links.k.loss", "5%", "links.k.loss: there is no link `k` (there are l)"),
+            ("links.k.loss", "5%,6%", "there is no link `k`"),
+            ("path.loss", "0%..5%", "a range is written { from = \"0%\", to = \"5%\", step = ... }"),
+            ("links.l.steps", "[{ at = \"1s\" }]", "one list has two brackets, links.l.steps=[[{ at = \"1s\" }]]"),
+            ("traffic.rate", "20k/s", "so many messages are traffic.interval = \"50us\""),
+        ] {
+            let said = said(key, value);
+            assert!(said.contains(message) && said.lines().count() == 1, "{said}");
+        }
+        let range = names(&[("path.loss", "{ from = \"2%\", to = \"4%\", step = \"2%\" }")]);
+        assert_eq!(range, ["2%/udp", "2%/tcp", "4%/udp", "4%/tcp"]);
+    }
+
     fn names(overrides: &[(&str, &str)]) -> Vec<String> {
         let overrides: Vec<_> = overrides.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
         let sweep = Sweep::new("two.toml", DOCUMENT, &overrides).unwrap();
@@ -325,13 +491,65 @@ interval = "10ms"
         let cell = &sweep.cells[1];
         assert_eq!(
             cell.axes,
-            [("path.loss", "0%"), ("traffic.transport", "udp"), ("tcp.nodelay", "false")]
+            [("path.loss", "0%"), ("traffic.transport", "tcp"), ("tcp.nodelay", "true")]
                 .map(|(k, v)| (k.to_owned(), v.to_owned()))
         );
-        assert!(!cell.scenario.tcp.nodelay && sweep.cells[0].scenario.tcp.nodelay);
+        assert!(cell.scenario.tcp.nodelay && !sweep.cells[2].scenario.tcp.nodelay);
         // The document as it ran lays out into the same cells.
         let again = Sweep::new("two.toml", &sweep.document.to_string(), &[]).unwrap();
         assert_eq!(again.cells.len(), sweep.cells.len());
+    }
+
+    #[test]
+    fn what_cannot_run_is_said_with_its_line() {
+        let wrong = |from: &str, to: &str, set: &[(&str, &str)]| {
+            let set: Vec<_> = set.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+            let sweep = Sweep::new("two.toml", &DOCUMENT.replace(from, to), &set).unwrap();
+            format!("{:#}", sweep.check().unwrap_err())
+        };
+        let line = |text: &str| DOCUMENT[..DOCUMENT.find(text).unwrap()].lines().count() + 1;
+        let mistake = wrong("to = \"b\"", "to = \"c\"", &[]);
+        let place = format!("two.toml:{}: two, cell 0%/udp: traffic.to: there is no host", line("to = \"b\""));
+        assert!(mistake.starts_with(&place), "{mistake}");
+        let mistake = wrong("ends = [\"a\", \"b\"]", "ends = [\"a\", \"a\"]", &[]);
+        let place = format!("two.toml:{}: two, cell 0%/udp: links.l: both ends are `a`", line("[links.l]"));
+        assert!(mistake.starts_with(&place), "{mistake}");
+        let mistake = wrong("port", "port", &[("traffic.to", "c")]);
+        assert!(mistake.starts_with("two.toml: two, cell 0%/udp: traffic.to: there is no host"), "{mistake}");
+    }
+
+    #[test]
+    fn a_cell_is_not_run_again_for_what_it_has_no_use_for() {
+        let loss = ("path.loss", "0%,5%");
+        assert_eq!(
+            names(&[loss, ("tcp.congestion", "cubic,bbr")]),
+            ["0%/udp/-", "0%/tcp/cubic", "0%/tcp/bbr", "5%/udp/-", "5%/tcp/cubic", "5%/tcp/bbr"]
+        );
+        assert_eq!(names(&[loss, ("traffic.transport", "quic"), ("quic.congestion", "cubic,bbr")]).len(), 4);
+        assert_eq!(names(&[loss, ("traffic.transport", "udp"), ("tcp.nodelay", "true,false")]), ["0%/-", "5%/-"]);
+    }
+
+    #[test]
+    fn published_values_are_about_what_the_scenario_had() {
+        let set = [("tcp.congestion", "cubic,bbr"), ("traffic.interval", "10ms,20ms")];
+        let overrides = set.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let sweep = Sweep::new("two.toml", DOCUMENT, &overrides).unwrap();
+        let elsewhere = |sweep: &Sweep| -> Vec<(String, String)> {
+            let cells = sweep.cells.iter().filter(|cell| cell.name.starts_with("0%"));
+            cells.map(|cell| (cell.name.clone(), cell.elsewhere.join(" "))).collect()
+        };
+        let expected = [
+            ("0%/udp/-/10ms", ""),
+            ("0%/udp/-/20ms", "traffic.interval"),
+            ("0%/tcp/cubic/10ms", ""),
+            ("0%/tcp/cubic/20ms", "traffic.interval"),
+            ("0%/tcp/bbr/10ms", "tcp.congestion"),
+            ("0%/tcp/bbr/20ms", "tcp.congestion traffic.interval"),
+        ];
+        assert_eq!(elsewhere(&sweep), expected.map(|(name, axes)| (name.to_owned(), axes.to_owned())));
+        // What the manifest has says the same.
+        let again = Sweep::new("two.toml", &sweep.document.to_string(), &[]).unwrap();
+        assert_eq!(elsewhere(&again), elsewhere(&sweep));
     }
 
     #[test]

@@ -4,14 +4,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use toml::{Table, Value};
 use weir_emulator::model::Trace;
 
+use crate::arrivals::{self, Due};
 use crate::scenario::Scenario;
 
 /// Traces by their path as the scenario has it.
 pub type Traces = BTreeMap<PathBuf, Arc<Trace>>;
+
+/// The datagrams of a capture; none: there is no capture.
+pub type Replayed = Arc<[Due]>;
 
 /// Reads the traces of a sweep's scenarios, each once. Relative paths start at the scenario's `directory`, or else at
 /// that of `origin`, the file that the document comes from; the document is told, so that it means the same elsewhere.
@@ -24,6 +28,7 @@ pub fn read<'a>(
     scenarios: impl IntoIterator<Item = &'a mut Scenario>,
 ) -> Result<()> {
     let mut known = Traces::new();
+    let mut captures: BTreeMap<PathBuf, Replayed> = BTreeMap::new();
     for scenario in scenarios {
         for (key, path) in paths(scenario) {
             let context = || format!("{origin}: {key}");
@@ -37,14 +42,37 @@ pub fn read<'a>(
             scenario.traces.insert(path, trace);
             document.insert("directory".into(), Value::String(directory.to_string_lossy().into_owned()));
         }
+        if let Some(path) = scenario.traffic.replay.clone() {
+            let context = || format!("{origin}: traffic.replay");
+            let directory = directory(origin, scenario).with_context(context)?;
+            let file = directory.join(path);
+            scenario.replayed = match captures.get(&file) {
+                Some(capture) => Arc::clone(capture),
+                None => arrivals::read_capture(&file).with_context(context)?,
+            };
+            captures.insert(file, Arc::clone(&scenario.replayed));
+            document.insert("directory".into(), Value::String(directory.to_string_lossy().into_owned()));
+        }
     }
     Ok(())
 }
 
+/// Refuses what may never end, a device or a pipe, and what is longer than this.
+pub(crate) fn check_bounded(file: &Path, most_mib: u64) -> Result<()> {
+    let metadata = std::fs::metadata(file)?;
+    ensure!(metadata.is_file(), "it is no regular file: what is read of another may never end");
+    ensure!(metadata.len() >> 20 < most_mib, "it is longer than {most_mib} MiB");
+    Ok(())
+}
+
 fn read_file(file: &Path) -> Result<Trace> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("read trace {}", file.display()))?;
+    let read = check_bounded(file, LONGEST_TRACE).and_then(|()| Ok(std::fs::read_to_string(file)?));
+    let text = read.with_context(|| format!("read trace {}", file.display()))?;
     Trace::parse(&text).with_context(|| format!("trace {}", file.display()))
 }
+
+/// Of a trace, MiB: an hour at 100 Mbit/s, 30 million lines, fits.
+const LONGEST_TRACE: u64 = 256;
 
 /// Where relative paths start.
 fn directory(origin: &str, scenario: &Scenario) -> Result<PathBuf> {
@@ -129,6 +157,17 @@ payload = "100B"
     fn documents_without_traces_stay_as_they_are() {
         let text = DOCUMENT.replace("trace = \"lte.trace\"\nqueue = 100", "").replace("trace = \"outage.trace\"", "");
         assert!(!Sweep::new("cellular.toml", &text, &[]).unwrap().document.contains_key("directory"));
+    }
+
+    #[test]
+    fn what_may_never_end_is_not_read() {
+        let (directory, origin) = directory(&[("outage.trace", "500")]);
+        std::os::unix::fs::symlink("/dev/zero", directory.path().join("lte.trace")).unwrap();
+        let error = format!("{:#}", Sweep::new(&origin, DOCUMENT, &[]).unwrap_err());
+        assert!(error.ends_with("lte.trace: it is no regular file: what is read of another may never end"), "{error}");
+        std::fs::File::create(directory.path().join("long")).unwrap().set_len(2 << 20).unwrap();
+        assert!(super::check_bounded(&directory.path().join("long"), 3).is_ok());
+        assert!(super::check_bounded(&directory.path().join("long"), 2).is_err());
     }
 
     #[test]

@@ -62,6 +62,9 @@ pub enum TrafficError {
         "bulk traffic over {0}: it has no bulk engine of its own (send messages at the interval that makes the rate)"
     )]
     NoBulk(Transport),
+    /// Nobody can be asked to send over it.
+    #[error("in reverse, or both ways, over {0}: only over udp and tcp")]
+    NoReverse(Transport),
     /// A bulk transfer without connections.
     #[error("bulk traffic over {streams} connections: between 1 and {most}")]
     Streams {

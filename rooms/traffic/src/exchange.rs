@@ -32,13 +32,6 @@ pub struct Window {
     pub end: Nanos,
 }
 
-impl Window {
-    /// When a sender that is behind its schedule gives the rest up: after another window.
-    pub(super) fn latest(&self) -> Nanos {
-        self.end.saturating_add(self.end - self.start)
-    }
-}
-
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Closed {
     pub(super) sent: u64,

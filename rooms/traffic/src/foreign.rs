@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_wire::probe::Probe;
 
-use crate::receiver::frames::Frames;
+use crate::receiver::frames::{Frame, Frames};
 use crate::receiver::sessions::Sessions;
 use crate::{Exchange, ReceiveReport, ReceiverSettings};
 
@@ -14,7 +14,12 @@ use crate::{Exchange, ReceiveReport, ReceiverSettings};
 pub fn stream<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<Vec<(u16, u32, usize)>> {
     let (mut frames, mut messages) = (Frames::default(), Vec::new());
     for piece in pieces {
-        frames.feed(piece, |probe, length| messages.push((probe.session, probe.sequence, length))).ok()?;
+        let taken = frames.feed(piece, |frame| {
+            if let Frame::Message(probe, length) = frame {
+                messages.push((probe.session, probe.sequence, length));
+            }
+        });
+        taken.ok()?;
     }
     Some(messages)
 }

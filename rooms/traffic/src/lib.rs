@@ -45,6 +45,7 @@ pub mod foreign;
 mod quic;
 pub(crate) mod receiver;
 mod report;
+mod reverse;
 mod sender;
 mod sequence;
 mod settings;
@@ -52,13 +53,15 @@ mod settings;
 pub use congestion::check as check_congestion;
 pub use error::{ErrorCount, ErrorLog, TrafficError};
 pub use exchange::{Exchange, Window};
-pub use flights::{Flight, Flights};
+pub use flights::{Delivery, Departure, Flight, Flights};
 pub use quic::{QuicSettings, longest_datagram};
 pub use receiver::{Gauge, Level, Receiver};
-pub use report::{Ended, Machine, ReceiveReport, SendReport, SessionReport, in_words};
+pub use report::{Ended, Interval, Machine, ReceiveReport, SendReport, SessionReport, Total, in_words};
+pub use reverse::{Client, ClientReport, Parted, Requests, ReverseReport};
 pub use sender::{Sender, Source};
 pub use sequence::SequenceSet;
-pub use settings::{Pacing, ReceiverSettings, SenderSettings, Stall, TcpSettings, Transport, Until};
+pub use settings::{Pacing, ReceiverSettings, ReverseSettings, SenderSettings, Stall, TcpSettings, Transport, Until};
+pub use weir_wire::control::{Account, Refusal};
 
 #[cfg(test)]
 mod tests;

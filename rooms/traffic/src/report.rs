@@ -7,7 +7,7 @@ use weir_kernel::tcp::TcpInfo;
 use weir_service::clock::Nanos;
 use weir_stats::{DelayRecorder, Distribution};
 
-use crate::{ErrorCount, Flights, SequenceSet, Window};
+use crate::{Departure, ErrorCount, Flights, Requests, ReverseReport, SequenceSet, Window};
 
 /// What a [`Sender`](super::Sender) has done.
 #[derive(Debug, Default)]
@@ -18,11 +18,15 @@ pub struct SendReport {
     pub sent_bytes: u64,
     /// TCP and QUIC: how long connecting took; `None`: UDP, or never connected (see `errors`).
     pub connect: Option<Duration>,
+    /// What it drew at its start; 0: its messages have no room for it.
+    pub incarnation: u32,
     /// The planned window; `None`: nothing was sent.
     pub window: Option<Window>,
-    /// From the first send call to the end of the window, or to the stop or the error that ended it before. Zero if
-    /// nothing was sent.
+    /// From the first send call to the end of the window, or to the stop, the count or the error that ended it before, or to
+    /// the last message where that was sent behind it. Zero if nothing was sent.
     pub used: Duration,
+    /// `schedule`: messages that were due in this time; `None`: the pacing has no schedule.
+    pub due: Option<u64>,
     /// The first send call.
     pub first_send: Option<Nanos>,
     /// The last send call.
@@ -50,6 +54,8 @@ pub struct SendReport {
     pub send_buffer: Option<usize>,
     /// Time of each send call by sequence number, if they were to be kept.
     pub send_times: Vec<Nanos>,
+    /// The messages by sequence number, if they were to be kept.
+    pub departures: Vec<Departure>,
     /// Whether a stop ended the window early.
     pub stopped: bool,
 }
@@ -62,8 +68,20 @@ pub struct ReceiveReport {
     /// Datagrams, or on TCP connections, that were not ours: counted and otherwise left alone. A session other than
     /// the one asked for is foreign, too.
     pub foreign: u64,
-    /// Messages of sessions beyond those that a receiver can tell apart (256).
+    /// Messages of sessions for which there was no room, see [`sessions`](super::ReceiverSettings::sessions).
     pub unlisted: u64,
+    /// Announced ends and greetings of these.
+    pub unlisted_announcements: u64,
+    /// Sessions that gave way to others, and their messages, of all kinds. They are not in `sessions`.
+    pub evicted: u64,
+    /// Messages of these.
+    pub evicted_messages: u64,
+    /// Those of them that had not announced their end.
+    pub evicted_open: u64,
+    /// What was counted of them.
+    pub evicted_total: Total,
+    /// Messages that whoever was to have them all did not take, see [`Receiver::deliver`](super::Receiver::deliver).
+    pub not_handed_over: u64,
     /// Connections accepted (TCP, QUIC).
     pub connections: u64,
     /// TCP, QUIC streams: bytes at the end of connections that were no whole message.
@@ -74,6 +92,10 @@ pub struct ReceiveReport {
     pub receive_buffer: Option<usize>,
     /// The sysctl that kept it below what was asked for.
     pub receive_buffer_limit: Option<&'static str>,
+    /// What was sent to those that asked for it, in the order in which they ended.
+    pub reverse: Vec<ReverseReport>,
+    /// Requests for more that were not granted.
+    pub requests: Requests,
     /// What went wrong, by operation and kind.
     pub errors: Vec<ErrorCount>,
     /// When `run` was called.
@@ -84,10 +106,68 @@ pub struct ReceiveReport {
     pub ended: Ended,
 }
 
+impl SendReport {
+    /// Messages that were due and were not sent.
+    pub fn shortfall(&self) -> u64 {
+        self.due.unwrap_or(0).saturating_sub(self.sent)
+    }
+}
+
 impl ReceiveReport {
     /// The only session's report; `None` if there is none. Of several, that with the most messages.
     pub fn main_session(&self) -> Option<&SessionReport> {
         self.sessions.iter().max_by_key(|session| session.delivered)
+    }
+
+    /// All sessions together, those that gave way to others included.
+    pub fn total(&self) -> Total {
+        let mut total = self.evicted_total;
+        self.sessions.iter().for_each(|session| total.add(session));
+        total
+    }
+}
+
+/// Sums over sessions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Total {
+    /// How many.
+    pub sessions: u64,
+    /// Those of them that have not announced their end.
+    pub open: u64,
+    /// Messages sent, at least, see [`SessionReport::sent_at_least`].
+    pub sent_at_least: u64,
+    /// Messages received, duplicates not counted.
+    pub delivered: u64,
+    /// Their bytes.
+    pub delivered_bytes: u64,
+    /// Sent at least, and not received.
+    pub lost: u64,
+    /// Messages received again.
+    pub duplicates: u64,
+    /// Messages behind one with a higher number.
+    pub reordered: u64,
+    /// When the first message came; `None`: none did.
+    pub first_arrival: Option<Nanos>,
+    /// When the last new one did.
+    pub last_arrival: Option<Nanos>,
+}
+
+impl Total {
+    /// Adds a session.
+    pub fn add(&mut self, session: &SessionReport) {
+        self.sessions += 1;
+        self.open += u64::from(session.announced.is_none());
+        self.sent_at_least += session.sent_at_least();
+        self.delivered += session.delivered;
+        self.delivered_bytes += session.delivered_bytes;
+        self.lost += session.sent_at_least().saturating_sub(session.delivered);
+        self.duplicates += session.duplicates;
+        self.reordered += session.reordered;
+        if session.delivered > 0 {
+            let first = self.first_arrival.unwrap_or(Nanos::MAX);
+            self.first_arrival = Some(first.min(session.first_arrival));
+            self.last_arrival = self.last_arrival.max(Some(session.last_arrival));
+        }
     }
 }
 
@@ -99,9 +179,11 @@ pub enum Ended {
     Stopped,
     /// Everything sent has arrived.
     Complete,
-    /// The drain, the duration or the idle time was over.
+    /// The drain or the duration was over.
     Deadline,
-    /// TCP: every connection was closed, and sending had ended.
+    /// Nothing had come for the idle time, while the end of a session was not announced.
+    Idle,
+    /// TCP, QUIC: every connection was closed, and the sender of this process had ended.
     Closed,
     /// The socket failed (see `errors`).
     Failed,
@@ -114,6 +196,8 @@ pub struct SessionReport {
     pub peer: SocketAddr,
     /// Session number.
     pub session: u16,
+    /// What the sender drew at its start; 0: unknown, messages were too short to tell.
+    pub incarnation: u32,
     /// Messages received, duplicates not counted.
     pub delivered: u64,
     /// Of them, those received within the window; equal to `delivered` where the window is unknown.
@@ -132,12 +216,19 @@ pub struct SessionReport {
     pub announced: Option<u64>,
     /// Announcements of the end that came; not in `delivered`.
     pub announcements: u64,
+    /// Announced ends that what came contradicts: forged, or of another run of the sender; in none of the other counts.
+    pub contradicted: u64,
     /// Where the sender's clock runs.
     pub machine: Machine,
     /// Arrival of the first message.
     pub first_arrival: Nanos,
     /// Arrival of the last new message.
     pub last_arrival: Nanos,
+    /// Messages that were received before they were sent, by the clock that they claim to share with ours; without a delay.
+    pub negative: u64,
+    /// How much the time between messages changes on the way, ns, smoothed (RFC 3550, section 6.4.1). It needs no common
+    /// clock.
+    pub jitter_ns: f64,
     /// From the actual send call to the return of the receive call, of delivered messages. Without meaning unless
     /// `machine` is ours.
     pub delays: DelayRecorder,
@@ -148,18 +239,75 @@ pub struct SessionReport {
 }
 
 impl SessionReport {
+    /// That of a session whose first message came at the time `at`, before it is counted. Its delays are cut into batches
+    /// of a window of this length.
+    pub fn new(peer: SocketAddr, session: u16, at: Nanos, window: Duration) -> Self {
+        Self {
+            peer,
+            session,
+            incarnation: 0,
+            delivered: 0,
+            in_window: 0,
+            delivered_bytes: 0,
+            duplicates: 0,
+            reordered: 0,
+            stale: 0,
+            numbers: SequenceSet::new(),
+            announced: None,
+            announcements: 0,
+            contradicted: 0,
+            machine: Machine::Unknown,
+            first_arrival: at,
+            last_arrival: at,
+            negative: 0,
+            jitter_ns: 0.0,
+            delays: DelayRecorder::new(window),
+            intended_delays: DelayRecorder::new(window),
+            flights: Flights::default(),
+        }
+    }
+
     /// Messages that were sent at least: the announced number, or the highest one seen and all before it.
     pub fn sent_at_least(&self) -> u64 {
         self.announced.unwrap_or(0).max(self.numbers.end())
     }
 }
 
+/// What came in an interval, of all sessions. Times are ns since [`Receiver::run`](super::Receiver::run) was called; the first
+/// that has messages begins with the first of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Interval {
+    /// When it began.
+    pub start: Nanos,
+    /// When it was over.
+    pub end: Nanos,
+    /// Messages sent the other way, where both ends send.
+    pub sent: u64,
+    /// Messages received, duplicates not counted.
+    pub received: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// By how many more the highest numbers rose; negative where those that had been missing came late.
+    pub lost: i64,
+    /// Messages received again.
+    pub duplicated: u64,
+    /// Messages behind one with a higher number.
+    pub reordered: u64,
+    /// Mean delay, of senders with our clock; `None`: nothing came of these.
+    pub delay_mean_ns: Option<f64>,
+    /// The largest of these delays.
+    pub delay_max_ns: Option<Nanos>,
+    /// [`SessionReport::jitter_ns`], the mean over the sessions of which something came; `None`: nothing did, or the
+    /// interval was cut off by the end.
+    pub jitter_ns: Option<f64>,
+}
+
 /// Where a sender's clock runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Machine {
-    /// Its boot id is ours: delays are exact.
+    /// It has our clock ([`clock::id`](weir_service::clock::id)): delays are exact.
     Same,
-    /// Its boot id is another: no delay is known.
+    /// It has another one, on another machine or in another time namespace: no delay is known.
     Other,
     /// Messages too short to tell. Delays are recorded as if it were ours.
     #[default]

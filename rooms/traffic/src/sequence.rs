@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-/// A set of sequence numbers that remembers the last [`SequenceSet::SPAN`] of them one by one.
+/// A set of sequence numbers that remembers the last of them one by one, [`SequenceSet::SPAN`] unless told otherwise.
 #[derive(Clone, Debug)]
 pub struct SequenceSet {
-    /// One bit a number, at number % SPAN. Grows up to SPAN bits.
+    /// One bit a number, at number % span. Grows up to that many bits.
     bits: Vec<u64>,
     /// Numbers below it are forgotten.
     start: u64,
@@ -13,6 +13,8 @@ pub struct SequenceSet {
     end: u64,
     /// Numbers inserted.
     len: u64,
+    /// Numbers remembered one by one.
+    span: u64,
 }
 
 /// What a number was when it came.
@@ -34,7 +36,12 @@ impl SequenceSet {
 
     /// The empty set.
     pub fn new() -> Self {
-        Self { bits: vec![0; 16], start: 0, end: 0, len: 0 }
+        Self::with_span(Self::SPAN)
+    }
+
+    /// The empty set, of a shorter memory: a power of two, at least 1024.
+    pub(super) fn with_span(span: u64) -> Self {
+        Self { bits: vec![0; 16], start: 0, end: 0, len: 0, span }
     }
 
     /// Adds a number and tells what it was.
@@ -98,12 +105,12 @@ impl SequenceSet {
     /// Makes room for the numbers below `end`, and forgets those too far below.
     fn advance(&mut self, end: u64) {
         let capacity = self.bits.len() as u64 * 64;
-        if end > capacity && capacity < Self::SPAN {
+        if end > capacity && capacity < self.span {
             // Bits keep their place as long as nothing has wrapped, which starts at full size.
-            let words = end.next_power_of_two().min(Self::SPAN) / 64;
+            let words = end.next_power_of_two().min(self.span) / 64;
             self.bits.resize(words as usize, 0);
         }
-        let forgotten = end.saturating_sub(Self::SPAN);
+        let forgotten = end.saturating_sub(self.span);
         if forgotten >= self.end {
             self.bits.fill(0);
         } else {

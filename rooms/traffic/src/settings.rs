@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -22,11 +22,9 @@ pub enum Transport {
     Udp,
     /// One connection; messages are framed by their length.
     Tcp,
-    /// One QUIC connection with one stream; messages are framed as over TCP. Both ends live in one process.
-    #[value(skip)]
+    /// One QUIC connection with one stream; messages are framed as over TCP.
     Quic,
-    /// One QUIC connection; one QUIC datagram (RFC 9221) a message. Both ends live in one process.
-    #[value(skip)]
+    /// One QUIC connection; one QUIC datagram (RFC 9221) a message.
     QuicDatagram,
 }
 
@@ -82,12 +80,20 @@ pub struct SenderSettings {
     pub batch: Option<NonZeroUsize>,
     /// Length of the window.
     pub duration: Duration,
+    /// Ends after so many messages, if the window does not before.
+    pub count: Option<NonZeroU64>,
+    /// UDP by [`Pacing::Schedule`]: how long behind the window messages are sent that were due in it. What has not left by
+    /// then never does.
+    pub overtime: Duration,
     /// Number that tells this sender's messages from others'.
     pub session: u16,
     /// TCP only.
     pub tcp: TcpSettings,
     /// QUIC only.
     pub quic: QuicSettings,
+    /// Differentiated services code point (RFC 2474) of the packets, 0 to 63; `None`: 0. QUIC: `None`, since quinn sets the
+    /// field itself.
+    pub dscp: Option<u8>,
     /// TTL or hop limit, of multicast packets too; `None`: the kernel's default (multicast: 1).
     pub ttl: Option<u8>,
     /// The interface to send through; `None`: where a route leads.
@@ -104,6 +110,8 @@ pub struct SenderSettings {
     pub announce: bool,
     /// Whether to keep the time of every send (8 bytes a message), up to [`Self::MAX_SEND_TIMES`].
     pub keep_send_times: bool,
+    /// Whether to keep when every message was due and sent (16 bytes each), likewise.
+    pub keep_departures: bool,
 }
 
 impl SenderSettings {
@@ -122,9 +130,12 @@ impl SenderSettings {
             quantum: Duration::ZERO,
             batch: None,
             duration: Duration::from_secs(60),
+            count: None,
+            overtime: Duration::ZERO,
             session: 0,
             tcp: TcpSettings::default(),
             quic: QuicSettings::default(),
+            dscp: None,
             ttl: None,
             interface: None,
             send_buffer: None,
@@ -132,6 +143,7 @@ impl SenderSettings {
             drain: Duration::from_secs(10),
             announce: false,
             keep_send_times: false,
+            keep_departures: false,
         }
     }
 
@@ -181,6 +193,9 @@ pub struct ReceiverSettings {
     pub listen: SocketAddr,
     /// The only session to count, others are foreign; `None`: all.
     pub session: Option<u16>,
+    /// Sessions told apart at once. Where one comes too many, one that has fallen silent gives way: first those of few
+    /// messages.
+    pub sessions: NonZeroUsize,
     /// UDP: multicast groups to join. Other receivers of the machine may then listen at the same address.
     pub groups: Vec<Membership>,
     /// SO_RCVBUF to ask for, bytes; `None`: the kernel's default (TCP: autotuned; QUIC: 4 MiB).
@@ -188,6 +203,9 @@ pub struct ReceiverSettings {
     /// UDP: lets the kernel join datagrams on their way to the socket (UDP_GRO), which is cheaper at high rates. A
     /// joined run that finds no room then counts as one in [`socket_drops`](super::ReceiveReport::socket_drops).
     pub coalesce: bool,
+    /// UDP: bytes of the longest datagram that may come, or of the longest run; longer ones are foreign. Memory for 64 of
+    /// these is kept.
+    pub longest: usize,
     /// UDP: a reader that stops reading again and again, as one does that another program keeps from running; `None`:
     /// it does not.
     pub stall: Option<Stall>,
@@ -195,21 +213,40 @@ pub struct ReceiverSettings {
     pub keep_flights: usize,
     /// When to end, besides the [`Exchange`](super::Exchange) and the stop.
     pub until: Until,
+    /// What is sent to those that ask for messages; `None`: nothing, and no datagram ever leaves.
+    pub reverse: Option<ReverseSettings>,
+}
+
+/// What a receiver sends, at most, to those that ask it to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReverseSettings {
+    /// Bits of IP packets a second, of all flows together.
+    pub rate: u64,
+    /// How long a flow lasts.
+    pub duration: Duration,
+    /// Flows at once.
+    pub flows: usize,
 }
 
 impl ReceiverSettings {
+    /// Sessions told apart unless said otherwise: they take 200 MB at most.
+    pub const SESSIONS: NonZeroUsize = NonZeroUsize::new(10_000).expect("not 0");
+
     /// UDP, every session, until stopped.
     pub fn new(listen: SocketAddr) -> Self {
         Self {
             transport: Transport::Udp,
             listen,
             session: None,
+            sessions: Self::SESSIONS,
             groups: Vec::new(),
             receive_buffer: None,
             coalesce: false,
+            longest: 65_536,
             stall: None,
             keep_flights: 0,
             until: Until::default(),
+            reverse: None,
         }
     }
 }
@@ -233,8 +270,13 @@ pub struct Until {
     pub duration: Option<Duration>,
     /// This long after the last message, once there was one.
     pub idle: Option<Duration>,
-    /// Every session seen has announced its end and is complete, or its grace time of 1 s is over.
+    /// The idle time also counts from the beginning, when nothing has come yet.
+    pub idle_from_start: bool,
+    /// Every session seen has announced its end and is complete, or its grace time of 1 s is over, or it has been silent
+    /// for the idle time.
     pub announced: bool,
+    /// So many sessions at least have announced their end, too.
+    pub senders: u64,
     /// How long to go on when everything sent has arrived, for duplicates still under way.
     pub settle: Duration,
 }

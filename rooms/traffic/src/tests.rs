@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use weir_service::clock::{boot_id, now};
+use weir_service::clock::{id, nanos, now};
 use weir_service::stop::Stop;
 use weir_wire::probe::{Extension, Kind, Probe};
 
@@ -20,6 +20,7 @@ fn sender(transport: Transport, to: SocketAddr) -> SenderSettings {
         transport,
         interval: Duration::from_millis(4),
         duration: Duration::from_millis(200),
+        overtime: Duration::from_secs(10),
         session: 7,
         ..SenderSettings::new(to)
     }
@@ -167,7 +168,7 @@ fn batches_send_all_of_a_schedule_at_few_times() {
 }
 
 #[test]
-fn a_schedule_that_cannot_be_kept_is_given_up_after_another_window() {
+fn a_schedule_that_cannot_be_kept_is_given_up_after_its_overtime() {
     let nobody_reads = UdpSocket::bind(ANY).unwrap();
     let goes_on_behind_the_window = |quantum| {
         let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
@@ -176,6 +177,7 @@ fn a_schedule_that_cannot_be_kept_is_given_up_after_another_window() {
             // 5 million in 50 ms.
             interval: Duration::from_nanos(10),
             duration: Duration::from_millis(50),
+            overtime: Duration::from_millis(50),
             quantum,
             ..sender(Transport::Udp, nobody_reads.local_addr().unwrap())
         };
@@ -183,6 +185,9 @@ fn a_schedule_that_cannot_be_kept_is_given_up_after_another_window() {
         let (window, last) = (sent.window.unwrap(), sent.last_send.unwrap());
         assert!((1..5_000_000).contains(&sent.sent), "{}", sent.sent);
         assert!(last < window.start + 100_000_000, "{last} {window:?}");
+        // The rate is what the wire has seen, not what the plan was.
+        assert!(nanos(sent.used) >= last - window.start, "{last} {sent:?}");
+        assert_eq!((sent.due, sent.shortfall()), (Some(5_000_000), 5_000_000 - sent.sent));
         last > window.end
     };
     for quantum in [Duration::ZERO, Duration::from_millis(1)] {
@@ -238,7 +243,7 @@ fn the_window_ends_although_the_peer_does_not_read() {
         let sent = sender.run(&exchange, &stop);
         let took = Duration::from_nanos(now() - begin);
         assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(20), "{took:?}");
-        assert_eq!(sent.used, Duration::from_millis(200));
+        assert_eq!(sent.used, Duration::from_millis(200), "nothing was sent behind the window");
         // From when on, the machine decides.
         assert!(sent.blocked > Duration::ZERO, "{:?}", sent.blocked);
         assert!(sent.tcp_at_end.unwrap().unsent_bytes > 0);
@@ -332,8 +337,8 @@ fn the_drain_ends_what_never_completes() {
 }
 
 /// A datagram of session 7.
-fn datagram(kind: Kind, sequence: u32, boot: u64) -> [u8; 40] {
-    let extension = Some(Extension { intended: now(), boot, length: 40 });
+fn datagram(kind: Kind, sequence: u32, clock: u32) -> [u8; 40] {
+    let extension = Some(Extension { intended: now(), clock, incarnation: 1, length: 40 });
     let mut bytes = [0; 40];
     Probe { kind, session: 7, sequence, sent: now(), extension }.write(&mut bytes).unwrap();
     bytes
@@ -353,7 +358,7 @@ fn receive(datagrams: &[Vec<u8>], session: Option<u16>) -> ReceiveReport {
 
 #[test]
 fn tells_duplicates_reordering_and_foreign_datagrams_apart() {
-    let boot = boot_id().unwrap();
+    let boot = id().unwrap().get();
     let mut datagrams: Vec<Vec<u8>> =
         [0, 1, 3, 2, 3, 5, 1].iter().map(|&n| datagram(Kind::Message, n, boot).to_vec()).collect();
     datagrams.extend([Vec::new(), b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![0xa7; 1400]]);
@@ -376,7 +381,7 @@ fn tells_duplicates_reordering_and_foreign_datagrams_apart() {
     // Without a wish for one session the other one is an account of its own.
     let received = receive(&datagrams, None);
     assert_eq!((received.foreign, received.sessions.len()), (4, 2));
-    assert_eq!(received.ended, Ended::Deadline, "session 8 has not announced its end");
+    assert_eq!(received.ended, Ended::Idle, "session 8 has not announced its end");
 }
 
 #[test]
@@ -397,7 +402,7 @@ fn what_the_socket_buffer_cannot_hold_is_counted_by_the_kernel() {
 
 #[test]
 fn claims_no_delay_across_machines() {
-    let boot = boot_id().unwrap() ^ 1;
+    let boot = id().unwrap().get() ^ 1;
     let datagrams = [datagram(Kind::Message, 0, boot).to_vec(), datagram(Kind::End, 1, boot).to_vec()];
     let received = receive(&datagrams, None);
     let session = received.main_session().unwrap();
@@ -406,14 +411,105 @@ fn claims_no_delay_across_machines() {
 }
 
 #[test]
-fn a_foreign_stream_is_closed_and_counted() {
+fn strangers_on_a_stream_end_nothing_and_are_counted() {
     let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
     let until = Until { announced: true, ..Until::default() };
     let receiver = Receiver::bind(&ReceiverSettings { until, ..receiver(Transport::Tcp) }).unwrap();
-    let mut peer = TcpStream::connect(receiver.local_addr()).unwrap();
-    peer.write_all(b"GET / HTTP/1.1\r\nHost: example.com\r\n\r\n").unwrap();
-    let received = receiver.run(&exchange, &stop);
-    assert_eq!((received.ended, received.foreign, received.connections), (Ended::Closed, 1, 1));
+    let address = receiver.local_addr();
+    let received = thread::scope(|scope| {
+        let received = scope.spawn(|| receiver.run(&exchange, &stop));
+        // A port scan, a health check that says nothing, and one that speaks; each is gone before the sender comes.
+        drop(TcpStream::connect(address).unwrap());
+        let mut peer = TcpStream::connect(address).unwrap();
+        peer.write_all(b"GET / HTTP/1.1\r\nHost: example.com\r\n\r\n").unwrap();
+        assert_eq!(peer.read(&mut [0; 8]).unwrap_or(0), 0, "it is hung up on");
+        let settings = SenderSettings { announce: true, ..sender(Transport::Tcp, address) };
+        let there = Exchange::new(Duration::ZERO).unwrap();
+        let sent = Sender::open(&settings).unwrap().run(&there, &stop);
+        assert_eq!(sent.errors, vec![]);
+        received.join().unwrap()
+    });
+    assert_eq!((received.ended, received.foreign, received.connections), (Ended::Complete, 1, 3));
+    assert_eq!(received.sessions.len(), 1);
+}
+
+#[test]
+fn silence_ends_what_was_not_announced() {
+    for transport in [Transport::Tcp, Transport::Udp, Transport::Quic] {
+        let until = Until {
+            announced: true,
+            idle: Some(Duration::from_millis(100)),
+            idle_from_start: transport == Transport::Quic,
+            ..Until::default()
+        };
+        let receiver = Receiver::bind(&ReceiverSettings { until, ..receiver(transport) }).unwrap();
+        let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
+        let message = datagram(Kind::Message, 0, id().unwrap().get());
+        if transport == Transport::Tcp {
+            // Gone without an end, as one that was killed.
+            TcpStream::connect(receiver.local_addr()).unwrap().write_all(&message).unwrap();
+        } else if transport == Transport::Udp {
+            UdpSocket::bind(ANY).unwrap().send_to(&message, receiver.local_addr()).unwrap();
+        }
+        let received = receiver.run(&exchange, &stop);
+        assert_eq!(
+            (received.ended, received.sessions.iter().map(|s| s.announced).collect::<Vec<_>>()),
+            (Ended::Idle, if transport == Transport::Quic { vec![] } else { vec![None] })
+        );
+    }
+}
+
+#[test]
+fn a_full_house_of_silent_connections_has_room_for_a_sender() {
+    let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
+    let until = Until { announced: true, ..Until::default() };
+    let receiver = Receiver::bind(&ReceiverSettings { until, ..receiver(Transport::Tcp) }).unwrap();
+    let address = receiver.local_addr();
+    let received = thread::scope(|scope| {
+        let received = scope.spawn(|| receiver.run(&exchange, &stop));
+        let silent: Vec<TcpStream> = (0..300).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let settings = SenderSettings { announce: true, ..sender(Transport::Tcp, address) };
+        let there = Exchange::new(Duration::ZERO).unwrap();
+        let sent = Sender::open(&settings).unwrap().run(&there, &stop);
+        assert_eq!((&sent.errors, sent.sent > 0), (&vec![], true));
+        drop(silent);
+        received.join().unwrap()
+    });
+    assert_eq!(received.ended, Ended::Complete);
+    assert!(received.foreign >= 45, "{received:?}");
+}
+
+#[test]
+fn a_count_ends_each_way_of_sending() {
+    for (pacing, quantum) in [
+        (Pacing::Sleep, Duration::ZERO),
+        (Pacing::Schedule, Duration::ZERO),
+        (Pacing::Schedule, Duration::from_millis(20)),
+    ] {
+        let settings = SenderSettings {
+            pacing,
+            quantum,
+            count: std::num::NonZeroU64::new(7),
+            duration: Duration::from_secs(3600),
+            ..sender(Transport::Udp, ANY.parse().unwrap())
+        };
+        let (sent, received) = run(settings, &receiver(Transport::Udp));
+        assert_all_arrived(&sent, &received, 1000);
+        assert_eq!((sent.sent, sent.shortfall()), (7, 0));
+        assert!(sent.used < Duration::from_secs(60));
+    }
+}
+
+#[test]
+fn packets_bear_their_code_point() {
+    for (transport, to) in
+        [(Transport::Udp, ANY), (Transport::Udp, "[::1]:0"), (Transport::Tcp, ANY), (Transport::Tcp, "[::1]:0")]
+    {
+        let to: SocketAddr = to.parse().unwrap();
+        let marked = SenderSettings { dscp: Some(46), ..sender(transport, to) };
+        let field = Sender::open(&marked).unwrap().traffic_class();
+        assert_eq!(field, Some(46 << 2), "{transport} {to}");
+    }
 }
 
 #[test]
@@ -456,7 +552,7 @@ proptest! {
     fn arbitrary_datagrams_never_harm(
         bytes in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..100), 0..20),
     ) {
-        let boot = boot_id().unwrap();
+        let boot = id().unwrap().get();
         let mut datagrams = bytes;
         datagrams.push(datagram(Kind::Message, 0, boot).to_vec());
         datagrams.push(datagram(Kind::End, 1, boot).to_vec());

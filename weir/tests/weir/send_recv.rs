@@ -7,6 +7,7 @@ use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use weir_service::clock::now;
 
 fn weir(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
@@ -145,19 +146,96 @@ fn without_an_announcement_the_count_is_unknown() {
     // Messages 0, 1 and 4 of session 3, 16 bytes each, as the documented layout has them.
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     for number in [0, 1, 4] {
-        let header = [0xa7, 0x10, 0, 3, 0, 0, 0, number, 0, 0, 0, 0, 0, 0, 0, 1];
+        let header = [0xa7, 0x20, 0, 3, 0, 0, 0, number, 0, 0, 0, 0, 0, 0, 0, 1];
         socket.send_to(&header, &listening.address).unwrap();
     }
-    let (status, stdout, _) = listening.end();
-    assert_eq!(status, Some(0));
+    let (status, stdout, stderr) = listening.end();
+    assert_eq!(status, Some(1));
+    assert_eq!(
+        stderr,
+        "weir: 1 of 1 sessions have not announced their end, and nothing came of them for 200 ms: counts are of what came\n"
+    );
     for line in [
-        "  sent        unknown, at least 5\n",
+        "  sent        unknown, at least 5: the end was not announced\n",
         "  received    3\n",
         "  lost        at least 2 (40 %)\n",
         "  delay       unknown: messages below 40B do not tell whose clock they carry\n",
     ] {
         assert!(stdout.contains(line), "{stdout}");
     }
+}
+
+#[test]
+fn whoever_asks_for_patience_gets_it_without_a_sender_too() {
+    for transport in ["udp", "tcp"] {
+        let listening = Listening::start(&["--idle-timeout", "100ms", "--transport", transport]);
+        let (status, stdout, stderr) = listening.end();
+        assert_eq!((status, &*stdout, &*stderr), (Some(1), "nothing received\n", "weir: nothing came within 100 ms\n"));
+    }
+}
+
+#[test]
+fn parallel_senders_tell_each_and_all_and_every_interval() {
+    for transport in ["udp", "tcp", "quic", "quic-datagram"] {
+        let listening = Listening::start(&["--transport", transport, "--every", "50ms", "--senders", "3", "--json"]);
+        let flags = ["-n", "60", "-P", "3", "--interval", "2ms", "--session", "10", "--every", "50ms", "--json"];
+        let to = ["send", "--to", &listening.address, "--transport", transport];
+        let (status, stdout, stderr) = run(&[&to[..], &flags].concat());
+        assert_eq!((status, &*stderr), (Some(0), ""), "{transport}");
+        let sent: Value = serde_json::from_str(&stdout).unwrap();
+        let received = listening.json();
+        let streams: Vec<_> =
+            sent["streams"].as_array().unwrap().iter().map(|s| (s["session"].clone(), s["sent"].clone())).collect();
+        assert_eq!(streams, [10, 11, 12].map(|session| (Value::from(session), Value::from(60))));
+        let sum = |of: &Value, key: &str| of.as_array().unwrap().iter().map(|i| i[key].as_u64().unwrap()).sum::<u64>();
+        assert_eq!((sent["sent"].as_u64(), sum(&sent["intervals"], "sent")), (Some(180), 180), "{transport} {sent}");
+        assert_eq!((sum(&received["sessions"], "received"), sum(&received["intervals"], "received")), (180, 180));
+        let session = &received["sessions"][0];
+        assert!(session["jitter_us"].is_f64() && session["incarnation"].is_u64(), "{session}");
+    }
+}
+
+#[test]
+fn ten_thousand_senders_fit_into_200_megabytes() {
+    let listening = Listening::start(&["--receive-buffer", "64MiB", "--senders", "10000", "--json"]);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(&listening.address).unwrap();
+    // Messages of 16 bytes as the documented layout has them, their delays spread over a second; the end extended.
+    let message = |session: u16, number: u8| {
+        let mut bytes = [0; 16];
+        bytes[..2].copy_from_slice(&[0xa7, 0x20]);
+        bytes[2..4].copy_from_slice(&session.to_be_bytes());
+        bytes[7] = number;
+        bytes[8..].copy_from_slice(&(now() - u64::from(number) * 33_000_000).to_be_bytes());
+        bytes
+    };
+    let end = |session: u16| {
+        let mut bytes = [0; 40];
+        bytes[..16].copy_from_slice(&message(session, 30));
+        bytes[1] = 0x23;
+        bytes[35] = 40;
+        bytes[36..].copy_from_slice(b"WEIR");
+        bytes
+    };
+    for number in 0..30 {
+        (0..10_000).for_each(|session| assert_eq!(socket.send(&message(session, number)).unwrap(), 16));
+    }
+    let status = std::fs::read_to_string(format!("/proc/{}/status", listening.child.id())).unwrap();
+    for session in 0..10_000 {
+        socket.send(&end(session)).unwrap();
+    }
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let most: u64 = most.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(most < 200_000, "{most} kB");
+    let received = listening.json();
+    let sessions = received["sessions"].as_array().unwrap();
+    // The socket may drop where the receiver gets no processor.
+    let got: u64 = sessions.iter().map(|session| session["received"].as_u64().unwrap()).sum();
+    assert_eq!(
+        (received["unlisted"].as_u64(), received["evicted"].as_u64(), sessions.len()),
+        (Some(0), Some(0), 10_000)
+    );
+    assert!(got + received["socket_drops"].as_u64().unwrap() >= 300_000, "{got} {}", received["socket_drops"]);
 }
 
 #[test]
@@ -174,7 +252,7 @@ fn ctrl_c_leaves_a_result() {
     assert_eq!((status, &sent["sent"], &sent["stopped"]), (Some(0), &1.into(), &true.into()));
     // The announcement: flags extended and end, session 258, one message sent.
     assert_eq!(receiver.recv(&mut message).unwrap(), 40);
-    assert_eq!(message[..8], [0xa7, 0x13, 1, 2, 0, 0, 0, 1]);
+    assert_eq!(message[..8], [0xa7, 0x23, 1, 2, 0, 0, 0, 1]);
 
     let listening = Listening::start(&["--json"]);
     kill(Pid::from_raw(listening.child.id() as i32), Signal::SIGTERM).unwrap();
@@ -182,11 +260,57 @@ fn ctrl_c_leaves_a_result() {
 }
 
 #[test]
+fn one_forged_datagram_does_not_end_a_receiver_before_its_sender() {
+    let listening = Listening::start(&["--json"]);
+    // The end of session 258, of no messages, as the documented layout has it.
+    let mut forged = [0; 40];
+    forged[..4].copy_from_slice(&[0xa7, 0x23, 1, 2]);
+    (forged[31], forged[35]) = (9, 40);
+    forged[36..].copy_from_slice(b"WEIR");
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    assert_eq!(socket.send_to(&forged, &listening.address).unwrap(), 40);
+    let (status, _, _) = run(&["send", "--to", &listening.address, "-n", "20", "--interval", "1ms"]);
+    assert_eq!(status, Some(0));
+    let received = listening.json();
+    assert_eq!((&received["total"]["received"], &received["total"]["lost"]), (&20.into(), &0.into()), "{received}");
+}
+
+#[test]
+fn a_sender_to_a_closed_port_says_that_nobody_listens() {
+    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let (_, told, _) = run(&["send", "--to", &closed, "-n", "20", "--interval", "5ms"]);
+    assert!(told.contains("connection refused") && told.contains(&format!(": nobody listens at {closed}\n")), "{told}");
+}
+
+#[test]
+fn a_full_disk_costs_the_rows_and_not_the_account() {
+    let listening = Listening::start(&["--messages", "/dev/full"]);
+    let flags = ["-n", "20", "--interval", "1ms", "--messages", "/dev/full"];
+    let (status, sent, said) = run(&[&["send", "--to", &listening.address][..], &flags].concat());
+    let (received_status, received, received_said) = listening.end();
+    for (status, told, said) in [(status, sent, said), (received_status, received, received_said)] {
+        assert_eq!(status, Some(1), "{said}");
+        assert!(
+            told.contains("  sent        20") && told.contains("not written") && told.contains(" 20 messages"),
+            "{told}"
+        );
+        assert!(said.starts_with("weir: write /dev/full: No space left on device") && !said.contains("lab"), "{said}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_made_is_said_before_listening() {
+    let (status, _, said) = run(&["recv", "--listen", "127.0.0.1:0", "--messages", "/nonexist/x"]);
+    assert_eq!((status, said.lines().count()), (Some(1), 1), "{said}");
+    assert!(said.starts_with("weir: create /nonexist/x: No such file"), "{said}");
+}
+
+#[test]
 fn errors_are_one_line_and_a_status() {
     let held = UdpSocket::bind("127.0.0.1:0").unwrap();
     let taken = held.local_addr().unwrap().to_string();
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let cases: [(&[&str], i32, &str); 10] = [
+    let cases: [(&[&str], i32, &str); 33] = [
         (&["recv", "--listen", &taken], 1, "address already in use"),
         (&["send", "--transport", "tcp", "--to", &closed], 1, "connect: connection refused"),
         (&["send", "--to", &taken, "--payload", "15B"], 2, "payload of 15B: a message over udp has between 16B"),
@@ -200,7 +324,50 @@ fn errors_are_one_line_and_a_status() {
             "find the interface nowhere: no such device",
         ),
         (&["send", "--to", &taken, "--interface", "nowhere"], 1, "set SO_BINDTODEVICE to nowhere: no such device"),
+        (&["send", "--to", &taken, "--dscp", "64"], 2, "write a code point, 0 to 63, or its name"),
+        (&["send", "--to", &taken, "--dscp", "ef", "--transport", "quic"], 2, "--dscp: not over quic"),
+        (
+            &["send", "--to", &taken, "-R", "--transport", "quic"],
+            2,
+            "--reverse: not over quic, where only the end that",
+        ),
+        (&["send", "--to", &taken, "--bidir", "--transport", "quic-datagram"], 2, "--bidir: not over quic-datagram, "),
+        (
+            &["recv", "--listen", &taken, "--allow-reverse", "--transport", "quic"],
+            2,
+            "choose --transport udp or tcp at",
+        ),
+        (&["send", "--to", &taken, "--quantum", "1ms"], 2, "--quantum: only with --pacing schedule"),
+        (&["send", "--to", &taken, "--every", "1ms"], 2, "`1ms`: 10ms at least"),
         (&["recv"], 2, "--listen <ADDR:PORT>"),
+        (&["send", "--to", &taken, "--congestion", "bbr"], 2, "--congestion: not over udp"),
+        (&["send", "--to", &taken, "--nodelay"], 2, "--nodelay: only over tcp"),
+        (&["send", "--to", &taken, "-n", "0"], 2, "`0`: write how many messages, 1 at least"),
+        (&["send", "--to", &taken, "--session", "foo"], 2, "`foo`: write a number from 0 to 65535"),
+        (&["send", "--to", &taken, "--rate", "10M"], 2, "; of bits e.g. 10mbit"),
+        (&["send", "--to", &taken, "--rate", "9tbit"], 2, "--rate: more than a message a nanosecond of 1000B"),
+        (&["send", "--to", "127.0.0.1:0"], 2, "--to 127.0.0.1:0: nobody listens at port 0"),
+        (&["recv", "--listen", &taken, "--session", "70000"], 2, "`70000`: write a number from 0 to 65535"),
+        (&["recv", "--listen", &taken, "--senders", "0"], 2, "--senders 0: wait for 1 at least"),
+        (
+            &["recv", "--listen", &taken, "--sessions", "2", "--senders", "5"],
+            2,
+            "--senders 5: only --sessions 2 are told apart",
+        ),
+        (
+            &["recv", "--listen", &taken, "--allow-reverse", "--reverse-rate", "0bit"],
+            2,
+            "--reverse-rate 0bit: nothing could",
+        ),
+        (
+            &["recv", "--listen", &taken, "--allow-reverse", "--reverse-duration", "0s"],
+            2,
+            "--reverse-duration 0: nothing",
+        ),
+        (&["send", "-c", "127.0.0.1"], 2, "tip: to send is `weir send --to ADDR:PORT`"),
+        (&["send", "--to", &taken, "-t", "10"], 2, "tip: how long is `--duration 10s`"),
+        (&["recv", "-s"], 2, "tip: to receive is `weir recv --listen ADDR:PORT`"),
+        (&["recv", "--listen", &taken, "-p", "5201"], 2, "tip: the port is part of the address"),
     ];
     for (arguments, expected, message) in cases {
         let (status, _, stderr) = run(arguments);

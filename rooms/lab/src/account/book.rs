@@ -3,9 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 
 use weir_emulator::model::{FlowIdentity, Way};
-use weir_report::record::{DropList, LedgerEntry};
+use weir_report::record::{Counter, DropList, LedgerEntry, Word};
 use weir_wire::signal::Cause;
 
+use super::kernels::KernelDrop;
 use super::{PathAccount, report, udp_lost};
 use crate::cell::Measured;
 use crate::network::LinkReading;
@@ -32,6 +33,10 @@ impl PathAccount<'_> {
         }
         for &(index, way) in &self.path.forward {
             ledger.add_direction(topology, &links[index], index, way);
+        }
+        for KernelDrop { node, cause, packets } in self.kernel_drops() {
+            let node = &topology.nodes[node];
+            ledger.add(&format!("{} {}", node.kind, node.name), cause.name(), "datagrams", packets, cause.source());
         }
         ledger.add(
             "receiver host",
@@ -104,13 +109,8 @@ impl Book {
     }
 
     fn add_signed(&mut self, place: &str, name: &str, unit: &str, count: i64, source: &str) {
-        self.0.push(LedgerEntry {
-            place: place.into(),
-            name: name.into(),
-            unit: unit.into(),
-            count,
-            source: source.into(),
-        });
+        let [place, name, unit, source] = [place, name, unit, source].map(Word::from);
+        self.0.push(LedgerEntry::new(Counter { place, name, unit, source }, count));
     }
 
     fn add_direction(&mut self, topology: &Topology, reading: &LinkReading, index: usize, way: Way) {
@@ -136,6 +136,7 @@ impl Book {
             "/proc/net/dev transmit drop",
         );
         self.add(&place, "dropped at its socket", "frames", ledger.socket_dropped_frames, "PACKET_STATISTICS tp_drops");
+        self.add(&place, "unread at its socket", "frames", ledger.unread_frames, "PACKET_STATISTICS less taken in");
         self.add(&place, "taken in", "frames", ledger.frames_received, "emulator");
         self.add_signed(&place, "remainder in", "frames", into.remainder(), "sent into it less dropped and taken in");
         self.add(&place, "received", "packets", ledger.received, "emulator");
@@ -155,7 +156,15 @@ impl Book {
     }
 }
 
-pub(super) fn arrow(way: Way) -> &'static str {
+/// The counters of one direction of a link, in the order of a packet's way.
+pub(crate) fn of_direction(topology: &Topology, reading: &LinkReading, index: usize, way: Way) -> Vec<LedgerEntry> {
+    let mut ledger = Book::default();
+    ledger.add_direction(topology, reading, index, way);
+    ledger.0
+}
+
+/// Which way a link is taken.
+pub(crate) fn arrow(way: Way) -> &'static str {
     match way {
         Way::Forward => "->",
         Way::Backward => "<-",

@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use weir_emulator::model::Alteration;
 use weir_report::columns;
-use weir_report::record::Row;
+use weir_report::record::{Extra, Row, Word};
 use weir_stats::tcp_models::{self, Expected};
 use weir_stats::{Distribution, Estimate, Method, binomial};
 use weir_traffic::{ReceiveReport, SendReport, SessionReport, Transport};
 
-use super::{Delays, PathAccount, bulk, monitor, rounded, sflow};
+use super::{Delays, PathAccount, bulk, monitor, protect, rounded, sflow, window_of};
 use crate::cell::Measured;
 use crate::endpoints::Outcome;
 
 impl PathAccount<'_> {
-    pub(super) fn extra(&self, row: &Row, lateness: &Distribution) -> Vec<(String, Option<f64>)> {
+    pub(super) fn extra(&self, row: &Row, lateness: &Distribution) -> Extra {
         let Measured { topology, .. } = self.measured;
         let sent = self.messages().map(|(sent, _)| sent);
         let datagrams = self.cell.scenario.traffic.transport == Transport::Udp;
@@ -39,6 +39,11 @@ impl PathAccount<'_> {
             ("delivered_share", share),
             ("share_minus_expected", share.map(|share| share - (1.0 - row.loss_pct / 100.0))),
             ("host_drops", self.host_drops().filter(|_| datagrams).map(|drops| drops as f64)),
+            (
+                "kernel_drops",
+                sent.filter(|_| datagrams)
+                    .map(|_| self.kernel_drops().iter().map(|drop| drop.packets).sum::<u64>() as f64),
+            ),
             ("duplicates", of_session(|session| session.duplicates)),
             ("reordered", of_session(|session| session.reordered)),
             ("longest_gap", sent.zip(session).and_then(|(sent, session)| longest_gap(session, sent.sent))),
@@ -85,21 +90,22 @@ impl PathAccount<'_> {
             .chain(bulk::columns(self.bulk()))
             .chain(self.load_columns(row))
             .chain(sflow::columns(self.judgement(), row))
-            .chain(monitor::columns(self.seen()));
-        let columns: Vec<_> = all.map(|(name, value)| (name.to_owned(), value)).collect();
+            .chain(monitor::columns(self.seen()))
+            .chain(protect::columns(self.floods()));
+        let extra: Extra = all.map(|(name, value)| (Word::from(name), value)).collect();
         debug_assert!(
-            columns.iter().map(|(name, _)| name).eq(columns::ADDED.iter().map(|column| &column.name)),
+            extra.names().iter().map(|name| &**name).eq(columns::ADDED.iter().map(|column| column.name)),
             "one order"
         );
-        columns
+        extra
     }
 
-    pub(super) fn estimates(&self, row: &Row) -> BTreeMap<String, Estimate> {
+    pub(super) fn estimates(&self, row: &Row) -> BTreeMap<Word, Estimate> {
         let mut estimates = BTreeMap::new();
         let forward = self.totals(&self.path.forward);
         let mut insert = |name: &str, estimate: Option<Estimate>| {
             if let Some(estimate) = estimate {
-                estimates.insert(name.to_owned(), estimate);
+                estimates.insert(name.into(), estimate);
             }
         };
         if let Some(session) = self.session() {
@@ -111,7 +117,7 @@ impl PathAccount<'_> {
             if let Some(recorder) = recorder {
                 let per_second = recorder.per_second();
                 insert("msgs_per_s", per_second);
-                insert("mbit_per_s", per_second.map(|rate| rate.times(row.payload_bytes as f64 * 8.0 / 1e6)));
+                insert("mbit_per_s", per_second.map(|rate| rate.times(self.message_bits() / 1e6)));
             }
             insert("raw_delay_mean_us", session.delays.mean_us());
         }
@@ -130,6 +136,9 @@ impl PathAccount<'_> {
         for (name, estimate) in self.seen().into_iter().flat_map(|(_, seen)| monitor::estimates(seen)) {
             insert(name, estimate);
         }
+        for (name, estimate) in self.floods().into_iter().flat_map(protect::estimates) {
+            insert(name, estimate);
+        }
         if let Some(report) = self.bulk() {
             let throughput = bulk::throughput(report);
             insert("mbit_per_s", throughput);
@@ -138,7 +147,8 @@ impl PathAccount<'_> {
         // Independent losses: only then is the share binomial. TCP loses nothing, it is late.
         if self.messages().is_some() && self.cell.scenario.traffic.transport == Transport::Udp {
             // A full buffer loses in rows.
-            let in_rows = self.host_drops() != Some(0) || forward.queue + forward.backlog > 0;
+            let in_rows =
+                self.host_drops() != Some(0) || forward.queue + forward.backlog > 0 || !self.kernel_drops().is_empty();
             let share = binomial::share(row.delivered, row.sent).filter(|_| !in_rows);
             let expected = 1.0 - row.loss_pct / 100.0;
             insert("delivered_share", share);
@@ -176,9 +186,11 @@ impl PathAccount<'_> {
     fn load_mbit_per_s(&self) -> Option<f64> {
         match self.measured.load.as_ref()? {
             Outcome::Bulk(report) => throughput_of(report.received_bytes, report.used.as_secs_f64()),
-            Outcome::Messages(sent, received) | Outcome::Export(sent, received, _) => {
+            Outcome::Messages(sent, received)
+            | Outcome::Export(sent, received, _)
+            | Outcome::Floods(sent, received, _) => {
                 let session = received.first()?.main_session()?;
-                throughput_of(session.in_window * sent.sent_bytes / sent.sent.max(1), sent.used.as_secs_f64())
+                throughput_of(session.in_window * sent.sent_bytes / sent.sent.max(1), window_of(sent).as_secs_f64())
             }
             Outcome::Signals(_) => None,
         }

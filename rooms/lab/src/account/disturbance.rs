@@ -91,7 +91,7 @@ impl Disturbance {
             processors: machine.share(window.start, window.end),
             // Whoever sends as much as goes through makes the emulator late: that is the limit, not a disturbance.
             emulated: match mode {
-                Mode::Messages | Mode::Sflow | Mode::Monitor => {
+                Mode::Messages | Mode::Sflow | Mode::Protect | Mode::Monitor => {
                     emulated.within(window.start, window.end) as f64 / length
                 }
                 Mode::Bulk => 0.0,
@@ -304,7 +304,7 @@ impl Delays {
 /// The time in which was sent.
 fn window(measured: &Measured<'_>) -> Window {
     let (window, used) = match &measured.traffic {
-        Outcome::Messages(sent, _) | Outcome::Export(sent, ..) => (sent.window, sent.used),
+        Outcome::Messages(sent, _) | Outcome::Export(sent, ..) | Outcome::Floods(sent, ..) => (sent.window, sent.used),
         Outcome::Bulk(report) => (report.window, report.used),
         Outcome::Signals(report) => (Some(report.window), report.used()),
     };
@@ -388,7 +388,7 @@ mod tests {
         let window = Window { start: 0, end: 60_000_000_000 };
         let disturbance =
             Disturbance { window, emulator: vec![], unlisted: 0, places: vec![still], processors: 0.0, emulated: 0.0 };
-        let flight = |at: Nanos| Flight { intended: at, sent: at, received: at + delay(at) };
+        let flight = |at: Nanos| Flight { number: 0, intended: at, sent: at, received: at + delay(at) };
         disturbance.delays(&(0..6000).map(|number| flight(number * 10_000_000)).collect())
     }
 

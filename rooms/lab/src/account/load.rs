@@ -7,9 +7,9 @@ use weir_loss::places::Place;
 use weir_report::record::{Row, Timeline};
 use weir_report::timelines;
 use weir_stats::binomial;
-use weir_traffic::Transport;
+use weir_traffic::{SendReport, Transport};
 
-use super::PathAccount;
+use super::{PathAccount, window_of};
 use crate::watch::{self, Look};
 
 impl PathAccount<'_> {
@@ -18,12 +18,7 @@ impl PathAccount<'_> {
         let sent = self.messages().map(|(sent, _)| sent);
         let datagrams = sent.is_some() && self.cell.scenario.traffic.transport == Transport::Udp;
         let share = binomial::share(row.delivered, row.sent).filter(|_| datagrams);
-        // What leaves late leaves behind the window.
-        let used = sent.filter(|sent| sent.sent > 0).map(|sent| {
-            let last = sent.last_send.zip(sent.first_send).map_or(0, |(last, first)| last.saturating_sub(first));
-            sent.used.as_secs_f64().max(last as f64 / 1e9)
-        });
-        let offered = used.filter(|used| *used > 0.0).map(|used| row.sent as f64 / used);
+        let offered = sent.and_then(offered);
         let backlog = self.totals(&self.path.forward).backlog;
         let direct = self.measured.topology.links.iter().any(|link| link.direct);
         let looks = self.looks();
@@ -46,7 +41,7 @@ impl PathAccount<'_> {
         [
             ("lost_share", share.map(|share| 1.0 - share.value)),
             ("sent_msgs_per_s", offered),
-            ("sent_mbit_per_s", offered.map(|rate| rate * row.payload_bytes as f64 * 8.0 / 1e6)),
+            ("sent_mbit_per_s", offered.map(|rate| rate * self.message_bits() / 1e6)),
             ("backlog_drops", (datagrams && direct).then_some(backlog as f64)),
             ("receive_buffer_bytes", granted.map(|bytes| bytes as f64)),
             ("buffer_level_max_bytes", most.map(f64::from)),
@@ -108,8 +103,51 @@ impl PathAccount<'_> {
     }
 }
 
+/// Messages sent a second, of the sending window; of a sender that fell behind, of the time until its last one left.
+fn offered(sent: &SendReport) -> Option<f64> {
+    let until_last = sent.last_send.zip(sent.first_send).map_or(0, |(last, first)| last.saturating_sub(first));
+    let seconds = window_of(sent).as_secs_f64().max(until_last as f64 / 1e9);
+    (sent.sent > 0 && seconds > 0.0).then(|| sent.sent as f64 / seconds)
+}
+
 /// From this part on a buffer counts as full: a datagram more may not fit.
 const NEARLY_FULL: f64 = 0.9;
 
 /// Points of a timeline that are kept.
 const MOST_POINTS: usize = 400;
+
+#[cfg(test)]
+mod tests {
+    use weir_traffic::Window;
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// Seconds that rates are over, and messages sent a second, of 100 from `first` to `last` in a window of ten seconds that
+    /// begins at 5 s.
+    fn of(first: u64, last: u64, stopped: bool) -> (u64, Option<f64>) {
+        let (window, used) = (Window { start: 5 * SECOND, end: 15 * SECOND }, Duration::from_nanos(last - 5 * SECOND));
+        let (first_send, last_send) = (Some(first), Some(last));
+        let report = SendReport {
+            sent: 100,
+            window: Some(window),
+            used,
+            first_send,
+            last_send,
+            stopped,
+            ..SendReport::default()
+        };
+        (window_of(&report).as_secs(), offered(&report))
+    }
+
+    #[test]
+    fn rates_are_over_the_window_whatever_part_of_it_is_silent() {
+        // In one burst of a second; to the end; 10 s longer; stopped.
+        assert_eq!(of(5 * SECOND, 6 * SECOND, false), (10, Some(10.0)));
+        assert_eq!(of(5 * SECOND, 15 * SECOND, false), (10, Some(10.0)));
+        assert_eq!(of(5 * SECOND, 25 * SECOND, false), (10, Some(5.0)));
+        assert_eq!(of(5 * SECOND, 9 * SECOND, true), (4, Some(25.0)));
+        assert_eq!(offered(&SendReport::default()), None);
+    }
+}

@@ -4,29 +4,37 @@ mod book;
 mod bulk;
 mod columns;
 mod disturbance;
+mod kernels;
 mod load;
 mod monitor;
 mod own_flow;
+mod protect;
 mod sflow;
 mod signal;
 mod traced;
+
+use std::time::Duration;
 
 use weir_emulator::ledger::{DirectionReport, Ledger};
 use weir_emulator::model::{Alterations, Way};
 use weir_kernel::counters::Snmp;
 use weir_report::columns::{RECEIVER, words as columns_words};
-use weir_report::record::{Record, Row};
+use weir_report::record::{CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Record, Row};
 use weir_stats::{Distribution, Quantiles};
 use weir_traffic::bulk::BulkReport;
 use weir_traffic::{ErrorCount, Pacing, ReceiveReport, SendReport, SessionReport, Transport, in_words};
 
+pub(crate) use self::book::{arrow, of_direction};
 use self::disturbance::{Delays, Disturbance};
+use self::kernels::KernelDrop;
 use self::own_flow::OwnFlow;
+use crate::arrivals;
 use crate::capture::CaptureReport;
 use crate::cell::Measured;
 use crate::endpoints::{Outcome, interval};
 use crate::network::LinkReading;
-use crate::scenario::{Mode, Receivers};
+use crate::protect::Judgement as FloodJudgement;
+use crate::scenario::{MessageFiles, Mode, Receivers};
 use crate::sflow::Judgement;
 use crate::sweep::Cell;
 use crate::topology::{Flow, Kind, Path, Topology};
@@ -57,6 +65,8 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
     Record {
         extra: account.extra(&row, &lateness),
         axes,
+        elsewhere: cell.elsewhere.clone(),
+        settings: cell.scenario.fingerprint(),
         estimates: account.estimates(&row),
         ledger: account.ledger(),
         drops: account.drops(),
@@ -98,6 +108,8 @@ struct PathTotals {
     emulator: u64,
     /// Of these, frames that were counted unseen.
     frames: u64,
+    /// Frames that the emulator had not got to.
+    unread: u64,
     /// On direct links: frames that found the backlog of a processor full (net.core.netdev_max_backlog).
     backlog: u64,
     duplicated: u64,
@@ -146,16 +158,16 @@ impl PathAccount<'_> {
         let planned = self.session().map_or(0, |session| session.in_window);
         let in_window = stopped.map_or(planned, |delays| delays.in_window);
         let delays = self.delays.as_ref().map(Delays::distribution);
-        let used = sent.used.as_secs_f64();
-        let per_second = if used > 0.0 { in_window as f64 / used } else { 0.0 };
+        let window = window_of(sent).as_secs_f64();
+        let per_second = if window > 0.0 { in_window as f64 / window } else { 0.0 };
         let retransmits = sent.tcp_after_drain.or(sent.tcp_at_end).map(|info| info.retransmits.into());
         Row {
-            duration_s: used,
+            duration_s: window,
             sent: sent.sent,
             delivered,
             undelivered: (!datagrams).then(|| sent.sent.saturating_sub(delivered)),
             msgs_per_s: per_second,
-            mbit_per_s: per_second * row.payload_bytes as f64 * 8.0 / 1e6,
+            mbit_per_s: per_second * self.message_bits() / 1e6,
             delay_mean_us: delays.and_then(Distribution::mean_us),
             delay_p50_us: delays.and_then(|delays| Some(delays.quantile_us(0.5)?.value)),
             delay_p99_us: delays.and_then(|delays| Some(delays.quantile_us(0.99)?.value)),
@@ -170,9 +182,27 @@ impl PathAccount<'_> {
         }
     }
 
-    /// Datagrams that no counter accounts for: everything that was sent or copied, less where it ended. `None` where that
-    /// cannot be told, see [`Self::unknown`].
+    /// Datagrams that ended in the kernels of hosts and routers on the way, before any socket: as many as are missing
+    /// and their counters allow for. None of what is not told datagram by datagram.
+    fn kernel_drops(&self) -> Vec<KernelDrop> {
+        let Measured { topology, kernels, links, .. } = self.measured;
+        let datagrams = self.cell.scenario.traffic.transport == Transport::Udp;
+        let sent = self.messages().map(|(sent, _)| sent).filter(|_| datagrams);
+        let missing = sent.and_then(|sent| self.missing_messages(sent, &self.totals(&self.path.forward)));
+        let missing = missing.and_then(|missing| u64::try_from(missing).ok()).unwrap_or(0);
+        kernels::drops(missing, topology.traffic.destination.is_ipv4(), topology, &self.path.forward, kernels, links)
+    }
+
+    /// Datagrams that no counter accounts for. `None` where that cannot be told, see [`Self::unknown`].
     fn unexplained_messages(&self, sent: &SendReport, forward: &PathTotals) -> Option<i64> {
+        let missing = self.missing_messages(sent, forward)?;
+        let dropped: u64 = self.kernel_drops().iter().map(|drop| drop.packets).sum();
+        Some(missing - dropped as i64)
+    }
+
+    /// Datagrams that neither an end nor a link accounts for: everything that was sent or copied, less where it ended. `None` where that
+    /// cannot be told, see [`Self::unknown`].
+    fn missing_messages(&self, sent: &SendReport, forward: &PathTotals) -> Option<i64> {
         let received = self.received()?;
         if self.unknown(forward).is_some() {
             return None;
@@ -184,6 +214,7 @@ impl PathAccount<'_> {
             + forward.planned
             + forward.queue
             + forward.emulator
+            + forward.unread
             + forward.backlog
             + self.host_drops().or(received.socket_drops)?;
         Some(inflow as i64 - outflow as i64)
@@ -194,12 +225,14 @@ impl PathAccount<'_> {
         let Measured { topology, .. } = self.measured;
         let headers = if topology.traffic.destination.is_ipv4() { 28 } else { 48 };
         let longest = u64::from(topology.mtu(&self.path.forward));
-        let joined = self.cell.scenario.traffic.mode == Mode::Bulk && forward.frames + forward.backlog > 0;
-        if self.cell.scenario.traffic.payload.bytes + headers > longest {
+        let frames = forward.frames + forward.backlog;
+        let joined = self.cell.scenario.traffic.mode == Mode::Bulk && frames > 0
+            || self.cell.scenario.traffic.batch.is_some() && forward.unread > 0;
+        if arrivals::longest(&self.cell.scenario, &self.cell.scenario.traffic) + headers > longest {
             Some("messages are larger than the path's MTU: fragments are not followed")
         } else if forward.in_flight > 0 {
             Some("packets were still under way when the counters were read")
-        } else if self.own.is_some() && forward.duplicated + forward.emulator > 0 {
+        } else if self.own.is_some() && forward.duplicated + forward.emulator + forward.unread > 0 {
             Some("copies and drops of the emulator are counted together with those of the load")
         } else if joined {
             Some("what the emulator could not take is counted in frames, and a frame may hold many datagrams")
@@ -233,7 +266,7 @@ impl PathAccount<'_> {
         let joints: i64 = links.iter().flat_map(LinkReading::joints).map(|joint| joint.remainder().abs()).sum();
         let ledgers: i64 =
             links.iter().flat_map(directions).map(|direction| direction.ledger.unexplained().abs()).sum();
-        joints + ledgers + unexplained_by_nodes(topology, links)
+        joints + ledgers + unexplained_by_nodes(topology, links, &self.measured.kernels)
     }
 
     fn totals(&self, hops: &[(usize, Way)]) -> PathTotals {
@@ -258,6 +291,7 @@ impl PathAccount<'_> {
                 control,
                 altered,
                 socket_dropped_frames,
+                unread_frames,
                 ..
             } = report.ledger;
             totals.planned += own.map_or(lost, |own| own.lost);
@@ -265,6 +299,7 @@ impl PathAccount<'_> {
             let frames = socket_dropped_frames + dropped_before;
             totals.emulator += buffer_dropped + send_failed + malformed + frames;
             totals.frames += frames;
+            totals.unread += unread_frames;
             totals.duplicated += duplicated;
             totals.in_flight += in_flight;
             totals.altered = Alterations::each(|kind| totals.altered[kind] + altered[kind]);
@@ -309,13 +344,18 @@ impl PathAccount<'_> {
         }
         match &self.measured.load {
             Some(Outcome::Bulk(load)) => say("load", &load.errors),
-            Some(Outcome::Messages(sent, _) | Outcome::Export(sent, ..)) => say("load", &sent.errors),
+            Some(Outcome::Messages(sent, _) | Outcome::Export(sent, ..) | Outcome::Floods(sent, ..)) => {
+                say("load", &sent.errors);
+            }
             Some(Outcome::Signals(_)) | None => {}
         }
         for CaptureReport { file, packets, dropped, error } in &self.measured.captures {
-            let lost = if *dropped > 0 { format!(", {dropped} dropped by the kernel") } else { String::new() };
+            let (file, all) = (file.display(), packets + dropped);
             let ended = error.as_ref().map(|error| format!("; ended early: {error}")).unwrap_or_default();
-            remarks.push(format!("captured {packets} packets into {}{lost}{ended}", file.display()));
+            remarks.push(format!("captured {packets} packets into {file}{ended}"));
+            if *dropped > 0 {
+                remarks.push(format!("{CAPTURE_LACKS} {dropped} of {all} packets, which the kernel dropped: {file}"));
+            }
         }
         if self.bulk().is_some_and(|report| report.connected == 0) {
             remarks.push("no connection came up: 0 Mbit/s".into());
@@ -328,6 +368,17 @@ impl PathAccount<'_> {
                 network.receive_buffer() / 1000
             ));
         }
+        let unread: u64 = links.iter().flat_map(directions).map(|report| report.ledger.unread_frames).sum();
+        if unread > 0 {
+            remarks.push(format!(
+                "{unread} frames were waiting at the emulator, unread, when the counters were read: it got too little of the \
+                 processors"
+            ));
+        }
+        remarks.extend(self.kernel_drops().iter().map(|KernelDrop { node, cause, packets }| {
+            let node = &self.measured.topology.nodes[*node];
+            format!("{packets} datagrams ended on {} `{}`: {}", node.kind, node.name, cause.name())
+        }));
         if self.measured.traffic.stopped() {
             remarks.push("stopped before its window was over: its values are of the time before".into());
         }
@@ -338,6 +389,9 @@ impl PathAccount<'_> {
         }
         if let Some((sent, _)) = self.messages() {
             remarks.extend(self.behind_schedule(sent));
+            if self.cell.scenario.run.messages != MessageFiles::Off {
+                remarks.extend(self.session().and_then(|session| lacks(sent, session)));
+            }
         }
         if let Some(unknown) = self.delays.as_ref().map(|delays| delays.unknown).filter(|unknown| *unknown > 0) {
             remarks.push(format!(
@@ -376,19 +430,22 @@ impl PathAccount<'_> {
         let planned =
             u128::from(window.end - window.start).div_ceil(interval(&self.cell.scenario.traffic).as_nanos().max(1));
         let missing = planned.saturating_sub(u128::from(sent.sent));
+        if arrivals::is_planned(&self.cell.scenario.traffic) {
+            let behind = !sent.stopped && late > BEHIND;
+            return behind.then(|| {
+                format!("{LATE_SENDER} its plan: its last message left {:.1} s after the window", late as f64 / 1e9)
+            });
+        }
         let scheduled =
             self.cell.scenario.traffic.pacing == Pacing::Schedule || self.cell.scenario.traffic.mode == Mode::Bulk;
-        let lacking =
-            self.cell.scenario.traffic.batch.is_some() && !self.cell.scenario.traffic.interval.duration().is_zero();
+        let lacking = self.cell.scenario.traffic.batch.is_some() && !interval(&self.cell.scenario.traffic).is_zero();
         if lacking && missing > 0 && !sent.stopped {
-            return Some(format!(
-                "the sender could not keep its rate: {missing} of {planned} messages were never sent"
-            ));
+            return Some(format!("{LATE_SENDER} its rate: {missing} of {planned} messages were never sent"));
         }
         let behind = scheduled && !sent.stopped && late > BEHIND;
         behind.then(|| {
             format!(
-                "the sender fell behind its schedule: its last message left {:.1} s after the window, {missing} of {planned} \
+                "{LATE_SENDER} its schedule: its last message left {:.1} s after the window, {missing} of {planned} \
                  never did",
                 late as f64 / 1e9
             )
@@ -397,7 +454,9 @@ impl PathAccount<'_> {
 
     fn messages(&self) -> Option<(&SendReport, &[ReceiveReport])> {
         match &self.measured.traffic {
-            Outcome::Messages(sent, received) | Outcome::Export(sent, received, _) => Some((sent, received)),
+            Outcome::Messages(sent, received)
+            | Outcome::Export(sent, received, _)
+            | Outcome::Floods(sent, received, _) => Some((sent, received)),
             Outcome::Bulk(_) | Outcome::Signals(_) => None,
         }
     }
@@ -405,7 +464,7 @@ impl PathAccount<'_> {
     fn bulk(&self) -> Option<&BulkReport> {
         match &self.measured.traffic {
             Outcome::Bulk(report) => Some(report),
-            Outcome::Messages(..) | Outcome::Export(..) | Outcome::Signals(_) => None,
+            Outcome::Messages(..) | Outcome::Export(..) | Outcome::Floods(..) | Outcome::Signals(_) => None,
         }
     }
 
@@ -413,8 +472,24 @@ impl PathAccount<'_> {
     fn judgement(&self) -> Option<&Judgement> {
         match &self.measured.traffic {
             Outcome::Export(_, _, judgement) => Some(judgement),
-            Outcome::Messages(..) | Outcome::Bulk(_) | Outcome::Signals(_) => None,
+            Outcome::Messages(..) | Outcome::Bulk(_) | Outcome::Floods(..) | Outcome::Signals(_) => None,
         }
+    }
+
+    /// How floods were met.
+    fn floods(&self) -> Option<&FloodJudgement> {
+        match &self.measured.traffic {
+            Outcome::Floods(_, _, judgement) => Some(judgement),
+            Outcome::Messages(..) | Outcome::Bulk(_) | Outcome::Export(..) | Outcome::Signals(_) => None,
+        }
+    }
+
+    /// Bits of a message that arrived, on average.
+    fn message_bits(&self) -> f64 {
+        let session = self.session().filter(|session| session.delivered > 0);
+        let mean = session.map(|session| session.delivered_bytes as f64 / session.delivered as f64);
+        let alike = !arrivals::is_planned(&self.cell.scenario.traffic);
+        mean.filter(|_| !alike).unwrap_or(self.cell.scenario.traffic.payload.bytes as f64) * 8.0
     }
 
     fn received(&self) -> Option<&ReceiveReport> {
@@ -423,6 +498,25 @@ impl PathAccount<'_> {
 
     fn session(&self) -> Option<&SessionReport> {
         self.received()?.main_session()
+    }
+}
+
+/// What a file of messages does not have of those of a session, since memory did not allow for it.
+fn lacks(sent: &SendReport, session: &SessionReport) -> Option<String> {
+    let rows = sent.departures.len() as u64;
+    let (unlisted, untimed) = (sent.sent.saturating_sub(rows), session.flights.more());
+    let unlisted = (unlisted > 0).then(|| format!("the last {unlisted} of {} that were sent", sent.sent));
+    let untimed = (untimed > 0).then(|| format!("when the last {untimed} arrived"));
+    let lacking: Vec<_> = [unlisted, untimed].into_iter().flatten().collect();
+    (!lacking.is_empty()).then(|| format!("{MESSAGES_LACK} {}", lacking.join(", and ")))
+}
+
+/// What rates are over: the sending window as planned, whether or not something was sent throughout, and whatever left behind
+/// it; of one that was stopped the time until then.
+fn window_of(sent: &SendReport) -> Duration {
+    match sent.window {
+        Some(window) if !sent.stopped => Duration::from_nanos(window.end.saturating_sub(window.start)),
+        _ => sent.used,
     }
 }
 
@@ -445,7 +539,8 @@ fn directions(link: &LinkReading) -> impl Iterator<Item = &DirectionReport> {
 
 /// Frames that a router or a switch took in and did not hand out, or made up. Switches know where every host is; only
 /// those that copy for the receivers of a group hand out more.
-fn unexplained_by_nodes(topology: &Topology, links: &[LinkReading]) -> i64 {
+/// What the kernel of a router dropped is explained as far as its counters allow for it.
+fn unexplained_by_nodes(topology: &Topology, links: &[LinkReading], kernels: &[Option<Snmp>]) -> i64 {
     let mut unexplained = 0;
     for (node, entry) in topology.nodes.iter().enumerate() {
         let ends = topology.ends_at(node);
@@ -454,7 +549,14 @@ fn unexplained_by_nodes(topology: &Topology, links: &[LinkReading]) -> i64 {
         if forwards {
             let ports = ends.into_iter().map(|(link, end)| links[link].throughput(end));
             let (received, sent) = ports.fold((0, 0), |sum, port| (sum.0 + port.received, sum.1 + port.sent));
-            unexplained += (received as i64 - sent as i64).abs();
+            // Each drop may have been answered; how often is limited.
+            let (mut dropped, mut own) = (0, 0);
+            if let Some(kernel) = kernels[node].as_ref().filter(|_| entry.kind == Kind::Router) {
+                dropped = kernels::most_drops(node, topology, kernel, links) as i64;
+                own = kernels::own_messages(kernel) as i64;
+            }
+            let missing = received as i64 + own - sent as i64;
+            unexplained += if missing > 0 { (missing - dropped).max(0) } else { -missing };
         }
     }
     unexplained

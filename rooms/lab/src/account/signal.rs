@@ -6,13 +6,14 @@ use weir_report::record::Signal;
 use weir_traffic::{SequenceSet, Transport};
 
 use super::PathAccount;
+use crate::endpoints::interval;
 
 impl PathAccount<'_> {
     /// A stretch of the signal around its longest gap; `None` where nobody watched, or for other traffic than datagrams.
     pub(super) fn signal(&self) -> Option<Signal> {
         let datagrams = self.cell.scenario.traffic.transport == Transport::Udp;
         let (sent, _) = self.messages().filter(|_| datagrams && self.measured.watched.is_some())?;
-        let interval = match self.cell.scenario.traffic.interval.duration().as_secs_f64() {
+        let interval = match interval(&self.cell.scenario.traffic).as_secs_f64() {
             0.0 => sent.used.as_secs_f64() / sent.sent.max(1) as f64,
             interval => interval,
         };

@@ -14,7 +14,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use weir_kernel::capture::{Counts, Frame, Tap};
 use weir_kernel::namespaces::NetNs;
-use weir_wire::pcapng::{self, Direction, Interface, Packet, Statistics};
+use weir_report::store;
+use weir_wire::pcapng::{self, Direction, Interface, LinkType, Packet, Statistics};
 
 /// A capture under way. Dropping it ends it, too, without a word.
 pub struct Capture {
@@ -76,7 +77,10 @@ struct Writer {
 impl Writer {
     fn run(mut self, interface: &str, snap: u32, file: PathBuf) -> CaptureReport {
         pcapng::section_header(&mut self.out.pending, concat!("weir ", env!("CARGO_PKG_VERSION")));
-        pcapng::interface(&mut self.out.pending, &Interface { name: interface, description: "", snap_length: snap });
+        pcapng::interface(
+            &mut self.out.pending,
+            &Interface { name: interface, description: "", snap_length: snap, link_type: LinkType::Ethernet },
+        );
         let copied = self.copy();
         let counts = self.tap.counts();
         let Counts { passed, dropped } = counts.as_ref().copied().unwrap_or_default();
@@ -141,6 +145,7 @@ fn packet<'a>(frame: &Frame<'a>) -> Packet<'a> {
         direction: Some(if frame.outgoing { Direction::Outbound } else { Direction::Inbound }),
         original_length: frame.length,
         bytes: frame.bytes,
+        comment: "",
     }
 }
 
@@ -158,7 +163,7 @@ struct Output {
 
 impl Output {
     fn create(path: &Path) -> Result<Output> {
-        let file = File::create(path).with_context(|| format!("write {}", path.display()))?;
+        let file = store::fresh(path).with_context(|| format!("write {}", path.display()))?;
         Ok(Output { file, length: 0, written: 0, pending: Vec::with_capacity(2 * PIECE), pending_packets: 0 })
     }
 

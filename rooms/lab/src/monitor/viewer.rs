@@ -187,6 +187,10 @@ impl Sink for Tally {
         line.jumps += u64::from(line.next != block.first);
         (line.next, line.end_time, line.told) = (block.end(), end_time, wall);
         let Values::Gap(gap) = block.values else {
+            // Of a gap in front of the first sample the time was a guess.
+            if line.shown == 0 {
+                line.first_time = begin(block, line.first);
+            }
             line.shown += samples;
             self.values(&name.0, block, wall);
             return;
@@ -207,6 +211,12 @@ impl Sink for Tally {
     }
 }
 
+/// When the sample of an index before the block was.
+fn begin(block: &Block<'_>, first: u64) -> i64 {
+    let time = i128::from(block.time) - block.rate.nanos(block.first.saturating_sub(first));
+    i64::try_from(time).unwrap_or(block.time)
+}
+
 fn wall() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
@@ -217,3 +227,30 @@ const LONGEST: Duration = Duration::from_millis(20);
 
 /// Gaps that are kept of a channel.
 const MOST_GAPS: usize = 100_000;
+
+#[cfg(test)]
+mod tests {
+    use weir_wire::signal::{Clock, Element, Gap};
+
+    use super::*;
+
+    #[test]
+    fn a_guessed_time_is_not_held_against_the_first_sample() {
+        let mut tally = Tally::new(Window { start: 0, end: Nanos::MAX });
+        let stream = Arc::new(Stream {
+            session: 7,
+            station: "a".into(),
+            name: "s".into(),
+            source: ([127, 0, 0, 1], 1).into(),
+            clock: Clock::default(),
+        });
+        let rate = Rate::hertz(1000);
+        tally.channel(&stream, &Arc::new(Channel { id: 1, name: "x".into(), rate, ..Channel::default() }));
+        let gap = Values::Gap(Gap { samples: 71, cause: Cause::Network });
+        tally.block(&stream, &Block { channel: 1, first: 0, time: 5_071_000_000, rate, values: gap });
+        let values = Values::Samples(Element::F32, &[0; 8]);
+        tally.block(&stream, &Block { channel: 1, first: 71, time: 5_071_000_000, rate, values });
+        let line = &tally.record.lines[&("a".to_owned(), "x".to_owned())];
+        assert_eq!((line.first_time, line.shown, line.jumps), (5_000_000_000, 2, 0));
+    }
+}

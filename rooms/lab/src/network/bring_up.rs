@@ -38,7 +38,7 @@ impl Network<'_> {
         let mut bridges: Vec<Option<Index>> = vec![None; topology.nodes.len()];
         for (index, node) in topology.nodes.iter().enumerate() {
             match node.kind {
-                Kind::Host | Kind::Router => self.nodes[index].netlink.set_loopback_up()?,
+                Kind::Host | Kind::Router => self.nodes[index].netlink()?.set_loopback_up()?,
                 Kind::Switch => bridges[index] = Some(self.add_bridge(index, topology.has_ipv6())?),
             }
         }
@@ -59,7 +59,7 @@ impl Network<'_> {
             thread::sleep(TICK);
         }
         for &(index, bridge) in &switches {
-            self.nodes[index].netlink.enable_querier(bridge, QUERY_RESPONSE)?;
+            self.nodes[index].netlink()?.enable_querier(bridge, QUERY_RESPONSE)?;
             if switches.len() > 1 {
                 self.wait_until_asked(topology, index)?;
             }
@@ -82,6 +82,8 @@ impl Network<'_> {
                 self.run_setup(index, node, line)?;
             }
         }
+        // Thousands of networks may be up: each has no more descriptors than it needs from now on.
+        self.nodes.iter_mut().chain([&mut self.fabric]).for_each(|node_ns| node_ns.netlink = None);
         Ok(())
     }
 
@@ -92,7 +94,7 @@ impl Network<'_> {
             multicast_snooping: true,
             ageing: Duration::from_secs(300),
         };
-        let netlink = &mut self.nodes[node].netlink;
+        let netlink = self.nodes[node].netlink()?;
         let bridge = netlink.add_bridge("br0", &settings)?;
         netlink.set_no_link_local(bridge)?;
         if ipv6 {
@@ -105,7 +107,7 @@ impl Network<'_> {
 
     /// Of links that run already: a port forwards from here on.
     fn add_ports(&mut self, topology: &Topology, switch: usize, bridge: Index) -> Result<()> {
-        let netlink = &mut self.nodes[switch].netlink;
+        let netlink = self.nodes[switch].netlink()?;
         for port in &topology.nodes[switch].interfaces {
             let index = netlink.link(&port.name)?.index;
             netlink.set_bridge(index, bridge)?;
@@ -151,14 +153,14 @@ impl Network<'_> {
             let interface = topology.nodes[node].interface(index).context("a link ends at an interface")?;
             let name = interface.name.clone();
             let node_ns = &mut self.nodes[node];
-            let mtu = link.mtu;
-            let near = VethEnd { ns: &node_ns.ns, name: &name, mac: mac(index, end), mtu, queue_length: QUEUE_LENGTH };
+            let (mtu, ns) = (link.mtu, node_ns.ns.try_clone()?);
+            let near = VethEnd { ns: &ns, name: &name, mac: mac(index, end), mtu, queue_length: QUEUE_LENGTH };
             let far = VethEnd { ns: &self.fabric.ns, name: &fabric_names[end], mac: fabric_mac(index, end), ..near };
-            node_ns.netlink.add_veth(&near, &far)?;
-            let near = node_ns.netlink.link(&name)?.index;
-            let far = self.fabric.netlink.link(&fabric_names[end])?.index;
-            node_ns.netlink.set_no_link_local(near)?;
-            self.fabric.netlink.set_no_link_local(far)?;
+            node_ns.netlink()?.add_veth(&near, &far)?;
+            let near = node_ns.netlink()?.link(&name)?.index;
+            let far = self.fabric.netlink()?.link(&fabric_names[end])?.index;
+            node_ns.netlink()?.set_no_link_local(near)?;
+            self.fabric.netlink()?.set_no_link_local(far)?;
             if settings.path == datapath::Path::Packets {
                 let mut offloads = Offloads::open(&node_ns.ns)?;
                 for offload in LEFT_TO_HARDWARE {
@@ -168,8 +170,8 @@ impl Network<'_> {
             let port = self.fabric.ns.run(|| Port::open(far, settings))??;
             self.receive_buffer = self.receive_buffer.min(port.receive_buffer());
             ports.push(port);
-            self.fabric.netlink.set_up(far)?;
-            node_ns.netlink.set_up(near)?;
+            self.fabric.netlink()?.set_up(far)?;
+            node_ns.netlink()?.set_up(near)?;
             nodes.push((node, name));
         }
         let direction = |way: Way| {
@@ -196,9 +198,9 @@ impl Network<'_> {
         let (mtu, queue_length) = (link.mtu, QUEUE_LENGTH);
         let near = VethEnd { ns: &near_ns, name: &nodes[0].1, mac: mac(index, 0), mtu, queue_length };
         let far = VethEnd { ns: &far_ns, name: &nodes[1].1, mac: mac(index, 1), mtu, queue_length };
-        self.nodes[nodes[0].0].netlink.add_veth(&near, &far)?;
+        self.nodes[nodes[0].0].netlink()?.add_veth(&near, &far)?;
         for (node, name) in &nodes {
-            let netlink = &mut self.nodes[*node].netlink;
+            let netlink = self.nodes[*node].netlink()?;
             let interface = netlink.link(name)?.index;
             netlink.set_no_link_local(interface)?;
             netlink.set_up(interface)?;
@@ -222,10 +224,10 @@ impl Network<'_> {
     fn wait_until_running(&mut self) -> Result<()> {
         for wire in &self.links {
             for (node, name) in &wire.nodes {
-                self.nodes[*node].netlink.wait_until_running(name)?;
+                self.nodes[*node].netlink()?.wait_until_running(name)?;
             }
             for name in wire.emulated.iter().flat_map(|emulated| &emulated.fabric) {
-                self.fabric.netlink.wait_until_running(name)?;
+                self.fabric.netlink()?.wait_until_running(name)?;
             }
         }
         Ok(())
@@ -258,6 +260,13 @@ fn configure(ns: &NetNs, node: &Node, topology: &Topology) -> Result<()> {
         Kind::Host => {
             if node.interfaces.len() > 1 {
                 sysctl::set(ns, &ANY_WAY_BACK)?;
+            }
+            if topology.most_routers() >= DEFAULT_TTL {
+                let ttl = Topology::LONGEST_TTL.to_string();
+                sysctl::set(ns, &[("ipv4/ip_default_ttl", &ttl)])?;
+                if topology.has_ipv6() {
+                    sysctl::set(ns, &[("ipv6/conf/all/hop_limit", &ttl), ("ipv6/conf/default/hop_limit", &ttl)])?;
+                }
             }
             topology.tcp_buffer.map_or(Ok(()), |bytes| limit_tcp_buffers(ns, bytes))
         }
@@ -318,6 +327,9 @@ const ANY_WAY_BACK: [(&str, &str); 2] = [("ipv4/conf/all/rp_filter", "0"), ("ipv
 /// What a sender leaves to its interface, and the packet-by-packet emulator could not see.
 const LEFT_TO_HARDWARE: [Offload; 4] =
     [Offload::TcpSegmentation, Offload::UdpSegmentation, Offload::GenericSegmentation, Offload::SendChecksum];
+
+/// A packet that has passed so many routers is not forwarded (ip_default_ttl, RFC 1700).
+const DEFAULT_TTL: usize = 64;
 
 /// The kernel's own default.
 const QUEUE_LENGTH: u32 = 1000;

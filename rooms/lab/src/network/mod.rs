@@ -20,15 +20,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use weir_emulator::datapath::{self, Emulator, LinkId};
-use weir_emulator::model::Nanos;
+use weir_emulator::model::{Nanos, Plan, Way};
 use weir_kernel::counters::{InterfaceCounters, Interfaces};
 use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
+use weir_kernel::sysctl;
 
 use self::members::GroupPort;
 pub use self::reading::{EmulatedReading, Joint, LinkReading, Throughput};
 pub use self::routing::DATA_PORTS;
-use crate::topology::Topology;
+use crate::topology::{Kind, Topology};
 
 /// A network that is up. Dropping it takes it down.
 pub struct Network<'a> {
@@ -49,7 +50,8 @@ pub struct Network<'a> {
 /// A node's namespace.
 struct NodeNs {
     ns: NetNs,
-    netlink: Netlink,
+    /// While something is to be configured.
+    netlink: Option<Netlink>,
     interfaces: Interfaces,
 }
 
@@ -128,6 +130,31 @@ impl<'a> Network<'a> {
         })
     }
 
+    /// Has one direction of a link do something else to packets from now on; what waits keeps its release.
+    pub(crate) fn change_plan(&self, link: usize, way: Way, plan: Plan) -> Result<()> {
+        let emulated = self.links[link].emulated.as_ref().context("a direct link does nothing to packets")?;
+        Ok(self.emulator.change_plan(emulated.id, way, plan)?)
+    }
+
+    /// Has the TCP connections of programs on hosts and routers use this congestion control. What the machine lets only
+    /// programs with privilege choose cannot be a namespace's default, and becomes that of the routes; then it is used by
+    /// programs that ask for another before they connect, too. Tells whether that is so.
+    ///
+    /// # Errors
+    /// The kernel has none of that name.
+    pub(crate) fn set_congestion(&mut self, topology: &Topology, name: &str) -> Result<bool, weir_kernel::Error> {
+        let mut of_routes = false;
+        let nodes = topology.nodes.iter().zip(&mut self.nodes).filter(|(node, _)| node.kind != Kind::Switch);
+        for (_, node_ns) in nodes {
+            if sysctl::set(&node_ns.ns, &[("ipv4/tcp_congestion_control", name)]).is_err() {
+                node_ns.netlink()?.set_congestion_of_routes(name)?;
+                node_ns.netlink = None;
+                of_routes = true;
+            }
+        }
+        Ok(of_routes)
+    }
+
     /// Reads every link once nothing moves any more: the counters have not changed from one look to the next, no packet
     /// is in flight, and interfaces and emulator agree; or they have not changed for as long as `patience`, or `at_most`
     /// is over: then the emulator's ledgers tell what is still in flight. To be called when the traffic has ended.
@@ -150,7 +177,8 @@ impl<'a> Network<'a> {
         }
     }
 
-    fn read(&self) -> Result<Vec<LinkReading>> {
+    /// Reads every link as it is now, whatever moves.
+    pub(crate) fn read(&self) -> Result<Vec<LinkReading>> {
         let nodes: Vec<_> = self.nodes.iter().map(|node_ns| node_ns.interfaces.read()).collect::<Result<_, _>>()?;
         let fabric = self.fabric.interfaces.read()?;
         let find = |counters: &[InterfaceCounters], name: &str| {
@@ -182,8 +210,16 @@ impl Drop for Network<'_> {
 impl NodeNs {
     fn create() -> Result<NodeNs> {
         let ns = NetNs::create()?;
-        let (netlink, interfaces) = (Netlink::open(&ns)?, Interfaces::open(&ns)?);
-        Ok(NodeNs { ns, netlink, interfaces })
+        let interfaces = Interfaces::open(&ns)?;
+        Ok(NodeNs { ns, netlink: None, interfaces })
+    }
+
+    fn netlink(&mut self) -> Result<&mut Netlink, weir_kernel::Error> {
+        let netlink = match self.netlink.take() {
+            Some(netlink) => netlink,
+            None => Netlink::open(&self.ns)?,
+        };
+        Ok(self.netlink.insert(netlink))
     }
 }
 

@@ -22,7 +22,7 @@ impl Network<'_> {
         }
         for interface in &topology.nodes[node].interfaces {
             let index = self.index(node, interface)?;
-            let netlink = &mut self.nodes[node].netlink;
+            let netlink = self.nodes[node].netlink()?;
             for address in &interface.addresses {
                 netlink.add_address(index, *address)?;
             }
@@ -40,7 +40,7 @@ impl Network<'_> {
         for port in &topology.nodes[switch].interfaces {
             let index = self.index(switch, port)?;
             for mac in topology.behind(switch, port.link).into_iter().map(|(link, end)| mac(link, end)) {
-                self.nodes[switch].netlink.add_forwarding_entry(index, mac)?;
+                self.nodes[switch].netlink()?.add_forwarding_entry(index, mac)?;
             }
         }
         Ok(())
@@ -50,7 +50,7 @@ impl Network<'_> {
     pub(super) fn route(&mut self, topology: &Topology, node: usize) -> Result<()> {
         for route in &topology.nodes[node].routes {
             let index = self.index_on(topology, node, route.link)?;
-            self.nodes[node].netlink.add_route(route.destination, Some(route.gateway), index)?;
+            self.nodes[node].netlink()?.add_route(route.destination, Some(route.gateway), index)?;
         }
         for (group, link) in groups(topology, node) {
             let index = self.index_on(topology, node, link)?;
@@ -59,7 +59,7 @@ impl Network<'_> {
                 // Every interface has a route for all groups there (net/ipv6/addrconf.c, addrconf_add_mroute).
                 route.table = LOCAL_TABLE;
             }
-            self.nodes[node].netlink.install_route(&route)?;
+            self.nodes[node].netlink()?.install_route(&route)?;
         }
         match &topology.control {
             Some(control) if control.in_use && topology.traffic.sender == node => {
@@ -72,7 +72,7 @@ impl Network<'_> {
     /// Connections to the traffic's port take the control link, those from the data ports the ordinary way.
     fn set_control_aside(&mut self, topology: &Topology, control: &Control) -> Result<()> {
         let index = self.index_on(topology, topology.traffic.sender, control.link)?;
-        let netlink = &mut self.nodes[topology.traffic.sender].netlink;
+        let netlink = self.nodes[topology.traffic.sender].netlink()?;
         netlink.install_route(&Route {
             destination: control.destination,
             gateway: (control.destination.addr() != control.gateway).then_some(control.gateway),
@@ -101,7 +101,7 @@ impl Network<'_> {
     }
 
     fn index(&mut self, node: usize, interface: &Interface) -> Result<Index> {
-        Ok(self.nodes[node].netlink.link(&interface.name)?.index)
+        Ok(self.nodes[node].netlink()?.link(&interface.name)?.index)
     }
 
     fn index_on(&mut self, topology: &Topology, node: usize, link: usize) -> Result<Index> {

@@ -89,6 +89,18 @@ fn join(network: &Network<'_>, receiver: usize, group: IpAddr) -> UdpSocket {
 }
 
 #[test]
+fn what_is_up_holds_two_descriptors_a_node_and_two_a_link() {
+    let lab = Lab::new(SCENARIO);
+    let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = open();
+    let network = lab.network();
+    // Its namespace and its counters, the fabric's too; the emulator's ports.
+    assert_eq!(open() - before, 2 * (lab.topology.nodes.len() + 1) + 2 * lab.topology.links.len());
+    drop(network);
+    assert_eq!(open(), before);
+}
+
+#[test]
 fn a_group_reaches_those_who_joined_and_nobody_else() {
     for group in ["239.1.1.1", "ff15::7"].map(|group| group.parse::<IpAddr>().unwrap()) {
         let lab = Lab::new(&SCENARIO.replace("239.1.1.1", &group.to_string()));

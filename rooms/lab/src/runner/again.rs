@@ -7,7 +7,6 @@ use anyhow::Result;
 use weir_kernel::processors::Processors;
 use weir_report::record::Record;
 use weir_report::store::Store;
-use weir_service::output::say;
 use weir_service::stop::Stop;
 use weir_units::format;
 
@@ -34,12 +33,12 @@ pub(super) fn run(
     let reason = reason(records, &disturbed);
     let cells = if disturbed.len() == 1 { "1 cell was".to_owned() } else { format!("{} cells were", disturbed.len()) };
     if !is_calm(machine, &plan.sweep.scenario().run, &testbed.stop) {
-        say!("{cells} disturbed ({reason}); not run again, the machine is not calm now");
+        plan.tell(&format!("{cells} disturbed ({reason}); not run again, the machine is not calm now"));
         return Ok(false);
     }
     let extras = Extras::default();
     let queue = Queue::new(&plan.sweep, repeats, |job| disturbed.contains(job), extras)?.without_store();
-    say!("{cells} disturbed ({reason}): again, {}", queue.time());
+    plan.tell(&format!("{cells} disturbed ({reason}): again, {}", queue.time()));
     let again = queue.run(testbed, machine, store);
     for better in replace(records, again.records) {
         store.append(&better)?;

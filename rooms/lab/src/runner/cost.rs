@@ -5,10 +5,10 @@ use std::time::Duration;
 use weir_stats::tcp_models;
 use weir_traffic::Transport;
 
-use crate::cell;
 use crate::scenario::{Engine, Mode, Scenario, Traffic};
 use crate::sweep::Cell;
 use crate::topology::{Path, Topology};
+use crate::{cell, endpoints};
 
 /// Processors that a cell is expected to keep busy, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,9 +42,10 @@ fn for_traffic(scenario: &Scenario, traffic: &Traffic, topology: &Topology, path
     match (traffic.mode, traffic.transport) {
         (Mode::Messages, _) => {
             let receivers = topology.traffic.receivers.len() as f64;
-            PER_MESSAGE * hops * receivers / traffic.interval.duration().as_secs_f64().max(1e-6)
+            PER_MESSAGE * hops * receivers / endpoints::interval(traffic).as_secs_f64().max(1e-6)
         }
         (Mode::Sflow, _) => PER_EXPORT * hops * scenario.sflow.clone().unwrap_or_default().datagrams_per_second(),
+        (Mode::Protect, _) => PER_EXPORT * hops * scenario.protect.clone().unwrap_or_default().datagrams_per_second(),
         (Mode::Monitor, _) => {
             let listeners = topology.groups.iter().map(|flow| flow.receivers.len()).sum::<usize>();
             let groups = topology.groups.len().max(1);

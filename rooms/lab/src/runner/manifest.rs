@@ -7,6 +7,7 @@ use weir_report::columns::RECEIVER;
 use weir_report::record::Manifest;
 
 use super::{Plan, receivers};
+use crate::charts;
 use crate::scenario::{Receivers, Repeat};
 use crate::sweep::Sweep;
 use crate::topology::Topology;
@@ -32,7 +33,7 @@ pub(super) fn of(plan: &Plan, repeats: u32, environment: Vec<(String, String)>) 
         axes: axes(&plan.sweep),
         environment,
         network: topology.describe().into_iter().chain(topology.describe_paths()).collect(),
-        charts: scenario.charts.clone(),
+        charts: charts::of(&plan.sweep),
         published: scenario.published.clone(),
         claims: scenario.claims.clone(),
         asserts: scenario.asserts.clone(),

@@ -12,7 +12,7 @@ mod repeats;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use weir_kernel::limits;
@@ -21,9 +21,10 @@ use weir_report::columns::RECEIVER;
 use weir_report::opening::Seat;
 use weir_report::record::{Manifest, Record};
 use weir_report::store::{self, Store};
-use weir_report::{self, asserts, terminal};
-use weir_service::output::{self, say};
+use weir_report::{self, asserts, json, terminal};
+use weir_service::output::{self, complain, say};
 use weir_service::stop::Stop;
+use weir_units::format::shown_in_json;
 
 use self::last_words::LastWords;
 use self::queue::{Extras, Queue};
@@ -42,6 +43,8 @@ pub struct Plan {
     dir: PathBuf,
     command: Vec<String>,
     extras: Extras,
+    /// Standard output has the result as JSON, and nothing else.
+    json: bool,
     /// The run that this one goes on with.
     earlier: Option<Manifest>,
 }
@@ -62,9 +65,7 @@ pub struct Summary {
 impl Plan {
     /// Checks every cell. The result goes to `dir`, or to a new one under `results/`.
     pub fn new(sweep: Sweep, dir: Option<PathBuf>, command: Vec<String>) -> Result<Plan> {
-        for cell in &sweep.cells {
-            cell::check(cell)?;
-        }
+        sweep.check()?;
         check_size(&sweep)?;
         let name = sweep.scenario().name.clone();
         let dir = dir.unwrap_or_else(|| Path::new("results").join(format!("{name}-{}", compact_time())));
@@ -73,7 +74,8 @@ impl Plan {
             "{} holds a result already: choose another directory with --out, or go on with it by `weir lab resume`",
             dir.display()
         );
-        Ok(Plan { sweep, dir, command, extras: Extras::default(), earlier: None })
+        let extras = Extras { messages: Some(dir.join("messages")), ..Extras::default() };
+        Ok(Plan { sweep, dir, command, extras, json: false, earlier: None })
     }
 
     /// Goes on with the run in `dir`, which was interrupted, killed, or ran out of disk: the cells that it lacks are
@@ -82,11 +84,23 @@ impl Plan {
         let earlier = store::read_manifest(&dir)?;
         let origin = dir.join(store::MANIFEST).display().to_string();
         let sweep = Sweep::new(&origin, &earlier.source, &[])?;
-        for cell in &sweep.cells {
-            cell::check(cell)?;
-        }
+        sweep.check()?;
         check_size(&sweep)?;
-        Ok(Plan { sweep, dir, command: earlier.command.clone(), extras: Extras::default(), earlier: Some(earlier) })
+        let extras = Extras { messages: Some(dir.join("messages")), ..Extras::default() };
+        let command = earlier.command.clone();
+        Ok(Plan { sweep, dir, command, extras, json: false, earlier: Some(earlier) })
+    }
+
+    /// Says the result as JSON, on standard output, in place of all words.
+    pub fn as_json(self) -> Plan {
+        Plan { json: true, ..self }
+    }
+
+    /// Tells people who read along.
+    fn tell(&self, line: &str) {
+        if !self.json {
+            say!("{line}");
+        }
     }
 
     /// Captures the packets of a cell at both ends, `snap` bytes of each, into `pcap/` in the result directory.
@@ -99,11 +113,14 @@ impl Plan {
     }
 }
 
+/// How long a run may take to end after a signal: cells put away what they have, the report is written.
+const GRACE: Duration = Duration::from_secs(60);
+
 /// Runs a plan. To be called while the process has one thread: an ordinary user enters a user namespace first.
 pub fn run(plan: &Plan) -> Result<Summary> {
     let iperf3 = plan.sweep.cells.iter().any(uses_iperf3).then(iperf3::find).transpose()?;
     let privilege = user::obtain_network_privilege()?;
-    let stop = Stop::on_signals().context("watch for Ctrl-C")?;
+    let stop = Stop::on_signals_within(GRACE).context("watch for Ctrl-C")?;
     let done = match plan.earlier {
         None => Vec::new(),
         Some(_) => finished(&plan.sweep, store::whole_records(&plan.dir)?),
@@ -146,11 +163,11 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     manifest.own_cost = own_cost;
     store.manifest(&manifest).map_err(|error| if plan.earlier.is_none() { error.at_the_start() } else { error })?;
     let _unless_rendered = LastWords::new(&plan.dir, &testbed.stop);
-    manifest.network.iter().filter(|line| line.contains(" -> ")).for_each(|path| say!("{path}"));
+    manifest.network.iter().filter(|line| line.contains(" -> ")).for_each(|path| plan.tell(path));
     let queue = Queue::new(&plan.sweep, repeats, |job| !names.contains(job), plan.extras.clone())?;
     ensure_descriptors(&plan.sweep, queue.jobs)?;
     let chosen = scenario.run.repeat == Repeat::Auto && jobs == Jobs::All;
-    say!("{}", queue.announcement(&scenario.name, repeats, chosen));
+    plan.tell(&queue.announcement(&scenario.name, repeats, chosen));
     let mut results = queue.run(&testbed, &machine, &mut store);
     for _ in 0..scenario.run.reruns {
         if results.error.is_some() || testbed.stop.is_set() {
@@ -181,8 +198,14 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     let rendered = store::write_manifest(&plan.dir, &manifest)
         .and_then(|()| weir_report::write_all(&plan.dir, &manifest, &records));
     let styled = std::io::stdout().is_terminal();
-    output::print(format_args!("{}", terminal::render(&manifest, &records, styled)));
-    if let Ok(rendered) = &rendered {
+    if plan.json {
+        say!("{}", shown_in_json(&json::render(&manifest, &records, &plan.dir.to_string_lossy())?));
+    } else {
+        output::print(format_args!("{}", terminal::render(&manifest, &records, styled)));
+    }
+    if let Ok(rendered) = &rendered
+        && !plan.json
+    {
         say!("{}", Seat::new(|name| std::env::var(name).ok()).line(&rendered.page, styled));
     }
     if let Some(error) = results.error {
@@ -212,8 +235,22 @@ fn uses_iperf3(cell: &Cell) -> bool {
     traffic.into_iter().any(|traffic| traffic.engine == Engine::Iperf3)
 }
 
-/// Those of these records whose cell had got as far as a record for each of its receivers.
+/// Those of these records whose cell had got as far as a record for each of its receivers, and has the settings still.
 fn finished(sweep: &Sweep, mut records: Vec<Record>) -> Vec<Record> {
+    let now: BTreeMap<&str, String> =
+        sweep.cells.iter().map(|cell| (cell.name.as_str(), cell.scenario.fingerprint())).collect();
+    let all = records.len();
+    // Those of earlier versions do not tell.
+    records.retain(|record| {
+        record.settings.is_empty() || now.get(sweep_name(record)).is_none_or(|settings| record.settings == *settings)
+    });
+    if records.len() < all {
+        complain!(
+            "weir: {} of {all} records are of other settings than {} has now (was it edited?): their cells run again",
+            all - records.len(),
+            store::MANIFEST
+        );
+    }
     let key = |record: &Record| (sweep_name(record).to_owned(), record.row.repeat);
     let mut had = BTreeMap::<_, usize>::new();
     records.iter().for_each(|record| *had.entry(key(record)).or_default() += 1);
@@ -305,5 +342,19 @@ mod tests {
         let records = whole.iter().cloned().chain(part).collect();
         let names = |records: &[Record]| records.iter().map(|record| record.row.cell.clone()).collect::<Vec<_>>();
         assert_eq!(names(&finished(&sweep, records)), names(&whole));
+
+        // What the manifest has now is not what they were measured by.
+        let own = sweep.cells[0].scenario.fingerprint();
+        let settled = |settings: &str| -> Vec<Record> {
+            whole.iter().map(|record| Record { settings: settings.to_owned(), ..record.clone() }).collect()
+        };
+        assert_eq!(finished(&sweep, settled(&own)).len(), whole.len());
+        let edited = [overrides[0].clone(), ("run.duration".to_owned(), "7s".to_owned())];
+        let edited = Sweep::new("multicast.toml", &text, &edited).unwrap();
+        assert!(finished(&edited, settled(&own)).is_empty());
+        let told =
+            [overrides[0].clone(), ("title".to_owned(), "Another".to_owned()), ("run.jobs".to_owned(), "3".to_owned())];
+        let told = Sweep::new("multicast.toml", &text, &told).unwrap();
+        assert_eq!(finished(&told, settled(&own)).len(), whole.len(), "how it is told is not measured");
     }
 }

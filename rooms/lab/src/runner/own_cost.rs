@@ -11,7 +11,7 @@ use super::repeats::Load;
 use crate::account;
 use crate::cell::{Prepared, Testbed};
 use crate::machine::Machine;
-use crate::scenario::{Engine, Mode, Receive, Scenario, Tracing};
+use crate::scenario::{Arrivals, Engine, Mode, Receive, Scenario, Tracing};
 use crate::sweep::Cell;
 
 /// Sends 1000-byte datagrams, one a millisecond, over the unimpaired network for `run.control`. Tells what that took of
@@ -33,9 +33,11 @@ pub(super) fn measure(testbed: &Testbed, machine: &Machine, scenario: &Scenario)
     scenario.traffic.pacing = Pacing::Schedule;
     scenario.traffic.payload = Size { bytes: 1000 };
     scenario.traffic.interval = INTERVAL;
+    scenario.traffic.arrivals = Arrivals::Constant;
+    (scenario.traffic.bursts, scenario.traffic.sizes, scenario.traffic.replay) = (None, None, None);
     let seconds = scenario.run.duration.duration().as_secs_f64();
     let seed = scenario.run.seed;
-    let cell = Cell { name: "control".into(), axes: Vec::new(), scenario };
+    let cell = Cell { name: "control".into(), axes: Vec::new(), elsewhere: Vec::new(), scenario };
     let prepared = Prepared::new(testbed, &cell, seed, 0, 0).context("control cell")?;
     let sent = seconds / INTERVAL.duration().as_secs_f64();
     let (measured, load) =

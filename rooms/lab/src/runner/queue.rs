@@ -18,7 +18,8 @@ use crate::account;
 use crate::cell::{Measured, Prepared, Testbed};
 use crate::endpoints;
 use crate::machine::Machine;
-use crate::scenario::Jobs;
+use crate::messages;
+use crate::scenario::{Jobs, MessageFiles};
 use crate::sweep::{Cell, Sweep};
 
 /// The jobs of a run, taken by its workers.
@@ -44,6 +45,8 @@ pub(super) struct Queue<'a> {
 pub(super) struct Extras {
     /// The cell to capture the packets of, the directory to put them into, and how many bytes of each to keep.
     pub(super) capture: Option<(String, PathBuf, u32)>,
+    /// The directory to put the times of messages into.
+    pub(super) messages: Option<PathBuf>,
 }
 
 /// What the workers bring back.
@@ -84,6 +87,17 @@ impl<'a> Queue<'a> {
         wanted: impl Fn(&(String, u32)) -> bool,
         extras: Extras,
     ) -> Result<Self> {
+        Self::on(processors(), sweep, repeats, wanted, extras)
+    }
+
+    /// The same on so many processors.
+    fn on(
+        processors: f64,
+        sweep: &'a Sweep,
+        repeats: u32,
+        wanted: impl Fn(&(String, u32)) -> bool,
+        extras: Extras,
+    ) -> Result<Self> {
         let run = &sweep.scenario().run;
         let jobs = (1..=repeats).flat_map(|repeat| sweep.cells.iter().map(move |cell| (cell, repeat)));
         let jobs: Vec<Job> = jobs
@@ -95,7 +109,7 @@ impl<'a> Queue<'a> {
         let mut jobs: Vec<(Job, Cost)> = jobs.iter().copied().zip(costs.collect::<Result<Vec<_>>>()?).collect();
         let total = jobs.len();
         let workers = workers(run.jobs, total);
-        let room = if run.jobs == Jobs::Auto { processors() * MOST_BUSY } else { f64::INFINITY };
+        let room = if run.jobs == Jobs::Auto { processors * MOST_BUSY } else { f64::INFINITY };
         if room.is_finite() {
             // The large ones first: small ones fill what they leave.
             jobs.sort_by(|(_, a), (_, b)| b.processors.total_cmp(&a.processors));
@@ -227,6 +241,9 @@ impl Worker<'_, '_> {
         self.meet_before_traffic();
         let measured = prepared.and_then(|prepared| prepared.run(stagger, self.machine));
         let measured = self.last.insert(measured.with_context(|| format!("cell {}", cell.name))?);
+        if let Some(dir) = self.queue.extras.messages.as_ref().filter(|_| run.messages != MessageFiles::Off) {
+            messages::write(dir, cell, job.repeat, measured)?;
+        }
         Ok(account::records(cell, job.repeat, measured))
     }
 
@@ -295,3 +312,55 @@ pub(super) const MOST_BUSY: f64 = 0.6;
 
 /// Far apart and odd, so that the seeds of repeats never meet those of neighbouring runs.
 const REPEAT_STRIDE: u64 = 0x9E37_79B9_7F4A_7C15;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NETWORK: &str = r#"
+        name = "jobs"
+        title = "Jobs"
+        [axes]
+        "traffic.port" = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+        [run]
+        duration = "2s"
+        drain = "1s"
+        [hosts]
+        a.addresses = ["10.0.0.1/24"]
+        b.addresses = ["10.0.0.2/24"]
+        [links.wire]
+        ends = ["a", "b"]
+        [traffic]
+        from = "a"
+        to = "b"
+        payload = "1000B"
+    "#;
+    const MESSAGES: &str = "transport = \"udp\"";
+    const BULK: &str = "transport = \"tcp\"\nmode = \"bulk\"";
+
+    /// How many of ten cells run at once at most on a machine, and how long all of them take, in tenths of a second.
+    #[track_caller]
+    fn ten(traffic: &str, jobs: Option<&str>, processors: f64) -> (usize, u128) {
+        let set: Vec<_> = jobs.map(|jobs| ("run.jobs".to_owned(), jobs.to_owned())).into_iter().collect();
+        let sweep = Sweep::new("jobs.toml", &format!("{NETWORK}{traffic}"), &set).unwrap();
+        let queue = Queue::on(processors, &sweep, 1, |_| true, Extras::default()).unwrap();
+        (queue.jobs, queue.expected.as_millis() / 100)
+    }
+
+    /// What a user gets who says nothing, on a machine of one processor, too: light cells side by side, in the time of
+    /// one, and those that fill a processor alone.
+    #[test]
+    fn cells_that_need_little_run_side_by_side_by_default() {
+        // 2 s, 1 s for what is late (of TCP nothing is), 0.7 s to build the network.
+        for processors in [1.0, 2.0, 64.0] {
+            assert_eq!(ten(MESSAGES, None, processors), (10, 37), "{processors}");
+        }
+        for processors in [1.0, 2.0] {
+            assert_eq!(ten(BULK, None, processors).1, 270, "{processors}");
+        }
+        for traffic in [MESSAGES, BULK] {
+            assert_eq!(ten(traffic, None, 2.0), ten(traffic, Some("auto"), 2.0));
+        }
+        assert_eq!(ten(MESSAGES, Some("1"), 2.0), (1, 370));
+    }
+}

@@ -6,10 +6,10 @@ use weir_kernel::processors::Processors;
 use weir_traffic::Transport;
 
 use super::queue::{MOST_BUSY, processors};
-use crate::cell;
 use crate::machine::Machine;
 use crate::scenario::{Jobs, Mode, Repeat};
 use crate::sweep::{Cell, Sweep};
+use crate::{cell, endpoints};
 
 /// What the control cell took of the processors.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +79,11 @@ fn needed(cell: &Cell, load: Load) -> f64 {
         let datagrams = scenario.sflow.clone().unwrap_or_default().datagrams_per_second();
         return load.per_message * links * protocol * datagrams;
     }
-    load.per_message * links * protocol / traffic.interval.duration().as_secs_f64().max(1e-6)
+    if traffic.mode == Mode::Protect {
+        let datagrams = scenario.protect.clone().unwrap_or_default().datagrams_per_second();
+        return load.per_message * links * protocol * datagrams;
+    }
+    load.per_message * links * protocol / endpoints::interval(traffic).as_secs_f64().max(1e-6)
 }
 
 /// Processor time of this process, packet work on behalf of its calls included.

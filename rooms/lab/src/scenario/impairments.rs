@@ -1,16 +1,16 @@
 //! Kinds of impairments as a scenario writes them, and what each is in the emulator.
 
 use anyhow::{Result, bail, ensure};
-use serde::{Deserialize, Serialize};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize, Serializer};
+use toml::{Table, Value};
 use weir_emulator::model;
+use weir_service::config::{did_you_mean, one_line};
 use weir_units::{Share, Size, Span};
 
 /// Planned loss: `"5%"`, `{ mean = "5%", burst = 4 }`, `{ to_bad = "1%", to_good = "25%" }` or `{ list = [3, 17] }`.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(
-    untagged,
-    expecting = "expected a share as \"5%\", { mean, burst }, { to_bad, to_good, good, bad } or { list }"
-)]
+#[serde(try_from = "Value", untagged)]
 pub enum Loss {
     /// Each packet independently.
     Share(Share),
@@ -82,14 +82,18 @@ pub enum Order {
     Reorder,
 }
 
-/// A queue limit: `100` packets, or bytes as `"64kB"`.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(untagged, expecting = "expected a number of packets (100) or a size (\"64kB\")")]
+/// A queue limit: `100` packets, bytes as `"64kB"`, what the link sends in a time as `"100ms"`, or `"unlimited"`.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "Value")]
 pub enum Queue {
     /// Packets.
     Packets(u64),
     /// Bytes.
     Bytes(Size),
+    /// What the rate, or on average the trace, sends in this time, 15 kB at least.
+    Time(Span),
+    /// Any amount.
+    Unlimited,
 }
 
 /// Holding packets back.
@@ -166,12 +170,101 @@ impl Variation {
     }
 }
 
+impl TryFrom<Value> for Loss {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Loss, String> {
+        let table = match value {
+            Value::String(share) => return share.parse().map(Loss::Share).map_err(|error| error.to_string()),
+            Value::Integer(number) => return share_of_number(&number).map(Loss::Share),
+            Value::Float(number) => return share_of_number(&number).map(Loss::Share),
+            Value::Table(table) => table,
+            other => return Err(format!("{other}: a loss is a share, e.g. \"5%\", or a table of keys")),
+        };
+        let has = |key: &str| table.contains_key(key);
+        if (has("mean") || has("burst")) && (has("to_bad") || has("to_good")) {
+            return Err("`mean` and `burst` say what `to_bad` and `to_good` say: keep two of them".into());
+        }
+        if has("list") {
+            of_table(table).map(Loss::List)
+        } else if has("to_bad") || has("to_good") {
+            of_table(table).map(Loss::Bursts)
+        } else if has("mean") || has("burst") {
+            of_table(table).map(Loss::Mean)
+        } else {
+            let keys = ["mean", "burst", "to_bad", "to_good", "good", "bad", "list"];
+            let near = table.keys().next().map(|key| format!("unknown key `{key}`{}", did_you_mean(key, keys)));
+            Err(near.unwrap_or_else(|| "a loss needs `mean`, `to_bad` and `to_good`, or `list`".into()))
+        }
+    }
+}
+
+/// Only nothing is the same in any unit.
+fn share_of_number(number: &impl ToString) -> Result<Share, String> {
+    number.to_string().parse().map_err(|error: weir_units::UnitError| error.to_string())
+}
+
+fn of_table<T: DeserializeOwned>(table: Table) -> Result<T, String> {
+    serde_path_to_error::deserialize(table).map_err(|error: serde_path_to_error::Error<toml::de::Error>| {
+        let (key, message) = (error.path().to_string(), one_line(error.inner()));
+        if key == "." || message.starts_with("unknown key") { message } else { format!("{key}: {message}") }
+    })
+}
+
 impl Queue {
-    /// As the emulator has it.
-    pub fn model(self) -> model::QueueLimit {
+    /// What a link with a limit has where nothing is said.
+    pub const DEFAULT: Queue = Queue::Time(Span::from_millis(100));
+
+    /// As the emulator has it, in front of so many bits a second.
+    pub fn model(self, bits_per_second: f64) -> model::QueueLimit {
+        match (self, self.bytes(bits_per_second)) {
+            (Queue::Packets(packets), _) => model::QueueLimit::Packets(packets),
+            (_, Some(bytes)) => model::QueueLimit::Bytes(bytes),
+            (_, None) => model::QueueLimit::Unlimited,
+        }
+    }
+
+    /// How much it holds; `None`: packets, or any amount.
+    fn bytes(self, bits_per_second: f64) -> Option<u64> {
         match self {
-            Queue::Packets(packets) => model::QueueLimit::Packets(packets),
-            Queue::Bytes(size) => model::QueueLimit::Bytes(size.bytes),
+            Queue::Bytes(size) => Some(size.bytes),
+            Queue::Time(time) => Some(TEN_PACKETS.max((time.duration().as_secs_f64() * bits_per_second / 8.0) as u64)),
+            Queue::Packets(_) | Queue::Unlimited => None,
+        }
+    }
+}
+
+/// A queue that is given as a time holds at least so many bytes: at a low rate it would hold no packet.
+const TEN_PACKETS: u64 = 15_000;
+
+impl TryFrom<Value> for Queue {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Queue, String> {
+        const FORMS: &str =
+            "a queue is packets (100), bytes (\"64kB\"), what the link sends in a time (\"100ms\"), or \"unlimited\"";
+        match &value {
+            Value::Integer(packets) => {
+                u64::try_from(*packets).map(Queue::Packets).map_err(|_| format!("{packets}: {FORMS}"))
+            }
+            Value::String(word) if word == "unlimited" => Ok(Queue::Unlimited),
+            Value::String(text) => match (text.parse(), text.parse()) {
+                (Ok(size), _) => Ok(Queue::Bytes(size)),
+                (_, Ok(time)) => Ok(Queue::Time(time)),
+                _ => Err(format!("`{text}`: {FORMS}")),
+            },
+            other => Err(format!("{other}: {FORMS}")),
+        }
+    }
+}
+
+impl Serialize for Queue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Queue::Packets(packets) => packets.serialize(serializer),
+            Queue::Bytes(size) => size.serialize(serializer),
+            Queue::Time(time) => time.serialize(serializer),
+            Queue::Unlimited => serializer.serialize_str("unlimited"),
         }
     }
 }
@@ -186,6 +279,60 @@ impl Reorder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_queue_is_bounded_by_what_the_link_sends() {
+        let queue = |text: &str| Queue::try_from(Value::String(text.into()));
+        let limit = |text: &str, rate| queue(text).map(|queue| queue.model(rate));
+        // 10 Mbit/s for a tenth of a second.
+        assert_eq!(limit("100ms", 1e7), Ok(model::QueueLimit::Bytes(125_000)));
+        assert_eq!(limit("64kB", 1e6), Ok(model::QueueLimit::Bytes(64_000)));
+        assert_eq!(limit("unlimited", 1e6), Ok(model::QueueLimit::Unlimited));
+        assert_eq!(Queue::try_from(Value::Integer(9)).map(|queue| queue.model(1.0)), Ok(model::QueueLimit::Packets(9)));
+        for (rate, bytes) in [(1e9, 12_500_000), (1.2e6, 15_000), (1e6, 15_000), (8.0, 15_000)] {
+            assert_eq!(Queue::DEFAULT.model(rate), model::QueueLimit::Bytes(bytes), "{rate}");
+        }
+        for wrong in [Value::String("64".into()), Value::String("many".into()), Value::Integer(-1), Value::Float(0.5)] {
+            let mistake = Queue::try_from(wrong).unwrap_err();
+            assert!(mistake.ends_with("what the link sends in a time (\"100ms\"), or \"unlimited\""), "{mistake}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_loss_is_said() {
+        let mistakes = [
+            "\"105%\"",
+            "5",
+            "0.05",
+            "{ mean = \"5\", burst = 4 }",
+            "{ mean = \"5%\", brust = 4 }",
+            "{ maen = \"5%\" }",
+            "{ to_bad = \"1%\" }",
+            "{ list = \"3\" }",
+            "true",
+            "{}",
+        ];
+        let said = mistakes.map(|text| {
+            let value = format!("loss = {text}").parse::<Table>().unwrap().remove("loss").unwrap();
+            Loss::try_from(value).unwrap_err()
+        });
+        assert_eq!(
+            said,
+            [
+                "`105%`: a share is between 0% and 100%",
+                "`5`: a share needs a unit, e.g. 5%",
+                "`0.05`: a share is written in percent, e.g. \"5%\"",
+                "mean: `5`: a share needs a unit, e.g. 5%",
+                "unknown key `brust`, did you mean `burst`?",
+                "unknown key `maen`, did you mean `mean`?",
+                "missing field `to_good`",
+                "list: invalid type: string \"3\", expected a sequence",
+                "true: a loss is a share, e.g. \"5%\", or a table of keys",
+                "a loss needs `mean`, `to_bad` and `to_good`, or `list`",
+            ]
+        );
+        assert_eq!(Loss::try_from(Value::Integer(0)), Ok(Loss::Share(Share::default())));
+    }
 
     #[test]
     fn bursts_of_any_length_lose_the_same_mean() {

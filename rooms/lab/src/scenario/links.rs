@@ -2,18 +2,20 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use weir_emulator::model::Alteration;
 use weir_service::config::one_line;
 use weir_units::{BitRate, Share, Size, Span};
 
 use super::impairments::{Loss, Queue, Reorder, Variation};
+use crate::traces::Traces;
 
 /// An emulated link between two nodes. Its impairments hold both ways unless `forward` or `backward` says otherwise.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     /// The nodes at its ends; `forward` is from the first to the second.
+    #[serde(deserialize_with = "two_ends")]
     pub ends: [String; 2],
     /// Largest IP packet, bytes.
     #[serde(default = "Link::default_mtu")]
@@ -57,17 +59,18 @@ pub struct Link {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkDirection {
-    /// Planned loss.
+    /// Planned loss: a share (`"5%"`), in bursts, or a list.
     pub loss: Option<Loss>,
     /// One-way delay.
     pub delay: Option<Span>,
-    /// Random addition to the delay.
+    /// Random addition to the delay: `{ uniform = "2ms" }` (0 to 2 ms), `{ normal = [mean, deviation] }`,
+    /// `{ exponential = mean }`.
     pub variation: Option<Variation>,
     /// Rate of the shaper, counted from the IP header on.
     pub rate: Option<BitRate>,
     /// How much the shaper lets through at once; absent: packets are spaced evenly.
     pub burst: Option<Size>,
-    /// What may wait for the shaper; absent: any amount.
+    /// What may wait for the shaper; absent, where there is a rate or a trace: `"100ms"`.
     pub queue: Option<Queue>,
     /// Share of packets delivered twice.
     pub duplicate: Option<Share>,
@@ -80,7 +83,7 @@ pub struct LinkDirection {
     pub trace: Option<PathBuf>,
     /// Changes while the traffic runs.
     pub steps: Option<Vec<Step>>,
-    /// After which time the steps start again; absent: the last one stays.
+    /// After which time from the start of sending the steps start again; absent: the last one stays.
     pub repeat: Option<Span>,
 }
 
@@ -105,6 +108,13 @@ pub struct PathImpairments {
     pub loss: Option<Share>,
     /// One-way delay of the route.
     pub delay: Option<Span>,
+}
+
+fn two_ends<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[String; 2], D::Error> {
+    let ends = Vec::<String>::deserialize(deserializer)?;
+    let wrong =
+        |ends: Vec<String>| format!("ends: a link is between two nodes, not {}: a switch joins more", ends.len());
+    ends.try_into().map_err(|ends| de::Error::custom(wrong(ends)))
 }
 
 impl Link {
@@ -143,6 +153,22 @@ impl LinkDirection {
         match kind {
             Alteration::Corrupt => self.corrupt,
         }
+    }
+
+    /// What may wait for its rate or trace where nothing is said; `None`: something is said, or nothing ever waits.
+    pub fn default_queue(&self) -> Option<Queue> {
+        if self.queue.is_some() {
+            return None;
+        }
+        let limited = |values: &LinkDirection| values.rate.is_some() || values.trace.is_some();
+        let ever = limited(self) || self.steps().iter().any(|step| limited(&step.values));
+        ever.then_some(Queue::DEFAULT)
+    }
+
+    /// Bits a second of its rate, or on average of its trace; `None`: unlimited.
+    pub fn capacity(&self, traces: &Traces) -> Option<f64> {
+        let traced = || Some(traces.get(self.trace.as_ref()?)?.mean_bits_per_second());
+        self.rate.map(|rate| rate.bits_per_second as f64).or_else(traced)
     }
 
     /// Its changes, in order.
@@ -188,5 +214,20 @@ impl TryFrom<toml::Table> for Step {
             (None, None) => Ok(Step { at, values }),
             _ => Err("a step has no `steps` and no `repeat` of its own".into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_has_two_ends_and_one_kind_of_loss() {
+        let error = |text: &str| toml::from_str::<Link>(text).unwrap_err().message().to_owned();
+        let three = error("ends = [\"a\", \"b\", \"c\"]");
+        assert_eq!(three, "ends: a link is between two nodes, not 3: a switch joins more");
+        let twice = error("ends = [\"a\", \"b\"]\nloss = { mean = \"5%\", to_bad = \"1%\" }");
+        assert!(twice.starts_with("`mean` and `burst` say what `to_bad` and `to_good` say"), "{twice}");
+        assert!(toml::from_str::<Link>("ends = [\"a\", \"b\"]").is_ok());
     }
 }

@@ -4,9 +4,12 @@
 //! [`LinkDirection`]s, [`Traffic`]. What they say is checked by [`super::topology`] and [`super::cell::check`].
 
 mod impairments;
+#[cfg(test)]
+mod keys;
 mod links;
 pub(crate) mod monitor;
 mod nodes;
+mod protect;
 mod run;
 mod sflow;
 mod traffic;
@@ -22,12 +25,18 @@ pub use self::impairments::{Bursts, DropList, Loss, MeanLoss, Order, Queue, Reor
 pub use self::links::{Link, LinkDirection, PathImpairments, Step};
 pub use self::monitor::{Follow, Monitor};
 pub use self::nodes::{Addresses, Host, Router, Switch};
-pub use self::run::{Datapath, Jobs, Repeat, Run, Tracing};
+pub use self::protect::{Attack, Protect};
+pub use self::run::{Datapath, Jobs, MessageFiles, Repeat, Run, Tracing};
 pub use self::sflow::Sflow;
-pub use self::traffic::{Engine, Mode, Quic, ReaderStall, Receive, ReceiveBuffer, Receivers, Tcp, Traffic};
+pub use self::traffic::{
+    Arrivals, Engine, Mode, OnOff, Quic, ReaderStall, Receive, ReceiveBuffer, Receivers, SizeShare, Tcp, Traffic,
+};
 use weir_report::record::{Assert, Chart, Claim, Published};
+use weir_service::config::did_you_mean;
+use weir_traffic::Transport;
+use weir_units::Span;
 
-use crate::traces::Traces;
+use crate::traces::{Replayed, Traces};
 
 /// One cell of a scenario: the document without its axes, every value decided.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -40,7 +49,7 @@ pub struct Scenario {
     /// What is measured and how.
     #[serde(default)]
     pub description: String,
-    /// Scenario keys and the values to sweep; laid out by [`super::sweep`], empty in a cell.
+    /// Scenario keys and the values to sweep: every combination is a cell (which has none).
     #[serde(default)]
     pub axes: toml::Table,
     /// How it is run.
@@ -64,6 +73,9 @@ pub struct Scenario {
     /// Of traffic of the mode `sflow`: the agents, and their analyser. Absent: as [`Sflow::default`] has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sflow: Option<Sflow>,
+    /// Of traffic of the mode `protect`: the agents, floods, and what is too much. Absent: as [`Protect::default`] has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protect: Option<Protect>,
     /// Of traffic of the mode `monitor`: stations, servers, and whom viewers follow. Absent: as [`Monitor::default`] has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub monitor: Option<Monitor>,
@@ -91,6 +103,10 @@ pub struct Scenario {
     /// Published statements to judge.
     #[serde(default)]
     pub claims: Vec<Claim>,
+    /// Scenario key to value: where an axis has the key, published values and claims are about this value of it, unless
+    /// they name another. Of axes that `--set` adds it is what the scenario has without them.
+    #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
+    pub about: toml::Table,
     /// Bounds that fail the run.
     #[serde(default, rename = "assert")]
     pub asserts: Vec<Assert>,
@@ -99,6 +115,9 @@ pub struct Scenario {
     /// The traces that links name, read when the sweep was laid out.
     #[serde(skip)]
     pub traces: Traces,
+    /// What `traffic.replay` names, read likewise.
+    #[serde(skip)]
+    pub replayed: Replayed,
 }
 
 /// A cell of its own: the document with some keys set, and the first value of every axis for those that are not.
@@ -113,6 +132,53 @@ pub struct ExtraCell {
 }
 
 impl Scenario {
+    /// Tells whether two cells measure the same: all that they are, but how they are told, and how many run at once.
+    pub fn fingerprint(&self) -> String {
+        let run =
+            Run { repeat: Repeat::Auto, jobs: Jobs::Auto, reruns: 0, control: Span::from_secs(0), ..self.run.clone() };
+        let measured = Scenario {
+            title: String::new(),
+            description: String::new(),
+            about: toml::Table::new(),
+            run,
+            cells: Vec::new(),
+            charts: Vec::new(),
+            claims: Vec::new(),
+            asserts: Vec::new(),
+            published: None,
+            directory: None,
+            ..self.clone()
+        };
+        let text = toml::to_string(&measured).unwrap_or_default();
+        // FNV-1a, the same in every version.
+        let mixed = text
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        format!("{mixed:016x}")
+    }
+
+    /// Whether a key of TCP or QUIC means anything to what is sent; any other key does.
+    pub(crate) fn uses(&self, key: &str) -> bool {
+        let sent = |by: &dyn Fn(Transport) -> bool| {
+            by(self.traffic.transport) || self.load.as_ref().is_some_and(|load| load.streams > 0 && by(load.transport))
+        };
+        match key.split_once('.') {
+            Some(("tcp", _)) => sent(&|transport| transport == Transport::Tcp),
+            Some(("quic", _)) => sent(&|transport| matches!(transport, Transport::Quic | Transport::QuicDatagram)),
+            _ => true,
+        }
+    }
+
+    /// Gives each direction that has a rate or a trace, at some time, a queue, where nothing is said of one.
+    pub(crate) fn bound_queues(&mut self) {
+        for link in self.links.values_mut() {
+            let [forward, backward] = link.directions();
+            for (own, whole) in [(&mut link.forward, forward), (&mut link.backward, backward)] {
+                own.queue = whole.default_queue().or(own.queue);
+            }
+        }
+    }
+
     /// The text of a scenario by file path or by the name of one that ships, and the name to use in errors.
     pub fn find(name: &str) -> Result<(String, String)> {
         let path = Path::new(name);
@@ -122,7 +188,10 @@ impl Scenario {
         }
         match Scenario::of_name(name) {
             Ok(text) => Ok((format!("{name}.toml"), text.to_owned())),
-            Err(error) => bail!("{error}, or give the path of a file (./{name}.toml)"),
+            Err(error) => {
+                let near = did_you_mean(name, Scenario::shipped().map(|(name, _)| name));
+                bail!("{error}, or give the path of a file (./{name}.toml){near}")
+            }
         }
     }
 

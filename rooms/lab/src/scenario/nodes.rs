@@ -1,9 +1,11 @@
 //! Hosts, routers and switches, with their addresses.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use ipnet::IpNet;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use toml::Value;
 
 /// An end system.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -26,7 +28,7 @@ pub struct Host {
 
 /// Addresses of a node's interfaces.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(untagged, expecting = "expected a list of addresses, or lists of addresses by link")]
+#[serde(try_from = "Value", untagged)]
 pub enum Addresses {
     /// Of a node's only interface.
     Only(Vec<IpNet>),
@@ -40,13 +42,79 @@ pub enum Addresses {
 #[serde(deny_unknown_fields)]
 pub struct Router {
     /// Addresses with prefix length by the name of the link.
+    #[serde(deserialize_with = "by_link")]
     pub addresses: BTreeMap<String, Vec<IpNet>>,
     /// As [`Host::setup`].
     #[serde(default)]
     pub setup: Vec<String>,
 }
 
+impl TryFrom<Value> for Addresses {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Addresses, String> {
+        match value {
+            Value::Table(links) => {
+                let by_link = links.into_iter().map(|(link, value)| Ok((link, list(value)?)));
+                by_link.collect::<Result<_, String>>().map(Addresses::ByLink)
+            }
+            value => list(value).map(Addresses::Only),
+        }
+    }
+}
+
+fn by_link<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Vec<IpNet>>, D::Error> {
+    match Addresses::deserialize(deserializer)? {
+        Addresses::ByLink(by_link) => Ok(by_link),
+        Addresses::Only(_) => {
+            Err(de::Error::custom("a router has its addresses by link: { LINK = [\"10.0.0.1/24\"] }"))
+        }
+    }
+}
+
+/// Addresses with prefix length.
+fn list(value: Value) -> Result<Vec<IpNet>, String> {
+    let Value::Array(addresses) = value else {
+        return Err(format!("{value}: expected a list of addresses, [\"10.0.0.1/24\"], or such lists by link"));
+    };
+    let address = |value: &Value| {
+        let text = value.as_str().ok_or_else(|| format!("{value}: not an address with prefix length, 10.0.0.1/24"))?;
+        text.parse().map_err(|_| match text.parse::<IpAddr>() {
+            Ok(IpAddr::V4(_)) => format!("`{text}`: an address needs its prefix length, e.g. {text}/24"),
+            Ok(IpAddr::V6(_)) => format!("`{text}`: an address needs its prefix length, e.g. {text}/64"),
+            Err(_) => format!("`{text}`: not an address with prefix length, e.g. 10.0.0.1/24"),
+        })
+    };
+    addresses.iter().map(address).collect()
+}
+
 /// A learning bridge, with IGMP and MLD snooping and a querier.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Switch {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_an_address_is_said() {
+        let said =
+            ["[\"10.0.0.1\"]", "[\"fd00::1\"]", "[\"10.0.0/24\"]", "[7]", "\"10.0.0.1/24\"", "{ l = \"10.0.0.1/24\" }"]
+                .map(|text| toml::from_str::<Host>(&format!("addresses = {text}")).unwrap_err().message().to_owned());
+        assert_eq!(
+            said,
+            [
+                "`10.0.0.1`: an address needs its prefix length, e.g. 10.0.0.1/24",
+                "`fd00::1`: an address needs its prefix length, e.g. fd00::1/64",
+                "`10.0.0/24`: not an address with prefix length, e.g. 10.0.0.1/24",
+                "7: not an address with prefix length, 10.0.0.1/24",
+                "\"10.0.0.1/24\": expected a list of addresses, [\"10.0.0.1/24\"], or such lists by link",
+                "\"10.0.0.1/24\": expected a list of addresses, [\"10.0.0.1/24\"], or such lists by link",
+            ]
+        );
+        let router = toml::from_str::<Router>("addresses = [\"10.0.0.1/24\"]").unwrap_err();
+        assert!(router.message().starts_with("a router has its addresses by link"), "{router}");
+        assert!(toml::from_str::<Router>("addresses = { l = [\"10.0.0.1/24\"] }").is_ok());
+    }
+}

@@ -14,11 +14,11 @@ pub struct Run {
     pub duration: Span,
     /// How long a receiver goes on after the window has ended.
     pub drain: Span,
-    /// How often each cell is run.
+    /// How often each cell is run, or `auto`: as often as the machine carries side by side.
     pub repeat: Repeat,
     /// Seed of every random choice.
     pub seed: u64,
-    /// Cells at once.
+    /// Cells at once, `all`, or `auto`: those that need little side by side, those that fill a processor alone.
     pub jobs: Jobs,
     /// The emulator, and senders and receivers of messages, run before every ordinary thread of the machine, and
     /// processors stay awake, where the user may have that. Bulk transfers never do: whoever fills a processor this way
@@ -26,7 +26,7 @@ pub struct Run {
     pub realtime: bool,
     /// Emulator threads busy-wait the last 60 us before a release.
     pub spin: bool,
-    /// How the emulator carries frames.
+    /// How the emulator carries frames: `segments` (super-packets whole) or `packets`.
     pub datapath: Datapath,
     /// How often a cell may run again whose throughput or delay cannot be believed.
     pub reruns: u32,
@@ -41,8 +41,11 @@ pub struct Run {
     pub sample: Span,
     /// Time between two looks at receivers' buffers, and whether to look at what the processors do; 0: not at all.
     pub watch: Span,
-    /// How much of what the kernel does with the traffic's datagrams is traced, where the user may.
+    /// How much of what the kernel does with the traffic's datagrams is traced, where the user may: `off`, `drops`, `queues`
+    /// or `everything`.
     pub trace: Tracing,
+    /// Whether the times of every message are written to a file of each cell, and as what.
+    pub messages: MessageFiles,
     /// Whether links do what they are told to; if not, all of them only carry packets.
     pub impaired: bool,
     /// How long the lab measures, before the first cell, the delay that it adds itself; 0: not at all.
@@ -82,6 +85,39 @@ pub enum Datapath {
     Packets,
 }
 
+/// What files the times of messages are written to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MessageFiles {
+    /// None.
+    #[default]
+    Off,
+    /// Text, a line a message.
+    Csv,
+    /// Apache Parquet.
+    Parquet,
+}
+
+impl MessageFiles {
+    /// Its name in a scenario, and the end of such a file's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Csv => "csv",
+            Self::Parquet => "parquet",
+        }
+    }
+}
+
+impl std::str::FromStr for MessageFiles {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<MessageFiles, String> {
+        let all = [Self::Off, Self::Csv, Self::Parquet];
+        all.into_iter().find(|files| files.name() == text).ok_or_else(|| format!("`{text}`: write csv, parquet or off"))
+    }
+}
+
 /// How much is traced; each includes the ones before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -116,7 +152,7 @@ impl Default for Run {
             drain: Span::from_secs(10),
             repeat: Repeat::Count(NonZeroU32::MIN),
             seed: 1,
-            jobs: Jobs::Count(1),
+            jobs: Jobs::Auto,
             realtime: false,
             spin: false,
             datapath: Datapath::default(),
@@ -126,6 +162,7 @@ impl Default for Run {
             sample: Span::from_millis(100),
             watch: Span::from_millis(0),
             trace: Tracing::default(),
+            messages: MessageFiles::default(),
             impaired: true,
             control: Span::from_secs(1),
         }

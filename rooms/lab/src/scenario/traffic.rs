@@ -2,10 +2,11 @@
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use weir_traffic::{Pacing, Transport};
-use weir_units::{BitRate, Size, Span};
+use weir_units::{BitRate, Share, Size, Span};
 
 /// What goes from one host to another, or (multicast) to several.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -22,14 +23,14 @@ pub struct Traffic {
     /// `udp`, `tcp`, `quic` (a stream) or `quic-datagram`.
     pub transport: Transport,
     /// `messages` (numbered and timestamped, one every `interval`), `bulk` (as much as the path takes; UDP: `rate`),
-    /// `sflow` (what the agents of [`super::Sflow`] export) or `monitor` (signals of the stations of [`super::Monitor`]: a
+    /// `sflow` (what the agents of [`super::Sflow`] export), `protect` (what those of [`super::Protect`] do) or `monitor` (signals of the stations of [`super::Monitor`]: a
     /// message is a sample).
     #[serde(default)]
     pub mode: Mode,
     /// Who sends and receives in bulk: `weir` or `iperf3`.
     #[serde(default)]
     pub engine: Engine,
-    /// Bytes of a message; bulk: of a datagram, or of what is handed to a stream at once; sflow, monitor: of a datagram, at
+    /// Bytes of a message; bulk: of a datagram, or of what is handed to a stream at once; sflow, protect, monitor: of a datagram, at
     /// most.
     pub payload: Size,
     /// Messages: from one to the next.
@@ -38,11 +39,22 @@ pub struct Traffic {
     /// Messages over UDP: most in one call, each a datagram of its own. With it a sender that cannot keep its interval
     /// ends with its window, and an interval of 0 sends as fast as the machine takes it.
     pub batch: Option<NonZeroUsize>,
-    /// Messages: `sleep` (send, then sleep the interval) or `schedule` (at fixed times).
-    #[serde(default)]
+    /// Messages: `schedule` (at fixed times) or `sleep` (send, then sleep the interval, which takes a little longer each
+    /// time, as in a script).
+    #[serde(default = "Traffic::default_pacing")]
     pub pacing: Pacing,
-    /// Bulk by datagrams: payload bits a second.
+    /// Bulk by datagrams: payload bits a second. So of messages, in place of the interval.
     pub rate: Option<BitRate>,
+    /// Messages over UDP: `constant` (one each interval) or `poisson` (at random, one each interval on average).
+    #[serde(default)]
+    pub arrivals: Arrivals,
+    /// Messages over UDP: `{ on = "100ms", off = "900ms" }`: sent for a time, then not for a time, and so on.
+    pub bursts: Option<OnOff>,
+    /// Messages over UDP: `[{ bytes = "64B", share = "75%" }, ...]`, each drawn for itself, in place of `payload`.
+    pub sizes: Option<Vec<SizeShare>>,
+    /// Messages over UDP: a capture (pcap or pcapng), whose UDP datagrams say when messages are sent and how long they are; when it
+    /// is over, from its beginning. Its addresses mean nothing.
+    pub replay: Option<PathBuf>,
     /// Bulk: connections at once.
     #[serde(default = "Traffic::default_streams")]
     pub streams: u32,
@@ -51,6 +63,37 @@ pub struct Traffic {
     pub warmup: Span,
     /// iperf3: the link that its control connection leaves the sender by; it carries nothing else.
     pub control: Option<String>,
+}
+
+/// When messages are due.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arrivals {
+    /// One each interval.
+    #[default]
+    Constant,
+    /// At random, independently: one each interval on average.
+    Poisson,
+}
+
+/// Sending by turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct OnOff {
+    /// For so long messages are sent.
+    pub on: Span,
+    /// For so long then none.
+    pub off: Span,
+}
+
+/// A size that messages may have.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SizeShare {
+    /// Bytes of a message.
+    pub bytes: Size,
+    /// Share of the messages.
+    pub share: Share,
 }
 
 /// One receiving host, or several.
@@ -74,6 +117,8 @@ pub enum Mode {
     Bulk,
     /// Datagrams of sFlow agents, to their analyser.
     Sflow,
+    /// Datagrams of sFlow agents that see floods, to whoever stops them.
+    Protect,
     /// Signals of stations, to viewers.
     Monitor,
 }
@@ -140,6 +185,10 @@ pub struct Tcp {
 impl Traffic {
     fn default_interval() -> Span {
         Span::from_millis(10)
+    }
+
+    fn default_pacing() -> Pacing {
+        Pacing::Schedule
     }
 
     fn default_streams() -> u32 {

@@ -9,12 +9,15 @@ use weir_service::clock::Nanos;
 use weir_sflow::config::Config;
 use weir_sflow::counters::{Metric, Number};
 use weir_sflow::flows::{Definition, Estimate};
-use weir_sflow::model::CLASSES;
+use weir_sflow::model::{CLASSES, Plan};
 use weir_sflow::shard::{Life, Names, Now, Shard, Shards};
 use weir_wire::sflow::{CounterSample, Datagram, Sample};
 
+use super::Analysis;
+
 /// What `weir sflow` keeps, with a definition of flows for what is judged; and what is asked of it.
-pub(super) struct Analyser {
+pub struct Analyser {
+    plan: Plan,
     shards: Shards,
     windows: Vec<Window>,
     rates: Vec<Rate>,
@@ -83,7 +86,7 @@ pub(super) struct Rate {
 
 impl Analyser {
     /// As `weir sflow` starts without a configuration, but for one worker; flows have this time constant.
-    pub(super) fn new(time_constant: Duration) -> Result<Self> {
+    pub(super) fn new(plan: &Plan, time_constant: Duration) -> Result<Self> {
         let mut settings = Config::read("no configuration", "")?.settings;
         settings.carrier.workers = 1;
         let shards = Shards::new(&settings, Names::read(&settings)?);
@@ -95,11 +98,17 @@ impl Analyser {
         let metric = |name: &str| Metric::find(name).with_context(|| format!("metric {name}"));
         let metrics = [metric("ifinoctets")?, metric("ifinucastpkts")?];
         let (counted, readings) = Default::default();
-        Ok(Self { shards, windows: Vec::new(), rates: Vec::new(), metrics, counted, readings })
+        Ok(Self { plan: plan.clone(), shards, windows: Vec::new(), rates: Vec::new(), metrics, counted, readings })
     }
 
-    /// Takes a datagram. Returns whose it is, and its number; `None`: it is no sFlow, or of an address of IPv6.
-    pub(super) fn take(&mut self, bytes: &[u8], peer: SocketAddr, at: Nanos) -> Option<(Ipv4Addr, u32)> {
+    pub(super) fn finish(self) -> Findings {
+        let lost = self.shards.statistics().missing;
+        Findings { windows: self.windows, rates: self.rates, lost }
+    }
+}
+
+impl Analysis for Analyser {
+    fn take(&mut self, bytes: &[u8], peer: SocketAddr, at: Nanos) -> Option<(u32, u32)> {
         let datagram = Datagram::parse(bytes).ok()?;
         let IpAddr::V4(address) = datagram.agent else { return None };
         let Self { shards, counted, rates, readings, metrics, .. } = self;
@@ -120,11 +129,11 @@ impl Analyser {
                 _ => {}
             }
         }
-        Some((address, datagram.sequence))
+        Some((self.plan.agent_of(address)?, datagram.sequence))
     }
 
     /// Asks what passes each interface.
-    pub(super) fn estimate(&mut self, end: Nanos) {
+    fn look(&mut self, end: Nanos) {
         let started =
             |(port, counted): (&Port, &Counted)| (*port, Estimated { counted: *counted, ..Estimated::default() });
         let mut ports: HashMap<Port, Estimated> = self.counted.iter().map(started).collect();
@@ -144,11 +153,6 @@ impl Analyser {
             }
         });
         self.windows.push(Window { end, ports });
-    }
-
-    pub(super) fn finish(self) -> Findings {
-        let lost = self.shards.statistics().missing;
-        Findings { windows: self.windows, rates: self.rates, lost }
     }
 }
 
@@ -181,7 +185,7 @@ const BYTES: &str = "bytes";
 mod tests {
     use std::time::Duration;
 
-    use weir_sflow::model::{Fleet, Plan, Truth};
+    use weir_sflow::model::{Fleet, Truth};
     use weir_testbed::random::Source as Random;
 
     use super::*;
@@ -192,14 +196,14 @@ mod tests {
         let mut random = Random::drawn();
         let settings = Sflow { agents: 4, packets_per_second: 100_000, ..Sflow::default() };
         let plan = settings.plan(1400, random.bits());
-        let (mut fleet, mut analyser) = (Fleet::new(&plan), Analyser::new(Duration::from_secs(1)).unwrap());
+        let (mut fleet, mut analyser) = (Fleet::new(&plan), Analyser::new(&plan, Duration::from_secs(1)).unwrap());
         let (mut lost, mut end) = (0, 1);
         let start = weir_service::clock::now();
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 6343));
         while end <= 40 {
             let (due, datagram) = fleet.next_datagram().unwrap();
             if due.at >= end as f64 {
-                analyser.estimate(start + end * 1_000_000_000);
+                analyser.look(start + end * 1_000_000_000);
                 end += 1;
             }
             if random.uniform() < 0.3 {

@@ -10,16 +10,14 @@ use nix::poll::{PollFd, PollFlags};
 use weir_dgram::{Inbox, Options, Socket};
 use weir_service::clock::{self, Nanos, nanos, now};
 use weir_service::stop::Stop;
-use weir_sflow::model::Plan;
-use weir_traffic::{Ended, ErrorLog, Exchange, ReceiveReport, Transport};
+use weir_traffic::{Ended, ErrorLog, Exchange, ReceiveReport};
 
-use super::analyser::{Analyser, Findings};
-use super::{Arrival, Export};
+use super::{Analysis, Arrival};
 
 /// A socket that is bound, and the analyser behind it.
-pub struct Collector {
+pub struct Collector<A> {
     endpoint: Endpoint,
-    intake: Intake,
+    intake: Intake<A>,
     window: Nanos,
 }
 
@@ -29,53 +27,49 @@ enum Endpoint {
 }
 
 /// What a collector has seen.
-pub(super) struct Collected {
+pub(crate) struct Collected<A> {
     /// Of the datagrams; without a session.
-    pub(super) report: ReceiveReport,
+    pub(crate) report: ReceiveReport,
     /// Those that are of the agents, in the order in which they were analysed.
-    pub(super) arrivals: Vec<Arrival>,
+    pub(crate) arrivals: Vec<Arrival>,
     /// Of the last one received.
-    pub(super) peer: Option<SocketAddr>,
-    /// What the analyser found.
-    pub(super) findings: Findings,
+    pub(crate) peer: Option<SocketAddr>,
+    /// What has had the datagrams.
+    pub(crate) analysis: A,
 }
 
-struct Intake {
-    plan: Plan,
-    analyser: Analyser,
+struct Intake<A> {
+    analysis: A,
     arrivals: Vec<Arrival>,
     foreign: u64,
     peer: Option<SocketAddr>,
     errors: ErrorLog,
 }
 
-impl Collector {
-    pub(super) fn bind(export: &Export, listen: SocketAddr, buffer: Option<usize>) -> Result<Self> {
-        let endpoint = match export.transport {
-            Transport::Tcp => {
-                let listener = TcpListener::bind(listen).with_context(|| format!("listen on {listen}"))?;
-                listener.set_nonblocking(true).with_context(|| format!("listen on {listen}"))?;
-                Endpoint::Stream { listener, connection: None, frames: Frames::new() }
-            }
-            _ => {
-                let options = Options { receive_buffer: Some(buffer.unwrap_or(BUFFER)), ..Options::default() };
-                let (socket, inbox) = (Socket::bind(listen, &options)?, Inbox::new(BATCH, LONGEST));
-                Endpoint::Datagrams { socket: Box::new(socket), inbox: Box::new(inbox) }
-            }
+impl<A: Analysis> Collector<A> {
+    /// `stream`: over TCP. `window`: how often the analysis looks at what it has.
+    pub(crate) fn bind(
+        analysis: A,
+        stream: bool,
+        window: Duration,
+        listen: SocketAddr,
+        buffer: Option<usize>,
+    ) -> Result<Self> {
+        let endpoint = if stream {
+            let listener = TcpListener::bind(listen).with_context(|| format!("listen on {listen}"))?;
+            listener.set_nonblocking(true).with_context(|| format!("listen on {listen}"))?;
+            Endpoint::Stream { listener, connection: None, frames: Frames::new() }
+        } else {
+            let options = Options { receive_buffer: Some(buffer.unwrap_or(BUFFER)), ..Options::default() };
+            let (socket, inbox) = (Socket::bind(listen, &options)?, Inbox::new(BATCH, LONGEST));
+            Endpoint::Datagrams { socket: Box::new(socket), inbox: Box::new(inbox) }
         };
-        let intake = Intake {
-            plan: export.plan.clone(),
-            analyser: Analyser::new(export.window)?,
-            arrivals: Vec::new(),
-            foreign: 0,
-            peer: None,
-            errors: ErrorLog::default(),
-        };
-        Ok(Self { endpoint, intake, window: nanos(export.window).max(1) })
+        let intake = Intake { analysis, arrivals: Vec::new(), foreign: 0, peer: None, errors: ErrorLog::default() };
+        Ok(Self { endpoint, intake, window: nanos(window).max(1) })
     }
 
     /// Receives until everything sent has arrived, or so long after sending has ended.
-    pub(super) fn run(mut self, drain: Duration, exchange: &Exchange, stop: &Stop) -> Collected {
+    pub(crate) fn run(mut self, drain: Duration, exchange: &Exchange, stop: &Stop) -> Collected<A> {
         let started = now();
         let mut estimate_at = started + self.window;
         let mut deadline = None;
@@ -84,7 +78,7 @@ impl Collector {
             exchange.set_delivered(self.intake.arrivals.len() as u64);
             let at = now();
             if at >= estimate_at {
-                self.intake.analyser.estimate(at);
+                self.intake.analysis.look(at);
                 estimate_at += (at - estimate_at) / self.window * self.window + self.window;
             }
             if stop.is_set() {
@@ -119,9 +113,9 @@ impl Collector {
         self.collected(started, ended)
     }
 
-    fn collected(self, started: Nanos, ended: Ended) -> Collected {
-        let Intake { mut analyser, arrivals, foreign, peer, errors, .. } = self.intake;
-        analyser.estimate(now());
+    fn collected(self, started: Nanos, ended: Ended) -> Collected<A> {
+        let Intake { mut analysis, arrivals, foreign, peer, errors, .. } = self.intake;
+        analysis.look(now());
         let report = ReceiveReport {
             foreign,
             errors: errors.into_counts(),
@@ -146,7 +140,7 @@ impl Collector {
                 ..report
             },
         };
-        Collected { report, arrivals, peer, findings: analyser.finish() }
+        Collected { report, arrivals, peer, analysis }
     }
 }
 
@@ -161,7 +155,7 @@ enum Taken {
 }
 
 impl Endpoint {
-    fn take(&mut self, intake: &mut Intake) -> Taken {
+    fn take(&mut self, intake: &mut Intake<impl Analysis>) -> Taken {
         let result = match self {
             Endpoint::Datagrams { socket, inbox } => intake.datagrams(socket, inbox),
             Endpoint::Stream { listener, connection, frames } => intake.stream(listener, connection, frames),
@@ -188,7 +182,7 @@ impl Endpoint {
     }
 }
 
-impl Intake {
+impl<A: Analysis> Intake<A> {
     fn datagrams(&mut self, socket: &Socket, inbox: &mut Inbox) -> io::Result<Taken> {
         inbox.receive(socket)?;
         for message in inbox.messages() {
@@ -220,8 +214,7 @@ impl Intake {
 
     fn count(&mut self, datagram: &[u8], peer: SocketAddr) {
         self.peer = Some(peer);
-        let known = self.analyser.take(datagram, peer, now());
-        match known.and_then(|(address, sequence)| Some((self.plan.agent_of(address)?, sequence))) {
+        match self.analysis.take(datagram, peer, now()) {
             Some((agent, sequence)) => self.arrivals.push(Arrival { agent, sequence, analysed: now() }),
             None => self.foreign += 1,
         }

@@ -1,14 +1,14 @@
 //! The sending end: the datagrams of all agents, each when it is due.
 
 use weir_service::clock::Nanos;
-use weir_sflow::model::{Due, Fleet, Plan};
+use weir_sflow::model::Due;
 use weir_traffic::Source;
 
-use super::Stamp;
+use super::{Agents, Stamp};
 
 /// The model's datagrams, and when each of them left.
-pub(super) struct Exporter {
-    fleet: Fleet,
+pub(crate) struct Exporter {
+    agents: Box<dyn Agents>,
     /// Whether each has its length in front, as a stream needs it.
     framed: bool,
     /// The datagram under way, with its frame.
@@ -21,27 +21,27 @@ pub(super) struct Exporter {
 }
 
 /// What an exporter has done.
-pub(super) struct Exported {
+pub(crate) struct Exported {
     /// The datagrams that were sent, in order.
-    pub(super) stamps: Vec<Stamp>,
+    pub(crate) stamps: Vec<Stamp>,
     /// When those were due that were not sent, ns since the start of the window; none behind it.
-    pub(super) unsent: Vec<Nanos>,
+    pub(crate) unsent: Vec<Nanos>,
 }
 
 impl Exporter {
-    pub(super) fn new(plan: &Plan, framed: bool) -> Self {
+    pub(crate) fn new(agents: Box<dyn Agents>, framed: bool) -> Self {
         let (message, stamps) = (Vec::new(), Vec::new());
-        Self { fleet: Fleet::new(plan), framed, message, current: None, has_left: false, stamps }
+        Self { agents, framed, message, current: None, has_left: false, stamps }
     }
 
     /// After a window of so many ns.
-    pub(super) fn finish(mut self, window: Nanos) -> Exported {
+    pub(crate) fn finish(mut self, window: Nanos) -> Exported {
         let mut unsent = Vec::new();
         let mut next =
-            self.current.filter(|_| !self.has_left).or_else(|| self.fleet.next_datagram().map(|(due, _)| due));
+            self.current.filter(|_| !self.has_left).or_else(|| self.agents.next_datagram().map(|(due, _)| due));
         while let Some(due) = next.map(|due| nanos(due.at)).filter(|due| *due < window) {
             unsent.push(due);
-            next = self.fleet.next_datagram().map(|(due, _)| due);
+            next = self.agents.next_datagram().map(|(due, _)| due);
         }
         Exported { stamps: self.stamps, unsent }
     }
@@ -49,7 +49,7 @@ impl Exporter {
 
 impl Source for Exporter {
     fn next(&mut self) -> Option<(Nanos, &[u8])> {
-        let (due, datagram) = self.fleet.next_datagram()?;
+        let (due, datagram) = self.agents.next_datagram()?;
         self.message.clear();
         if self.framed {
             self.message.extend((datagram.len() as u32).to_be_bytes());

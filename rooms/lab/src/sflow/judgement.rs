@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use weir_service::clock::{Nanos, nanos};
 use weir_sflow::model::{CLASSES, Plan, Smoothed, Totals, Truth};
-use weir_stats::{DelayRecorder, Distribution, Estimate, intervals};
-use weir_traffic::{Flight, Machine, ReceiveReport, SendReport, SequenceSet, SessionReport, Window};
+use weir_stats::{Distribution, Estimate, intervals};
+use weir_traffic::{Flight, Machine, ReceiveReport, SendReport, SessionReport, Window};
 
 use super::Stamp;
-use super::analyser::{self, Counted, Estimated, Findings};
+use super::analyser::{self, Analyser, Counted, Estimated, Findings};
 use super::collector::Collected;
 use super::exporter::Exported;
 
@@ -48,47 +48,35 @@ pub(super) fn judge(
     stream: bool,
     sent: &SendReport,
     exported: &Exported,
-    collected: Collected,
+    collected: Collected<Analyser>,
 ) -> (ReceiveReport, Judgement) {
     let window = sent.window.unwrap_or(Window { start: 0, end: 0 });
     let session = session(&exported.stamps, &collected, &window);
-    let mut judgement = judged(plan, time_constant, &collected.findings, &window);
+    let Collected { report, analysis, .. } = collected;
+    let mut judgement = judged(plan, time_constant, &analysis.finish(), &window);
     judgement.unsent = exported.unsent.len() as u64;
     judgement.ages =
         session.as_ref().map_or_else(Distribution::new, |session| session.intended_delays.delays().clone());
     if stream {
-        let finished = collected.report.finished;
+        let finished = report.finished;
         let has_come = |number| session.as_ref().is_some_and(|session| session.numbers.contains(number));
         let sent = exported.stamps.iter().zip(0..).filter(|(_, number)| !has_come(*number)).map(|(stamp, _)| stamp.due);
         let unsent = exported.unsent.iter().map(|due| window.start + due);
         sent.chain(unsent).for_each(|due| judgement.ages.record(finished.saturating_sub(due)));
     }
-    (ReceiveReport { sessions: session.into_iter().collect(), ..collected.report }, judgement)
+    (ReceiveReport { sessions: session.into_iter().collect(), ..report }, judgement)
 }
 
 /// The datagrams as messages, numbered in the order in which they were sent. `None`: none came.
-fn session(stamps: &[Stamp], collected: &Collected, window: &Window) -> Option<SessionReport> {
+pub(crate) fn session<A>(stamps: &[Stamp], collected: &Collected<A>, window: &Window) -> Option<SessionReport> {
     let length = Duration::from_nanos(window.end.saturating_sub(window.start));
     let numbers: HashMap<(u32, u32), u64> =
         stamps.iter().zip(0..).map(|(stamp, number)| ((stamp.agent, stamp.sequence), number)).collect();
+    let first = collected.arrivals.first()?.analysed;
     let mut report = SessionReport {
-        peer: collected.peer?,
-        session: 0,
-        delivered: 0,
-        in_window: 0,
-        delivered_bytes: 0,
-        duplicates: 0,
-        reordered: 0,
-        stale: 0,
-        numbers: SequenceSet::new(),
-        announced: None,
-        announcements: 0,
         machine: Machine::Same,
-        first_arrival: collected.arrivals.first()?.analysed,
         last_arrival: collected.arrivals.last()?.analysed,
-        delays: DelayRecorder::new(length),
-        intended_delays: DelayRecorder::new(length),
-        flights: std::iter::empty().collect(),
+        ..SessionReport::new(collected.peer?, 0, first, length)
     };
     let mut flights = Vec::with_capacity(collected.arrivals.len());
     for arrival in &collected.arrivals {
@@ -106,7 +94,7 @@ fn session(stamps: &[Stamp], collected: &Collected, window: &Window) -> Option<S
         let at = Duration::from_nanos(received.saturating_sub(window.start));
         report.delays.record(at, received.saturating_sub(sent));
         report.intended_delays.record(at, received.saturating_sub(due));
-        flights.push(Flight { intended: due, sent, received });
+        flights.push(Flight { number, intended: due, sent, received });
     }
     report.flights = flights.into_iter().collect();
     Some(report)

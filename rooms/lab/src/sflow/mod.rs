@@ -23,12 +23,15 @@ use anyhow::{Result, ensure};
 use nix::poll::{PollFd, PollFlags};
 use weir_service::clock::{self, Nanos, nanos};
 use weir_service::stop::Stop;
-use weir_sflow::model::Plan;
+use weir_sflow::model::{Due, Fleet, Plan};
 use weir_traffic::{Exchange, ReceiveReport, SendReport, Sender, Transport};
 
+pub use self::analyser::Analyser;
+pub(crate) use self::collector::Collected;
 pub use self::collector::Collector;
-use self::exporter::Exporter;
+pub(crate) use self::exporter::Exporter;
 pub use self::judgement::Judgement;
+pub(crate) use self::judgement::session;
 use crate::endpoints::{joined, spawn};
 use crate::scenario::{Scenario, Sflow};
 
@@ -46,9 +49,30 @@ pub struct Export {
     drain: Duration,
 }
 
+/// What agents send: datagram by datagram, each when it is due.
+pub(crate) trait Agents: Send {
+    /// The next one; `None`: there are no more.
+    fn next_datagram(&mut self) -> Option<(Due, &[u8])>;
+}
+
+impl Agents for Fleet {
+    fn next_datagram(&mut self) -> Option<(Due, &[u8])> {
+        Fleet::next_datagram(self)
+    }
+}
+
+/// What datagrams are handed to.
+pub trait Analysis: Send {
+    /// Takes a datagram. Returns whose it is, from 0, and its number; `None`: it is of none of the agents.
+    fn take(&mut self, bytes: &[u8], peer: SocketAddr, at: Nanos) -> Option<(u32, u32)>;
+
+    /// A window is over.
+    fn look(&mut self, at: Nanos);
+}
+
 /// A datagram that was sent.
 #[derive(Clone, Copy, Debug)]
-struct Stamp {
+pub(crate) struct Stamp {
     /// Whose, from 0.
     agent: u32,
     /// Its number, from 1.
@@ -61,7 +85,7 @@ struct Stamp {
 
 /// A datagram that was analysed.
 #[derive(Clone, Copy, Debug)]
-struct Arrival {
+pub(crate) struct Arrival {
     /// Whose, from 0.
     agent: u32,
     /// Its number, from 1.
@@ -88,35 +112,49 @@ impl Export {
     ///
     /// # Errors
     /// The kernel gives no socket.
-    pub fn collector(&self, listen: SocketAddr, buffer: Option<usize>) -> Result<Collector> {
-        Collector::bind(self, listen, buffer)
+    pub fn collector(&self, listen: SocketAddr, buffer: Option<usize>) -> Result<Collector<Analyser>> {
+        let analyser = Analyser::new(&self.plan, self.window)?;
+        Collector::bind(analyser, self.transport == Transport::Tcp, self.window, listen, buffer)
     }
 
     /// Starts at `begin` and goes on to the end of the window and the drain.
     pub fn run(
         &self,
         sender: Sender,
-        collector: Collector,
+        collector: Collector<Analyser>,
         exchange: &Exchange,
         begin: Nanos,
         realtime: bool,
         stop: &Stop,
     ) -> (SendReport, ReceiveReport, Judgement) {
         let stream = self.transport == Transport::Tcp;
-        let mut exporter = Exporter::new(&self.plan, stream);
-        let (sent, collected) = std::thread::scope(|scope| {
-            let collecting = spawn(scope, realtime, None, || collector.run(self.drain, exchange, stop));
-            let exporter = &mut exporter;
-            let sending = spawn(scope, realtime, None, move || {
-                clock::wait(&mut [PollFd::new(stop.as_fd(), PollFlags::POLLIN)], Some(begin));
-                sender.relay(exporter, exchange, stop)
-            });
-            (joined(sending), joined(collecting))
-        });
+        let mut exporter = Exporter::new(Box::new(Fleet::new(&self.plan)), stream);
+        let ends = (sender, collector);
+        let (sent, collected) = carry(&mut exporter, ends, self.drain, exchange, begin, realtime, stop);
         let exported = exporter.finish(nanos(self.duration));
         let (received, judgement) = judgement::judge(&self.plan, self.window, stream, &sent, &exported, collected);
         (sent, received, judgement)
     }
+}
+
+/// Starts at `begin`, and goes on until all that was sent has been analysed, or so long after the last was.
+pub(crate) fn carry<A: Analysis>(
+    exporter: &mut Exporter,
+    (sender, collector): (Sender, Collector<A>),
+    drain: Duration,
+    exchange: &Exchange,
+    begin: Nanos,
+    realtime: bool,
+    stop: &Stop,
+) -> (SendReport, Collected<A>) {
+    std::thread::scope(|scope| {
+        let collecting = spawn(scope, realtime, None, || collector.run(drain, exchange, stop));
+        let sending = spawn(scope, realtime, None, move || {
+            clock::wait(&mut [PollFd::new(stop.as_fd(), PollFlags::POLLIN)], Some(begin));
+            sender.relay(exporter, exchange, stop)
+        });
+        (joined(sending), joined(collecting))
+    })
 }
 
 /// Refuses agents that nobody could model.

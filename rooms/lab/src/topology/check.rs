@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use weir_kernel::scheduling;
 
 use super::{Interface, Kind, Link, Node};
-use crate::scenario::{Addresses, Scenario};
+use crate::scenario::{Addresses, Host, Scenario};
 
 /// Hosts, routers and switches without their interfaces.
 pub(super) fn nodes(scenario: &Scenario) -> Result<Vec<Node>> {
@@ -30,8 +30,14 @@ pub(super) fn nodes(scenario: &Scenario) -> Result<Vec<Node>> {
         }
         check_name(&node.name).with_context(|| node.key())?;
     }
+    for (name, Host { burners, .. }) in &scenario.hosts {
+        ensure!(*burners <= MOST_BURNERS, "hosts.{name}.burners: {burners} programs; at most {MOST_BURNERS} can run");
+    }
     Ok(nodes)
 }
+
+/// Programs that only compute, a host.
+const MOST_BURNERS: u32 = 1000;
 
 /// Names are shown as they are, and name files.
 pub(super) fn check_name(name: &str) -> Result<()> {
@@ -145,9 +151,20 @@ fn check_interfaces(node: &Node, links: &[Link]) -> Result<()> {
 fn check_addresses(nodes: &[Node]) -> Result<()> {
     let mut seen: Vec<(IpAddr, &str)> = Vec::new();
     for node in nodes {
-        for address in node.addresses().map(IpNet::addr) {
+        for net in node.addresses() {
+            let address = net.addr();
             let usable = !(address.is_unspecified() || address.is_loopback() || address.is_multicast());
             ensure!(usable, "{}: {address} is no address that an interface can have", node.key());
+            // A link of two or one has neither (RFC 3021).
+            if net.addr().is_ipv4() && net.prefix_len() < 31 {
+                let own = if address == net.network() { "network" } else { "broadcast" };
+                ensure!(
+                    address != net.network() && address != net.broadcast(),
+                    "{}: {address} is the {own} address of {}: a host has another of it",
+                    node.key(),
+                    net.trunc()
+                );
+            }
             if let Some((_, other)) = seen.iter().find(|(seen, _)| *seen == address) {
                 bail!("{}: {address} is also the address of {other}", node.key());
             }

@@ -14,6 +14,21 @@ pub(super) fn plan(direction: &LinkDirection, traces: &Traces) -> Result<Plan> {
         direction.repeat.is_none() || !direction.steps().is_empty(),
         "`repeat` needs `steps`: nothing else changes"
     );
+    let limited = |values: &LinkDirection| values.rate.is_some() || values.trace.is_some();
+    let nothing_waits = |index: Option<usize>, values: &LinkDirection| {
+        let at = index.map(|index| format!("steps[{index}]: ")).unwrap_or_default();
+        ensure!(
+            values.queue.is_none() || limited(values),
+            "{at}`queue` needs a `rate` or a `trace`: without one nothing waits"
+        );
+        anyhow::Ok(())
+    };
+    if !direction.steps().iter().any(|step| limited(&step.values)) {
+        nothing_waits(None, direction)?;
+    }
+    for (index, step) in direction.steps().iter().enumerate().filter(|(_, step)| step.values.queue.is_some()) {
+        nothing_waits(Some(index), &step.values.over(direction))?;
+    }
     let step = |(index, step): (usize, &scenario::Step)| {
         let values = step.values.over(direction);
         let impairments = impairments(&values, traces).with_context(|| format!("steps[{index}]"))?;
@@ -28,10 +43,6 @@ pub(super) fn plan(direction: &LinkDirection, traces: &Traces) -> Result<Plan> {
 
 fn impairments(direction: &LinkDirection, traces: &Traces) -> Result<Impairments> {
     ensure!(direction.burst.is_none() || direction.rate.is_some(), "`burst` needs a `rate`");
-    ensure!(
-        direction.queue.is_none() || direction.rate.is_some() || direction.trace.is_some(),
-        "`queue` needs a `rate` or a `trace`: without one nothing waits"
-    );
     let trace = |path| traces.get(path).map(Arc::clone).with_context(|| format!("trace {path:?} has not been read"));
     Ok(Impairments {
         loss: direction.loss.as_ref().map(scenario::Loss::model).transpose()?.unwrap_or_default(),
@@ -42,7 +53,12 @@ fn impairments(direction: &LinkDirection, traces: &Traces) -> Result<Impairments
             burst_bytes: direction.burst.map_or(0, |burst| burst.bytes),
         }),
         trace: direction.trace.as_ref().map(trace).transpose()?,
-        queue: direction.queue.map(scenario::Queue::model).unwrap_or_default(),
+        // Without a limit nothing waits.
+        queue: direction
+            .queue
+            .zip(direction.capacity(traces))
+            .map(|(queue, rate)| queue.model(rate))
+            .unwrap_or_default(),
         duplicate: direction.duplicate.map_or(0.0, |share| share.fraction()),
         alterations: Alterations::each(|kind| direction.share_of(kind).map_or(0.0, |share| share.fraction())),
         reorder: direction.reorder.map(scenario::Reorder::model),

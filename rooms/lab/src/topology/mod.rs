@@ -5,6 +5,7 @@ mod describe;
 mod flow;
 mod impairments;
 mod routes;
+mod spread;
 #[cfg(test)]
 mod tests;
 
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use ipnet::IpNet;
-use weir_emulator::model::{self, Plan, Way};
+use weir_emulator::model::{Plan, Way};
 
 use self::check::index_of;
 pub use self::flow::{Control, Flow, SECOND, VIEWERS};
@@ -111,8 +112,17 @@ pub struct Path {
 }
 
 impl Topology {
+    /// The most that a packet's TTL, or hop limit, can be.
+    pub const LONGEST_TTL: u8 = 255;
+
     /// Checks the network of a cell and routes its traffic.
     pub fn new(scenario: &Scenario) -> Result<Topology> {
+        Topology::changed(scenario, &[])
+    }
+
+    /// The same of a scenario of which these keys were set by hand, in this order, while its network was up: of a link's own
+    /// loss and its share of the path's the one that was set later holds.
+    pub fn changed(scenario: &Scenario, by_hand: &[String]) -> Result<Topology> {
         let mut nodes = check::nodes(scenario)?;
         let links = scenario
             .links
@@ -137,7 +147,13 @@ impl Topology {
         let tcp_buffer = scenario.tcp.buffer.map(|size| size.bytes);
         let window = scenario.run.duration.duration();
         let mut topology = Topology { nodes, links, traffic, load, groups, control, tcp_buffer, window };
-        topology.spread(&scenario.path)?;
+        let routers = topology.most_routers();
+        ensure!(
+            routers < usize::from(Topology::LONGEST_TTL),
+            "a way passes {routers} routers: a packet's TTL allows for {} at most",
+            Topology::LONGEST_TTL - 1
+        );
+        spread::spread(&mut topology, scenario, by_hand)?;
         for link in &mut topology.links {
             for impairments in &mut link.impairments {
                 impairments.validate().with_context(|| format!("links.{}", link.name))?;
@@ -197,6 +213,16 @@ impl Topology {
         hops.iter().map(|&(link, _)| self.links[link].mtu).min().unwrap_or(u32::MAX)
     }
 
+    /// Routers on the longest way of a flow, there or back.
+    pub fn most_routers(&self) -> usize {
+        let paths = self.flows().flat_map(|flow| &flow.paths).flat_map(|path| [&path.forward, &path.backward]);
+        let router = |&&(link, way): &&(usize, Way)| {
+            let end = self.links[link].ends[1 - way as usize];
+            self.nodes[end].kind == Kind::Router
+        };
+        paths.map(|hops| hops.iter().filter(router).count()).max().unwrap_or(0)
+    }
+
     /// Whether some packets are delivered twice along these hops.
     pub fn duplicates(&self, hops: &[(usize, Way)]) -> bool {
         self.along(hops).flat_map(Plan::phases).any(|impairments| impairments.duplicate > 0.0)
@@ -238,36 +264,6 @@ impl Topology {
     fn map(&self) -> Map<'_> {
         let aside = self.control.as_ref().map(|control| control.link);
         Map { nodes: &self.nodes, links: &self.links, aside }
-    }
-
-    /// Spreads the impairments of the whole path over its links, there and back.
-    fn spread(&mut self, path: &scenario::PathImpairments) -> Result<()> {
-        let Path { forward, backward } = &self.traffic.paths[0];
-        for hops in [forward, backward] {
-            for &(index, way) in hops {
-                let link = &mut self.links[index];
-                for impairments in link.impairments[way as usize].phases_mut() {
-                    if let Some(loss) = path.loss {
-                        ensure!(
-                            impairments.loss == model::Loss::None,
-                            "path.loss and links.{}.loss are both set: keep one of them",
-                            link.name
-                        );
-                        let share = 1.0 - (1.0 - loss.fraction()).powf(1.0 / hops.len() as f64);
-                        impairments.loss = if share > 0.0 { model::Loss::Bernoulli(share) } else { model::Loss::None };
-                    }
-                    if let Some(delay) = path.delay {
-                        ensure!(
-                            impairments.delay.is_zero(),
-                            "path.delay and links.{}.delay are both set: keep one of them",
-                            link.name
-                        );
-                        impairments.delay = delay.duration() / hops.len() as u32;
-                    }
-                }
-            }
-        }
-        Ok(())
     }
 }
 

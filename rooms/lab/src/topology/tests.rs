@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use weir_emulator::model;
 
 use super::*;
 use crate::sweep::Sweep;
@@ -186,6 +187,38 @@ fn the_whole_path_is_spread_both_ways_or_not_at_all() {
 }
 
 #[test]
+fn a_step_has_what_it_names_in_place_of_the_paths() {
+    let text = r#"
+        name = "steps"
+        title = "A path whose only link fails"
+        [hosts]
+        a.addresses = ["10.0.0.1/24"]
+        b.addresses = ["10.0.0.2/24"]
+        [links.wire]
+        ends = ["a", "b"]
+        forward.steps = [{ at = "5s", loss = "100%" }, { at = "8s" }, { at = "9s", loss = "0%", delay = "1ms" }]
+        [path]
+        loss = "10%"
+        delay = "4ms"
+        [traffic]
+        from = "a"
+        to = "b"
+        port = 5000
+        transport = "udp"
+        payload = "100B"
+    "#;
+    let topology = of_text(text).unwrap();
+    let [forward, backward] = &topology.links[0].impairments;
+    let phases = |plan: &Plan| -> Vec<(f64, u128)> {
+        let steps = plan.steps.iter().map(|step| &step.impairments);
+        let all = std::iter::once(&plan.first).chain(steps);
+        all.map(|phase| ((1e6 * phase.loss.mean()).round() / 1e6, phase.delay.as_millis())).collect()
+    };
+    assert_eq!(phases(forward), [(0.1, 4), (1.0, 4), (0.1, 4), (0.0, 1)]);
+    assert_eq!(phases(backward), [(0.1, 4)]);
+}
+
+#[test]
 fn a_group_reaches_every_receiver_of_its_segment() {
     let text = TRIANGLE
         .replace("to = \"server\"", "to = [\"server\", \"viewer\"]\naddress = \"239.1.1.1\"")
@@ -207,6 +240,19 @@ fn a_group_reaches_every_receiver_of_its_segment() {
         beyond,
         "traffic.to: `server` is not on a segment with `client`: routers forward no multicast, join them by switches"
     );
+}
+
+#[test]
+fn an_address_of_a_whole_network_is_no_hosts() {
+    let telemetry = &telemetry();
+    let with = |address: &str| error(telemetry, &[("10.0.0.2/24", address)]);
+    assert!(
+        with("10.0.0.0/24")
+            .contains("hosts.sender: 10.0.0.0 is the network address of 10.0.0.0/24: a host has another")
+    );
+    assert!(with("10.0.0.255/24").contains("hosts.sender: 10.0.0.255 is the broadcast address of 10.0.0.0/24"));
+    let many = error(telemetry, &[("[hosts.sender]", "[hosts.sender]\nburners = 1000000")]);
+    assert!(many.contains("hosts.sender.burners: 1000000 programs; at most 1000 can run"), "{many}");
 }
 
 #[test]

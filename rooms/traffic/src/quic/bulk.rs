@@ -42,7 +42,8 @@ impl Sender {
     /// Makes the socket in the calling thread's network namespace.
     pub(crate) fn open(settings: &BulkSettings) -> Result<Self, TrafficError> {
         let default = QuicSettings::default();
-        let quic = settings.congestion.clone().map_or(default, |congestion| QuicSettings { congestion });
+        let quic =
+            settings.congestion.clone().map_or(default, |congestion| QuicSettings { congestion, any_peer: false });
         let engine = format!("weir {}: quic by quinn, {}", env!("CARGO_PKG_VERSION"), quic.congestion);
         let as_sender = SenderSettings {
             transport: settings.transport,

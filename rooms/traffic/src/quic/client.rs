@@ -33,6 +33,8 @@ pub(crate) struct Client {
     origin: Origin,
     datagrams: bool,
     send_buffer: usize,
+    /// Whether the receiver lives in another process.
+    any_peer: bool,
     connected: Option<Connected>,
     blocked: Nanos,
 }
@@ -68,7 +70,7 @@ impl Origin {
         limits.initial_mtu(route.packet_size).mtu_discovery_config(None);
         let send_buffer = send_buffer(settings);
         limits.send_window(send_buffer as u64).datagram_send_buffer_size(send_buffer);
-        let mut config = peer.client()?;
+        let mut config = if settings.quic.any_peer { tls::client_of_any()? } else { peer.client()? };
         config.transport_config(Arc::new(limits));
 
         let socket = udp_socket(transport, to)?;
@@ -127,7 +129,8 @@ impl Client {
     pub(crate) fn open(settings: &SenderSettings) -> Result<Self, TrafficError> {
         let datagrams = settings.transport == Transport::QuicDatagram;
         let origin = Origin::open(settings, tls::Identity::of_process()?)?;
-        Ok(Self { origin, datagrams, send_buffer: send_buffer(settings), connected: None, blocked: 0 })
+        let (send_buffer, any_peer) = (send_buffer(settings), settings.quic.any_peer);
+        Ok(Self { origin, datagrams, send_buffer, any_peer, connected: None, blocked: 0 })
     }
 
     /// Its own address; unspecified if no route leads to the peer.
@@ -212,6 +215,7 @@ impl Client {
     ///
     /// A stream has arrived when the peer has acknowledged its end; what datagrams have arrived only `exchange` knows.
     pub(crate) fn drain(&mut self, exchange: &Exchange, deadline: Nanos, stop: &Stop) -> Option<String> {
+        let (any_peer, room) = (self.any_peer, self.send_buffer);
         let Connected { connection, stream, endpoint, reactor } = self.connected.as_mut()?;
         let finished = stream.as_mut().map(|stream| {
             // A stream that is finished or gone has nothing left to say.
@@ -224,6 +228,7 @@ impl Client {
                 () = async {
                     match finished {
                         Some(finished) => drop(finished.await),
+                        None if any_peer => have_left(connection, room).await,
                         None => pending().await,
                     }
                 } => None,
@@ -231,7 +236,7 @@ impl Client {
         };
         let mut over = pin!(over);
         let error = loop {
-            if exchange.delivered() >= exchange.sent() {
+            if !any_peer && exchange.delivered() >= exchange.sent() {
                 break None;
             }
             // The receiver lives in this process: what it has counted needs no packet to tell.
@@ -249,6 +254,14 @@ impl Client {
         }
         error
     }
+}
+
+/// Waits until no datagram waits to be sent, and as long again as those on their way may take.
+async fn have_left(connection: &Connection, room: usize) {
+    while connection.datagram_send_buffer_space() < room {
+        tokio::time::sleep(LOOK).await;
+    }
+    tokio::time::sleep(2 * connection.rtt() + LAST_DATAGRAMS).await;
 }
 
 /// Waits for quinn to take something, and lets it leave.
@@ -288,6 +301,9 @@ const SEND_BUFFER: usize = 4 << 20;
 
 /// The UDP socket's own buffers.
 const SOCKET_BUFFER: usize = 4 << 20;
+
+/// What a receiver may take to read the last datagrams, before the connection's end overtakes them.
+const LAST_DATAGRAMS: Duration = Duration::from_millis(20);
 
 /// How often to ask the receiver whether everything has arrived.
 const LOOK: Duration = Duration::from_millis(2);

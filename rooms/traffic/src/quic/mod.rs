@@ -1,7 +1,7 @@
 //! QUIC (RFC 9000, RFC 9221) by quinn: messages over a stream or over datagrams.
 //!
-//! Both ends live in one process: the client trusts the one certificate that this process has made for itself, and
-//! nothing else, so that nothing has to be distributed and nothing is skipped. Each end drives quinn on the thread
+//! Where both ends live in one process the client trusts the one certificate that this process has made for itself, and
+//! nothing else; between processes it takes any ([`QuicSettings::any_peer`]): nothing has to be distributed. Each end drives quinn on the thread
 //! that runs it ([`reactor`]): a current-thread runtime, woken by its socket, by the stop, and by a timer that is exact
 //! to microseconds. quinn's own timers (loss detection, pacing) are tokio's, 1 ms coarse, as its users run them.
 //!
@@ -34,6 +34,9 @@ use crate::{SenderSettings, TrafficError, Transport};
 pub struct QuicSettings {
     /// Congestion control, one of [`Self::CONGESTION`]. It is quinn's own: the kernel's has no part in it.
     pub congestion: String,
+    /// Whether any certificate will do: the receiver lives in another process. Messages are encrypted then, but whoever
+    /// is on the way can pretend to be it. `false`: only that of this process.
+    pub any_peer: bool,
 }
 
 impl QuicSettings {
@@ -61,7 +64,7 @@ impl QuicSettings {
 /// Cubic (RFC 9438), as quinn has it.
 impl Default for QuicSettings {
     fn default() -> Self {
-        Self { congestion: Self::CONGESTION[0].to_owned() }
+        Self { congestion: Self::CONGESTION[0].to_owned(), any_peer: false }
     }
 }
 

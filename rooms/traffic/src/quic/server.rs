@@ -55,6 +55,11 @@ pub(crate) enum Event {
         /// When they were read.
         at: Nanos,
     },
+    /// A stream has come to its end, or was broken off.
+    Finished {
+        /// Which.
+        stream: (u64, u64),
+    },
     /// Bytes of a stream that were thrown away.
     Discarded {
         /// How many.
@@ -186,6 +191,10 @@ impl Drop for Arrivals {
 async fn accept(endpoint: Endpoint, purpose: Purpose, events: mpsc::Sender<Event>) {
     for number in 0.. {
         let Some(incoming) = endpoint.accept().await else { return };
+        if endpoint.open_connections() > MOST_CONNECTIONS {
+            incoming.refuse();
+            continue;
+        }
         tokio::spawn(serve(number, incoming, purpose, events.clone()));
     }
 }
@@ -248,7 +257,12 @@ async fn read_streams(
     error
 }
 
-async fn read(mut stream: RecvStream, id: (u64, u64), peer: SocketAddr, events: mpsc::Sender<Event>) {
+async fn read(stream: RecvStream, id: (u64, u64), peer: SocketAddr, events: mpsc::Sender<Event>) {
+    read_all(stream, id, peer, &events).await;
+    let _ = events.send(Event::Finished { stream: id }).await;
+}
+
+async fn read_all(mut stream: RecvStream, id: (u64, u64), peer: SocketAddr, events: &mpsc::Sender<Event>) {
     loop {
         match stream.read_chunk(READ, true).await {
             Ok(Some(chunk)) => {
@@ -258,7 +272,7 @@ async fn read(mut stream: RecvStream, id: (u64, u64), peer: SocketAddr, events: 
                 }
             }
             Ok(None) => return,
-            Err(error) => return fail(error, &events).await,
+            Err(error) => return fail(error, events).await,
         }
     }
 }
@@ -285,6 +299,9 @@ async fn fail(error: ReadError, events: &mpsc::Sender<Event>) {
         let _ = events.send(Event::Failed { operation: "receive", reason: error.to_string() }).await;
     }
 }
+
+/// Connections at once, at most.
+const MOST_CONNECTIONS: usize = 1024;
 
 /// Events between the connections and the receiver; behind them flow control holds the senders back.
 const EVENTS: usize = 1024;

@@ -187,10 +187,10 @@ fn settings_that_cannot_work_are_refused_in_one_line() {
         open(SenderSettings { payload_bytes: 1435, ..settings.clone() }),
         "payload of 1435B: a message over quic-datagram has between 16B and 1434B"
     );
-    let quic = QuicSettings { congestion: "vegas".into() };
+    let quic = QuicSettings { congestion: "vegas".into(), ..QuicSettings::default() };
     assert_eq!(open(SenderSettings { quic, ..settings.clone() }), "quic.congestion `vegas`: use cubic, newreno, bbr");
     for name in QuicSettings::CONGESTION {
-        let quic = QuicSettings { congestion: name.into() };
+        let quic = QuicSettings { congestion: name.into(), ..QuicSettings::default() };
         Sender::open(&SenderSettings { quic, ..settings.clone() }).unwrap();
     }
 }

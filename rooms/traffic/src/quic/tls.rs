@@ -4,11 +4,12 @@ use std::sync::{Arc, OnceLock};
 
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use rustls::client::Resumption;
-use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::server::NoServerSessionStorage;
 use rustls::version::TLS13;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
 
 use crate::TrafficError;
 
@@ -52,15 +53,63 @@ impl Identity {
     pub(super) fn client(&self) -> Result<quinn::ClientConfig, TrafficError> {
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.clone()).map_err(refused)?;
-        let mut config = ClientConfig::builder_with_provider(provider())
-            .with_protocol_versions(&[&TLS13])
-            .map_err(refused)?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        config.alpn_protocols = vec![PROTOCOL.to_vec()];
-        config.resumption = Resumption::disabled();
-        let config = QuicClientConfig::try_from(config).map_err(refused)?;
-        Ok(quinn::ClientConfig::new(Arc::new(config)))
+        let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
+        client(builder.map_err(refused)?.with_root_certificates(roots).with_no_client_auth())
+    }
+}
+
+/// For an end that takes any certificate.
+pub(super) fn client_of_any() -> Result<quinn::ClientConfig, TrafficError> {
+    let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
+    let any = Arc::new(AnyCertificate(provider().signature_verification_algorithms));
+    let builder = builder.map_err(refused)?.dangerous().with_custom_certificate_verifier(any);
+    client(builder.with_no_client_auth())
+}
+
+fn client(mut config: ClientConfig) -> Result<quinn::ClientConfig, TrafficError> {
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.resumption = Resumption::disabled();
+    let config = QuicClientConfig::try_from(config).map_err(refused)?;
+    Ok(quinn::ClientConfig::new(Arc::new(config)))
+}
+
+/// Takes any certificate: what is measured is no secret. That the peer has its key is looked at as ever, so that the
+/// handshake costs what it costs.
+#[derive(Debug)]
+struct AnyCertificate(WebPkiSupportedAlgorithms);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_schemes()
     }
 }
 

@@ -7,39 +7,46 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nix::poll::{PollFd, PollFlags};
 use weir_dgram::{Inbox, Socket};
 use weir_service::clock::{self, Nanos, now};
+use weir_wire::control::{CONTROL_LEN, Control};
 use weir_wire::probe::Probe;
 
 use super::ending::Ending;
 use super::sessions::Sessions;
 use super::stalls::Stalls;
+use super::talk::{Due, Origin, Talk};
 use crate::{Ended, ErrorLog, ReceiveReport};
 
-/// Receives until the ending says so.
-pub(super) fn receive(
+/// Receives until the ending says so, or whoever talks.
+pub(crate) fn receive(
     socket: &Socket,
     reads: &AtomicU64,
+    longest: usize,
     mut stalls: Option<Stalls>,
     mut sessions: Sessions<'_>,
     mut ending: Ending<'_>,
+    mut talk: Option<&mut dyn Talk>,
 ) -> ReceiveReport {
     let mut errors = ErrorLog::default();
-    let mut inbox = Inbox::new(BATCH, LONGEST);
+    let mut inbox = Inbox::new(BATCH, longest.max(CONTROL_LEN));
     let ended = loop {
         if let Some(stalls) = &mut stalls {
             stalls.stand_still(&ending);
         }
-        match take(socket, &mut inbox, &mut sessions, &mut errors) {
+        let read = take(socket, &mut inbox, &mut sessions, &mut talk, &mut errors);
+        let at = now();
+        let due = talk.as_mut().map_or(Due::Free, |talk| talk.tick(&mut sessions, at));
+        match read {
             Read::Some => {
                 reads.fetch_add(1, Ordering::Relaxed);
                 // Under load only a stop and the clock can end it: what waits in the socket has arrived. When sending
                 // has ended that is not without end.
-                match ending.check(&sessions, now()) {
+                match due.with(ending.check(&mut sessions, at)) {
                     Err(Ended::Deadline) if !ending.awaits_exchange() => {}
                     Err(ended @ (Ended::Stopped | Ended::Deadline)) => break ended,
                     _ => {}
                 }
             }
-            Read::All => match ending.check(&sessions, now()) {
+            Read::All => match due.with(ending.check(&mut sessions, at)) {
                 Ok(next) => wait(socket, &ending, next),
                 Err(ended) => break ended,
             },
@@ -48,14 +55,18 @@ pub(super) fn receive(
     };
     let socket_drops = socket.memory().ok().map(|memory| memory.drops.into());
     let buffer = socket.granted().receive_buffer;
-    ReceiveReport {
+    let mut report = ReceiveReport {
         ended,
         socket_drops,
         receive_buffer: Some(buffer.granted),
         receive_buffer_limit: buffer.limit,
         errors: errors.into_counts(),
         ..sessions.into_report()
+    };
+    if let Some(talk) = talk {
+        talk.finish(&mut report);
     }
+    report
 }
 
 enum Read {
@@ -65,8 +76,21 @@ enum Read {
 }
 
 /// Takes what the socket has, up to a batch. All of it has arrived when the call returns.
-fn take(socket: &Socket, inbox: &mut Inbox, sessions: &mut Sessions<'_>, errors: &mut ErrorLog) -> Read {
-    match inbox.receive(socket) {
+fn take(
+    socket: &Socket,
+    inbox: &mut Inbox,
+    sessions: &mut Sessions<'_>,
+    talk: &mut Option<&mut dyn Talk>,
+    errors: &mut ErrorLog,
+) -> Read {
+    let reported = inbox.reported();
+    let received = inbox.receive(socket);
+    if let Some(talk) = talk
+        && inbox.reported() > reported
+    {
+        talk.refused(now());
+    }
+    match received {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Read::All,
         Err(error) => {
@@ -79,7 +103,12 @@ fn take(socket: &Socket, inbox: &mut Inbox, sessions: &mut Sessions<'_>, errors:
         for datagram in message.segments() {
             match Probe::parse_datagram(datagram) {
                 Ok(probe) => sessions.count(&probe, datagram.len(), message.source, at),
-                Err(_) => sessions.count_foreign(),
+                Err(_) => match (Control::parse(datagram), &mut *talk) {
+                    (Some(control), Some(talk)) if !message.to_all => {
+                        talk.hear(&control, Origin { peer: message.source, local: message.local }, sessions, at);
+                    }
+                    _ => sessions.count_foreign(),
+                },
             }
         }
     }
@@ -92,9 +121,6 @@ fn wait(socket: &Socket, ending: &Ending<'_>, until: Option<Nanos>) {
     let watched = if ending.awaits_exchange() { 3 } else { 2 };
     clock::wait(&mut fds[..watched], until);
 }
-
-/// Bytes of the longest datagram.
-const LONGEST: usize = 65_536;
 
 /// Datagrams between two looks at the clock's other duties.
 const BATCH: usize = 64;

@@ -9,10 +9,11 @@ use super::sessions::Sessions;
 use crate::{Ended, Exchange, Until};
 
 /// The events that end a receiver.
-pub(super) struct Ending<'a> {
+pub(crate) struct Ending<'a> {
     until: &'a Until,
     exchange: &'a Exchange,
     stop: &'a Stop,
+    started: Nanos,
     deadline: Option<Nanos>,
     /// Whether the last look found sending not ended.
     awaits_exchange: bool,
@@ -21,13 +22,13 @@ pub(super) struct Ending<'a> {
 }
 
 impl<'a> Ending<'a> {
-    pub(super) fn new(until: &'a Until, exchange: &'a Exchange, stop: &'a Stop, started: Nanos) -> Self {
+    pub(crate) fn new(until: &'a Until, exchange: &'a Exchange, stop: &'a Stop, started: Nanos) -> Self {
         let deadline = until.duration.map(|duration| started.saturating_add(nanos(duration)));
-        Self { until, exchange, stop, deadline, awaits_exchange: true, complete_since: None }
+        Self { until, exchange, stop, started, deadline, awaits_exchange: true, complete_since: None }
     }
 
     /// Whether to end now, and otherwise when to ask again at the latest, if nothing happens before.
-    pub(super) fn check(&mut self, sessions: &Sessions<'_>, at: Nanos) -> Result<Option<Nanos>, Ended> {
+    pub(crate) fn check(&mut self, sessions: &mut Sessions<'_>, at: Nanos) -> Result<Option<Nanos>, Ended> {
         if self.stop.is_set() {
             return Err(Ended::Stopped);
         }
@@ -45,33 +46,46 @@ impl<'a> Ending<'a> {
                 next = earlier(next, settled);
             }
         }
-        if let (Some(idle), Some(last)) = (self.until.idle, sessions.last_arrival()) {
-            next = earlier(next, last.saturating_add(nanos(idle)));
+        if next.is_some_and(|next| at >= next) {
+            return Err(Ended::Deadline);
         }
-        if self.until.announced
-            && let Some(end) = sessions.announced_end(GRACE)
-        {
+        if let Some((end, ended)) = self.silence(sessions, at) {
             if at >= end {
-                return Err(Ended::Complete);
+                return Err(ended);
             }
             next = earlier(next, end);
         }
-        if next.is_some_and(|next| at >= next) { Err(Ended::Deadline) } else { Ok(next) }
+        if let Some(end) = sessions.tick(at) {
+            next = earlier(next, end);
+        }
+        Ok(next)
     }
 
-    /// TCP: the end that it means if all connections are closed; `None`: others may come.
+    /// When it will have ended if nothing comes any more, and how.
+    fn silence(&self, sessions: &mut Sessions<'_>, at: Nanos) -> Option<(Nanos, Ended)> {
+        let idle = self.until.idle.map(nanos);
+        let heard = sessions.last_arrival().or(self.until.idle_from_start.then_some(self.started));
+        let silent = idle.zip(heard).map(|(idle, heard)| (heard.saturating_add(idle), Ended::Idle));
+        let all_known = self.until.announced && sessions.seen() >= self.until.senders;
+        let announced = if all_known { sessions.end(GRACE, idle, at) } else { None };
+        let ended = if sessions.all_announced() { Ended::Complete } else { Ended::Idle };
+        silent.into_iter().chain(announced.map(|end| (end, ended))).min_by_key(|(end, _)| *end)
+    }
+
+    /// TCP: the end that it means if all connections are closed; `None`: others may come. Without a sender in this
+    /// process they may: anybody can connect and go.
     pub(super) fn without_connections(&self) -> Option<Ended> {
         if self.complete_since.is_some() {
             return Some(Ended::Complete);
         }
-        (self.until.announced || !self.awaits_exchange()).then_some(Ended::Closed)
+        (!self.awaits_exchange()).then_some(Ended::Closed)
     }
 
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.is_set()
     }
 
-    pub(super) fn stop_fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn stop_fd(&self) -> BorrowedFd<'_> {
         self.stop.as_fd()
     }
 
@@ -88,7 +102,7 @@ impl<'a> Ending<'a> {
 }
 
 /// How long messages may lag behind the announcement of the end.
-const GRACE: Nanos = 1_000_000_000;
+pub(super) const GRACE: Nanos = 1_000_000_000;
 
 fn earlier(a: Option<Nanos>, b: Nanos) -> Option<Nanos> {
     Some(a.map_or(b, |a| a.min(b)))
@@ -103,13 +117,13 @@ mod tests {
     fn an_end_between_look_and_wait_is_waited_for() {
         let settings = ReceiverSettings::new("127.0.0.1:0".parse().unwrap());
         let (exchange, stop) = (Exchange::new(std::time::Duration::ZERO).unwrap(), Stop::new().unwrap());
-        let sessions = Sessions::new(&settings, &exchange);
+        let mut sessions = Sessions::new(&settings, &exchange);
         let mut ending = Ending::new(&settings.until, &exchange, &stop, 0);
-        assert_eq!(ending.check(&sessions, 1), Ok(None));
+        assert_eq!(ending.check(&mut sessions, 1), Ok(None));
         // Whoever waits now without end must watch the exchange, which is readable.
         exchange.close(7, 2);
         assert!(ending.awaits_exchange());
-        assert_eq!(ending.check(&sessions, 3), Err(Ended::Deadline));
+        assert_eq!(ending.check(&mut sessions, 3), Err(Ended::Deadline));
         assert!(!ending.awaits_exchange());
     }
 }

@@ -1,17 +1,19 @@
 //! The receiving end: takes messages as they come and keeps the account of every session.
 
-mod datagrams;
-mod ending;
+pub(crate) mod datagrams;
+pub(crate) mod ending;
 pub(crate) mod frames;
 mod gauge;
 mod quic;
 pub(crate) mod sessions;
 mod stalls;
 mod streams;
+pub(crate) mod talk;
 
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use socket2::{Domain, Type};
 use weir_dgram::{Options, Socket};
@@ -23,15 +25,19 @@ use weir_service::stop::Stop;
 
 use self::sessions::Sessions;
 use self::stalls::Stalls;
+use self::talk::Talk;
 use crate::error::cannot_bind;
 use crate::quic::Listener;
-use crate::{Exchange, ReceiveReport, ReceiverSettings, TrafficError, Transport};
+use crate::reverse::{Front, Limits};
+use crate::{Delivery, Exchange, Interval, ReceiveReport, ReceiverSettings, TrafficError, Transport};
 
 /// A socket that is bound, and receives already.
 #[derive(Debug)]
 pub struct Receiver {
     settings: ReceiverSettings,
     endpoint: Endpoint,
+    intervals: Option<(Duration, mpsc::Sender<Interval>)>,
+    deliveries: Option<mpsc::SyncSender<Vec<Delivery>>>,
 }
 
 #[derive(Debug)]
@@ -54,7 +60,18 @@ impl Receiver {
             Transport::Tcp => listen(settings)?,
             Transport::Quic | Transport::QuicDatagram => Endpoint::Quic(Box::new(Listener::bind(settings)?)),
         };
-        Ok(Self { settings: settings.clone(), endpoint })
+        Ok(Self { settings: settings.clone(), endpoint, intervals: None, deliveries: None })
+    }
+
+    /// Tells, while it runs, what came in each interval of this length, and at the end what came in the last part of one.
+    pub fn tell(self, every: Duration, to: mpsc::Sender<Interval>) -> Self {
+        Self { intervals: Some((every, to)), ..self }
+    }
+
+    /// Hands over every message that it receives, some together. It waits for nobody: what finds the channel full is
+    /// [counted](ReceiveReport::not_handed_over).
+    pub fn deliver(self, to: mpsc::SyncSender<Vec<Delivery>>) -> Self {
+        Self { deliveries: Some(to), ..self }
     }
 
     /// The address it listens on, with the port the kernel chose.
@@ -79,15 +96,24 @@ impl Receiver {
     /// Receives until everything sent has arrived, the drain is over, `stop` is set, or as the settings say.
     pub fn run(self, exchange: &Exchange, stop: &Stop) -> ReceiveReport {
         let started = now();
-        let sessions = Sessions::new(&self.settings, exchange);
+        let mut sessions = Sessions::new(&self.settings, exchange);
+        if let Some((every, to)) = self.intervals {
+            sessions.tell(every, started, to);
+        }
+        if let Some(to) = self.deliveries {
+            sessions.deliver(to);
+        }
         let ending = Ending::new(&self.settings.until, exchange, stop, started);
+        let limits = self.settings.reverse.map(|allowed| Limits::new(allowed, self.settings.transport));
         let report = match self.endpoint {
             Endpoint::Datagrams(socket, reads) => {
                 let stalls = self.settings.stall.map(|stall| Stalls::new(stall, started));
-                datagrams::receive(&socket, &reads, stalls, sessions, ending)
+                let mut front = limits.and_then(|limits| Front::new(Arc::clone(&socket), limits));
+                let talk = front.as_mut().map(|front| front as &mut dyn Talk);
+                datagrams::receive(&socket, &reads, self.settings.longest, stalls, sessions, ending, talk)
             }
             Endpoint::Streams { listener, receive_buffer, .. } => {
-                ReceiveReport { receive_buffer, ..streams::receive(&listener, sessions, ending) }
+                ReceiveReport { receive_buffer, ..streams::receive(&listener, sessions, ending, limits) }
             }
             Endpoint::Quic(listener) => quic::receive(*listener, sessions, ending, stop),
         };
@@ -100,6 +126,8 @@ fn datagram_socket(settings: &ReceiverSettings) -> Result<Socket, TrafficError> 
         receive_buffer: settings.receive_buffer,
         reuse_address: !settings.groups.is_empty(),
         gro: settings.coalesce,
+        // Answers leave from the address that was asked.
+        local_address: settings.reverse.is_some(),
         ..Options::default()
     };
     let socket = Socket::bind(settings.listen, &options)?;

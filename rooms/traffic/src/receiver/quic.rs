@@ -9,7 +9,7 @@ use weir_service::stop::Stop;
 use weir_wire::probe::Probe;
 
 use super::ending::Ending;
-use super::frames::Frames;
+use super::frames::{Frame, Frames};
 use super::sessions::Sessions;
 use crate::quic::{Event, Listener};
 use crate::{Ended, ErrorLog, ReceiveReport};
@@ -21,8 +21,14 @@ pub(super) fn receive(
     mut ending: Ending<'_>,
     stop: &Stop,
 ) -> ReceiveReport {
-    let mut incoming =
-        Incoming { sessions, streams: HashMap::new(), accepted: 0, open: 0, errors: ErrorLog::default() };
+    let mut incoming = Incoming {
+        sessions,
+        streams: HashMap::new(),
+        accepted: 0,
+        open: 0,
+        partial_bytes: 0,
+        errors: ErrorLog::default(),
+    };
     let receive_buffer = listener.receive_buffer();
     let mut arrivals = match listener.start(stop, ending.exchange_fd()) {
         Ok(arrivals) => arrivals,
@@ -33,7 +39,7 @@ pub(super) fn receive(
     };
     let mut events = Vec::new();
     let ended = loop {
-        let next = match ending.check(&incoming.sessions, now()) {
+        let next = match ending.check(&mut incoming.sessions, now()) {
             Ok(next) => next,
             Err(ended) => break ended,
         };
@@ -57,6 +63,7 @@ struct Incoming<'a> {
     streams: HashMap<(u64, u64), Option<Frames>>,
     accepted: u64,
     open: u64,
+    partial_bytes: u64,
     errors: ErrorLog,
 }
 
@@ -72,6 +79,7 @@ impl Incoming<'_> {
                 Ok(probe) => self.sessions.count(&probe, bytes.len(), peer, at),
                 Err(_) => self.sessions.count_foreign(),
             },
+            Event::Finished { stream } => self.finish(stream),
             Event::Closed => self.open -= 1,
             // Nobody asked for that.
             Event::Discarded { .. } => {}
@@ -83,10 +91,21 @@ impl Incoming<'_> {
         let place = self.streams.entry(stream).or_insert_with(|| Some(Frames::default()));
         let Some(frames) = place else { return };
         let sessions = &mut self.sessions;
-        if frames.feed(bytes, |probe, length| sessions.count(probe, length, peer, at)).is_err() {
+        let mut take = |frame: Frame<'_>| match frame {
+            Frame::Message(probe, length) => sessions.count(probe, length, peer, at),
+            // Nothing is sent in reverse over QUIC: whoever asks gets no answer.
+            Frame::Control(_) => sessions.count_foreign(),
+        };
+        if frames.feed(bytes, &mut take).is_err() {
             *place = None;
             self.sessions.count_foreign();
         }
+    }
+
+    /// Forgets a stream.
+    fn finish(&mut self, stream: (u64, u64)) {
+        let partial = self.streams.remove(&stream).flatten().map_or(0, |frames| frames.partial());
+        self.partial_bytes += partial as u64;
     }
 
     fn into_report(self, ended: Ended) -> ReceiveReport {
@@ -94,7 +113,7 @@ impl Incoming<'_> {
         ReceiveReport {
             ended,
             connections: self.accepted,
-            partial_bytes: partial as u64,
+            partial_bytes: self.partial_bytes + partial as u64,
             errors: self.errors.into_counts(),
             ..self.sessions.into_report()
         }

@@ -7,7 +7,7 @@ use super::ending::Ending;
 use crate::Stall;
 
 /// The stalls of a receiver.
-pub(super) struct Stalls {
+pub(crate) struct Stalls {
     every: Nanos,
     length: Nanos,
     next: Nanos,

@@ -4,27 +4,39 @@ use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
-use weir_service::clock::{self, now};
+use weir_service::clock::{self, Nanos, now};
+use weir_wire::control::Says;
 
 use super::ending::Ending;
-use super::frames::Frames;
+use super::frames::{Frame, Frames};
 use super::sessions::Sessions;
-use crate::{Ended, ErrorLog, ReceiveReport};
+use super::talk::Due;
+use crate::reverse::stream_flow::StreamFlow;
+use crate::reverse::{LOOK, Limits};
+use crate::{Ended, ErrorLog, Parted, ReceiveReport, Requests, ReverseReport};
 
 /// Receives until the ending says so.
-pub(super) fn receive(listener: &TcpListener, sessions: Sessions<'_>, mut ending: Ending<'_>) -> ReceiveReport {
+pub(super) fn receive(
+    listener: &TcpListener,
+    sessions: Sessions<'_>,
+    mut ending: Ending<'_>,
+    limits: Option<Limits>,
+) -> ReceiveReport {
     let mut errors = ErrorLog::default();
-    let streams = Streams::new(listener, &ending, sessions).map_err(|error| errors.count("epoll", &error));
+    let streams = Streams::new(listener, &ending, sessions, limits).map_err(|error| errors.count("epoll", &error));
     let Ok(mut streams) = streams else {
         return ReceiveReport { ended: Ended::Failed, errors: errors.into_counts(), ..ReceiveReport::default() };
     };
     streams.errors = errors;
     let ended = streams.run(&mut ending);
+    streams.part();
     let left: usize = streams.open.iter().flatten().map(|stream| stream.frames.partial()).sum();
     ReceiveReport {
         ended,
         connections: streams.accepted,
         partial_bytes: streams.partial_bytes + left as u64,
+        reverse: streams.done,
+        requests: streams.requests,
         errors: streams.errors.into_counts(),
         ..streams.sessions.into_report()
     }
@@ -41,16 +53,35 @@ struct Streams<'a> {
     buffer: Vec<u8>,
     errors: ErrorLog,
     watches_exchange: bool,
+    /// Whether the listener is waited for.
+    listens: bool,
+    /// What is sent to those that ask; `None`: nothing.
+    limits: Option<Limits>,
+    /// Flows of connections that are gone.
+    orphans: Vec<StreamFlow>,
+    done: Vec<ReverseReport>,
+    requests: Requests,
+    /// Messages of flows that have ended.
+    sent: u64,
 }
 
 struct Stream {
     socket: TcpStream,
     peer: SocketAddr,
     frames: Frames,
+    /// When it was accepted; of one that has brought a message, never mind.
+    silent_since: Option<Nanos>,
+    /// What the other end has asked for.
+    flow: Option<StreamFlow>,
 }
 
 impl<'a> Streams<'a> {
-    fn new(listener: &'a TcpListener, ending: &Ending<'_>, sessions: Sessions<'a>) -> io::Result<Self> {
+    fn new(
+        listener: &'a TcpListener,
+        ending: &Ending<'_>,
+        sessions: Sessions<'a>,
+        limits: Option<Limits>,
+    ) -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let readable = |token| EpollEvent::new(EpollFlags::EPOLLIN, token);
         epoll.add(listener, readable(LISTENER))?;
@@ -66,13 +97,21 @@ impl<'a> Streams<'a> {
             buffer: vec![0; READ],
             errors: ErrorLog::default(),
             watches_exchange: true,
+            listens: true,
+            limits,
+            orphans: Vec::new(),
+            done: Vec::new(),
+            requests: Requests::default(),
+            sent: 0,
         })
     }
 
     fn run(&mut self, ending: &mut Ending<'_>) -> Ended {
         let mut events = [EpollEvent::empty(); 64];
         loop {
-            let next = match ending.check(&self.sessions, now()) {
+            let at = now();
+            let due = self.talk(at);
+            let next = match due.with(ending.check(&mut self.sessions, at)) {
                 Ok(next) => next,
                 Err(ended) => return ended,
             };
@@ -94,6 +133,55 @@ impl<'a> Streams<'a> {
         }
     }
 
+    /// Looks after the flows that were asked for.
+    fn talk(&mut self, at: Nanos) -> Due {
+        let Some(limits) = &mut self.limits else { return Due::Free };
+        let (mut open, mut going, mut ended) = (0, 0, false);
+        for stream in self.open.iter_mut().flatten() {
+            let Some(flow) = &mut stream.flow else { continue };
+            going += flow.sent();
+            open += 1;
+            if let Some(parted) = flow.tick(Some(&stream.socket), &self.sessions, limits, at)
+                && let Some(flow) = stream.flow.take()
+            {
+                (going, ended) = (going - flow.sent(), true);
+                self.sent += flow.sent();
+                list(&mut self.done, &mut self.requests, flow.into_report(parted, limits));
+            }
+        }
+        let mut place = 0;
+        while place < self.orphans.len() {
+            let flow = &mut self.orphans[place];
+            open += 1;
+            if let Some(parted) = flow.tick(None, &self.sessions, limits, at) {
+                let flow = self.orphans.swap_remove(place);
+                ended = true;
+                self.sent += flow.sent();
+                list(&mut self.done, &mut self.requests, flow.into_report(parted, limits));
+            } else {
+                going += flow.sent();
+                place += 1;
+            }
+        }
+        if open == 0 {
+            return Due::Free;
+        }
+        self.sessions.set_sent(self.sent + going);
+        if ended {
+            self.sessions.reverse_ended(at);
+        }
+        Due::At(at + LOOK)
+    }
+
+    /// Ends all flows.
+    fn part(&mut self) {
+        let Some(limits) = &mut self.limits else { return };
+        let open = self.open.iter_mut().flatten().filter_map(|stream| stream.flow.take());
+        for flow in open.chain(self.orphans.drain(..)) {
+            list(&mut self.done, &mut self.requests, flow.into_report(Parted::Stopped, limits));
+        }
+    }
+
     /// The exchange stays readable once closed: forget it then.
     fn unwatch_exchange(&mut self, ending: &Ending<'_>) {
         if self.watches_exchange && !ending.awaits_exchange() {
@@ -112,9 +200,9 @@ impl<'a> Streams<'a> {
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Err(error) => {
                 self.errors.count("accept", &error);
-                if error.kind() != io::ErrorKind::ConnectionAborted {
-                    // No descriptors left: to ask again at once would be a busy loop.
-                    let _ = self.epoll.delete(self.listener);
+                if error.kind() != io::ErrorKind::ConnectionAborted && self.listens {
+                    // No descriptors left: to ask again before one is closed would be a busy loop.
+                    self.listens = self.epoll.delete(self.listener).is_err();
                 }
             }
         }
@@ -122,18 +210,28 @@ impl<'a> Streams<'a> {
 
     fn admit(&mut self, socket: TcpStream, peer: SocketAddr) -> io::Result<()> {
         socket.set_nonblocking(true)?;
+        if self.open.len() == MAX_STREAMS && self.open.iter().all(Option::is_some) {
+            self.hang_up()?;
+        }
         let free = self.open.iter().position(Option::is_none);
         let place = free.unwrap_or(self.open.len());
-        if place == MAX_STREAMS {
-            return Err(io::Error::other("too many connections at once"));
-        }
         self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, FIRST_STREAM + place as u64))?;
-        let stream = Some(Stream { socket, peer, frames: Frames::default() });
+        let stream = Some(Stream { socket, peer, frames: Frames::default(), silent_since: Some(now()), flow: None });
         match free {
             Some(place) => self.open[place] = stream,
             None => self.open.push(stream),
         }
         self.accepted += 1;
+        Ok(())
+    }
+
+    /// Closes the oldest connection that has brought no message, so that another can be had.
+    fn hang_up(&mut self) -> io::Result<()> {
+        let silent =
+            self.open.iter().enumerate().filter_map(|(place, stream)| Some((stream.as_ref()?.silent_since?, place)));
+        let (_, place) = silent.min().ok_or_else(|| io::Error::other("too many connections at once"))?;
+        self.sessions.count_foreign();
+        self.close(place);
         Ok(())
     }
 
@@ -150,12 +248,38 @@ impl<'a> Streams<'a> {
                 }
                 Ok(length) => {
                     let (at, peer, sessions) = (now(), stream.peer, &mut self.sessions);
-                    let fed = stream.frames.feed(&self.buffer[..length], |probe, length| {
-                        sessions.count(probe, length, peer, at);
+                    let (silent_since, flow) = (&mut stream.silent_since, &mut stream.flow);
+                    let (limits, requests, socket) = (&mut self.limits, &mut self.requests, &stream.socket);
+                    let mut ours = true;
+                    let fed = stream.frames.feed(&self.buffer[..length], |frame| match frame {
+                        Frame::Message(probe, length) => {
+                            *silent_since = None;
+                            sessions.count(probe, length, peer, at);
+                        }
+                        Frame::Control(control) => match (control.says, limits.as_mut()) {
+                            (Says::Ask(terms), Some(limits))
+                                if flow.is_none() && !sessions.are_foreign(control.session) =>
+                            {
+                                *silent_since = None;
+                                match StreamFlow::answer(socket, *control, terms, peer, limits) {
+                                    Ok(Some(granted)) => {
+                                        *flow = Some(granted);
+                                        sessions.expect_reverse();
+                                    }
+                                    Ok(None) => {
+                                        requests.refused += 1;
+                                        sessions.refuse_reverse(at);
+                                    }
+                                    Err(_) => ours = false,
+                                }
+                            }
+                            (Says::Account(account), _) if let Some(flow) = flow => flow.told(account),
+                            _ => ours = false,
+                        },
                     });
-                    if fed.is_err() {
+                    if fed.is_err() || !ours {
                         self.sessions.count_foreign();
-                        self.open[place] = None;
+                        self.forget(place);
                         return;
                     }
                     if length < self.buffer.len() {
@@ -173,19 +297,42 @@ impl<'a> Streams<'a> {
         }
     }
 
-    /// Dropping the socket takes it out of the epoll set, too.
     fn close(&mut self, place: usize) {
-        if let Some(stream) = self.open[place].take() {
+        if let Some(stream) = self.forget(place) {
             self.partial_bytes += stream.frames.partial() as u64;
         }
     }
+
+    /// Dropping the socket takes it out of the epoll set, too. Its descriptor can be had by another connection.
+    fn forget(&mut self, place: usize) -> Option<Stream> {
+        let mut stream = self.open[place].take();
+        if let Some(mut flow) = stream.as_mut().and_then(|stream| stream.flow.take()) {
+            flow.close();
+            self.orphans.push(flow);
+        }
+        if !self.listens {
+            self.listens = self.epoll.add(self.listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER)).is_ok();
+        }
+        stream
+    }
 }
+
+fn list(done: &mut Vec<ReverseReport>, requests: &mut Requests, report: ReverseReport) {
+    if done.len() < MOST_LISTED {
+        done.push(report);
+    } else {
+        requests.unlisted += 1;
+    }
+}
+
+/// Flows listed in a report; further ones are counted.
+const MOST_LISTED: usize = 10_000;
 
 const LISTENER: u64 = 0;
 const STOP: u64 = 1;
 const EXCHANGE: u64 = 2;
 const FIRST_STREAM: u64 = 3;
 
-const MAX_STREAMS: usize = 1024;
+const MAX_STREAMS: usize = if cfg!(test) { 256 } else { 1024 };
 const READ: usize = 256 * 1024;
 const READS: usize = 8;

@@ -1,39 +1,61 @@
 //! A sending socket: whole messages or none, and never past the deadline.
 
 use std::io::{self, IoSlice};
-use std::net::{Shutdown, SocketAddr};
+use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::num::NonZeroU16;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::libc::{EINPROGRESS, MSG_NOSIGNAL};
 use nix::poll::{PollFd, PollFlags};
-use socket2::{Domain, Type};
-use weir_dgram::{MAX_RUN_BYTES, MAX_SEGMENTS, Options, Outgoing, SendProgress};
+use weir_dgram::{MAX_RUN_BYTES, MAX_SEGMENTS, Outgoing, SendProgress};
 use weir_kernel::tcp::TcpInfo;
 use weir_service::clock::{self, Nanos, nanos, now};
 use weir_service::stop::Stop;
 
 use super::message::Batch;
-use crate::error::cannot_bind;
+use super::sockets::{datagram_socket, stream_socket};
 use crate::quic::{Client, Written};
-use crate::{ErrorCount, ErrorLog, Exchange, SenderSettings, TrafficError, Transport, congestion};
+use crate::{ErrorCount, ErrorLog, Exchange, SenderSettings, TrafficError, Transport};
 
 /// A non-blocking socket and what went wrong with it.
 #[derive(Debug)]
-pub(super) struct Channel {
+pub(crate) struct Channel {
     outlet: Outlet,
     errors: ErrorLog,
     blocked: Nanos,
     /// Whether batches leave in runs.
     runs: bool,
+    /// Whether a message may be lost for good.
+    lossy: bool,
 }
 
 #[derive(Debug)]
 enum Outlet {
-    Datagrams(Box<weir_dgram::Socket>),
-    Stream { socket: socket2::Socket, connected: bool },
-    Quic { client: Box<Client>, longest: usize },
+    /// `way`: where they go, if the socket is not connected.
+    Datagrams {
+        socket: Arc<weir_dgram::Socket>,
+        way: Option<Way>,
+    },
+    /// `shared`: others go on with it when this has ended.
+    Stream {
+        socket: socket2::Socket,
+        connected: bool,
+        shared: bool,
+    },
+    Quic {
+        client: Box<Client>,
+        longest: usize,
+    },
+}
+
+/// Where datagrams of a socket that is not connected go, and from which of the host's addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    pub(crate) to: SocketAddr,
+    /// `None`: what the kernel chooses.
+    pub(crate) from: Option<IpAddr>,
 }
 
 /// What became of a message.
@@ -54,28 +76,72 @@ pub(super) enum Outcome {
 
 impl Channel {
     /// Makes the socket. UDP gets its destination, TCP its options.
-    pub(super) fn open(settings: &SenderSettings) -> Result<Self, TrafficError> {
+    pub(crate) fn open(settings: &SenderSettings) -> Result<Self, TrafficError> {
         let outlet = match settings.transport {
-            Transport::Udp => Outlet::Datagrams(Box::new(datagram_socket(settings)?)),
-            Transport::Tcp => Outlet::Stream { socket: stream_socket(settings)?, connected: false },
+            Transport::Udp => Outlet::Datagrams { socket: Arc::new(datagram_socket(settings)?), way: None },
+            Transport::Tcp => Outlet::Stream { socket: stream_socket(settings)?, connected: false, shared: false },
             Transport::Quic | Transport::QuicDatagram => {
                 Outlet::Quic { client: Box::new(Client::open(settings)?), longest: settings.payload_bytes }
             }
         };
-        Ok(Self { outlet, errors: ErrorLog::default(), blocked: 0, runs: settings.in_runs() })
+        let lossy = matches!(settings.transport, Transport::Udp | Transport::QuicDatagram);
+        Ok(Self { outlet, errors: ErrorLog::default(), blocked: 0, runs: settings.in_runs(), lossy })
     }
 
-    pub(super) fn local_addr(&self) -> Option<SocketAddr> {
+    /// One of datagrams through a socket that others use, too.
+    pub(crate) fn of_datagrams(socket: Arc<weir_dgram::Socket>, way: Option<Way>) -> Self {
+        let outlet = Outlet::Datagrams { socket, way };
+        Self { outlet, errors: ErrorLog::default(), blocked: 0, runs: false, lossy: true }
+    }
+
+    /// One on a connection that others use, too, and that stays when this has ended.
+    pub(crate) fn of_stream(socket: socket2::Socket) -> Self {
+        let outlet = Outlet::Stream { socket, connected: true, shared: true };
+        Self { outlet, errors: ErrorLog::default(), blocked: 0, runs: false, lossy: false }
+    }
+
+    /// The socket, to be used by others, too; `None`: it is another kind.
+    pub(crate) fn datagrams(&self) -> Option<Arc<weir_dgram::Socket>> {
         match &self.outlet {
-            Outlet::Datagrams(socket) => Some(socket.local_addr()),
+            Outlet::Datagrams { socket, .. } => Some(Arc::clone(socket)),
+            _ => None,
+        }
+    }
+
+    /// The socket of a connection, likewise.
+    pub(crate) fn stream(&self) -> Option<io::Result<socket2::Socket>> {
+        match &self.outlet {
+            Outlet::Stream { socket, .. } => Some(socket.try_clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether a connection was made.
+    pub(super) fn is_connected(&self) -> bool {
+        matches!(self.outlet, Outlet::Stream { connected: true, .. })
+    }
+
+    pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
+        match &self.outlet {
+            Outlet::Datagrams { socket, .. } => Some(socket.local_addr()),
             Outlet::Stream { socket, .. } => socket.local_addr().ok()?.as_socket(),
             Outlet::Quic { client, .. } => client.local_addr(),
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn traffic_class(&self) -> Option<u32> {
+        let socket = match &self.outlet {
+            Outlet::Datagrams { socket, .. } => socket2::SockRef::from(&**socket),
+            Outlet::Stream { socket, .. } => socket2::SockRef::from(socket),
+            Outlet::Quic { .. } => return None,
+        };
+        if socket.domain().ok()? == socket2::Domain::IPV4 { socket.tos_v4().ok() } else { socket.tclass_v6().ok() }
+    }
+
     pub(super) fn send_buffer(&self) -> Option<usize> {
         match &self.outlet {
-            Outlet::Datagrams(socket) => Some(socket.granted().send_buffer.granted),
+            Outlet::Datagrams { socket, .. } => Some(socket.granted().send_buffer.granted),
             Outlet::Stream { socket, .. } => socket.send_buffer_size().ok(),
             Outlet::Quic { client, .. } => Some(client.send_buffer()),
         }
@@ -84,7 +150,7 @@ impl Channel {
     /// The connection's state; `None`: UDP, or never connected.
     pub(super) fn tcp_info(&self) -> Option<TcpInfo> {
         match &self.outlet {
-            Outlet::Stream { socket, connected: true } => TcpInfo::of(socket).ok(),
+            Outlet::Stream { socket, connected: true, .. } => TcpInfo::of(socket).ok(),
             _ => None,
         }
     }
@@ -113,15 +179,15 @@ impl Channel {
         }
     }
 
-    pub(super) fn into_errors(self) -> Vec<ErrorCount> {
+    pub(crate) fn into_errors(self) -> Vec<ErrorCount> {
         self.errors.into_counts()
     }
 
     /// Makes the connection. `false`: it was not made before the deadline or the stop; the reason is counted.
-    pub(super) fn connect(&mut self, to: SocketAddr, deadline: Nanos, stop: &Stop) -> bool {
+    pub(crate) fn connect(&mut self, to: SocketAddr, deadline: Nanos, stop: &Stop) -> bool {
         let (socket, connected) = match &mut self.outlet {
-            Outlet::Datagrams(_) => return true,
-            Outlet::Stream { socket, connected } => (socket, connected),
+            Outlet::Datagrams { .. } => return true,
+            Outlet::Stream { socket, connected, .. } => (socket, connected),
             Outlet::Quic { client, longest } => {
                 let result = client.connect(to, *longest, deadline, stop);
                 return result.map_err(|error| self.errors.count("connect", &error)).is_ok();
@@ -143,8 +209,8 @@ impl Channel {
         let mut handed_over = 0;
         loop {
             let (socket, result) = match &mut self.outlet {
-                Outlet::Datagrams(socket) => {
-                    let result = send_datagram(socket, message, &mut self.errors);
+                Outlet::Datagrams { socket, way } => {
+                    let result = send_datagram(socket, *way, message, &mut self.errors);
                     (AsFd::as_fd(&**socket), result)
                 }
                 Outlet::Stream { socket, .. } => {
@@ -166,7 +232,7 @@ impl Channel {
                 Err(error) => {
                     self.errors.count("send", &error);
                     return match self.outlet {
-                        Outlet::Datagrams(_) => Outcome::Refused,
+                        Outlet::Datagrams { .. } => Outcome::Refused,
                         Outlet::Stream { .. } | Outlet::Quic { .. } => Outcome::Broken,
                     };
                 }
@@ -177,7 +243,7 @@ impl Channel {
     /// Hands over as many messages of a batch as the kernel takes at once, and tells how many those were; the others
     /// are to be stamped anew. Waits for room if the send buffer is full. UDP only: streams have no batches.
     pub(super) fn send_batch(&mut self, batch: Batch<'_>, deadline: Nanos, stop: &Stop) -> (usize, Outcome) {
-        let Outlet::Datagrams(socket) = &self.outlet else { return (0, Outcome::Broken) };
+        let Outlet::Datagrams { socket, way: None } = &self.outlet else { return (0, Outcome::Broken) };
         let (datagrams, taken) = send_runs(socket, batch, self.runs);
         if let Some(errno) = taken.reported {
             self.errors.count("send", &io::Error::from_raw_os_error(errno));
@@ -204,14 +270,27 @@ impl Channel {
     /// Sends what tells the receiver that this was all: once where nothing is lost, else several times. Returns how many
     /// datagrams the kernel took.
     pub(super) fn announce(&mut self, end: &[u8], deadline: Nanos, stop: &Stop) -> u64 {
-        let Outlet::Datagrams(socket) = &self.outlet else {
-            self.send(end, deadline, stop);
-            return 0;
+        let (socket, way) = match &mut self.outlet {
+            Outlet::Datagrams { socket, way } => (socket, *way),
+            Outlet::Quic { client, .. } if self.lossy => {
+                for _ in 0..ANNOUNCEMENTS {
+                    // Who has hung up has heard it.
+                    if client.write(end, deadline) != Written::All || stop.is_set() {
+                        break;
+                    }
+                    client.sleep(now() + nanos(ANNOUNCEMENT_INTERVAL));
+                }
+                return 0;
+            }
+            Outlet::Quic { .. } | Outlet::Stream { .. } => {
+                self.send(end, deadline, stop);
+                return 0;
+            }
         };
         let mut announced = 0;
         for _ in 0..ANNOUNCEMENTS {
             let next = now() + nanos(ANNOUNCEMENT_INTERVAL);
-            let taken = send_one(socket, end);
+            let taken = send_one(socket, way, end);
             announced += taken.messages as u64;
             if taken.icmp > 0 {
                 // It has heard the announcement, or was never there, which the messages' errors tell.
@@ -235,7 +314,7 @@ impl Channel {
             self.errors.count("drain", &io::Error::other(reason));
         }
         // A connection that broke before has nothing to drain. Closed by both ends, it hangs up (always polled for).
-        if let Outlet::Stream { socket, connected: true } = &self.outlet
+        if let Outlet::Stream { socket, connected: true, shared: false } = &self.outlet
             && socket.shutdown(Shutdown::Write).is_ok()
         {
             while !wait(socket.as_fd(), PollFlags::empty(), deadline, stop) && now() < deadline && !stop.is_set() {}
@@ -256,15 +335,26 @@ fn write(client: &mut Client, message: &[u8], deadline: Nanos, errors: &mut Erro
 }
 
 /// Sends a datagram. What an ICMP message reports about an earlier one is counted, and in its way no more.
-fn send_datagram(socket: &weir_dgram::Socket, message: &[u8], errors: &mut ErrorLog) -> io::Result<()> {
-    let taken = send_one(socket, message);
+fn send_datagram(
+    socket: &weir_dgram::Socket,
+    way: Option<Way>,
+    message: &[u8],
+    errors: &mut ErrorLog,
+) -> io::Result<()> {
+    let taken = send_one(socket, way, message);
     if let Some(errno) = taken.reported {
         errors.count("send", &io::Error::from_raw_os_error(errno));
     }
     taken.error.map_or(Ok(()), Err)
 }
 
-fn send_one(socket: &weir_dgram::Socket, message: &[u8]) -> SendProgress {
+fn send_one(socket: &weir_dgram::Socket, way: Option<Way>, message: &[u8]) -> SendProgress {
+    if let Some(Way { to, from }) = way {
+        return match socket.send_from(message, to, from) {
+            Ok(()) => SendProgress { messages: 1, calls: 1, ..SendProgress::default() },
+            Err(error) => SendProgress { calls: 1, error: Some(error), ..SendProgress::default() },
+        };
+    }
     socket.send(&[Outgoing { pieces: &[IoSlice::new(message)], segment: None, to: None }])
 }
 
@@ -327,76 +417,3 @@ const RUNS: usize = 64;
 
 const ANNOUNCEMENTS: u32 = 5;
 const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_millis(20);
-
-fn datagram_socket(settings: &SenderSettings) -> Result<weir_dgram::Socket, TrafficError> {
-    let multicast = settings.to.ip().is_multicast();
-    let interface = settings.interface.clone();
-    let options = Options {
-        send_buffer: settings.send_buffer,
-        ttl: settings.ttl,
-        multicast_ttl: settings.ttl,
-        multicast_interface: interface.clone().filter(|_| multicast),
-        interface: interface.filter(|_| !multicast),
-        gso: settings.in_runs(),
-        ..Options::default()
-    };
-    Ok(weir_dgram::Socket::connect(settings.from, settings.to, &options)?)
-}
-
-fn stream_socket(settings: &SenderSettings) -> Result<socket2::Socket, TrafficError> {
-    let to = settings.to;
-    let failed = |source| TrafficError::Socket { transport: Transport::Tcp, address: to, source };
-    let socket = socket2::Socket::new(Domain::for_address(to), Type::STREAM, None).map_err(failed)?;
-    socket.set_nonblocking(true).map_err(failed)?;
-    if let Some(bytes) = settings.send_buffer {
-        let failed =
-            |source| TrafficError::Option { option: "SO_SNDBUF", value: bytes.to_string(), hint: "".into(), source };
-        socket.set_send_buffer_size(bytes).map_err(failed)?;
-    }
-    if let Some(name) = &settings.interface {
-        let failed = |source| TrafficError::Option {
-            option: "SO_BINDTODEVICE",
-            value: name.clone(),
-            hint: " (the interface's name, and before Linux 5.7 CAP_NET_RAW)".into(),
-            source,
-        };
-        socket.bind_device(Some(name.as_bytes())).map_err(failed)?;
-    }
-    if let Some(ttl) = settings.ttl {
-        let result = match to {
-            SocketAddr::V4(_) => socket.set_ttl_v4(ttl.into()),
-            SocketAddr::V6(_) => socket.set_unicast_hops_v6(ttl.into()),
-        };
-        let failed =
-            |source| TrafficError::Option { option: "IP_TTL", value: ttl.to_string(), hint: "".into(), source };
-        result.map_err(failed)?;
-    }
-    tcp_options(&socket, settings)?;
-    if let Some(address) = settings.from {
-        socket.bind(&address.into()).map_err(cannot_bind(address))?;
-    }
-    Ok(socket)
-}
-
-fn tcp_options(socket: &socket2::Socket, settings: &SenderSettings) -> Result<(), TrafficError> {
-    if let Some(name) = &settings.tcp.congestion {
-        congestion::set(socket, name)?;
-    }
-    let nodelay = settings.tcp.nodelay;
-    socket.set_tcp_nodelay(nodelay).map_err(|source| TrafficError::Option {
-        option: "TCP_NODELAY",
-        value: nodelay.to_string(),
-        hint: "".into(),
-        source,
-    })?;
-    if settings.from.is_some() {
-        // A port that was used a minute ago may be used again.
-        socket.set_reuse_address(true).map_err(|source| TrafficError::Option {
-            option: "SO_REUSEADDR",
-            value: "1".to_owned(),
-            hint: "".into(),
-            source,
-        })?;
-    }
-    Ok(())
-}

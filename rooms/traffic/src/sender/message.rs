@@ -1,5 +1,8 @@
 //! The bytes of messages.
 
+use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroU32;
+
 use weir_service::clock::{self, Nanos, now};
 use weir_wire::probe::{BASE_LEN, EXTENDED_LEN, Extension, Kind, Probe};
 
@@ -8,6 +11,8 @@ use crate::SenderSettings;
 /// The bytes of as many messages as leave in one batch, stamped anew for each.
 pub(super) struct Messages {
     probe: Probe,
+    /// What of it stays the same.
+    extension: Extension,
     bytes: Vec<u8>,
     length: usize,
 }
@@ -26,7 +31,8 @@ impl Messages {
         let length = settings.payload_bytes.max(BASE_LEN);
         let extension = Extension {
             intended: 0,
-            boot: clock::boot_id().unwrap_or(0),
+            clock: clock::id().map_or(0, NonZeroU32::get),
+            incarnation: if length >= EXTENDED_LEN { random() } else { 0 },
             length: length.try_into().unwrap_or(u32::MAX),
         };
         let probe = Probe {
@@ -38,12 +44,17 @@ impl Messages {
         };
         let most = settings.batch.map_or(MOST, |batch| batch.get().min(MOST));
         let room = if settings.in_batches() { (BATCH_BYTES / length).clamp(1, most) } else { 1 };
-        Self { probe, bytes: vec![0; room * length], length }
+        Self { probe, extension, bytes: vec![0; room * length], length }
     }
 
     /// Bytes of a message.
     pub(super) fn length(&self) -> usize {
         self.length
+    }
+
+    /// What tells this run of the sender from others; 0: nothing does.
+    pub(super) fn incarnation(&self) -> u32 {
+        self.extension.incarnation
     }
 
     /// Messages of a batch, at most.
@@ -84,12 +95,17 @@ impl Messages {
 
     fn control(&self, kind: Kind, number: u64, length: usize) -> [u8; EXTENDED_LEN] {
         let at = now();
-        let extension = Extension { intended: at, boot: clock::boot_id().unwrap_or(0), length: length as u32 };
+        let extension = Extension { intended: at, length: length as u32, ..self.extension };
         let probe = Probe { kind, sequence: number as u32, sent: at, extension: Some(extension), ..self.probe };
         let mut bytes = [0; EXTENDED_LEN];
         let _ = probe.write(&mut bytes);
         bytes
     }
+}
+
+/// Tells this run of a sender from others; not 0.
+fn random() -> u32 {
+    (RandomState::new().hash_one(now()) as u32).max(1)
 }
 
 /// Bytes of a batch, so that it stays in a processor's cache from its stamping to its sending.

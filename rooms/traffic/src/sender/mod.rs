@@ -1,7 +1,8 @@
 //! The sending end: paces messages for a window, then lets the connection drain.
 
-mod channel;
+pub(crate) mod channel;
 mod message;
+mod sockets;
 
 use std::net::SocketAddr;
 
@@ -10,7 +11,7 @@ use weir_service::stop::Stop;
 
 use self::channel::{Channel, Outcome};
 use self::message::Messages;
-use crate::{Exchange, Pacing, SendReport, SenderSettings, TrafficError, Transport, Window};
+use crate::{Departure, Exchange, Pacing, SendReport, SenderSettings, TrafficError, Transport, Window};
 
 /// Where messages of somebody else's making come from, see [`Sender::relay`].
 pub trait Source {
@@ -36,9 +37,20 @@ impl Sender {
         Ok(Self { settings: settings.clone(), channel: Channel::open(settings)? })
     }
 
+    /// One that sends through a channel that is there, and open.
+    pub(crate) fn over(channel: Channel, settings: &SenderSettings) -> Self {
+        Self { settings: settings.clone(), channel }
+    }
+
     /// Its own address; unspecified as long as the kernel has not chosen one. `None`: the kernel does not tell.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.channel.local_addr()
+    }
+
+    /// The traffic class or type of service of its packets, as the kernel has it.
+    #[cfg(test)]
+    pub(crate) fn traffic_class(&self) -> Option<u32> {
+        self.channel.traffic_class()
     }
 
     /// Sends for the whole window, then (TCP, QUIC) waits for the drain. Returns early if `stop` is set.
@@ -58,8 +70,9 @@ impl Sender {
     fn drive(self, source: Option<&mut dyn Source>, exchange: &Exchange, stop: &Stop) -> SendReport {
         let _closes = CloseOnDrop(exchange);
         clock::precise_timers();
-        let report = SendReport { send_buffer: self.channel.send_buffer(), ..SendReport::default() };
         let messages = Messages::new(&self.settings);
+        let (send_buffer, incarnation) = (self.channel.send_buffer(), messages.incarnation());
+        let report = SendReport { send_buffer, incarnation, ..SendReport::default() };
         let mut run = Run { settings: self.settings, channel: self.channel, messages, exchange, stop, report };
         if run.start(source.is_none()) {
             run.window(source);
@@ -90,15 +103,14 @@ impl Run<'_> {
         if !self.settings.transport.connects() {
             return true;
         }
-        let begin = now();
-        if !self.channel.connect(
-            self.settings.to,
-            begin.saturating_add(nanos(self.settings.connect_timeout)),
-            self.stop,
-        ) {
-            return false;
+        if !self.channel.is_connected() {
+            let begin = now();
+            let deadline = begin.saturating_add(nanos(self.settings.connect_timeout));
+            if !self.channel.connect(self.settings.to, deadline, self.stop) {
+                return false;
+            }
+            self.report.connect = Some(std::time::Duration::from_nanos(now() - begin));
         }
-        self.report.connect = Some(std::time::Duration::from_nanos(now() - begin));
         // The first bytes of a connection always fit.
         match self.messages.hello().filter(|_| greet) {
             Some(hello) => self.channel.send(&hello, now(), self.stop) == Outcome::Sent,
@@ -113,6 +125,7 @@ impl Run<'_> {
         self.exchange.open(window);
         self.report.window = Some(window);
         self.reserve();
+        let ours = source.is_none();
         if let Some(source) = source {
             self.others(source, window);
         } else if self.settings.in_batches() && self.settings.interval.is_zero() {
@@ -122,7 +135,15 @@ impl Run<'_> {
         } else {
             self.one_by_one(window);
         }
-        self.report.used = std::time::Duration::from_nanos(now().min(window.end) - start);
+        let (at, settings) = (now(), &self.settings);
+        // What was sent behind the window took time, too.
+        let over = if self.report.last_send > Some(window.end) { at } else { at.min(window.end) };
+        self.report.used = std::time::Duration::from_nanos(over - start);
+        let interval = nanos(settings.interval);
+        if ours && settings.pacing == Pacing::Schedule && interval > 0 {
+            let due = (at.min(window.end) - start).div_ceil(interval);
+            self.report.due = Some(settings.count.map_or(due, |count| due.min(count.get())));
+        }
         self.report.blocked = self.channel.blocked();
         self.report.tcp_at_end = self.channel.tcp_info();
     }
@@ -132,14 +153,15 @@ impl Run<'_> {
         let interval = nanos(self.settings.interval);
         // Every scheduled datagram is sent, late ones too: otherwise a rerun could have fewer.
         let all = self.settings.pacing == Pacing::Schedule && self.settings.transport == Transport::Udp;
+        let latest = self.latest(window);
         let mut intended = window.start;
-        while !self.stop.is_set() {
+        while !self.stop.is_set() && self.left() > 0 {
             let at = now();
             if at < intended.min(window.end) {
                 self.channel.sleep(intended.min(window.end), self.stop);
                 continue;
             }
-            if (if all { intended } else { at }) >= window.end || at >= window.latest() {
+            if (if all { intended } else { at }) >= window.end || at >= latest {
                 break;
             }
             match self.send(intended, at, window.end) {
@@ -166,7 +188,7 @@ impl Run<'_> {
                 self.channel.sleep(intended.min(window.end), self.stop);
             }
             let at = now();
-            if (if all { intended } else { at }) >= window.end || at >= window.latest() || self.stop.is_set() {
+            if (if all { intended } else { at }) >= window.end || at >= self.latest(window) || self.stop.is_set() {
                 break;
             }
             let (length, outcome) = (message.len(), self.channel.send(message, window.end.max(at), self.stop));
@@ -190,7 +212,7 @@ impl Run<'_> {
     /// ones too, as one by one.
     fn batches(&mut self, window: Window) {
         let (interval, quantum) = (nanos(self.settings.interval), nanos(self.settings.quantum));
-        let count = (window.end - window.start).div_ceil(interval);
+        let count = (window.end - window.start).div_ceil(interval).min(self.left());
         let intended = |number: u64| window.start + number * interval;
         let mut next = 0;
         let mut wake = window.start;
@@ -243,12 +265,12 @@ impl Run<'_> {
 
     /// Sends batch behind batch to the end of the window: as much as the machine takes.
     fn flood(&mut self, window: Window) {
-        while !self.stop.is_set() {
+        while !self.stop.is_set() && self.left() > 0 {
             let (at, first) = (now(), self.report.sent);
             if at >= window.end {
                 break;
             }
-            let room = self.messages.room();
+            let room = usize::try_from(self.left()).unwrap_or(usize::MAX).min(self.messages.room());
             (0..room).for_each(|place| self.messages.stamp(place, first + place as u64, at, at));
             let (taken, outcome) = self.channel.send_batch(self.messages.batch(room), window.end, self.stop);
             (0..taken).for_each(|_| self.count(at, at, self.messages.length()));
@@ -261,7 +283,13 @@ impl Run<'_> {
 
     /// When a sender that is behind its schedule gives the rest up.
     fn latest(&self, window: Window) -> Nanos {
-        if self.settings.batch.is_some() { window.end } else { window.latest() }
+        let overtime = if self.settings.batch.is_some() { 0 } else { nanos(self.settings.overtime) };
+        window.end.saturating_add(overtime)
+    }
+
+    /// Messages that may yet be sent.
+    fn left(&self) -> u64 {
+        self.settings.count.map_or(u64::MAX, |count| count.get().saturating_sub(self.report.sent))
     }
 
     fn send(&mut self, intended: Nanos, at: Nanos, end: Nanos) -> Outcome {
@@ -283,6 +311,9 @@ impl Run<'_> {
         if report.send_times.len() < report.send_times.capacity() {
             report.send_times.push(at);
         }
+        if report.departures.len() < report.departures.capacity() {
+            report.departures.push(Departure { intended, sent: at });
+        }
         report.sent += 1;
         report.sent_bytes += length as u64;
     }
@@ -301,9 +332,14 @@ impl Run<'_> {
 
     /// Makes room for the send times, so that none is allocated while sending.
     fn reserve(&mut self) {
-        if self.settings.keep_send_times {
-            let expected = nanos(self.settings.duration) / nanos(self.settings.interval).max(1) + 2;
-            self.report.send_times.reserve_exact(expected.min(SenderSettings::MAX_SEND_TIMES as u64) as usize);
+        let settings = &self.settings;
+        let expected = (nanos(settings.duration) / nanos(settings.interval).max(1) + 2).min(self.left());
+        let room = expected.min(SenderSettings::MAX_SEND_TIMES as u64) as usize;
+        if settings.keep_send_times {
+            self.report.send_times.reserve_exact(room);
+        }
+        if settings.keep_departures {
+            self.report.departures.reserve_exact(room);
         }
     }
 }

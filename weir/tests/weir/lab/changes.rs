@@ -81,6 +81,7 @@ fn a_queue_that_does_not_drain_ends_with_the_drain() {
         "traffic.transport=udp",
         "traffic.interval=5ms",
         "links.uplink.rate=80kbit",
+        "links.uplink.queue=unlimited",
         "run.duration=500ms",
         "run.drain=500ms",
     ];

@@ -169,10 +169,11 @@ fn every_column_that_the_lab_writes_is_known_for_what_it_is() {
 fn a_column_of_another_version_is_refused_in_one_line() {
     let lab = Lab::new();
     let run = run(&lab, "telemetry", "old").good();
-    // As if an older version had measured a share under another name.
+    // As if an older version had measured a share under another name, and written no checksums.
     let cells = run.dir.join("cells.jsonl");
     let text = fs::read_to_string(&cells).unwrap().replace("[\"lost_share\",", "[\"share_lost\",");
-    fs::write(&cells, text).unwrap();
+    let without = |line: &str| format!("{}}}\n", line.split_once(",\"seal\":").unwrap().0);
+    fs::write(&cells, text.lines().map(without).collect::<String>()).unwrap();
     let dir = run.dir.to_str().unwrap();
     let refused = ended(&mut weir(&["lab", "compare", dir, dir, "--column", "share_lost"]));
     assert_eq!((refused.status, refused.stderr.lines().count()), (Some(2), 1), "{refused:?}");

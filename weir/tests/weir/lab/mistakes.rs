@@ -76,7 +76,7 @@ fn a_mistake_in_a_flag_is_a_line_and_status_2() {
     let cases: [(&[&str], &str); 8] = [
         (
             &["telemetri"],
-            "no scenario `telemetri`: there are bbr, bufferbloat, burst, matrix, monitor, multicast, payload, quic, sflow, sine, telemetry, or give the path of a file (./telemetri.toml)",
+            "no scenario `telemetri`: there are bbr, bufferbloat, burst, matrix, monitor, multicast, payload, protect, quic, sflow, sine, telemetry, or give the path of a file (./telemetri.toml)",
         ),
         (&[missing], "missing.toml: no such file"),
         (&[binary.to_str().unwrap()], "binary.toml: stream did not contain valid UTF-8"),
@@ -223,6 +223,10 @@ fn a_full_standard_output_is_said_and_a_closed_one_is_not() {
         "weir: write to standard output: No space left on device (os error 28)\n"
     );
 
+    let script = format!("exec {} lab list >&-", env!("CARGO_BIN_EXE_weir"));
+    let none = ended(Command::new("sh").args(["-c", &script]));
+    assert_eq!((none.status, &*none.stderr), (Some(1), "weir: write to standard output: it is closed\n"));
+
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let closed = list(writer.into());
@@ -240,7 +244,7 @@ fn traffic_that_nothing_could_send_is_a_line_and_status_2() {
         (&["traffic.engine=iperf3", "traffic.transport=quic"], "traffic.engine: iperf3 speaks tcp and udp, not quic"),
         (&["traffic.engine=iperf3", "run.duration=1500ms"], "whole"),
         (&["traffic.transport=udp"], "traffic.rate: bulk over udp needs a rate, e.g. \"500mbit\""),
-        (&["traffic.rate=1mbit"], "traffic.rate: only bulk over udp is paced"),
+        (&["traffic.rate=1mbit"], "traffic.rate: only messages, and bulk over udp, are paced"),
         (&["traffic.transport=quic-datagram"], "traffic.transport: quic-datagram carries messages only"),
         (&["traffic.streams=0"], "traffic.streams: at least 1"),
         (&["links.access.forward.loss=[]"], "needs a value"),

@@ -1,5 +1,6 @@
 //! `weir lab` on networks of its own: as root, and as an ordinary user where the kernel lets one make namespaces.
 
+mod arrivals;
 mod bulk;
 mod changes;
 mod ci;
@@ -8,7 +9,10 @@ mod iperf3;
 mod mistakes;
 mod monitor;
 mod multicast;
+mod page;
 mod payload;
+mod places;
+mod protect;
 mod resume;
 mod run;
 mod scenarios;

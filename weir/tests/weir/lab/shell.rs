@@ -76,7 +76,12 @@ fn a_second_shell_joins_the_first() {
     assert_eq!(keepers.len(), 1, "{keepers:?}");
 
     let other = shell(&family, &["--set", "path.loss=20%", &scenario, "sender", "true"]);
-    let expected = "its network is up with other settings: leave the shells that use it first\n";
+    let expected = " as it was then), or leave the shells that use it first\n";
+    assert!(
+        other.stderr.contains("its network is up with other settings: give the same without --set ("),
+        "{}",
+        other.stderr
+    );
     assert_eq!(other.status, Some(1));
     assert!(other.stderr.ends_with(expected) && other.stderr.lines().count() == 1, "{}", other.stderr);
 
@@ -123,6 +128,38 @@ fn the_articles_scripts_run_unchanged() {
     family.await_end();
 }
 
+/// docs/examples/article, as somebody runs it who has read docs/lab.md: the scripts have what the scenario has. `WEIR_CASES=5` for
+/// the table there, of 5 repeats at each loss (6 minutes).
+#[test]
+fn the_articles_scripts_agree_with_the_scenario() {
+    let Some(python) = program("python3") else { return };
+    let lab = Lab::new();
+    let mut compare = Command::new(python);
+    compare.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples/article/compare.py"));
+    compare.args(["--weir", env!("CARGO_BIN_EXE_weir")]).current_dir(lab.path("."));
+    match std::env::var("WEIR_CASES") {
+        Ok(repeats) => compare.args(["--values", "--repeats", &repeats]),
+        Err(_) => compare.args([
+            "--transport",
+            "udp",
+            "--loss",
+            "0,20",
+            "--repeats",
+            "2",
+            "--duration",
+            "1",
+            "--drain",
+            "0.2",
+        ]),
+    };
+    let compared = ended(&mut compare);
+    assert_eq!((compared.status, &*compared.stderr), (Some(0), ""), "{}", compared.stdout);
+    println!("{}", compared.stdout);
+    let cells = compared.stdout.lines().filter(|line| line.starts_with("udp,") || line.starts_with("tcp,"));
+    let agreeing = cells.filter(|line| line.matches(",yes").count() == 2).count();
+    assert_eq!(agreeing, if std::env::var_os("WEIR_CASES").is_some() { 8 } else { 2 }, "{}", compared.stdout);
+}
+
 /// Otherwise reading the output of a shell would end only with the network.
 #[test]
 fn the_keeper_holds_no_pipe_of_the_caller() {
@@ -132,4 +169,186 @@ fn the_keeper_holds_no_pipe_of_the_caller() {
     let output = family.mark(&mut first).output().unwrap();
     assert_eq!((output.status.code(), &*output.stdout, &*output.stderr), (Some(0), &b"done\n"[..], &b""[..]));
     family.await_end();
+}
+
+/// A scenario of one link that loses everything from 700 ms to 1.3 s, and the congestion control of its programs.
+const CHANGING: &str = r#"
+name = "NAME"
+title = "One link"
+[hosts]
+a.addresses = ["10.0.0.1/24"]
+b.addresses = ["10.0.0.2/24"]
+[links.wire]
+ends = ["a", "b"]
+forward.steps = [{ at = "700ms", loss = "100%" }, { at = "1300ms" }]
+[traffic]
+from = "a"
+to = "b"
+port = 5000
+transport = "udp"
+payload = "100B"
+[tcp]
+congestion = "reno"
+"#;
+
+/// Sends a datagram each 10 ms to a socket of its own host's peer, for as long as is asked; tells how many it sent.
+const STREAM: &str = r#"
+import socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+begin = time.monotonic()
+n = 0
+while time.monotonic() < begin + float(sys.argv[1]):
+    s.sendto(b'x' * 100, ('10.0.0.2', 5000))
+    n += 1
+    time.sleep(begin + n * 0.01 - time.monotonic() if begin + n * 0.01 > time.monotonic() else 0)
+print(n)
+"#;
+
+/// Steps begin with the first program, and anew when they are told to; what is set by hand holds from then on, and the
+/// ledger has all of it, with its time.
+#[test]
+fn links_of_a_shell_change_by_plan_and_by_hand() {
+    if program("python3").is_none() {
+        return;
+    }
+    let (lab, family) = (Lab::new(), Family::new());
+    let path = lab.path("shell-changes.toml");
+    std::fs::write(&path, CHANGING.replace("NAME", "shell-changes")).unwrap();
+    let scenario = path.to_str().unwrap();
+    let say = |arguments: &[&str]| {
+        let said = ended(family.mark(&mut weir(&[&["lab"], arguments].concat())));
+        assert_eq!((said.status, &*said.stderr), (Some(0), ""), "{arguments:?}");
+        said.stdout
+    };
+    let ledger =
+        || -> serde_json::Value { serde_json::from_str(&say(&["ledger", "shell-changes", "--json"])).unwrap() };
+    let lost = || {
+        let ledger = ledger();
+        let counters = ledger["links"][0]["counters"].as_array().unwrap().clone();
+        counters.iter().find(|counter| counter["name"] == "planned loss").unwrap()["count"].as_u64().unwrap()
+    };
+    let down = ended(&mut weir(&["lab", "ledger", "shell-changes"]));
+    assert!(down.status == Some(1) && down.stderr.contains("no network `shell-changes` is up"), "{down:?}");
+
+    // The first program: the network stays up as long as it does.
+    let script = "cat /proc/sys/net/ipv4/tcp_congestion_control; exec sleep 1000";
+    let mut first = Inside::start(&family, &[scenario, "b", "sh", "-c", script]);
+    assert_eq!(first.line(), "reno");
+    let stream = |seconds: &str| -> u64 {
+        let sent = shell(&family, &[scenario, "a", "python3", "-c", STREAM, seconds]);
+        assert_eq!((sent.status, &*sent.stderr), (Some(0), ""));
+        sent.stdout.trim().parse().unwrap()
+    };
+    // Steps have begun, whenever the sender gets to send.
+    assert!(ledger()["steps_from_s"].as_f64().is_some());
+    let begun = say(&["steps", "start", scenario]);
+    assert!(begun.starts_with("steps and traces begin, ") && !begun.contains("no link"), "{begun}");
+    stream("1.8");
+    let by_plan = lost();
+    // 60 are due while everything is lost; python's start may take some of the time before.
+    assert!((20..=90).contains(&by_plan), "{by_plan}");
+
+    let set = say(&["set", "shell-changes", "links.wire.forward.loss=100%"]);
+    assert!(set.starts_with("links.wire.forward.loss = 100%: 1 direction of links changed, "), "{set}");
+    let sent = stream("0.2");
+    assert_eq!(lost(), by_plan + sent);
+    say(&["set", "shell-changes", "links.wire.forward.loss=0%"]);
+    stream("0.1");
+    assert_eq!(lost(), by_plan + sent);
+    let ledger = ledger();
+    let changes = ledger["changes"].as_array().unwrap();
+    let told = |change: &serde_json::Value| {
+        [&change["key"], &change["value"], &change["before"]].map(|field| field.as_str().map(str::to_owned))
+    };
+    let key = Some("links.wire.forward.loss".to_owned());
+    assert_eq!(
+        changes.iter().map(told).collect::<Vec<_>>(),
+        [[key.clone(), Some("100%".into()), None], [key, Some("0%".into()), Some("100%".into())]]
+    );
+    assert!(changes[0]["at_s"].as_f64() < changes[1]["at_s"].as_f64());
+
+    for (set, message) in [
+        ("traffic.port=7", "`traffic.port` stays while the network is up"),
+        ("links.wire.mtu=9000", "`links.wire.mtu` stays while the network is up"),
+        ("links.wire.forward.lsos=5%", "unknown key `lsos`, did you mean `loss`?"),
+        ("links.wire.forward.loss=105%", "a share is between 0% and 100%"),
+        ("links.wire.forward.loss=1%,2%", "give it one value"),
+    ] {
+        // What stands in front of a mistake does not hold either.
+        let before = "links.wire.forward.delay=3ms";
+        let refused = ended(family.mark(&mut weir(&["lab", "set", "shell-changes", before, set])));
+        assert_eq!((refused.status, refused.stderr.lines().count()), (Some(1), 1), "{refused:?}");
+        assert!(refused.stderr.contains(message), "{set}: {}", refused.stderr);
+        assert_eq!(refused.stdout, "");
+    }
+    let both = say(&["set", "shell-changes", "links.wire.forward.delay=1ms", "links.wire.backward.delay=2ms"]);
+    assert!(both.lines().count() == 2 && both.starts_with("links.wire.forward.delay = 1ms: 1 direction"), "{both}");
+    drop(first);
+    family.await_end();
+}
+
+/// The documents' example: the scenario has `path.loss`, which is spread over its links. What is set later holds.
+#[test]
+fn a_link_may_be_set_beside_the_path() {
+    let (lab, family) = (Lab::new(), Family::new());
+    let scenario = lab.telemetry("shell-path", &[]);
+    let mut first = Inside::start(&family, &[&scenario, "receiver", "sh", "-c", "echo up; exec sleep 1000"]);
+    assert_eq!(first.line(), "up");
+    let set = |key: &str| -> String {
+        let said = ended(family.mark(&mut weir(&["lab", "set", "shell-path", key])));
+        assert_eq!((said.status, &*said.stderr), (Some(0), ""), "{key}");
+        said.stdout
+    };
+    // What the sender's link lost as planned, and what came out at the receiver.
+    let counted = || -> (u64, u64) {
+        let told = ended(family.mark(&mut weir(&["lab", "ledger", "shell-path", "--json"])));
+        let ledger: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
+        let of = |link: &str, counter: &str| {
+            let links = ledger["links"].as_array().unwrap();
+            let link = links.iter().find(|entry| entry["link"] == link).unwrap_or_else(|| panic!("{link}: {ledger}"));
+            let counters = link["counters"].as_array().unwrap();
+            counters.iter().find(|entry| entry["name"] == counter).unwrap()["count"].as_u64().unwrap()
+        };
+        (of("uplink ->", "planned loss"), of("downlink ->", "delivered"))
+    };
+    // Nobody listens: what comes out is answered by ICMP, which ends the sender.
+    let send = || {
+        let send = [env!("CARGO_BIN_EXE_weir"), "send", "--to", "10.0.0.1:5000", "-n", "20", "--interval", "1ms"];
+        shell(&family, &[&[&scenario[..], "sender"], &send[..]].concat());
+    };
+    let said = set("links.uplink.forward.loss=100%");
+    assert!(said.starts_with("links.uplink.forward.loss = 100%: 1 direction of links changed, "), "{said}");
+    send();
+    let (lost, delivered) = counted();
+    assert!(lost >= 20, "{lost}");
+    // Whatever else is set, this direction goes on with what it was told.
+    let said = set("links.downlink.backward.delay=1ms");
+    assert!(said.starts_with("links.downlink.backward.delay = 1ms: 1 direction of links changed, "), "{said}");
+    let said = set("path.loss=0%");
+    assert!(said.starts_with("path.loss = 0%, was 0%: 1 direction of links changed, "), "{said}");
+    let before = counted().0;
+    send();
+    let after = counted();
+    assert!(after.0 == before && after.1 > delivered, "{lost} and {delivered}, {before}, {after:?}");
+    drop(first);
+    family.await_end();
+}
+
+/// The name of the socket is no secret; nobody else can make it, or its folder, first.
+#[test]
+fn the_meeting_point_is_the_users_own() {
+    let (lab, family) = (Lab::new(), Family::new());
+    let scenario = lab.telemetry("shell-own", &[]);
+    let runtime = lab.path("runtime");
+    std::fs::create_dir(&runtime).unwrap();
+    let script = "ls -ld \"$XDG_RUNTIME_DIR/weir-lab\" && ls \"$XDG_RUNTIME_DIR/weir-lab\"";
+    let mut command = weir(&["lab", "shell", &scenario, "receiver", "sh", "-c", script]);
+    let inside = ended(family.mark(command.env("XDG_RUNTIME_DIR", &runtime)));
+    assert_eq!((inside.status, &*inside.stderr), (Some(0), ""));
+    assert!(inside.stdout.starts_with("drwx------"), "{}", inside.stdout);
+    assert!(inside.stdout.ends_with("\nshell-own.socket\nshell-own.socket.lock\n"), "{}", inside.stdout);
+    family.await_end();
+    let left: Vec<_> =
+        std::fs::read_dir(runtime.join("weir-lab")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["shell-own.socket.lock"]);
 }

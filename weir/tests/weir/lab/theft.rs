@@ -1,4 +1,4 @@
-//! The ledger finds what is taken behind its back.
+//! The ledger finds what is taken behind its back, and who took it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,7 +7,7 @@ use weir_testbed::program;
 use super::Lab;
 
 #[test]
-fn stolen_datagrams_are_unexplained() {
+fn stolen_datagrams_have_their_place() {
     if program("nft").is_none() {
         return;
     }
@@ -32,10 +32,15 @@ setup = [
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     for row in run.rows() {
         let cell = row.text("cell");
-        assert_eq!(row.count("unexplained"), stolen, "{cell}");
+        assert_eq!((row.count("kernel_drops"), row.count("unexplained")), (stolen, 0), "{cell}");
+        let remarks = run.record(cell)["remarks"].to_string();
+        assert!(
+            remarks.contains(&format!("{stolen} datagrams ended on host `receiver`: firewall")),
+            "{cell}: {remarks}"
+        );
         assert_eq!(row.count("sent"), row.count("delivered") + row.count("planned_drops") + stolen, "{cell}");
     }
-    assert!(run.stdout.contains("does not close its ledger"), "{}", run.stdout);
+    assert!(!run.stdout.contains("does not close its ledger"), "{}", run.stdout);
 }
 
 #[test]

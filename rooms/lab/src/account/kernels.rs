@@ -1,0 +1,213 @@
+//! What the kernels of hosts and routers dropped on a way: where a firewall, a route or a TTL ended it.
+//!
+//! No counter is of drops by a firewall. But IP counts what it takes in, what it hands on and why it refuses the rest:
+//! what is left over, a filter of the namespace has dropped. Other packets than the traffic's are among these counts, so
+//! that no more is taken from them than is missing.
+
+use weir_emulator::model::Way;
+use weir_kernel::counters::Snmp;
+
+use crate::network::LinkReading;
+use crate::topology::{Kind, Topology};
+
+/// Packets that ended in the kernel of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct KernelDrop {
+    /// The host or router.
+    pub(super) node: usize,
+    /// Why.
+    pub(super) cause: Cause,
+    /// How many.
+    pub(super) packets: u64,
+}
+
+/// Why a kernel drops a packet before any socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Between IP and the interface that it was to leave by.
+    Egress,
+    /// Between the interface and IP.
+    Ingress,
+    /// Its TTL, or hop limit, ran out; or its IP header is malformed.
+    TimeToLive,
+    /// No route leads on, or the address is nobody's.
+    NoRoute,
+    /// It came by another interface than answers would leave by.
+    ReversePath,
+    /// A rule of nftables or iptables, or a route that refuses: what no counter tells.
+    Firewall,
+}
+
+impl Cause {
+    /// As a place of the ledger.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Cause::Egress => "dropped behind IP, sending (tc, nft egress)",
+            Cause::Ingress => "dropped before IP (tc, XDP, nft ingress)",
+            Cause::TimeToLive => "TTL exceeded",
+            Cause::NoRoute => "no route",
+            Cause::ReversePath => "reverse path filter",
+            Cause::Firewall => "firewall or another filter (nftables, iptables, a route that refuses)",
+        }
+    }
+
+    /// By which counters it is told.
+    pub(super) fn source(self) -> &'static str {
+        match self {
+            Cause::Egress => "/proc/net/snmp OutRequests less /proc/net/dev transmit packets",
+            Cause::Ingress => "/proc/net/dev receive packets less /proc/net/snmp InReceives",
+            Cause::TimeToLive => "/proc/net/snmp InHdrErrors",
+            Cause::NoRoute => "/proc/net/snmp InAddrErrors, InNoRoutes, OutNoRoutes",
+            Cause::ReversePath => "/proc/net/netstat IPReversePathFilter",
+            Cause::Firewall => "/proc/net/snmp InReceives less what IP handed on or refused",
+        }
+    }
+}
+
+/// Counters of a node, and how many of what they count may be control (IGMP, MLD, ND), which hosts ignore as they like.
+struct Counters<'a> {
+    kernel: &'a Snmp,
+    kind: Kind,
+    /// Frames of its interfaces.
+    received: u64,
+    sent: u64,
+    control: u64,
+}
+
+impl<'a> Counters<'a> {
+    fn of(node: usize, topology: &Topology, kernel: &'a Snmp, links: &[LinkReading]) -> Self {
+        let mut counters = Counters { kernel, kind: topology.nodes[node].kind, received: 0, sent: 0, control: 0 };
+        for (link, end) in topology.ends_at(node) {
+            let port = &links[link].nodes[end];
+            counters.received += port.received;
+            counters.sent += port.sent + port.send_dropped;
+            let emulated = links[link].emulated.as_ref().map(|emulated| &emulated.report);
+            let towards = emulated.map(|report| if end == 0 { &report.backward } else { &report.forward });
+            // Of a direct link nobody knows.
+            counters.control += towards.map_or(0, |direction| direction.ledger.control);
+        }
+        counters
+    }
+
+    fn count(&self, protocol: &str, name: &str) -> u64 {
+        self.kernel.get(protocol, name).unwrap_or(0).unsigned_abs()
+    }
+
+    /// What they allow for of a family, by cause: packets for certain, and at most.
+    fn drops(&self, ipv4: bool) -> [(Cause, u64, u64); 6] {
+        let both = |name: &str| self.count("Ip", name) + self.count("Ip6", name);
+        let own = |name: &str| self.count(if ipv4 { "Ip" } else { "Ip6" }, name);
+        let (forwarded, no_routes) = match ipv4 {
+            true => (own("ForwDatagrams"), self.count("IpExt", "InNoRoutes")),
+            false => (own("OutForwDatagrams"), own("InNoRoutes")),
+        };
+        let time_to_live = own("InHdrErrors");
+        let no_route = own("InAddrErrors") + no_routes + own("OutNoRoutes");
+        let reverse_path = if ipv4 { self.count("TcpExt", "IPReversePathFilter") } else { 0 };
+        let refused = time_to_live + no_route + reverse_path + own("InDiscards") + own("InTruncatedPkts");
+        let firewall = own("InReceives").saturating_sub(own("InDelivers") + forwarded + refused);
+        let ingress = self.received.saturating_sub(both("InReceives"));
+        // A router's own packets are few, and leave beside those that it forwards.
+        let all_forwarded = self.count("Ip", "ForwDatagrams") + self.count("Ip6", "OutForwDatagrams");
+        let leaving = both("OutRequests") + if self.kind == Kind::Router { all_forwarded } else { 0 };
+        let egress = leaving.saturating_sub(self.sent);
+        let not_forwarded = if self.kind == Kind::Router { egress } else { 0 };
+        let sure = |count: u64| count.saturating_sub(self.control);
+        [
+            (Cause::TimeToLive, time_to_live, time_to_live),
+            (Cause::NoRoute, no_route, no_route),
+            (Cause::ReversePath, reverse_path, reverse_path),
+            (Cause::Ingress, sure(ingress), ingress),
+            // Some kernels count a packet as forwarded in front of the rules for it (net/ipv4/ip_forward.c).
+            (Cause::Firewall, sure(firewall) + not_forwarded, firewall + not_forwarded),
+            (Cause::Egress, egress - not_forwarded, egress - not_forwarded),
+        ]
+    }
+}
+
+/// Packets of a family that are missing on a way, as far as the kernels of its nodes dropped so many: what their counters
+/// are sure of first, then what they allow for, where something is sure before anywhere else.
+pub(super) fn drops(
+    missing: u64,
+    ipv4: bool,
+    topology: &Topology,
+    hops: &[(usize, Way)],
+    kernels: &[Option<Snmp>],
+    links: &[LinkReading],
+) -> Vec<KernelDrop> {
+    let mut allowed = Vec::new();
+    for node in nodes(topology, hops) {
+        let Some(kernel) = &kernels[node] else { continue };
+        let causes = Counters::of(node, topology, kernel, links).drops(ipv4);
+        allowed.extend(causes.map(|(cause, sure, most)| (node, cause, sure, most)));
+    }
+    apportion(missing, allowed)
+}
+
+/// Hands missing packets out over nodes and causes, each with how many it is sure of and how many it allows for.
+fn apportion(missing: u64, allowed: Vec<(usize, Cause, u64, u64)>) -> Vec<KernelDrop> {
+    let mut left = missing;
+    let mut take = |most: u64| {
+        let taken = most.min(left);
+        left -= taken;
+        taken
+    };
+    let mut drops = Vec::new();
+    for (node, cause, sure, most) in allowed {
+        drops.push((KernelDrop { node, cause, packets: take(sure) }, most - sure));
+    }
+    for sure in [true, false] {
+        for (drop, more) in drops.iter_mut().filter(|(drop, _)| (drop.packets > 0) == sure) {
+            let packets = take(*more);
+            *more -= packets;
+            drop.packets += packets;
+        }
+    }
+    drops.into_iter().map(|(drop, _)| drop).filter(|drop| drop.packets > 0).collect()
+}
+
+/// The most that a router can have dropped, of both families.
+pub(super) fn most_drops(node: usize, topology: &Topology, kernel: &Snmp, links: &[LinkReading]) -> u64 {
+    let counters = Counters::of(node, topology, kernel, links);
+    let of = |ipv4| counters.drops(ipv4).into_iter().map(|(_, _, most)| most).sum::<u64>();
+    of(true) + of(false)
+}
+
+/// Messages of ICMP that a node sent by itself: it has not taken them in.
+pub(super) fn own_messages(kernel: &Snmp) -> u64 {
+    let count = |protocol: &str, name: &str| kernel.get(protocol, name).unwrap_or(0).unsigned_abs();
+    ["OutTimeExcds", "OutDestUnreachs"].into_iter().map(|name| count("Icmp", name) + count("Icmp6", name)).sum()
+}
+
+/// Hosts and routers on a way, its ends included, in order.
+fn nodes(topology: &Topology, hops: &[(usize, Way)]) -> Vec<usize> {
+    let near = |&(link, way): &(usize, Way)| topology.links[link].ends[way as usize];
+    let last = hops.last().map(|&(link, way)| topology.links[link].ends[1 - way as usize]);
+    let nodes = hops.iter().map(near).chain(last);
+    nodes.filter(|&node| topology.nodes[node].kind != Kind::Switch).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_counter_allows_for_stays_missing() {
+        let kernel = Snmp::default();
+        let counters = Counters { kernel: &kernel, kind: Kind::Host, received: 0, sent: 0, control: 0 };
+        let allowed = counters.drops(true).map(|(cause, sure, most)| (0, cause, sure, most));
+        assert!(apportion(19, allowed.to_vec()).is_empty());
+    }
+
+    #[test]
+    fn the_sure_comes_before_the_possible_and_no_more_is_taken_than_is_missing() {
+        let allowed = [(0, Cause::Firewall, 0, 2), (1, Cause::TimeToLive, 3, 3), (2, Cause::Firewall, 20, 25)];
+        let taken = |missing| -> Vec<(usize, u64)> {
+            apportion(missing, allowed.to_vec()).iter().map(|drop| (drop.node, drop.packets)).collect()
+        };
+        assert!(taken(0).is_empty());
+        assert_eq!(taken(2), [(1, 2)]);
+        assert_eq!(taken(25), [(1, 3), (2, 22)]);
+        assert_eq!(taken(100), [(0, 2), (1, 3), (2, 25)], "70 stay missing");
+    }
+}

@@ -1,0 +1,155 @@
+//! Charts of a scenario that asks for none: those that fit its axes.
+
+use std::collections::BTreeMap;
+
+use weir_report::record::{Chart, ChartKind, Scale};
+use weir_traffic::Transport;
+
+use crate::scenario::{Mode, Scenario};
+use crate::sweep::{Axis, Sweep};
+
+/// The charts of a scenario; of one that has none what its cells measure over the first axis of numbers, a line for
+/// each value of the next, and over time where there is one cell.
+pub fn of(sweep: &Sweep) -> Vec<Chart> {
+    let scenario = sweep.scenario();
+    if !scenario.charts.is_empty() {
+        return scenario.charts.clone();
+    }
+    let quantities = quantities(scenario);
+    let Some(x) = x_axis(&sweep.axes) else {
+        let sampled = scenario.traffic.mode == Mode::Bulk;
+        let time = Chart {
+            name: "time".into(),
+            title: "Over time".into(),
+            kind: ChartKind::Time,
+            caption: CAPTION.into(),
+            ..Chart::default()
+        };
+        return if sampled { vec![time] } else { Vec::new() };
+    };
+    let series = series(&sweep.axes, x);
+    let (column, x_label) = column(&x.key);
+    let chart = |quantity: &Quantity| Chart {
+        name: quantity.name.into(),
+        title: quantity.title.into(),
+        kind: ChartKind::Lines,
+        x: column.clone(),
+        y: quantity.column.into(),
+        series: series.clone(),
+        scale: quantity.scale,
+        x_label: x_label.clone(),
+        y_label: quantity.label.into(),
+        caption: CAPTION.into(),
+        beside: BTreeMap::new(),
+        ..Chart::default()
+    };
+    quantities.iter().map(chart).collect()
+}
+
+/// A column to be drawn.
+struct Quantity {
+    name: &'static str,
+    title: &'static str,
+    column: &'static str,
+    label: &'static str,
+    scale: Scale,
+}
+
+const fn quantity(
+    name: &'static str,
+    title: &'static str,
+    column: &'static str,
+    label: &'static str,
+    scale: Scale,
+) -> Quantity {
+    Quantity { name, title, column, label, scale }
+}
+
+const THROUGHPUT: Quantity = quantity("throughput", "Throughput", "mbit_per_s", "Mbit/s", Scale::Linear);
+const RETRANSMITS: Quantity = quantity("retransmits", "Sent again", "retransmits", "segments", Scale::Linear);
+const ARRIVED: Quantity = quantity("arrived", "Messages received", "msgs_per_s", "messages/s", Scale::Linear);
+const MEAN: Quantity = quantity("delay-mean", "Mean one-way delay", "delay_mean_us", "mean delay", Scale::Log);
+const LARGEST: Quantity = quantity("delay-max", "Largest one-way delay", "delay_max_us", "largest delay", Scale::Log);
+const LOST: Quantity = quantity("lost", "Share of messages lost", "lost_share", "share lost", Scale::Linear);
+
+/// What cells of this traffic measure.
+fn quantities(scenario: &Scenario) -> Vec<Quantity> {
+    match (scenario.traffic.mode, scenario.traffic.transport) {
+        (Mode::Bulk, Transport::Udp) => vec![THROUGHPUT],
+        (Mode::Bulk, _) => vec![THROUGHPUT, RETRANSMITS],
+        _ => vec![ARRIVED, LOST, MEAN, LARGEST],
+    }
+}
+
+/// The axis whose values are numbers, of those with most values the first.
+fn x_axis(axes: &[Axis]) -> Option<&Axis> {
+    let number = |text: &String| text.starts_with(|c: char| c.is_ascii_digit());
+    let mut numeric = axes.iter().filter(|axis| axis.values.len() > 1 && axis.as_written().iter().all(number));
+    let longest = numeric.clone().map(|axis| axis.values.len()).max();
+    let longest = numeric.find(|axis| Some(axis.values.len()) == longest);
+    longest.or_else(|| axes.iter().find(|axis| axis.values.len() > 1))
+}
+
+/// The column or axis that makes the lines: the transport, if it varies, else the first axis beside x.
+fn series(axes: &[Axis], x: &Axis) -> String {
+    let others = || axes.iter().filter(|axis| axis.key != x.key && axis.values.len() > 1);
+    match others().find(|axis| axis.key == "traffic.transport").or_else(|| others().next()) {
+        Some(axis) if axis.key != "traffic.transport" => axis.key.clone(),
+        _ => "transport".into(),
+    }
+}
+
+/// The column that tells an axis as a number, and its label.
+fn column(key: &str) -> (String, String) {
+    let (column, label) = match (key, key.rsplit('.').next()) {
+        ("path.loss", _) => ("loss_pct", "packet loss of the path, one way, %"),
+        ("path.delay", _) => ("latency_ms", "delay of the path, one way, ms"),
+        ("traffic.payload", _) => ("payload_bytes", "bytes of a message"),
+        (key, Some("loss")) if key.starts_with("links.") => ("loss_pct", "packet loss of the path, one way, %"),
+        (key, Some("delay")) if key.starts_with("links.") => ("latency_ms", "delay of the path, one way, ms"),
+        _ => (key, key),
+    };
+    (column.into(), label.into())
+}
+
+const CAPTION: &str = "Drawn because the scenario has no [[charts]]. Bands are 95 % intervals.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn charts(set: &[(&str, &str)]) -> Vec<Chart> {
+        let (_, text) = Scenario::find("telemetry").unwrap();
+        let none = [("charts", "[]"), ("claims", "[]")];
+        let set: Vec<_> = none.iter().chain(set).map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        of(&Sweep::new("telemetry.toml", &text, &set).unwrap())
+    }
+
+    #[track_caller]
+    fn drawn(charts: &[Chart], expected: &[[&str; 3]]) {
+        let drawn: Vec<_> = charts.iter().map(|chart| [&*chart.x, &*chart.y, &*chart.series]).collect();
+        assert_eq!(drawn, expected);
+        assert!(charts.iter().all(|chart| chart.problem().is_none()));
+    }
+
+    #[test]
+    fn axes_are_drawn_where_nothing_is_asked_for() {
+        let messages = ["msgs_per_s", "lost_share", "delay_mean_us", "delay_max_us"];
+        drawn(&charts(&[]), &messages.map(|y| ["loss_pct", y, "transport"]));
+        let set = [("path.loss", "1%"), ("traffic.transport", "tcp"), ("tcp.congestion", "cubic,bbr")];
+        let over_interval = charts(&[&set[..], &[("traffic.interval", "1ms,5ms,10ms")]].concat());
+        drawn(&over_interval, &messages.map(|y| ["traffic.interval", y, "tcp.congestion"]));
+        let bulk = [("traffic.transport", "tcp"), ("traffic.mode", "bulk")];
+        drawn(&charts(&bulk), &["mbit_per_s", "retransmits"].map(|y| ["loss_pct", y, "transport"]));
+        let one = charts(&[&bulk[..], &[("path.loss", "1%")]].concat());
+        assert_eq!(one.iter().map(|chart| chart.kind).collect::<Vec<_>>(), [ChartKind::Time]);
+        drawn(&charts(&set[..2]), &[]);
+    }
+
+    #[test]
+    fn charts_that_are_asked_for_are_those_that_are_drawn() {
+        let (_, text) = Scenario::find("telemetry").unwrap();
+        let sweep = Sweep::new("telemetry.toml", &text, &[]).unwrap();
+        assert_eq!(of(&sweep).len(), sweep.scenario().charts.len());
+    }
+}

@@ -1,0 +1,88 @@
+//! The times of every message of a cell, in a file of its own: `messages/CELL.csv`.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+
+use anyhow::Result;
+use weir_report::messages::{Message, MessageTable};
+use weir_report::store;
+use weir_service::clock::Nanos;
+use weir_traffic::{ReceiveReport, SendReport};
+
+use crate::cell::Measured;
+use crate::endpoints::Outcome;
+use crate::scenario::Receivers;
+use crate::sweep::Cell;
+
+/// Writes what the cell's scenario asks for into the directory `dir`: a file for each receiver, a row for each message that
+/// was sent, as far as they were kept. Bulk transfers have none.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write(dir: &Path, cell: &Cell, repeat: u32, measured: &Measured<'_>) -> Result<()> {
+    let Outcome::Messages(sent, received) = &measured.traffic else { return Ok(()) };
+    store::folder(dir)?;
+    let topology = &measured.topology;
+    for (receiver, report) in topology.traffic.receivers.iter().zip(received) {
+        let mut name = store::file_stem(&cell.name);
+        if matches!(cell.scenario.traffic.to, Receivers::Several(_)) {
+            name += &format!("@{}", store::file_stem(&topology.nodes[*receiver].name));
+        }
+        if repeat > 1 {
+            name += &format!("-{repeat}");
+        }
+        let path = dir.join(format!("{name}.{}", cell.scenario.run.messages.name()));
+        let mut table = MessageTable::of_result(&path)?;
+        table.write(&rows(sent, report))?;
+        table.finish()?;
+    }
+    Ok(())
+}
+
+/// A row for each message that was sent.
+fn rows(sent: &SendReport, received: &ReceiveReport) -> Vec<Message> {
+    let session = received.main_session();
+    let nobody = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let peer = session.map(|session| session.peer).or(sent.local).unwrap_or(nobody);
+    let (number, incarnation) = session.map_or((0, 0), |session| (session.session, session.incarnation));
+    let flights = session.map_or(&[][..], |session| session.flights.list());
+    let arrived: HashMap<u64, Nanos> = flights.iter().map(|flight| (flight.number, flight.received)).collect();
+    let row = |(place, departure): (u64, &weir_traffic::Departure)| Message {
+        peer,
+        session: number,
+        incarnation,
+        number: place,
+        intended: Some(departure.intended),
+        sent: Some(departure.sent),
+        received: arrived.get(&place).copied(),
+    };
+    (0..).zip(&sent.departures).map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use weir_traffic::{Departure, Flight, SessionReport};
+
+    use super::*;
+
+    #[test]
+    fn what_was_lost_has_a_row_without_a_time_of_arrival() {
+        let departures = [10, 20, 30].map(|at| Departure { intended: at, sent: at + 1 }).to_vec();
+        let sent = SendReport { sent: 3, departures, ..SendReport::default() };
+        let peer = "10.0.0.1:7".parse().unwrap();
+        let flight = |number, received| Flight { number, intended: 0, sent: 0, received };
+        let flights = [flight(2, 33), flight(0, 44)].into_iter().collect();
+        let session = SessionReport { flights, incarnation: 5, ..SessionReport::new(peer, 9, 0, Duration::ZERO) };
+        let received = ReceiveReport { sessions: vec![session], ..ReceiveReport::default() };
+        let told: Vec<_> =
+            rows(&sent, &received).iter().map(|row| (row.number, row.intended, row.sent, row.received)).collect();
+        assert_eq!(
+            told,
+            [(0, Some(10), Some(11), Some(44)), (1, Some(20), Some(21), None), (2, Some(30), Some(31), Some(33))]
+        );
+        assert_eq!(rows(&sent, &ReceiveReport::default()).len(), 3);
+    }
+}

@@ -1,0 +1,318 @@
+//! The process that holds the network of shells: hands out hosts, changes links, and keeps the ledger.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::errno::Errno;
+use weir_emulator::model::Way;
+use weir_kernel::namespaces::user;
+use weir_kernel::rendezvous::{Answer, Rendezvous};
+use weir_kernel::sysctl;
+use weir_service::clock;
+use weir_service::output::in_one_line;
+use weir_service::stop::Stop;
+
+use super::{Change, Ledger, READY, Request, Said, fingerprint, ledger, place};
+use crate::cell::Testbed;
+use crate::network::Network;
+use crate::runner;
+use crate::sweep::{self, Sweep};
+use crate::topology::Topology;
+
+/// The keeper: holds the network of a scenario until the last shell has gone. Says that it is ready, or what is wrong,
+/// on standard output, and stays at least until standard input ends. `origin` names the document that `sweep` is of.
+/// `overrides` are what was set of it.
+pub fn keep(origin: &str, overrides: &[(String, String)], sweep: Sweep) -> Result<()> {
+    let mut output = io::stdout();
+    match serve(origin, overrides, sweep, &mut output) {
+        // Another keeper was faster: its network is as good.
+        Err(error) if error.downcast_ref().and_then(weir_kernel::Error::errno) == Some(Errno::EADDRINUSE) => {
+            writeln!(output, "{READY}")?;
+        }
+        Err(error) => writeln!(output, "{}", in_one_line(&error))?,
+        Ok(()) => {}
+    }
+    Ok(())
+}
+
+/// What the keeper's own thread hears of.
+enum Event {
+    /// A request, and where its answer goes.
+    Asked(String, mpsc::Sender<Answer>),
+    /// The last shell has gone.
+    Unused,
+}
+
+/// A network that is up, and what was done to it.
+struct Keeper<'a> {
+    origin: &'a str,
+    /// What was set of the scenario when it was brought up.
+    overrides: &'a [(String, String)],
+    /// As it was brought up: who asks for something else is refused.
+    fingerprint: u64,
+    /// As it is now.
+    sweep: Sweep,
+    topology: Topology,
+    network: Network<'a>,
+    /// The keeper's user namespace.
+    user: OwnedFd,
+    /// What the kernel refused, and programs do without.
+    refused: Vec<String>,
+    /// That, and what else whoever reads the ledger is to know.
+    notes: Vec<String>,
+    up: Instant,
+    /// When steps and traces began.
+    steps_from: Option<Instant>,
+    changes: VecDeque<Change>,
+    forgotten: u64,
+    /// Keys that were set by hand, each once, the one that was set last at the end.
+    by_hand: Vec<String>,
+}
+
+fn serve(origin: &str, overrides: &[(String, String)], sweep: Sweep, output: &mut impl Write) -> Result<()> {
+    let place = place(&sweep.scenario().name)?;
+    user::obtain_network_privilege()?;
+    runner::ensure_descriptors(&sweep, 1)?;
+    let testbed = Testbed::start(sweep.scenario(), Stop::new()?, 1)?;
+    let mut keeper = Keeper::new(origin, overrides, sweep, &testbed)?;
+    let (events, heard) = mpsc::channel();
+    let asked = events.clone();
+    let rendezvous = Rendezvous::offer(&place, move |request| {
+        let (answer, answered) = mpsc::channel();
+        let gone = |_| weir_kernel::Error::Answer {
+            operation: "ask the network's keeper".into(),
+            detail: "it is ending: try again".into(),
+        };
+        asked.send(Event::Asked(request.to_owned(), answer)).map_err(|_| gone(mpsc::RecvError))?;
+        answered.recv().map_err(gone)
+    })?;
+    writeln!(output, "{READY}")?;
+    output.flush()?;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Until the shell that started us has its lease, or has died.
+            let _ = io::copy(&mut io::stdin(), &mut io::sink());
+            rendezvous.wait_until_unused();
+            let _ = events.send(Event::Unused);
+        });
+        while let Ok(Event::Asked(request, answer)) = heard.recv() {
+            let _ = answer.send(keeper.answer(&request));
+        }
+        // Who asks now is told that there is nobody.
+        drop(heard);
+    });
+    Ok(())
+}
+
+/// What somebody is told who asks for the network of another document, or with other settings.
+fn other_settings(origin: &str, overrides: &[(String, String)]) -> String {
+    let set: Vec<_> = overrides.iter().map(|(key, value)| format!("--set '{key}={value}'")).collect();
+    let same = match set.is_empty() {
+        true => format!("the same without --set ({origin} as it was then)"),
+        false => format!("the same ({} of {origin} as it was then)", set.join(" ")),
+    };
+    format!("its network is up with other settings: give {same}, or leave the shells that use it first")
+}
+
+/// A document with a key set by hand, laid out: nothing has changed yet.
+struct Laid {
+    sweep: Sweep,
+    topology: Topology,
+    by_hand: Vec<String>,
+}
+
+/// Sets a key in a document that was laid out like this, of which these keys were set by hand.
+fn lay(
+    origin: &str,
+    (sweep, topology, by_hand): (&Sweep, &Topology, &[String]),
+    key: &str,
+    value: &str,
+) -> Result<Laid> {
+    ensure!(
+        key.starts_with("links.") || key.starts_with("path."),
+        "`{key}` stays while the network is up: what links do to packets can change (links.NAME.forward.loss, path.delay)"
+    );
+    let (before, document) = (topology, sweep.document.to_string());
+    let sweep = Sweep::new(origin, &document, &[(key.to_owned(), value.to_owned())])?;
+    let is_axis = sweep.axes.iter().any(|axis| axis.key == key);
+    ensure!(!is_axis, "{key}={value}: links do one thing at a time: give it one value");
+    let others = by_hand.iter().filter(|known| *known != key).cloned();
+    let by_hand: Vec<String> = others.chain([key.to_owned()]).collect();
+    let topology = Topology::changed(sweep.scenario(), &by_hand)?;
+    for (old, new) in before.links.iter().zip(&topology.links) {
+        let same = (&old.name, old.ends, old.mtu, old.direct) == (&new.name, new.ends, new.mtu, new.direct);
+        ensure!(same, "`{key}` stays while the network is up: only what links do to packets can change");
+    }
+    ensure!(before.links.len() == topology.links.len(), "a link cannot come while the network is up");
+    Ok(Laid { sweep, topology, by_hand })
+}
+
+impl<'a> Keeper<'a> {
+    fn new(origin: &'a str, overrides: &'a [(String, String)], sweep: Sweep, testbed: &'a Testbed) -> Result<Self> {
+        let scenario = sweep.scenario();
+        let topology = Topology::new(scenario)?;
+        let mut network = Network::build(&topology, testbed.emulator(0), &testbed.settings, scenario.run.seed)?;
+        let mut refused = network.refused().to_vec();
+        let mut notes = Vec::new();
+        match network.set_congestion(&topology, &scenario.tcp.congestion) {
+            Ok(false) => {}
+            Ok(true) => notes.push(format!(
+                "tcp.congestion = {} holds for programs that ask for another before they connect, too: this machine permits \
+                 only {} as a default",
+                scenario.tcp.congestion,
+                sysctl::seen("net/ipv4/tcp_allowed_congestion_control").unwrap_or_else(|| "others".into())
+            )),
+            Err(error) => {
+                let error = in_one_line(&error.into());
+                refused.push(format!("programs have the congestion control of this machine, not tcp.congestion: {error}"));
+            }
+        }
+        notes.extend_from_slice(&refused);
+        Ok(Keeper {
+            origin,
+            overrides,
+            fingerprint: fingerprint(&sweep),
+            topology,
+            network,
+            user: user::current()?,
+            refused,
+            notes,
+            up: Instant::now(),
+            steps_from: None,
+            changes: VecDeque::new(),
+            forgotten: 0,
+            by_hand: Vec::new(),
+            sweep,
+        })
+    }
+
+    fn answer(&mut self, request: &str) -> Answer {
+        let mut descriptors = Vec::new();
+        let said = match serde_json::from_str(request) {
+            Ok(Request::Enter { fingerprint, host }) => self.enter(fingerprint, &host, &mut descriptors),
+            Ok(Request::Set { set }) => self.set(&set),
+            Ok(Request::StartSteps) => self.start_steps(),
+            Ok(Request::Ledger) => self.ledger(),
+            Err(_) => Err(anyhow::anyhow!("it is kept by another version of weir: leave the shells that use it first")),
+        };
+        let said: Result<Said, String> = said.map_err(|error| in_one_line(&error));
+        let text = serde_json::to_string(&said).unwrap_or_else(|error| format!("{error}"));
+        Answer { text, descriptors }
+    }
+
+    fn enter(&mut self, asked: u64, host: &str, descriptors: &mut Vec<OwnedFd>) -> Result<Said> {
+        ensure!(asked == self.fingerprint, "{}", other_settings(self.origin, self.overrides));
+        let node = self.topology.node(host)?;
+        for held in [self.user.as_fd(), self.network.namespace(node).as_fd()] {
+            let held = held.try_clone_to_owned().with_context(|| format!("hand out the network of {host}"))?;
+            descriptors.push(held);
+        }
+        if self.steps_from.is_none() {
+            self.start_steps()?;
+        }
+        Ok(Said::Entered(self.refused.clone()))
+    }
+
+    /// Lays the document out anew with each of these keys, and then hands the links what differs: all, or nothing.
+    fn set(&mut self, set: &[(String, String)]) -> Result<Said> {
+        let mut all: Vec<Laid> = Vec::new();
+        for (key, value) in set {
+            let laid = match all.last() {
+                Some(Laid { sweep, topology, by_hand }) => lay(self.origin, (sweep, topology, by_hand), key, value),
+                None => lay(self.origin, (&self.sweep, &self.topology, &self.by_hand), key, value),
+            };
+            all.push(laid?);
+        }
+        let mut said = Vec::new();
+        for (laid, (key, value)) in all.into_iter().zip(set) {
+            said.push(self.take(laid, key, value)?);
+        }
+        Ok(Said::Done(said.join("\n")))
+    }
+
+    /// Hands the links what differs; words for the user.
+    fn take(&mut self, laid: Laid, key: &str, value: &str) -> Result<String> {
+        let Laid { sweep, topology, by_hand } = laid;
+        let before = sweep::lookup(&self.sweep.document, key).map(sweep::as_written);
+        let now = sweep::lookup(&sweep.document, key).map_or_else(|| value.to_owned(), sweep::as_written);
+        let mut changed = 0;
+        for (index, (old, new)) in self.topology.links.iter().zip(&topology.links).enumerate() {
+            for way in [Way::Forward, Way::Backward] {
+                let plan = &new.impairments[way as usize];
+                if *plan != old.impairments[way as usize] {
+                    self.network.change_plan(index, way, plan.clone())?;
+                    changed += 1;
+                }
+            }
+        }
+        let at_s = self.up.elapsed().as_secs_f64();
+        if self.changes.len() == MOST_CHANGES {
+            self.changes.pop_front();
+            self.forgotten += 1;
+        }
+        self.changes.push_back(Change { at_s, key: key.to_owned(), value: now.clone(), before: before.clone() });
+        (self.sweep, self.topology, self.by_hand) = (sweep, topology, by_hand);
+        let before = before.map(|before| format!(", was {before}")).unwrap_or_default();
+        let ways = if changed == 1 { "1 direction".to_owned() } else { format!("{changed} directions") };
+        Ok(format!("{key} = {now}{before}: {ways} of links changed, {at_s:.3} s after the network came up"))
+    }
+
+    fn start_steps(&mut self) -> Result<Said> {
+        self.network.start_clocks(clock::now())?;
+        let at = Instant::now();
+        self.steps_from = Some(at);
+        let changing = self.topology.links.iter().flat_map(|link| &link.impairments).any(|plan| {
+            let traced = plan.phases().any(|impairments| impairments.trace.is_some());
+            traced || !plan.steps.is_empty()
+        });
+        let nothing = if changing { "" } else { "; no link has any" };
+        let at = (at - self.up).as_secs_f64();
+        Ok(Said::Done(format!("steps and traces begin, {at:.3} s after the network came up{nothing}")))
+    }
+
+    fn ledger(&self) -> Result<Said> {
+        let readings = self.network.read()?;
+        let mut links = Vec::new();
+        for (index, reading) in readings.iter().enumerate() {
+            for way in [Way::Forward, Way::Backward] {
+                links.push(ledger::direction(&self.topology, reading, index, way));
+            }
+        }
+        if self.topology.links.len() != readings.len() {
+            bail!("a link is gone");
+        }
+        Ok(Said::Ledger(Box::new(Ledger {
+            network: self.sweep.scenario().name.clone(),
+            up_s: self.up.elapsed().as_secs_f64(),
+            steps_from_s: self.steps_from.map(|from| (from - self.up).as_secs_f64()),
+            changes: self.changes.iter().cloned().collect(),
+            forgotten_changes: self.forgotten,
+            notes: self.notes.clone(),
+            links,
+        })))
+    }
+}
+
+/// Changes by hand that the ledger keeps; older ones are counted.
+const MOST_CHANGES: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_comes_later_is_told_what_to_give() {
+        let with = other_settings("telemetry.toml", &[("path.loss".to_owned(), "5%".to_owned())]);
+        assert_eq!(
+            with,
+            "its network is up with other settings: give the same (--set 'path.loss=5%' of telemetry.toml as it was then), or \
+             leave the shells that use it first"
+        );
+        let without = other_settings("telemetry.toml", &[]);
+        assert!(without.contains("give the same without --set (telemetry.toml as it was then)"), "{without}");
+    }
+}

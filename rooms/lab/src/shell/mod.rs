@@ -1,0 +1,210 @@
+//! One network, brought up to be entered by hand.
+//!
+//! ```text
+//! weir lab shell ----------- asks ----> keeper: namespaces, links, emulator
+//!    program on a host <-- descriptors of the host's namespaces --'   ^
+//! weir lab set, steps, ledger --------- ask --------------------------'
+//! ```
+//! The first shell starts the *keeper*, a process of its own; every shell holds a connection to it, and with the last
+//! one it ends. Whoever is killed, the kernel closes the connection. What links do to packets may be changed meanwhile;
+//! the keeper's [`Ledger`] has what became of packets, and every change with its time.
+
+mod keeper;
+mod ledger;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{BufRead, BufReader, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde::{Deserialize, Serialize};
+use weir_kernel::namespaces::process::Program;
+use weir_kernel::namespaces::{NetNs, user};
+use weir_kernel::rendezvous::{self, Lease, Reply};
+use weir_service::output::complain;
+use weir_service::signals;
+
+pub use self::keeper::keep;
+pub use self::ledger::{Change, Ledger};
+use crate::sweep::Sweep;
+
+/// What a keeper is asked, as JSON.
+#[derive(Debug, Serialize, Deserialize)]
+enum Request {
+    /// The descriptors of a host of this very network.
+    Enter { fingerprint: u64, host: String },
+    /// Set keys of links or of the path, all or none.
+    Set { set: Vec<(String, String)> },
+    /// Have time 0 of steps and traces be now.
+    StartSteps,
+    /// What became of packets, and what was changed.
+    Ledger,
+}
+
+/// What a keeper says, as JSON; what it refuses is an error in words.
+#[derive(Debug, Serialize, Deserialize)]
+enum Said {
+    /// The host's descriptors come with it; lines for the user.
+    Entered(Vec<String>),
+    /// Words for the user.
+    Done(String),
+    /// The ledger so far.
+    Ledger(Box<Ledger>),
+}
+
+/// Checks the network of a scenario, and that it has this host, before anything is started.
+pub fn check(sweep: &Sweep, host: &str) -> Result<()> {
+    sweep.topology()?.node(host).map(drop)
+}
+
+/// Runs `command` (or the user's shell) on a host of a scenario's network and returns its exit status.
+///
+/// `document` and `overrides` are what `sweep` was made of. A network that runs already is joined if it is the same.
+/// To be called while the process has one thread.
+pub fn enter(
+    document: &str,
+    overrides: &[(String, String)],
+    sweep: &Sweep,
+    host: &str,
+    command: &[String],
+) -> Result<u8> {
+    let name = &sweep.scenario().name;
+    let request = Request::Enter { fingerprint: fingerprint(sweep), host: host.to_owned() };
+    let answer = match ask(name, &request)? {
+        Some(answer) => answer,
+        None => {
+            let keeper = start_keeper(document, overrides)?;
+            let answer = ask(name, &request)?.context("the network went down as soon as it was up")?;
+            // From here on it lives as long as the leases do.
+            drop(keeper);
+            answer
+        }
+    };
+    let (said, descriptors, lease) = answer;
+    let Said::Entered(lines) = said else { bail!("the network's keeper answered what nobody asked") };
+    let Ok([user, network]) = <[_; 2]>::try_from(descriptors) else { bail!("the network's keeper sent no network") };
+    for line in lines {
+        complain!("weir: {line}");
+    }
+    user::join(user)?;
+    let network = NetNs::from_fd(network);
+    let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".into());
+    let (program, arguments) = match command {
+        [] => (shell.as_str(), command),
+        [program, arguments @ ..] => (program.as_str(), arguments),
+    };
+    let program = Program::new(&network, host, program).args(arguments);
+    // What it has to report is not lost with us.
+    let status = program.run(&signals::that_ask_for_the_end(), signals::SAME_REQUEST)?;
+    drop(lease);
+    Ok(u8::try_from(status).unwrap_or(u8::MAX))
+}
+
+/// Changes what the links of a network that is up do to packets; `name` is its scenario's. Returns words for the user, a line
+/// for each key.
+///
+/// # Errors
+/// No such network is up, a key is none of links or of the path, or a value makes no sense there: then nothing has changed.
+pub fn set(name: &str, set: &[(String, String)]) -> Result<String> {
+    tell(name, &Request::Set { set: set.to_vec() })
+}
+
+/// Has the steps and traces of a network that is up begin now, at time 0; `name` is its scenario's.
+///
+/// # Errors
+/// No such network is up.
+pub fn start_steps(name: &str) -> Result<String> {
+    tell(name, &Request::StartSteps)
+}
+
+/// The ledger of a network that is up; `name` is its scenario's.
+///
+/// # Errors
+/// No such network is up.
+pub fn ledger(name: &str) -> Result<Ledger> {
+    match ask_running(name, &Request::Ledger)? {
+        Said::Ledger(ledger) => Ok(*ledger),
+        Said::Entered(_) | Said::Done(_) => bail!("the network's keeper answered what nobody asked"),
+    }
+}
+
+fn tell(name: &str, request: &Request) -> Result<String> {
+    match ask_running(name, request)? {
+        Said::Done(words) => Ok(words),
+        Said::Entered(_) | Said::Ledger(_) => bail!("the network's keeper answered what nobody asked"),
+    }
+}
+
+fn ask_running(name: &str, request: &Request) -> Result<Said> {
+    let answer = ask(name, request)?;
+    let (said, ..) = answer.with_context(|| {
+        format!("no network `{name}` is up: `weir lab shell SCENARIO HOST` brings up that of the scenario of this name")
+    })?;
+    Ok(said)
+}
+
+/// Asks the keeper of a network; `None`: it is not up.
+fn ask(name: &str, request: &Request) -> Result<Option<(Said, Vec<OwnedFd>, Lease)>> {
+    let Some(reply) = rendezvous::ask(&place(name)?, &serde_json::to_string(request)?)? else { return Ok(None) };
+    let Reply { text, descriptors, lease } = reply;
+    let said: Result<Said, String> = serde_json::from_str(&text)
+        .context("the network that is up is kept by another version of weir: leave the shells that use it first")?;
+    Ok(Some((said.map_err(|refusal| anyhow!(refusal))?, descriptors, lease)))
+}
+
+/// The keeper's standard input: open, the keeper stays.
+fn start_keeper(document: &str, overrides: &[(String, String)]) -> Result<Option<std::process::ChildStdin>> {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["lab", "keep", document]);
+    for (key, value) in overrides {
+        command.arg("--set").arg(format!("{key}={value}"));
+    }
+    let mut keeper = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        // A Ctrl-C for the program must not reach it.
+        .process_group(0)
+        .spawn()
+        .context("start the network's keeper")?;
+    let mut word = String::new();
+    if let Some(output) = keeper.stdout.take() {
+        BufReader::new(output.take(MOST_WORDS)).read_line(&mut word).context("hear from the network's keeper")?;
+    }
+    match word.trim() {
+        READY => Ok(keeper.stdin.take()),
+        "" => bail!("the network's keeper ended without a word"),
+        error => bail!("{error}"),
+    }
+}
+
+/// Where the keeper of a network is met: one network a user and scenario.
+fn place(name: &str) -> Result<PathBuf> {
+    let folder = rendezvous::own_folder("weir-lab")?;
+    let path = folder.join(format!("{name}.socket"));
+    if path.as_os_str().len() <= LONGEST_PATH {
+        return Ok(path);
+    }
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    Ok(folder.join(format!("{:016x}.socket", hasher.finish())))
+}
+
+/// Tells scenarios apart; the same within one version of the program.
+fn fingerprint(sweep: &Sweep) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    env!("CARGO_PKG_VERSION").hash(&mut hasher);
+    sweep.document.to_string().hash(&mut hasher);
+    hasher.finish()
+}
+
+const READY: &str = "ready";
+
+/// Longest message of a keeper, bytes.
+const MOST_WORDS: u64 = 4096;
+
+/// Of a socket, bytes (unix(7)), with what the lock's name has more.
+const LONGEST_PATH: usize = 100;

@@ -1,0 +1,77 @@
+//! Messages that are not all alike.
+
+use super::{Ended, Lab};
+
+const TWO: &str = r#"
+name = "arrivals"
+title = "Two hosts"
+[run]
+duration = "400ms"
+drain = "300ms"
+control = "0s"
+[hosts]
+a.addresses = ["10.0.0.1/24"]
+b.addresses = ["10.0.0.2/24"]
+[links.wire]
+ends = ["a", "b"]
+[traffic]
+from = "a"
+to = "b"
+port = 5000
+transport = "udp"
+payload = "100B"
+interval = "4ms"
+"#;
+
+/// What is captured of one run is sent again by another: as many datagrams, as long, over as much time.
+#[test]
+fn what_was_captured_is_sent_again() {
+    let lab = Lab::new();
+    std::fs::write(lab.path("two.toml"), TWO).unwrap();
+    let sizes = "traffic.sizes=[[{ bytes = \"60B\", share = \"50%\" }, { bytes = \"1000B\", share = \"50%\" }]]";
+    let out = lab.path("first");
+    let mut command = lab.command("./two.toml", &out, &[sizes, "traffic.bursts={ on = \"50ms\", off = \"50ms\" }"]);
+    let ended: Ended = command.args(["--pcap", "single", "--json"]).output().unwrap().into();
+    assert_eq!(ended.status, Some(0), "{ended:?}");
+    let first: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!((&first["rows"][0]["sent"], &first["directory"]), (&50.into(), &out.to_str().unwrap().into()));
+    let capture = out.join("pcap/single-a.pcapng");
+    assert!(capture.exists(), "{:?}", std::fs::read_dir(out.join("pcap")).unwrap().collect::<Vec<_>>());
+    let replay = format!("traffic.replay={}", capture.display());
+    // An interval that has room for four says nothing of what is planned.
+    let set = [replay.as_str(), "run.duration=350ms", "traffic.interval=100ms", "run.messages=csv"];
+    let again = lab.run("./two.toml", "again", &set).good();
+    let row = again.row("single");
+    let file = std::fs::read_to_string(again.dir.join("messages/single.csv")).unwrap();
+    assert_eq!(file.lines().count(), 51);
+    // One each 4 ms of the 200 ms in bursts; 60 and 1000 bytes are half of them each.
+    assert_eq!((row.count("sent"), row.count("delivered"), row.count("unexplained")), (50, 50, 0), "{row:?}");
+    let bytes = row.number("mbit_per_s") / row.number("msgs_per_s") * 1e6 / 8.0;
+    assert!((250.0..810.0).contains(&bytes), "{bytes}");
+}
+
+/// Rates are over the planned window in results.csv, too, whatever part of it is silent, or however late the sender is; and
+/// every message has its row.
+#[test]
+fn a_rate_is_the_same_wherever_it_is_told() {
+    let lab = Lab::new();
+    std::fs::write(lab.path("two.toml"), TWO).unwrap();
+    // 100 of 400 ms; 1 us a message is less than any call takes.
+    for (out, sent, set) in [
+        ("bursts", Some(25), &["traffic.bursts={ on = \"100ms\", off = \"1s\" }"][..]),
+        ("late", None, &["traffic.interval=1us", "links.wire.direct=true"]),
+    ] {
+        let run = lab.run("./two.toml", out, &[set, &["run.messages=csv"][..]].concat()).good();
+        let (row, record) = (run.row("single"), run.record("single"));
+        let told = record["estimates"]["msgs_per_s"]["value"].as_f64().unwrap();
+        let rate = row.number("msgs_per_s");
+        assert!(
+            (row.number("duration_s") - 0.4).abs() < 1e-6 && (rate / told - 1.0).abs() < 1e-3,
+            "{out}: {row:?} {told}"
+        );
+        assert!(sent.is_none_or(|sent| row.count("sent") == sent && rate < 62.6), "{row:?}");
+        assert_eq!(run.stdout.contains("the sender fell behind its schedule"), out == "late", "{}", run.stdout);
+        let file = std::fs::read_to_string(run.dir.join("messages/single.csv")).unwrap();
+        assert_eq!(file.lines().count() as i64, row.count("sent") + 1, "{out}");
+    }
+}

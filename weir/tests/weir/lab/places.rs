@@ -1,0 +1,130 @@
+//! Where datagrams end that no link loses: in the kernels of hosts and routers, in bounded queues, at the end of a TTL.
+
+use std::fmt::Write;
+
+use weir_testbed::program;
+
+use super::{Lab, Row, Run};
+
+const ROUTED: &str = r#"
+name = "places"
+title = "One router"
+[run]
+duration = "200ms"
+drain = "300ms"
+control = "0s"
+[hosts]
+a.addresses = ["10.0.1.2/24", "fd00:1::2/64"]
+b.addresses = ["10.0.2.2/24", "fd00:2::2/64"]
+[routers.r]
+addresses = { near = ["10.0.1.1/24", "fd00:1::1/64"], far = ["10.0.2.1/24", "fd00:2::1/64"] }
+[links]
+near.ends = ["a", "r"]
+far.ends = ["r", "b"]
+[traffic]
+from = "a"
+to = "b"
+address = "10.0.2.2"
+port = 5000
+transport = "udp"
+payload = "100B"
+interval = "2ms"
+"#;
+
+fn run(lab: &Lab, text: &str, set: &[&str]) -> Run {
+    std::fs::write(lab.path("places.toml"), text).unwrap();
+    lab.run("places.toml", "out", set).good()
+}
+
+/// Rules that drop every fourth datagram of 100, one after the other: 25.
+fn every_fourth(hook: &str) -> String {
+    format!(
+        "[\"nft add table inet t\", \"nft add chain inet t c '{{ type filter hook {hook} priority 0; }}'\", \
+         \"nft add rule inet t c udp dport 5000 numgen inc mod 4 0 drop\"]"
+    )
+}
+
+#[test]
+fn the_account_names_the_kernel_that_drops() {
+    if program("nft").is_none() {
+        return;
+    }
+    let lab = Lab::new();
+    let ttl = "[\"echo 1 > /proc/sys/net/ipv4/ip_default_ttl\"]".to_owned();
+    let no_route = "[\"ip route del 10.0.2.0/24\"]".to_owned();
+    let (four, six, firewall) =
+        ("10.0.2.2", "fd00:2::2", "firewall or another filter (nftables, iptables, a route that refuses)");
+    let cells = [
+        ("input", four, "hosts.b.setup", every_fourth("input"), "host b", firewall, 25),
+        ("forward", four, "routers.r.setup", every_fourth("forward"), "router r", firewall, 25),
+        ("forward 6", six, "routers.r.setup", every_fourth("forward"), "router r", firewall, 25),
+        ("ttl", four, "hosts.a.setup", ttl, "router r", "TTL exceeded", 100),
+        ("route", four, "routers.r.setup", no_route, "router r", "no route", 100),
+    ];
+    let mut text = ROUTED.to_owned();
+    for (name, address, key, setup, ..) in &cells {
+        writeln!(text, "[[cells]]\nname = \"{name}\"\nset.\"{key}\" = {setup}").unwrap();
+        writeln!(text, "set.\"traffic.address\" = \"{address}\"").unwrap();
+    }
+    let run = run(&lab, &text, &[]);
+    for (cell, _, _, _, place, name, count) in cells {
+        let row = run.row(cell);
+        assert_eq!((row.count("sent"), row.count("unexplained")), (100, 0), "{cell}: {row:?}");
+        assert_eq!((row.count("kernel_drops"), row.count("delivered")), (count, 100 - count), "{cell}");
+        let record = run.record(cell);
+        let ledger = record["ledger"].as_array().unwrap();
+        let told = ledger.iter().find(|entry| entry["place"] == place && entry["name"] == name);
+        assert_eq!(told.map(|entry| entry["count"].as_i64().unwrap()), Some(count), "{cell}: {}", record["remarks"]);
+        assert!(
+            record["remarks"].to_string().contains(&format!("datagrams ended on {}", place.replace(' ', " `"))),
+            "{cell}"
+        );
+    }
+    let free = run.row("single");
+    assert_eq!((free.count("kernel_drops"), free.count("delivered")), (0, 100), "{free:?}");
+}
+
+/// A packet's TTL of 64 would end on the way.
+#[test]
+fn a_way_may_be_longer_than_a_ttl() {
+    const ROUTERS: usize = 70;
+    let lab = Lab::new();
+    let mut text = ROUTED.split("[hosts]").next().unwrap().replace("One router", "Many routers");
+    writeln!(text, "[hosts]\na.addresses = [\"10.0.0.1/24\"]\nb.addresses = [\"10.0.{ROUTERS}.2/24\"]").unwrap();
+    for r in 0..ROUTERS {
+        writeln!(
+            text,
+            "[routers.r{r:02}]\naddresses = {{ l{r:02} = [\"10.0.{r}.2/24\"], l{:02} = [\"10.0.{}.1/24\"] }}",
+            r + 1,
+            r + 1
+        )
+        .unwrap();
+    }
+    for l in 0..=ROUTERS {
+        let near = if l == 0 { "a".to_owned() } else { format!("r{:02}", l - 1) };
+        let far = if l == ROUTERS { "b".to_owned() } else { format!("r{l:02}") };
+        writeln!(text, "[links.l{l:02}]\nends = [\"{near}\", \"{far}\"]\ndirect = true").unwrap();
+    }
+    text += &format!("[traffic]{}", ROUTED.split("[traffic]").nth(1).unwrap()).replace("address = \"10.0.2.2\"\n", "");
+    let row = run(&lab, &text, &[]).row("single");
+    assert_eq!((row.count("sent"), row.count("delivered"), row.count("unexplained")), (100, 100, 0), "{row:?}");
+}
+
+fn shaped(lab: &Lab, set: &[&str]) -> Row {
+    run(lab, ROUTED, &[&["run.duration=400ms", "links.near.forward.rate=1mbit"], set].concat()).row("single")
+}
+
+/// A link has a queue, and messages may be asked for by their rate.
+#[test]
+fn rates_and_queues_are_bounded() {
+    let lab = Lab::new();
+    // 1000 bytes a millisecond into 125 a second: 15 of them fit into 15 kB, which take 120 ms.
+    let row = shaped(&lab, &["traffic.payload=972B", "traffic.interval=1ms"]);
+    assert_eq!((row.count("sent"), row.count("unexplained")), (400, 0), "{row:?}");
+    assert!((300..350).contains(&row.count("queue_drops")), "{row:?}");
+    assert!((100_000.0..200_000.0).contains(&row.number("delay_max_us")), "{row:?}");
+    drop(std::fs::remove_dir_all(lab.path("out")));
+    // 800 kbit/s of 1000 bytes: 100 a second, at fixed times.
+    let row = shaped(&lab, &["traffic.payload=1000B", "traffic.rate=800kbit"]);
+    assert_eq!((row.count("sent"), row.count("queue_drops")), (40, 0), "{row:?}");
+}

@@ -1,0 +1,399 @@
+//! `weir send --reverse` and `--bidir`: through address translation with loss, with forged requests, with ends that die.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::time::Duration;
+
+use ipnet::IpNet;
+use serde_json::Value;
+use weir_kernel::links::Netlink;
+use weir_kernel::namespaces::NetNs;
+use weir_kernel::sysctl;
+use weir_testbed::network::{end, namespace};
+use weir_testbed::{Turn, program, turn};
+use weir_wire::control::{CONTROL_LEN, Control, Says, Terms};
+
+/// A client behind a router that translates addresses, and a server with two of them that the client reaches.
+struct Nat {
+    client: NetNs,
+    router: NetNs,
+    server: NetNs,
+    nft: PathBuf,
+    _turn: Turn,
+}
+
+/// What goes through it, each datagram of 1000 bytes by its chance, and what of it, by the router's own count.
+const RULES: &str = "
+table ip nat {
+  chain post {
+    type nat hook postrouting priority 100;
+    oifname \"outside\" masquerade random;
+  }
+}
+table ip lossy {
+  counter up { }
+  counter up_lost { }
+  counter down { }
+  counter down_lost { }
+  chain forward {
+    type filter hook forward priority 0;
+    meta length 1028 iifname \"inside\" counter name up numgen random mod 10 < 2 counter name up_lost drop
+    meta length 1028 iifname \"outside\" counter name down numgen random mod 10 < 1 counter name down_lost drop
+  }
+}
+";
+
+impl Nat {
+    fn new() -> Option<Nat> {
+        let nft = program("nft")?;
+        let turn = turn();
+        let [client, router, server] = [namespace()?, namespace()?, namespace()?];
+        let wire = |one: (&NetNs, &str, u32), other: (&NetNs, &str, u32)| {
+            let (a, b) = (end(one.0, one.1, one.2, 1500), end(other.0, other.1, other.2, 1500));
+            Netlink::open(one.0).unwrap().add_veth(&a, &b).unwrap();
+        };
+        wire((&client, "eth0", 1), (&router, "inside", 2));
+        wire((&router, "outside", 3), (&server, "eth0", 4));
+        for (ns, name, addresses) in [
+            (&client, "eth0", &["10.0.0.2/24"][..]),
+            (&router, "inside", &["10.0.0.1/24"]),
+            (&router, "outside", &["192.0.2.1/24"]),
+            // The second one is not what a route chooses.
+            (&server, "eth0", &["192.0.2.7/24", "192.0.2.8/24"]),
+        ] {
+            let mut netlink = Netlink::open(ns).unwrap();
+            let index = netlink.link(name).unwrap().index;
+            for address in addresses {
+                netlink.add_address(index, address.parse::<IpNet>().unwrap()).unwrap();
+            }
+            netlink.set_up(index).unwrap();
+        }
+        for (ns, name) in [(&client, "eth0"), (&router, "inside"), (&router, "outside"), (&server, "eth0")] {
+            Netlink::open(ns).unwrap().wait_until_running(name).unwrap();
+        }
+        let mut netlink = Netlink::open(&client).unwrap();
+        let eth0 = netlink.link("eth0").unwrap().index;
+        netlink.add_route("0.0.0.0/0".parse().unwrap(), Some("10.0.0.1".parse().unwrap()), eth0).unwrap();
+        sysctl::set(&router, &[("ipv4/ip_forward", "1")]).unwrap();
+        let nat = Nat { client, router, server, nft, _turn: turn };
+        nat.nft(&["-f", "-"], RULES);
+        Some(nat)
+    }
+
+    fn nft(&self, arguments: &[&str], input: &str) -> String {
+        self.router
+            .run(|| {
+                let mut command = Command::new(&self.nft);
+                let mut child = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+                child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+                let output = child.wait_with_output().unwrap();
+                assert!(output.status.success());
+                String::from_utf8(output.stdout).unwrap()
+            })
+            .unwrap()
+    }
+
+    /// How many datagrams the router counted by this name.
+    fn counted(&self, name: &str) -> u64 {
+        let listing = self.nft(&["-j", "list", "counter", "ip", "lossy", name], "");
+        let listing: Value = serde_json::from_str(&listing).unwrap();
+        let counters = listing["nftables"].as_array().unwrap();
+        counters.iter().find_map(|entry| entry["counter"]["packets"].as_u64()).unwrap()
+    }
+}
+
+fn weir(ns: &NetNs, arguments: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    ns.run(|| command.spawn().unwrap()).unwrap()
+}
+
+/// Status, standard output and standard error.
+fn outcome(output: Output) -> (Option<i32>, String, String) {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn json((status, stdout, stderr): &(Option<i32>, String, String)) -> Value {
+    assert_eq!((*status, &**stderr), (Some(0), ""), "{stdout}");
+    serde_json::from_str(stdout).unwrap()
+}
+
+/// A `weir recv` that listens already; killed when dropped.
+struct Listening {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+    port: String,
+}
+
+impl Listening {
+    fn start(ns: &NetNs, address: &str, arguments: &[&str]) -> Self {
+        let mut child = weir(ns, &[&["recv", "--listen", address], arguments].concat());
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        stderr.read_line(&mut line).unwrap();
+        assert!(line.starts_with("listening on "), "{line}");
+        let port = line.trim_end().rsplit(':').next().unwrap().to_owned();
+        Self { child, stderr, port }
+    }
+
+    fn end(mut self) -> (Option<i32>, String, String) {
+        let (mut stdout, mut stderr) = (String::new(), String::new());
+        self.child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+        self.stderr.read_to_string(&mut stderr).unwrap();
+        (self.child.wait().unwrap().code(), stdout, stderr)
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Of each direction that both ends tell of, what they tell alike.
+fn told(report: &Value) -> Vec<Value> {
+    let directions = report["directions"].as_array().unwrap_or_else(|| panic!("{report}"));
+    let same = ["direction", "session", "incarnation", "sent", "received", "received_bytes", "lost", "duplicated"];
+    let rest = ["reordered", "same_machine", "delay_n", "shortfall"];
+    let of =
+        |direction: &Value| same.iter().chain(&rest).map(|key| (key.to_string(), direction[key].clone())).collect();
+    directions.iter().map(of).collect()
+}
+
+#[test]
+fn both_ways_through_address_translation_both_ends_tell_the_routers_truth() {
+    let Some(nat) = Nat::new() else { return };
+    for listen in ["0.0.0.0:5000", "[::]:5000"] {
+        for (flag, both) in [("--reverse", false), ("--bidir", true)] {
+            let before = ["up", "up_lost", "down", "down_lost"].map(|name| nat.counted(name));
+            let listening = Listening::start(&nat.server, listen, &["--allow-reverse", "--json", "--every", "100ms"]);
+            let flags = ["--interval", "1ms", "-n", "300", "--session", "7", "--every", "100ms", "--json"];
+            let sending = weir(&nat.client, &[&["send", "--to", "192.0.2.8:5000", flag][..], &flags].concat());
+            let sent = outcome(sending.wait_with_output().unwrap());
+            let received = listening.end();
+            let (sent, received) = (json(&sent), json(&received));
+            assert_eq!(told(&sent), told(&received), "{listen} {flag}");
+            let after = ["up", "up_lost", "down", "down_lost"].map(|name| nat.counted(name));
+            let [up, up_lost, down, down_lost] = [0, 1, 2, 3].map(|at| after[at] - before[at]);
+            let direction = |name: &str| {
+                let all = sent["directions"].as_array().unwrap();
+                all.iter().find(|direction| direction["direction"] == name).cloned()
+            };
+            let reverse = direction("reverse").unwrap();
+            assert_eq!((&reverse["sent"], &reverse["lost"]), (&down.into(), &down_lost.into()), "{reverse}");
+            assert_eq!(reverse["sent"], 300);
+            assert!(reverse["jitter_us"].is_f64() && reverse["delay_mean_us"].is_f64(), "{reverse}");
+            let forward = direction("forward");
+            assert_eq!((forward.is_some(), up), (both, if both { 300 } else { 0 }));
+            if let Some(forward) = forward {
+                assert_eq!((&forward["sent"], &forward["lost"]), (&up.into(), &up_lost.into()), "{forward}");
+            }
+            let sum = |of: &Value, key: &str| -> u64 {
+                of["intervals"].as_array().unwrap().iter().map(|interval| interval[key].as_u64().unwrap()).sum()
+            };
+            assert_eq!(sum(&sent, "received"), down - down_lost);
+            assert_eq!((sum(&received, "received"), sum(&received, "sent")), (up - up_lost, down));
+            if both {
+                assert_eq!(sum(&sent, "sent"), up);
+            }
+        }
+    }
+}
+
+#[test]
+fn over_tcp_the_connection_carries_both_and_the_accounts() {
+    let Some(nat) = Nat::new() else { return };
+    for (flag, payload, both) in [("--reverse", "500B", false), ("--bidir", "500B", true), ("--bidir", "20B", true)] {
+        let listening = Listening::start(
+            &nat.server,
+            "0.0.0.0:0",
+            &["--transport", "tcp", "--allow-reverse", "--json", "--every", "50ms"],
+        );
+        let to = format!("192.0.2.8:{}", listening.port);
+        let flags = ["--interval", "1ms", "-n", "200", "--session", "7", "--payload", payload, "--json"];
+        let sending = weir(&nat.client, &[&["send", "--to", &to, "--transport", "tcp", flag][..], &flags].concat());
+        let sent = json(&outcome(sending.wait_with_output().unwrap()));
+        let received = json(&listening.end());
+        assert_eq!(told(&sent), told(&received), "{flag} {payload}");
+        let directions = sent["directions"].as_array().unwrap();
+        assert_eq!(directions.len(), 1 + usize::from(both), "{sent}");
+        for direction in directions {
+            assert_eq!((&direction["sent"], &direction["received"]), (&200.into(), &200.into()), "{direction}");
+        }
+    }
+}
+
+#[test]
+fn people_read_the_same_lines_at_both_ends() {
+    let Some(nat) = Nat::new() else { return };
+    let listening = Listening::start(&nat.server, "0.0.0.0:5000", &["--allow-reverse"]);
+    let flags = ["--interval", "1ms", "-n", "50", "--payload", "100B", "--session", "7", "-P", "2"];
+    let sending = weir(&nat.client, &[&["send", "--to", "192.0.2.7:5000", "--bidir"][..], &flags].concat());
+    let (status, sent, stderr) = outcome(sending.wait_with_output().unwrap());
+    assert_eq!((status, &*stderr), (Some(0), ""));
+    let (status, received, stderr) = listening.end();
+    assert_eq!((status, &*stderr), (Some(0), ""));
+    for session in [7, 8] {
+        for (direction, here, there) in [("forward", "to", "from"), ("reverse", "from", "to")] {
+            let block = |text: &str, way: &str| {
+                let (_, rest) = text.split_once(&format!("{direction}, session {session} {way} ")).unwrap();
+                rest.lines().skip(1).take_while(|line| line.starts_with("  ")).collect::<Vec<_>>().join("\n")
+            };
+            let (sent, received) = (block(&sent, here), block(&received, there));
+            assert_eq!(sent, received);
+            assert!(sent.starts_with("  sent        50\n  received    50\n  lost        0 (0 %)\n"), "{sent}");
+        }
+    }
+}
+
+fn ask(request: u64) -> Control {
+    let terms =
+        Terms { payload: 1000, interval: 1_000_000, duration: 1_000_000_000, count: 0, scheduled: true, both: false };
+    Control { session: 3, request, cookie: None, says: Says::Ask(terms) }
+}
+
+#[test]
+fn who_forges_its_source_gets_nobody_flooded() {
+    let Some(server) = namespace() else { return };
+    Netlink::open(&server).unwrap().set_loopback_up().unwrap();
+    let listening = Listening::start(&server, "127.0.0.1:0", &["--allow-reverse", "--json"]);
+    let to: SocketAddr = format!("127.0.0.1:{}", listening.port).parse().unwrap();
+    let bind = |address: &str| {
+        let socket = server.run(|| UdpSocket::bind(address).unwrap()).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        socket
+    };
+    // The victim's datagrams with requests in them stand for those that somebody else forges: it never answers.
+    let (victim, attacker) = (bind("127.0.0.2:0"), bind("127.0.0.3:0"));
+    let mut bytes = [0; 2000];
+    attacker.send_to(&ask(1).bytes(), to).unwrap();
+    let (length, _) = attacker.recv_from(&mut bytes).unwrap();
+    let challenge = Control::parse(&bytes[..length]).unwrap();
+    assert_eq!((challenge.says, length), (Says::Challenge, CONTROL_LEN));
+    // Its own cookie in the victim's name, one of its own making, none, one cut short.
+    let stolen = Control { cookie: challenge.cookie, ..ask(1) };
+    let mut made_up = stolen;
+    made_up.cookie.as_mut().unwrap().tag[3] ^= 1;
+    let requests = [stolen.bytes().to_vec(), made_up.bytes().to_vec(), ask(1).bytes().to_vec()];
+    let mut asked = 0;
+    for request in &requests {
+        victim.send_to(request, to).unwrap();
+        asked += request.len();
+        let (length, _) = victim.recv_from(&mut bytes).unwrap();
+        assert_eq!(Control::parse(&bytes[..length]).unwrap().says, Says::Challenge);
+        assert!(length <= request.len());
+    }
+    // Neither half a request nor signs of life get any answer; that of the last one is the next that comes.
+    let alive = Control { says: Says::Alive, ..stolen };
+    for silent in [&requests[0][..CONTROL_LEN - 1], &alive.bytes()[..]] {
+        victim.send_to(silent, to).unwrap();
+    }
+    victim.send_to(&ask(2).bytes(), to).unwrap();
+    let (length, _) = victim.recv_from(&mut bytes).unwrap();
+    assert_eq!(Control::parse(&bytes[..length]).unwrap().request, 2);
+    assert!(asked > 0);
+    // Whoever shows its own gets what it asked for: it is not that nobody would.
+    attacker.send_to(&stolen.bytes(), to).unwrap();
+    let mut messages = 0;
+    while messages < 5 {
+        let (length, _) = attacker.recv_from(&mut bytes).unwrap();
+        messages += u32::from(length == 1000);
+    }
+    victim.set_nonblocking(true).unwrap();
+    assert!(victim.recv_from(&mut bytes).is_err(), "nothing more came to the victim");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(listening.child.id() as i32), nix::sys::signal::Signal::SIGTERM)
+        .unwrap();
+    let report = json(&listening.end());
+    assert_eq!((&report["forged"], &report["sessions"]), (&3.into(), &Value::Array(Vec::new())), "{report}");
+}
+
+#[test]
+fn a_receiver_that_allows_nothing_says_nothing() {
+    let Some(server) = namespace() else { return };
+    Netlink::open(&server).unwrap().set_loopback_up().unwrap();
+    for transport in ["udp", "tcp"] {
+        let listening = Listening::start(&server, "127.0.0.1:0", &["--transport", transport, "--json"]);
+        let to = format!("127.0.0.1:{}", listening.port);
+        let flags = ["--transport", transport, "--reverse", "--connect-timeout", "300ms"];
+        let sending = weir(&server, &[&["send", "--to", &to][..], &flags].concat());
+        let (status, stdout, stderr) = outcome(sending.wait_with_output().unwrap());
+        assert_eq!((status, &*stdout), (Some(1), ""));
+        assert!(stderr.contains("no answer") && stderr.contains("weir recv --allow-reverse"), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        nix::sys::signal::kill(
+            nix::unistd::Pid::from_raw(listening.child.id() as i32),
+            nix::sys::signal::Signal::SIGTERM,
+        )
+        .unwrap();
+        let report = json(&listening.end());
+        assert!(report["foreign"].as_u64() > Some(0), "{report}");
+    }
+}
+
+#[test]
+fn limits_are_told_to_who_asks_for_more() {
+    let Some(server) = namespace() else { return };
+    Netlink::open(&server).unwrap().set_loopback_up().unwrap();
+    for transport in ["udp", "tcp"] {
+        let limits = ["--allow-reverse", "--reverse-rate", "1mbit", "--reverse-duration", "10s"];
+        let listening =
+            Listening::start(&server, "127.0.0.1:0", &[&["--transport", transport, "--json"][..], &limits].concat());
+        let to = format!("127.0.0.1:{}", listening.port);
+        for (flags, says) in [
+            (&["--duration", "1s", "--rate", "2mbit"][..], "it sends at most 1mbit of IP packets"),
+            (&["--duration", "11s"], "it sends for at most 10s: ask for less (--duration, --count)"),
+        ] {
+            let sending = weir(&server, &[&["send", "--to", &to, "--transport", transport, "-R"], flags].concat());
+            let (status, stdout, stderr) = outcome(sending.wait_with_output().unwrap());
+            assert_eq!((status, &*stdout), (Some(1), ""), "{stderr}");
+            assert!(stderr.contains(says) && stderr.lines().count() == 1, "{stderr}");
+        }
+        // What is refused does not keep others from what is allowed.
+        let flags = ["-n", "20", "--interval", "10ms", "--json", "--transport", transport, "-R"];
+        let sending = weir(&server, &[&["send", "--to", &to][..], &flags].concat());
+        json(&outcome(sending.wait_with_output().unwrap()));
+        assert_eq!(json(&listening.end())["refused"], 2);
+    }
+}
+
+#[test]
+fn an_end_that_dies_in_the_middle_is_told_by_the_other() {
+    let Some(server) = namespace() else { return };
+    Netlink::open(&server).unwrap().set_loopback_up().unwrap();
+    for transport in ["udp", "tcp"] {
+        for dies in ["client", "server"] {
+            let listening = Listening::start(
+                &server,
+                "127.0.0.1:0",
+                &["--transport", transport, "--allow-reverse", "--every", "10ms"],
+            );
+            let to = format!("127.0.0.1:{}", listening.port);
+            let flags = ["--duration", "5m", "--interval", "1ms", "--every", "10ms", "--transport", transport];
+            let mut sending = weir(&server, &[&["send", "--to", &to, "--reverse"][..], &flags].concat());
+            let mut lines = BufReader::new(sending.stdout.take().unwrap());
+            // Names of columns, then what came in the first interval.
+            for _ in 0..3 {
+                lines.read_line(&mut String::new()).unwrap();
+            }
+            let mut listening = listening;
+            let (status, stderr) = if dies == "client" {
+                sending.kill().unwrap();
+                sending.wait().unwrap();
+                let (status, _, stderr) = listening.end();
+                (status, stderr)
+            } else {
+                listening.child.kill().unwrap();
+                let drained = std::thread::spawn(move || lines.read_to_string(&mut String::new()));
+                let (status, _, stderr) = outcome(sending.wait_with_output().unwrap());
+                drained.join().unwrap().unwrap();
+                (status, stderr)
+            };
+            assert_eq!(status, Some(1), "{transport} {dies}: {stderr}");
+            assert!(stderr.contains("fell silent"), "{transport} {dies}: {stderr}");
+        }
+    }
+}
