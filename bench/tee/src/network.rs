@@ -56,6 +56,8 @@ impl Network {
     pub(crate) fn new(shape: Shape) -> Result<Network> {
         let network = Network { source: NetNs::create()?, tee: NetNs::create()?, sinks: NetNs::create()? };
         let Network { source, tee, sinks } = &network;
+        // Over it the control side is asked.
+        Netlink::open(tee)?.set_loopback_up()?;
         let sink_addresses: Vec<Ipv4Addr> = (0..MOST_SINKS).map(|index| *sink(index).ip()).collect();
         let source_side = Ipv4Addr::new(10, 77, 1, 2);
         cable(
@@ -89,6 +91,10 @@ impl Network {
     /// headers.
     pub(crate) fn left(&self, netlink: &mut Netlink, size: usize) -> Result<u64> {
         let LinkStatistics { tx_packets, tx_bytes, .. } = netlink.link(OUT)?.statistics;
+        if size > UNFRAGMENTED {
+            // Each fragment has the headers of Ethernet and IPv4, one of them that of UDP.
+            return Ok((tx_bytes - tx_packets * (HEADERS - UDP)) / (size as u64 + UDP));
+        }
         Ok((tx_bytes - tx_packets * HEADERS) / size as u64)
     }
 
@@ -204,10 +210,16 @@ const OUT: &str = "out0";
 const PORT: u16 = 9000;
 
 /// Sinks that have an address.
-pub(crate) const MOST_SINKS: usize = 8;
+pub(crate) const MOST_SINKS: usize = 16;
 
 /// Ethernet, IPv4 and UDP headers.
-const HEADERS: u64 = 14 + 20 + 8;
+const HEADERS: u64 = 14 + 20 + UDP;
+
+/// A UDP header.
+const UDP: u64 = 8;
+
+/// The longest payload that needs no fragments on the cables.
+pub(crate) const UNFRAGMENTED: usize = 1500 - 20 - 8;
 
 /// For so long nothing leaves when all has left.
 const QUIET: Duration = Duration::from_millis(60);

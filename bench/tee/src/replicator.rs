@@ -36,6 +36,8 @@ pub(crate) enum Kind {
     PmacctDefaults,
     /// socat, to one destination.
     Socat,
+    /// samplicator.
+    Samplicate,
 }
 
 impl Kind {
@@ -50,6 +52,7 @@ impl Kind {
             Kind::Pmacct => "pmacct tee",
             Kind::PmacctDefaults => "pmacct tee, defaults",
             Kind::Socat => "socat",
+            Kind::Samplicate => "samplicate",
         }
     }
 }
@@ -81,7 +84,10 @@ impl bench_measure::Programs for Programs {
             say(Path::new("cc"), "--version", "").map_or_else(|| missing("cc", "gcc"), |cc| cc + ", -O2"),
             say(&self.path(Kind::Pmacct), "-V", "nfacctd").unwrap_or_else(|| missing("nfacctd", "pmacct")),
             say(&self.path(Kind::Socat), "-V", "version").unwrap_or_else(|| missing("socat", "socat")),
-            "samplicator is not in Debian and left out".into(),
+            say(&self.path(Kind::Samplicate), "-h", "Usage: ").map_or_else(
+                || "samplicate is missing, which Debian does not have (build it, put it in target/peers/bin)".into(),
+                |_| "samplicate, built from its source by cc -O2".into(),
+            ),
         ]
     }
 }
@@ -98,6 +104,7 @@ impl Programs {
             Kind::Weir => self.weir.clone(),
             Kind::Pmacct | Kind::PmacctDefaults => peer("nfacctd"),
             Kind::Socat => peer("socat"),
+            Kind::Samplicate => peer("samplicate"),
         }
     }
 
@@ -106,6 +113,8 @@ impl Programs {
         let asked: &[&str] = match kind {
             Kind::Weir => &["tee", "--help"],
             Kind::Pmacct | Kind::PmacctDefaults | Kind::Socat => &["-V"],
+            // Asked for help it fails.
+            Kind::Samplicate => return Command::new(self.path(kind)).arg("-h").output().is_ok(),
             _ => return true,
         };
         Command::new(self.path(kind)).args(asked).output().is_ok_and(|output| output.status.success())
@@ -177,6 +186,13 @@ impl Programs {
                 let file = self.directory.path().join("nfacctd.conf");
                 fs::write(&file, settings)?;
                 vec!["-f".into(), file.display().to_string()]
+            }
+            Kind::Samplicate => {
+                let mut arguments =
+                    vec!["-s".into(), LISTENER.ip().to_string(), "-p".into(), LISTENER.port().to_string()];
+                arguments.extend(["-b".into(), BUFFER.to_string()]);
+                arguments.extend(to.iter().map(|to| format!("{}/{}", to.ip(), to.port())));
+                arguments
             }
             Kind::Socat => {
                 ensure!(to.len() == 1, "socat has one destination");

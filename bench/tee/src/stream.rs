@@ -19,12 +19,14 @@ use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 use weir_kernel::namespaces::NetNs;
 
+use crate::network::UNFRAGMENTED;
+
 /// Datagrams at a pace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream {
     /// Payload bytes of each, at least [`LEAST`].
     pub(crate) size: usize,
-    /// Datagrams that are sent at once (UDP_SEGMENT), at least 1.
+    /// Datagrams that are sent at once (UDP_SEGMENT, or one after another where they need fragments), at least 1.
     pub(crate) run: usize,
     /// From the beginning of a run to the beginning of the next; zero: as fast as it goes.
     pub(crate) interval: Duration,
@@ -49,7 +51,8 @@ impl Stream {
     pub(crate) fn send(&self, from: &NetNs, to: SocketAddrV4, progress: &Progress, limit: u64) -> Result<()> {
         let socket = from.run(|| UdpSocket::bind("0.0.0.0:0"))??;
         socket.connect(to)?;
-        if self.run > 1 {
+        let joined = self.run > 1 && self.size <= UNFRAGMENTED;
+        if joined {
             setsockopt(&socket, sockopt::UdpGsoSegment, &(self.size as i32)).context("UDP_SEGMENT")?;
         }
         let _ = setsockopt(&socket.as_fd(), sockopt::SndBufForce, &(8 << 20));
@@ -67,8 +70,10 @@ impl Stream {
             for (index, datagram) in bytes.chunks_exact_mut(self.size).take(count as usize).enumerate() {
                 write(datagram, (sent + index as u64) as u32, stamp);
             }
-            match socket.send(&bytes[..count as usize * self.size]) {
-                Ok(_) => sent += count,
+            let run = &bytes[..count as usize * self.size];
+            let mut calls = run.chunks(if joined { run.len() } else { self.size });
+            match calls.try_for_each(|bytes| socket.send(bytes).map(drop)) {
+                Ok(()) => sent += count,
                 // A port that is not open yet.
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {}
                 Err(error) => return Err(error).context(format!("send a run of {count} to {to}")),

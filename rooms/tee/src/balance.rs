@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::slice;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::settings::Policy;
 
@@ -12,7 +13,14 @@ pub struct Group {
     pub policy: Policy,
     /// At least one.
     pub members: Vec<Member>,
+    /// Which member gets a copy of the next datagram whoever is chosen, counted from 1; 0: none.
+    wanted: AtomicUsize,
+    /// Where to look for the next such member.
+    next_wanted: AtomicUsize,
 }
+
+/// The members of a group that a source prefers, the best first; those that there are not: [`u32::MAX`].
+pub(crate) type Preferred = [u32; 4];
 
 /// A destination as a member of a group.
 #[derive(Debug)]
@@ -32,37 +40,102 @@ impl Member {
         });
         Self { key: mix(hash), outlets }
     }
+
+    /// What decides between members for a source, given as a number.
+    fn weight(&self, source: u64) -> u64 {
+        mix(self.key ^ source)
+    }
 }
 
 impl Group {
+    /// A group of at least one member.
+    pub fn new(policy: Policy, members: Vec<Member>) -> Self {
+        Self { policy, members, wanted: AtomicUsize::new(0), next_wanted: AtomicUsize::new(0) }
+    }
+
+    /// Has the next datagram go to one of those members, too, of which this holds, each in its turn: one that nothing is
+    /// sent to would never be found to answer again. Returns whether there is one.
+    pub fn want(&self, silent: impl Fn(&Member) -> bool) -> bool {
+        if self.policy == Policy::Replicate {
+            return false;
+        }
+        let start = self.next_wanted.load(Ordering::Relaxed);
+        let Some(at) = (start..self.members.len()).chain(0..start).find(|&at| silent(&self.members[at])) else {
+            return false;
+        };
+        self.next_wanted.store((at + 1) % self.members.len(), Ordering::Relaxed);
+        self.wanted.store(at + 1, Ordering::Relaxed);
+        true
+    }
+
+    /// The member that gets a copy of this datagram whoever is chosen.
+    pub fn take_wanted(&self) -> Option<&Member> {
+        // Mostly there is none, and then the line must not change hands.
+        if self.wanted.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.members.get(self.wanted.swap(0, Ordering::Relaxed).checked_sub(1)?)
+    }
+
     /// The members that get a datagram of this source. `up`: whether an outlet is thought to live; a member lives with
-    /// one of its outlets. `turn` counts the datagrams of this group; it moves on by one only for
-    /// [`Policy::RoundRobin`]. When nobody is thought to live, everybody is: a wrong verdict must not silence a group.
-    pub fn choose(&self, source: IpAddr, turn: &mut usize, up: impl Fn(usize) -> bool) -> &[Member] {
+    /// one of its outlets. `preferred`: what [`preferred`](Self::preferred) says of the source, asked for only where that
+    /// spares work. `turn` counts the datagrams of this group; it moves on by one only for [`Policy::RoundRobin`]. When
+    /// nobody is thought to live, everybody is: a wrong verdict must not silence a group.
+    pub fn choose(
+        &self,
+        source: IpAddr,
+        preferred: impl FnOnce() -> Preferred,
+        turn: &mut usize,
+        up: impl Fn(usize) -> bool,
+    ) -> &[Member] {
         let lives = |member: &&Member| member.outlets.iter().any(|&outlet| up(outlet));
         let one = match self.policy {
             Policy::Replicate => return &self.members,
             Policy::Failover => self.members.iter().find(lives).or(self.members.first()),
             Policy::Hash => {
-                let source = number(source);
-                // Highest random weight: a member that dies gives away its own sources alone, and gets the same back.
-                let weight = |member: &&Member| mix(member.key ^ source);
-                self.members.iter().filter(lives).max_by_key(weight).or_else(|| self.members.iter().max_by_key(weight))
+                let remembered = if self.members.len() > FEW { preferred() } else { NONE };
+                let known = remembered.iter().filter_map(|&at| self.members.get(at as usize));
+                known.into_iter().find(lives).or_else(|| {
+                    // Highest random weight: a member that dies gives away its own sources alone, and gets the same back.
+                    let source = number(source);
+                    let weight = |member: &&Member| member.weight(source);
+                    self.members
+                        .iter()
+                        .filter(lives)
+                        .max_by_key(weight)
+                        .or_else(|| self.members.iter().max_by_key(weight))
+                })
             }
             Policy::RoundRobin => {
                 let length = self.members.len();
                 let start = *turn % length.max(1);
-                let order = || self.members[start..].iter().chain(&self.members[..start]);
-                let member = order().find(lives).or_else(|| order().next());
+                let mut order = (start..length).chain(0..start);
+                let found = order.find(|&at| lives(&&self.members[at])).or((length > 0).then_some(start));
                 // The next turn begins behind the one that was found: counting on from `start` would give the neighbour
                 // of a dead member twice its share.
-                if let Some(member) = member {
-                    *turn = self.members.iter().position(|other| std::ptr::eq(other, member)).unwrap_or(start) + 1;
-                }
-                member
+                found.map(|at| {
+                    *turn = at + 1;
+                    &self.members[at]
+                })
             }
         };
         one.map_or(&[], slice::from_ref)
+    }
+
+    /// The members with the highest weights for a source, whoever lives. They stay the same as long as the group does.
+    pub fn preferred(&self, source: IpAddr) -> Preferred {
+        let source = number(source);
+        let mut best = [(0, u32::MAX); PREFERRED];
+        for (at, member) in self.members.iter().enumerate() {
+            let weight = member.weight(source);
+            // Of equals the last, as `max_by_key` has it.
+            let place = best.iter().position(|&(other, index)| index == u32::MAX || other <= weight);
+            if let Some(place) = place {
+                best[place..].rotate_right(1);
+                best[place] = (weight, at as u32);
+            }
+        }
+        best.map(|(_, at)| at)
     }
 }
 
@@ -86,6 +159,13 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
+const NONE: Preferred = [u32::MAX; PREFERRED];
+
+const PREFERRED: usize = size_of::<Preferred>() / size_of::<u32>();
+
+/// Members that are weighed as quickly as a memory is asked.
+const FEW: usize = 8;
+
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr};
@@ -95,13 +175,14 @@ mod tests {
     use super::*;
 
     fn group(policy: Policy, members: usize) -> Group {
-        Group { policy, members: (0..members).map(|at| Member::new(&format!("sink {at}"), vec![at])).collect() }
+        Group::new(policy, (0..members).map(|at| Member::new(&format!("sink {at}"), vec![at])).collect())
     }
 
     /// The outlets that get a datagram of this source.
     fn chosen(group: &Group, source: u32, turn: &mut usize, down: &[usize]) -> Vec<usize> {
         let source = IpAddr::V4(Ipv4Addr::from_bits(source));
-        let members = group.choose(source, turn, |outlet| !down.contains(&outlet));
+        let up = |outlet| !down.contains(&outlet);
+        let members = group.choose(source, || group.preferred(source), turn, up);
         members.iter().flat_map(|member| member.outlets.clone()).collect()
     }
 
@@ -116,6 +197,19 @@ mod tests {
         assert_eq!(chosen(&group, 1, &mut 0, &[]), [0]);
         assert_eq!(chosen(&group, 1, &mut 0, &[0, 1]), [2]);
         assert_eq!(chosen(&group, 1, &mut 0, &[0, 1, 2]), [0]);
+    }
+
+    #[test]
+    fn those_that_are_silent_are_asked_in_turn_and_once() {
+        let group = group(Policy::Failover, 4);
+        let taken = || group.take_wanted().map(|member| member.outlets[0]);
+        assert_eq!(taken(), None);
+        for silent in [1, 3, 1] {
+            assert!(group.want(|member| [1, 3].contains(&member.outlets[0])));
+            assert_eq!((taken(), taken()), (Some(silent), None));
+        }
+        assert!(!group.want(|_| false));
+        assert_eq!(taken(), None);
     }
 
     #[test]
@@ -148,7 +242,7 @@ mod tests {
         for last in 0..=255 {
             let v4 = Ipv4Addr::new(192, 0, 2, last);
             let v6: Ipv6Addr = v4.to_ipv6_mapped();
-            let outlets = |source: IpAddr| group.choose(source, &mut 0, |_| true)[0].outlets[0];
+            let outlets = |source: IpAddr| group.choose(source, || NONE, &mut 0, |_| true)[0].outlets[0];
             assert_eq!(outlets(v4.into()), outlets(v6.into()));
         }
     }
@@ -168,10 +262,18 @@ mod tests {
             }
         }
 
+        /// What is remembered of a source decides as all weights would, whoever is dead.
+        #[test]
+        fn a_memory_changes_nothing(source: u32, members in 1_usize..40, down in prop::collection::vec(0_usize..40, 0..36)) {
+            let group = group(Policy::Hash, members);
+            let source = IpAddr::V4(Ipv4Addr::from_bits(source));
+            let choose = |preferred| group.choose(source, || preferred, &mut 0, |outlet| !down.contains(&outlet))[0].outlets[0];
+            prop_assert_eq!(choose(group.preferred(source)), choose(NONE));
+        }
+
         #[test]
         fn the_order_of_members_does_not_matter(source: u32, turned in 0_usize..6) {
-            let group = group(Policy::Hash, 6);
-            let mut other = Group { policy: Policy::Hash, members: (0..6).map(|at| Member::new(&format!("sink {at}"), vec![at])).collect() };
+            let (group, mut other) = (group(Policy::Hash, 6), group(Policy::Hash, 6));
             other.members.rotate_left(turned);
             prop_assert_eq!(chosen(&group, source, &mut 0, &[]), chosen(&other, source, &mut 0, &[]));
         }

@@ -30,27 +30,31 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The destination's queue was full: it is slow, or its neighbour does not answer.
-    QueueFull, "queue_full", Some("it is slow, or its neighbour does not answer");
+    /// The destination's queue was full: it is slow, or its next hop was being asked for.
+    QueueFull, "queue_full", Some("it is slow, or its next hop was being asked for: raise its `queue` to bridge that");
     /// Not of the sample, as configured.
     SampledOut, "sampled_out", None;
     /// Above the destination's rate.
     RateLimited, "rate_limited", Some("above its `rate` or `bandwidth`: raise them, or sample");
     /// Longer than the protocol or the path allows (EMSGSIZE).
     TooLong, "too_long", Some("longer than the way there allows: check its MTU");
-    /// No route, network or host (ENETUNREACH, EHOSTUNREACH ...).
-    Unreachable, "unreachable", Some("no route to it: check routes and interfaces");
+    /// No route, network or host (ENETUNREACH, EHOSTUNREACH ...), or its next hop does not answer.
+    Unreachable, "unreachable", Some("no route to it, or the next hop does not answer: check `ip route get`, `ip neigh`");
     /// Forbidden by a firewall of this machine (EPERM, EACCES).
     Refused, "refused", Some("a firewall of this machine forbids it: check its output rules");
     /// Out of memory or buffers in the kernel (ENOBUFS, ENOMEM).
     NoBuffers, "no_buffers", Some("the kernel has no memory for it: a slow interface, or net.core.wmem_max");
     /// Any other error of the kernel.
     OtherError, "other_error", Some("an error of the kernel: see `-v`");
-    /// Its name does not resolve (yet).
-    Unresolved, "unresolved", Some("its name does not resolve: check DNS");
+    /// Its name does not resolve (yet), or to nothing but addresses that were left out.
+    Unresolved, "unresolved", Some("its name resolves to nothing that it may be sent to: check DNS, and the lines above");
     /// The source belongs to the other family, so that it cannot be kept.
     Family, "family",
         Some("an IPv4 source cannot be kept towards IPv6, nor the other way round: use `source = \"proxy\"`");
+    /// It came with the last hop that it had, as configured.
+    Hops, "hops", Some("it came with no hop left to go on: a loop, or a `ttl` too low on the way");
+    /// It had been sent before and came back from a loop, as configured.
+    Loop, "loop", Some("it came back from a loop: have the one there not send it here");
     /// Still queued when the drain ended, or when a reload removed the destination.
     Abandoned, "abandoned", Some("still queued when the drain ended, or when a reload removed it");
 }

@@ -1,7 +1,7 @@
 //! Ledgers for tests: made up, and closing.
 
 use crate::drops::{Drops, Reason};
-use crate::ledger::{Count, DestinationCount, Ledger, ListenerCount, RuleCount};
+use crate::ledger::{Count, DestinationCount, Ledger, ListenerCount, LoopCount, RuleCount};
 
 fn count(datagrams: u64) -> Count {
     Count { datagrams, bytes: datagrams * 500 }
@@ -41,7 +41,7 @@ pub(super) fn at(seconds: u64) -> Ledger {
     let archive = DestinationCount {
         name: "archive".into(),
         address: Some("[2001:db8::5]:514".parse().unwrap()),
-        healthy: true,
+        healthy: Some(true),
         copies: count(received),
         sent: count(received),
         queue_limit: Some(8 << 20),
@@ -57,7 +57,7 @@ pub(super) fn at(seconds: u64) -> Ledger {
     let siem = DestinationCount {
         name: "siem".into(),
         address: Some("10.0.0.5:514".parse().unwrap()),
-        healthy: false,
+        healthy: Some(false),
         copies: count(received),
         sent: count(received - drops.total() - 8_000),
         queued: 8_000,
@@ -69,12 +69,24 @@ pub(super) fn at(seconds: u64) -> Ledger {
         icmp_errors: 3,
         ..DestinationCount::default()
     };
-    let unresolved = DestinationCount { name: "late.example:514".into(), healthy: true, ..DestinationCount::default() };
+    let unresolved =
+        DestinationCount { name: "late.example:514".into(), healthy: Some(true), ..DestinationCount::default() };
     Ledger {
         elapsed_s: seconds as f64,
         closed: true,
+        forgotten_sources: 0,
         listeners: vec![syslog, flows],
         rules: vec![all, dark],
         destinations: vec![archive, siem, unresolved],
+        loops: vec![LoopCount {
+            listener: "syslog".into(),
+            source: Some("10.0.0.5".parse().unwrap()),
+            destination: "siem".into(),
+            address: Some("10.0.0.5:514".parse().unwrap()),
+            found: 3,
+            present: true,
+        }],
+        forgotten_loops: 0,
+        loop_tests: 3,
     }
 }

@@ -3,7 +3,7 @@
 //! Workers count in atomics of their own, one writer each; a [`Ledger`] is their sum, by value, for people and programs
 //! to read. Counts of things that a reload removed stay in the totals under their names.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::AddAssign;
 
 use serde::Serialize;
@@ -17,12 +17,20 @@ pub struct Ledger {
     pub elapsed_s: f64,
     /// Whether the sums of every listener, rule and destination close: nothing unexplained anywhere.
     pub closed: bool,
+    /// Sources whose way was forgotten to make room for others, and looked up again: more are at work than are remembered.
+    pub forgotten_sources: u64,
     /// By listener.
     pub listeners: Vec<ListenerCount>,
     /// By rule: the source groups.
     pub rules: Vec<RuleCount>,
     /// By destination and address.
     pub destinations: Vec<DestinationCount>,
+    /// Loops that were found.
+    pub loops: Vec<LoopCount>,
+    /// Loops that are forgotten: not seen for an hour, or the oldest of too many.
+    pub forgotten_loops: u64,
+    /// Tests whether something goes round, for which a destination was held for some 100 ms at most each.
+    pub loop_tests: u64,
 }
 
 /// Datagrams and their payload bytes.
@@ -41,11 +49,11 @@ pub struct ListenerCount {
     pub name: String,
     /// Its address.
     pub address: String,
-    /// SendProgress from the socket.
+    /// Taken from the socket.
     pub received: Count,
-    /// SendProgress by at least one rule.
+    /// Taken by at least one rule.
     pub matched: u64,
-    /// SendProgress by no rule.
+    /// Taken by no rule.
     pub unmatched: u64,
     /// Longer than the buffer: never forwarded in part.
     pub truncated: u64,
@@ -82,8 +90,8 @@ pub struct DestinationCount {
     pub name: String,
     /// The address; null: its name does not resolve yet.
     pub address: Option<SocketAddr>,
-    /// Whether it is thought to live.
-    pub healthy: bool,
+    /// Whether it is thought to live; null: it is not in use any more.
+    pub healthy: Option<bool>,
     /// Copies asked for by rules.
     pub copies: Count,
     /// Handed to the kernel.
@@ -104,8 +112,52 @@ pub struct DestinationCount {
     pub not_joined: Option<String>,
     /// ICMP errors that came back.
     pub icmp_errors: u64,
+    /// Of them, those that quote nothing that was sent: nobody believes them.
+    pub icmp_unproven: u64,
+    /// Its answers, where they go back.
+    pub replies: ReplyCount,
     /// `copies` less the sum of its parts.
     pub unexplained: i64,
+}
+
+/// What became of a destination's answers: received = returned + dropped + unexplained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ReplyCount {
+    /// Answers that came from its address and port.
+    pub received: Count,
+    /// Handed to the kernel for the client that they are for.
+    pub returned: Count,
+    /// Not taken by the kernel, or their listener is gone.
+    pub dropped: u64,
+    /// Sessions, one a client, that there are now.
+    pub sessions: u64,
+    /// Sessions that were opened.
+    pub opened: u64,
+    /// Of them, those that were closed since they were silent for too long.
+    pub aged: u64,
+    /// Of them, those that were closed to make room for others: `sessions` is too low.
+    pub evicted: u64,
+    /// Sessions that could not be opened: no port or descriptor is left.
+    pub failed: u64,
+    /// `received` less the sum of its parts.
+    pub unexplained: i64,
+}
+
+/// A loop: what comes to a listener is sent to a destination, and comes back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LoopCount {
+    /// The name of the listener to which it comes back.
+    pub listener: String,
+    /// Where it comes back from; null: from many.
+    pub source: Option<IpAddr>,
+    /// The name of the destination.
+    pub destination: String,
+    /// Its address; null: it does not resolve any more.
+    pub address: Option<SocketAddr>,
+    /// How often it was found, by any worker.
+    pub found: u64,
+    /// Whether it was seen within the last half minute.
+    pub present: bool,
 }
 
 impl Ledger {
@@ -118,9 +170,11 @@ impl Ledger {
         for to in &mut self.destinations {
             let parts = to.sent.datagrams + to.drops.total() + to.queued;
             to.unexplained = to.copies.datagrams.wrapping_sub(parts) as i64;
+            let parts = to.replies.returned.datagrams + to.replies.dropped;
+            to.replies.unexplained = to.replies.received.datagrams.wrapping_sub(parts) as i64;
         }
         self.closed = self.listeners.iter().all(|listener| listener.unexplained == 0)
-            && self.destinations.iter().all(|to| to.unexplained == 0);
+            && self.destinations.iter().all(|to| to.unexplained == 0 && to.replies.unexplained == 0);
     }
 }
 
@@ -162,5 +216,14 @@ impl DestinationCount {
         self.calls += other.calls;
         self.joined += other.joined;
         self.icmp_errors += other.icmp_errors;
+        self.icmp_unproven += other.icmp_unproven;
+        self.replies.received += other.replies.received;
+        self.replies.returned += other.replies.returned;
+        self.replies.dropped += other.replies.dropped;
+        self.replies.sessions += other.replies.sessions;
+        self.replies.opened += other.replies.opened;
+        self.replies.aged += other.replies.aged;
+        self.replies.evicted += other.replies.evicted;
+        self.replies.failed += other.replies.failed;
     }
 }

@@ -19,6 +19,8 @@ mod drops;
 mod fixture;
 #[doc(hidden)]
 pub mod foreign;
+#[cfg(test)]
+mod growth;
 mod health;
 pub mod ledger;
 mod limit;

@@ -4,6 +4,7 @@
 //! interval adds up to a wrong rate), but how much of what the rate has granted since the start is used. At any time t
 //! the grant is floor(rate x t), computed anew. What is not used within [`BURST`] is lost.
 
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -47,6 +48,25 @@ impl Limiter {
             return false;
         }
         true
+    }
+}
+
+/// The first of each so many datagrams of an outlet, whichever worker takes it.
+#[derive(Debug)]
+pub struct Nth {
+    n: NonZeroU64,
+    seen: AtomicU64,
+}
+
+impl Nth {
+    /// One of `n`; `None`: each.
+    pub fn new(n: NonZeroU32) -> Option<Self> {
+        (n.get() > 1).then(|| Self { n: n.into(), seen: AtomicU64::new(0) })
+    }
+
+    /// Whether the datagram at hand may pass.
+    pub fn take(&self) -> bool {
+        self.seen.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.n.get())
     }
 }
 

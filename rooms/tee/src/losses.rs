@@ -5,28 +5,44 @@ use weir_service::losses::Loss;
 use crate::drops::Reason;
 use crate::ledger::Ledger;
 
-/// All losses that nobody asked for, as totals: [`weir_service::losses::Losses`] makes lines of how they grow. What a
+/// All losses that nobody asked for, as totals above 0: [`weir_service::losses::Losses`] makes lines of how they grow. What a
 /// sample leaves out, what no rule takes and what a rule without a destination discards is as configured.
 pub(crate) fn losses(ledger: &Ledger) -> Vec<Loss> {
     let mut losses = Vec::new();
     for listener in &ledger.listeners {
+        if listener.kernel_drops.unwrap_or(0) + listener.truncated == 0 {
+            continue;
+        }
         let subject = subject("listener", &listener.name, Some(&listener.address));
         let remedy = "bursts fill its buffer: raise `receive_buffer` and net.core.rmem_max, or `workers`";
         losses.push(loss(&subject, "kernel_drops", remedy, listener.kernel_drops.unwrap_or(0)));
         let remedy = "longer than UDP allows, which no sender should manage";
         losses.push(loss(&subject, "truncated", remedy, listener.truncated));
     }
-    for rule in ledger.rules.iter().filter(|rule| rule.copies > 0) {
+    for rule in ledger.rules.iter().filter(|rule| rule.copies > 0 && rule.discarded > 0) {
         let remedy = "no member of its group lives";
         losses.push(loss(&format!("rule {}", rule.name), "discarded", remedy, rule.discarded));
     }
-    for destination in &ledger.destinations {
+    // Of thousands that do well nothing is written.
+    for destination in ledger.destinations.iter().filter(|destination| destination.drops.total() > 0) {
         let address = destination.address.map(|address| address.to_string());
         let subject = subject("destination", &destination.name, address.as_deref());
         let drops = &destination.drops;
         let unwanted = Reason::ALL.iter().filter_map(|&reason| Some((reason, reason.remedy()?)));
         losses.extend(unwanted.map(|(reason, remedy)| loss(&subject, reason.name(), remedy, drops[reason])));
     }
+    for destination in ledger.destinations.iter().filter(|destination| destination.replies.opened > 0) {
+        let address = destination.address.map(|address| address.to_string());
+        let subject = subject("destination", &destination.name, address.as_deref());
+        let replies = &destination.replies;
+        let remedy = "clients are gone, or send buffers full";
+        losses.push(loss(&subject, "answers dropped", remedy, replies.dropped));
+        let remedy = "more clients than `sessions`, whose answers are led back to the latest: raise it";
+        losses.push(Loss { unit: "session", ..loss(&subject, "evicted", remedy, replies.evicted) });
+        let remedy = "no port or descriptor is left: see `-v`";
+        losses.push(Loss { unit: "session", ..loss(&subject, "failed", remedy, replies.failed) });
+    }
+    losses.retain(|loss| loss.total > 0);
     losses
 }
 
@@ -39,7 +55,7 @@ fn subject(kind: &str, name: &str, address: Option<&str>) -> String {
 }
 
 fn loss(subject: &str, reason: &'static str, remedy: &'static str, total: u64) -> Loss {
-    Loss { subject: subject.to_owned(), reason, remedy, total }
+    Loss { subject: subject.to_owned(), reason, remedy, unit: "datagram", total }
 }
 
 #[cfg(test)]
@@ -50,6 +66,7 @@ mod tests {
 
     use super::super::fixture;
     use super::*;
+    use crate::drops::Drops;
 
     #[test]
     fn a_slow_destination_is_told_with_its_remedy() {
@@ -66,8 +83,8 @@ mod tests {
         );
         assert_eq!(
             slow,
-            "destination siem 10.0.0.5:514: 10,000 datagrams dropped in 10 s: queue_full (it is slow, or its neighbour \
-             does not answer)"
+            "destination siem 10.0.0.5:514: 10,000 datagrams dropped in 10 s: queue_full (it is slow, or its next hop \
+             was being asked for: raise its `queue` to bridge that)"
         );
     }
 
@@ -75,6 +92,7 @@ mod tests {
     fn every_reason_but_the_sample_is_watched_and_has_a_remedy() {
         let mut ledger = fixture::busy();
         ledger.destinations.truncate(1);
+        ledger.destinations[0].drops = Drops::count(|_| 1);
         let all = losses(&ledger);
         for reason in Reason::ALL {
             let name = reason.name();

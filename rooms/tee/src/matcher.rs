@@ -1,80 +1,84 @@
 //! Which rules take a datagram: by its listener and its source.
 
-use std::cmp::Reverse;
 use std::net::IpAddr;
-use std::ops::RangeInclusive;
 
 use ipnet::IpNet;
+use prefix_trie::joint::JointPrefixMap;
 
 use crate::settings::{Matching, Rule};
 
-/// Rules in a form that is quick to ask.
+/// Rules in a form that is quick to ask: what it takes depends on the length of an address, not on their number.
 #[derive(Debug)]
 pub struct Matcher {
-    rules: Vec<Compiled>,
+    /// Rules for any listener.
+    all: Tree,
+    /// Those that name listeners, by listener, as far as one is named.
+    named: Vec<Tree>,
     matching: Matching,
 }
 
+/// Rules by their sources, each list ascending.
 #[derive(Debug)]
-struct Compiled {
-    /// `None`: any.
-    sources: Option<Sources>,
-    /// Empty: any.
-    listeners: Vec<usize>,
+struct Tree {
+    /// Those for any source.
+    any: Vec<usize>,
+    by_source: JointPrefixMap<IpNet, Vec<usize>>,
 }
-
-/// Ranges of addresses, sorted and disjoint.
-#[derive(Debug)]
-struct Sources(Vec<RangeInclusive<Key>>);
-
-/// An address as something to compare: whether it is of IPv6, and its bits.
-type Key = (bool, u128);
 
 impl Matcher {
     /// Prepares rules.
     pub fn new(rules: &[Rule], matching: Matching) -> Self {
-        let compile = |rule: &Rule| Compiled {
-            sources: (!rule.sources.is_empty()).then(|| Sources::new(&rule.sources)),
-            listeners: rule.listeners.clone(),
-        };
-        Self { rules: rules.iter().map(compile).collect(), matching }
+        let named = rules.iter().flat_map(|rule| &rule.listeners).max().map_or(0, |last| last + 1);
+        let mut matcher = Self { all: Tree::new(), named: (0..named).map(|_| Tree::new()).collect(), matching };
+        for (index, rule) in rules.iter().enumerate() {
+            if rule.listeners.is_empty() {
+                matcher.all.add(index, rule, matching);
+            }
+            for &listener in &rule.listeners {
+                matcher.named[listener].add(index, rule, matching);
+            }
+        }
+        matcher
     }
 
-    /// The rules that take datagrams of this source from this listener, in their order: at most one unless all count.
-    /// An IPv4 address mapped to IPv6, as a listener of both families reports it, is the IPv4 address.
-    pub fn matching(&self, listener: usize, source: IpAddr) -> impl Iterator<Item = usize> {
-        let source = key(source.to_canonical());
-        let takes = move |rule: &Compiled| {
-            (rule.listeners.is_empty() || rule.listeners.contains(&listener))
-                && rule.sources.as_ref().is_none_or(|sources| sources.contains(source))
-        };
-        let most = match self.matching {
-            Matching::First => 1,
-            Matching::All => usize::MAX,
-        };
-        self.rules.iter().enumerate().filter(move |(_, rule)| takes(rule)).map(|(index, _)| index).take(most)
-    }
-}
-
-impl Sources {
-    fn new(nets: &[IpNet]) -> Self {
-        let mut ranges: Vec<_> = nets.iter().map(|net| key(net.network())..=key(net.broadcast())).collect();
-        ranges.sort_by_key(|range| (*range.start(), Reverse(*range.end())));
-        // Networks contain one another or are disjoint: what begins within a wider one before it ends there, too.
-        ranges.dedup_by(|next, before| before.contains(next.start()));
-        Self(ranges)
-    }
-
-    fn contains(&self, source: Key) -> bool {
-        let after = self.0.partition_point(|range| *range.start() <= source);
-        after > 0 && self.0[after - 1].contains(&source)
+    /// Fills `found` with the rules that take datagrams of this source from this listener, in their order: at most one
+    /// unless all count. An IPv4 address mapped to IPv6, as a listener of both families reports it, is the IPv4 address.
+    pub fn matching(&self, listener: usize, source: IpAddr, found: &mut Vec<usize>) {
+        found.clear();
+        let source = IpNet::from(source.to_canonical());
+        for tree in [Some(&self.all), self.named.get(listener)].into_iter().flatten() {
+            found.extend(&tree.any);
+            tree.by_source.cover_values(&source).for_each(|rules| found.extend(rules));
+        }
+        // Several networks of a rule may hold the source.
+        found.sort_unstable();
+        found.dedup();
+        if self.matching == Matching::First {
+            found.truncate(1);
+        }
     }
 }
 
-fn key(address: IpAddr) -> Key {
-    match address {
-        IpAddr::V4(address) => (false, address.to_bits().into()),
-        IpAddr::V6(address) => (true, address.to_bits()),
+impl Tree {
+    fn new() -> Self {
+        Self { any: Vec::new(), by_source: JointPrefixMap::new() }
+    }
+
+    /// Adds a rule behind those before it.
+    fn add(&mut self, index: usize, rule: &Rule, matching: Matching) {
+        let place = |rules: &mut Vec<usize>| {
+            // Behind another for the very same sources it never has its turn, where the first counts.
+            let is_hidden = matching == Matching::First && !rules.is_empty();
+            if !is_hidden && rules.last() != Some(&index) {
+                rules.push(index);
+            }
+        };
+        if rule.sources.is_empty() {
+            place(&mut self.any);
+        }
+        for net in &rule.sources {
+            place(self.by_source.entry(net.trunc()).or_default());
+        }
     }
 }
 
@@ -91,8 +95,14 @@ mod tests {
         Rule { name: String::new(), sources, listeners: listeners.to_vec(), to: Vec::new() }
     }
 
+    fn found(matcher: &Matcher, listener: usize, source: IpAddr) -> Vec<usize> {
+        let mut found = vec![7];
+        matcher.matching(listener, source, &mut found);
+        found
+    }
+
     fn matching(rules: &[Rule], matching: Matching, listener: usize, source: &str) -> Vec<usize> {
-        Matcher::new(rules, matching).matching(listener, source.parse().unwrap()).collect()
+        found(&Matcher::new(rules, matching), listener, source.parse().unwrap())
     }
 
     #[test]
@@ -135,16 +145,34 @@ mod tests {
         prop_oneof![v4, v6]
     }
 
+    fn any_rule() -> impl Strategy<Value = Rule> {
+        let sources = prop::collection::vec(net(), 0..4);
+        let listeners = prop::collection::btree_set(0_usize..3, 0..3);
+        (sources, listeners).prop_map(|(sources, listeners)| Rule {
+            name: String::new(),
+            sources,
+            listeners: listeners.into_iter().collect(),
+            to: Vec::new(),
+        })
+    }
+
     proptest! {
-        /// Against the definition: an address is taken if one of the networks contains it.
+        /// Against the definition: a rule takes a datagram of its listeners if one of its networks contains the source.
         #[test]
-        fn ranges_are_the_union_of_networks(
-            nets in prop::collection::vec(net(), 1..20),
-            others in prop::collection::vec(net(), 1..20),
-        ) {
-            let sources = Sources::new(&nets);
-            for address in others.iter().chain(&nets).flat_map(|net| [net.addr(), net.network(), net.broadcast()]) {
-                prop_assert_eq!(sources.contains(key(address)), nets.iter().any(|net| net.contains(&address)));
+        fn rules_take_what_they_say(rules in prop::collection::vec(any_rule(), 1..20), others in prop::collection::vec(net(), 1..20)) {
+            let matchers = [Matching::First, Matching::All].map(|matching| Matcher::new(&rules, matching));
+            let nets = rules.iter().flat_map(|rule| &rule.sources).chain(&others);
+            // A mapped address is that of IPv4.
+            for source in nets.flat_map(|net| [net.addr(), net.network(), net.broadcast()]).map(|source| source.to_canonical()) {
+                for listener in 0..4 {
+                    let takes = |rule: &Rule| {
+                        (rule.listeners.is_empty() || rule.listeners.contains(&listener))
+                            && (rule.sources.is_empty() || rule.sources.iter().any(|net| net.contains(&source)))
+                    };
+                    let all: Vec<usize> = (0..rules.len()).filter(|&index| takes(&rules[index])).collect();
+                    prop_assert_eq!(found(&matchers[0], listener, source), all[..all.len().min(1)].to_vec());
+                    prop_assert_eq!(found(&matchers[1], listener, source), all);
+                }
             }
         }
     }

@@ -2,12 +2,17 @@
 
 use weir_service::metrics::{Family, Kind, Samples, Value};
 
-use crate::ledger::{DestinationCount, Ledger, ListenerCount, RuleCount};
+use crate::ledger::{DestinationCount, Ledger, ListenerCount, LoopCount, ReplyCount, RuleCount};
 
-/// Adds every family of [`families`]; `workers`: the threads that move datagrams.
+/// Adds every family of [`families`]; `workers`: the threads that move datagrams. Of more addresses of destinations than
+/// [`MOST`] the rest is one, unless the scrape asks for destinations: 10,000 would be 20 MB, whoever is interested.
 pub fn metrics(samples: &mut Samples<'_>, ledger: &Ledger, workers: usize) {
     samples.single(&WORKERS, workers);
     samples.single(&CLOSED, ledger.closed);
+    samples.single(&FORGOTTEN_SOURCES, ledger.forgotten_sources);
+    let (destinations, rest) =
+        if samples.are_asked_by("destination") { (&ledger.destinations[..], None) } else { some(&ledger.destinations) };
+    let destinations = || destinations.iter().chain(&rest);
     for (family, value) in OF_LISTENERS {
         let of = |count: &ListenerCount| Some(([count.name.clone(), count.address.clone()], value(count)?));
         samples.family(family, ledger.listeners.iter().filter_map(of));
@@ -17,13 +22,22 @@ pub fn metrics(samples: &mut Samples<'_>, ledger: &Ledger, workers: usize) {
     }
     for (family, value) in OF_DESTINATIONS {
         let of = |count: &DestinationCount| Some((labels(count), value(count)?));
-        samples.family(family, ledger.destinations.iter().filter_map(of));
+        samples.family(family, destinations().filter_map(of));
     }
     let dropped = |count: &DestinationCount| {
         let [name, address] = labels(count);
         count.drops.by_reason().map(|(reason, drops)| ([name.clone(), address.clone(), reason.to_owned()], drops))
     };
-    samples.family(&DROPPED, ledger.destinations.iter().flat_map(dropped));
+    samples.family(&DROPPED, destinations().flat_map(dropped));
+    for (family, value) in OF_REPLIES {
+        let of = |count: &DestinationCount| (count.replies.opened > 0).then(|| (labels(count), value(&count.replies)));
+        samples.family(family, destinations().filter_map(of));
+    }
+    for (family, value) in OF_LOOPS {
+        samples.family(family, ledger.loops.iter().map(|count| (labels_of_loop(count), value(count))));
+    }
+    samples.single(&FORGOTTEN_LOOPS, ledger.forgotten_loops);
+    samples.single(&LOOP_TESTS, ledger.loop_tests);
 }
 
 /// Every family of this module, in the order in which it is exposed.
@@ -32,11 +46,34 @@ pub fn families() -> Vec<Family> {
     let rules = OF_RULES.iter().map(|(family, _)| *family);
     let destinations = OF_DESTINATIONS.iter().map(|(family, _)| *family);
     let of_parts = listeners.chain(rules).chain(destinations);
-    [&WORKERS, &CLOSED].into_iter().chain(of_parts).chain([&DROPPED]).copied().collect()
+    let loops = OF_LOOPS.iter().map(|(family, _)| *family).chain([&FORGOTTEN_LOOPS, &LOOP_TESTS]);
+    let first = [&WORKERS, &CLOSED, &FORGOTTEN_SOURCES].into_iter();
+    let replies = OF_REPLIES.iter().map(|(family, _)| *family);
+    first.chain(of_parts).chain([&DROPPED]).chain(replies).chain(loops).copied().collect()
+}
+
+/// The first [`MOST`], and the sum of the others, if there are any.
+fn some(all: &[DestinationCount]) -> (&[DestinationCount], Option<DestinationCount>) {
+    let Some((some, rest)) = all.split_at_checked(MOST) else { return (all, None) };
+    let Some(first) = rest.first() else { return (all, None) };
+    let mut sum = DestinationCount { name: OTHERS.to_owned(), address: None, ..first.clone() };
+    for other in &rest[1..] {
+        sum.absorb(other);
+        sum.healthy = sum.healthy.into_iter().chain(other.healthy).reduce(|all, healthy| all && healthy);
+        sum.queue_limit = sum.queue_limit.into_iter().chain(other.queue_limit).reduce(|all, limit| all + limit);
+        sum.unexplained += other.unexplained;
+    }
+    (some, Some(sum))
 }
 
 fn labels(count: &DestinationCount) -> [String; 2] {
     [count.name.clone(), count.address.map(|address| address.to_string()).unwrap_or_default()]
+}
+
+fn labels_of_loop(count: &LoopCount) -> [String; 4] {
+    let address = count.address.map(|address| address.to_string()).unwrap_or_default();
+    let source = count.source.map(|source| source.to_string()).unwrap_or_default();
+    [count.listener.clone(), source, count.destination.clone(), address]
 }
 
 type Read<C, V> = (&'static Family, fn(&C) -> V);
@@ -161,9 +198,9 @@ const OF_DESTINATIONS: &[Read<DestinationCount, Option<Value>>] = &[
             "weir_tee_destination_healthy",
             None,
             Kind::Gauge,
-            "1: the destination is thought to live; 0: not.",
+            "1: the destination is thought to live; 0: not; absent: it is not in use any more.",
         ),
-        |count| Some(count.healthy.into()),
+        |count| count.healthy.map(Value::from),
     ),
     (
         &destination("weir_tee_send", "calls", "System calls that sent; datagrams sent over it is the batching."),
@@ -173,6 +210,14 @@ const OF_DESTINATIONS: &[Read<DestinationCount, Option<Value>>] = &[
         Some(count.joined.into())
     }),
     (&destination("weir_tee_icmp", "errors", "ICMP errors that came back."), |count| Some(count.icmp_errors.into())),
+    (
+        &destination(
+            "weir_tee_icmp_unproven",
+            "errors",
+            "ICMP errors that quote nothing that was sent, as forged ones do: nobody believes them.",
+        ),
+        |count| Some(count.icmp_unproven.into()),
+    ),
     (
         &of_destination(
             "weir_tee_destination_unexplained",
@@ -190,6 +235,83 @@ const CLOSED: Family = Family::new(
     None,
     Kind::Gauge,
     "1: every sum closes, nothing is unexplained; 0: a fault in weir.",
+);
+/// Of destinations whose answers go back.
+const OF_REPLIES: &[Read<ReplyCount, Value>] = &[
+    (
+        &destination(
+            "weir_tee_replies_received",
+            DATAGRAMS,
+            "Answers that came from the destination's address and port.",
+        ),
+        |count| count.received.datagrams.into(),
+    ),
+    (
+        &destination(
+            "weir_tee_replies_returned",
+            DATAGRAMS,
+            "Answers handed to the kernel for the client that they are for.",
+        ),
+        |count| count.returned.datagrams.into(),
+    ),
+    (&destination("weir_tee_replies_returned", BYTES, "Payload bytes of answers handed to the kernel."), |count| {
+        count.returned.bytes.into()
+    }),
+    (
+        &destination(
+            "weir_tee_replies_dropped",
+            DATAGRAMS,
+            "Answers that the kernel did not take, or whose listener is gone.",
+        ),
+        |count| count.dropped.into(),
+    ),
+    (
+        &of_destination("weir_tee_sessions", None, Kind::Gauge, "Sessions, one a client whose answers go back."),
+        |count| count.sessions.into(),
+    ),
+    (&destination("weir_tee_opened", SESSIONS, "Sessions that were opened."), |count| count.opened.into()),
+    (&destination("weir_tee_aged", SESSIONS, "Sessions closed since they were silent for too long."), |count| {
+        count.aged.into()
+    }),
+    (&destination("weir_tee_evicted", SESSIONS, "Sessions closed to make room for others."), |count| {
+        count.evicted.into()
+    }),
+    (&destination("weir_tee_failed", SESSIONS, "Sessions that could not be opened."), |count| count.failed.into()),
+];
+
+const OF_LOOPS: &[Read<LoopCount, Value>] = &[
+    (
+        &of_loop(
+            "weir_tee_loop_present",
+            None,
+            Kind::Gauge,
+            "1: what goes to the destination comes back to the listener, from this source (empty: from many); 0: it did.",
+        ),
+        |count| count.present.into(),
+    ),
+    (
+        &of_loop("weir_tee_loop_found", Some("tests"), Kind::Counter, "Tests, by any worker, that have shown it."),
+        |count| count.found.into(),
+    ),
+];
+
+const FORGOTTEN_LOOPS: Family = Family::new(
+    "weir_tee_forgotten",
+    Some("loops"),
+    Kind::Counter,
+    "Loops that are forgotten: not seen for an hour, or the oldest of too many.",
+);
+const LOOP_TESTS: Family = Family::new(
+    "weir_tee_loop",
+    Some("tests"),
+    Kind::Counter,
+    "Tests whether something goes round, for each of which destinations were held for 100 ms at most at a time.",
+);
+const FORGOTTEN_SOURCES: Family = Family::new(
+    "weir_tee_forgotten",
+    Some("sources"),
+    Kind::Counter,
+    "Sources whose way was forgotten to make room for others, and looked up again.",
 );
 const DROPPED: Family =
     Family::new("weir_tee_dropped", Some(DATAGRAMS), Kind::Counter, "Copies that were not sent, by reason.").by(&[
@@ -218,14 +340,25 @@ const fn of_destination(name: &'static str, unit: Option<&'static str>, kind: Ki
     Family::new(name, unit, kind, help).by(&["destination", "address"])
 }
 
+const fn of_loop(name: &'static str, unit: Option<&'static str>, kind: Kind, help: &'static str) -> Family {
+    Family::new(name, unit, kind, help).by(&["listener", "source", "destination", "address"])
+}
+
+/// Addresses of destinations that have samples of their own.
+const MOST: usize = 1_000;
+
+/// The sum of all others.
+const OTHERS: &str = "(others)";
+
 const DATAGRAMS: &str = "datagrams";
 const BYTES: &str = "bytes";
+const SESSIONS: &str = "sessions";
 
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
 
-    use weir_service::metrics::{Format, expose};
+    use weir_service::metrics::{Format, Wanted, expose, expose_wanted};
 
     use super::super::fixture;
     use super::*;
@@ -237,6 +370,32 @@ mod tests {
     #[test]
     fn a_ledger_as_metrics() {
         insta::assert_snapshot!(exposed(Format::Text));
+    }
+
+    #[test]
+    fn of_many_destinations_some_and_the_sum_of_the_others_unless_they_are_asked_for() {
+        let mut ledger = fixture::busy();
+        let one = ledger.destinations[1].clone();
+        ledger.destinations =
+            (0..MOST + 3).map(|at| DestinationCount { name: at.to_string(), ..one.clone() }).collect();
+        ledger.destinations[MOST + 1].healthy = Some(false);
+        let exposed = |query: &str| {
+            let ledger = ledger.clone();
+            expose_wanted(Format::Text, Wanted::parse(query), move |samples| metrics(samples, &ledger, 2))
+        };
+        let value = |text: &str, start: &str| {
+            let line = text.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("no {start}"));
+            line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()
+        };
+        let all = exposed("");
+        assert_eq!(all.lines().filter(|line| line.starts_with("weir_tee_sent_datagrams_total{")).count(), MOST + 1);
+        let others = |name: &str| value(&all, &format!("{name}{{destination=\"(others)\""));
+        assert_eq!(others("weir_tee_sent_datagrams_total"), 3 * one.sent.datagrams);
+        assert_eq!(others("weir_tee_destination_healthy"), 0);
+        let some = exposed(&format!("destination={}", MOST + 2));
+        let sent = value(&some, &format!("weir_tee_sent_datagrams_total{{destination=\"{}\"", MOST + 2));
+        assert_eq!((sent, some.matches("weir_tee_sent_datagrams_total{").count()), (one.sent.datagrams, 1));
+        assert_eq!(exposed("destination=*").matches("weir_tee_sent_datagrams_total{").count(), MOST + 3);
     }
 
     #[test]

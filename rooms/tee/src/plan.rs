@@ -3,7 +3,7 @@
 //! A plan never changes. A reload, or a name that resolves to something else, makes a new one from the old: what is in
 //! both keeps its counts, its health and its limits. Health alone changes within a plan, atomically.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use weir_dgram::Steering;
 
 use crate::balance::{Group, Member};
 use crate::counters::{Books, ListenerBook, OutletBook, RuleBook};
-use crate::health::Health;
-use crate::limit::Limiter;
+use crate::health::{Gate, Health};
+use crate::limit::{Limiter, Nth};
 use crate::matcher::Matcher;
 use crate::settings::{self, Destination, Recipient, Settings, Target};
 
@@ -33,6 +33,10 @@ pub struct Plan {
     pub groups: Vec<Group>,
     /// Whether a destination gets headers.
     pub headed: bool,
+    /// Whether the hops that a datagram has left count for a destination.
+    pub guarded: bool,
+    /// Whether a destination's answers go back.
+    pub answered: bool,
     /// The counts of this and all plans before.
     pub books: Arc<Books>,
 }
@@ -45,6 +49,8 @@ pub struct Listener {
     /// Whether the local address of each datagram must be known: not told by the listener's own, and a destination gets
     /// it in a header.
     pub wants_local: bool,
+    /// Whether the hops must be known with which each came.
+    pub wants_hops: bool,
     /// Which worker gets a datagram, by what it says.
     pub steering: Option<Steering>,
     /// Its counts.
@@ -66,6 +72,8 @@ pub struct Outlet {
     pub health: Arc<Health>,
     /// Its rate limits; `None`: without.
     pub limiter: Option<Arc<Limiter>>,
+    /// Which of its datagrams pass; `None`: each.
+    pub nth: Option<Arc<Nth>>,
 }
 
 /// Where a rule leads.
@@ -88,19 +96,24 @@ impl Plan {
     /// validated, and sockets are opened by [`Sockets::open`](super::sockets::Sockets::open).
     pub fn build(settings: Arc<Settings>, addresses: &Addresses, previous: Option<&Self>) -> Self {
         let books = previous.map_or_else(|| Arc::new(Books::new(settings.workers)), |plan| Arc::clone(&plan.books));
+        let previous = Previous::new(previous);
         let shared: Vec<_> = settings.destinations.iter().cloned().map(Arc::new).collect();
         let mut outlets = Vec::new();
         let mut outlets_of = Vec::new();
         for (index, destination) in shared.iter().enumerate() {
             let first = outlets.len();
-            for address in used(index, destination, addresses, previous) {
-                outlets.push(Outlet::build(index, destination, address, &books, previous));
+            for address in used(index, destination, addresses, &previous) {
+                outlets.push(Outlet::build(index, destination, address, &books, &previous));
             }
             outlets_of.push((first..outlets.len()).collect::<Vec<usize>>());
         }
         let headed = shared.iter().any(|destination| destination.source.is_headed());
+        let answered = shared.iter().any(|destination| destination.replies.is_some());
+        let guarded = shared.iter().any(|destination| destination.hop_guard);
         let listener = |listener: &settings::Listener| Listener {
-            wants_local: headed && (listener.address.ip().is_unspecified() || listener.address.ip().is_multicast()),
+            wants_hops: guarded,
+            wants_local: (headed || answered)
+                && (listener.address.ip().is_unspecified() || listener.address.ip().is_multicast()),
             steering: settings.steering,
             book: books.listener(&listener.name, listener.address),
             settings: listener.clone(),
@@ -119,7 +132,7 @@ impl Plan {
         let group = |group: &settings::Group| {
             let members =
                 group.members.iter().map(|&member| Member::new(&shared[member].name, outlets_of[member].clone()));
-            Group { policy: group.policy, members: members.collect() }
+            Group::new(group.policy, members.collect())
         };
         Self {
             listeners: settings.listeners.iter().map(listener).collect(),
@@ -128,14 +141,28 @@ impl Plan {
             groups: settings.groups.iter().map(group).collect(),
             outlets,
             headed,
+            guarded,
+            answered,
             books,
             settings,
         }
     }
 
+    /// Has groups send a copy of their next datagram to a member whose next hops all do not answer: the kernel asks them
+    /// again for that alone.
+    pub(crate) fn ask_silent(&self) {
+        let is_silent = |&at: &usize| self.outlets[at].health.hop().gate != Gate::Open;
+        for group in &self.groups {
+            group.want(|member| {
+                member.outlets.iter().all(is_silent) && !member.outlets.iter().any(|&at| self.outlets[at].up())
+            });
+        }
+    }
+
     /// The outlets of a destination, by its index in the settings.
     pub fn outlets_of(&self, destination: usize) -> impl Iterator<Item = &Outlet> {
-        self.outlets.iter().filter(move |outlet| outlet.destination == destination)
+        let first = self.outlets.partition_point(|outlet| outlet.destination < destination);
+        self.outlets[first..].iter().take_while(move |outlet| outlet.destination == destination)
     }
 }
 
@@ -145,14 +172,16 @@ impl Outlet {
         destination: &Arc<Destination>,
         address: Option<SocketAddr>,
         books: &Books,
-        previous: Option<&Plan>,
+        previous: &Previous<'_>,
     ) -> Self {
-        let old = previous.and_then(|plan| plan.outlets.iter().find(|old| old.is(&destination.name, address)));
+        let old = previous.outlets_of(&destination.name).iter().copied().find(|old| old.address == address);
         let (rate, bandwidth) = (destination.rate, destination.bandwidth);
         let kept = old.filter(|old| old.settings.rate == rate && old.settings.bandwidth == bandwidth);
+        let counted = old.filter(|old| old.settings.every == destination.every);
         Self {
             destination: index,
             address,
+            nth: counted.map_or_else(|| Nth::new(destination.every).map(Arc::new), |old| old.nth.clone()),
             settings: Arc::clone(destination),
             book: books.outlet(&destination.name, address),
             health: old.map(|old| Arc::clone(&old.health)).unwrap_or_default(),
@@ -160,9 +189,9 @@ impl Outlet {
         }
     }
 
-    /// Whether it is this address of the destination of this name.
-    pub fn is(&self, name: &str, address: Option<SocketAddr>) -> bool {
-        self.address == address && self.settings.name == name
+    /// What it is called in every plan: the name of its destination, and the address.
+    pub fn key(&self) -> (&str, Option<SocketAddr>) {
+        (&self.settings.name, self.address)
     }
 
     /// Whether the address is a multicast group.
@@ -176,12 +205,29 @@ impl Outlet {
     }
 }
 
+/// What the plan before had, by the names of destinations.
+struct Previous<'a>(HashMap<&'a str, Vec<&'a Outlet>>);
+
+impl<'a> Previous<'a> {
+    fn new(plan: Option<&'a Plan>) -> Self {
+        let mut outlets: HashMap<&str, Vec<&Outlet>> = HashMap::new();
+        for outlet in plan.into_iter().flat_map(|plan| &plan.outlets) {
+            outlets.entry(&outlet.settings.name).or_default().push(outlet);
+        }
+        Self(outlets)
+    }
+
+    fn outlets_of(&self, destination: &str) -> &[&'a Outlet] {
+        self.0.get(destination).map_or(&[], Vec::as_slice)
+    }
+}
+
 /// The addresses that a destination's datagrams go to; one `None` while there is none.
 fn used(
     index: usize,
     destination: &Destination,
     addresses: &Addresses,
-    previous: Option<&Plan>,
+    previous: &Previous<'_>,
 ) -> Vec<Option<SocketAddr>> {
     let known = match &destination.to {
         Target::Address(address) => return vec![Some(*address)],
@@ -197,9 +243,7 @@ fn used(
         return all;
     }
     // Name servers turn the order of addresses round with every answer: stay with the one in use while it is there.
-    let in_use = previous.and_then(|plan| {
-        plan.outlets.iter().find(|old| old.settings.name == destination.name && all.contains(&old.address))
-    });
+    let in_use = previous.outlets_of(&destination.name).iter().find(|old| all.contains(&old.address));
     let first = known.first().copied();
     vec![in_use.map_or(first, |old| old.address)]
 }

@@ -36,6 +36,8 @@ pub struct Settings {
     pub rules: Vec<Rule>,
     /// Which of several matching rules count.
     pub matching: Matching,
+    /// What is done about what is sent and comes back.
+    pub on_loop: OnLoop,
 }
 
 /// Where datagrams come in.
@@ -73,6 +75,8 @@ pub struct Destination {
     pub to: Target,
     /// Addresses of a name to use: the first, or each of them (every address gets a copy).
     pub all_addresses: bool,
+    /// Most addresses of a name that are used.
+    pub most_addresses: usize,
     /// What the destination sees as the source.
     pub source: Source,
     /// The local address and port to send from; port 0: the kernel's choice.
@@ -81,6 +85,9 @@ pub struct Destination {
     pub interface: Option<String>,
     /// TTL or hop limit; for multicast the multicast TTL. `None`: the kernel's default.
     pub ttl: Option<u8>,
+    /// Whether each datagram leaves with one hop less than it came with, and not at all where none is left; `ttl` is then
+    /// the most.
+    pub hop_guard: bool,
     /// Differentiated services code point, 0 to 63.
     pub dscp: Option<u8>,
     /// Multicast: whether listeners on this machine hear it.
@@ -95,9 +102,25 @@ pub struct Destination {
     pub bandwidth: Option<BitRate>,
     /// Sends one of so many, chosen at random; 1: each.
     pub sample: NonZeroU32,
+    /// Sends the first of each so many, in the order in which workers take them; 1: each.
+    pub every: NonZeroU32,
     /// How to find out whether it lives, besides ICMP and send errors.
     pub probe: Option<Probe>,
+    /// Whether its answers go back to whom they are for; `None`: nobody hears them.
+    pub replies: Option<Replies>,
 }
+
+/// How a destination's answers find their way back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replies {
+    /// Clients that it may have at a time, over all workers; each takes a socket.
+    pub sessions: usize,
+    /// How long a client and the destination may both be silent before their session is closed.
+    pub timeout: Duration,
+}
+
+/// Addresses of a name that `addresses = "all"` means. An answer of thousands is somebody's mistake, or malice.
+pub const MOST_ADDRESSES: usize = 32;
 
 /// An address, or a name for some.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -212,7 +235,7 @@ pub struct Rule {
 }
 
 /// Where a rule leads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Recipient {
     /// Index into [`Settings::destinations`].
     Destination(usize),
@@ -229,6 +252,19 @@ pub enum Matching {
     First,
     /// All. A destination still gets each datagram once.
     All,
+}
+
+/// What is done about what is sent and comes back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnLoop {
+    /// Nothing: nobody looks for it.
+    Off,
+    /// It is said.
+    #[default]
+    Warn,
+    /// It is said, and what comes back is not sent to where it came back from again.
+    Stop,
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::fmt;
 
 use weir_units::format;
 
-use crate::ledger::{Count, DestinationCount, Ledger, ListenerCount, RuleCount};
+use crate::ledger::{Count, DestinationCount, Ledger, ListenerCount, LoopCount, ReplyCount, RuleCount};
 
 impl fmt::Display for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -17,6 +17,7 @@ impl fmt::Display for Ledger {
         self.listeners.iter().try_for_each(|listener| listener.fmt(f))?;
         self.rules.iter().try_for_each(|rule| rule.fmt(f))?;
         self.destinations.iter().try_for_each(|destination| destination.fmt(f))?;
+        self.loops.iter().try_for_each(|found| writeln!(f, "loop: {found}"))?;
         let closing = if self.closed { "the ledger closes: unexplained 0" } else { "the ledger does not close" };
         writeln!(f, "{closing}")
     }
@@ -46,7 +47,11 @@ impl fmt::Display for RuleCount {
 impl fmt::Display for DestinationCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let address = self.address.map_or_else(|| "not resolved".to_owned(), |address| address.to_string());
-        let state = if self.healthy { "" } else { ", down" };
+        let state = match self.healthy {
+            Some(true) => "",
+            Some(false) => ", down",
+            None => ", not in use any more",
+        };
         writeln!(f, "destination {}{state}", called(&self.name, &address))?;
         let drops = self.drops.by_reason();
         let parts: Vec<_> =
@@ -60,7 +65,36 @@ impl fmt::Display for DestinationCount {
         if self.icmp_errors > 0 {
             write!(f, "; ICMP errors {}", number(self.icmp_errors))?;
         }
+        if self.icmp_unproven > 0 {
+            write!(f, ", {} of them unproven", number(self.icmp_unproven))?;
+        }
+        writeln!(f)?;
+        if self.replies.opened > 0 { self.replies.fmt(f) } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for ReplyCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [("returned", self.returned.datagrams), ("dropped", self.dropped)];
+        let equation = Equation { whole: ("answers", self.received), parts: &parts, unexplained: self.unexplained };
+        let sessions = [("aged", self.aged), ("evicted", self.evicted), ("failed", self.failed)];
+        write!(f, "  {equation}; sessions {} of {} opened", number(self.sessions), number(self.opened))?;
+        for (name, count) in sessions.iter().filter(|(_, count)| *count > 0) {
+            write!(f, ", {} {name}", number(*count))?;
+        }
         writeln!(f)
+    }
+}
+
+/// `what goes to b 10.0.0.2:514 comes back to listener in from 10.0.0.2`
+impl fmt::Display for LoopCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = self.address.map_or_else(|| "not resolved".to_owned(), |address| address.to_string());
+        write!(f, "what goes to {} comes back to listener {}", called(&self.destination, &address), self.listener)?;
+        match self.source {
+            Some(source) => write!(f, " from {source}"),
+            None => f.write_str(" from many"),
+        }
     }
 }
 
@@ -113,6 +147,7 @@ mod tests {
         let ledger = Ledger {
             elapsed_s: 12.5,
             closed: false,
+            forgotten_sources: 0,
             listeners: vec![ListenerCount {
                 name: "syslog".into(),
                 address: "0.0.0.0:514".into(),
@@ -127,7 +162,7 @@ mod tests {
                 DestinationCount {
                     name: "10.0.0.5:514".into(),
                     address: Some("10.0.0.5:514".parse().unwrap()),
-                    healthy: true,
+                    healthy: Some(true),
                     copies: count(5_000),
                     sent: count(5_000),
                     calls: 100,
@@ -136,6 +171,7 @@ mod tests {
                 },
                 DestinationCount {
                     name: "siem".into(),
+                    healthy: Some(false),
                     copies: count(5_000),
                     sent: count(4_000),
                     queued: 1,
@@ -149,6 +185,16 @@ mod tests {
                     ..DestinationCount::default()
                 },
             ],
+            loops: vec![LoopCount {
+                listener: "syslog".into(),
+                source: Some("10.0.0.5".parse().unwrap()),
+                destination: "10.0.0.5:514".into(),
+                address: Some("10.0.0.5:514".parse().unwrap()),
+                found: 2,
+                present: true,
+            }],
+            forgotten_loops: 0,
+            loop_tests: 3,
         };
         insta::assert_snapshot!(ledger.to_string());
     }

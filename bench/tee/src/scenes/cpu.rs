@@ -27,7 +27,8 @@ pub(crate) fn run(programs: &Programs, scale: Scale, report: &mut Report) -> Res
         let network = Network::new(case.shape)?;
         for _ in 0..scale.rounds {
             for (kind, samples) in &mut samples {
-                samples.push(measure(programs, *kind, &network, &case, scale)?);
+                let load = Load { stream: case.input.stream(), destinations: case.destinations, drop: case.shape.drop };
+                samples.push(measure(programs, *kind, &network, &load, scale)?);
             }
         }
         print(&case, &samples, report);
@@ -121,11 +122,19 @@ impl Case {
     }
 }
 
+/// What a replicator has to do.
+pub(super) struct Load {
+    pub(super) stream: Stream,
+    pub(super) destinations: usize,
+    /// Whether sinks drop at ingress what comes.
+    pub(super) drop: bool,
+}
+
 /// One look at one replicator.
 #[derive(Clone, Copy)]
-struct Sample {
+pub(super) struct Sample {
     /// CPU time a datagram, us.
-    cost: f64,
+    pub(super) cost: f64,
     /// Datagrams a second, thousands: offered, and copied to all.
     offered: f64,
     copied: f64,
@@ -135,15 +144,17 @@ struct Sample {
     received: f64,
 }
 
-fn measure(programs: &Programs, kind: Kind, network: &Network, case: &Case, scale: Scale) -> Result<Sample> {
-    let to: Vec<_> = (0..case.destinations).map(sink).collect();
+pub(super) fn measure(programs: &Programs, kind: Kind, network: &Network, load: &Load, scale: Scale) -> Result<Sample> {
+    let Load { stream, destinations, drop } = load;
+    let size = stream.size;
+    let to: Vec<_> = (0..*destinations).map(sink).collect();
     let replicator = programs.start(kind, network, &to, Place::Pinned)?;
     let mut netlink = Netlink::open(&network.tee)?;
-    let before = network.left(&mut netlink, SIZE)?;
+    let before = network.left(&mut netlink, size)?;
     let mut look = || {
-        while_sending(&case.input.stream(), &network.source, LISTENER, |progress| {
+        while_sending(stream, &network.source, LISTENER, |progress| {
             let deadline = patience();
-            while network.left(&mut netlink, SIZE)? == before {
+            while network.left(&mut netlink, size)? == before {
                 ensure!(Instant::now() < deadline, "{} sends nothing", kind.name());
                 sleep(Duration::from_millis(1));
             }
@@ -151,7 +162,7 @@ fn measure(programs: &Programs, kind: Kind, network: &Network, case: &Case, scal
             sleep(WARM_UP);
             let snapshot = |netlink: &mut Netlink| -> Result<[f64; 4]> {
                 let cpu = replicator.cpu_time()?.as_secs_f64();
-                let left = network.left(netlink, SIZE)? as f64 / case.destinations as f64;
+                let left = network.left(netlink, size)? as f64 / *destinations as f64;
                 let sent = progress.sent.load(Ordering::Relaxed) as f64;
                 Ok([clock()?, cpu, left, sent])
             };
@@ -167,13 +178,13 @@ fn measure(programs: &Programs, kind: Kind, network: &Network, case: &Case, scal
             Ok([0, 1, 2, 3].map(|index| last[index] - first[index]))
         })
     };
-    let ([time, cpu, copied, sent], received) = if case.shape.drop {
+    let ([time, cpu, copied, sent], received) = if *drop {
         (look()?.0, 1.0)
     } else {
-        let sinks = Sinks::open(&network.sinks, &to, SIZE, Look::Count)?;
+        let sinks = Sinks::open(&network.sinks, &to, size, Look::Count)?;
         let ((figures, _), tallies) = sinks.while_reading(Duration::from_millis(20), look)?;
         let taken: u64 = tallies.iter().map(|tally| tally.distinct + tally.repeated).sum();
-        (figures, taken as f64 / (network.left(&mut netlink, SIZE)? - before) as f64)
+        (figures, taken as f64 / (network.left(&mut netlink, size)? - before) as f64)
     };
     Ok(Sample {
         cost: cpu / copied * 1e6,
@@ -230,4 +241,4 @@ fn print(case: &Case, samples: &[(Kind, Vec<Sample>)], report: &mut Report) {
 const WARM_UP: Duration = Duration::from_millis(100);
 
 /// Datagrams below which a look says nothing.
-const LEAST_COPIED: f64 = 500.0;
+const LEAST_COPIED: f64 = 200.0;

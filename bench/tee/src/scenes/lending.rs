@@ -133,8 +133,14 @@ fn look(network: &Network, workers: usize, lending: bool, rate: f64, time: Durat
 /// As flags would have them, with every default.
 fn settings(workers: usize, lending: bool) -> Result<Settings> {
     let destination = |index| Destination::to(Endpoint(Target::Address(sink(index).into())));
-    let listener =
-        Listener { name: None, address: Address(LISTENER.into()), interface: None, join: None, receive_buffer: None };
+    let listener = Listener {
+        name: None,
+        address: Address(LISTENER.into()),
+        last_port: None,
+        interface: None,
+        join: None,
+        receive_buffer: None,
+    };
     let document = Document {
         workers: Some(workers),
         listeners: vec![listener],

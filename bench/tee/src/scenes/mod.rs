@@ -3,10 +3,12 @@
 mod cpu;
 mod dead;
 mod delay;
+mod growth;
 mod lending;
 mod load;
 mod rate;
 mod reload;
+mod single;
 
 use std::time::Duration;
 
@@ -78,7 +80,7 @@ impl bench_measure::Scale for Scale {
 }
 
 /// All, by name, in the order in which they run.
-pub(crate) const SCENES: [(&str, Scene<Programs, Scale>); 7] = [
+pub(crate) const SCENES: [(&str, Scene<Programs, Scale>); 9] = [
     ("cpu", cpu::run),
     ("delay", delay::run),
     ("dead", dead::run),
@@ -86,4 +88,6 @@ pub(crate) const SCENES: [(&str, Scene<Programs, Scale>); 7] = [
     ("load", load::run),
     ("reload", reload::run),
     ("lending", lending::run),
+    ("single", single::run),
+    ("growth", growth::run),
 ];

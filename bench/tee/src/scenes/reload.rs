@@ -99,7 +99,7 @@ fn write(file: &Path, stay: &[SocketAddrV4], passing: Option<(u16, SocketAddrV4)
 }
 
 /// Waits for READY=1 (sd_notify(3)), which also ends a reload (Type=notify-reload).
-fn await_ready(notices: &UnixDatagram) -> Result<()> {
+pub(super) fn await_ready(notices: &UnixDatagram) -> Result<()> {
     let mut bytes = [0; 4096];
     loop {
         let length = notices.recv(&mut bytes).context("wait for READY=1 of weir tee")?;

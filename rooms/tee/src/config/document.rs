@@ -4,12 +4,12 @@ use std::fmt;
 use std::net::IpAddr;
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{self, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::de::{self, MapAccess, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use weir_units::{BitRate, Frequency, Size, Span};
 
 use super::values::{Address, Endpoint, List, Network};
-use crate::settings::{Matching, Policy, Source};
+use crate::settings::{Matching, OnLoop, Policy, Source};
 
 /// A configuration of `weir tee`. `None`: the default.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -20,6 +20,9 @@ pub struct Document {
     /// Which of several matching rules count.
     #[serde(rename = "match")]
     pub matching: Option<Matching>,
+    /// What is done about what is sent and comes back.
+    #[serde(rename = "loop")]
+    pub on_loop: Option<OnLoop>,
     /// How long a joined send may wait for more.
     pub gather: Option<Span>,
     /// How long a stop may take.
@@ -50,6 +53,8 @@ pub struct Listener {
     pub name: Option<String>,
     /// Address and port to bind.
     pub address: Address,
+    /// The last of the ports to bind; absent: that of `address` alone.
+    pub last_port: Option<u16>,
     /// Interface to listen on alone.
     pub interface: Option<String>,
     /// Multicast groups.
@@ -86,9 +91,11 @@ pub struct Destination {
     /// Interface to send through.
     pub interface: Option<String>,
     /// TTL or hop limit.
-    pub ttl: Option<u8>,
+    pub ttl: Option<i64>,
+    /// Whether each datagram leaves with one hop less than it came with.
+    pub hop_guard: Option<bool>,
     /// Differentiated services code point.
-    pub dscp: Option<u8>,
+    pub dscp: Option<i64>,
     /// Whether this machine hears multicast that it sends.
     pub loopback: Option<bool>,
     /// Send buffer; 0: the kernel's default.
@@ -101,6 +108,14 @@ pub struct Destination {
     pub bandwidth: Option<BitRate>,
     /// One of so many.
     pub sample: Option<u32>,
+    /// The first of each so many.
+    pub every: Option<u32>,
+    /// Whether its answers go back.
+    pub replies: Option<bool>,
+    /// Clients that it may have at a time.
+    pub sessions: Option<u32>,
+    /// How long a session may be silent.
+    pub session_timeout: Option<Span>,
     /// How to find out whether it lives.
     pub probe: Option<Probe>,
 }
@@ -116,6 +131,7 @@ impl Destination {
             from: None,
             interface: None,
             ttl: None,
+            hop_guard: None,
             dscp: None,
             loopback: None,
             send_buffer: None,
@@ -123,19 +139,64 @@ impl Destination {
             rate: None,
             bandwidth: None,
             sample: None,
+            every: None,
             probe: None,
+            replies: None,
+            sessions: None,
+            session_timeout: None,
         }
     }
 }
 
-/// Which addresses of a host name get a copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
+/// Which addresses of a host name get a copy: `"first"`, `"all"` or a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Addresses {
     /// The first that the resolver gives.
     First,
-    /// Each.
+    /// Each, as far as that is hardly a mistake.
     All,
+    /// Each, but no more than so many.
+    Most(u32),
+}
+
+impl Serialize for Addresses {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::First => serializer.serialize_str("first"),
+            Self::All => serializer.serialize_str("all"),
+            Self::Most(most) => serializer.serialize_u32(*most),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Addresses {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct WordOrNumber;
+
+        impl Visitor<'_> for WordOrNumber {
+            type Value = Addresses;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"first\", \"all\" or the most addresses to send to, e.g. 100")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Addresses, E> {
+                match text {
+                    "first" => Ok(Addresses::First),
+                    "all" => Ok(Addresses::All),
+                    other => Err(E::invalid_value(Unexpected::Str(other), &self)),
+                }
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Addresses, E> {
+                u32::try_from(number)
+                    .map(Addresses::Most)
+                    .map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))
+            }
+        }
+
+        deserializer.deserialize_any(WordOrNumber)
+    }
 }
 
 /// `{ tcp = 6514 }` or `{ ping = true }`.

@@ -1,6 +1,6 @@
 //! Where a configuration comes from, at the start and at every reload.
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use weir_service::Fixed;
 use weir_service::config::Base;
 
@@ -32,6 +32,9 @@ impl Origin {
     /// # Errors
     /// One line: the file cannot be read, or [`Config::read`].
     pub fn load(&self) -> Result<Config> {
+        if let Some(workers) = self.flags.workers {
+            check::workers(workers).map_err(|message| anyhow!("--workers: {message}"))?;
+        }
         let local = Local::now();
         self.base.load(|document, file| check::Checker::new(file, &local).config(&self.flags.over(document)))
     }

@@ -6,7 +6,7 @@ use weir_units::{Size, Span};
 use super::Config;
 use super::document::{Addresses, Destination, Document, Group, Join, Listener, Probe, Rule};
 use super::values::{Address, Endpoint, List, Network};
-use crate::settings::{self, ProbeKind, Recipient, Settings};
+use crate::settings::{self, MOST_ADDRESSES, ProbeKind, Recipient, Settings};
 
 /// The file, with every default written out.
 pub(super) fn to_toml(config: &Config) -> String {
@@ -19,6 +19,7 @@ fn document(config: &Config) -> Document {
     Document {
         workers: Some(settings.workers),
         matching: Some(settings.matching),
+        on_loop: Some(settings.on_loop),
         gather: Some(span(settings.gather)),
         drain: Some(span(settings.drain)),
         admin: config.fixed.admin.map(Address),
@@ -40,6 +41,7 @@ impl From<&settings::Listener> for Listener {
         Self {
             name: Some(listener.name.clone()),
             address: Address(listener.address),
+            last_port: None,
             interface: listener.interface.clone(),
             join: list(listener.groups.iter().map(join)),
             receive_buffer: Some(listener.receive_buffer.map_or(Size::default(), size)),
@@ -52,19 +54,28 @@ impl From<&settings::Destination> for Destination {
         Self {
             name: Some(destination.name.clone()),
             to: Endpoint(destination.to.clone()),
-            addresses: Some(if destination.all_addresses { Addresses::All } else { Addresses::First }),
+            addresses: Some(match (destination.all_addresses, destination.most_addresses) {
+                (false, _) => Addresses::First,
+                (true, MOST_ADDRESSES) => Addresses::All,
+                (true, most) => Addresses::Most(u32::try_from(most).unwrap_or(u32::MAX)),
+            }),
             source: Some(destination.source),
             from: destination.from.map(Address),
             interface: destination.interface.clone(),
-            ttl: destination.ttl,
-            dscp: destination.dscp,
+            ttl: destination.ttl.map(i64::from),
+            hop_guard: Some(destination.hop_guard),
+            dscp: destination.dscp.map(i64::from),
             loopback: destination.loopback,
             send_buffer: Some(destination.send_buffer.map_or(Size::default(), size)),
             queue: Some(size(destination.queue)),
             rate: destination.rate,
             bandwidth: destination.bandwidth,
             sample: Some(destination.sample.get()),
+            every: Some(destination.every.get()),
             probe: destination.probe.as_ref().map(probe),
+            replies: Some(destination.replies.is_some()),
+            sessions: destination.replies.map(|replies| u32::try_from(replies.sessions).unwrap_or(u32::MAX)),
+            session_timeout: destination.replies.map(|replies| span(replies.timeout)),
         }
     }
 }

@@ -3,16 +3,18 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use ipnet::Ipv4Net;
 use proptest::prelude::*;
 use weir_service::Fixed;
 use weir_units::{BitRate, Frequency};
 
 use super::{Config, Local};
-use crate::settings::{Matching, Membership, Policy, Probe, ProbeKind, Recipient, Source, Target};
+use crate::settings::{Listener, Matching, Membership, OnLoop, Policy, Probe, ProbeKind, Recipient, Source, Target};
 
 const FULL: &str = r#"
 workers = 2
 match = "all"
+loop = "stop"
 gather = "50us"
 drain = "3s"
 admin = "127.0.0.1:9514"
@@ -36,6 +38,7 @@ addresses = "all"
 from = "10.0.0.1:0"
 interface = "eth1"
 ttl = 8
+hop_guard = true
 dscp = 46
 send_buffer = "1MiB"
 queue = "1MiB"
@@ -71,7 +74,8 @@ to = []
 /// A machine with one interface besides `lo`.
 fn local() -> Local {
     let own = ["127.0.0.1", "::1", "10.0.0.1", "2001:db8::1"].map(|address| address.parse().unwrap());
-    Local { own: own.to_vec(), broadcast: vec![Ipv4Addr::new(10, 0, 0, 255)] }
+    let interfaces = ["lo", "eth1", "eth2"].map(str::to_owned).into();
+    Local { own: own.to_vec(), broadcast: vec![Ipv4Addr::new(10, 0, 0, 255)], interfaces }
 }
 
 fn read(text: &str) -> anyhow::Result<Config> {
@@ -93,7 +97,7 @@ fn a_file_with_every_key_means_what_it_says() {
     let Config { settings, fixed, warnings } = read(FULL).unwrap();
     assert_eq!(fixed, Fixed { admin: Some("127.0.0.1:9514".parse().unwrap()), user: Some("nobody".into()) });
     assert_eq!(warnings, Vec::<String>::new());
-    assert_eq!((settings.workers, settings.matching), (2, Matching::All));
+    assert_eq!((settings.workers, settings.matching, settings.on_loop), (2, Matching::All, OnLoop::Stop));
     assert_eq!((settings.gather, settings.drain), (Duration::from_micros(50), Duration::from_secs(3)));
 
     let [syslog, multicast] = &settings.listeners[..] else { panic!("{settings:?}") };
@@ -112,6 +116,7 @@ fn a_file_with_every_key_means_what_it_says() {
     assert_eq!(multicast.groups, [joined("ff15::1", None, Some("eth2"))]);
 
     let [siem, kept, feed] = &settings.destinations[..] else { panic!("{settings:?}") };
+    assert_eq!((siem.hop_guard, kept.hop_guard, siem.replies), (true, false, None));
     assert_eq!((&siem.to, siem.all_addresses), (&Target::Name("siem.example".into(), 514), true));
     assert_eq!((siem.source, siem.from), (Source::Own, Some("10.0.0.1:0".parse().unwrap())));
     assert_eq!((siem.interface.as_deref(), siem.ttl, siem.dscp), (Some("eth1"), Some(8), Some(46)));
@@ -197,8 +202,18 @@ fn mistakes_are_told_in_one_line() {
         mistake("from = \"10.0.0.1:0\"", "source = \"kept\"\nfrom = \"10.0.0.1:0\""),
         mistake("source = \"kept\"", "from = \"10.0.0.1:0\""),
         mistake("ttl = 8", "ttl = 0"),
+        mistake("ttl = 8", "ttl = 300"),
+        mistake("ttl = 8", "ttl = "),
+        mistake("dscp = 46", "dscp = -1"),
+        mistake("[2001:db8::5]:514\"\nsource", "[fe80::5]:514\"\nsource"),
+        mistake("[2001:db8::5]:514\"\nsource", "[fe80::5%eth0]:514\"\nsource"),
+        mistake("\"10.0.0.0/8\"", "\"10.0.0.7/8\""),
+        mistake("name = \"feed\"", "name = \"fe\\u202eed\""),
+        mistake("to = [\"feed\", \"collectors\"]", "to = [\"10.0.0.9:514\"]"),
         mistake("dscp = 46", "dscp = 64"),
         mistake("sample = 10", "sample = 0"),
+        mistake("sample = 10", "every = 0"),
+        mistake("sample = 10", "sample = 10\nevery = 10"),
         mistake("rate = \"10k/s\"", "rate = \"0/s\""),
         mistake("bandwidth = \"100mbit\"", "bandwidth = 0"),
         mistake("queue = \"1MiB\"", "queue = \"1500B\""),
@@ -225,7 +240,12 @@ fn mistakes_are_told_in_one_line() {
         mistake("name = \"rest\"", "name = \"rule 1\""),
     ];
     insta::assert_snapshot!(mistakes.join("\n"));
-    let whole = ["", "[[listener]]\naddress = \"0.0.0.0:514\"", "[[destination]]\nto = \"10.0.0.5:514\""];
+    let whole = [
+        "",
+        "[[listener]]\naddress = \"0.0.0.0:514\"",
+        "[[destination]]\nto = \"10.0.0.5:514\"",
+        "[listener]\naddress = \"0.0.0.0:514\"\n[[destination]]\nto = \"10.0.0.5:514\"",
+    ];
     insta::assert_snapshot!(whole.map(|text| read(text).unwrap_err().to_string()).join("\n"));
 }
 
@@ -283,6 +303,12 @@ fn a_destination_that_comes_in_again_is_refused() {
         (joined, "to = \"239.1.1.1:515\"", false),
         ("address = \"239.1.1.1:514\"", "to = \"239.1.1.1:514\"", true),
         ("address = \"[ff15::1]:514\"", "to = \"[ff15::1]:514\"", true),
+        // Some groups every machine has joined.
+        (any4, "to = \"224.0.0.1:514\"", true),
+        (any4, "to = \"224.0.0.1:514\"\nloopback = false", false),
+        (any4, "to = \"224.0.0.2:514\"", false),
+        (any6, "to = \"[ff02::1]:514\"\ninterface = \"eth1\"", true),
+        (any4, "to = \"[ff02::1]:514\"\ninterface = \"eth1\"", false),
         (joined_on_eth1, "to = \"239.1.1.1:514\"", true),
         (joined_on_eth1, "to = \"239.1.1.1:514\"\ninterface = \"eth1\"", true),
         (joined_on_eth1, "to = \"239.1.1.1:514\"\ninterface = \"eth2\"", false),
@@ -295,6 +321,32 @@ fn a_destination_that_comes_in_again_is_refused() {
     ] {
         assert_eq!(loops(listener, destination), expected, "{listener} <- {destination}");
     }
+}
+
+#[test]
+fn a_listener_that_would_hear_nothing_is_a_warning() {
+    let warnings = |listener: &str| {
+        let destination = "[[destination]]\nname = \"a\"\nto = \"10.0.0.5:1\"\n";
+        read(&format!("[[listener]]\n{listener}\n{destination}")).unwrap().warnings
+    };
+    for (listener, words) in [
+        (
+            "address = \"0.0.0.0:514\"\ninterface = \"eth9\"",
+            "interface: this machine has no `eth9` (it has eth1, eth2, lo)",
+        ),
+        (
+            "address = \"0.0.0.0:514\"\njoin = { group = \"239.1.1.1\", interface = \"eth9\" }",
+            "join: this machine has no `eth9`",
+        ),
+        (
+            "address = \"127.0.0.1:514\"\njoin = \"239.1.1.1\"",
+            "join: bound to 127.0.0.1, it hears nothing that is sent to a group (bind 0.0.0.0)",
+        ),
+    ] {
+        let warnings = warnings(listener);
+        assert!(warnings.len() == 1 && warnings[0].contains(words), "{warnings:?}");
+    }
+    assert_eq!(warnings("address = \"0.0.0.0:514\"\ninterface = \"eth1\"\njoin = \"239.1.1.1\""), [""; 0]);
 }
 
 #[test]
@@ -326,13 +378,44 @@ fn a_rule_that_never_matches_is_a_warning() {
 }
 
 #[test]
+fn what_this_machine_lacks_is_a_warning() {
+    let text = "[[listener]]\naddress = \"0.0.0.0:0\"\n[[destination]]\nto = \"10.0.0.5:1\"\ninterface = \"eth9\"\nfrom = \"10.9.9.9:0\"\n";
+    assert_eq!(
+        read(text).unwrap().warnings,
+        [
+            "tee.toml:5: destination `10.0.0.5:1`: interface: this machine has no `eth9` (it has eth1, eth2, lo)",
+            "tee.toml:6: destination `10.0.0.5:1`: from: 10.9.9.9 is no address of this machine (see `ip address`)",
+            "tee.toml:2: listener `0.0.0.0:0`: port 0 is another port at each start (the log says which)",
+        ]
+    );
+}
+
+#[test]
+fn a_kept_source_needs_a_listener_of_the_destinations_family() {
+    let kept = |listener: &str, to: &str| {
+        let text =
+            format!("[[listener]]\naddress = \"{listener}\"\n[[destination]]\nto = \"{to}\"\nsource = \"kept\"\n");
+        read(&text).map(drop).map_err(|error| error.to_string())
+    };
+    for (listener, to) in [("0.0.0.0:514", "10.0.0.5:1"), ("[::]:514", "10.0.0.5:1"), ("[::]:514", "[2001:db8::5]:1")] {
+        assert_eq!(kept(listener, to), Ok(()));
+    }
+    assert_eq!(
+        kept("0.0.0.0:514", "[2001:db8::5]:1").unwrap_err(),
+        "tee.toml:5: destination `[2001:db8::5]:1`: an IPv4 source cannot be kept towards IPv6, and no listener hears IPv6 \
+         (source = \"proxy\")"
+    );
+    assert!(kept("[2001:db8::1]:514", "10.0.0.5:1").is_err());
+}
+
+#[test]
 fn what_no_rule_leads_to_is_a_warning() {
     let text = FULL.replace("to = [\"feed\", \"collectors\"]", "to = \"siem\"");
     assert_eq!(
         read(&text).unwrap().warnings,
         [
-            "tee.toml:44: group `collectors`: no rule leads to it",
-            "tee.toml:39: destination `feed`: no rule leads to it"
+            "tee.toml:46: group `collectors`: no rule leads to it",
+            "tee.toml:41: destination `feed`: no rule leads to it"
         ]
     );
 }
@@ -368,7 +451,14 @@ fn line() -> impl Strategy<Value = String> {
         "queue",
         "rate",
         "bandwidth",
+        "last_port",
         "sample",
+        "every",
+        "loop",
+        "hop_guard",
+        "replies",
+        "sessions",
+        "session_timeout",
         "probe",
         "policy",
         "members",
@@ -451,10 +541,32 @@ proptest! {
         }
         text += &format!("[[group]]\nname = \"all of them\"\nmembers = {:?}\n", hosts.iter().collect::<Vec<_>>());
         for (address, length) in nets {
-            text += &format!("[[rule]]\nfrom = \"{}/{length}\"\nto = \"all of them\"\n", Ipv4Addr::from_bits(address));
+            let net = Ipv4Net::new(Ipv4Addr::from_bits(address), length).unwrap().trunc();
+            text += &format!("[[rule]]\nfrom = \"{net}\"\nto = \"all of them\"\n");
         }
         let config = read(&text).unwrap();
         let again = read(&config.to_toml()).unwrap();
         prop_assert_eq!(&again.settings, &config.settings);
     }
+}
+
+#[test]
+fn a_range_of_ports_is_a_listener_each_under_one_name() {
+    let read = |last: &str| {
+        let text = format!(
+            "[[listener]]\nname = \"flows\"\naddress = \"0.0.0.0:2055\"\n{last}\n[[listener]]\naddress = \"0.0.0.0:514\"\n\
+             [[destination]]\nname = \"a\"\nto = \"10.0.0.5:1\"\n[[rule]]\nlistener = \"flows\"\nto = \"a\"\n"
+        );
+        Config::read("tee.toml", &text, &Local::default())
+    };
+    let config = read("last_port = 2057").unwrap();
+    let named = |listener: &Listener| (listener.name.clone(), listener.address.port());
+    let all: Vec<_> = config.settings.listeners.iter().map(named).collect();
+    let expected = [("flows:2055", 2055), ("flows:2056", 2056), ("flows:2057", 2057), ("0.0.0.0:514", 514)];
+    assert_eq!(all, expected.map(|(name, port)| (name.to_owned(), port)));
+    assert_eq!(config.settings.rules[0].listeners, [0, 1, 2]);
+    assert_eq!(Config::read("printed", &config.to_toml(), &Local::default()).unwrap().settings, config.settings);
+    let told = "tee.toml:4: listener 0.0.0.0:2055: last_port: 2055 (write the last of at most 1024 ports, of which 2055 is the first)";
+    assert_eq!(read("last_port = 2055").unwrap_err().to_string(), told);
+    assert!(read("last_port = 3079").is_err() && read("last_port = 3078").is_ok());
 }

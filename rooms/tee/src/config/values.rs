@@ -48,6 +48,12 @@ impl FromStr for Target {
             return Ok(Self::Address(address));
         }
         let (host, port) = text.rsplit_once(':').ok_or_else(example)?;
+        if let Some((address, interface)) = host.split_once('%') {
+            return Err(format!(
+                "`{text}`: write {address}]:{port} and the interface by itself: interface = \"{}\"",
+                interface.trim_end_matches(']')
+            ));
+        }
         let port = port.parse().map_err(|_| example())?;
         // Underscores are no part of host names, and part of service names.
         let is_label = |label: &str| {
@@ -84,9 +90,15 @@ impl TryFrom<String> for Network {
 
     fn try_from(text: String) -> Result<Self, String> {
         let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-        network
-            .map(Self)
-            .map_err(|_| format!("`{text}`: write a network or an address, e.g. 10.0.0.0/8 or 2001:db8::/32"))
+        let network: IpNet = network
+            .map_err(|_| format!("`{text}`: write a network or an address, e.g. 10.0.0.0/8 or 2001:db8::/32"))?;
+        if network.trunc() != network {
+            let (all, one) = (network.trunc(), network.addr());
+            return Err(format!(
+                "`{text}`: an address behind which a prefix stands (write {all} for all, {one} for one)"
+            ));
+        }
+        Ok(Self(network))
     }
 }
 

@@ -15,12 +15,14 @@ use weir_units::Size;
 
 use super::background::Background;
 use super::liveness::Liveness;
+use super::loops::Loops;
 use super::names::{self, Names};
+use super::neighbours::Neighbours;
 use super::privileges;
 use super::verdicts::Verdicts;
 use crate::plan::{self, Addresses, Plan};
 use crate::settings::Settings;
-use crate::sockets::Sockets;
+use crate::sockets::{Sockets, TRIED};
 use crate::worker::{Tap, Workers};
 use crate::{losses, resolve};
 
@@ -36,9 +38,13 @@ pub struct Carrier {
     settings: Arc<Settings>,
     names: Names,
     verdicts: Verdicts,
+    neighbours: Neighbours,
     workers: Arc<Workers>,
     liveness: Liveness,
     losses: Losses,
+    loops: Loops,
+    /// Closed outlets that were tried again.
+    tried: usize,
     /// The last to end: names and probes run on it.
     _background: Background,
 }
@@ -77,11 +83,18 @@ impl Prepared {
         let mut names = Names::new(background.handle.clone(), service.events());
         let Self { plan, sockets } = self.with_first_addresses(&mut names, service)?;
         let settings = plan.settings.clone();
+        let (plan, mut neighbours) = (Arc::new(plan), Neighbours::new());
+        neighbours.follow(&plan);
+        let workers = Arc::new(Workers::start_tapped(plan, sockets, taps)?);
+        neighbours.start(workers.clone()).context("start the thread that listens to neighbours")?;
         Ok(Carrier {
             liveness: Liveness::new(service.pulse("workers")),
-            workers: Arc::new(Workers::start_tapped(plan, sockets, taps)?),
+            workers,
+            neighbours,
             verdicts: Verdicts::new(background.handle.clone()),
             losses: Losses::new(LOSSES_APART, Instant::now()),
+            loops: Loops::default(),
+            tried: 0,
             settings,
             names,
             _background: background,
@@ -133,9 +146,12 @@ impl Carrier {
 
     /// Looks after workers, destinations and what is lost; to be called every second or so.
     pub fn look(&mut self) {
-        self.losses.lines(Instant::now(), losses::losses(&self.workers.ledger())).iter().for_each(Line::log);
+        let ledger = self.workers.ledger();
+        self.losses.lines(Instant::now(), losses::losses(&ledger)).iter().for_each(Line::log);
+        self.loops.tell(&ledger, self.settings.on_loop);
         self.liveness.look(&self.workers);
         self.verdicts.look(&self.workers.plan());
+        self.neighbours.ask_silent(&self.workers);
         self.reopen();
     }
 
@@ -168,6 +184,7 @@ impl Carrier {
 
     /// Sends what was received, and ends the workers.
     pub fn end(&mut self) {
+        self.neighbours.refresh(&self.workers);
         self.workers.stop(self.settings.drain);
     }
 
@@ -179,6 +196,8 @@ impl Carrier {
         for (index, why) in sockets.closed() {
             tracing::debug!("destination {}: {why} (tried again)", plan.outlets[index].settings.name);
         }
+        let plan = Arc::new(plan);
+        self.neighbours.follow(&plan);
         workers.replace(plan, sockets);
         self.verdicts.follow(&workers.plan());
         Ok(())
@@ -186,7 +205,9 @@ impl Carrier {
 
     /// Tries again to open what had no route.
     fn reopen(&mut self) {
-        if self.workers.with_sockets(|_, sockets| sockets.closed().next().is_none()) {
+        let from = self.tried;
+        if !self.workers.with_sockets(|plan, sockets| sockets.would_open(plan, from)) {
+            self.tried = from.wrapping_add(TRIED);
             return;
         }
         let settings = self.settings.clone();
@@ -232,7 +253,10 @@ impl fmt::Debug for Carrier {
 /// How many may be open at once: sockets of both generations during a reload, and what else there is.
 fn descriptors(settings: &Settings) -> u64 {
     let sockets = settings.workers * (settings.listeners.len() + settings.destinations.len());
-    2 * sockets as u64 + 64
+    let replies = settings.destinations.iter().filter_map(|destination| destination.replies);
+    // A worker has at least one, and a descriptor by which it learns of answers.
+    let sessions: usize = replies.map(|replies| replies.sessions + 2 * settings.workers).sum();
+    2 * sockets as u64 + sessions as u64 + 64
 }
 
 /// Longest wait for the first answers of name servers.

@@ -9,7 +9,9 @@
 mod background;
 mod carrier;
 mod liveness;
+mod loops;
 mod names;
+mod neighbours;
 mod privileges;
 mod room;
 mod state;
@@ -17,13 +19,14 @@ mod verdicts;
 
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use weir_service::screen::Ended;
 use weir_service::{Launch, Service, Setup};
 
 use crate::config::{Config, Origin};
 use crate::ledger::Ledger;
 use crate::screen;
+use crate::sockets::OpenError;
 use room::Tee;
 use state::State;
 
@@ -47,8 +50,13 @@ pub fn run(origin: &Origin, config: Config, options: Options) -> Result<Ledger> 
     let Config { settings, fixed, warnings } = config;
     let threads = settings.workers;
     let mut setup = Setup::new(Launch { fixed, file: origin.base.file().cloned(), verbosity: options.verbosity })?;
-    let prepared = Prepared::open(settings, &mut setup)?;
-    let mut service: Service<Tee<'_>> = setup.start(&prepared.privileges())?;
+    let prepared = Prepared::open(settings, &mut setup).map_err(|error| {
+        // What fails was warned of, with the file's line.
+        let name = error.downcast_ref::<OpenError>().and_then(OpenError::destination);
+        let told = name.and_then(|name| warnings.iter().find(|told| told.contains(&format!("destination `{name}`: "))));
+        told.map_or(error, |told| anyhow!(told.clone()))
+    })?;
+    let mut service: Service<Tee<'_>> = setup.start(prepared.privileges())?;
     for warning in &warnings {
         tracing::warn!("{warning}");
     }

@@ -16,6 +16,8 @@ pub(super) struct Names {
     resolver: Resolver,
     /// Loops that have been told.
     told: BTreeSet<(String, SocketAddr)>,
+    /// Names that have been told to have too many addresses.
+    told_surplus: BTreeSet<String>,
 }
 
 impl Names {
@@ -25,7 +27,7 @@ impl Names {
         let resolver = Resolver::new(runtime, ResolverOptions::default(), move |event| {
             events.try_tell(event);
         });
-        Self { resolver, told: BTreeSet::new() }
+        Self { resolver, told: BTreeSet::new(), told_surplus: BTreeSet::new() }
     }
 
     /// Follows the names of these settings and no others.
@@ -44,9 +46,24 @@ impl Names {
             let usable = addresses.filter(|address| {
                 is_reachable(destination, *address) && !self.is_loop(destination, *address, settings, &local)
             });
-            all.insert(index, usable.collect());
+            let mut usable: Vec<_> = usable.collect();
+            // Of one address it is that in use, wherever it stands.
+            if destination.all_addresses && usable.len() > destination.most_addresses {
+                self.tell_surplus(destination, usable.len());
+                usable.truncate(destination.most_addresses);
+            }
+            all.insert(index, usable);
         }
         all
+    }
+
+    fn tell_surplus(&mut self, destination: &Destination, found: usize) {
+        let Destination { name, most_addresses: most, .. } = destination;
+        if self.told_surplus.insert(name.clone()) {
+            tracing::warn!(
+                "destination {name}: {found} addresses, of which it gets {most} (for more: addresses = {found}, 4096 at most)"
+            );
+        }
     }
 
     fn is_loop(&mut self, destination: &Destination, address: SocketAddr, settings: &Settings, local: &Local) -> bool {

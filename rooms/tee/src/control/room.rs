@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use weir_service::signals::GRACE;
 use weir_service::{Fixed, Observable, Room, stays};
 use weir_units::format::counted;
 
@@ -64,6 +65,10 @@ impl Room for Tee<'_> {
 
     fn end(&mut self) {
         self.carrier.end();
+    }
+
+    fn grace(&self) -> Duration {
+        self.carrier.settings().drain + GRACE
     }
 }
 

@@ -1,24 +1,26 @@
 //! Whether destinations live: who is probed, and what of that is news for the log.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::sync::Arc;
 
 use tokio::runtime::Handle;
+use weir_kernel::icmp;
 
 use crate::health::probe::{Prober, Target};
-use crate::health::{Change, Observer};
+use crate::health::{Change, Health, Observer};
 use crate::plan::{Outlet, Plan};
 
 /// Probes the addresses of the plan in force, and looks at all verdicts.
 pub(super) struct Verdicts {
     prober: Prober,
-    observers: HashMap<(String, Option<SocketAddr>), Observer>,
+    /// Of the outlets of the plan that was followed last, in their order.
+    observers: Vec<(Arc<Health>, Observer)>,
 }
 
 impl Verdicts {
     /// Probes run on `runtime`.
     pub(super) fn new(runtime: Handle) -> Self {
-        Self { prober: Prober::new(runtime), observers: HashMap::new() }
+        Self { prober: Prober::new(runtime), observers: Vec::new() }
     }
 
     /// Probes what this plan wants probed and nothing else.
@@ -27,23 +29,31 @@ impl Verdicts {
         for unprobed in self.prober.follow(plan.outlets.iter().filter_map(target)) {
             tracing::warn!("{unprobed}");
         }
+        // What stays in a plan keeps its health.
+        let mut before: HashMap<_, _> =
+            self.observers.drain(..).map(|(health, observer)| (Arc::as_ptr(&health), observer)).collect();
+        self.observers.extend(plan.outlets.iter().map(|outlet| {
+            let observer = before.remove(&Arc::as_ptr(&outlet.health)).unwrap_or_default();
+            (Arc::clone(&outlet.health), observer)
+        }));
     }
 
-    /// Tells what has changed since the last look.
+    /// Tells what has changed since the last look at this plan, which is the one followed last.
     pub(super) fn look(&mut self, plan: &Plan) {
-        let key = |outlet: &Outlet| (outlet.settings.name.clone(), outlet.address);
-        let mut before = std::mem::take(&mut self.observers);
-        for outlet in &plan.outlets {
-            let mut observer = before.remove(&key(outlet)).unwrap_or_default();
-            let change = observer.look(&outlet.health);
-            self.observers.insert(key(outlet), observer);
-            let Some(change) = change else { continue };
-            let name = match outlet.address {
-                Some(address) if address.to_string() != outlet.settings.name => {
-                    format!("{} {address}", outlet.settings.name)
-                }
-                _ => outlet.settings.name.clone(),
-            };
+        let strays = icmp::strays();
+        for (outlet, (health, observer)) in plan.outlets.iter().zip(&mut self.observers) {
+            if let Some(strays) = strays {
+                health.note_strays(strays);
+            }
+            if observer.begins_to_disbelieve(health) {
+                tracing::warn!(
+                    "destination {}: reports that it cannot be reached are not believed, for many come about what was never \
+                     sent from here: somebody forges them (who: `tcpdump icmp or icmp6`)",
+                    name(outlet)
+                );
+            }
+            let Some(change) = observer.look(health) else { continue };
+            let name = name(outlet);
             match change {
                 Change::Down(_) | Change::Still(_) | Change::Flapped(_) => {
                     tracing::warn!("destination {name}: {change}");
@@ -51,5 +61,13 @@ impl Verdicts {
                 Change::Up => tracing::info!("destination {name}: {change}"),
             }
         }
+    }
+}
+
+/// A destination's name, and its address where that is another.
+fn name(outlet: &Outlet) -> String {
+    match outlet.address {
+        Some(address) if address.to_string() != outlet.settings.name => format!("{} {address}", outlet.settings.name),
+        _ => outlet.settings.name.clone(),
     }
 }

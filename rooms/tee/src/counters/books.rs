@@ -1,9 +1,8 @@
 //! The books of one listener, rule or address of a destination: its cells, copied and summed up.
 
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
 
-use super::cells::{AskedCell, CarriedCell, ListenerCell, RuleCell, holder_of};
+use super::cells::{AskedTerms, CarriedTerms, Cell, ListenerTerms, RuleCell};
 use crate::ledger::{Count, DestinationCount, ListenerCount, RuleCount};
 
 /// The counts of a listener.
@@ -13,7 +12,7 @@ pub struct ListenerBook {
     pub name: String,
     /// Its address.
     pub address: SocketAddr,
-    pub(super) cells: Box<[ListenerCell]>,
+    pub(super) cells: Box<[Cell<ListenerTerms>]>,
 }
 
 /// The counts of a rule.
@@ -31,43 +30,46 @@ pub struct OutletBook {
     pub name: String,
     /// The address; `None`: the name did not resolve.
     pub address: Option<SocketAddr>,
-    pub(super) asked: Box<[AskedCell]>,
-    pub(super) carried: Box<[CarriedCell]>,
+    pub(super) asked: Box<[Cell<AskedTerms>]>,
+    pub(super) carried: Box<[Cell<CarriedTerms>]>,
 }
 
 impl ListenerBook {
     /// The cell of a worker.
-    pub fn cell(&self, worker: usize) -> &ListenerCell {
+    pub fn cell(&self, worker: usize) -> &Cell<ListenerTerms> {
         &self.cells[worker]
     }
 
-    /// The sum, once nobody counts any more.
-    pub(super) fn total(&self, workers: usize) -> ListenerCount {
-        self.sum(&(0..workers).map(|worker| self.copy(worker)).collect::<Vec<_>>())
-    }
-
-    pub(super) fn sum(&self, counts: &[ListenerCount]) -> ListenerCount {
+    /// The sum over all workers.
+    pub(super) fn sum(&self) -> ListenerCount {
         let mut sum = ListenerCount {
             name: self.name.clone(),
             address: self.address.to_string(),
             kernel_drops: Some(0),
             ..ListenerCount::default()
         };
-        counts.iter().for_each(|count| sum.absorb(count));
+        (0..self.cells.len()).for_each(|worker| sum.absorb(&self.copy(worker)));
         sum
     }
 
     /// What a worker has counted.
     pub fn copy(&self, worker: usize) -> ListenerCount {
-        let cell = &self.cells[worker];
-        ListenerCount {
-            received: Count { datagrams: cell.received.get(), bytes: cell.received_bytes.get() },
-            matched: cell.matched.get(),
-            unmatched: cell.unmatched.get(),
-            truncated: cell.truncated.get(),
-            kernel_drops: Some(cell.kernel_drops.get()),
+        let copy = |terms: &ListenerTerms| ListenerCount {
+            received: Count { datagrams: terms.received.get(), bytes: terms.received_bytes.get() },
+            matched: terms.matched.get(),
+            unmatched: terms.unmatched.get(),
+            truncated: terms.truncated.get(),
+            kernel_drops: Some(terms.kernel_drops.get()),
             ..ListenerCount::default()
-        }
+        };
+        let nothing = ListenerCount { kernel_drops: Some(0), ..ListenerCount::default() };
+        self.cells[worker].read(copy).unwrap_or(nothing)
+    }
+
+    /// Whether anything was counted.
+    pub(super) fn is_blank(&self) -> bool {
+        let sum = self.sum();
+        sum.received.datagrams == 0 && sum.kernel_drops == Some(0)
     }
 }
 
@@ -77,98 +79,61 @@ impl RuleBook {
         &self.cells[worker]
     }
 
-    /// The sum, once nobody counts any more.
-    pub(super) fn total(&self, workers: usize) -> RuleCount {
-        self.sum(&(0..workers).map(|worker| self.copy(worker)).collect::<Vec<_>>())
-    }
-
-    pub(super) fn sum(&self, counts: &[RuleCount]) -> RuleCount {
+    /// The sum over all workers.
+    pub(super) fn sum(&self) -> RuleCount {
         let mut sum = RuleCount { name: self.name.clone(), ..RuleCount::default() };
-        counts.iter().for_each(|count| sum.absorb(count));
+        for cell in &self.cells {
+            sum.matched += Count { datagrams: cell.matched.get(), bytes: cell.matched_bytes.get() };
+            sum.discarded += cell.discarded.get();
+            sum.copies += cell.copies.get();
+        }
         sum
     }
 
-    pub(super) fn copy(&self, worker: usize) -> RuleCount {
-        let cell = &self.cells[worker];
-        RuleCount {
-            name: String::new(),
-            matched: Count { datagrams: cell.matched.get(), bytes: cell.matched_bytes.get() },
-            discarded: cell.discarded.get(),
-            copies: cell.copies.get(),
-        }
+    /// Whether anything was counted.
+    pub(super) fn is_blank(&self) -> bool {
+        self.sum().matched.datagrams == 0
     }
 }
 
 impl OutletBook {
     /// What this worker counts when it receives.
-    pub fn asked(&self, worker: usize) -> &AskedCell {
+    pub fn asked(&self, worker: usize) -> &Cell<AskedTerms> {
         &self.asked[worker]
     }
 
     /// What the holder of this worker's lane counts.
-    pub fn carried(&self, worker: usize) -> &CarriedCell {
+    pub fn carried(&self, worker: usize) -> &Cell<CarriedTerms> {
         &self.carried[worker]
     }
 
-    pub(super) fn empty(&self) -> DestinationCount {
-        DestinationCount { name: self.name.clone(), address: self.address, ..DestinationCount::default() }
-    }
-
-    /// What a worker counts of its own lane; the far part only if it holds that itself.
-    pub(super) fn copy_own(&self, worker: usize) -> OwnCopy {
-        let carried = &self.carried[worker];
-        let hold = carried.hold.load(Ordering::Acquire);
-        OwnCopy { asked: self.asked[worker].copy(), carried: carried.copy(), hold }
-    }
-
-    /// What a worker counts of the lanes that it holds for others, and whose they are.
-    pub(super) fn copy_held(&self, worker: usize) -> Vec<HeldCopy> {
-        let others = self.carried.iter().enumerate().filter(|(_, cell)| cell.holder() == Some(worker));
-        others
-            .map(|(owner, cell)| {
-                let hold = cell.hold.load(Ordering::Acquire);
-                HeldCopy { owner, carried: cell.copy(), hold }
-            })
-            .collect()
-    }
-
-    /// The sum, once nobody counts any more.
-    pub(super) fn total(&self, workers: usize) -> DestinationCount {
-        let own: Vec<_> = (0..workers).map(|worker| self.copy_own(worker)).collect();
-        self.sum(&own, &[]).unwrap_or_else(|| self.empty())
-    }
-
-    /// The sum; `None`: a lane has changed hands between the copies.
-    pub(super) fn sum(&self, own: &[OwnCopy], held: &[Vec<HeldCopy>]) -> Option<DestinationCount> {
-        let mut sum = self.empty();
-        let mut on_the_way = 0_u64;
-        for (worker, own) in own.iter().enumerate() {
-            let (carried, taken) = if holder_of(own.hold).is_none() {
-                &own.carried
-            } else {
-                let is_this = |held: &&HeldCopy| held.owner == worker && held.hold == own.hold;
-                &held.iter().flatten().find(is_this)?.carried
+    /// The sum over all workers. What the holder of a lane has taken is read before what it was given, so that nothing is
+    /// on the way less than zero times; what is on the way is queued. Where it took more meanwhile, both are read again,
+    /// for a while: else that would seem to be on the way, too.
+    pub(super) fn sum(&self) -> DestinationCount {
+        let mut sum =
+            DestinationCount { name: self.name.clone(), address: self.address, ..DestinationCount::default() };
+        for (asked, carried) in self.asked.iter().zip(&self.carried) {
+            let look = || {
+                let before = carried.version();
+                let (carried_count, taken) = carried.read(CarriedTerms::copy).unwrap_or_default();
+                let (asked_count, given) = asked.read(AskedTerms::copy).unwrap_or_default();
+                (carried.version() == before, [carried_count, asked_count], given.wrapping_sub(taken))
             };
-            sum.absorb(&own.asked.0);
-            sum.absorb(carried);
-            on_the_way = on_the_way.wrapping_add(own.asked.1).wrapping_sub(*taken);
+            let mut looks = (0..LOOKS).map(|_| look());
+            let (_, counts, on_the_way) = looks.find(|(is_one_moment, ..)| *is_one_moment).unwrap_or_else(look);
+            counts.iter().for_each(|count| sum.absorb(count));
+            sum.queued = sum.queued.wrapping_add(on_the_way);
         }
-        sum.queued = sum.queued.wrapping_add(on_the_way);
-        Some(sum)
+        sum
+    }
+
+    /// Whether anything was counted.
+    pub(super) fn is_blank(&self) -> bool {
+        let sum = self.sum();
+        sum.copies.datagrams == 0 && sum.icmp_errors == 0
     }
 }
 
-/// What a worker counted of its own lane to an outlet: what was asked and how many were lent, what was carried and how
-/// many were taken over.
-pub(super) struct OwnCopy {
-    asked: (DestinationCount, u64),
-    carried: (DestinationCount, u64),
-    hold: u64,
-}
-
-/// What a worker counted of another's lane.
-pub(super) struct HeldCopy {
-    owner: usize,
-    carried: (DestinationCount, u64),
-    hold: u64,
-}
+/// Looks at a lane that is busy, for one in which nothing changes.
+const LOOKS: u32 = 16;

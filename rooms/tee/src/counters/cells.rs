@@ -1,25 +1,37 @@
 //! The cells that a worker writes: a counter for each term of the account.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::drops::{Drops, Reason};
-use crate::ledger::{Count, DestinationCount};
+use crate::ledger::{Count, DestinationCount, ReplyCount};
 
 /// One number with one writer.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
-/// What a worker counts of a listener.
+/// Terms of an account with one writer, which agree whenever it is not within [`change`](Self::change): a sequence lock
+/// without a lock. A reader waits for the few nanoseconds of a change, and the writer for nobody.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct ListenerCell {
+pub struct Cell<T> {
+    /// Odd: a change is being made. 0: there has been none.
+    version: AtomicU64,
+    terms: T,
+}
+
+/// What a worker counts of a listener.
+#[derive(Debug, Default)]
+pub struct ListenerTerms {
     /// Datagrams taken from the socket.
     pub received: Counter,
     /// Their payload bytes.
     pub received_bytes: Counter,
-    /// SendProgress by at least one rule.
+    /// Taken by at least one rule.
     pub matched: Counter,
-    /// SendProgress by no rule.
+    /// Taken by no rule.
     pub unmatched: Counter,
     /// Longer than the buffer.
     pub truncated: Counter,
@@ -27,7 +39,7 @@ pub struct ListenerCell {
     pub kernel_drops: Counter,
 }
 
-/// What a worker counts of a rule.
+/// What a worker counts of a rule. No sum is made of it: there is nothing to agree.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct RuleCell {
@@ -41,27 +53,30 @@ pub struct RuleCell {
     pub copies: Counter,
 }
 
-/// What the receiving worker counts of an outlet.
+/// What a worker counts of itself.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct AskedCell {
+pub struct WorkerCell {
+    /// Sources that were forgotten to make room for others: each is routed anew.
+    pub forgotten_sources: Counter,
+}
+
+/// What the receiving worker counts of an outlet: copies = drops + given.
+#[derive(Debug, Default)]
+pub struct AskedTerms {
     /// Copies asked for.
     pub copies: Counter,
     /// Their payload bytes.
     pub copies_bytes: Counter,
-    /// Copies given to another worker to be sent.
-    pub lent: Counter,
+    /// Copies given to whoever holds the lane, mostly the same worker, to be sent.
+    pub given: Counter,
     /// Copies dropped before they came near the socket.
     pub drops: DropCounters,
 }
 
-/// What the worker that holds a lane counts of its outlet. It has one holder at a time.
+/// What the worker that holds a lane counts of its outlet: taken = sent + drops + queued. It has one holder at a time.
 #[derive(Debug, Default)]
-#[repr(align(128))]
-pub struct CarriedCell {
-    /// Who counts here. The lower 16 bits: 0 is the worker whose lane it is, else the worker of this number, the first
-    /// being 1. The others count the changes.
-    pub(super) hold: AtomicU64,
+pub struct CarriedTerms {
     /// Copies taken over from the worker that received them.
     pub taken: Counter,
     /// Datagrams that the kernel took.
@@ -78,8 +93,37 @@ pub struct CarriedCell {
     pub joined: Counter,
     /// ICMP errors that came back.
     pub icmp_errors: Counter,
+    /// Of them, those that quote nothing that was sent.
+    pub icmp_unproven: Counter,
     /// Copies dropped at the socket.
     pub drops: DropCounters,
+    /// Its answers.
+    pub replies: ReplyTerms,
+}
+
+/// What is counted of a destination's answers: received = returned + dropped.
+#[derive(Debug, Default)]
+pub struct ReplyTerms {
+    /// Answers that came.
+    pub received: Counter,
+    /// Their payload bytes.
+    pub received_bytes: Counter,
+    /// Handed to the kernel for the client.
+    pub returned: Counter,
+    /// Their payload bytes.
+    pub returned_bytes: Counter,
+    /// Not taken by the kernel, or their listener is gone.
+    pub dropped: Counter,
+    /// Sessions now.
+    pub sessions: Counter,
+    /// Opened.
+    pub opened: Counter,
+    /// Closed since they were silent for too long.
+    pub aged: Counter,
+    /// Closed to make room for others.
+    pub evicted: Counter,
+    /// That could not be opened.
+    pub failed: Counter,
 }
 
 /// One counter a reason.
@@ -108,31 +152,73 @@ impl Counter {
     }
 }
 
-impl AskedCell {
+impl<T> Cell<T> {
+    /// Makes a change after which the terms agree again. Only the one writer may call this.
+    pub fn change<R>(&self, change: impl FnOnce(&T) -> R) -> R {
+        let version = self.version.load(Ordering::Relaxed);
+        self.version.store(version.wrapping_add(1), Ordering::Relaxed);
+        fence(Ordering::Release);
+        let result = change(&self.terms);
+        self.version.store(version.wrapping_add(2), Ordering::Release);
+        result
+    }
+
+    /// Another number after each change.
+    pub(super) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// What `read` makes of the terms when they agree; `None`: nothing was ever counted.
+    pub(super) fn read<R>(&self, read: impl Fn(&T) -> R) -> Option<R> {
+        let mut looks = 0;
+        let mut start = None;
+        loop {
+            let before = self.version.load(Ordering::Acquire);
+            if before == 0 {
+                return None;
+            }
+            // A writer that has ended in the middle is not waited for.
+            let stuck = start.is_some_and(|start: Instant| start.elapsed() > PATIENCE);
+            if before.is_multiple_of(2) || stuck {
+                let value = read(&self.terms);
+                fence(Ordering::Acquire);
+                if self.version.load(Ordering::Relaxed) == before || stuck {
+                    return Some(value);
+                }
+            }
+            looks += 1;
+            if looks > LOOKS {
+                // It was made to wait in the middle.
+                start.get_or_insert_with(Instant::now);
+                thread::yield_now();
+            }
+        }
+    }
+}
+
+/// For the writer, which knows its own counts. A count by itself needs no agreement.
+impl<T> Deref for Cell<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.terms
+    }
+}
+
+impl AskedTerms {
+    /// What was asked for, and how many were given.
     pub(super) fn copy(&self) -> (DestinationCount, u64) {
         let count = DestinationCount {
             copies: Count { datagrams: self.copies.get(), bytes: self.copies_bytes.get() },
             drops: self.drops.copy(),
             ..DestinationCount::default()
         };
-        (count, self.lent.get())
+        (count, self.given.get())
     }
 }
 
-impl CarriedCell {
-    /// Says that another worker counts here from now on; `None`: the lane's own. Only who gives or takes it may call
-    /// this.
-    pub fn hold(&self, worker: Option<usize>) {
-        // The upper bits count: a lane that went there and back again is another hold.
-        let turns = self.hold.load(Ordering::Relaxed) >> 16;
-        let worker = worker.map_or(0, |worker| worker as u64 + 1);
-        self.hold.store((turns + 1) << 16 | worker, Ordering::Release);
-    }
-
-    pub(super) fn holder(&self) -> Option<usize> {
-        holder_of(self.hold.load(Ordering::Acquire))
-    }
-
+impl CarriedTerms {
+    /// What was carried, and how many were taken.
     pub(super) fn copy(&self) -> (DestinationCount, u64) {
         let count = DestinationCount {
             sent: Count { datagrams: self.sent.get(), bytes: self.sent_bytes.get() },
@@ -142,9 +228,27 @@ impl CarriedCell {
             calls: self.calls.get(),
             joined: self.joined.get(),
             icmp_errors: self.icmp_errors.get(),
+            icmp_unproven: self.icmp_unproven.get(),
+            replies: self.replies.copy(),
             ..DestinationCount::default()
         };
         (count, self.taken.get())
+    }
+}
+
+impl ReplyTerms {
+    fn copy(&self) -> ReplyCount {
+        ReplyCount {
+            received: Count { datagrams: self.received.get(), bytes: self.received_bytes.get() },
+            returned: Count { datagrams: self.returned.get(), bytes: self.returned_bytes.get() },
+            dropped: self.dropped.get(),
+            sessions: self.sessions.get(),
+            opened: self.opened.get(),
+            aged: self.aged.get(),
+            evicted: self.evicted.get(),
+            failed: self.failed.get(),
+            unexplained: 0,
+        }
     }
 }
 
@@ -159,7 +263,8 @@ impl DropCounters {
     }
 }
 
-/// Who holds a lane, by the number in its cell.
-pub(super) fn holder_of(hold: u64) -> Option<usize> {
-    (hold as u16).checked_sub(1).map(usize::from)
-}
+/// Looks at a cell before its writer is thought to have been interrupted.
+const LOOKS: u32 = 100;
+
+/// Longest wait for a writer.
+const PATIENCE: Duration = Duration::from_secs(1);

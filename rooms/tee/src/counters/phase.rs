@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Whether a worker's cells agree at the moment, and who wants to know.
@@ -57,6 +58,15 @@ impl Phase {
         }
     }
 
+    /// Waits until what the worker is doing now has been counted; one that has ended or is stuck is not waited for.
+    pub(crate) fn pass(&self) {
+        let now = self.number.load(Ordering::Acquire);
+        let start = Instant::now();
+        while !now.is_multiple_of(2) && self.number.load(Ordering::Acquire) == now && start.elapsed() < PATIENCE {
+            thread::sleep(PASSES);
+        }
+    }
+
     fn job(&self) -> MutexGuard<'_, Option<Job>> {
         self.job.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -84,7 +94,10 @@ impl fmt::Debug for Phase {
 }
 
 /// Longest wait for a worker whose cells disagree.
-pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Longest wait for a worker to make a copy before another look whether it rests.
 const REST: Duration = Duration::from_millis(1);
+
+/// From one look whether a turn is over to the next.
+const PASSES: Duration = Duration::from_micros(50);

@@ -4,12 +4,17 @@
 //! workers: ICMP, send errors --\
 //!                               note -> state (one atomic word) -> up?      workers, for every datagram of a group
 //! probes: TCP, ping ----------/    (health/state)               -> verdict  control thread: log, ledger
+//! kernel: neighbours ---------> hop (another)                   -> gate     workers, for every batch
 //! ```
+//!
+//! Reports that prove nothing have what is sent remembered by every worker ([`Health::doubts_reports`]); see
+//! `worker/reports` for which are believed.
 //!
 //! Workers ask [`Health::up`] and note what they see; probes note what they find. All of it is atomic, so that nobody
 //! waits for anybody. The control thread looks at every verdict from time to time and tells what has changed
 //! ([`Observer`]).
 
+mod hop;
 pub(crate) mod ping;
 pub(crate) mod probe;
 mod state;
@@ -22,12 +27,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use state::State;
+use weir_kernel::next_hops::Neighbour;
+
+pub(crate) use hop::{Gate, Hop};
 
 /// What somebody saw of a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// ICMP said that its port is unreachable.
+    /// ICMP said that its port is unreachable, and quoted what was sent.
     PortUnreachable,
+    /// ICMP said that its host or network is unreachable, and quoted what was sent.
+    HostUnreachable,
     /// The kernel refused to send to it.
     SendError,
     /// The kernel took a datagram for it. That says little: a neighbour that never answers has datagrams taken for it.
@@ -47,6 +57,14 @@ pub struct Health {
     state: AtomicU64,
     /// Times it was found dead. It follows the state a moment later, whose low digits of it are exact.
     downs: AtomicU64,
+    /// A [`Hop`] in one word.
+    hop: AtomicU64,
+    /// Until when what is sent there is remembered, ms; 0: it is not.
+    doubted: AtomicU64,
+    /// Until when it is news that what was reported is not believed, ms.
+    disbelieved: AtomicU64,
+    /// What `icmp::strays` was at the last look but one, and at the last, and 1; 0: there was none.
+    strays: [AtomicU64; 2],
 }
 
 /// What is thought of an address.
@@ -63,15 +81,24 @@ pub struct Verdict {
 pub enum Cause {
     /// ICMP said that its port is unreachable, within [`HOLD_DOWN`].
     PortUnreachable,
+    /// A router said that its host or network cannot be reached, or may not, within [`HOLD_DOWN`].
+    HostUnreachable,
     /// The kernel refused to send to it several times in a row, within [`HOLD_DOWN`].
     SendErrors,
     /// Probes fail.
     Probe,
+    /// The neighbour on the way to it does not answer (ARP, ND).
+    NextHop,
+    /// No route leads to it.
+    NoRoute,
 }
 
 /// Notices changes of one verdict, for the log.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Observer(Verdict);
+pub(crate) struct Observer {
+    verdict: Verdict,
+    disbelieved: bool,
+}
 
 /// A verdict that has changed. `Display` says it in a few words, to be put behind the destination's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,10 +118,80 @@ impl Health {
     /// answered.
     pub fn up(&self) -> bool {
         // The clock is looked at only for those that have been dead.
-        match self.state() {
-            state if state.never_down() => true,
-            state => state.down(now()).is_none(),
+        match (self.state(), self.hop()) {
+            (state, hop) if state.never_down() && hop.gate == Gate::Open && !hop.closed => true,
+            _ => self.verdict_at(now()).down.is_none(),
         }
+    }
+
+    /// What is known of its next hop.
+    pub(crate) fn hop(&self) -> Hop {
+        Hop::from_word(self.hop.load(Ordering::Relaxed))
+    }
+
+    /// The kernel has said something of its next hop; returns whether that changes anything.
+    pub(crate) fn hear(&self, neighbour: Option<Neighbour>) -> bool {
+        self.change_hop(|hop| hop.hear(neighbour, now()))
+    }
+
+    /// So its next hop stands in the kernel's table; likewise.
+    pub(crate) fn see(&self, neighbour: Option<Neighbour>) -> bool {
+        self.change_hop(|hop| hop.see(neighbour, now()))
+    }
+
+    /// The kernel is about to give its next hop up; likewise.
+    pub(crate) fn doubt(&self) -> bool {
+        self.change_hop(Hop::doubt)
+    }
+
+    /// No next hop is asked, or another than was thought; likewise.
+    pub(crate) fn free(&self) -> bool {
+        self.change_hop(Hop::free)
+    }
+
+    /// A datagram was sent, so that the kernel asks.
+    pub(crate) fn ask(&self) {
+        self.change_hop(|hop| hop.ask(now()));
+    }
+
+    /// Says whether there is no socket, since no route leads there.
+    pub(crate) fn set_closed(&self, closed: bool) {
+        self.change_hop(|hop| hop.set_closed(closed));
+    }
+
+    /// Something was reported of it: whoever sends there is to remember what, for as long, so that the next report can be held
+    /// against it.
+    pub(crate) fn doubt_reports(&self, lasts: Duration) {
+        self.doubted.fetch_max(now() + lasts.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// Whether what is sent there is to be remembered.
+    pub(crate) fn doubts_reports(&self) -> bool {
+        // The clock is looked at only where there is a doubt.
+        match self.doubted.load(Ordering::Relaxed) {
+            0 => false,
+            until if until > now() => true,
+            until => {
+                let _ = self.doubted.compare_exchange(until, 0, Ordering::Relaxed, Ordering::Relaxed);
+                false
+            }
+        }
+    }
+
+    /// What was reported of it is not believed, for somebody forges reports.
+    pub(crate) fn disbelieve(&self) {
+        self.disbelieved.store(now() + HOLD_DOWN.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// Takes note of `icmp::strays`; to be called every second or so.
+    pub(crate) fn note_strays(&self, strays: u64) {
+        let last = self.strays[1].swap(strays.saturating_add(1), Ordering::Relaxed);
+        self.strays[0].store(last, Ordering::Relaxed);
+    }
+
+    /// What `icmp::strays` was a second or two ago.
+    pub(crate) fn earlier_strays(&self) -> Option<u64> {
+        self.strays.iter().find_map(|strays| strays.load(Ordering::Relaxed).checked_sub(1))
     }
 
     /// Takes note.
@@ -122,8 +219,15 @@ impl Health {
     }
 
     fn verdict_at(&self, now: u64) -> Verdict {
-        let state = self.state();
-        Verdict { down: state.down(now), downs: state.all_downs(self.downs.load(Ordering::Relaxed)) }
+        let (state, hop) = (self.state(), self.hop());
+        let unanswered = (!hop.answers(now)).then_some(Cause::NextHop);
+        let down = hop.closed.then_some(Cause::NoRoute).or(unanswered).or_else(|| state.down(now));
+        Verdict { down, downs: state.all_downs(self.downs.load(Ordering::Relaxed)) }
+    }
+
+    fn change_hop(&self, change: impl Fn(Hop) -> Hop) -> bool {
+        let changed = |word| Some(change(Hop::from_word(word)).word()).filter(|next| *next != word);
+        self.hop.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed).is_ok()
     }
 
     fn state(&self) -> State {
@@ -134,8 +238,8 @@ impl Health {
 impl Observer {
     /// What has changed since the last look; at first, since it lived.
     pub(crate) fn look(&mut self, health: &Health) -> Option<Change> {
-        let (before, now) = (self.0, health.verdict());
-        self.0 = now;
+        let (before, now) = (self.verdict, health.verdict());
+        self.verdict = now;
         match (before.down, now.down) {
             (None, Some(cause)) => Some(Change::Down(cause)),
             (Some(before), Some(cause)) => (before != cause).then_some(Change::Still(cause)),
@@ -145,6 +249,15 @@ impl Observer {
                 times => Some(Change::Flapped(times)),
             },
         }
+    }
+}
+
+impl Observer {
+    /// Whether reports have begun not to be believed since the last look.
+    pub(crate) fn begins_to_disbelieve(&mut self, health: &Health) -> bool {
+        let until = health.disbelieved.load(Ordering::Relaxed);
+        let disbelieved = until > 0 && until > now();
+        !std::mem::replace(&mut self.disbelieved, disbelieved) && disbelieved
     }
 }
 
@@ -164,8 +277,11 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::PortUnreachable => "its port is unreachable (ICMP)",
+            Self::HostUnreachable => "a router reports that its host or network is unreachable (ICMP)",
             Self::SendErrors => "it cannot be sent to",
             Self::Probe => "its probes fail",
+            Self::NextHop => "the next hop does not answer (ARP, ND)",
+            Self::NoRoute => "no route leads to it",
         })
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! A ping socket (SOCK_DGRAM) needs no privilege, only a group within `net.ipv4.ping_group_range`; for IPv6 too. The
 //! kernel sets its identifier and sees that only its own replies arrive (kernel: net/ipv4/ping.c). Where it is
-//! forbidden, a raw socket does, with the right to it: there every reply of that host arrives.
+//! forbidden, a raw socket does, with the right to it: there everything of ICMP arrives that comes from that host, or in its
+//! name. A filter in the kernel lets through what carries our token, so that nobody who does not see our requests can fill
+//! the socket's buffer in the meantime.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 use tokio::net::UdpSocket;
 use weir_wire::ip::Checksum;
 
@@ -38,6 +40,15 @@ pub(crate) enum Version {
     V6,
 }
 
+impl Version {
+    fn reply(self) -> u8 {
+        match self {
+            Self::V4 => V4_REPLY,
+            Self::V6 => V6_REPLY,
+        }
+    }
+}
+
 impl Ping {
     /// Opens a socket for echoes with the target's host.
     pub(super) fn open(target: &Target) -> io::Result<Self> {
@@ -52,16 +63,10 @@ impl Ping {
             // The first error is the one to tell: it names the way that needs least.
             Err(error) => (open(Type::RAW).map_err(|_| error)?, true),
         };
-        Ok(Self {
-            socket,
-            waiting: None,
-            target: target.clone(),
-            bound: false,
-            version,
-            headed: raw && version == Version::V4,
-            token: RandomState::new().hash_one(target.address),
-            sequence: 0,
-        })
+        let (headed, token) = (raw && version == Version::V4, RandomState::new().hash_one(target.address));
+        // Where it is refused, whatever arrives is looked at here all the same.
+        let _ = socket.attach_filter(&filter(version, headed, token));
+        Ok(Self { socket, waiting: None, target: target.clone(), bound: false, version, headed, token, sequence: 0 })
     }
 
     /// Sends a request and waits for its reply, for ever.
@@ -71,10 +76,25 @@ impl Ping {
         }
         let Some(socket) = &self.waiting else { return Ok(()) };
         self.sequence = self.sequence.wrapping_add(1);
-        socket.send(&request(self.version, self.token, self.sequence)).await?;
-        let mut received = [0; 256];
+        let request = request(self.version, self.token, self.sequence);
+        // What was reported of earlier requests fails the calls that follow; anybody may have sent it, and only an answer counts.
+        let mut reports = 0;
+        while let Err(error) = socket.send(&request).await {
+            reports += 1;
+            if reports > REPORTS {
+                return Err(error);
+            }
+        }
+        let (mut received, mut reports) = ([0; 256], 0);
         loop {
-            let len = socket.recv(&mut received).await?;
+            let len = match socket.recv(&mut received).await {
+                Ok(len) => len,
+                Err(error) if reports >= MOST_REPORTS => return Err(error),
+                Err(_) => {
+                    reports += 1;
+                    continue;
+                }
+            };
             if answers(&received[..len], self.version, self.headed, self.token, self.sequence) {
                 return Ok(());
             }
@@ -120,16 +140,35 @@ fn request(version: Version, token: u64, sequence: u16) -> [u8; ECHO_LEN] {
     message
 }
 
+/// A filter that lets a reply through that carries our token (linux/filter.h).
+fn filter(version: Version, headed: bool, token: u64) -> [SockFilter; 9] {
+    let reply = u32::from(version.reply()) << 8;
+    let [high, low] = [(token >> 32) as u32, token as u32];
+    let program = [
+        // X: where ICMP begins, behind the IP header (ldxb 4*([0]&0xf)), or here (ldx #0).
+        if headed { (0xb1, 0, 0, 0) } else { (0x01, 0, 0, 0) },
+        // Type and code (ldh [x+0], jeq).
+        (0x48, 0, 0, 0),
+        (0x15, 0, 5, reply),
+        // The token (ld [x+8], jeq, ld [x+12], jeq).
+        (0x40, 0, 0, 8),
+        (0x15, 0, 3, high),
+        (0x40, 0, 0, 12),
+        (0x15, 0, 1, low),
+        // All of it, or nothing.
+        (0x06, 0, 0, u32::MAX),
+        (0x06, 0, 0, 0),
+    ];
+    program.map(|(code, yes, no, value)| SockFilter::new(code, yes, no, value))
+}
+
 /// Whether a received message is the reply to a request. It is behind an IP header if `headed`.
 pub(crate) fn answers(received: &[u8], version: Version, headed: bool, token: u64, sequence: u16) -> bool {
     let skipped = match received.first() {
         Some(first) if headed => usize::from(first & 0xf) * 4,
         _ => 0,
     };
-    let reply = match version {
-        Version::V4 => V4_REPLY,
-        Version::V6 => V6_REPLY,
-    };
+    let reply = version.reply();
     match received.get(skipped..) {
         Some([kind, 0, _, _, _, _, high, low, data @ ..]) => {
             *kind == reply && [*high, *low] == sequence.to_be_bytes() && *data == token.to_be_bytes()
@@ -137,6 +176,12 @@ pub(crate) fn answers(received: &[u8], version: Version, headed: bool, token: u6
         _ => false,
     }
 }
+
+/// Reports of earlier requests that may be in the way of a request; a route that is not there fails every time.
+const REPORTS: u32 = 8;
+
+/// Reports that may come while a reply is waited for; beyond that something else is wrong.
+const MOST_REPORTS: u32 = 1_000_000;
 
 /// Header and the token.
 const ECHO_LEN: usize = 16;

@@ -3,6 +3,7 @@
 //! Probes leave through the interface and from the address that datagrams for the destination leave by. They are tasks
 //! on a tokio runtime beside the data plane; what they find goes into [`Health`], which everybody reads.
 
+use std::collections::HashMap;
 use std::future::pending;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -69,12 +70,17 @@ impl Prober {
     /// Sockets for ping are opened here, by the caller's thread: where only its privileges allow them, call this before
     /// giving them up.
     pub(crate) fn follow(&mut self, targets: impl IntoIterator<Item = Target>) -> Vec<Unprobed> {
-        let mut before = std::mem::take(&mut self.tasks);
+        let mut before: HashMap<_, _> =
+            self.tasks.drain(..).map(|probed| (Arc::as_ptr(&probed.0.health), probed)).collect();
         let mut unprobed = Vec::new();
         for target in targets {
-            if let Some(at) = before.iter().position(|(old, _)| old.is_same(&target)) {
-                self.tasks.push(before.swap_remove(at));
-                continue;
+            match before.remove(&Arc::as_ptr(&target.health)) {
+                Some(probed) if probed.0.is_same(&target) => {
+                    self.tasks.push(probed);
+                    continue;
+                }
+                Some((_, task)) => task.abort(),
+                None => {}
             }
             let task = match target.probe.kind {
                 ProbeKind::Tcp(port) => self.runtime.spawn(probe_tcp(target.clone(), port)),
@@ -89,7 +95,7 @@ impl Prober {
             };
             self.tasks.push((target, task));
         }
-        before.iter().for_each(|(_, task)| task.abort());
+        before.values().for_each(|(_, task)| task.abort());
         unprobed
     }
 }

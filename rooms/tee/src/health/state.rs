@@ -7,8 +7,8 @@ use super::{Cause, Evidence, HOLD_DOWN};
 pub(super) struct State {
     /// When the hold-down ends, ms; 0: there is none. Below 2^48, which is 8,900 years.
     until: u64,
-    /// Whether ICMP, rather than send errors, is the reason for the hold-down.
-    unreachable: bool,
+    /// The gravest reason for the hold-down.
+    reason: Reason,
     /// Send errors in a row, at most [`ERRORS`]. The last before a hold-down stay: then a single one more ends the trial
     /// that follows it, as in a circuit breaker that is half open.
     errors: u8,
@@ -18,21 +18,33 @@ pub(super) struct State {
     downs: u16,
 }
 
+/// Why something is held down, the graver the later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Reason {
+    /// Send errors.
+    #[default]
+    Errors,
+    /// A router's ICMP.
+    Host,
+    /// The host's own ICMP.
+    Port,
+}
+
 impl State {
     /// The state after `evidence`.
     pub(super) fn note(mut self, evidence: Evidence, now: u64) -> Self {
         let held = self.until > now;
         let (was_up, downs) = (self.down(now).is_none(), self.downs);
         match evidence {
-            Evidence::PortUnreachable => {
-                self.until = now + HOLD_DOWN.as_millis() as u64;
-                self.unreachable = true;
+            Evidence::PortUnreachable => self.hold_down(Reason::Port, now),
+            Evidence::HostUnreachable => {
+                self.errors = ERRORS;
+                self.hold_down(Reason::Host, now);
             }
             Evidence::SendError => {
                 self.errors = (self.errors + 1).min(ERRORS);
                 if self.errors == ERRORS {
-                    self.until = now + HOLD_DOWN.as_millis() as u64;
-                    self.unreachable = held && self.unreachable;
+                    self.hold_down(Reason::Errors, now);
                 }
             }
             // The hold-down stays: neighbours that never answer have datagrams taken for them between the errors.
@@ -40,7 +52,7 @@ impl State {
             Evidence::ProbeFailed => self.failures = (self.failures + 1).min(FAILURES),
             Evidence::ProbeAnswered => self = Self::default(),
             // A host that lives need not have the port open that ICMP has spoken of.
-            Evidence::HostAnswered if held && self.unreachable => self.failures = 0,
+            Evidence::HostAnswered if held && self.reason == Reason::Port => self.failures = 0,
             Evidence::HostAnswered => self = Self::default(),
         }
         let found_dead = was_up && self.down(now).is_some();
@@ -48,13 +60,21 @@ impl State {
         self
     }
 
+    /// It is dead from now on, for this reason or a graver one that holds already.
+    fn hold_down(&mut self, reason: Reason, now: u64) {
+        self.reason = if self.until > now { self.reason.max(reason) } else { reason };
+        self.until = now + HOLD_DOWN.as_millis() as u64;
+    }
+
     /// Why it is thought to be dead; `None`: it is not.
     pub(super) fn down(self, now: u64) -> Option<Cause> {
         match self {
             Self { failures: FAILURES, .. } => Some(Cause::Probe),
-            Self { until, unreachable, .. } if until > now => {
-                Some(if unreachable { Cause::PortUnreachable } else { Cause::SendErrors })
-            }
+            Self { until, reason, .. } if until > now => Some(match reason {
+                Reason::Errors => Cause::SendErrors,
+                Reason::Host => Cause::HostUnreachable,
+                Reason::Port => Cause::PortUnreachable,
+            }),
             _ => None,
         }
     }
@@ -82,18 +102,22 @@ impl State {
 
     pub(super) fn word(self) -> u64 {
         self.until << 16
-            | u64::from(self.downs) << 5
-            | u64::from(self.failures) << 3
-            | u64::from(self.unreachable) << 2
+            | u64::from(self.downs) << 6
+            | u64::from(self.failures) << 4
+            | (self.reason as u64) << 2
             | u64::from(self.errors)
     }
 
     pub(super) fn from_word(word: u64) -> Self {
         Self {
             until: word >> 16,
-            downs: (word >> 5) as u16 % DOWNS,
-            failures: (word >> 3 & 3) as u8,
-            unreachable: word >> 2 & 1 == 1,
+            downs: (word >> 6) as u16 % DOWNS,
+            failures: (word >> 4 & 3) as u8,
+            reason: match word >> 2 & 3 {
+                0 => Reason::Errors,
+                1 => Reason::Host,
+                _ => Reason::Port,
+            },
             errors: (word & 3) as u8,
         }
     }
@@ -106,7 +130,7 @@ const ERRORS: u8 = 3;
 const FAILURES: u8 = 2;
 
 /// What a word has room for. Far more than threads that note at once, so that the whole count is known from it.
-const DOWNS: u16 = 1 << 11;
+const DOWNS: u16 = 1 << 10;
 const DOWNS_U64: u64 = DOWNS as u64;
 
 #[cfg(test)]
@@ -143,6 +167,15 @@ mod tests {
         assert_eq!(state.note(SendError, tried).down(tried), Some(Cause::SendErrors), "the trial has failed");
         let succeeded = state.note(Sent, tried);
         assert_eq!(succeeded.note(SendError, tried).down(tried), None);
+    }
+
+    #[test]
+    fn what_a_router_reports_is_told_as_that() {
+        use Evidence::{HostUnreachable, PortUnreachable, SendError};
+        let state = after(&[(1, HostUnreachable)]);
+        assert_eq!(state.down(2), Some(Cause::HostUnreachable));
+        assert_eq!(state.note(SendError, 3).down(3), Some(Cause::HostUnreachable), "the graver one stays");
+        assert_eq!(state.note(PortUnreachable, 3).note(HostUnreachable, 4).down(4), Some(Cause::PortUnreachable));
     }
 
     #[test]
@@ -194,7 +227,7 @@ mod tests {
             return Some(Cause::Probe);
         }
         // A time of ICMP counts until it is over or the service answers; likewise one of send errors, or the host.
-        let (mut icmp, mut errors) = (None, None);
+        let (mut icmp, mut router, mut errors) = (None, None, None);
         let mut in_a_row = 0;
         for &(at, evidence) in history {
             let current = |since: Option<u64>| since.is_some_and(|since| at < since + HOLD);
@@ -204,28 +237,35 @@ mod tests {
                     in_a_row += 1;
                     if in_a_row >= 3 {
                         errors = Some(at);
+                        // The reason stays the graver one.
                         if current(icmp) {
-                            icmp = errors; // the reason stays the graver one
+                            icmp = errors;
+                        } else if current(router) {
+                            router = errors;
                         }
+                    }
+                }
+                HostUnreachable => {
+                    (in_a_row, router) = (3, Some(at));
+                    if current(icmp) {
+                        icmp = router;
                     }
                 }
                 Sent => in_a_row = 0,
                 ProbeFailed => {}
                 HostAnswered if current(icmp) => {}
-                ProbeAnswered | HostAnswered => (icmp, errors, in_a_row) = (None, None, 0),
+                ProbeAnswered | HostAnswered => (icmp, router, errors, in_a_row) = (None, None, None, 0),
             }
         }
         let lasts = |since: Option<u64>| since.is_some_and(|since| now < since + HOLD);
-        match (lasts(icmp), lasts(errors)) {
-            (true, _) => Some(Cause::PortUnreachable),
-            (false, true) => Some(Cause::SendErrors),
-            (false, false) => None,
-        }
+        let causes = [(icmp, Cause::PortUnreachable), (router, Cause::HostUnreachable), (errors, Cause::SendErrors)];
+        causes.into_iter().find_map(|(since, cause)| lasts(since).then_some(cause))
     }
 
     fn histories() -> impl Strategy<Value = Vec<(u64, Evidence)>> {
         let evidence = prop_oneof![
             Just(Evidence::PortUnreachable),
+            Just(Evidence::HostUnreachable),
             Just(Evidence::SendError),
             Just(Evidence::SendError),
             Just(Evidence::Sent),

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
+use socket2::{Domain, Protocol, Socket, Type};
 use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
 
+use super::ping::Ping;
 use super::probe::{Prober, Target};
 use super::*;
 use crate::settings::{Probe, ProbeKind};
@@ -169,6 +171,40 @@ fn a_ping_sees_a_host_come_and_go_over_whatever_socket_is_allowed() {
     }
 }
 
+/// Somebody sends the prober's host ICMP in the name of the host that is probed, more than the socket has room for.
+#[test]
+fn a_ping_is_answered_however_much_else_comes_from_that_address() {
+    // Ping sockets for every group; for none, whereupon raw ones do, where all of it arrives.
+    for range in ["0 0", "1 0"] {
+        let network = Network::new(range);
+        for (address, protocol, kinds) in
+            [("127.0.0.1:514", Protocol::ICMPV4, [0, 3, 13]), ("[::1]:514", Protocol::ICMPV6, [129, 1, 4])]
+        {
+            let to: SocketAddr = address.parse().unwrap();
+            let probe = Probe { kind: ProbeKind::Ping, interval: SECOND, timeout: SECOND };
+            let (name, health) = ("sink".to_owned(), Arc::default());
+            let target = Target { name, address: to, probe, from: None, interface: None, health };
+            let mut ping = network.namespace.run(|| Ping::open(&target)).unwrap().unwrap();
+            let domain = if to.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
+            let forger = network.namespace.run(|| Socket::new(domain, Type::RAW, Some(protocol)).unwrap()).unwrap();
+            let (tell, told) = channel();
+            network.runtime.spawn(async move {
+                // The first connects it.
+                let first = tokio::time::timeout(20 * SECOND, ping.echo()).await;
+                for number in 0..3000_u32 {
+                    let mut message = [0xa5; 1000];
+                    message[..4].copy_from_slice(&[kinds[number as usize % 3], 0, 0, 0]);
+                    message[4..8].copy_from_slice(&number.to_be_bytes());
+                    forger.send_to(&message, &SocketAddr::new(to.ip(), 0).into()).unwrap();
+                }
+                let second = tokio::time::timeout(20 * SECOND, ping.echo()).await;
+                tell.send([first, second].map(|echo| matches!(echo, Ok(Ok(()))))).unwrap();
+            });
+            assert_eq!(told.recv().unwrap(), [true, true], "{range} {address}");
+        }
+    }
+}
+
 #[test]
 fn a_host_without_a_route_is_dead() {
     let network = Network::new("0 0");
@@ -218,3 +254,29 @@ fn who_may_not_ping_is_told_what_to_set() {
          this group, or give CAP_NET_RAW)"
     );
 }
+
+#[test]
+fn reports_are_doubted_for_a_while_and_disbelief_is_told_once() {
+    let (health, mut observer) = (Health::default(), Observer::default());
+    assert!(!health.doubts_reports());
+    health.doubt_reports(Duration::from_secs(60));
+    health.doubt_reports(Duration::ZERO);
+    assert!(health.doubts_reports(), "the longer one holds");
+    health.doubted.store(1, Ordering::Relaxed);
+    assert!(!health.doubts_reports());
+    assert_eq!(health.doubted.load(Ordering::Relaxed), 0);
+
+    assert!(!observer.begins_to_disbelieve(&health));
+    health.disbelieve();
+    assert!(observer.begins_to_disbelieve(&health));
+    assert!(!observer.begins_to_disbelieve(&health));
+
+    assert_eq!(health.earlier_strays(), None);
+    health.note_strays(0);
+    assert_eq!(health.earlier_strays(), Some(0));
+    health.note_strays(7);
+    health.note_strays(9);
+    assert_eq!(health.earlier_strays(), Some(7), "at the last look but one");
+}
+
+const SECOND: Duration = Duration::from_secs(1);

@@ -179,8 +179,9 @@ fn destination_table<'a>(rates: &Rates<'_>, now: &Ledger, look: &Look) -> Table<
         let address = count.address.map_or_else(|| "unresolved".into(), |address| address.to_string());
         let state = match (count.address, count.healthy) {
             (None, _) => "unresolved".yellow(),
-            (_, true) => "lives".green(),
-            (_, false) => "down".red().bold(),
+            (_, None) => "removed".dark_gray(),
+            (_, Some(true)) => "lives".green(),
+            (_, Some(false)) => "down".red().bold(),
         };
         let reasons = reasons(rates, count);
         let share = count.queue_limit.map(|limit| count.queued_bytes as f64 / limit.max(1) as f64);

@@ -26,6 +26,8 @@ pub(crate) enum EgressSocket {
     Unresolved,
     /// No socket could be opened, and why: no route, perhaps until an interface comes up.
     Closed(Arc<str>),
+    /// One for each client, opened when it sends something, with these options.
+    Sessions(Options),
     /// A connected socket.
     Connected(Arc<Socket>),
     /// A raw socket: finished packets, with the sender's own address.
@@ -33,9 +35,35 @@ pub(crate) enum EgressSocket {
 }
 
 impl EgressSockets {
-    /// The same sockets for other settings.
-    pub(super) fn keep(&self, outlet: &Outlet) -> Self {
-        Self { settings: Arc::clone(&outlet.settings), ..self.clone() }
+    /// The same sockets for other settings. What they are to be given for them is added to `changed`: nothing changes
+    /// before the plan takes over.
+    pub(super) fn keep(&self, outlet: &Outlet, changed: &mut Vec<(Arc<Socket>, Options)>) -> Self {
+        if let Some(to) = outlet.address
+            && settable(&self.settings) != settable(&outlet.settings)
+        {
+            let sockets = self.sockets.iter().filter_map(|socket| match socket {
+                EgressSocket::Connected(socket) => Some(Arc::clone(socket)),
+                EgressSocket::Raw(_)
+                | EgressSocket::Sessions(_)
+                | EgressSocket::Unresolved
+                | EgressSocket::Closed(_) => None,
+            });
+            changed.extend(sockets.map(|socket| (socket, options(&outlet.settings, to, self.sockets.len()))));
+        }
+        let mut kept = Self { settings: Arc::clone(&outlet.settings), ..self.clone() };
+        if let Some(to) = outlet.address {
+            for socket in &mut kept.sockets {
+                if let EgressSocket::Sessions(asked) = socket {
+                    *asked = options(&outlet.settings, to, self.sockets.len());
+                }
+            }
+        }
+        kept
+    }
+
+    /// As [`Outlet::key`].
+    pub(super) fn key(&self) -> (&str, Option<SocketAddr>) {
+        (&self.settings.name, self.address)
     }
 
     /// The socket of a worker.
@@ -60,18 +88,22 @@ impl EgressSockets {
                 Offload::Off(why) => Some(why),
             },
             EgressSocket::Raw(_) => Some("source addresses are kept".to_owned()),
+            EgressSocket::Sessions(_) => Some("each client has a socket of its own".to_owned()),
             EgressSocket::Unresolved | EgressSocket::Closed(_) => None,
         })
     }
 
-    /// Whether the sockets can go on for this outlet as they are. Without any, they are to be tried anew.
+    /// Whether the sockets can go on for this outlet, with other options perhaps: another source port would be another
+    /// sender to who receives. Without any, they are to be tried anew.
     pub(super) fn serves(&self, outlet: &Outlet) -> bool {
-        let options = |settings: &settings::Destination| {
-            let settings::Destination { source, from, interface, ttl, dscp, loopback, send_buffer, .. } = settings;
-            (source.is_preserved(), *from, interface.clone(), *ttl, *dscp, *loopback, *send_buffer)
+        let fixed = |settings: &settings::Destination| {
+            let settings::Destination { source, from, interface, replies, .. } = settings;
+            // Of a raw socket nobody sees that it is another.
+            let raw = source.is_preserved().then(|| settable(settings));
+            (raw, *from, interface.clone(), replies.is_some())
         };
-        outlet.is(&self.settings.name, self.address)
-            && options(&self.settings) == options(&outlet.settings)
+        outlet.key() == self.key()
+            && fixed(&self.settings) == fixed(&outlet.settings)
             && !self.sockets.iter().any(|socket| matches!(socket, EgressSocket::Closed(_)))
     }
 
@@ -98,31 +130,47 @@ impl EgressSockets {
 impl EgressSocket {
     fn open(to: SocketAddr, outlet: &Outlet, workers: usize) -> Result<Self, Error> {
         let settings = &outlet.settings;
-        let multicast = to.ip().is_multicast();
-        let options = Options {
-            interface: settings.interface.clone(),
-            reuse_port: workers > 1 && settings.from.is_some_and(|from| from.port() != 0),
-            reuse_address: settings.from.is_some_and(|from| from.port() != 0),
-            send_buffer: settings.send_buffer,
-            gso: true,
-            errors: true,
-            ttl: settings.ttl,
-            dscp: settings.dscp,
-            multicast_ttl: settings.ttl.filter(|_| multicast),
-            multicast_loop: settings.loopback.filter(|_| multicast),
-            multicast_interface: settings.interface.clone().filter(|_| multicast),
-            broadcast: true,
-            fragment: true,
-            ..Options::default()
-        };
+        let options = options(settings, to, workers);
         if settings.source.is_preserved() {
             return Ok(Self::Raw(Arc::new(RawSender::open(to, &options)?)));
         }
         let socket = Socket::connect(settings.from, to, &options)?;
+        if settings.replies.is_some() {
+            // It was a try.
+            return Ok(Self::Sessions(options));
+        }
         // Answers are of no use here: they would only lie in the socket's memory.
         let _ = socket.close_intake();
         Ok(Self::Connected(Arc::new(socket)))
     }
+}
+
+/// What the sockets of a destination are asked for.
+fn options(settings: &settings::Destination, to: SocketAddr, workers: usize) -> Options {
+    let multicast = to.ip().is_multicast();
+    Options {
+        interface: settings.interface.clone(),
+        reuse_port: workers > 1 && settings.from.is_some_and(|from| from.port() != 0),
+        reuse_address: settings.from.is_some_and(|from| from.port() != 0),
+        send_buffer: settings.send_buffer,
+        gso: true,
+        errors: true,
+        ttl: settings.ttl,
+        dscp: settings.dscp,
+        multicast_ttl: settings.ttl.filter(|_| multicast),
+        multicast_loop: settings.loopback.filter(|_| multicast),
+        multicast_interface: settings.interface.clone().filter(|_| multicast),
+        broadcast: true,
+        fragment: true,
+        ..Options::default()
+    }
+}
+
+/// What a socket in use can be given anew ([`Socket::set_outgoing`]).
+fn settable(settings: &settings::Destination) -> (Option<u8>, bool, Option<u8>, Option<bool>, Option<usize>) {
+    let settings::Destination { ttl, hop_guard, dscp, loopback, send_buffer, .. } = settings;
+    // Without its guard a socket goes back to its TTL.
+    (*ttl, *hop_guard, *dscp, *loopback, *send_buffer)
 }
 
 /// Whether opening may succeed later, when the network is another. One destination that cannot be reached, or not in this

@@ -6,9 +6,10 @@
 //! would hear those of other programs, keeps them from the other sockets, and then Linux 6.18 hands the one member's to
 //! any of them (udp_v4_early_demux finds it, inet_steal_sock chooses anew among its SO_REUSEPORT group).
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use socket2::SockRef;
 use weir_dgram::{Error, Granted, Membership, Options, Socket};
@@ -22,6 +23,7 @@ use crate::settings;
 pub(crate) struct ListenerSockets {
     settings: settings::Listener,
     wants_local: bool,
+    wants_hops: bool,
     /// By worker; `None`: the worker has none, for the socket was handed to us and exists once, or must exist once.
     sockets: Vec<Option<Arc<Socket>>>,
     /// Whether it was handed to us: others hold it, too, and will go on with it.
@@ -54,11 +56,9 @@ impl ListenerSockets {
         self.all().filter_map(|socket| Some(socket.memory().ok()?.receive_queue as usize)).max()
     }
 
-    /// Whether these are the sockets of that listener. Port 0 is another port for each name.
-    pub(super) fn serves(&self, listener: &Listener) -> bool {
-        let (old, new) = (&self.settings, &listener.settings);
-        (old.address, &old.interface) == (new.address, &new.interface)
-            && (new.address.port() != 0 || old.name == new.name)
+    /// As [`key`], of the listener that they are for.
+    pub(super) fn key(&self) -> Key<'_> {
+        key(&self.settings)
     }
 
     /// The same sockets for other settings. Options only ever grow before the plan takes over.
@@ -74,11 +74,12 @@ impl ListenerSockets {
         if is_single(new) {
             surplus.extend(sockets.iter_mut().skip(1).filter_map(Option::take));
         }
-        if old.receive_buffer != new.receive_buffer || self.wants_local != listener.wants_local {
+        let told = (self.wants_local, self.wants_hops) == (listener.wants_local, listener.wants_hops);
+        if old.receive_buffer != new.receive_buffer || !told {
             let workers = sockets.len();
             for (worker, socket) in sockets.iter_mut().enumerate() {
                 let Some(socket) = socket else { continue };
-                let options = options(listener, workers, worker);
+                let options = Options { wait: self.wait(), ..options(listener, workers, worker) };
                 // A second descriptor of the same socket: its queue stays.
                 let descriptor = socket.as_fd().try_clone_to_owned();
                 let failed = |source| Error::Open { address: new.address, source };
@@ -93,7 +94,8 @@ impl ListenerSockets {
             let left = old.groups.iter().filter(|group| !new.groups.contains(group));
             outdated.extend(left.map(|group| (Arc::clone(socket), membership(group))));
         }
-        Ok(Self { settings: new.clone(), wants_local: listener.wants_local, sockets, lasting: self.lasting })
+        let (wants_local, wants_hops) = (listener.wants_local, listener.wants_hops);
+        Ok(Self { settings: new.clone(), wants_local, wants_hops, sockets, lasting: self.lasting })
     }
 
     pub(super) fn open(
@@ -133,7 +135,7 @@ impl ListenerSockets {
             }
             let mut address = settings.address;
             for (worker, slot) in sockets.iter_mut().enumerate() {
-                let socket = Socket::bind(address, &options(worker))?;
+                let socket = Socket::bind(address, &Options { wait: Some(LONGEST_WAIT), ..options(worker) })?;
                 address = socket.local_addr();
                 if let (0, true, Some(steering)) = (worker, workers > 1, &listener.steering) {
                     // Where the kernel cannot, its hash spreads them: whoever steers looks once more anyway.
@@ -150,12 +152,27 @@ impl ListenerSockets {
                 socket.join(&membership(group))?;
             }
         }
-        Ok(Self { settings: settings.clone(), wants_local: listener.wants_local, sockets, lasting })
+        let (wants_local, wants_hops) = (listener.wants_local, listener.wants_hops);
+        Ok(Self { settings: settings.clone(), wants_local, wants_hops, sockets, lasting })
+    }
+
+    /// Whether a receive may wait: others that hold the socket, too, must find it as they left it.
+    fn wait(&self) -> Option<Duration> {
+        (!self.lasting).then_some(LONGEST_WAIT)
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<Socket>> {
         self.sockets.iter().flatten()
     }
+}
+
+/// What tells a listener's sockets from others. Port 0 is another port for each name.
+pub(super) type Key<'a> = (SocketAddr, Option<&'a str>, Option<&'a str>);
+
+/// The key of a listener.
+pub(super) fn key(listener: &settings::Listener) -> Key<'_> {
+    let name = (listener.address.port() == 0).then_some(listener.name.as_str());
+    (listener.address, listener.interface.as_deref(), name)
 }
 
 /// Groups that sockets in use have joined for a plan. If it does not come about, they leave them again.
@@ -178,14 +195,16 @@ impl Drop for NewMemberships {
     }
 }
 
+/// Longest sleep of a worker in a socket: until then it sees nothing else.
+const LONGEST_WAIT: Duration = Duration::from_millis(10);
+
 /// Whether a listener has one socket, whatever the number of workers.
 fn is_single(listener: &settings::Listener) -> bool {
     listener.address.ip().is_multicast() || !listener.groups.is_empty()
 }
 
 fn options(listener: &Listener, workers: usize, worker: usize) -> Options {
-    // An IPv6 address alone gets unicast alone.
-    let hears_all = listener.settings.address.is_ipv4() || listener.settings.address.ip().is_unspecified();
+    let hears_all = worker > 0 && hears_all(listener.settings.address);
     Options {
         interface: listener.settings.interface.clone(),
         // Receivers of a multicast group on one machine share its port, by custom; each gets every datagram.
@@ -194,9 +213,21 @@ fn options(listener: &Listener, workers: usize, worker: usize) -> Options {
         receive_buffer: listener.settings.receive_buffer,
         // A run has one address and may have datagrams for several workers.
         gro: listener.steering.is_none(),
-        local_address: listener.wants_local || (worker > 0 && hears_all),
+        local_address: listener.wants_local || hears_all,
+        hops: listener.wants_hops,
         ..Options::default()
     }
+}
+
+/// Whether what is sent to all may come to a socket that is bound to this address: not to one of this machine's own, of which
+/// the kernel need not tell each datagram's then.
+fn hears_all(address: SocketAddr) -> bool {
+    if address.ip().is_unspecified() || address.ip().is_multicast() {
+        return true;
+    }
+    // Who has not asked for broadcast may not connect to one of IPv4 (EACCES), but to an own address.
+    let may_connect = || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?.connect((address.ip(), 9));
+    address.is_ipv4() && may_connect().is_err()
 }
 
 fn membership(group: &settings::Membership) -> Membership {

@@ -1,9 +1,8 @@
 //! What a lane could not send at once: copies in order, bounded in bytes.
 
-use std::collections::VecDeque;
-use std::net::SocketAddr;
-
+use super::batch::Origin;
 use super::join::Run;
+use std::collections::VecDeque;
 
 /// Datagrams that wait, the oldest first.
 #[derive(Debug, Default)]
@@ -20,8 +19,10 @@ struct Entry {
     length: u32,
     /// Bytes of the header that precedes its payload.
     head: u16,
+    /// Hops with which it may leave.
+    hops: u8,
     /// Who sent it.
-    source: SocketAddr,
+    origin: Origin,
 }
 
 impl Entry {
@@ -32,17 +33,23 @@ impl Entry {
 }
 
 impl Backlog {
-    /// Adds a datagram behind the others; `false`: that would take more than `limit` bytes of memory. The room that an
+    /// Adds a datagram, a run of its own, behind the others; `false`: that would take more than `limit` bytes of memory. The room that an
     /// entry itself takes counts, so that empty datagrams are bounded, too.
-    pub(super) fn push(&mut self, head: &[u8], body: &[u8], source: SocketAddr, limit: usize) -> bool {
+    pub(super) fn push(&mut self, run: Run<'_>, origin: Origin, limit: usize) -> bool {
+        let Run { head, body, hops, .. } = run;
         let length = head.len() + body.len();
         if self.occupied() + length + size_of::<Entry>() > limit {
             return false;
         }
         self.bytes.extend(head);
         self.bytes.extend(body);
-        self.entries.push_back(Entry { length: length as u32, head: head.len() as u16, source });
+        self.entries.push_back(Entry { length: length as u32, head: head.len() as u16, hops, origin });
         true
+    }
+
+    /// Bytes of memory that so many datagrams of so many bytes without headers take.
+    pub(super) fn room_for(datagrams: usize, bytes: usize) -> usize {
+        bytes + datagrams * size_of::<Entry>()
     }
 
     /// Bytes of memory that the datagrams take.
@@ -62,7 +69,7 @@ impl Backlog {
 
     /// The oldest ones, each a run of its own with its sender; one that is bent round the end of the ring has its first
     /// part as its head.
-    pub(super) fn runs(&self) -> impl Iterator<Item = (Run<'_>, SocketAddr)> {
+    pub(super) fn runs(&self) -> impl Iterator<Item = (Run<'_>, Origin)> {
         let (front, back) = self.bytes.as_slices();
         let mut start = 0;
         self.entries.iter().map(move |entry| {
@@ -71,7 +78,7 @@ impl Backlog {
             let tail = &back[start.saturating_sub(front.len())..end.saturating_sub(front.len())];
             start = end;
             let (head, body) = if tail.is_empty() { (&[][..], head) } else { (head, tail) };
-            (Run { head, body, segment: None }, entry.source)
+            (Run { head, body, segment: None, hops: entry.hops }, entry.origin)
         })
     }
 
@@ -96,29 +103,33 @@ const KEPT: usize = 256 << 10;
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
+    use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
     use proptest::prelude::*;
 
     use super::*;
 
-    const SOURCE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
+    const SOURCE: Origin = Origin { source: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9), way: 0 };
+
+    fn run(body: &[u8]) -> Run<'_> {
+        Run { body, ..Run::default() }
+    }
 
     #[test]
     fn it_is_full_when_it_is_full() {
         let mut backlog = Backlog::default();
         let limit = 10 * (size_of::<Entry>() + 100);
-        let taken = (0..20).filter(|_| backlog.push(b"", &[0; 100], SOURCE, limit)).count();
+        let taken = (0..20).filter(|_| backlog.push(run(&[0; 100]), SOURCE, limit)).count();
         assert_eq!((taken, backlog.len(), backlog.occupied()), (10, 10, limit));
         let mut backlog = Backlog::default();
-        let taken = (0..100).filter(|_| backlog.push(b"", b"", SOURCE, limit)).count();
+        let taken = (0..100).filter(|_| backlog.push(run(b""), SOURCE, limit)).count();
         assert_eq!(taken, limit / size_of::<Entry>(), "empty datagrams take room as well");
     }
 
     #[test]
     fn headers_are_no_payload() {
         let mut backlog = Backlog::default();
-        assert!(backlog.push(b"head", b"payload", SOURCE, 1_000));
+        assert!(backlog.push(Run { head: b"head", ..run(b"payload") }, SOURCE, 1_000));
         assert_eq!(backlog.runs().next().unwrap().0.body, b"headpayload");
         assert_eq!(backlog.pop(1), 7);
         assert!(backlog.is_empty());
@@ -131,7 +142,7 @@ mod tests {
             let mut backlog = Backlog::default();
             let mut model = VecDeque::new();
             for (datagram, out) in steps {
-                if backlog.push(b"", &datagram, SOURCE, 2_000) {
+                if backlog.push(run(&datagram), SOURCE, 2_000) {
                     model.push_back(datagram);
                 } else {
                     prop_assert!(!model.is_empty());

@@ -13,9 +13,19 @@ pub(super) struct Batch<'a> {
     /// The payloads: each a datagram, or a run of them.
     pub(super) bodies: &'a [&'a [u8]],
     /// Who sent each.
-    pub(super) sources: &'a [SocketAddr],
+    pub(super) sources: &'a [Origin],
     /// What precedes their payloads.
     pub(super) headers: &'a Headers,
+    /// Hops with which each may leave; empty: they do not count.
+    pub(super) hops: &'a [u8],
+}
+
+/// Who sent a datagram, and how an answer would get there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Origin {
+    pub(super) source: SocketAddr,
+    /// The number of the way by which it came ([`Ways`](super::ways::Ways)); 0 where nobody answers.
+    pub(super) way: u16,
 }
 
 /// A part of a message: one or more whole datagrams.
@@ -61,11 +71,12 @@ impl Part {
     }
 
     /// Its bytes as a destination of this kind gets them, and who sent them.
-    pub(super) fn run<'a>(&self, batch: Batch<'a>, source: Source) -> (Run<'a>, SocketAddr) {
+    pub(super) fn run<'a>(&self, batch: Batch<'a>, source: Source) -> (Run<'a>, Origin) {
         let run = Run {
             head: batch.headers.before(self.message, source),
             body: &batch.bodies[self.message][self.start..self.end],
             segment: self.segment,
+            hops: batch.hops.get(self.message).copied().unwrap_or_default(),
         };
         (run, batch.sources[self.message])
     }
@@ -97,11 +108,6 @@ impl Pending {
     /// Takes in a copy of what another has.
     pub(super) fn copy(&mut self, other: &Self) {
         self.parts.extend_from_slice(other.rest());
-    }
-
-    /// How many datagrams are not done with.
-    pub(super) fn datagrams(&self) -> u64 {
-        self.rest().iter().map(|part| part.datagrams() as u64).sum()
     }
 
     /// Adds a part; see [`Part::extend`].

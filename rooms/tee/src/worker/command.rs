@@ -18,6 +18,8 @@ pub(super) enum Command {
     Replace(Box<Assignment>, mpsc::Sender<()>),
     /// Show that it lives.
     Answer(mpsc::Sender<()>),
+    /// Look at what waits for next hops: some have answered, or failed.
+    Look,
     /// Send what was received, no longer than this, and end.
     Stop(Duration),
     /// Tell how much CPU time was used.
@@ -81,7 +83,9 @@ impl Commands {
 
     /// Whether there is one.
     pub(super) fn is_waiting(&mut self) -> bool {
-        self.deferred.extend(self.queue.try_recv());
+        if let Ok(command) = self.queue.try_recv() {
+            self.deferred.push_back(command);
+        }
         !self.deferred.is_empty()
     }
 

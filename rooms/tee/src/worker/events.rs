@@ -1,5 +1,6 @@
 //! What a worker's thread sleeps for: datagrams, room in sockets, the time of what waits for company, and commands.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 /// The descriptors by which the thread learns of things.
 pub(super) struct Events {
     epoll: Epoll,
+    /// Sockets of which it tells when they take more.
+    without_room: Cell<usize>,
     wake: Arc<EventFd>,
     timer: TimerFd,
 }
@@ -36,6 +39,8 @@ pub(super) enum Token {
     Leaving(usize),
     /// The lane of this index of another worker.
     Held { lender: usize, lane: usize },
+    /// Answers to the lane of this index.
+    Answers(usize),
     /// The time for which the timer was set has come.
     Timer,
     /// Somebody has sent a command.
@@ -55,7 +60,7 @@ impl Events {
         for (descriptor, token) in [(wake.as_fd(), Token::Wake), (timer.as_fd(), Token::Timer)] {
             epoll.add(descriptor, EpollEvent::new(EpollFlags::EPOLLIN, token.into())).map_err(failed("epoll_ctl"))?;
         }
-        Ok(Self { epoll, wake, timer })
+        Ok(Self { epoll, without_room: Cell::new(0), wake, timer })
     }
 
     /// Sleeps until something happens, no longer than this; `None`: for as long as it takes.
@@ -93,12 +98,31 @@ impl Events {
 
     /// Tells when a socket takes more; `false`: it cannot.
     pub(super) fn watch_room(&self, socket: BorrowedFd<'_>, token: Token) -> bool {
-        self.epoll.add(socket, EpollEvent::new(EpollFlags::EPOLLOUT, token.into())).is_ok()
+        let watched = self.epoll.add(socket, EpollEvent::new(EpollFlags::EPOLLOUT, token.into())).is_ok();
+        self.without_room.update(|sockets| sockets + usize::from(watched));
+        watched
+    }
+
+    /// Tells no more of it.
+    pub(super) fn unwatch_room(&self, socket: BorrowedFd<'_>) {
+        self.unwatch(socket);
+        self.without_room.update(|sockets| sockets.saturating_sub(1));
+    }
+
+    /// Whether room is awaited in any socket.
+    pub(super) fn awaits_room(&self) -> bool {
+        self.without_room.get() > 0
     }
 
     /// Tells no more of a socket.
     pub(super) fn unwatch(&self, socket: impl AsFd) {
         let _ = self.epoll.delete(socket);
+    }
+
+    /// Tells as long as there are answers of a destination.
+    pub(super) fn watch_answers(&self, descriptor: BorrowedFd<'_>, token: Token) {
+        // It fails only for want of memory; then nobody hears the answers, and their sessions age.
+        let _ = self.epoll.add(descriptor, EpollEvent::new(EpollFlags::EPOLLIN, token.into()));
     }
 
     /// Has the timer go off after this time.
@@ -118,6 +142,7 @@ impl From<Token> for u64 {
             Token::Held { lender, lane } => (3, lender, lane),
             Token::Timer => (4, 0, 0),
             Token::Wake => (5, 0, 0),
+            Token::Answers(at) => (6, 0, at),
         };
         kind << 56 | (lender as Self) << 40 | index as Self
     }
@@ -132,6 +157,7 @@ impl From<u64> for Token {
             2 => Self::Leaving(index),
             3 => Self::Held { lender, lane: index },
             4 => Self::Timer,
+            6 => Self::Answers(index),
             _ => Self::Wake,
         }
     }
@@ -144,7 +170,8 @@ mod tests {
     #[test]
     fn tokens_are_told_apart() {
         let held = |lender, lane| Token::Held { lender, lane };
-        let indices = [Token::Listener(7), Token::Lane(7), Token::Leaving(7), held(255, 7), held(7, 65_536)];
+        let indices =
+            [Token::Answers(7), Token::Listener(7), Token::Lane(7), Token::Leaving(7), held(255, 7), held(7, 65_536)];
         for token in indices.into_iter().chain([Token::Timer, Token::Wake]) {
             assert_eq!(Token::from(u64::from(token)), token);
         }

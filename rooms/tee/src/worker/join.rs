@@ -19,6 +19,8 @@ pub(super) struct Run<'a> {
     pub(super) body: &'a [u8],
     /// Bytes of `body` in each but the last, which may have less; `None`: it is one datagram.
     pub(super) segment: Option<NonZeroU16>,
+    /// Hops with which it may leave; 0: nobody knows.
+    pub(super) hops: u8,
 }
 
 /// A message: some pieces of memory.
@@ -65,6 +67,11 @@ impl<'a> Run<'a> {
         let count = self.body.len().div_ceil(each).max(1);
         let end = move |number: usize| self.body.len().min(number * each);
         (0..count).map(move |number| Run { body: &self.body[end(number)..end(number + 1)], segment: None, ..self })
+    }
+
+    /// How many datagrams.
+    pub(super) fn datagrams(&self) -> usize {
+        self.body.len().div_ceil(self.each().max(1)).max(1)
     }
 
     /// Bytes of `body` in each datagram but the last.
@@ -273,7 +280,7 @@ mod tests {
         #[test]
         fn what_leaves_is_what_came(owned in prop::collection::vec(owned(), 0..40)) {
             let runs: Vec<Run<'_>> =
-                owned.iter().map(|run| Run { head: &run.head, body: &run.body, segment: run.segment }).collect();
+                owned.iter().map(|run| Run { head: &run.head, body: &run.body, segment: run.segment, hops: 0 }).collect();
             let mut expected = Vec::new();
             for run in &owned {
                 let each = run.segment.map_or(run.body.len().max(1), |segment| segment.get().into());

@@ -3,15 +3,18 @@
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::batch::{Batch, Part, Pending};
+use super::batch::{Batch, Origin, Part, Pending};
 use super::egress::Egress;
+use super::loops::Arrived;
 use super::random::Random;
+use super::repeats::Suspect;
+use super::returning::Returning;
 use super::turn::Turn;
-use crate::counters::OutletBook;
+use crate::counters::{LoopEntry, OutletBook};
 use crate::drops::Reason;
-use crate::limit::Limiter;
+use crate::limit::{Limiter, Nth};
 use crate::plan::Outlet;
 use crate::sockets::EgressSocket;
 
@@ -20,13 +23,34 @@ pub(super) struct Lane {
     worker: usize,
     book: Arc<OutletBook>,
     limiter: Option<Arc<Limiter>>,
+    nth: Option<Arc<Nth>>,
     sample: u32,
     access: Access,
+    /// Whether every datagram goes this way.
+    takes_all: bool,
+    /// Whether the hops that a datagram has left count.
+    guarded: bool,
+    /// What was sent of late, where it comes back and is to go no further.
+    returning: Option<Box<Returning>>,
+    /// What of the batch was asked of it, not counted yet.
+    asked: Asked,
     /// What of the batch goes here.
     pending: Pending,
     place: Place,
     /// Datagrams that came this way since somebody looked.
     given: u64,
+}
+
+/// What a batch asks of a lane, and what of it is dropped at once.
+#[derive(Clone, Copy, Default)]
+struct Asked {
+    copies: u64,
+    bytes: u64,
+    refused: Option<(Reason, u64)>,
+    sampled_out: u64,
+    rate_limited: u64,
+    returned: u64,
+    out_of_hops: u64,
 }
 
 /// Who holds the egress of a lane.
@@ -52,7 +76,7 @@ impl Access {
         match (socket, outlet.address) {
             (EgressSocket::Unresolved, _) | (_, None) => Self::None(Reason::Unresolved),
             (EgressSocket::Closed(_), _) => Self::None(Reason::Unreachable),
-            (EgressSocket::Connected(_), _) => Self::Any,
+            (EgressSocket::Connected(_) | EgressSocket::Sessions(_), _) => Self::Any,
             (EgressSocket::Raw(_), Some(to)) => Self::Family { v4: to.ip().to_canonical().is_ipv4() },
         }
     }
@@ -68,32 +92,40 @@ impl Access {
 
 impl Lane {
     /// A lane with an egress of its own.
-    pub(super) fn new(worker: usize, outlet: &Outlet, socket: EgressSocket) -> Self {
+    pub(super) fn new(worker: usize, outlet: &Outlet, socket: EgressSocket, workers: usize) -> Self {
         Self {
             worker,
             book: Arc::clone(&outlet.book),
             limiter: outlet.limiter.clone(),
+            nth: outlet.nth.clone(),
             sample: outlet.settings.sample.get(),
             access: Access::new(outlet, &socket),
+            takes_all: takes_all(outlet, &socket),
+            guarded: outlet.settings.hop_guard,
+            returning: None,
+            asked: Asked::default(),
             pending: Pending::default(),
-            place: Place::Here(Box::new(Egress::new(worker, outlet, socket))),
+            place: Place::Here(Box::new(Egress::new(worker, outlet, socket, workers))),
             given: 0,
         }
     }
 
     /// Goes on with other options and perhaps another socket. The egress must be here and not be watched.
-    pub(super) fn adapt(&mut self, outlet: &Outlet, socket: EgressSocket, turn: &Turn<'_>) {
+    pub(super) fn adapt(&mut self, outlet: &Outlet, socket: EgressSocket, workers: usize, turn: &Turn<'_>) {
         self.limiter.clone_from(&outlet.limiter);
+        self.nth.clone_from(&outlet.nth);
         self.sample = outlet.settings.sample.get();
         self.access = Access::new(outlet, &socket);
+        self.takes_all = takes_all(outlet, &socket);
+        self.guarded = outlet.settings.hop_guard;
         if let Some(egress) = self.egress() {
-            egress.adapt(outlet, socket, turn);
+            egress.adapt(outlet, socket, workers, turn);
         }
     }
 
-    /// Whether it is the lane of this outlet.
-    pub(super) fn is_to(&self, outlet: &Outlet) -> bool {
-        Arc::ptr_eq(&self.book, &outlet.book)
+    /// What tells it from others in every plan: the book of its outlet.
+    pub(super) fn identity(&self) -> *const OutletBook {
+        Arc::as_ptr(&self.book)
     }
 
     /// The egress, if it is here.
@@ -138,44 +170,149 @@ impl Lane {
         !self.pending.is_empty()
     }
 
+    /// Whether the batch asked anything of it that has not been counted.
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked.copies > 0
+    }
+
     /// Datagrams that came this way since the last call; 0 if it is lent.
     pub(super) fn take_given(&mut self) -> u64 {
         let given = std::mem::take(&mut self.given);
-        if matches!(self.place, Place::Here(_)) { given } else { 0 }
+        // Who answers stays where its sessions are.
+        if matches!(&self.place, Place::Here(egress) if !egress.has_sessions()) { given } else { 0 }
+    }
+
+    /// Sends a datagram that came alone at once, if its way is clear: it is asked for, given and sent in one go, and nothing of
+    /// it waits for the end of the batch. Returns whether something waits for room now; `None`: the way is not clear.
+    pub(super) fn pass(&mut self, payload: &[u8], origin: Origin, turn: &mut Turn<'_>) -> Option<bool> {
+        let Place::Here(egress) = &mut self.place else { return None };
+        if !self.takes_all || self.returning.is_some() || !egress.is_clear() {
+            return None;
+        }
+        self.given += 1;
+        self.book.asked(self.worker).change(|asked| {
+            asked.copies.add(1);
+            asked.copies_bytes.add(payload.len() as u64);
+            asked.given.add(1);
+        });
+        egress.pass(payload, origin, turn);
+        Some(egress.is_blocked())
     }
 
     /// Takes a part of a message, as far as the destination wants it. `each`: bytes of each datagram of the run that a
     /// single one is from.
-    pub(super) fn offer(&mut self, part: Part, each: Option<NonZeroU16>, source: SocketAddr, turn: &mut Turn<'_>) {
+    pub(super) fn offer(
+        &mut self,
+        part: Part,
+        each: Option<NonZeroU16>,
+        source: SocketAddr,
+        arrived: Arrived<'_>,
+        turn: &mut Turn<'_>,
+    ) {
+        if self.guarded && arrived.is_last_hop {
+            self.asked.copies += part.datagrams() as u64;
+            self.asked.bytes += (part.end - part.start) as u64;
+            self.asked.out_of_hops += part.datagrams() as u64;
+        } else if self.returning.is_some() {
+            part.singles()
+                .for_each(|single| self.offer_unless_returned(single, part.segment.or(each), source, arrived, turn));
+        } else {
+            self.take(part, each, source, turn);
+        }
+    }
+
+    /// Takes a datagram that has not been sent before.
+    fn offer_unless_returned(
+        &mut self,
+        single: Part,
+        each: Option<NonZeroU16>,
+        source: SocketAddr,
+        arrived: Arrived<'_>,
+        turn: &mut Turn<'_>,
+    ) {
+        let Arrived { listener, bytes, now, .. } = arrived;
+        let payload = &bytes[single.start..single.end];
+        let returned = self.returning.as_mut().is_some_and(|sent| sent.comes_back(listener, source.ip(), payload, now));
+        if returned {
+            self.asked.copies += 1;
+            self.asked.bytes += payload.len() as u64;
+            self.asked.returned += 1;
+        } else {
+            self.take(single, each, source, turn);
+        }
+    }
+
+    /// What comes from a suspect is to be sent no more than once.
+    pub(super) fn stop_returning(&mut self, suspect: Suspect, entry: Arc<LoopEntry>, now: u32) {
+        self.returning.get_or_insert_with(|| Box::new(Returning::new(now))).add(suspect, entry, now);
+    }
+
+    /// Forgets what was sent, if nothing comes back any more; whether there is something to remember still.
+    pub(super) fn forget_returned(&mut self, now: u32) -> bool {
+        self.returning.take_if(|returning| returning.is_over(now));
+        self.returning.is_some()
+    }
+
+    /// Forgets it at once.
+    pub(super) fn let_return(&mut self) {
+        self.returning = None;
+    }
+
+    fn take(&mut self, part: Part, each: Option<NonZeroU16>, source: SocketAddr, turn: &mut Turn<'_>) {
         let datagrams = part.datagrams() as u64;
-        let asked = self.book.asked(self.worker);
-        asked.copies.add(datagrams);
-        asked.copies_bytes.add((part.end - part.start) as u64);
+        self.asked.copies += datagrams;
+        self.asked.bytes += (part.end - part.start) as u64;
         self.given += datagrams;
         if let Some(reason) = self.access.refuses(source) {
-            asked.drops.add(reason, datagrams);
-        } else if self.sample == 1 && self.limiter.is_none() {
+            self.asked.refused = Some((reason, self.asked.refused.map_or(0, |(_, count)| count) + datagrams));
+        } else if self.sample == 1 && self.limiter.is_none() && self.nth.is_none() {
             self.pending.add(part, each);
         } else {
             self.choose(part, each, &mut turn.scratch.random);
         }
     }
 
+    /// Counts what the batch asked of it. From here on what is left of that is on the way to whoever holds the egress.
+    pub(super) fn count(&mut self, _: &Turn<'_>) {
+        let Asked { copies, bytes, refused, sampled_out, rate_limited, returned, out_of_hops } =
+            std::mem::take(&mut self.asked);
+        let refusals = refused.map_or(0, |(_, count)| count) + returned + out_of_hops;
+        let given = copies - refusals - sampled_out - rate_limited;
+        self.book.asked(self.worker).change(|asked| {
+            asked.copies.add(copies);
+            asked.copies_bytes.add(bytes);
+            asked.given.add(given);
+            if let Some((reason, count)) = refused {
+                asked.drops.add(reason, count);
+            }
+            if returned + out_of_hops > 0 {
+                asked.drops.add(Reason::Loop, returned);
+                asked.drops.add(Reason::Hops, out_of_hops);
+            }
+            if sampled_out + rate_limited > 0 {
+                asked.drops.add(Reason::SampledOut, sampled_out);
+                asked.drops.add(Reason::RateLimited, rate_limited);
+            }
+        });
+    }
+
     /// Gives what of the batch goes to the worker that holds the egress, if it is lent.
-    pub(super) fn hand_over(&mut self, give: impl FnOnce(usize, &mut Pending)) {
-        if let Place::Lent(holder) = self.place {
-            self.book.asked(self.worker).lent.add(self.pending.datagrams());
+    pub(super) fn hand_over(&mut self, turn: &Turn<'_>, give: impl FnOnce(usize, &mut Pending)) {
+        if let Place::Lent(holder) = self.place
+            && self.is_pending()
+        {
+            self.count(turn);
             give(holder, &mut self.pending);
         }
     }
 
-    /// Sends what of the batch goes here. `gather`: how long it may wait for company. Returns whether it does from now
-    /// on.
-    pub(super) fn send(&mut self, batch: Batch<'_>, gather: Duration, turn: &mut Turn<'_>) -> bool {
-        let Place::Here(egress) = &mut self.place else { return false };
+    /// Sends what of the batch goes here. `gather`: how long it may wait for company. Returns until when it does, if it
+    /// begins to now.
+    pub(super) fn send(&mut self, batch: Batch<'_>, gather: Duration, turn: &mut Turn<'_>) -> Option<Instant> {
+        let Place::Here(egress) = &mut self.place else { return None };
         if gather.is_zero() || egress.is_blocked() {
             egress.flush(&mut self.pending, batch, turn);
-            return false;
+            return None;
         }
         egress.gather(&mut self.pending, batch, gather, turn)
     }
@@ -183,15 +320,21 @@ impl Lane {
     /// Decides for each datagram on its own.
     fn choose(&mut self, part: Part, each: Option<NonZeroU16>, random: &mut Random) {
         let now = self.limiter.as_ref().map_or(0, |limiter| limiter.now());
-        let asked = self.book.asked(self.worker);
         for single in part.singles() {
-            if self.sample > 1 && !random.one_in(self.sample) {
-                asked.drops.add(Reason::SampledOut, 1);
+            let is_sampled = self.nth.as_ref().is_none_or(|nth| nth.take());
+            if !is_sampled || self.sample > 1 && !random.one_in(self.sample) {
+                self.asked.sampled_out += 1;
             } else if self.limiter.as_ref().is_some_and(|limiter| !limiter.take(now, single.end - single.start)) {
-                asked.drops.add(Reason::RateLimited, 1);
+                self.asked.rate_limited += 1;
             } else {
                 self.pending.add(single, part.segment.or(each));
             }
         }
     }
+}
+
+/// Whether every datagram goes to an outlet: nothing chooses among them.
+fn takes_all(outlet: &Outlet, socket: &EgressSocket) -> bool {
+    let chooses = outlet.limiter.is_some() || outlet.nth.is_some() || outlet.settings.sample.get() > 1;
+    matches!(Access::new(outlet, socket), Access::Any) && !chooses && !outlet.settings.hop_guard
 }

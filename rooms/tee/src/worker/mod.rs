@@ -10,6 +10,7 @@
 
 mod backlog;
 mod batch;
+mod circuit;
 mod command;
 mod egress;
 mod events;
@@ -18,18 +19,28 @@ mod headers;
 mod join;
 mod lane;
 mod lanes;
+mod loops;
 mod packetize;
 mod policy;
 mod random;
 mod receive;
+mod recent;
 mod recycle;
+mod repeats;
+mod reports;
+mod returning;
 mod routing;
 mod send;
+mod sender;
+mod sessions;
 mod shared;
 mod sharing;
+mod singly;
 mod tap;
 mod thread;
+mod trial;
 mod turn;
+mod ways;
 
 #[cfg(test)]
 mod tests;
@@ -41,9 +52,10 @@ use std::time::{Duration, Instant};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
+use crate::counters::InUse;
 use crate::ledger::Ledger;
 use crate::plan::Plan;
-use crate::sockets::Sockets;
+use crate::sockets::{OpenError, Sockets};
 use command::{Assignment, Command, Commands, ListenerSocket};
 use events::Events;
 use handle::Handle;
@@ -99,7 +111,7 @@ impl Workers {
     ///
     /// # Errors
     /// No file descriptors or threads left.
-    pub fn start(plan: Plan, sockets: Sockets) -> Result<Self, StartError> {
+    pub fn start(plan: impl Into<Arc<Plan>>, sockets: Sockets) -> Result<Self, StartError> {
         Self::start_tapped(plan, sockets, Vec::new())
     }
 
@@ -108,8 +120,12 @@ impl Workers {
     ///
     /// # Errors
     /// As [`Self::start`].
-    pub fn start_tapped(plan: Plan, mut sockets: Sockets, taps: Vec<Box<dyn Tap>>) -> Result<Self, StartError> {
-        let plan = Arc::new(plan);
+    pub fn start_tapped(
+        plan: impl Into<Arc<Plan>>,
+        mut sockets: Sockets,
+        taps: Vec<Box<dyn Tap>>,
+    ) -> Result<Self, StartError> {
+        let plan = plan.into();
         let numbers = 0..plan.books.workers();
         let (mut handles, mut parts) = (Vec::new(), Vec::new());
         for number in numbers.clone() {
@@ -120,6 +136,7 @@ impl Workers {
         let handles: Arc<[Handle]> = handles.into();
         let assignments: Vec<_> = numbers.map(|number| sockets.assignment(&plan, number)).collect();
         sockets.settle();
+        sockets.tell_closed(&plan);
         let current = Mutex::new(Current { plan, sockets, stopped: false });
         let workers = Self { handles: Arc::clone(&handles), threads: Mutex::default(), current };
         let mut taps = taps.into_iter();
@@ -144,14 +161,14 @@ impl Workers {
     ///
     /// # Errors
     /// As for [`Sockets::open`].
-    pub fn open(&self, plan: &Plan) -> Result<Sockets, weir_dgram::Error> {
+    pub fn open(&self, plan: &Plan) -> Result<Sockets, OpenError> {
         Sockets::open(plan, Vec::new(), Some(&self.current().sockets))
     }
 
     /// Goes over to another plan, made from the current one, and returns when every worker has. What stays loses
     /// nothing; what was queued at removed listeners is sent as the old plan says.
-    pub fn replace(&self, plan: Plan, mut sockets: Sockets) {
-        let plan = Arc::new(plan);
+    pub fn replace(&self, plan: impl Into<Arc<Plan>>, mut sockets: Sockets) {
+        let plan = plan.into();
         let mut current = self.current();
         self.settle();
         sockets.leave_reuseport_groups();
@@ -165,6 +182,7 @@ impl Workers {
             let _ = answer.recv();
         }
         sockets.settle();
+        sockets.tell_closed(&plan);
         (current.plan, current.sockets) = (plan, sockets);
     }
 
@@ -179,6 +197,13 @@ impl Workers {
         let until = Instant::now() + within;
         let answers: Vec<_> = self.handles.iter().map(|handle| handle.ask(Command::Answer)).collect();
         answers.iter().all(|answer| answer.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok())
+    }
+
+    /// Has every worker look at what waits for next hops: some have answered, or failed. Does not wait for it.
+    pub(crate) fn look(&self) {
+        for handle in self.handles.iter() {
+            handle.send(Command::Look);
+        }
     }
 
     /// Lets nothing more in, sends what the kernel had accepted, no longer than `drain`, and ends the threads.
@@ -198,12 +223,13 @@ impl Workers {
     pub fn ledger(&self) -> Ledger {
         let current = self.current();
         let Current { plan, sockets, stopped } = &*current;
-        let mut ledger = plan.books.ledger();
-        for (index, listener) in plan.listeners.iter().enumerate() {
-            let same = |count: &&mut super::ledger::ListenerCount| {
-                count.name == listener.book.name && count.address == listener.book.address.to_string()
-            };
-            let Some(count) = ledger.listeners.iter_mut().find(same) else { continue };
+        let in_use = InUse {
+            listeners: plan.listeners.iter().map(|listener| &listener.book).collect(),
+            rules: plan.rules.iter().map(|rule| &rule.book).collect(),
+            outlets: plan.outlets.iter().map(|outlet| &outlet.book).collect(),
+        };
+        let mut ledger = plan.books.ledger(&in_use);
+        for (index, (count, listener)) in ledger.listeners.iter_mut().zip(&plan.listeners).enumerate() {
             if !stopped {
                 count.kernel_drops =
                     count.kernel_drops.zip(sockets.listeners[index].kernel_drops()).map(|(a, b)| a + b);
@@ -216,24 +242,12 @@ impl Workers {
                 sockets.granted(index).map(|granted| granted.receive_buffer.granted).min().unwrap_or(0);
             count.receive_queue = sockets.listeners[index].receive_queue().filter(|_| !stopped);
         }
-        for (index, outlet) in plan.outlets.iter().enumerate() {
-            let same = |count: &&mut super::ledger::DestinationCount| outlet.is(&count.name, count.address);
-            let Some(count) = ledger.destinations.iter_mut().find(same) else { continue };
-            count.healthy = outlet.up();
-            count.not_joined = sockets.outlets[index].not_joined();
+        let outlets = plan.outlets.iter().zip(&sockets.outlets);
+        for (count, (outlet, sockets)) in ledger.destinations.iter_mut().zip(outlets) {
+            count.healthy = Some(outlet.up());
+            count.not_joined = sockets.not_joined();
             count.queue_limit = Some((outlet.settings.queue * plan.settings.workers) as u64);
         }
-        let listeners: Vec<_> = plan.listeners.iter().map(|listener| listener.settings.name.as_str()).collect();
-        let outlets: Vec<_> =
-            plan.outlets.iter().map(|outlet| (outlet.settings.name.as_str(), outlet.address)).collect();
-        let rules: Vec<_> = plan.settings.rules.iter().map(|rule| rule.name.as_str()).collect();
-        // The entry of what was forgotten stands first in the books, and last here.
-        let place = |at: Option<usize>| at.unwrap_or(usize::MAX);
-        ledger.listeners.sort_by_key(|count| place(listeners.iter().position(|name| *name == count.name)));
-        ledger.rules.sort_by_key(|count| place(rules.iter().position(|name| *name == count.name)));
-        ledger.destinations.sort_by_key(|count| {
-            place(outlets.iter().position(|outlet| *outlet == (count.name.as_str(), count.address)))
-        });
         ledger
     }
 

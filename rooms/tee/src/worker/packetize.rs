@@ -16,8 +16,18 @@ use crate::drops::Reason;
 pub(super) struct Preserved<'a> {
     /// Its sender.
     pub(super) source: SocketAddr,
+    /// Hops with which it may leave; 0: nobody knows.
+    pub(super) hops: u8,
     /// Its payload, one behind the other.
     pub(super) parts: [&'a [u8]; 2],
+}
+
+/// Whether the hops that a datagram has left count.
+#[derive(Clone, Copy, Debug)]
+enum Guard {
+    None,
+    /// It leaves with those, and with no more than these.
+    Most(u8),
 }
 
 /// Makes raw packets for one destination.
@@ -26,6 +36,7 @@ pub(super) struct Packetizer {
     /// Where to.
     to: SocketAddr,
     ttl: u8,
+    guard: Guard,
     tos: u8,
     /// Counts datagrams, so that their fragments are told apart.
     identification: u32,
@@ -46,12 +57,13 @@ pub(super) struct Packing {
 
 impl Packetizer {
     /// To this address, with the options of the destination.
-    pub(super) fn new(to: SocketAddr, ttl: Option<u8>, dscp: Option<u8>) -> Self {
+    pub(super) fn new(to: SocketAddr, ttl: Option<u8>, dscp: Option<u8>, hop_guard: bool) -> Self {
         // A raw packet gets no default from the kernel. 64: RFC 1700, and what Linux uses; 1 for multicast: RFC 1112.
         let usual = if to.ip().is_multicast() { 1 } else { 64 };
         // Where a process starts to count must not repeat what the one before it sent within a reassembly's time.
         let start = std::time::UNIX_EPOCH.elapsed().map_or(0, |now| now.subsec_nanos() ^ now.as_secs() as u32);
-        Self { to, ttl: ttl.unwrap_or(usual), tos: dscp.map_or(0, |dscp| dscp << 2), identification: start }
+        let guard = if hop_guard { Guard::Most(ttl.unwrap_or(u8::MAX)) } else { Guard::None };
+        Self { to, ttl: ttl.unwrap_or(usual), guard, tos: dscp.map_or(0, |dscp| dscp << 2), identification: start }
     }
 
     /// Sends datagrams in order. Afterwards `outcomes` tells of all that are done with. A datagram of which only some
@@ -125,7 +137,10 @@ impl Packetizer {
             let packet = UdpPacket {
                 source: datagram.source,
                 destination: self.to,
-                ttl: self.ttl,
+                ttl: match self.guard {
+                    Guard::Most(most) if datagram.hops > 0 => datagram.hops.min(most),
+                    Guard::None | Guard::Most(_) => self.ttl,
+                },
                 tos: self.tos,
                 identification: self.identification,
             };
@@ -195,12 +210,12 @@ mod tests {
             let sender = RawSender::open(to, &Options::default()).unwrap();
             // Of the second, all but a few.
             for (count, is_forbidden) in [(300, (|_| true) as fn(u8) -> bool), (150, |number| number % 32 != 5)] {
-                let mut packetizer = Packetizer::new(to, None, None);
+                let mut packetizer = Packetizer::new(to, None, None, false);
                 let (before, mut outcomes) = (packetizer.identification, Vec::new());
                 let payloads: Vec<_> = (0..count).map(|number| [number as u8]).collect();
                 let preserved = payloads.iter().map(|payload| {
                     let source = Ipv4Addr::new(127, 0, 0, if is_forbidden(payload[0]) { 7 } else { 8 });
-                    Preserved { source: (source, 9).into(), parts: [payload, &[]] }
+                    Preserved { source: (source, 9).into(), hops: 0, parts: [payload, &[]] }
                 });
                 let statistics =
                     packetizer.send(&sender, &preserved.collect::<Vec<_>>(), &mut Packing::default(), &mut outcomes);

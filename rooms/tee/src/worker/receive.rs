@@ -8,32 +8,60 @@ use std::sync::Arc;
 use super::batch::Part;
 use super::command::ListenerSocket;
 use super::lanes::Lanes;
+use super::loops::{Arrived, Loops};
 use super::routing::Routing;
-use super::shared::SharedBatch;
+use super::shared::{Incoming, Look, SharedBatch};
 use super::tap::Tapped;
 use super::thread::Worker;
 use super::turn::Turn;
+use super::ways::Ways;
+use crate::counters::ListenerTerms;
 use crate::plan::Plan;
 
 impl Worker {
-    /// Takes a batch from a listener and sends it on; returns how many messages that were. WouldBlock: nothing is there.
-    pub(super) fn receive(&mut self, at: usize) -> io::Result<usize> {
-        let Self { number, plan, phase, scratch, listeners, routing, lanes, sharing, tap, commands, events } = self;
+    /// Takes a batch from a listener and sends it on; returns how many messages that were. `wait`: sleeps until there is
+    /// one, unless a command is waiting. WouldBlock: nothing is there.
+    pub(super) fn receive(&mut self, at: usize, wait: bool) -> io::Result<usize> {
+        let Self {
+            number,
+            plan,
+            phase,
+            scratch,
+            listeners,
+            routing,
+            lanes,
+            sharing,
+            loops,
+            ways,
+            tap,
+            commands,
+            events,
+            singly,
+            ..
+        } = self;
         let listener = &listeners[at];
         let mut batch = sharing.batch(lanes, commands);
-        let received = match Arc::get_mut(&mut batch) {
-            Some(batch) => batch.receive(&listener.socket),
-            // Never: nobody else has it.
-            None => Err(io::ErrorKind::ResourceBusy.into()),
+        // Never: nobody else has it.
+        let Some(own) = Arc::get_mut(&mut batch) else { return Err(io::ErrorKind::ResourceBusy.into()) };
+        let received = if wait {
+            let look = singly.look();
+            let received = sharing.park(None, commands, |timeout| {
+                own.receive(&listener.socket, if timeout.is_none() { look } else { Look::Now })
+            });
+            singly.note(received.as_ref().ok().copied());
+            received
+        } else {
+            own.receive(&listener.socket, Look::Now)
         };
         if received.is_ok() {
             let mut turn = Turn::begin(phase, scratch);
-            if let Some(batch) = Arc::get_mut(&mut batch) {
-                Dispatch { worker: *number, plan, routing, lanes }.dispatch(listener, batch, &mut turn);
+            loops.begin_batch();
+            Dispatch { worker: *number, plan, routing, lanes, loops, ways }.dispatch(listener, own, &mut turn);
+            if lanes.are_touched() {
+                sharing.hand_over(&mut batch, lanes, &turn);
+                batch.read(&mut turn, |batch, turn| lanes.send(batch, plan.settings.gather, turn));
+                lanes.finish_batch(events);
             }
-            sharing.hand_over(&mut batch, lanes, &turn);
-            batch.read(&mut turn, |batch, turn| lanes.send(batch, plan.settings.gather, turn));
-            lanes.finish_batch(events);
             if let Some(tap) = tap {
                 // Still within the turn: what a tap counts agrees with what listeners count.
                 tap.read(Tapped::new(batch.inbox(), *number));
@@ -50,27 +78,34 @@ struct Dispatch<'a> {
     plan: &'a Plan,
     routing: &'a mut Routing,
     lanes: &'a mut Lanes,
+    loops: &'a mut Loops,
+    ways: &'a mut Ways,
 }
 
 impl Dispatch<'_> {
-    /// Offers every message of the batch to the lanes that rules lead to.
+    /// Offers every message of the batch to the lanes that rules lead to. A datagram that came alone leaves at once by those
+    /// whose way is clear.
     fn dispatch(self, listener: &ListenerSocket, batch: &mut SharedBatch, turn: &mut Turn<'_>) {
-        let Self { worker, plan, routing, lanes } = self;
-        let cell = plan.listeners[listener.listener].book.cell(worker);
+        let Self { worker, plan, routing, lanes, loops, ways } = self;
+        let book = &plan.listeners[listener.listener].book;
+        let incoming = plan.answered.then_some(Incoming { ways, listener: book });
+        let mut taken = Taken::default();
         let mut last: Option<(IpAddr, usize)> = None;
-        batch.messages(plan.headed.then_some(listener.address), |index, message| {
+        let alone = batch.inbox().len() == 1 && plan.settings.gather.is_zero();
+        batch.messages(plan.headed.then_some(listener.address), plan.guarded, incoming, |index, origin, message| {
             // What goes to all comes to every worker, see `sockets`: it is the first one's.
             if message.to_all && worker > 0 {
                 return;
             }
             let (datagrams, bytes) = (message.datagrams() as u64, message.length as u64);
-            let source = message.source;
-            cell.received.add(datagrams);
-            cell.received_bytes.add(bytes);
+            let source = origin.source;
+            taken.received += datagrams;
+            taken.bytes += bytes;
             if message.truncated {
-                cell.truncated.add(datagrams);
+                taken.truncated += datagrams;
                 return;
             }
+            loops.see(listener.listener, message);
             // Neighbours in a batch are often from one sender.
             let route = match last {
                 Some((before, route)) if before == source.ip() => route,
@@ -78,8 +113,8 @@ impl Dispatch<'_> {
             };
             last = Some((source.ip(), route));
             let rules = &routing.get(route).rules;
-            let matched = if rules.is_empty() { &cell.unmatched } else { &cell.matched };
-            matched.add(datagrams);
+            let matched = if rules.is_empty() { &mut taken.unmatched } else { &mut taken.matched };
+            *matched += datagrams;
             for &rule in rules {
                 let rule = &plan.rules[rule];
                 let count = rule.book.cell(worker);
@@ -90,11 +125,16 @@ impl Dispatch<'_> {
                 }
             }
             let singly = routing.get(route).singly;
+            let is_last_hop = message.hops.is_some_and(|hops| hops <= 1);
+            let arrived = Arrived { listener: listener.listener, bytes: message.bytes, is_last_hop, now: loops.now() };
+            let alone = alone && message.segment.is_none();
             let whole = Part { message: index, start: 0, end: message.bytes.len(), segment: message.segment };
             let mut offer = |part: Part, each: Option<NonZeroU16>| {
                 for delivery in routing.choose(route, source.ip()) {
                     plan.rules[delivery.rule].book.cell(worker).copies.add(part.datagrams() as u64);
-                    lanes.offer(delivery.outlet, |lane| lane.offer(part, each, source, turn));
+                    if !(alone && lanes.pass(delivery.outlet, message.bytes, origin, turn)) {
+                        lanes.offer(delivery.outlet, |lane| lane.offer(part, each, source, arrived, turn));
+                    }
                 }
             };
             if singly {
@@ -103,5 +143,27 @@ impl Dispatch<'_> {
                 offer(whole, None);
             }
         });
+        book.cell(worker).change(|terms| taken.count(terms));
+        plan.books.own(worker).forgotten_sources.add(routing.take_forgotten() as u64);
+    }
+}
+
+/// What a batch brought, until it is counted.
+#[derive(Default)]
+struct Taken {
+    received: u64,
+    bytes: u64,
+    matched: u64,
+    unmatched: u64,
+    truncated: u64,
+}
+
+impl Taken {
+    fn count(&self, terms: &ListenerTerms) {
+        terms.received.add(self.received);
+        terms.received_bytes.add(self.bytes);
+        terms.matched.add(self.matched);
+        terms.unmatched.add(self.unmatched);
+        terms.truncated.add(self.truncated);
     }
 }

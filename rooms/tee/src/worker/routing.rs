@@ -4,16 +4,30 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::recent::Recent;
+use crate::balance::Preferred;
 use crate::plan::Plan;
 use crate::settings::Policy;
 
 /// What a worker's plan says of each source, remembered.
 pub(super) struct Routing {
     plan: Arc<Plan>,
-    /// Which route a source takes at a listener. Keyed by chance: senders must not be able to choose collisions.
-    remembered: HashMap<(usize, IpAddr), usize>,
+    /// Which route a source takes at a listener.
+    sources: Recent<(usize, IpAddr), usize>,
+    /// The last answer of these, without a hash: most datagrams have the source of the one before.
+    last: Option<((usize, IpAddr), usize)>,
+    /// Which members a source prefers in a group of many.
+    preferred: Recent<(usize, IpAddr), Preferred>,
+    /// Entries of both that were forgotten to make room for others, since somebody asked.
+    forgotten: usize,
     /// One for each set of rules that was met.
     routes: Vec<Route>,
+    /// The place of each.
+    by_rules: HashMap<Box<[usize]>, usize>,
+    /// Rules and deliveries that the routes hold.
+    held: usize,
+    /// The rules of the source at hand.
+    rules: Vec<usize>,
     /// Datagrams that each group has shared out.
     turns: Vec<usize>,
     /// Outlets that the datagram at hand has been given to: marked with its number.
@@ -25,7 +39,7 @@ pub(super) struct Routing {
 /// What happens to the datagrams that a certain set of rules takes.
 pub(super) struct Route {
     /// Indices of the rules; empty: nobody wants them.
-    pub(super) rules: Vec<usize>,
+    pub(super) rules: Box<[usize]>,
     /// Where they go, if that depends on nothing else.
     fixed: Option<Vec<Delivery>>,
     /// Whether it may be another outlet for each datagram.
@@ -45,8 +59,14 @@ impl Routing {
     /// Knows nothing yet. `worker`: where turns begin, so that workers don't all start with the same member.
     pub(super) fn new(plan: Arc<Plan>, worker: usize) -> Self {
         Self {
-            remembered: HashMap::new(),
+            sources: Recent::new(SOURCES),
+            last: None,
+            preferred: Recent::new(SOURCES),
+            forgotten: 0,
             routes: Vec::new(),
+            by_rules: HashMap::new(),
+            held: 0,
+            rules: Vec::new(),
             turns: vec![worker; plan.groups.len()],
             marks: vec![0; plan.outlets.len()],
             number: 0,
@@ -55,22 +75,23 @@ impl Routing {
         }
     }
 
-    /// The route of datagrams of this source at this listener.
+    /// The route of datagrams of this source at this listener. It holds until the next call.
     pub(super) fn route(&mut self, listener: usize, source: IpAddr) -> usize {
-        if let Some(&route) = self.remembered.get(&(listener, source)) {
+        let key = (listener, source);
+        let known = self.last.filter(|(last, _)| *last == key).map(|(_, route)| route);
+        if let Some(route) = known.or_else(|| self.sources.get(key)) {
+            self.last = Some((key, route));
             return route;
         }
-        let rules: Vec<usize> = self.plan.matcher.matching(listener, source).collect();
-        let known = self.routes.iter().position(|route| route.rules == rules);
-        let route = known.unwrap_or_else(|| {
-            let route = self.compile(rules);
-            self.routes.push(route);
-            self.routes.len() - 1
-        });
-        if self.remembered.len() >= REMEMBERED {
-            self.remembered.clear();
-        }
-        self.remembered.insert((listener, source), route);
+        let mut rules = std::mem::take(&mut self.rules);
+        self.plan.matcher.matching(listener, source, &mut rules);
+        let route = match self.by_rules.get(&rules[..]) {
+            Some(&route) => route,
+            None => self.compile(&rules),
+        };
+        self.rules = rules;
+        self.forgotten += self.sources.keep(key, route);
+        self.last = Some((key, route));
         route
     }
 
@@ -81,59 +102,151 @@ impl Routing {
 
     /// Where the next datagram of this source goes: each outlet once, by the first rule that names it.
     pub(super) fn choose(&mut self, route: usize, source: IpAddr) -> &[Delivery] {
-        let Self { plan, routes, turns, marks, number, chosen, .. } = self;
+        let Self { plan, preferred, forgotten, routes, turns, marks, number, chosen, .. } = self;
         let route = &routes[route];
         if let Some(fixed) = &route.fixed {
             return fixed;
         }
         *number += 1;
-        choose(
-            plan,
-            &route.rules,
-            source,
-            turns,
-            |outlet| std::mem::replace(&mut marks[outlet], *number) != *number,
-            chosen,
-        );
+        let mut choice = Choice { plan, source, preferred, forgotten, turns };
+        choice.fill(&route.rules, |outlet| std::mem::replace(&mut marks[outlet], *number) != *number, chosen);
         chosen
     }
 
-    fn compile(&mut self, rules: Vec<usize>) -> Route {
-        let plan = &self.plan;
-        let groups = || rules.iter().flat_map(|&rule| &plan.rules[rule].groups).map(|&group| plan.groups[group].policy);
-        let fixed = groups().all(|policy| policy == Policy::Replicate).then(|| {
-            let (mut seen, mut deliveries) = (vec![false; plan.outlets.len()], Vec::new());
+    /// How many sources were forgotten to make room for others, since the last call.
+    pub(super) fn take_forgotten(&mut self) -> usize {
+        std::mem::take(&mut self.forgotten)
+    }
+
+    /// Makes a route for these rules.
+    fn compile(&mut self, rules: &[usize]) -> usize {
+        if self.held > HELD {
+            self.routes.clear();
+            self.by_rules.clear();
+            self.held = 0;
+            self.forgotten += self.sources.clear();
+        }
+        let plan = Arc::clone(&self.plan);
+        let policies =
+            || rules.iter().flat_map(|&rule| &plan.rules[rule].groups).map(|&group| plan.groups[group].policy);
+        let fixed = policies().all(|policy| policy == Policy::Replicate).then(|| {
+            let Self { preferred, forgotten, turns, marks, number, .. } = self;
+            *number += 1;
+            let mut deliveries = Vec::new();
             // Any source will do: none is asked for.
             let source = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
-            let first = |outlet: usize| !std::mem::replace(&mut seen[outlet], true);
-            choose(plan, &rules, source, &mut self.turns, first, &mut deliveries);
+            let mut choice = Choice { plan: &plan, source, preferred, forgotten, turns };
+            choice.fill(rules, |outlet| std::mem::replace(&mut marks[outlet], *number) != *number, &mut deliveries);
             deliveries
         });
-        Route { fixed, singly: groups().any(|policy| policy == Policy::RoundRobin), rules }
+        self.held += rules.len() + fixed.as_ref().map_or(0, Vec::len) + 1;
+        let singly = policies().any(|policy| policy == Policy::RoundRobin);
+        self.routes.push(Route { fixed, singly, rules: rules.into() });
+        self.by_rules.insert(rules.into(), self.routes.len() - 1);
+        self.routes.len() - 1
     }
 }
 
-fn choose(
-    plan: &Plan,
-    rules: &[usize],
+/// What it takes to find the outlets of a source's datagram.
+struct Choice<'a> {
+    plan: &'a Plan,
     source: IpAddr,
-    turns: &mut [usize],
-    mut first: impl FnMut(usize) -> bool,
-    deliveries: &mut Vec<Delivery>,
-) {
-    deliveries.clear();
-    for &rule in rules {
-        let leads = &plan.rules[rule];
-        let mut add = |outlets: &[usize]| {
-            deliveries.extend(outlets.iter().filter(|&&outlet| first(outlet)).map(|&outlet| Delivery { rule, outlet }));
-        };
-        add(&leads.outlets);
-        for &group in &leads.groups {
-            let members = plan.groups[group].choose(source, &mut turns[group], |outlet| plan.outlets[outlet].up());
-            members.iter().for_each(|member| add(&member.outlets));
+    preferred: &'a mut Recent<(usize, IpAddr), Preferred>,
+    forgotten: &'a mut usize,
+    turns: &'a mut [usize],
+}
+
+impl Choice<'_> {
+    /// Fills `deliveries` with what these rules lead to, each outlet when it comes `first`.
+    fn fill(&mut self, rules: &[usize], mut first: impl FnMut(usize) -> bool, deliveries: &mut Vec<Delivery>) {
+        deliveries.clear();
+        let Self { plan, source, preferred, forgotten, turns } = self;
+        for &rule in rules {
+            let leads = &plan.rules[rule];
+            let mut add = |outlets: &[usize]| {
+                deliveries
+                    .extend(outlets.iter().filter(|&&outlet| first(outlet)).map(|&outlet| Delivery { rule, outlet }));
+            };
+            add(&leads.outlets);
+            for &index in &leads.groups {
+                let group = &plan.groups[index];
+                let preferred = || {
+                    let key = (index, *source);
+                    preferred.get(key).unwrap_or_else(|| {
+                        let members = group.preferred(*source);
+                        **forgotten += preferred.keep(key, members);
+                        members
+                    })
+                };
+                let up = |outlet: usize| plan.outlets[outlet].up();
+                let members = group.choose(*source, preferred, &mut turns[index], up);
+                members.iter().chain(group.take_wanted()).for_each(|member| add(&member.outlets));
+            }
         }
     }
 }
 
-/// Sources whose route is remembered.
-const REMEMBERED: usize = 65_536;
+/// Sources that are remembered, by listener; the same number by group.
+pub(crate) const SOURCES: usize = 65_536;
+
+/// Rules and deliveries of all routes beyond which they are compiled anew: a few dozen MB.
+const HELD: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::net::Ipv4Addr;
+
+    use super::super::tests::settings;
+    use super::*;
+    use crate::settings::{Group, Recipient, Rule};
+
+    fn source(number: u32) -> IpAddr {
+        Ipv4Addr::from_bits(0x0a00_0000 + number).into()
+    }
+
+    #[test]
+    fn more_sources_than_are_remembered_are_routed_all_the_same() {
+        let mut settings = settings(3);
+        settings.rules = (0..3)
+            .map(|rule| Rule {
+                name: rule.to_string(),
+                sources: (rule < 2).then(|| format!("10.{rule}.0.0/16").parse().unwrap()).into_iter().collect(),
+                listeners: Vec::new(),
+                to: vec![Recipient::Destination(rule)],
+            })
+            .collect();
+        let plan = Arc::new(Plan::build(Arc::new(settings), &BTreeMap::new(), None));
+        let mut routing = Routing::new(plan, 0);
+        let mut asked = 0;
+        // Three networks of 65,536 sources each, of which the first is asked for again and again.
+        for number in (0..3 << 16).step_by(3).flat_map(|number| [number, 1]) {
+            let route = routing.route(0, source(number));
+            let outlets: Vec<_> = routing.choose(route, source(number)).iter().map(|to| to.outlet).collect();
+            assert_eq!(outlets, [(number >> 16) as usize]);
+            asked += 1;
+        }
+        let forgotten = routing.take_forgotten();
+        assert!(forgotten > 0 && forgotten < asked, "{forgotten} of {asked}");
+        assert_eq!(routing.routes.len(), 3);
+    }
+
+    #[test]
+    fn a_source_stays_with_its_member_of_a_large_group() {
+        let mut settings = settings(100);
+        settings.groups = vec![Group { name: "all".into(), policy: Policy::Hash, members: (0..100).collect() }];
+        settings.rules[0].to = vec![Recipient::Group(0)];
+        let plan = Arc::new(Plan::build(Arc::new(settings), &BTreeMap::new(), None));
+        let mut routing = Routing::new(Arc::clone(&plan), 0);
+        for number in 0..1_000 {
+            let [first, again] = [(); 2].map(|()| {
+                let route = routing.route(0, source(number));
+                routing.choose(route, source(number)).to_vec()
+            });
+            let all: Preferred = [u32::MAX; 4];
+            // By all weights, as a group without a memory does it.
+            let chosen = plan.groups[0].choose(source(number), || all, &mut 0, |_| true);
+            assert_eq!((&first, first[0].outlet), (&again, chosen[0].outlets[0]));
+        }
+    }
+}

@@ -47,9 +47,75 @@ pub(super) fn send<'a>(
     runs: impl Iterator<Item = Run<'a>>,
     scratch: &mut SendScratch,
 ) -> SendStatistics {
+    scratch.outcomes.clear();
+    send_more(socket, runs, scratch)
+}
+
+/// Sends one datagram as it is, without the lists that several need.
+pub(super) fn send_alone(socket: &Socket, payload: &[u8], scratch: &mut SendScratch) -> SendStatistics {
+    let pieces = [IoSlice::new(payload)];
+    let progress = socket.send(&[Outgoing { pieces: &pieces, segment: None, to: None }]);
+    scratch.outcomes.clear();
+    let refused = progress.error.as_ref().map(reason);
+    match refused {
+        None => scratch.outcomes.push(Outcome::Sent(1)),
+        Some(None) => {}
+        Some(Some(reason)) => scratch.outcomes.push(Outcome::Dropped(1, reason)),
+    }
+    let (calls, icmp) = (progress.calls.into(), progress.icmp.into());
+    SendStatistics { blocked: refused == Some(None), calls, joined: 0, icmp }
+}
+
+/// Sends runs in order, each with the hops that it may leave with, and no more than `most`, and adds what becomes of them to the
+/// outcomes.
+pub(super) fn send_guarded<'a>(
+    socket: &Socket,
+    most: Option<u8>,
+    runs: impl Iterator<Item = Run<'a>>,
+    scratch: &mut SendScratch,
+) -> SendStatistics {
+    let mut runs = runs.peekable();
+    let mut all = SendStatistics::default();
+    while let Some(hops) = runs.peek().map(|run| run.hops)
+        && !all.blocked
+    {
+        let these = std::iter::from_fn(|| runs.next_if(|run| run.hops == hops));
+        let allowed = most.map_or(hops, |most| most.min(hops));
+        // What nobody knows stays as it is; it was checked that there is one.
+        if allowed > 0
+            && let Err(error) = socket.set_hops(allowed)
+        {
+            // To send it with more than it may have would be to let it go round.
+            let count = these.map(|run| run.datagrams()).sum();
+            scratch.outcomes.push(Outcome::Dropped(count, reason(&error).unwrap_or(Reason::OtherError)));
+            continue;
+        }
+        let SendStatistics { blocked, calls, joined, icmp } = send_more(socket, these, scratch);
+        all.blocked = blocked;
+        all.calls += calls;
+        all.joined += joined;
+        all.icmp += icmp;
+    }
+    all
+}
+
+impl Outcome {
+    /// How many datagrams.
+    pub(super) fn datagrams(&self) -> usize {
+        match *self {
+            Self::Sent(count) | Self::Dropped(count, _) => count,
+        }
+    }
+}
+
+/// Sends runs in order, and adds what becomes of them to the outcomes.
+pub(super) fn send_more<'a>(
+    socket: &Socket,
+    runs: impl Iterator<Item = Run<'a>>,
+    scratch: &mut SendScratch,
+) -> SendStatistics {
     let mut pieces = recycle(std::mem::take(&mut scratch.pieces));
     scratch.messages.clear();
-    scratch.outcomes.clear();
     join(runs, &mut pieces, &mut scratch.messages);
     let mut statistics = SendStatistics::default();
     {

@@ -6,18 +6,22 @@ use std::sync::Arc;
 
 use weir_dgram::{Inbox, Received, Socket};
 
-use super::batch::{Batch, Pending};
+use super::batch::{Batch, Origin, Pending};
 use super::headers::Headers;
 use super::recycle::recycle;
 use super::turn::Turn;
+use super::ways::Ways;
+use crate::counters::ListenerBook;
 
 /// What one look at a listener brought. Filled by one worker; then it and others read it, the last gives it back by
 /// letting go.
 pub(super) struct SharedBatch {
     inbox: Inbox,
     /// Who sent each message.
-    sources: Vec<SocketAddr>,
+    sources: Vec<Origin>,
     headers: Headers,
+    /// Hops with which each message may leave, if they count.
+    hops: Vec<u8>,
     /// What goes to lanes that other workers hold; the first `used` count.
     given: Vec<Given>,
     used: usize,
@@ -39,12 +43,36 @@ pub(super) struct Pool {
     batches: Vec<Arc<SharedBatch>>,
 }
 
+/// How a listener is looked into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// For what is there.
+    Now,
+    /// The same, but it waits for the first message, as long as the socket may.
+    Wait,
+    /// It waits for one message and takes no more.
+    WaitForOne,
+}
+
+/// How the messages of a batch came in.
+pub(super) struct Incoming<'a> {
+    pub(super) ways: &'a mut Ways,
+    pub(super) listener: &'a Arc<ListenerBook>,
+}
+
+impl Incoming<'_> {
+    fn way(&mut self, message: &Received<'_>) -> u16 {
+        self.ways.number(self.listener, message.local.filter(|_| !message.to_all))
+    }
+}
+
 impl SharedBatch {
     fn new() -> Self {
         Self {
             inbox: Inbox::new(MESSAGES, BYTES),
             sources: Vec::new(),
             headers: Headers::default(),
+            hops: Vec::new(),
             given: Vec::new(),
             used: 0,
         }
@@ -54,22 +82,38 @@ impl SharedBatch {
     ///
     /// # Errors
     /// WouldBlock: nothing is there.
-    pub(super) fn receive(&mut self, socket: &Socket) -> io::Result<usize> {
+    pub(super) fn receive(&mut self, socket: &Socket, look: Look) -> io::Result<usize> {
         self.sources.clear();
         self.headers.clear();
+        self.hops.clear();
         self.used = 0;
-        self.inbox.receive(socket)
+        match look {
+            Look::Now => self.inbox.receive(socket),
+            Look::Wait => self.inbox.wait(socket),
+            Look::WaitForOne => self.inbox.wait_for_one(socket),
+        }
     }
 
-    /// Shows each message with its index, and notes what sending needs of it. `headed`: for headers, the listener's
-    /// address.
-    pub(super) fn messages(&mut self, headed: Option<SocketAddr>, mut show: impl FnMut(usize, &Received<'_>)) {
+    /// Shows each message with its index and its sender, and notes what sending needs of it. `headed`: for headers, the listener's
+    /// address. `guarded`: whether the hops that it has left count. `incoming`: for answers, how it came.
+    pub(super) fn messages(
+        &mut self,
+        headed: Option<SocketAddr>,
+        guarded: bool,
+        mut incoming: Option<Incoming<'_>>,
+        mut show: impl FnMut(usize, Origin, &Received<'_>),
+    ) {
         for (index, message) in self.inbox.messages().enumerate() {
-            self.sources.push(message.source);
+            let way = incoming.as_mut().map_or(0, |incoming| incoming.way(&message));
+            let origin = Origin { source: message.source, way };
+            self.sources.push(origin);
             if let Some(listener) = headed {
                 self.headers.add(&message, listener);
             }
-            show(index, &message);
+            if guarded {
+                self.hops.push(message.hops.map_or(0, |hops| hops.saturating_sub(1)));
+            }
+            show(index, origin, &message);
         }
     }
 
@@ -100,7 +144,7 @@ impl SharedBatch {
     pub(super) fn read(&self, turn: &mut Turn<'_>, send: impl FnOnce(Batch<'_>, &mut Turn<'_>)) {
         let mut bodies = recycle(std::mem::take(&mut turn.scratch.bodies));
         bodies.extend(self.inbox.payloads());
-        send(Batch { bodies: &bodies, sources: &self.sources, headers: &self.headers }, turn);
+        send(Batch { bodies: &bodies, sources: &self.sources, headers: &self.headers, hops: &self.hops }, turn);
         turn.scratch.bodies = recycle(bodies);
     }
 }

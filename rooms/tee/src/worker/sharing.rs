@@ -27,8 +27,8 @@ pub(super) struct Sharing {
     workers: Arc<[Handle]>,
     /// Not while plans change.
     allowed: bool,
-    /// Egresses of others' lanes that this worker holds.
-    held: Vec<Held>,
+    /// Egresses of others' lanes that this worker holds, by lender and the lane's index there.
+    held: Vec<Vec<Option<Box<Egress>>>>,
     pool: Pool,
     pending: Pending,
     /// When this worker last had nothing to count as busy.
@@ -40,14 +40,6 @@ pub(super) struct Sharing {
     pause: u32,
 }
 
-/// The egress of another worker's lane.
-struct Held {
-    lender: usize,
-    /// Its index there.
-    lane: usize,
-    egress: Box<Egress>,
-}
-
 impl Sharing {
     /// Holds nothing, and lends nothing until [`allow`](Self::allow).
     pub(super) fn new(number: usize, workers: Arc<[Handle]>) -> Self {
@@ -55,7 +47,7 @@ impl Sharing {
         Self {
             number,
             allowed: false,
-            held: Vec::new(),
+            held: workers.iter().map(|_| Vec::new()).collect(),
             pool: Pool::default(),
             pending: Pending::default(),
             rested: now,
@@ -69,6 +61,16 @@ impl Sharing {
     /// Says whether lanes may be lent.
     pub(super) fn allow(&mut self, allowed: bool) {
         self.allowed = allowed;
+    }
+
+    /// Whether they may.
+    pub(super) fn is_allowed(&self) -> bool {
+        self.allowed
+    }
+
+    /// Whether this worker holds lanes of another, which sends it batches at any time.
+    pub(super) fn is_holder(&self) -> bool {
+        matches!(self.workers[self.number].role(), Role::Holder(_))
     }
 
     /// Sleeps by `sleep`, unless a command came: nobody's shall be slept through. `timeout`: `None` without one.
@@ -136,8 +138,9 @@ impl Sharing {
 
     /// Takes over the egress of another's lane.
     pub(super) fn hold(&mut self, lender: usize, lane: usize, egress: Box<Egress>) {
-        egress.count().hold(Some(self.number));
-        self.held.push(Held { lender, lane, egress });
+        let held = &mut self.held[lender];
+        held.resize_with(held.len().max(lane + 1), || None);
+        held[lane] = Some(egress);
     }
 
     /// Sends what another's batch has for lanes held here.
@@ -145,13 +148,24 @@ impl Sharing {
         let Self { number, held, pending, .. } = self;
         batch.read(turn, |view, turn| {
             for (lane, given) in batch.given_to(*number) {
-                let Some(egress) = find(held, lender, lane) else { continue };
+                let Some(Some(egress)) = held[lender].get_mut(lane) else { continue };
                 pending.copy(given);
-                egress.count().taken.add(pending.datagrams());
                 egress.flush(pending, view, turn);
                 egress.watch(events, Token::Held { lender, lane });
             }
         });
+    }
+
+    /// Goes on with lanes held here where a next hop has answered, or failed.
+    pub(super) fn look(&mut self, events: &Events, turn: &mut Turn<'_>) {
+        for (lender, lanes) in self.held.iter_mut().enumerate() {
+            for (lane, egress) in lanes.iter_mut().enumerate() {
+                if let Some(egress) = egress {
+                    egress.look(turn);
+                    egress.watch(events, Token::Held { lender, lane });
+                }
+            }
+        }
     }
 
     /// Lets another's batch go.
@@ -162,17 +176,14 @@ impl Sharing {
 
     /// The egress of another worker's lane, if it is held here.
     pub(super) fn held(&mut self, lender: usize, lane: usize) -> Option<&mut Egress> {
-        find(&mut self.held, lender, lane)
+        self.held[lender].get_mut(lane)?.as_deref_mut()
     }
 
     /// Returns to a worker what it lent, at most so many lanes.
     pub(super) fn give_back(&mut self, lender: usize, most: usize, events: &Events) {
-        let mut lanes = Vec::new();
-        for Held { lane, mut egress, .. } in self.held.extract_if(.., |held| held.lender == lender).take(most) {
-            egress.unwatch(events);
-            egress.count().hold(None);
-            lanes.push((lane, egress));
-        }
+        let held = self.held[lender].iter_mut().enumerate();
+        let mut lanes: Vec<_> = held.filter_map(|(lane, held)| Some((lane, held.take()?))).take(most).collect();
+        lanes.iter_mut().for_each(|(_, egress)| egress.unwatch(events));
         self.workers[lender].send(Command::Returned(lanes));
     }
 
@@ -229,7 +240,8 @@ impl Sharing {
         let loads: Vec<Load> = self.workers.iter().zip(&efforts).zip(&self.efforts).map(load).collect();
         (self.since, self.efforts) = (now, efforts);
         let mut to_lend = lanes.lendable();
-        if !self.allowed {
+        // What is leaving counts in the cell of a lane that came back meanwhile: both need the same hands.
+        if !self.allowed || lanes.has_leaving() {
             to_lend.clear();
         }
         if self.pause > 0 {
@@ -272,10 +284,6 @@ impl Sharing {
         }
         self.pause = PAUSE;
     }
-}
-
-fn find(held: &mut [Held], lender: usize, lane: usize) -> Option<&mut Egress> {
-    held.iter_mut().find(|held| held.lender == lender && held.lane == lane).map(|held| &mut *held.egress)
 }
 
 /// How often workers look at one another.

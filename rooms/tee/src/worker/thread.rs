@@ -3,6 +3,7 @@
 //! A turn takes one batch from each listener that has something, and sends it on before the next. A listener that is
 //! never empty waits for the others after each batch; the thread sleeps when all are empty.
 
+use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,15 +13,19 @@ use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 use weir_dgram::Socket;
 
+use super::batch::Origin;
 use super::command::{Assignment, Command, Commands, ListenerSocket};
 use super::events::{Event, Events, Token};
 use super::handle::Handle;
 use super::lanes::Lanes;
+use super::loops::Loops;
 use super::routing::Routing;
 use super::shared::MESSAGES;
 use super::sharing::Sharing;
+use super::singly::Singly;
 use super::tap::Tap;
 use super::turn::{Scratch, Turn};
+use super::ways::Ways;
 use crate::counters::Phase;
 use crate::plan::Plan;
 
@@ -35,10 +40,16 @@ pub(super) struct Worker {
     pub(super) routing: Routing,
     pub(super) lanes: Lanes,
     pub(super) sharing: Sharing,
+    pub(super) loops: Loops,
+    pub(super) ways: Ways,
     /// What else reads what comes in.
     pub(super) tap: Option<Box<dyn Tap>>,
     pub(super) commands: Commands,
     pub(super) events: Events,
+    /// Waits in a row that brought nothing but datagrams.
+    alone: u32,
+    /// Whether datagrams come one at a time.
+    pub(super) singly: Singly,
 }
 
 impl Worker {
@@ -59,9 +70,13 @@ impl Worker {
             routing: Routing::new(Arc::clone(&plan), number),
             lanes: Lanes::new(number),
             sharing: Sharing::new(number, workers),
+            loops: Loops::new(plan.settings.on_loop),
+            ways: Ways::default(),
             tap,
             commands,
             events,
+            alone: 0,
+            singly: Singly::default(),
             plan,
         };
         worker.replace(assignment);
@@ -74,21 +89,47 @@ impl Worker {
             if let Some(drain) = self.obey() {
                 return self.finish(drain);
             }
-            for at in 0..self.listeners.len() {
-                if self.listeners[at].ready {
-                    // An edge comes once: after an error of the moment the queue is looked into again.
-                    self.listeners[at].ready = match self.receive(at) {
-                        Ok(messages) => messages == MESSAGES,
-                        Err(error) => error.kind() != io::ErrorKind::WouldBlock,
-                    };
+            if self.waits_for_one() {
+                match self.receive(0, true) {
+                    Ok(messages) => self.listeners[0].ready = messages == MESSAGES,
+                    // It has slept enough, or is not fit for it.
+                    Err(_) => self.alone = 0,
+                }
+            } else {
+                for at in 0..self.listeners.len() {
+                    if self.listeners[at].ready {
+                        // An edge comes once: after an error of the moment the queue is looked into again.
+                        self.listeners[at].ready = match self.receive(at, false) {
+                            Ok(messages) => messages == MESSAGES,
+                            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+                        };
+                    }
                 }
             }
+            self.mind_loops();
             self.sharing.assess(&mut self.lanes, &mut self.commands, &self.events);
+            if self.waits_for_one() {
+                continue;
+            }
             // Nothing but a descriptor that is no epoll any more: a fault that no work can go on with.
-            if self.wait(None).is_err() {
+            if self.wait(self.loops.deadline()).is_err() {
                 return self.finish(Duration::ZERO);
             }
         }
+    }
+
+    /// Whether nothing is waited for but what comes to one listener, and that has been so for a while: then it sleeps in the
+    /// call that receives, and spares the one that says there is something.
+    fn waits_for_one(&self) -> bool {
+        self.alone >= ALONE
+            && matches!(self.listeners[..], [ListenerSocket { ready: false, .. }])
+            && !self.events.awaits_room()
+            && !self.lanes.has_leaving()
+            && !self.lanes.is_gathering()
+            && !self.lanes.awaits_hop()
+            && !self.sharing.is_holder()
+            && !self.loops.is_testing()
+            && !self.lanes.is_answered()
     }
 
     /// Carries out commands that wait; returns how long to drain if told to stop.
@@ -110,11 +151,16 @@ impl Worker {
                     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap_or(TimeSpec::new(0, 0));
                     let _ = reply.send(time.into());
                 }
+                Command::Look => {
+                    let mut turn = Turn::begin(phase, scratch);
+                    lanes.look(events, &mut turn);
+                    sharing.look(events, &mut turn);
+                }
                 Command::Stop(drain) => return Some(drain),
                 Command::Settle(reply) => {
-                    sharing.allow(false);
-                    sharing.take_all_back(lanes, commands, events);
+                    self.settle();
                     let _ = reply.send(());
+                    return None;
                 }
                 Command::Hold { lender, lane, egress } => sharing.hold(lender, lane, egress),
                 Command::Send { lender, batch } => {
@@ -132,23 +178,46 @@ impl Worker {
         None
     }
 
+    /// Takes all lanes back, and lends none until the next plan.
+    fn settle(&mut self) {
+        self.break_off_test();
+        self.sharing.allow(false);
+        self.sharing.take_all_back(&mut self.lanes, &mut self.commands, &self.events);
+    }
+
     /// Waits until there is something to do, `until` then at the latest, and sends what has room or has waited enough.
     fn wait(&mut self, until: Option<Instant>) -> io::Result<()> {
-        let Self { listeners, lanes, sharing, commands, events, phase, scratch, .. } = self;
+        let Self { listeners, lanes, sharing, commands, events, phase, scratch, alone, plan, ways, .. } = self;
         let until = lanes.deadline().into_iter().chain(until).min();
         let timeout = if listeners.iter().any(|listener| listener.ready) {
             Some(Duration::ZERO)
         } else {
             until.map(|until| until.saturating_duration_since(Instant::now()))
         };
+        let mut others = false;
         for Event { subject, broken } in sharing.park(timeout, commands, |timeout| events.wait(timeout))? {
             let mut turn = Turn::begin(phase, scratch);
+            others |= !matches!(subject, Token::Listener(_));
             let egress = match subject {
                 Token::Lane(at) => lanes.egress(at),
                 Token::Leaving(number) => lanes.leaving(number),
                 Token::Held { lender, lane } => sharing.held(lender, lane),
                 Token::Listener(at) => {
                     listeners[at].ready = true;
+                    None
+                }
+                Token::Answers(at) => {
+                    let back = |client: Origin, bytes: &[u8]| {
+                        let way = ways.get(client.way).ok_or(io::ErrorKind::NotFound)?;
+                        let mut sockets = listeners.iter();
+                        let socket = sockets
+                            .find(|socket| Arc::ptr_eq(&plan.listeners[socket.listener].book, &way.listener))
+                            .ok_or(io::ErrorKind::NotFound)?;
+                        socket.socket.send_from(bytes, client.source, way.local)
+                    };
+                    if let Some(egress) = lanes.egress(at) {
+                        egress.answer(back, &turn);
+                    }
                     None
                 }
                 Token::Timer => {
@@ -162,6 +231,10 @@ impl Worker {
                 egress.watch(events, subject);
             }
         }
+        *alone = if others { 0 } else { alone.saturating_add(1) };
+        if lanes.is_answered() {
+            lanes.age_sessions(&Turn::begin(phase, scratch));
+        }
         if lanes.has_leaving() {
             lanes.dismiss(events, &Turn::begin(phase, scratch));
         }
@@ -171,9 +244,11 @@ impl Worker {
     /// Goes over to another plan. No lane may be lent. What a removed listener has in its queue still goes where the old
     /// plan says.
     fn replace(&mut self, assignment: Assignment) {
+        self.break_off_test();
         let Assignment { plan, listeners, egress } = assignment;
+        let staying: HashSet<_> = listeners.iter().map(|new| identity(&new.socket)).collect();
         for at in 0..self.listeners.len() {
-            if !listeners.iter().any(|new| is_same(&new.socket, &self.listeners[at].socket)) {
+            if !staying.contains(&identity(&self.listeners[at].socket)) {
                 self.close(at);
             }
             self.events.unwatch(&*self.listeners[at].socket);
@@ -185,6 +260,12 @@ impl Worker {
         }
         self.listeners = listeners;
         self.routing = Routing::new(Arc::clone(&plan), self.number);
+        let (new, old) = (&plan.settings, &self.plan.settings);
+        if new.on_loop != old.on_loop || new.listeners != old.listeners {
+            // What is known is known of other listeners.
+            self.loops = Loops::new(new.on_loop);
+            self.lanes.let_return();
+        }
         self.plan = plan;
     }
 
@@ -195,10 +276,11 @@ impl Worker {
         // What the closed door turns away counts as dropped at the socket, but is no loss.
         let drops = socket.memory().map_or(0, |memory| memory.drops);
         let closed = !lasting && socket.close_intake().is_ok();
-        self.plan.listeners[*listener].book.cell(self.number).kernel_drops.add(drops.into());
+        let book = &self.plan.listeners[*listener].book;
+        book.cell(self.number).change(|terms| terms.kernel_drops.add(drops.into()));
         let most = if closed { usize::MAX } else { LASTING };
         for _ in 0..most {
-            if self.receive(at).is_err() {
+            if self.receive(at, false).is_err() {
                 break;
             }
         }
@@ -206,6 +288,7 @@ impl Worker {
 
     /// Lets nothing more in, sends what is here, for `drain` at the longest, and counts the rest.
     fn finish(&mut self, drain: Duration) {
+        self.break_off_test();
         let until = Instant::now() + drain;
         for at in 0..self.listeners.len() {
             self.events.unwatch(&*self.listeners[at].socket);
@@ -214,21 +297,32 @@ impl Worker {
         }
         self.lanes.shorten(until);
         self.lanes.stop_gathering();
-        self.lanes.watch(&self.events);
+        self.look();
+        self.lanes.abandon_trials(&Turn::begin(&self.phase, &mut self.scratch));
         while self.lanes.has_backlog() && Instant::now() < until {
             if self.wait(Some(until)).is_err() {
                 break;
             }
+            // Whatever woke it: the command to look is one of those that nobody takes any more.
+            self.look();
         }
         self.lanes.abandon(&Turn::begin(&self.phase, &mut self.scratch));
     }
+
+    /// Goes on where next hops have answered, or failed.
+    fn look(&mut self) {
+        self.lanes.look(&self.events, &mut Turn::begin(&self.phase, &mut self.scratch));
+    }
 }
 
-/// Whether two handles are of the same socket: one may have been made from the other to change its options.
-fn is_same(one: &Arc<Socket>, other: &Arc<Socket>) -> bool {
-    Arc::ptr_eq(one, other)
-        || fstat(one).ok().zip(fstat(other).ok()).is_some_and(|(one, other)| one.st_ino == other.st_ino)
+/// What tells a socket from others, whatever the descriptor: it may have a second one, made to change its options. Its place
+/// in memory, where the kernel does not tell.
+fn identity(socket: &Socket) -> Result<u64, *const Socket> {
+    fstat(socket).map(|stat| stat.st_ino).map_err(|_| std::ptr::from_ref(socket))
 }
+
+/// Waits after which more of the same is expected.
+const ALONE: u32 = 8;
 
 /// Commands that are carried out before listeners have their turn.
 const COMMANDS: usize = 8;

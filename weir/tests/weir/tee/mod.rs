@@ -2,25 +2,29 @@
 
 mod datagrams;
 mod drops;
+mod forged;
 mod iperf;
 mod isolation;
 mod kept;
 mod life;
+mod loops;
 mod multicast;
 mod names;
 mod netflow;
+mod next_hops;
 mod payloads;
 mod privileges;
+mod replies;
 mod sources;
 mod statsd;
 mod syslog;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::{ChildStderr, Stdio};
+use std::process::{ChildStderr, ChildStdout, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -38,7 +42,10 @@ struct Tee {
     running: Running,
     /// What it says on standard error, when it has ended.
     stderr: JoinHandle<String>,
-    _dir: TempDir,
+    stdout: BufReader<ChildStdout>,
+    /// What it tells a service manager.
+    manager: UnixDatagram,
+    dir: TempDir,
 }
 
 /// An account as JSON, looked up by names.
@@ -78,15 +85,16 @@ impl Tee {
         let program = program.env("NOTIFY_SOCKET", &notify).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut running = program.spawn().unwrap();
         let stderr = read_in_background(running.take_stderr().unwrap());
-        Tee { running, stderr, _dir: dir }.ready(&manager)
+        let stdout = BufReader::new(running.take_stdout().unwrap());
+        manager.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        Tee { running, stderr, stdout, manager, dir }.ready()
     }
 
     #[track_caller]
-    fn ready(mut self, manager: &UnixDatagram) -> Tee {
-        manager.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    fn ready(mut self) -> Tee {
         let mut message = [0; 4096];
         loop {
-            if let Ok(length) = manager.recv(&mut message)
+            if let Ok(length) = self.manager.recv(&mut message)
                 && String::from_utf8_lossy(&message[..length]).lines().any(|line| line == "READY=1")
             {
                 return self;
@@ -95,6 +103,23 @@ impl Tee {
                 panic!("weir tee ended with {status}: {}", self.stderr.join().unwrap());
             }
         }
+    }
+
+    /// Has it read another text of its file, and waits until it has.
+    #[track_caller]
+    fn reload(self, text: &str) -> Tee {
+        fs::write(self.dir.path().join("tee.toml"), text).unwrap();
+        self.running.signal(Signal::SIGHUP).unwrap();
+        self.ready()
+    }
+
+    /// Its account as it is now.
+    #[track_caller]
+    fn ledger(&mut self) -> Value {
+        self.running.signal(Signal::SIGUSR1).unwrap();
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
     }
 
     /// Stops its threads in the middle of whatever they do, or lets them go on.
@@ -112,10 +137,9 @@ impl Tee {
     /// Stops it in order and returns its account, which must close.
     #[track_caller]
     fn end(mut self) -> Account {
-        let mut stdout = self.running.take_stdout().unwrap();
         self.running.signal(Signal::SIGTERM).unwrap();
         let mut text = String::new();
-        stdout.read_to_string(&mut text).unwrap();
+        self.stdout.read_to_string(&mut text).unwrap();
         let status = self.running.wait().unwrap();
         let stderr = self.stderr.join().unwrap();
         assert_eq!(status, 0, "{stderr}");

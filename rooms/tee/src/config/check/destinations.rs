@@ -1,7 +1,9 @@
 //! `[[destination]]`
 
+use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
 
 use anyhow::Result;
 use weir_service::config::Step;
@@ -11,7 +13,7 @@ use super::Checker;
 use super::listeners::bytes;
 use crate::config::document::{self, Addresses};
 use crate::config::is_own_listener;
-use crate::settings::{Destination, Listener, Probe, ProbeKind, Source, Target};
+use crate::settings::{Destination, Listener, MOST_ADDRESSES, Probe, ProbeKind, Source, Target};
 
 impl Checker<'_> {
     pub(super) fn destinations(
@@ -23,12 +25,13 @@ impl Checker<'_> {
             return Err(self.error(&[], "no destination: nothing would go out (add a [[destination]] with `to`)"));
         }
         let mut destinations: Vec<Destination> = Vec::new();
+        let mut taken = HashSet::new();
         for (index, written) in written.iter().enumerate() {
-            let taken: Vec<&str> = destinations.iter().map(|other| other.name.as_str()).collect();
             let name = written.name.clone().unwrap_or_else(|| written.to.0.to_string());
-            let name = self.name("destination", index, name, &taken)?;
+            let name = self.name("destination", index, name, &mut taken)?;
             let destination = self.destination(index, name, written)?;
             self.refuse_loop(index, &destination, listeners)?;
+            self.refuse_other_family(index, &destination, listeners)?;
             destinations.push(destination);
         }
         Ok(destinations)
@@ -51,11 +54,34 @@ impl Checker<'_> {
         if written.sample == Some(0) {
             return fail("sample", "one of 0 is none (write 10 for one of ten)");
         }
-        if written.ttl == Some(0) {
-            return fail("ttl", "a datagram with 0 does not leave this machine (write 1 to 255)");
+        if written.every == Some(0) {
+            return fail("every", "one of 0 is none (write 10 for the first of each ten)");
         }
-        if written.dscp.is_some_and(|dscp| dscp > 63) {
+        if written.every.is_some_and(|every| every > 1) && written.sample.is_some_and(|sample| sample > 1) {
+            return fail("every", "with `sample` it would be one of their product, by chance (remove one of them)");
+        }
+        let within = |number: Option<i64>, range: RangeInclusive<u8>| match number.map(u8::try_from) {
+            None => Some(None),
+            Some(Ok(number)) if range.contains(&number) => Some(Some(number)),
+            Some(_) => None,
+        };
+        let Some(ttl) = within(written.ttl, 1..=255) else {
+            return fail("ttl", "write 1 to 255 (a datagram with 0 would not leave this machine)");
+        };
+        let Some(dscp) = within(written.dscp, 0..=63) else {
             return fail("dscp", "a code point has 6 bits (write 0 to 63, e.g. 46 for expedited forwarding)");
+        };
+        if let Some(SocketAddr::V6(to)) = address
+            && to.ip().is_unicast_link_local()
+            && to.scope_id() == 0
+            && written.interface.is_none()
+        {
+            return fail("to", &format!("{} is there on every link (say which: interface = \"eth0\")", to.ip()));
+        }
+        if let Some(Addresses::Most(most)) = written.addresses
+            && !(1..=4096).contains(&most)
+        {
+            return fail("addresses", &format!("{most} addresses (write \"first\", \"all\" or 1 to 4096)"));
         }
         if written.rate == Some(Frequency::default()) {
             return fail("rate", "nothing would be sent (remove the destination, or write e.g. 10k/s)");
@@ -90,21 +116,29 @@ impl Checker<'_> {
             Ok(probe) => probe,
             Err(what) => return fail("probe", &what),
         };
+        let replies = self.replies(index, &name, written)?;
         Ok(Destination {
             to: to.clone(),
-            all_addresses: written.addresses == Some(Addresses::All),
+            all_addresses: !matches!(written.addresses, None | Some(Addresses::First)),
+            most_addresses: match written.addresses {
+                Some(Addresses::Most(most)) => most as usize,
+                _ => MOST_ADDRESSES,
+            },
             source: written.source.unwrap_or_default(),
             from: written.from.map(|from| from.0),
             interface: written.interface.clone(),
-            ttl: written.ttl,
-            dscp: written.dscp,
+            ttl,
+            hop_guard: written.hop_guard.unwrap_or_default(),
+            dscp,
             loopback: written.loopback,
             send_buffer: written.send_buffer.and_then(bytes),
             queue: usize::try_from(queue.bytes).unwrap_or(usize::MAX),
             rate: written.rate,
             bandwidth: written.bandwidth,
             sample: written.sample.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN),
+            every: written.every.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN),
             probe,
+            replies,
             name,
         })
     }
@@ -119,6 +153,52 @@ impl Checker<'_> {
             destination.name, listener.name
         );
         Err(self.error(&[Step::Key("destination"), Step::Index(index), Step::Key("to")], &message))
+    }
+}
+
+impl Checker<'_> {
+    /// Refuses a destination whose source is kept, where no listener ever has a source of its family.
+    fn refuse_other_family(&self, index: usize, destination: &Destination, listeners: &[Listener]) -> Result<()> {
+        let Target::Address(to) = destination.to else { return Ok(()) };
+        let to_v4 = to.ip().to_canonical().is_ipv4();
+        let has_such = |listener: &Listener| {
+            let bound = listener.address.ip().to_canonical();
+            // Bound to [::], a socket hears IPv4 as well.
+            bound.is_ipv4() == to_v4 || bound.is_unspecified() && bound.is_ipv6()
+        };
+        if !destination.source.is_preserved() || listeners.iter().any(has_such) {
+            return Ok(());
+        }
+        let (own, other) = if to_v4 { ("IPv4", "IPv6") } else { ("IPv6", "IPv4") };
+        let message = format!(
+            "destination `{}`: an {other} source cannot be kept towards {own}, and no listener hears {own} (source = \"proxy\")",
+            destination.name
+        );
+        Err(self.error(&[Step::Key("destination"), Step::Index(index), Step::Key("source")], &message))
+    }
+
+    /// What a start on this machine would fail of.
+    pub(super) fn missing_here(&self, destinations: &[Destination]) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (index, destination) in destinations.iter().enumerate() {
+            let mut warn = |key, what: String| {
+                let path = [Step::Key("destination"), Step::Index(index), Step::Key(key)];
+                warnings.push(self.place(&path, &format!("destination `{}`: {key}: {what}", destination.name)));
+            };
+            if let Some(interface) = &destination.interface
+                && !self.local.interfaces.contains(interface)
+            {
+                let there: Vec<&str> = self.local.interfaces.iter().map(String::as_str).collect();
+                warn("interface", format!("this machine has no `{interface}` (it has {})", there.join(", ")));
+            }
+            if let Some(from) = destination.from.map(|from| from.ip().to_canonical())
+                && !from.is_unspecified()
+                && !self.local.is_own(from)
+            {
+                warn("from", format!("{from} is no address of this machine (see `ip address`)"));
+            }
+        }
+        warnings
     }
 }
 
@@ -141,7 +221,7 @@ fn probe(written: &document::Probe) -> Result<Probe, String> {
     Ok(Probe { kind, interval: interval.duration(), timeout: timeout.duration() })
 }
 
-fn is_many(to: SocketAddr) -> bool {
+pub(super) fn is_many(to: SocketAddr) -> bool {
     to.ip().is_multicast() || matches!(to.ip(), IpAddr::V4(address) if address.is_broadcast())
 }
 

@@ -1,6 +1,8 @@
 //! `[[listener]]`
 
-use std::net::IpAddr;
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 
 use anyhow::Result;
 use weir_service::config::Step;
@@ -16,20 +18,26 @@ impl Checker<'_> {
             return Err(self.error(&[], "no listener: nothing would come in (add a [[listener]] with an `address`)"));
         }
         let mut listeners: Vec<Listener> = Vec::new();
-        for (index, written) in written.iter().enumerate() {
-            let address = written.address.0;
+        let (mut taken, mut bound) = (HashSet::new(), HashMap::new());
+        let of = |(index, written)| self.ports(index, written).map(|ports| (index, written, ports));
+        let each: Vec<_> = written.iter().enumerate().map(of).collect::<Result<_>>()?;
+        let each = each.into_iter().flat_map(|(index, written, ports)| ports.map(move |port| (index, written, port)));
+        for (index, written, port) in each {
+            let address = SocketAddr::new(written.address.0.ip(), port);
             let at = |key| [Step::Key("listener"), Step::Index(index), Step::Key(key)];
             // Port 0 is another port each time.
-            if let Some(twin) = listeners
-                .iter()
-                .find(|other| other.address == address && address.port() != 0 && other.interface == written.interface)
-            {
-                let message = format!("listener {address}: `{}` listens there already (remove one of them)", twin.name);
+            let place = (address, written.interface.as_deref());
+            if let Some(twin) = bound.insert(place, listeners.len()).filter(|_| address.port() != 0) {
+                let twin = &listeners[twin].name;
+                let message = format!("listener {address}: `{twin}` listens there already (remove one of them)");
                 return Err(self.error(&at("address"), &message));
             }
-            let name = written.name.clone().unwrap_or_else(|| address.to_string());
-            let taken: Vec<&str> = listeners.iter().map(|other| other.name.as_str()).collect();
-            let name = self.name("listener", index, name, &taken)?;
+            let name = match (&written.name, written.last_port) {
+                (Some(name), Some(_)) => one_of(name, port),
+                (Some(name), None) => name.clone(),
+                (None, _) => address.to_string(),
+            };
+            let name = self.name("listener", index, name, &mut taken)?;
             let groups = self.memberships(index, &name, written)?;
             listeners.push(Listener {
                 name,
@@ -40,6 +48,49 @@ impl Checker<'_> {
             });
         }
         Ok(listeners)
+    }
+
+    /// The ports of a listener.
+    fn ports(&self, index: usize, written: &document::Listener) -> Result<RangeInclusive<u16>> {
+        let first = written.address.0.port();
+        let Some(last) = written.last_port else { return Ok(first..=first) };
+        if first == 0 || last <= first || usize::from(last - first) >= MOST_PORTS {
+            let path = [Step::Key("listener"), Step::Index(index), Step::Key("last_port")];
+            let message = format!(
+                "listener {}: last_port: {last} (write the last of at most {MOST_PORTS} ports, of which {first} is the first)",
+                written.address.0
+            );
+            return Err(self.error(&path, &message));
+        }
+        Ok(first..=last)
+    }
+
+    /// Listeners that would hear nothing on this machine, or not what they join.
+    pub(super) fn deaf_here(&self, written: &[document::Listener]) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (index, listener) in written.iter().enumerate() {
+            let (name, bound) = (listener.name.clone(), listener.address.0);
+            let name = name.unwrap_or_else(|| bound.to_string());
+            let mut warn = |key, what: String| {
+                let path = [Step::Key("listener"), Step::Index(index), Step::Key(key)];
+                warnings.push(self.place(&path, &format!("listener `{name}`: {key}: {what}")));
+            };
+            let join = listener.join.as_ref().map_or(&[][..], |join| &join.0);
+            let of_join = join.iter().map(|join| ("join", &join.interface));
+            for (key, interface) in [("interface", &listener.interface)].into_iter().chain(of_join) {
+                if let Some(interface) = interface
+                    && !self.local.interfaces.contains(interface)
+                {
+                    let there: Vec<&str> = self.local.interfaces.iter().map(String::as_str).collect();
+                    warn(key, format!("this machine has no `{interface}` (it has {})", there.join(", ")));
+                }
+            }
+            let ip = bound.ip();
+            if !join.is_empty() && !ip.is_unspecified() && !ip.is_multicast() {
+                warn("join", format!("bound to {ip}, it hears nothing that is sent to a group (bind {})", any(ip)));
+            }
+        }
+        warnings
     }
 
     fn memberships(&self, index: usize, name: &str, written: &document::Listener) -> Result<Vec<Membership>> {
@@ -79,6 +130,14 @@ impl Checker<'_> {
         Ok(groups)
     }
 }
+
+/// The name of one port's listener, of several under a name.
+pub(super) fn one_of(name: &str, port: u16) -> String {
+    format!("{name}:{port}")
+}
+
+/// Ports of a listener: each takes a socket a worker.
+const MOST_PORTS: usize = 1_024;
 
 /// A buffer's size; 0: the kernel's default.
 pub(super) fn bytes(size: Size) -> Option<usize> {

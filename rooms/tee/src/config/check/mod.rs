@@ -2,8 +2,10 @@
 
 mod destinations;
 mod listeners;
+mod replies;
 mod rules;
 
+use std::collections::{HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::thread::available_parallelism;
 use std::time::Duration;
@@ -12,10 +14,11 @@ use anyhow::{Result, anyhow};
 use weir_service::Fixed;
 use weir_service::config::{self, Step, did_you_mean};
 use weir_units::Span;
+use weir_units::format::shown;
 
 use super::document::{self, Document};
 use super::{Config, Local, shadows};
-use crate::settings::{Matching, Recipient, Settings};
+use crate::settings::{Matching, OnLoop, Recipient, Settings};
 
 /// Checks one document.
 pub(super) struct Checker<'a> {
@@ -34,7 +37,15 @@ impl<'a> Checker<'a> {
         let listeners = self.listeners(&document.listeners)?;
         let destinations = self.destinations(&document.destinations, &listeners)?;
         let groups = self.groups(&document.groups, &destinations)?;
-        let rules = self.rules(&document.rules, &listeners, &destinations, &groups)?;
+        let rules = self.rules(
+            &document.rules,
+            &Self::inlets(&document.listeners, &listeners),
+            &listeners,
+            &destinations,
+            &groups,
+        )?;
+        let matching = document.matching.unwrap_or_default();
+        self.refuse_two_answers(&document.rules, &rules, &destinations, &groups, matching)?;
         let settings = Settings {
             workers: self.workers(document.workers)?,
             gather: self.gather(document.gather)?,
@@ -45,11 +56,13 @@ impl<'a> Checker<'a> {
             destinations,
             groups,
             rules,
-            matching: document.matching.unwrap_or_default(),
+            matching,
+            on_loop: document.on_loop.unwrap_or_default(),
         };
         let fixed = Fixed::new(document.admin.map(|address| address.0), document.user.clone())
             .map_err(|error| self.error(&[Step::Key("user")], &error))?;
-        let warnings = self.warnings(&settings);
+        let mut warnings = self.deaf_here(&document.listeners);
+        warnings.extend(self.warnings(&settings));
         Ok(Config { settings, fixed, warnings })
     }
 
@@ -66,6 +79,7 @@ impl<'a> Checker<'a> {
             written => self.destinations(written, &listeners)?,
         };
         let rules = if destinations.is_empty() { Vec::new() } else { vec![rules::everything(&destinations, &[])] };
+        self.refuse_two_answers(&[], &rules, &destinations, &[], Matching::First)?;
         Ok(Settings {
             workers: self.workers(workers)?,
             gather: Duration::ZERO,
@@ -77,17 +91,15 @@ impl<'a> Checker<'a> {
             groups: Vec::new(),
             rules,
             matching: Matching::First,
+            on_loop: OnLoop::Off,
         })
     }
 
     fn workers(&self, workers: Option<usize>) -> Result<usize> {
         match workers {
             None => Ok(available_parallelism().map_or(1, NonZeroUsize::get).min(WORKERS)),
-            Some(workers) if (1..=MOST_WORKERS).contains(&workers) => Ok(workers),
-            Some(workers) => {
-                let message = format!("workers: {workers} threads (it must be 1 to {MOST_WORKERS})");
-                Err(self.error(&[Step::Key("workers")], &message))
-            }
+            Some(written) => self::workers(written)
+                .map_err(|message| self.error(&[Step::Key("workers")], &format!("workers: {message}"))),
         }
     }
 
@@ -102,13 +114,21 @@ impl<'a> Checker<'a> {
 
     /// What is allowed and hardly meant.
     fn warnings(&self, settings: &Settings) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let mut warnings = self.missing_here(&settings.destinations);
+        for (index, listener) in settings.listeners.iter().enumerate() {
+            if listener.address.port() == 0 {
+                let message =
+                    format!("listener `{}`: port 0 is another port at each start (the log says which)", listener.name);
+                warnings.push(self.place(&[Step::Key("listener"), Step::Index(index), Step::Key("address")], &message));
+            }
+        }
         for index in shadows::unreachable(settings) {
             let name = &settings.rules[index].name;
             let message = format!("rule `{name}`: never matches: the rules before it take all of its sources");
             warnings.push(self.place(&[Step::Key("rule"), Step::Index(index)], &message));
         }
-        let recipients: Vec<Recipient> = settings.rules.iter().flat_map(|rule| rule.to.iter().copied()).collect();
+        let recipients: HashSet<Recipient> = settings.rules.iter().flat_map(|rule| rule.to.iter().copied()).collect();
+        let members: HashSet<usize> = settings.groups.iter().flat_map(|group| group.members.iter().copied()).collect();
         for (index, group) in settings.groups.iter().enumerate() {
             if !recipients.contains(&Recipient::Group(index)) {
                 let message = format!("group `{}`: no rule leads to it", group.name);
@@ -116,8 +136,7 @@ impl<'a> Checker<'a> {
             }
         }
         for (index, destination) in settings.destinations.iter().enumerate() {
-            let is_member = settings.groups.iter().any(|group| group.members.contains(&index));
-            if !is_member && !recipients.contains(&Recipient::Destination(index)) {
+            if !members.contains(&index) && !recipients.contains(&Recipient::Destination(index)) {
                 let message = format!("destination `{}`: no rule leads to it", destination.name);
                 warnings.push(self.place(&[Step::Key("destination"), Step::Index(index)], &message));
             }
@@ -136,19 +155,32 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// A name that is not empty, stays on one line and is new among `taken`. `what` is its kind, and its table's key.
-    fn name(&self, what: &str, index: usize, name: String, taken: &[&str]) -> Result<String> {
+    /// A name that is not empty, stays on one line and is new among `taken`, to which it is added. `what` is its kind, and
+    /// its table's key.
+    fn name(&self, what: &str, index: usize, name: String, taken: &mut HashSet<String>) -> Result<String> {
         let path = [Step::Key(what), Step::Index(index), Step::Key("name")];
-        if name.is_empty() || name.len() > LONGEST_NAME || name.chars().any(char::is_control) {
-            let message = format!("{what} {name:?}: a name has 1 to {LONGEST_NAME} characters and no line breaks");
+        if name.is_empty() || name.len() > LONGEST_NAME || shown(&name) != name {
+            let message =
+                format!("{what} {name:?}: a name has 1 to {LONGEST_NAME} characters, all of which can be seen");
             return Err(self.error(&path, &message));
         }
-        if taken.contains(&name.as_str()) {
+        if !taken.insert(name.clone()) {
             let message = format!("{what} `{name}`: the name is taken (give one of them another `name`)");
             return Err(self.error(&path, &message));
         }
         Ok(name)
     }
+}
+
+/// A number of threads, or what is wrong with it.
+pub(super) fn workers(workers: usize) -> Result<usize, String> {
+    let is_valid = (1..=MOST_WORKERS).contains(&workers);
+    is_valid.then_some(workers).ok_or_else(|| format!("{workers} threads (it must be 1 to {MOST_WORKERS})"))
+}
+
+/// The places of things by their names.
+fn places<'a>(names: impl IntoIterator<Item = &'a str>) -> HashMap<&'a str, usize> {
+    names.into_iter().enumerate().map(|(index, name)| (name, index)).collect()
 }
 
 /// The end of an error about a name that nothing has.

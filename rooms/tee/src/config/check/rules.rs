@@ -1,19 +1,24 @@
 //! `[[group]]` and `[[rule]]`
 
+use std::collections::{HashMap, HashSet};
+
 use anyhow::Result;
 use weir_service::config::Step;
 
-use super::{Checker, unknown};
+use super::listeners::one_of;
+use super::{Checker, places, unknown};
 use crate::config::document;
 use crate::settings::{Destination, Group, Listener, Policy, Recipient, Rule};
 
 impl Checker<'_> {
     pub(super) fn groups(&self, written: &[document::Group], destinations: &[Destination]) -> Result<Vec<Group>> {
+        let names = || destinations.iter().map(|destination| destination.name.as_str());
+        let places = places(names());
         let mut groups: Vec<Group> = Vec::new();
+        let mut taken: HashSet<String> =
+            if written.is_empty() { HashSet::new() } else { names().map(str::to_owned).collect() };
         for (index, group) in written.iter().enumerate() {
-            let others = destinations.iter().map(|destination| destination.name.as_str());
-            let taken: Vec<&str> = others.chain(groups.iter().map(|other| other.name.as_str())).collect();
-            let name = self.name("group", index, group.name.clone(), &taken)?;
+            let name = self.name("group", index, group.name.clone(), &mut taken)?;
             let fail = |number: Option<usize>, what: &str| {
                 let mut path = vec![Step::Key("group"), Step::Index(index), Step::Key("members")];
                 path.extend(number.map(Step::Index));
@@ -22,16 +27,15 @@ impl Checker<'_> {
             if group.members.0.is_empty() {
                 return fail(None, "there is none (name at least one destination)");
             }
-            let mut members = Vec::new();
+            let (mut members, mut known) = (Vec::new(), HashSet::new());
             for (number, member) in group.members.0.iter().enumerate() {
-                let Some(found) = destinations.iter().position(|destination| destination.name == *member) else {
+                let Some(&found) = places.get(member.as_str()) else {
                     if written.iter().any(|other| other.name == *member) {
                         return fail(Some(number), &format!("`{member}` is a group (members are destinations)"));
                     }
-                    let names = destinations.iter().map(|destination| destination.name.as_str());
-                    return fail(Some(number), &unknown(member, "destination", names));
+                    return fail(Some(number), &unknown(member, "destination", names()));
                 };
-                if members.contains(&found) {
+                if !known.insert(found) {
                     return fail(Some(number), &format!("`{member}` is there twice (remove one of them)"));
                 }
                 members.push(found);
@@ -41,9 +45,24 @@ impl Checker<'_> {
         Ok(groups)
     }
 
+    /// Which listeners a name stands for: one, or all of a range of ports.
+    pub(super) fn inlets(written: &[document::Listener], listeners: &[Listener]) -> HashMap<String, Vec<usize>> {
+        let places = places(listeners.iter().map(|listener| listener.name.as_str()));
+        let mut inlets: HashMap<String, Vec<usize>> = HashMap::new();
+        for range in written {
+            let (Some(name), Some(last)) = (&range.name, range.last_port) else { continue };
+            let all = range.address.0.port()..=last;
+            let of = |port| places.get(one_of(name, port).as_str()).copied();
+            inlets.insert(name.clone(), all.filter_map(of).collect());
+        }
+        inlets.extend(places.into_iter().map(|(name, index)| (name.to_owned(), vec![index])));
+        inlets
+    }
+
     pub(super) fn rules(
         &self,
         written: &[document::Rule],
+        inlets: &HashMap<String, Vec<usize>>,
         listeners: &[Listener],
         destinations: &[Destination],
         groups: &[Group],
@@ -55,11 +74,18 @@ impl Checker<'_> {
             let destinations = destinations.iter().map(|destination| destination.name.as_str());
             destinations.chain(groups.iter().map(|group| group.name.as_str()))
         };
+        // No destination is called as a group is.
+        let recipients: HashMap<&str, Recipient> = destinations
+            .iter()
+            .enumerate()
+            .map(|(index, destination)| (destination.name.as_str(), Recipient::Destination(index)))
+            .chain(groups.iter().enumerate().map(|(index, group)| (group.name.as_str(), Recipient::Group(index))))
+            .collect();
         let mut rules: Vec<Rule> = Vec::new();
+        let mut taken = HashSet::new();
         for (index, rule) in written.iter().enumerate() {
-            let taken: Vec<&str> = rules.iter().map(|other| other.name.as_str()).collect();
             let name = rule.name.clone().unwrap_or_else(|| format!("rule {}", index + 1));
-            let name = self.name("rule", index, name, &taken)?;
+            let name = self.name("rule", index, name, &mut taken)?;
             let fail = |key: &str, number: Option<usize>, what: &str| {
                 let mut path = vec![Step::Key("rule"), Step::Index(index), Step::Key(key)];
                 path.extend(number.map(Step::Index));
@@ -81,18 +107,15 @@ impl Checker<'_> {
             };
             let mut from = Vec::new();
             for (number, wanted) in wanted.iter().enumerate() {
-                let Some(found) = listeners.iter().position(|listener| listener.name == *wanted) else {
+                let Some(found) = inlets.get(wanted.as_str()) else {
                     let names = listeners.iter().map(|listener| listener.name.as_str());
                     return fail("listener", Some(number), &unknown(wanted, "listener", names));
                 };
-                from.push(found);
+                from.extend(found);
             }
             let mut to = Vec::new();
             for (number, wanted) in rule.to.0.iter().enumerate() {
-                let destination = destinations.iter().position(|destination| destination.name == *wanted);
-                let group = || groups.iter().position(|group| group.name == *wanted);
-                let Some(recipient) = destination.map(Recipient::Destination).or_else(|| group().map(Recipient::Group))
-                else {
+                let Some(&recipient) = recipients.get(wanted.as_str()) else {
                     return fail("to", Some(number), &unknown(wanted, "destination or group", names()));
                 };
                 to.push(recipient);
@@ -105,8 +128,8 @@ impl Checker<'_> {
 
 /// Without rules: from every listener to every group, and to every destination that is in none.
 pub(super) fn everything(destinations: &[Destination], groups: &[Group]) -> Rule {
-    let is_member = |index: &usize| groups.iter().any(|group| group.members.contains(index));
-    let single = (0..destinations.len()).filter(|index| !is_member(index)).map(Recipient::Destination);
+    let members: HashSet<usize> = groups.iter().flat_map(|group| group.members.iter().copied()).collect();
+    let single = (0..destinations.len()).filter(|index| !members.contains(index)).map(Recipient::Destination);
     let to = (0..groups.len()).map(Recipient::Group).chain(single).collect();
     Rule { name: "rule 1".into(), sources: Vec::new(), listeners: Vec::new(), to }
 }

@@ -25,6 +25,7 @@ pub(super) fn settings(to: &[SocketAddr]) -> Settings {
         groups: Vec::new(),
         rules: vec![rule((0..to.len()).map(Recipient::Destination).collect())],
         matching: Matching::First,
+        on_loop: OnLoop::Off,
     }
 }
 
@@ -38,10 +39,12 @@ pub(super) fn destination(to: SocketAddr) -> Destination {
         name: to.to_string(),
         to: Target::Address(to),
         all_addresses: false,
+        most_addresses: 1,
         source: Source::Own,
         from: None,
         interface: None,
         ttl: None,
+        hop_guard: false,
         dscp: None,
         loopback: None,
         send_buffer: None,
@@ -49,7 +52,9 @@ pub(super) fn destination(to: SocketAddr) -> Destination {
         rate: None,
         bandwidth: None,
         sample: NonZeroU32::MIN,
+        every: NonZeroU32::MIN,
         probe: None,
+        replies: None,
     }
 }
 

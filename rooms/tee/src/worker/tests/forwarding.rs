@@ -194,9 +194,10 @@ fn round_robin_deals_out_single_datagrams_of_a_run() {
 
 #[test]
 fn samples_and_limits_count_what_they_leave_out() {
-    let sinks = [sink("127.0.0.1:0"), sink("127.0.0.1:0"), sink("127.0.0.1:0")];
+    let sinks = [(); 4].map(|()| sink("127.0.0.1:0"));
     let to = sinks.each_ref().map(|sink| sink.local_addr().unwrap());
     let mut settings = settings(&to);
+    settings.destinations[3].every = NonZeroU32::new(7).unwrap();
     settings.destinations[0].sample = NonZeroU32::new(10).unwrap();
     // A burst of 10; no more within the minutes this test may take.
     settings.destinations[1].rate = Some("0.001/s".parse().unwrap());
@@ -207,12 +208,15 @@ fn samples_and_limits_count_what_they_leave_out() {
     }
     payloads(&sinks[2], 2_000);
     let ledger = finish(&workers);
-    let [sampled, limited, all] = to.map(|to| count(&ledger, to));
+    let [sampled, limited, all, seventh] = to.map(|to| count(&ledger, to));
     assert_eq!(all.sent.datagrams, 2_000);
     assert_eq!(sampled.sent.datagrams + sampled.drops[Reason::SampledOut], 2_000);
     // 200 expected, standard deviation 13.4.
     assert!(sampled.sent.datagrams.abs_diff(200) < 81, "{sampled:?}");
     assert_eq!((limited.sent.datagrams, limited.drops[Reason::RateLimited]), (1, 1_999));
+    // The 1st, the 8th and so on to the 1996th.
+    assert_eq!((seventh.sent.datagrams, seventh.drops[Reason::SampledOut]), (286, 1_714));
+    assert!(payloads(&sinks[3], 286).into_iter().eq((0..2_000).step_by(7).map(|number| payload(number, 50))));
 }
 
 #[test]

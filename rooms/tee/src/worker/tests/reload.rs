@@ -11,9 +11,28 @@ use weir_testbed::network::cable;
 
 use super::fixture::*;
 use crate::plan::Plan;
-use crate::settings::{Membership, Recipient};
+use crate::settings::{Membership, Recipient, Source};
 use crate::sockets::Sockets;
 use crate::worker::Workers;
+
+#[test]
+fn other_options_leave_the_source_port_as_it_is() {
+    let sink = sink("127.0.0.1:0");
+    let base = settings(&[sink.local_addr().unwrap()]);
+    let workers = start(base.clone());
+    let source = source(address(&workers, 0));
+    let mut senders = std::collections::BTreeSet::new();
+    for round in 0..20_u8 {
+        let mut other = base.clone();
+        let to = &mut other.destinations[0];
+        (to.dscp, to.ttl, to.send_buffer) = (Some(round), Some(round + 1), Some(usize::from(round + 1) << 14));
+        to.source = if round % 2 == 0 { Source::Own } else { Source::Proxy };
+        reload(&workers, other);
+        source.send(b"x").unwrap();
+        senders.insert(sink.recv_from(&mut [0; 100]).unwrap().1);
+    }
+    assert_eq!(senders.len(), 1, "{senders:?}");
+}
 
 #[test]
 fn what_stays_loses_nothing_while_others_come_and_go() {

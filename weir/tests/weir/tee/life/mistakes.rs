@@ -33,7 +33,8 @@ fn check_prints_what_is_in_force() {
     assert_eq!(
         stderr,
         format!(
-            "weir: {}:9: rule `never`: never matches: the rules before it take all of its sources\n",
+            "weir: {0}:3: listener `127.0.0.1:0`: port 0 is another port at each start (the log says which)\n\
+             weir: {0}:9: rule `never`: never matches: the rules before it take all of its sources\n",
             file.argument()
         )
     );
@@ -58,7 +59,7 @@ fn a_mistake_is_a_line_and_status_2() {
         ("[[listener]]", "user = \"nobdy\"\n[[listener]]", ":1: look up user nobdy: no such user (create it, "),
         ("to = ", "too = ", ":5: unknown key `too`, did you mean `to`?"),
         ("127.0.0.1:9", "127.0.0.1", ":5: `127.0.0.1`: write HOST:PORT, e.g. "),
-        ("\"sink\"", "\"sink\"\nttl = 0", ":5: destination `sink`: ttl: a datagram with 0 does not leave this machine"),
+        ("\"sink\"", "\"sink\"\nttl = 0", ":5: destination `sink`: ttl: write 1 to 255 (a datagram with 0 would"),
         (
             "127.0.0.1:0",
             "0.0.0.0:9",

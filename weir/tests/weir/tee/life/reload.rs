@@ -21,7 +21,7 @@ fn toml(destinations: &[(&str, &Sink)], more: &str) -> String {
 fn metrics(tee: &Tee) -> String {
     let line = tee.said.iter().find_map(|line| Some(line.split_once("admin: http://")?.1)).unwrap();
     let mut connection = TcpStream::connect(line.trim_end_matches('/')).unwrap();
-    connection.write_all(b"GET /metrics HTTP/1.1\r\nHost: tee\r\nConnection: close\r\n\r\n").unwrap();
+    connection.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     connection.read_to_string(&mut answer).unwrap();
     answer

@@ -1,0 +1,323 @@
+//! Reports of the network about what was sent (ICMP), and which of them are believed.
+//!
+//! Anybody may send an ICMP message that names this socket's ports: they can be guessed. What was sent cannot, mostly, so a
+//! report is believed where it quotes that. The first one is no proof, for nothing was remembered; it has what is sent
+//! from then on remembered for a while, by every worker (`Health::doubt`): where the port is closed indeed, the next report
+//! quotes it.
+//!
+//! Who knows the content can still guess ports until two reports hit. Each that misses is one that the kernel finds no
+//! socket for, and counts (`icmp::strays`): while many come, no report is believed.
+
+use std::hash::{BuildHasher, RandomState};
+use std::iter;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use nix::libc;
+use weir_dgram::{Origin, QUOTED, Reported, Socket};
+use weir_kernel::icmp;
+
+use super::join::Run;
+use crate::health::Evidence;
+
+/// What is known of the reports about what an egress sends.
+#[derive(Default)]
+pub(super) struct Reports {
+    memory: Option<Box<Memory>>,
+    /// When it was last looked whether reports are forged, and what was found.
+    judged: Option<(Instant, bool)>,
+}
+
+/// What was sent since a report came that proved nothing.
+struct Memory {
+    began: Instant,
+    /// What [`icmp::strays`] was then.
+    strays: Option<u64>,
+    hasher: RandomState,
+    /// Hashes of what a report would quote of each datagram, at the place that a part of the hash says; 0: none.
+    sent: Vec<u64>,
+}
+
+/// What reports have told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Heard {
+    /// Messages of the network.
+    pub(super) reports: u64,
+    /// Of them, those that say that something cannot be reached: what is sent is to be remembered from now on.
+    pub(super) doubts: u64,
+    /// Of them, those that quote nothing that was sent, though it was remembered.
+    pub(super) unproven: u64,
+    /// Of them, those that quote what was sent.
+    pub(super) proven: u64,
+    /// What is to be thought of the destination now.
+    pub(super) evidence: Option<Evidence>,
+}
+
+impl Reports {
+    /// Remembers what is sent from now on.
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.memory.get_or_insert_with(|| Box::new(Memory::new(now)));
+    }
+
+    /// Whether something is remembered.
+    pub(super) fn has_memory(&self) -> bool {
+        self.memory.is_some()
+    }
+
+    /// Remembers nothing any more.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Remembers what is about to be sent.
+    pub(super) fn remember<'a>(&mut self, runs: impl Iterator<Item = Run<'a>>) {
+        let memory = self.memory.get_or_insert_with(|| Box::new(Memory::new(Instant::now())));
+        for Run { head, body, .. } in runs.flat_map(|run| run.singles()) {
+            let (mut quoted, mut length) = ([0; QUOTED], 0);
+            for (to, from) in quoted.iter_mut().zip(head.iter().chain(body)) {
+                *to = *from;
+                length += 1;
+            }
+            memory.add(&quoted[..length]);
+        }
+    }
+
+    /// Reads what has come about a socket.
+    pub(super) fn hear(&self, socket: &Socket, now: Instant) -> Heard {
+        let mut heard = Heard::default();
+        // Bounded, for whoever sends them may do so faster than we read.
+        let reports = iter::from_fn(|| socket.next_error().ok().flatten()).take(AT_ONCE);
+        let own = socket.local_addr().ip();
+        for report in reports.filter(|report| report.origin != Origin::Local) {
+            heard.reports += 1;
+            self.take(&report, own, now, &mut heard);
+        }
+        heard
+    }
+
+    /// Whether somebody sends reports to ports that he guesses. `earlier`: what [`icmp::strays`] was a second or two ago.
+    pub(super) fn are_forged(&mut self, earlier: Option<u64>, now: Instant) -> bool {
+        self.judge(earlier, icmp::strays, now)
+    }
+
+    fn judge(&mut self, earlier: Option<u64>, strays: impl FnOnce() -> Option<u64>, now: Instant) -> bool {
+        if let Some((at, forged)) = self.judged
+            && now < at + JUDGED_FOR
+        {
+            return forged;
+        }
+        let earlier = earlier.or_else(|| self.memory.as_ref()?.strays);
+        let forged = match (earlier, strays()) {
+            (Some(earlier), Some(strays)) => strays.saturating_sub(earlier) > MOST_STRAYS,
+            // The kernel does not tell.
+            _ => false,
+        };
+        self.judged = Some((now, forged));
+        forged
+    }
+
+    fn take(&self, report: &Reported, own: IpAddr, now: Instant, heard: &mut Heard) {
+        let to = report.destination.map(|to| to.ip());
+        let evidence = match report.errno {
+            // The host itself says so: a router has no ports there.
+            libc::ECONNREFUSED if report.offender == to => Some(Evidence::PortUnreachable),
+            // This machine says it of next hops, which are followed otherwise.
+            libc::EHOSTUNREACH | libc::ENETUNREACH if report.offender == Some(own) => return,
+            libc::EHOSTUNREACH | libc::ENETUNREACH => Some(Evidence::HostUnreachable),
+            libc::ECONNREFUSED => None,
+            // Too long, a hop limit: nothing about life.
+            _ => return,
+        };
+        heard.doubts += 1;
+        let Some(memory) = &self.memory else { return };
+        if memory.has(&report.quoted) && evidence.is_some() {
+            heard.proven += 1;
+            heard.evidence = evidence;
+        } else if now >= memory.began + UNDER_WAY {
+            heard.unproven += 1;
+        }
+    }
+}
+
+impl Heard {
+    /// What two sockets have heard.
+    pub(super) fn add(&mut self, other: Self) {
+        self.reports += other.reports;
+        self.doubts += other.doubts;
+        self.unproven += other.unproven;
+        self.proven += other.proven;
+        self.evidence = other.evidence.or(self.evidence);
+    }
+}
+
+impl Memory {
+    fn new(now: Instant) -> Self {
+        Self { began: now, strays: icmp::strays(), hasher: RandomState::new(), sent: vec![0; REMEMBERED] }
+    }
+
+    fn add(&mut self, quoted: &[u8]) {
+        let hash = self.hash(quoted);
+        self.sent[hash as usize % REMEMBERED] = hash;
+    }
+
+    /// Whether a quotation begins with a whole datagram that is remembered, or with the first bytes of a longer one. It may
+    /// go on with the next: datagrams that left in one joined send are quoted as one where they were never cut apart
+    /// (virtual links, this machine).
+    fn has(&self, quoted: &[u8]) -> bool {
+        // A quotation of nothing could be of anything.
+        (1..=quoted.len()).rev().any(|length| {
+            let hash = self.hash(&quoted[..length]);
+            self.sent[hash as usize % REMEMBERED] == hash
+        })
+    }
+
+    /// Never 0.
+    fn hash(&self, quoted: &[u8]) -> u64 {
+        self.hasher.hash_one(quoted) | 1 << 63
+    }
+}
+
+/// Reports that are read at once.
+const AT_ONCE: usize = 64;
+
+/// Datagrams that are remembered: what is under way for 40 ms at 100,000 a second.
+const REMEMBERED: usize = 4096;
+
+/// For how long what is sent is remembered after a report: hosts send few (Linux one a second to each), and may have little
+/// to report about.
+pub(super) const LASTS: Duration = Duration::from_secs(60);
+
+/// How long after it began to be remembered what is sent a report may be about what was sent before.
+pub(super) const UNDER_WAY: Duration = Duration::from_millis(500);
+
+/// Messages about nobody that may come in a second or two while reports are believed. Where nobody guesses, there are hardly
+/// any.
+const MOST_STRAYS: u64 = 20;
+
+/// For how long it is not looked again whether reports are forged.
+const JUDGED_FOR: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+
+    fn report(errno: i32, offender: &str, quoted: &[u8]) -> Reported {
+        Reported {
+            errno,
+            origin: Origin::Icmp,
+            kind: 3,
+            code: 3,
+            info: 0,
+            offender: Some(offender.parse().unwrap()),
+            destination: Some("10.0.0.2:514".parse().unwrap()),
+            quoted: quoted.to_vec(),
+        }
+    }
+
+    fn run(body: &[u8]) -> Run<'_> {
+        Run { body, ..Run::default() }
+    }
+
+    /// What one report tells when everything that was under way has come.
+    fn heard(reports: &Reports, report: &Reported) -> Heard {
+        let mut heard = Heard::default();
+        reports.take(report, OWN, Instant::now() + UNDER_WAY, &mut heard);
+        heard
+    }
+
+    #[test]
+    fn only_a_report_that_quotes_what_was_sent_is_believed() {
+        let mut reports = Reports::default();
+        let long = [7; 1400];
+        let proof = report(libc::ECONNREFUSED, "10.0.0.2", &long[..QUOTED]);
+        assert_eq!(
+            heard(&reports, &proof),
+            Heard { doubts: 1, ..Heard::default() },
+            "nothing was remembered: neither a proof nor forged"
+        );
+        reports.remember([run(&long), run(b"short")].into_iter());
+        assert!(reports.has_memory());
+        assert_eq!(heard(&reports, &proof).evidence, Some(Evidence::PortUnreachable));
+        let forged = [
+            report(libc::ECONNREFUSED, "10.0.0.2", b"guessed"),
+            report(libc::ECONNREFUSED, "10.0.0.2", b""),
+            report(libc::ECONNREFUSED, "10.0.0.2", &long[..8]),
+            report(libc::ECONNREFUSED, "10.0.0.66", &long[..QUOTED]),
+        ];
+        for forged in forged {
+            let heard = heard(&reports, &forged);
+            assert_eq!((heard.evidence, heard.unproven), (None, 1), "{forged:?}");
+        }
+        let routed = report(libc::EHOSTUNREACH, "10.0.0.66", b"short");
+        assert_eq!(heard(&reports, &routed).evidence, Some(Evidence::HostUnreachable));
+        let own = report(libc::EHOSTUNREACH, "10.0.0.1", b"short");
+        assert_eq!(heard(&reports, &own), Heard::default());
+        reports.forget();
+        assert_eq!(heard(&reports, &proof).evidence, None);
+    }
+
+    #[test]
+    fn what_was_under_way_when_the_memory_began_is_not_told_as_forged() {
+        let mut reports = Reports::default();
+        let began = Instant::now();
+        reports.begin(began);
+        let before = report(libc::ECONNREFUSED, "10.0.0.2", b"sent before");
+        for (after, unproven) in [(Duration::ZERO, 0), (UNDER_WAY - Duration::from_millis(1), 0), (UNDER_WAY, 1)] {
+            let mut heard = Heard::default();
+            reports.take(&before, OWN, began + after, &mut heard);
+            assert_eq!((heard.unproven, heard.evidence), (unproven, None), "{after:?}");
+        }
+    }
+
+    #[test]
+    fn runs_are_remembered_as_their_datagrams_with_what_precedes_them() {
+        let mut reports = Reports::default();
+        let body = [[1; 100], [2; 100]].concat();
+        reports.remember(iter::once(Run { body: &body, segment: std::num::NonZeroU16::new(100), ..Run::default() }));
+        reports.remember(iter::once(Run { head: b"head", body: b"body", ..Run::default() }));
+        for quoted in [&[1; QUOTED][..], &[2; QUOTED], b"headbody"] {
+            let proof = report(libc::ECONNREFUSED, "10.0.0.2", quoted);
+            assert_eq!(heard(&reports, &proof).evidence, Some(Evidence::PortUnreachable));
+        }
+    }
+
+    /// A joined send that nobody cut apart is refused as one (a virtual link, where every report was taken for forged).
+    #[test]
+    fn a_report_may_quote_datagrams_of_a_joined_send_together() {
+        let mut reports = Reports::default();
+        let joined: Vec<u8> = (0..90).collect();
+        reports.remember(iter::once(Run { body: &joined, segment: std::num::NonZeroU16::new(30), ..Run::default() }));
+        for (from, proven) in [(0, 1), (30, 1), (60, 1), (1, 0), (45, 0)] {
+            let quoted = &joined[from..(from + QUOTED).min(joined.len())];
+            let heard = heard(&reports, &report(libc::ECONNREFUSED, "10.0.0.2", quoted));
+            assert_eq!(heard.proven, proven, "from byte {from}");
+        }
+    }
+
+    #[test]
+    fn no_report_is_believed_while_others_come_that_are_about_nobody() {
+        let (mut reports, mut now) = (Reports::default(), Instant::now());
+        let mut forged = |earlier, strays: Option<u64>| {
+            now += JUDGED_FOR;
+            let first = reports.judge(earlier, || strays, now);
+            let again = reports.judge(Some(0), || panic!("that was looked at just now"), now);
+            assert_eq!(first, again);
+            first
+        };
+        assert!(!forged(Some(100), Some(100 + MOST_STRAYS)));
+        assert!(forged(Some(100), Some(101 + MOST_STRAYS)));
+        assert!(!forged(Some(101 + MOST_STRAYS), Some(101 + MOST_STRAYS)), "it has ceased");
+        assert!(!forged(None, Some(1_000_000)) && !forged(Some(1), None), "nobody knows");
+    }
+
+    #[test]
+    fn where_nobody_looks_each_second_what_came_since_the_first_report_counts() {
+        let (mut reports, now) = (Reports::default(), Instant::now());
+        reports.begin(now);
+        let memory = reports.memory.as_mut().unwrap();
+        memory.strays = Some(7);
+        assert!(reports.judge(None, || Some(8 + MOST_STRAYS), now));
+    }
+}

@@ -1,0 +1,108 @@
+//! How the datagrams of an egress leave: by a socket, by finished packets, by a session for each client.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use weir_dgram::{Memory, RawSender, Socket};
+
+use super::batch::Origin;
+use super::join::Run;
+use super::packetize::{Packetizer, Preserved};
+use super::send::{SendStatistics, send, send_guarded};
+use super::sessions::Sessions;
+use super::turn::Scratch;
+use crate::plan::Outlet;
+use crate::settings::{self, Replies};
+use crate::sockets::EgressSocket;
+
+/// How datagrams leave.
+pub(super) enum Sender {
+    /// Not at all: there is no socket.
+    None,
+    Connected(Arc<Socket>),
+    /// By the session of each client.
+    Sessions(Box<Sessions>),
+    /// Each datagram with the hops that it may leave with, and with no more than these.
+    Guarded(Arc<Socket>, Option<u8>),
+    Raw(Arc<RawSender>, Packetizer),
+}
+
+impl Sender {
+    /// As the outlet wants it, by these sockets; of sessions, this is one of so many workers that share them.
+    pub(super) fn new(outlet: &Outlet, socket: EgressSocket, workers: usize) -> Self {
+        match (socket, outlet.address) {
+            (EgressSocket::Connected(socket), _) if outlet.settings.hop_guard => {
+                Self::Guarded(socket, outlet.settings.ttl)
+            }
+            (EgressSocket::Connected(socket), _) => Self::Connected(socket),
+            (EgressSocket::Raw(sender), Some(to)) => {
+                let settings::Destination { ttl, dscp, hop_guard, .. } = *outlet.settings;
+                Self::Raw(sender, Packetizer::new(to, ttl, dscp, hop_guard))
+            }
+            (EgressSocket::Sessions(options), Some(to)) => {
+                let Some(replies) = share(outlet, workers) else { return Self::None };
+                Self::Sessions(Box::new(Sessions::new(to, &outlet.settings, options, replies)))
+            }
+            (EgressSocket::Raw(_) | EgressSocket::Sessions(_), None)
+            | (EgressSocket::Unresolved | EgressSocket::Closed(_), _) => Self::None,
+        }
+    }
+
+    /// Bytes that were sent and have not left; `None`: the kernel does not tell.
+    pub(super) fn send_queue(&self) -> Option<u32> {
+        Memory::of(self.descriptor()?).ok().map(|memory| memory.send_queue)
+    }
+
+    /// What epoll watches while the lane is blocked.
+    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Connected(socket) | Self::Guarded(socket, _) => Some(socket.as_fd()),
+            Self::Raw(sender, _) => Some(sender.as_fd()),
+            // They tell of answers; what they do not take at once is dropped.
+            Self::Sessions(_) | Self::None => None,
+        }
+    }
+
+    /// The socket, where what comes leaves as it is.
+    pub(super) fn plain(&self) -> Option<&Socket> {
+        match self {
+            Self::Connected(socket) => Some(socket),
+            Self::None | Self::Sessions(_) | Self::Guarded(..) | Self::Raw(..) => None,
+        }
+    }
+
+    /// Sends runs, each with its sender, in order; `None`: there is no socket.
+    pub(super) fn send<'a>(
+        &mut self,
+        runs: impl Iterator<Item = (Run<'a>, Origin)>,
+        scratch: &mut Scratch,
+    ) -> Option<SendStatistics> {
+        match self {
+            Self::None => None,
+            Self::Sessions(sessions) => Some(sessions.send(runs, &mut scratch.send)),
+            Self::Connected(socket) => Some(send(socket, runs.map(|(run, _)| run), &mut scratch.send)),
+            Self::Guarded(socket, most) => {
+                scratch.send.outcomes.clear();
+                Some(send_guarded(socket, *most, runs.map(|(run, _)| run), &mut scratch.send))
+            }
+            Self::Raw(sender, packetizer) => {
+                let preserved = runs.flat_map(|(run, Origin { source, .. })| {
+                    run.singles().map(move |Run { head, body, hops, .. }| Preserved {
+                        source,
+                        hops,
+                        parts: [head, body],
+                    })
+                });
+                // Not the fast way: a list a batch is little beside a packet and its checksum for each datagram.
+                let preserved: Vec<_> = preserved.collect();
+                Some(packetizer.send(sender, &preserved, &mut scratch.packing, &mut scratch.send.outcomes))
+            }
+        }
+    }
+}
+
+/// A worker's share of a destination's sessions; `None`: nobody hears its answers.
+pub(super) fn share(outlet: &Outlet, workers: usize) -> Option<Replies> {
+    let Replies { sessions, timeout } = outlet.settings.replies?;
+    Some(Replies { sessions: (sessions / workers.max(1)).max(1), timeout })
+}
