@@ -22,6 +22,20 @@ pub struct Advice {
     pub idle_pct: f64,
     /// Whether the reader is too slow, or nearly so.
     pub reader_too_slow: bool,
+    /// What `weir loss check` needs to know to provide that buffer; `null`: no buffer helps.
+    #[serde(default)]
+    pub load: Option<Wait>,
+}
+
+/// The load for which that buffer is made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wait {
+    /// Datagrams a second, while any wait.
+    pub rate_per_s: u64,
+    /// Payload of each, bytes, on average.
+    pub payload: u64,
+    /// As long as so many would fill the buffer, milliseconds: a stall as bad as the bursts and stalls that were seen.
+    pub stall_ms: u64,
 }
 
 /// What helps a socket that was followed for `took_ns`; `None`: nothing was lost there, or nothing was read.
@@ -37,14 +51,40 @@ pub(crate) fn of(socket: &SocketTrace, took_ns: u64) -> Option<Advice> {
     let share = socket.dropped as f64 * each_ns(socket) / idle.max(1.0);
     let helps = share < TOO_MUCH && socket.reads > 0;
     let seconds = (waiting / 1e9).max(1e-9);
+    let arrive_per_s = arrive_per_s(socket, seconds);
+    let receive_buffer = helps.then(|| buffer(socket, share).div_ceil(2));
     Some(Advice {
-        receive_buffer: helps.then(|| buffer(socket, share).div_ceil(2)),
+        receive_buffer,
         episodes: socket.episodes,
-        arrive_per_s: (socket.enqueued + socket.dropped) as f64 / seconds,
+        load: receive_buffer.map(|buffer| wait(socket, arrive_per_s, 2 * buffer)),
+        arrive_per_s,
         read_per_s: socket.reads as f64 / seconds,
         idle_pct: idle * 100.0 / took_ns as f64,
         reader_too_slow: share > MUCH || !helps,
     })
+}
+
+/// Datagrams a second while any wait. What comes into the empty queue begins such a time, and came in none: a quick reader
+/// has as many of these times as datagrams, all of them short. In stalls the rate is that of the sender alone.
+fn arrive_per_s(socket: &SocketTrace, seconds: f64) -> f64 {
+    let waiting = (socket.enqueued + socket.dropped).saturating_sub(socket.began) as f64 / seconds;
+    let stalled = socket.came_in_stalls as f64 / (socket.stalled_ns as f64 / 1e9).max(1e-9);
+    if socket.came_in_stalls < ENOUGH { waiting } else { waiting.max(stalled) }
+}
+
+fn wait(socket: &SocketTrace, arrive_per_s: f64, buffer: u64) -> Wait {
+    let each = f64::from(socket.truesize.max(1));
+    let filled_in_ms = buffer as f64 / each / arrive_per_s.max(1.0) * 1e3;
+    Wait {
+        rate_per_s: arrive_per_s.ceil().max(1.0) as u64,
+        payload: mean(socket.read_bytes, socket.read_datagrams.unwrap_or(socket.reads)),
+        stall_ms: filled_in_ms.ceil().max(1.0) as u64,
+    }
+}
+
+/// To the nearest: what is read between two counts is in one of them.
+pub(crate) fn mean(bytes: u64, datagrams: u64) -> u64 {
+    (bytes + datagrams / 2).checked_div(datagrams).unwrap_or(0)
 }
 
 /// Time that its reader takes for one. Stalls that come now and then take time of their own, whatever is read; a reader
@@ -74,6 +114,9 @@ const MUCH: f64 = 0.5;
 
 /// Stalls a read, from which on they are the reader's way of working.
 const OFTEN: f64 = 0.2;
+
+/// So many tell a rate.
+const ENOUGH: u64 = 32;
 
 /// The kernel releases what was read in steps of a quarter of the buffer (net/ipv4/udp.c, udp_rmem_release).
 const LATE: f64 = 4.0 / 3.0;
@@ -121,6 +164,9 @@ mod tests {
             waiting_ns: 660 * SECOND / 100,
             stalled_ns: 6 * SECOND,
             stalls: 100,
+            truesize: 832,
+            read_bytes: 6_300_000,
+            read_datagrams: Some(63_000),
             episodes: 100,
             episode_max: 400 * 832,
             receive_buffer: 212_992,
@@ -130,6 +176,36 @@ mod tests {
         assert!(!advice.reader_too_slow, "{advice:?}");
         let bytes = advice.receive_buffer.unwrap() * 2;
         assert!((600_000..1_500_000).contains(&bytes), "{bytes}");
+        // The load for a check asks for the same: so many bytes arrive while nobody reads.
+        let load = advice.load.unwrap();
+        let asked = load.rate_per_s * load.stall_ms * 832 / 1000;
+        assert!(asked >= bytes && asked < bytes + bytes / 50, "{load:?}: {asked} for {bytes}");
+        assert_eq!(load.payload, 100);
+    }
+
+    /// 3,000/s all the time, a reader that takes 20 us and stalls for 100 ms twice a second.
+    #[test]
+    fn what_comes_between_stalls_is_in_no_rate_of_waiting() {
+        let stalling = SocketTrace {
+            enqueued: 29_000,
+            reads: 29_000,
+            dropped: 1_000,
+            began: 24_000,
+            age_ns: 10 * SECOND,
+            // Stalls, what is read behind them, and each of the others for 20 us.
+            waiting_ns: (200 + 40 + 48) * SECOND / 100,
+            stalled_ns: 2 * SECOND,
+            came_in_stalls: 6_000,
+            stalls: 20,
+            truesize: 1280,
+            episodes: 20,
+            episode_max: 50 * 1280,
+            receive_buffer: 212_992,
+            ..SocketTrace::default()
+        };
+        let advice = of(&stalling, 10 * SECOND).unwrap();
+        assert_eq!(advice.arrive_per_s, 3_000.0);
+        assert!(advice.receive_buffer.is_some(), "{advice:?}");
     }
 
     #[test]

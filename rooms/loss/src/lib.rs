@@ -17,6 +17,7 @@ pub mod foreign;
 pub mod metrics;
 pub mod places;
 mod reading;
+pub mod samples;
 pub mod statement;
 pub mod subject;
 pub mod watch;

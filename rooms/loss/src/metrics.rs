@@ -53,7 +53,8 @@ impl Books {
     }
 
     /// Enters what has been added since the snapshot before.
-    pub fn enter(&mut self, now: Snapshot) {
+    pub fn enter(&mut self, now: &Snapshot) {
+        let now = now.shown();
         self.bound.extend(now.sockets.iter().map(|socket| socket.port));
         for drops in &now.drops {
             let key = drops.key();
@@ -355,7 +356,7 @@ mod tests {
 
     fn books(snapshots: impl IntoIterator<Item = Snapshot>) -> Books {
         let mut books = Books::new(32_768..=60_999, vec![40_000]);
-        snapshots.into_iter().for_each(|snapshot| books.enter(snapshot));
+        snapshots.into_iter().for_each(|snapshot| books.enter(&snapshot));
         books
     }
 

@@ -27,6 +27,8 @@ pub enum Process {
     Pid(u32),
     /// All processes of this name (/proc/PID/comm, of which the kernel keeps 15 bytes).
     Name(String),
+    /// A command that this process runs: its descendants, as far as they are known.
+    Command(BTreeSet<u32>),
 }
 
 impl FromStr for Process {
@@ -46,6 +48,7 @@ impl fmt::Display for Process {
         match self {
             Self::Pid(pid) => pid.fmt(f),
             Self::Name(name) => name.fmt(f),
+            Self::Command(_) => f.write_str("the command"),
         }
     }
 }
@@ -56,6 +59,7 @@ impl Process {
         match self {
             Self::Pid(pid) => processes::runs(*pid),
             Self::Name(own) => processes::all().unwrap_or_default().into_iter().any(|pid| processes::name(pid) == *own),
+            Self::Command(_) => true,
         }
     }
 
@@ -64,6 +68,7 @@ impl Process {
         match self {
             Self::Pid(own) => *own == pid,
             Self::Name(own) => own == name,
+            Self::Command(pids) => pids.contains(&pid),
         }
     }
 }
@@ -119,6 +124,7 @@ impl TrafficFilter {
         match &self.process {
             Some(Process::Pid(pid)) => words.push(format!("process {pid}")),
             Some(Process::Name(name)) => words.push(format!("processes `{name}`")),
+            Some(Process::Command(_)) => words.push("the command".to_owned()),
             None => {}
         }
         words.join(", ")

@@ -87,6 +87,9 @@ pub struct Ledger {
     pub advice: Option<Advice>,
     /// Who sent, as far as it was seen.
     pub senders: Vec<Sender>,
+    /// What was lost of whom; `null`: not asked for, or not traced.
+    #[serde(default)]
+    pub by_source: Option<BySource>,
 }
 
 impl Ledger {
@@ -130,6 +133,43 @@ pub struct Sender {
     pub process: Option<String>,
     /// Datagrams it tried to send, failed calls included.
     pub sent: u64,
+}
+
+/// Losses by the address that sent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BySource {
+    /// How many sources were seen; `null`: arrivals are not traced.
+    pub sources: Option<u64>,
+    /// Those that lost anything, the most first; 1,000 at most.
+    pub lost: Vec<SourceLoss>,
+    /// How many more of those there are.
+    pub unlisted: u64,
+    /// Datagrams lost in this ledger of which the source is not known: no tracepoint told of them, or their counts gave way.
+    pub unknown: u64,
+    /// Counts that gave way to those of other sources; unless 0, what is here is a lower bound.
+    pub evicted: u64,
+}
+
+/// What one source lost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SourceLoss {
+    /// Its address, or its network: `10.0.0.0/24`.
+    pub source: String,
+    /// Datagrams that were seen of it, lost ones included; `null`: arrivals are not traced, or others receive them, too.
+    pub seen: Option<u64>,
+    /// Of these, lost in this ledger.
+    pub lost: u64,
+    /// Where, the most first.
+    pub places: Vec<LostAt>,
+}
+
+/// Datagrams lost at a place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostAt {
+    /// The place.
+    pub place: Place,
+    /// How many.
+    pub datagrams: u64,
 }
 
 /// Datagrams that are somewhere.
@@ -198,7 +238,7 @@ pub struct Level {
     pub receive_buffer: u32,
     /// The most that was in it.
     pub max: u32,
-    /// Share of time below 50 %, from 50, 75 and 90 %, and full, percent.
+    /// Share of the time in which anything waited, below 50 %, from 50, 75 and 90 %, and full, percent.
     pub share_of_time_pct: [f64; 5],
     /// The longest time in which datagrams waited and nobody read, ms.
     pub longest_stall_ms: f64,

@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use weir_kernel::trace::{Detail, Drop, InterfaceCount, Sends, SocketTrace, Trace};
+use weir_kernel::trace::{BySource, Detail, Drop, InterfaceCount, Prefixes, Sends, SocketTrace, SourceArrivals, Trace};
 
 use super::remarks::Partial;
 use super::session::{ReceivedSession, SentSession};
@@ -18,6 +18,8 @@ pub(super) struct Evidence {
     pub(super) detail: Option<Detail>,
     /// What was traced.
     pub(super) trace: Trace,
+    /// How sources are told apart; `None`: they are not asked for.
+    pub(super) by_source: Option<Prefixes>,
     /// By how much totals may be apart, for they moved while they were read, datagrams.
     pub(super) moving: u64,
     /// How long was followed.
@@ -107,13 +109,14 @@ impl SocketSeen {
 }
 
 /// What was counted between two readings of one tracer. A total that went back, which none does, counts 0.
-pub(super) fn difference(later: &Trace, earlier: &Trace) -> Trace {
+pub(crate) fn difference(later: &Trace, earlier: &Trace) -> Trace {
     Trace {
-        drops: subtract(&later.drops, &earlier.drops, drop_key, |drop, before| Drop {
-            datagrams: drop.datagrams.saturating_sub(before.datagrams),
-            buffers: drop.buffers.saturating_sub(before.buffers),
-            ..drop.clone()
-        }),
+        drops: [
+            subtract(&later.drops, &earlier.drops, drop_key, drop_less),
+            subtract(&later.unnamed, &earlier.unnamed, drop_key, drop_less),
+        ]
+        .concat(),
+        unnamed: Vec::new(),
         arrivals: interface_counts(&later.arrivals, &earlier.arrivals),
         departures: interface_counts(&later.departures, &earlier.departures),
         sends: subtract(&later.sends, &earlier.sends, sends_key, |sends, before| Sends {
@@ -127,9 +130,36 @@ pub(super) fn difference(later: &Trace, earlier: &Trace) -> Trace {
             .map(|(cpu, ns)| ns.saturating_sub(earlier.receive_softirq_ns.get::<usize>(cpu).copied().unwrap_or(0)))
             .collect(),
         reassembling: later.reassembling,
+        by_source: by_source(&later.by_source, &earlier.by_source),
+        used_by_descendants: later.used_by_descendants.clone(),
         // They belong to no port: what was missed tells how many they are.
         drops_by_place: Vec::new(),
         missed: later.missed.since(&earlier.missed),
+    }
+}
+
+fn by_source(later: &BySource, earlier: &BySource) -> BySource {
+    let key = |arrivals: &SourceArrivals| (arrivals.source, arrivals.namespace, arrivals.port);
+    BySource {
+        arrivals: subtract(&later.arrivals, &earlier.arrivals, key, |arrivals, before| SourceArrivals {
+            datagrams: arrivals.datagrams.saturating_sub(before.datagrams),
+            ..*arrivals
+        }),
+        drops: subtract(
+            &later.drops,
+            &earlier.drops,
+            |(source, drop)| (*source, drop_key(drop)),
+            |(source, drop), (_, before)| (*source, drop_less(drop, before)),
+        ),
+        evicted: later.evicted.saturating_sub(earlier.evicted),
+    }
+}
+
+fn drop_less(drop: &Drop, before: &Drop) -> Drop {
+    Drop {
+        datagrams: drop.datagrams.saturating_sub(before.datagrams),
+        buffers: drop.buffers.saturating_sub(before.buffers),
+        ..drop.clone()
     }
 }
 
@@ -160,6 +190,9 @@ fn socket_difference(socket: &SocketTrace, before: &SocketTrace) -> SocketTrace 
         waiting_ns: socket.waiting_ns.saturating_sub(before.waiting_ns),
         stalls: socket.stalls.saturating_sub(before.stalls),
         dropped: socket.dropped.saturating_sub(before.dropped),
+        began: socket.began.saturating_sub(before.began),
+        came_in_stalls: socket.came_in_stalls.saturating_sub(before.came_in_stalls),
+        queued_before: before.queued_before.map(|queued| (queued + before.enqueued).saturating_sub(before.reads)),
         episodes: socket.episodes.saturating_sub(before.episodes),
         reader_waited_ns: socket.reader_waited_ns.saturating_sub(before.reader_waited_ns),
         ..*socket

@@ -132,6 +132,7 @@ fn join_ledgers(sending: &Ledger, receiving: Ledger) -> Ledger {
         explanation,
         level: receiving.level,
         advice: receiving.advice,
+        by_source: receiving.by_source,
         senders: sending.senders.clone(),
     }
 }

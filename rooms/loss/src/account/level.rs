@@ -11,13 +11,18 @@ use crate::places::Place;
 /// The level of a receiver's queue; of several, that of the fullest. `None`: not traced.
 pub(super) fn of(sockets: &[SocketTrace]) -> Option<Level> {
     let socket = fullest(sockets)?;
-    let total: u64 = socket.level_ns.iter().sum();
-    let share = |ns: u64| if total == 0 { 0.0 } else { round(ns as f64 * 100.0 / total as f64) };
+    // Silence is in no share: below half is what is left of the time in which anything waited.
+    let [_, above @ ..] = socket.level_ns;
+    let half_full: u64 = above.iter().sum();
+    let waiting = socket.waiting_ns.max(half_full);
+    let [half, most, nearly, full] = above;
+    let shares = [waiting - half_full, half, most, nearly, full];
+    let share = |ns: u64| if waiting == 0 { 0.0 } else { round(ns as f64 * 100.0 / waiting as f64) };
     let ms = |ns: u64| round(ns as f64 / 1e6);
     Some(Level {
         receive_buffer: socket.receive_buffer,
         max: socket.level_max,
-        share_of_time_pct: socket.level_ns.map(share),
+        share_of_time_pct: shares.map(share),
         longest_stall_ms: ms(socket.longest_stall_ns),
         reader_waited_ms: ms(socket.reader_waited_ns),
         behind: behind(socket),
@@ -53,7 +58,6 @@ pub(super) fn explain(
 ) {
     let dropped = lost(Place::ReceiveBuffer);
     let Some(socket) = fullest(sockets).filter(|_| dropped > 0) else { return };
-    let took: u64 = socket.level_ns.iter().sum();
     let stall = socket.longest_stall_ns;
     explanation.push(Explanation::Stalled { longest: stall, total: socket.stalled_ns });
     let longest_wait = socket.reader_longest_wait_ns;
@@ -67,9 +71,34 @@ pub(super) fn explain(
         explanation.push(Explanation::Advice(advice.clone()));
     }
     let softirq: u64 = evidence.trace.receive_softirq_ns.iter().copied().max().unwrap_or(0);
-    if took > 0 && softirq > took / 2 {
-        explanation.push(Explanation::OneProcessor(softirq as f64 * 100.0 / took as f64));
+    let waiting = socket.waiting_ns;
+    if waiting > 0 && softirq > waiting / 2 {
+        explanation.push(Explanation::OneProcessor((softirq as f64 * 100.0 / waiting as f64).min(100.0)));
     }
 }
 
 const MILLISECOND: u64 = 1_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Half a second of traffic in ten: the queue was full for most of it, and one processor was busy with nothing else.
+    #[test]
+    fn silence_is_in_no_share() {
+        let socket = SocketTrace {
+            receive_buffer: 212_992,
+            level_max: 212_992,
+            level_ns: [9_600 * MILLISECOND, 50 * MILLISECOND, 25 * MILLISECOND, 25 * MILLISECOND, 300 * MILLISECOND],
+            waiting_ns: 500 * MILLISECOND,
+            longest_stall_ns: 400 * MILLISECOND,
+            ..SocketTrace::default()
+        };
+        assert_eq!(of(&[socket]).unwrap().share_of_time_pct, [20.0, 10.0, 5.0, 5.0, 60.0]);
+        let mut evidence = Evidence::default();
+        evidence.trace.receive_softirq_ns = vec![450 * MILLISECOND, 0];
+        let mut told = Vec::new();
+        explain(&[socket], None, &|_| 7, &evidence, &mut told);
+        assert!(told.contains(&Explanation::OneProcessor(90.0)), "{told:?}");
+    }
+}

@@ -25,9 +25,10 @@ mod tally;
 mod tracing;
 mod untraced;
 
-pub use follow::{FollowOptions, Following, Sessions};
+pub(crate) use evidence::difference;
+pub use follow::{EACH, FollowOptions, Following, Sessions};
 pub use own::{OwnTraffic, with_account};
-pub use session::{ReceivedSession, SentSession};
+pub use session::{ReceivedSession, SentSession, before_the_session};
 
 #[cfg(test)]
 mod tests;

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use serde::Serialize;
-use weir_kernel::trace::Detail;
+use weir_kernel::trace::{Detail, Extras};
 use weir_service::stop::Stop;
+use weir_units::format::shown_in_json;
 
 use super::book::Account;
 use super::follow::{FollowOptions, Following, Sessions};
@@ -25,7 +26,12 @@ impl OwnTraffic {
     /// As [`Following::start`], and out of threads or descriptors.
     pub fn follow(port: u16) -> Result<OwnTraffic> {
         let filter = TrafficFilter { ports: [port].into(), ..TrafficFilter::default() };
-        let options = FollowOptions { filter, namespaces: Vec::new(), trace: Some(Detail::Everything) };
+        let options = FollowOptions {
+            filter,
+            namespaces: Vec::new(),
+            trace: Some(Detail::Everything),
+            extras: Extras::default(),
+        };
         let mut following = Following::start(&options)?;
         let stop = Stop::new().context("open an event descriptor")?;
         let asked = stop.clone();
@@ -43,7 +49,7 @@ impl OwnTraffic {
     /// If the thread that followed has failed.
     pub fn end(self, sessions: &Sessions) -> Result<Account> {
         self.stop.set();
-        let following = self.thread.join().map_err(|_| anyhow!("the account beside the traffic has failed"))?;
+        let mut following = self.thread.join().map_err(|_| anyhow!("the account beside the traffic has failed"))?;
         Ok(following.close(sessions))
     }
 }
@@ -57,7 +63,7 @@ pub fn with_account(report: &impl Serialize, account: Option<&Account>) -> Resul
     let Some(account) = account else { return Ok(report) };
     let account = serde_json::to_string(account)?;
     let open = report.strip_suffix('}').context("a report is a JSON object")?;
-    Ok(format!("{open},\"account\":{account}}}"))
+    Ok(format!("{open},\"account\":{}}}", shown_in_json(&account)))
 }
 
 /// Longer than any run.

@@ -17,8 +17,8 @@ pub enum Unknown {
     BeforeThisHost,
     /// What was sent: so many more came than were seen to be sent.
     AnotherSender(u64),
-    /// The port of so many failed calls.
-    FailedCalls(u64),
+    /// The port of so many failed calls of sockets that send to several, their error, and where it is met.
+    FailedCalls(u64, String, Place),
     /// The port of so many calls of sockets that sent nothing, their error, and where it is met.
     FailedBeside(u64, String, Place),
     /// The port of so many datagrams that left nowhere.
@@ -97,6 +97,8 @@ pub enum Explanation {
     VanishedBefore(u64),
     /// So many vanished behind arrival.
     VanishedBehind(u64),
+    /// So many more were read than came to the port.
+    ReadMore(u64),
     /// So many bytes did not fit the program's buffer.
     CutOff(u64),
     /// So many more were dropped before the ledger begins.

@@ -17,7 +17,7 @@ pub(super) struct SendingSocket {
     /// Calls that failed, by error number. Each stands for one datagram.
     pub(super) failed: BTreeMap<i32, u64>,
     /// Calls that failed and may have been to another port: the socket sends to several. Not in `failed`.
-    pub(super) doubtful: u64,
+    pub(super) doubtful: BTreeMap<i32, u64>,
     /// Datagrams handed to an interface's queue.
     pub(super) departed: u64,
     /// Datagrams that the kernel took and that departed nowhere, of a socket that sends to several ports. Not in `taken`.
@@ -97,7 +97,7 @@ fn certain_sockets(trace: &Trace, port: u16) -> Vec<SendingSocket> {
         .into_iter()
         .filter(|(cookie, namespace)| own(*cookie, *namespace))
         .map(|(cookie, namespace)| sending_socket(trace, port, cookie, namespace))
-        .filter(|socket| socket.tried() + socket.doubtful > 0)
+        .filter(|socket| socket.tried() > 0 || !socket.doubtful.is_empty())
         .collect()
 }
 
@@ -172,7 +172,7 @@ fn sending_socket(trace: &Trace, port: u16, cookie: u64, namespace: u32) -> Send
         if !free.any() {
             return socket;
         }
-        socket.doubtful = free.failed.values().sum();
+        socket.doubtful = free.failed;
         // sendto() of a connected socket may go elsewhere; what departed beyond its own calls came here.
         socket.taken += seen(&connected).saturating_sub(connected.taken).min(free.taken);
         return socket;
@@ -196,7 +196,11 @@ fn sending_socket(trace: &Trace, port: u16, cookie: u64, namespace: u32) -> Send
     if known > 0 {
         socket.failed.insert(Errno::EPERM as i32, known);
     }
-    socket.doubtful = free.failed.values().sum::<u64>() - known;
+    socket.doubtful = free.failed.clone();
+    if let Some(refused) = socket.doubtful.get_mut(&(Errno::EPERM as i32)) {
+        *refused -= known;
+    }
+    socket.doubtful.retain(|_, calls| *calls > 0);
     // UDP_SEGMENT in control data makes more datagrams than calls.
     socket.vanished = if free.single { free.taken.saturating_sub(seen + elsewhere) } else { 0 };
     socket

@@ -7,6 +7,26 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
+/// What is wrong with a file of a session before the session: it is read at its end. `None`: nothing.
+///
+/// # Errors
+/// If it will never be what it should, in one line.
+pub fn before_the_session(path: &Path, is_sender: bool) -> Result<Option<String>> {
+    let Ok(metadata) = fs::metadata(path) else {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        ensure!(folder.is_dir(), "{}: there is no folder {}", path.display(), folder.display());
+        return Ok(Some(format!("{}: not there yet: read at the end", path.display())));
+    };
+    ensure!(!metadata.is_dir(), "{}: a folder", path.display());
+    // A pipe can be read but once, and an empty file waits for its session.
+    if !metadata.is_file() || metadata.len() == 0 {
+        return Ok(None);
+    }
+    let read = if is_sender { SentSession::read(path).map(drop) } else { ReceivedSession::read(path).map(drop) };
+    read?;
+    Ok(None)
+}
+
 /// What a sender told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SentSession {
@@ -103,6 +123,11 @@ struct ReceivedReport {
     sessions: Vec<Received>,
     foreign: u64,
     unlisted: u64,
+    /// Of sessions that are not listed.
+    #[serde(default)]
+    unlisted_announcements: u64,
+    #[serde(default)]
+    evicted_messages: u64,
 }
 
 #[derive(Deserialize)]
@@ -113,6 +138,9 @@ struct Received {
     stale: u64,
     #[serde(default)]
     announcements: u64,
+    /// Announced ends that were none.
+    #[serde(default)]
+    contradicted: u64,
 }
 
 impl From<SentReport> for SentSession {
@@ -129,8 +157,13 @@ impl From<SentReport> for SentSession {
 
 impl From<ReceivedReport> for ReceivedSession {
     fn from(report: ReceivedReport) -> Self {
-        let each = |s: &Received| [s.received, s.duplicated, s.stale, s.announcements];
-        let datagrams = report.sessions.iter().flat_map(each).chain([report.foreign, report.unlisted]);
+        let each = |s: &Received| [s.received, s.duplicated, s.stale, s.announcements, s.contradicted];
+        let datagrams = report.sessions.iter().flat_map(each).chain([
+            report.foreign,
+            report.unlisted,
+            report.unlisted_announcements,
+            report.evicted_messages,
+        ]);
         ReceivedSession {
             received: datagrams.fold(0, u64::saturating_add),
             duplicated: report.sessions.iter().map(|session| session.duplicated).fold(0, u64::saturating_add),
@@ -157,6 +190,27 @@ mod tests {
             {"sent":100,"received":90,"duplicated":2,"stale":0,"announcements":4}]}"#;
         let received: ReceivedSession = serde_json::from_str::<ReceivedReport>(received).unwrap().into();
         assert_eq!(received, ReceivedSession { received: 97, duplicated: 2, announced: Some(104), port: 5000 });
+        let received = r#"{"transport":"udp","listen":"0.0.0.0:5000","foreign":0,"unlisted":20,"unlisted_announcements":5,
+            "evicted_messages":300,"sessions":[{"sent":9,"received":9,"duplicated":0,"stale":0,"contradicted":1}]}"#;
+        let received: ReceivedSession = serde_json::from_str::<ReceivedReport>(received).unwrap().into();
+        assert_eq!(received.received, 335);
+    }
+
+    #[test]
+    fn what_can_never_be_a_session_is_told_before_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("sent.json");
+        let told = before_the_session(&file, true).unwrap().unwrap();
+        assert!(told.ends_with("sent.json: not there yet: read at the end"), "{told}");
+        fs::write(&file, "").unwrap();
+        assert_eq!(before_the_session(&file, true).unwrap(), None);
+        // The receiver's report instead of the sender's, a folder that is not there, a folder.
+        fs::write(&file, r#"{"transport":"udp","listen":"0.0.0.0:5000","foreign":1,"unlisted":0,"sessions":[]}"#)
+            .unwrap();
+        assert!(before_the_session(&file, true).is_err() && before_the_session(&file, false).unwrap().is_none());
+        let nowhere = before_the_session(&folder.path().join("none/sent.json"), true).unwrap_err().to_string();
+        assert!(nowhere.contains("there is no folder "), "{nowhere}");
+        assert!(before_the_session(folder.path(), true).is_err());
     }
 
     #[test]

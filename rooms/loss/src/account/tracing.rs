@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use weir_kernel::trace::{Detail, Filter, Trace, Tracer};
+use weir_kernel::Error;
+use weir_kernel::trace::{Detail, Extras, Filter, Samples, Trace, Tracer};
 
 /// A trace, or why there is none.
 pub(super) struct Tracing {
@@ -13,9 +14,9 @@ pub(super) struct Tracing {
 
 impl Tracing {
     /// Traces as much of `wanted` as the kernel permits; `None`: nothing.
-    pub(super) fn start(wanted: Option<Detail>, filter: &Filter) -> Tracing {
+    pub(super) fn start(wanted: Option<Detail>, filter: &Filter, extras: &Extras) -> Tracing {
         let Some(wanted) = wanted else { return Tracing { tracer: None, refused: None } };
-        match Tracer::start(wanted, filter) {
+        match Tracer::start_with(wanted, filter, extras) {
             Ok(tracer) => {
                 let refused = tracer.refused();
                 let refused = (!refused.is_empty() && tracer.detail() < wanted).then(|| refused.join("; "));
@@ -28,6 +29,11 @@ impl Tracing {
     /// How much is traced.
     pub(super) fn detail(&self) -> Option<Detail> {
         self.tracer.as_ref().map(Tracer::detail)
+    }
+
+    /// Samples of what was dropped; none without a trace.
+    pub(super) fn samples(&mut self) -> Result<Samples, Error> {
+        self.tracer.as_mut().map_or(Ok(Samples::default()), Tracer::samples)
     }
 
     /// Totals since the start; without a trace nothing. What cannot be read ends the trace, and is told.

@@ -45,13 +45,22 @@ pub(super) fn places(
     if endpoints.receivers.iter().any(|socket| socket.gone) {
         unknown.push(Unknown::Closed);
     }
-    let claims = claims(evidence, namespace);
+    // Small datagrams with a wrong checksum are dropped before their socket is looked for, which counts those alone that
+    // it found when they were read (net/ipv4/udp.c, udp4_csum_init).
+    let mut at_socket = places.at(Place::UdpChecksum);
+    let beyond = |(loss, inode): (&Loss, u32)| {
+        let counted = if loss.place == Place::UdpChecksum { at_socket.min(loss.packets) } else { 0 };
+        at_socket -= counted;
+        let loss = Loss { packets: loss.packets - counted, ..loss.clone() };
+        (loss.packets > 0).then_some((loss, inode))
+    };
+    let claims: Vec<(Loss, u32)> = claims(evidence, namespace).into_iter().filter_map(beyond).collect();
     let bounds: Vec<u64> = claims.iter().map(|(loss, _)| loss.packets).collect();
     let missing = sent.zip(received).map_or(0, |(sent, received)| sent.saturating_sub(received + places.total()));
-    for ((loss, inode), share) in claims.into_iter().zip(apportion(missing, &bounds, Rule::AllOrNothing)) {
+    for ((loss, inode), share) in claims.iter().zip(apportion(missing, &bounds, Rule::AllOrNothing)) {
         let (place, name) = (loss.place, &loss.name);
         if share > 0 {
-            places.add(place, share, name, "", "", Some(inode));
+            places.add(place, share, name, "", "", Some(*inode));
             places.believe(place, Belief::Fits { counter: name.clone(), of_machine: loss.counter.is_of_machine() });
         } else {
             unknown.push(Unknown::ShareOf { counter: name.clone(), packets: loss.packets, place });
@@ -65,7 +74,8 @@ fn claims<'a>(evidence: &'a Evidence, home: Option<&NamespaceEvidence>) -> Vec<(
     let of = |(index, namespace): (usize, &'a NamespaceEvidence)| {
         let is_home = home.is_none_or(|home| home.inode == namespace.inode);
         let is_claim = move |loss: &&Loss| match loss.place.stage() {
-            Stage::Socket | Stage::Anywhere => false,
+            Stage::Socket => is_home && loss.place == Place::UdpChecksum,
+            Stage::Anywhere => false,
             Stage::Port => is_home,
             // What all namespaces share is told with each.
             _ => index == 0 || !loss.counter.is_of_machine(),
@@ -81,35 +91,53 @@ fn by_socket(drops: u64, namespace: Option<&NamespaceEvidence>, places: &mut Tal
         places.add(Place::Other, drops, "socket drops", "", "", None);
         return;
     };
+    let told = at_sockets(drops, Some(namespace), &|_| 0);
+    if told.is_none() {
+        unknown.push(Unknown::WhyDropped(drops, classes(namespace)));
+    }
+    for (place, count) in told.unwrap_or_else(|| vec![(Place::Other, drops)]) {
+        places.add(place, count, "socket drops", "", "", Some(namespace.inode));
+        let counted = classes(namespace).into_iter().find(|(class, _)| *class == place).map_or(0, |(_, count)| count);
+        if place != Place::Other && counted != count {
+            places.believe(place, Belief::OwnSocket);
+        }
+    }
+}
+
+/// What a socket's drops may have been, and how many a namespace counted of each.
+pub(super) fn classes(namespace: &NamespaceEvidence) -> Vec<(Place, u64)> {
     let full = both(namespace, "RcvbufErrors");
     let checksum = both(namespace, "InCsumErrors");
     let memory = both(namespace, "MemErrors");
     let filter = both(namespace, "InErrors").saturating_sub(full + checksum + memory);
-    let classes = [
+    vec![
         (Place::UdpChecksum, checksum),
         (Place::SocketFilter, filter),
         (Place::ReceiveBuffer, full),
         (Place::UdpMemory, memory),
-    ];
-    let sum: u64 = classes.iter().map(|(_, count)| count).sum();
-    let possible: Vec<_> = classes.iter().filter(|(_, count)| *count > 0).collect();
-    match possible[..] {
-        [(place, count)] => {
-            places.add(*place, drops, "socket drops", "", "", Some(namespace.inode));
-            if *count != drops {
-                places.believe(*place, Belief::OwnSocket);
-            }
-        }
-        _ if sum == drops => {
-            for (place, count) in classes {
-                places.add(place, count, "socket drops", "", "", Some(namespace.inode));
-            }
-        }
-        _ => {
-            places.add(Place::Other, drops, "socket drops", "", "", Some(namespace.inode));
-            unknown.push(Unknown::WhyDropped(drops, classes.to_vec()));
-        }
+    ]
+}
+
+/// What a socket's drops were, as far as what its namespace counted of each, less those that are `known`, leaves no doubt.
+pub(super) fn at_sockets(
+    drops: u64,
+    namespace: Option<&NamespaceEvidence>,
+    known: &dyn Fn(Place) -> u64,
+) -> Option<Vec<(Place, u64)>> {
+    let counted = classes(namespace?).into_iter();
+    let possible: Vec<(Place, u64)> = counted
+        .map(|(place, count)| (place, count.saturating_sub(known(place))))
+        .filter(|(_, count)| *count > 0)
+        .collect();
+    if let [(place, _)] = possible[..] {
+        return Some(vec![(place, drops)]);
     }
+    let sum: u64 = possible.iter().map(|(_, count)| count).sum();
+    let checksum: u64 = possible.iter().filter(|(place, _)| *place == Place::UdpChecksum).map(|(_, count)| count).sum();
+    // Of wrong checksums a socket counts all, or none.
+    let all = sum == drops;
+    (all || sum - checksum == drops && drops > 0)
+        .then(|| possible.into_iter().filter(|(place, _)| all || *place != Place::UdpChecksum).collect())
 }
 
 #[cfg(test)]
@@ -117,6 +145,7 @@ mod tests {
     use weir_kernel::counters::Counter;
 
     use super::*;
+    use crate::account::evidence::SocketSeen;
 
     /// What is placed of 10 sent and 7 received, and what is unknown of counters.
     fn placed(counted: &[(Place, Counter, u64)]) -> (Vec<(Place, u64)>, usize) {
@@ -136,7 +165,8 @@ mod tests {
 
     #[test]
     fn every_counter_that_a_place_names_is_placed_if_it_fits() {
-        for place in Place::all().filter(|place| !matches!(place.stage(), Stage::Socket | Stage::Anywhere)) {
+        let at_sockets = |place: &Place| place.stage() == Stage::Socket && *place != Place::UdpChecksum;
+        for place in Place::all().filter(|place| !at_sockets(place) && place.stage() != Stage::Anywhere) {
             for counter in place.counters() {
                 assert_eq!(placed(&[(place, counter, 3)]), (vec![(place, 3)], 0), "{counter}");
                 assert_eq!(placed(&[(place, counter, 4)]), (vec![], 1), "{counter}");
@@ -145,6 +175,31 @@ mod tests {
         let (queue, ring) = ((Place::Qdisc, Counter::Qdisc, 2), (Place::ReceiveRing, Counter::RxMissed, 1));
         assert_eq!(placed(&[queue, ring]).0, [(Place::Qdisc, 2), (Place::ReceiveRing, 1)]);
         assert_eq!(placed(&[queue, (Place::ReceiveRing, Counter::RxMissed, 2)]), (vec![], 2));
+    }
+
+    /// Ten came of twenty: seven found the buffer full, of which their socket tells, and three had a wrong checksum.
+    #[test]
+    fn checksums_that_no_socket_counted_are_lost_beside_what_it_counted() {
+        let loss = |place, counter, packets| Loss { place, counter, interface: 0, name: format!("{counter}"), packets };
+        for at_socket in [false, true] {
+            let counters = [("Udp.RcvbufErrors", 7), ("Udp.InCsumErrors", 3), ("Udp.InErrors", 10)];
+            let home = NamespaceEvidence {
+                inode: 1,
+                counters: counters.map(|(name, count)| (name.to_owned(), count)).into(),
+                losses: vec![
+                    loss(Place::ReceiveBuffer, Counter::Snmp("Udp", "RcvbufErrors"), 7),
+                    loss(Place::UdpChecksum, Counter::Snmp("Udp", "InCsumErrors"), 3),
+                ],
+                ..NamespaceEvidence::default()
+            };
+            let evidence = Evidence { namespaces: vec![home], ..Evidence::default() };
+            let socket = SocketSeen { drops: if at_socket { 10 } else { 7 }, ..SocketSeen::traced(5, 1) };
+            let endpoints = Endpoints { port: 1, receivers: &[&socket], all: &[], everybody: &[], copies: false };
+            let (mut tally, mut unknown) = (Tally::default(), Vec::new());
+            places(&evidence, &endpoints, Some(20), Some(10), &mut tally, &mut unknown);
+            assert_eq!((tally.at(Place::ReceiveBuffer), tally.at(Place::UdpChecksum)), (7, 3), "{at_socket}");
+            assert_eq!(tally.total(), 10, "{unknown:?}");
+        }
     }
 
     #[test]

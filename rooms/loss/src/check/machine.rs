@@ -103,7 +103,7 @@ impl Linux {
         let Some(ns) = found else {
             bail!(
                 "network namespace {wanted} (inode {}) is not to be found from here: run this where it can be seen; \
-                 if it is gone, so is the change",
+                 if it is gone, so is the change, and its line may be taken out of the journal",
                 wanted.inode
             );
         };

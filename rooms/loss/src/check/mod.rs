@@ -22,11 +22,12 @@ mod trial;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use weir_kernel::namespaces::{self, NetNs};
+use weir_kernel::trace::{Detail, Filter, Tracer};
 
 use apply::Machine;
-use facts::{Facts, Scope};
+use facts::{Facts, Look, Scope};
 use findings::Finding;
 use journal::{Journal, Namespace};
 use load::{Load, Stated};
@@ -65,20 +66,38 @@ impl Check {
         // Locked before anything is measured: another that changes things would disturb it.
         let journal = self.journal.as_deref().map(Journal::open).transpose()?;
         let mut scope = self.scope.clone();
-        let seen = if self.load.load().is_none() { seen::look(&ns, &scope, &self.load)? } else { None };
+        let traced = Filter { ports: Vec::new(), namespaces: vec![ns.inode()?] };
+        let mut tracer = Tracer::start(Detail::Everything, &traced);
+        let mut came = None;
+        let seen = if self.load.load().is_none() {
+            let tracer = tracer
+                .as_mut()
+                .map_err(|error| anyhow!("see the load (or state it: --rate, --payload, --stall): {error}"))?;
+            let seen = seen::look(&ns, tracer, &scope, &self.load)?;
+            came = if seen.is_none() { Some(seen::arrived(&ns, tracer, &scope, &self.load)?) } else { None };
+            seen
+        } else {
+            None
+        };
         if let Some(seen) = seen.as_ref().filter(|_| !scope.is_followed()) {
             scope.ports.push(seen.address.port());
         }
-        let Some(load) = self.load.load().or(seen.as_ref().map(|seen| seen.load)) else {
-            bail!("no datagram came while it was looked: state the load (--rate, --payload, --stall)");
-        };
+        let load = self.load.load().or(seen.as_ref().map(|seen| seen.load)).or(came).unwrap_or(seen::NOTHING);
         let link = Link::make(MTU)?;
         let truesize = trial::truesize(&link, load.payload.bytes)?;
-        let look = || -> Result<Facts> {
-            let facts = facts::collect(&ns, netns.is_none(), &scope, truesize.clone())?;
+        let mut look = || -> Result<Facts> {
+            let tracer = tracer.as_mut().map_err(|error| error.to_string());
+            let look = Look { ns: &ns, own: netns.is_none(), scope: &scope, tracer };
+            let mut facts = facts::collect(look, truesize.clone())?;
+            if came.is_some() {
+                facts.unseen.push("what a reader does: no datagram came to a socket while it was looked".to_owned());
+            }
             Ok(Facts { seen: seen.clone(), ..facts })
         };
         let facts = look()?;
+        if came == Some(seen::NOTHING) && facts.losses.is_empty() && facts.losing.is_empty() {
+            bail!("no datagram came while it was looked: state the load (--rate, --payload, --stall)");
+        }
         let findings = findings::audit(&facts, &load);
         let mut report = Report {
             version: 1,

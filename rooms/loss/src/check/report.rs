@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use serde::Serialize;
-use weir_units::format;
+use weir_units::format::{self, shown};
 
 use super::apply::{Applied, Undone, Verdict};
 use super::facts::{Facts, Receiver, Truesize};
@@ -64,7 +64,7 @@ impl fmt::Display for Report {
         let Load { rate, payload, stall } = self.load;
         let (need, truesize) = (&self.need, &self.truesize);
         if let Some(seen) = &self.facts.seen {
-            let who = seen.process.as_ref().map_or_else(String::new, |process| format!(" ({process})"));
+            let who = seen.process.as_ref().map_or_else(String::new, |process| format!(" ({})", shown(process)));
             writeln!(
                 f,
                 "the load is what came to {}{who} in {} s: {} datagrams, {} of them lost",
@@ -82,7 +82,7 @@ impl fmt::Display for Report {
                        receive buffer"
             )?;
             // One line, where there is nothing else to say.
-            let unseen = self.facts.unseen.join("; ");
+            let unseen = shown(&self.facts.unseen.join("; ")).into_owned();
             writeln!(f, "{}{unseen}", if unseen.is_empty() { "" } else { "; not seen: " })?;
         } else {
             writeln!(
@@ -100,7 +100,7 @@ impl fmt::Display for Report {
             writeln!(
                 f,
                 "{} has lost {} datagrams since it was opened, none in the {} s that we looked",
-                receiver.who(),
+                shown(&receiver.who()),
                 format::count(receiver.drops.total.cast_signed()),
                 format::short(self.facts.watched_s)
             )?;
@@ -127,18 +127,19 @@ impl fmt::Display for Report {
         if let Some(journal) = &self.journal {
             writeln!(
                 f,
-                "until the next boot (for good: /etc/sysctl.d/); `weir loss check --undo` puts everything back ({journal})"
+                "until the next boot (for good: /etc/sysctl.d/); `weir loss check --undo` puts everything back ({})",
+                shown(journal)
             )?;
         }
         if !self.facts.unseen.is_empty() && !self.findings.is_empty() {
-            writeln!(f, "\nnot seen: {}", self.facts.unseen.join("; "))?;
+            writeln!(f, "\nnot seen: {}", shown(&self.facts.unseen.join("; ")))?;
         }
         Ok(())
     }
 }
 
 fn describe(finding: &Finding, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    writeln!(f, "{}", finding.what)?;
+    writeln!(f, "{}", shown(&finding.what))?;
     row(f, "loses at", finding.place.row().title)?;
     for (index, evidence) in finding.evidence.iter().enumerate() {
         let label = if index == 0 { "evidence" } else { "" };
@@ -151,7 +152,7 @@ fn describe(finding: &Finding, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 fn row(f: &mut fmt::Formatter<'_>, label: &str, text: &str) -> fmt::Result {
-    writeln!(f, "   {label:<9} {text}")
+    writeln!(f, "   {label:<9} {}", shown(text))
 }
 
 fn change_line(change: &Applied, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -236,7 +237,7 @@ impl UndoReport {
 impl fmt::Display for UndoReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.undone.is_empty() {
-            return writeln!(f, "nothing to undo in {}", self.journal);
+            return writeln!(f, "nothing to undo in {}", shown(&self.journal));
         }
         for change in &self.undone {
             let Undone { setting, old, new, .. } = change;
@@ -252,7 +253,7 @@ impl fmt::Display for UndoReport {
                 (Some(Closed::Rebooted), _) => "set before the last boot: nothing is left of it".to_owned(),
                 (None, error) => format!("not put back to {old}: {}", error.as_deref().unwrap_or("unknown")),
             };
-            writeln!(f, "{setting}{inside}: {what}")?;
+            writeln!(f, "{}", shown(&format!("{setting}{inside}: {what}")))?;
         }
         Ok(())
     }

@@ -1,14 +1,15 @@
 //! The load of a receiver, taken from what comes to it.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Serialize;
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::sockets::{Owner, Sockets, owners};
-use weir_kernel::trace::{Detail, Filter, SocketTrace, Tracer};
+use weir_kernel::trace::{SocketTrace, Tracer};
 use weir_units::{Frequency, Size, Span};
 
 use super::facts::Scope;
@@ -28,7 +29,7 @@ pub struct Seen {
     pub took_s: f64,
     /// Datagrams that came to it; those that the kernel joined count as one.
     pub datagrams: u64,
-    /// Of these, how many found its buffer full.
+    /// How many its socket dropped meanwhile, for whatever reason.
     pub lost: u64,
     /// As a load: datagrams a second, of where any were lost while any waited; their mean payload; the longest stall.
     pub load: Load,
@@ -36,31 +37,62 @@ pub struct Seen {
     pub advice: Option<Advice>,
 }
 
-/// Looks for some seconds. `None`: nothing came.
+/// Looks for some seconds at what `tracer`, which has just been started, counts. `None`: nothing came to a socket.
 ///
 /// # Errors
-/// Without the privilege to trace, or if the kernel does not list its sockets.
-pub(super) fn look(ns: &NetNs, scope: &Scope, stated: &Stated) -> Result<Option<Seen>> {
-    let filter = Filter { ports: scope.ports.clone(), namespaces: vec![ns.inode()?] };
-    let instead = || "see the load (or state it: --rate, --payload, --stall)";
-    let mut tracer = Tracer::start(Detail::Queues, &filter).with_context(instead)?;
+/// If the kernel does not list its sockets, or what was traced.
+pub(super) fn look(ns: &NetNs, tracer: &mut Tracer, scope: &Scope, stated: &Stated) -> Result<Option<Seen>> {
     let mut sockets = Sockets::open(ns)?;
+    let drops: HashMap<u32, u32> =
+        sockets.read()?.into_iter().map(|socket| (socket.inode, socket.memory.drops)).collect();
     let begin = Instant::now();
     thread::sleep(LOOK);
     let (trace, took) = (tracer.read()?, begin.elapsed());
     let owners = owners()?;
     let mut found = Vec::new();
     for socket in sockets.read()? {
+        if !scope.ports.is_empty() && !scope.ports.contains(&socket.local.port()) {
+            continue;
+        }
         let holds = |owner: &&Owner| scope.process.as_ref().is_none_or(|process| process.is(owner.pid, &owner.name));
         let owner = owners.of(socket.inode).iter().find(holds);
         let traced = trace.sockets.iter().find(|traced| Some(traced.cookie) == socket.cookie && traced.enqueued > 0);
         if let Some(traced) = traced.filter(|_| scope.process.is_none() || owner.is_some()) {
-            found.push((socket.local, owner.map(|owner| owner.name.clone()), *traced));
+            let lost = socket.memory.drops.wrapping_sub(drops.get(&socket.inode).copied().unwrap_or(0));
+            found.push((socket.local, owner.map(|owner| owner.name.clone()), u64::from(lost), *traced));
         }
     }
-    let worst = found.into_iter().max_by_key(|(_, _, traced)| (traced.dropped, traced.enqueued));
-    Ok(worst.map(|(address, process, traced)| seen(address, process, &traced, took, stated)))
+    let worst = found.into_iter().max_by_key(|(_, _, lost, traced)| (*lost, traced.enqueued));
+    Ok(worst.map(|(address, process, lost, traced)| Seen { lost, ..seen(address, process, &traced, took, stated) }))
 }
+
+/// The load of the port to which most came, where nothing came to a socket; [`NOTHING`]: nothing came at all.
+///
+/// # Errors
+/// If the kernel does not tell what was traced.
+pub(super) fn arrived(ns: &NetNs, tracer: &mut Tracer, scope: &Scope, stated: &Stated) -> Result<Load> {
+    let (trace, inode) = (tracer.read()?, ns.inode()?);
+    let mut ports: HashMap<u16, (u64, u64)> = HashMap::new();
+    for count in trace.arrivals.iter().filter(|count| count.namespace == inode) {
+        if scope.ports.is_empty() || scope.ports.contains(&count.port) {
+            let sum = ports.entry(count.port).or_default();
+            *sum = (sum.0 + count.datagrams, sum.1 + count.bytes);
+        }
+    }
+    let Some((datagrams, bytes)) = ports.into_values().max().filter(|(datagrams, _)| *datagrams > 0) else {
+        return Ok(NOTHING);
+    };
+    let per_s = datagrams as f64 / LOOK.as_secs_f64();
+    Ok(Load {
+        rate: stated.rate.unwrap_or(Frequency { micro_hertz: (per_s.ceil() * 1e6) as u64 }),
+        payload: stated.payload.unwrap_or(Size { bytes: bytes / datagrams }),
+        stall: stated.stall.unwrap_or_default(),
+    })
+}
+
+/// Of a namespace to which nothing comes.
+pub(super) const NOTHING: Load =
+    Load { rate: Frequency { micro_hertz: 1_000_000 }, payload: Size { bytes: 0 }, stall: Span { nanos: 0 } };
 
 fn seen(address: SocketAddr, process: Option<String>, traced: &SocketTrace, took: Duration, stated: &Stated) -> Seen {
     let advice = advice::of(traced, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
@@ -69,8 +101,8 @@ fn seen(address: SocketAddr, process: Option<String>, traced: &SocketTrace, took
     let per_s = advice.as_ref().map_or(mean, |advice| advice.arrive_per_s.max(mean));
     let load = Load {
         rate: stated.rate.unwrap_or(Frequency { micro_hertz: (per_s.ceil() * 1e6) as u64 }),
-        payload: stated.payload.unwrap_or(Size { bytes: traced.read_bytes.div_ceil(traced.reads.max(1)) }),
-        stall: stated.stall.unwrap_or(Span { nanos: traced.longest_stall_ns }),
+        payload: stated.payload.unwrap_or(Size { bytes: advice::mean(traced.read_bytes, traced.reads) }),
+        stall: stated.stall.unwrap_or(Span { nanos: traced.longest_stall_ns.next_multiple_of(100_000) }),
     };
     let (cookie, took_s) = (traced.cookie, took.as_secs_f64());
     Seen { address, cookie, process, took_s, datagrams, lost: traced.dropped, load, advice }

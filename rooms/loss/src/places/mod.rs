@@ -3,13 +3,14 @@
 
 mod table;
 
+use nix::errno::Errno;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use weir_kernel::counters::Counter;
 
 use self::table::TABLE;
 
 /// A place. Their order is that of tables for people, and means nothing else: [`Stage`] does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
     /// Sending: no route led there.
     NoRoute,
@@ -66,6 +67,7 @@ pub enum Place {
     /// Receiving: the program gave too small a buffer and got a part.
     Truncated,
     /// Dropped by the kernel for a reason this table does not have; reason and function are told beside it. The last one.
+    #[default]
     Other,
 }
 
@@ -144,9 +146,55 @@ impl Place {
 
     /// What to change, for drops of this reason by this function.
     pub fn remedy(self, reason: &str, function: &str) -> &'static str {
+        // The compiler may have split a function: `ip6_pkt_drop.isra.0`.
+        let function = function.split('.').next().unwrap_or_default();
         match (self, reason, function) {
             (Place::IpHeader, _, "ip_forward" | "ip6_forward") => {
                 "the sender's TTL is too small for the hops on the way: IP_TTL, for a group IP_MULTICAST_TTL"
+            }
+            (
+                Place::IpAddress,
+                _,
+                "ip_error" | "dst_discard" | "ip6_pkt_drop" | "ip6_pkt_discard" | "ip6_pkt_prohibit",
+            ) => {
+                "a route that leads nowhere (blackhole, unreachable, prohibit) or none: `ip route get ADDR from SRC iif IF`"
+            }
+            (Place::SendError, "EINVAL", _) => {
+                "a blackhole route? `ip route get ADDR`; else look at the arguments of the call"
+            }
+            (Place::SendError, "EACCES", _) => {
+                "a prohibit route? `ip route get ADDR`; a broadcast address needs SO_BROADCAST"
+            }
+            (Place::SendError, "EMSGSIZE", _) => {
+                "longer than a datagram may be (65,507 B), or than the MTU of the path, with IP_MTU_DISCOVER: smaller payloads"
+            }
+            (Place::SendError, "PKT_TOO_BIG", _) => {
+                "longer than the MTU of the next link, and not to be fragmented: smaller payloads, or a larger MTU: `ip link`"
+            }
+            (Place::NoRoute, _, "ip6_pkt_drop" | "ip6_pkt_discard" | "ip6_pkt_discard_out" | "ip6_pkt_prohibit") => {
+                "a route that leads nowhere (blackhole, unreachable, prohibit) or none: `ip route get ADDR`"
+            }
+            (Place::FirewallOut, "EPERM", _) => {
+                "find the rule: `nft list ruleset`; an IPsec policy: `ip xfrm policy`; a control group's program: `bpftool cgroup tree`"
+            }
+            (Place::NoRoute, "EHOSTUNREACH", _) => "an unreachable route? `ip route get ADDR`",
+            (Place::Firewall | Place::FirewallOut, "XFRM_POLICY", _) => "an IPsec policy forbids it: `ip xfrm policy`",
+            (Place::Firewall | Place::FirewallOut, "SECURITY_HOOK", _) => {
+                "a security module (SELinux, AppArmor, eBPF) forbids it"
+            }
+            (Place::FirewallOut, "BPF_CGROUP_EGRESS", _) => {
+                "its control group's program forbids it: `bpftool cgroup tree`, of systemd IPAddressDeny="
+            }
+            (
+                Place::Transmit,
+                _,
+                "__dev_forward_skb" | "__dev_forward_skb2" | "____dev_forward_skb" | "dev_forward_skb",
+            ) => "is the other end of the veth up, and is its MTU as large? `ip link`",
+            (Place::Transmit, "BRIDGE_INGRESS_STP_STATE", _) => {
+                "the bridge's port does not forward (STP): `bridge link`"
+            }
+            (Place::Transmit, _, function) if function.starts_with("br_") => {
+                "no port of the bridge takes it: isolated ports, states, VLANs: `bridge -d link`, `bridge vlan`, `bridge mdb`"
             }
             _ => self.row().remedy,
         }
@@ -157,15 +205,26 @@ impl Place {
         Place::all().find(|place| place.name() == name)
     }
 
+    /// Where a call that sends failed.
+    pub(crate) fn of_failed_call(errno: Errno) -> Place {
+        match errno {
+            Errno::ENETUNREACH | Errno::EHOSTUNREACH => Place::NoRoute,
+            Errno::EAGAIN => Place::SendBuffer,
+            Errno::EPERM => Place::FirewallOut,
+            Errno::ENOBUFS => Place::Qdisc,
+            _ => Place::SendError,
+        }
+    }
+
     /// The place that a traced drop means. `outgoing`: the datagram was being sent.
     pub fn of_drop(reason: &str, function: &str, outgoing: bool) -> Place {
-        if reason == "NETFILTER_DROP" {
+        if matches!(reason, "NETFILTER_DROP" | "SECURITY_HOOK" | "XFRM_POLICY") {
             return if outgoing { Place::FirewallOut } else { Place::Firewall };
         }
         // The compiler may have split a function: `udp_destruct_common.part.0`.
         let function = function.split('.').next().unwrap_or_default();
-        let means = |row: &&Row| row.reasons.iter().any(|(r, f)| *r == reason && (f.is_empty() || *f == function));
-        TABLE.iter().find(means).map_or(Place::Other, |row| row.place)
+        let of = |function: &str| TABLE.iter().find(|row| row.reasons.contains(&(reason, function)));
+        of(function).or_else(|| of("")).map_or(Place::Other, |row| row.place)
     }
 }
 
@@ -256,5 +315,70 @@ mod tests {
         assert_eq!(Place::of_drop("NETFILTER_DROP", "nf_hook_slow", false), Place::Firewall);
         assert_eq!(Place::of_drop("NOT_SPECIFIED", "udp_destruct_common.part.0", false), Place::ClosedUnread);
         assert_eq!(Place::of_drop("NOT_SPECIFIED", "somewhere", false), Place::Other);
+        // As they were met.
+        for (reason, function, outgoing, place) in [
+            ("NOT_SPECIFIED", "neigh_invalidate", true, Place::Neighbour),
+            ("QUEUE_PURGE", "neigh_invalidate", true, Place::Neighbour),
+            ("QUEUE_PURGE", "udp_destruct_sock", false, Place::ClosedUnread),
+            ("NOT_SPECIFIED", "ip_error", false, Place::IpAddress),
+            ("NOT_SPECIFIED", "ip6_pkt_drop.isra.0", false, Place::IpAddress),
+            ("NOT_SPECIFIED", "__dev_forward_skb2", true, Place::Transmit),
+            ("NOT_SPECIFIED", "veth_xdp_rcv_skb", false, Place::Xdp),
+            ("NOT_SPECIFIED", "br_forward", false, Place::Transmit),
+            ("NO_TX_TARGET", "br_flood", false, Place::Transmit),
+            ("XFRM_POLICY", "udp_queue_rcv_one_skb", false, Place::Firewall),
+            ("XFRM_POLICY", "ip_output", true, Place::FirewallOut),
+            ("NOT_SPECIFIED", "inet_frag_rbtree_purge", false, Place::Reassembly),
+        ] {
+            assert_eq!(Place::of_drop(reason, function, outgoing), place, "{reason} in {function}");
+        }
+        assert!(Place::Transmit.remedy("NOT_SPECIFIED", "br_forward").contains("isolated"));
+        assert!(Place::SendError.remedy("EINVAL", "").contains("blackhole"));
+        assert!(Place::SocketFilter.row().remedy.contains("IPAddressDeny="));
+    }
+
+    /// Every reason of every kernel that has reasons, and of this one: it means a place, or never a UDP datagram's loss.
+    #[test]
+    fn every_drop_reason_has_its_place() {
+        let here = weir_kernel::trace::drop_reasons().unwrap_or_default();
+        let known = FROM_5_17_TO_6_18.split_whitespace().map(str::to_owned);
+        for reason in here.into_iter().chain(known) {
+            let place = Place::of_drop(&reason, "", false);
+            let named = NEVER_OF_UDP.split_whitespace().any(|prefix| reason.starts_with(prefix));
+            assert!(named != (place != Place::Other), "{reason}: {place:?}");
+        }
+        // Only the function tells.
+        assert_eq!(Place::of_drop("NOT_SPECIFIED", "", false), Place::Other);
+    }
+
+    /// include/net/dropreason-core.h of each release, old names as well.
+    const FROM_5_17_TO_6_18: &str = "NO_SOCKET PKT_TOO_SMALL TCP_CSUM SOCKET_FILTER UDP_CSUM NETFILTER_DROP OTHERHOST IP_CSUM \
+        IP_INHDR IP_RPFILTER UNICAST_IN_L2_MULTICAST XFRM_POLICY IP_NOPROTO SOCKET_RCVBUFF PROTO_MEM TCP_MD5NOTFOUND \
+        SOCKET_BACKLOG IP_OUTNOROUTES BPF_CGROUP_EGRESS IPV6DISABLED NEIGH_CREATEFAIL NEIGH_FAILED NEIGH_QUEUEFULL \
+        NEIGH_DEAD TC_EGRESS QDISC_DROP CPU_BACKLOG XDP TC_INGRESS UNHANDLED_PROTO SKB_CSUM SKB_GSO_SEG SKB_UCOPY_FAULT \
+        DEV_HDR DEV_READY FULL_RING NOMEM HDR_TRUNC TAP_FILTER TAP_TXFILTER ICMP_CSUM INVALID_PROTO IP_INADDRERRORS \
+        IP_INNOROUTES PKT_TOO_BIG DUP_FRAG FRAG_REASM_TIMEOUT FRAG_TOO_FAR IPV6_BAD_EXTHDR IPV6_NDISC_FRAG QUEUE_PURGE \
+        SECURITY_HOOK SOCKET_CLOSE PACKET_SOCK_ERROR IP_LOCAL_SOURCE IP_INVALID_SOURCE IP_LOCALNET IP_INVALID_DEST \
+        QDISC_OVERLIMIT QDISC_CONGESTED CAKE_FLOOD FQ_BAND_LIMIT FQ_HORIZON_LIMIT FQ_FLOW_LIMIT NEIGH_HH_FILLFAIL \
+        TC_COOKIE_ERROR TC_CHAIN_NOTFOUND TC_RECLASSIFY_LOOP MAC_INVALID_SOURCE VXLAN_NO_REMOTE NO_TX_TARGET IP_TUNNEL_ECN \
+        TUNNEL_TXINFO LOCAL_MAC BRIDGE_INGRESS_STP_STATE PFMEMALLOC DUALPI2_STEP_DROP PSP_INPUT PSP_OUTPUT";
+
+    /// Of other protocols, of tunnels' own headers, of copies for taps, and what is no reason.
+    const NEVER_OF_UDP: &str = "TCP_ UNIX_ ICMP_ IPV6_NDISC_ CAN_ CANFD_ CANXL_ ARP_ VXLAN_ PACKET_SOCK_ERROR \
+        SOCKET_BACKLOG NOT_SPECIFIED SUBSYS_ MAX NOT_DROPPED_YET CONSUMED";
+
+    #[test]
+    fn functions_of_the_table_are_functions() {
+        // Those that this kernel has, by another compiler or configuration perhaps not all.
+        let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+        let has: BTreeSet<&str> = symbols
+            .lines()
+            .filter_map(|line| line.split_whitespace().nth(2))
+            .map(|name| name.split('.').next().unwrap_or(name))
+            .collect();
+        let named: BTreeSet<&str> =
+            TABLE.iter().flat_map(|row| row.reasons).map(|(_, function)| *function).filter(|f| !f.is_empty()).collect();
+        let found = named.iter().filter(|function| has.contains(*function)).count();
+        assert!(has.len() < 1000 || found * 2 > named.len(), "{found} of {}", named.len());
     }
 }

@@ -1,17 +1,29 @@
 //! An account in words and a table, for people.
 
+mod sources;
 mod words;
 
 use std::fmt::Write;
 
+use weir_units::format::shown;
+
 use crate::account::book::{Account, Entry, Ledger, Receiver};
 use crate::places::Place;
 
+/// A line of what is told, in which others have named processes, interfaces and namespaces.
+macro_rules! line {
+    ($text:expr, $($words:tt)*) => {{
+        $text.push_str(&shown(&format!($($words)*)));
+        $text.push('\n');
+    }};
+}
+
 /// The account as text, a paragraph a receiver.
 pub fn of(account: &Account) -> String {
-    let mut text = String::new();
+    let mut all = String::new();
+    let text = &mut all;
     for ledger in &account.ledgers {
-        tell(&mut text, account, ledger);
+        tell(text, account, ledger);
         text.push('\n');
     }
     if account.ledgers.is_empty() {
@@ -23,16 +35,16 @@ pub fn of(account: &Account) -> String {
         (None, Some(refused)) => format!("no trace ({refused})"),
         (None, None) => "no trace".to_owned(),
     };
-    let _ = writeln!(text, "from {sources}, {}; {:.1} s", account.sources.counters.join(", "), account.took_s);
+    line!(text, "from {sources}, {}; {:.1} s", account.sources.counters.join(", "), account.took_s);
     for warning in &account.warnings {
-        let _ = writeln!(text, "warning: {warning}");
+        line!(text, "warning: {warning}");
     }
-    text
+    all
 }
 
 /// One ledger.
 fn tell(text: &mut String, account: &Account, ledger: &Ledger) {
-    let _ = writeln!(text, "{}", heading(account, ledger));
+    line!(text, "{}", heading(account, ledger));
     let count = |count: Option<u64>| count.map_or_else(|| "unknown".to_owned(), with_commas);
     let base = ledger.sent.or(ledger.arrived);
     let mut rows: Vec<[String; 4]> = vec![row("sent", count(ledger.sent), String::new(), senders(ledger))];
@@ -61,23 +73,29 @@ fn tell(text: &mut String, account: &Account, ledger: &Ledger) {
     let (names, counts, shares) = (width(0), width(1), width(2));
     for [name, count, share, rest] in &rows {
         let line = format!("  {name:names$}  {count:>counts$}  {share:>shares$}  {rest}");
-        let _ = writeln!(text, "{}", line.trim_end());
+        line!(text, "{}", line.trim_end());
+    }
+    if let Some(by_source) = &ledger.by_source {
+        sources::tell(text, by_source);
     }
     for entry in &ledger.places {
-        let _ = writeln!(text, "  {}: {}", entry.place.row().title, entry.remedy);
+        line!(text, "  {}: {}", entry.place.row().title, entry.remedy);
     }
     for sentence in &ledger.explanation {
-        let _ = writeln!(text, "  {sentence}");
+        line!(text, "  {sentence}");
+    }
+    if let Some(command) = apply(account, ledger) {
+        line!(text, "  to provide that buffer: {command}");
     }
     for entry in &ledger.places {
         if let Some(believed) = &entry.believed {
             let counts: Vec<String> = entry.also.iter().map(|also| format!("{} {}", also.source, also.count)).collect();
             let counts = if counts.is_empty() { String::new() } else { format!(" ({})", counts.join(", ")) };
-            let _ = writeln!(text, "  {}: believed is {believed}{counts}", entry.place.row().title);
+            line!(text, "  {}: believed is {believed}{counts}", entry.place.row().title);
         }
     }
     for unknown in &ledger.unknown {
-        let _ = writeln!(text, "  unknown: {unknown}");
+        line!(text, "  unknown: {unknown}");
     }
 }
 
@@ -104,6 +122,21 @@ fn heading(account: &Account, ledger: &Ledger) -> String {
         _ => String::new(),
     };
     format!("{address}{process}{group}{others}{}", in_namespace(account, receiver))
+}
+
+/// The command that carries the advice out.
+fn apply(account: &Account, ledger: &Ledger) -> Option<String> {
+    let load = ledger.advice.as_ref()?.load.as_ref()?;
+    let receiver = ledger.receiver.as_ref()?;
+    let mut command = format!(
+        "weir loss check --rate {}/s --payload {}B --stall {}ms --port {}",
+        load.rate_per_s, load.payload, load.stall_ms, ledger.port
+    );
+    let namespace = account.namespaces.iter().find(|namespace| namespace.inode == receiver.namespace);
+    if let Some(name) = namespace.and_then(|namespace| namespace.name.as_deref()) {
+        let _ = write!(command, " --netns {name}");
+    }
+    Some(command + " --apply")
 }
 
 /// Which namespace, where there are several.
@@ -257,5 +290,38 @@ mod tests {
         let ledger = Ledger { port: 5000, unknown: vec![Unknown::Sent], ..Ledger::default() };
         let sources = Sources { trace_refused: Some("trace: not permitted".into()), ..Sources::default() };
         insta::assert_snapshot!(of(&Account { ledgers: vec![ledger], sources, ..Account::default() }));
+    }
+
+    #[test]
+    fn names_that_others_choose_steer_no_terminal() {
+        let told = |name: &str| {
+            let namespace = |inode| Namespace { inode, name: Some(name.into()), ..Namespace::default() };
+            let sender = Sender { cookie: 3, namespace: 1, pid: Some(12), process: Some(name.into()), sent: 1 };
+            let lost = Entry { source: format!("{name} rx_missed"), ..entry(Place::ReceiveRing, 4) };
+            let receiver = Receiver { pid: Some(1), process: Some(name.into()), namespace: 2, ..Receiver::default() };
+            let behind = Explanation::Waited { total: 5, longest: 4, behind: Some(name.into()) };
+            let counter = Unknown::ShareOf { counter: name.into(), packets: 3, place: Place::Qdisc };
+            let ledger = Ledger {
+                receiver: Some(receiver),
+                places: vec![lost],
+                explanation: vec![behind],
+                unknown: vec![counter],
+                senders: vec![sender],
+                ..Ledger::default()
+            };
+            let sources = Sources { trace_refused: Some(name.into()), ..Sources::default() };
+            let namespaces = vec![namespace(1), namespace(2)];
+            let (ledgers, warnings) = (vec![ledger], vec![name.to_owned()]);
+            of(&Account { ledgers, namespaces, sources, warnings, ..Account::default() })
+        };
+        let (harmless, evil) = (told("eth0"), told("\u{1b}[2J\u{7}\n\u{202e}\u{9b}x"));
+        assert_eq!(evil.lines().count(), harmless.lines().count(), "{evil:?}");
+        assert!(harmless.matches("eth0").count() >= 8, "{harmless}");
+        assert_eq!(
+            evil.matches("\\u{1b}[2J\\u{7}\\n\\u{202e}\\u{9b}x").count(),
+            harmless.matches("eth0").count(),
+            "{evil}"
+        );
+        assert!(evil.lines().all(|line| shown(line) == line), "{evil:?}");
     }
 }

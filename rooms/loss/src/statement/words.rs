@@ -19,16 +19,20 @@ impl fmt::Display for Unknown {
                 "what was sent: {more} more came than were sent in the namespaces followed, so there is another sender (or a \
                  copy on the way, or an announcement that was not heard)"
             ),
-            Self::FailedCalls(calls) => write!(
+            Self::FailedCalls(calls, errno, place) => write!(
                 f,
-                "where {calls} failed calls would have gone: their socket sends to several ports and is not connected"
+                "where {calls} failed calls would have gone ({errno}, {}): their socket sends to several ports and is not \
+                 connected: {}",
+                place.row().title,
+                place.remedy(errno, "")
             ),
             Self::FailedBeside(calls, errno, place) => {
                 let row = place.row();
                 write!(
                     f,
                     "where {calls} failed calls would have gone ({errno}, {}), of sockets that sent nothing: {}",
-                    row.title, row.remedy
+                    row.title,
+                    place.remedy(errno, "")
                 )
             }
             Self::LeftNowhere(datagrams) => write!(
@@ -97,7 +101,13 @@ impl fmt::Display for Explanation {
             ),
             Self::VanishedBehind(datagrams) => write!(
                 f,
-                "{datagrams} came to the receiver's namespace, and neither its program nor a counter has them"
+                "{datagrams} came to the receiver's namespace, and neither its program nor a counter has them (does a DNAT rule \
+                 give them another port? `nft list ruleset`)"
+            ),
+            Self::ReadMore(datagrams) => write!(
+                f,
+                "{datagrams} more were read than came to this port: does a DNAT or redirect rule give it those of another? `nft \
+                 list ruleset`; then follow that one, too"
             ),
             Self::CutOff(bytes) => write!(f, "{bytes} bytes were cut off: {}", Place::Truncated.row().remedy),
             Self::Upstream(datagrams, place) => {
@@ -127,7 +137,7 @@ impl fmt::Display for Explanation {
             Self::Advice(advice) => advise(advice, f),
             Self::OneProcessor(pct) => write!(
                 f,
-                "one processor spent {} % of the time in the receive path's softirq (NET_RX): spread it (RPS, more queues)",
+                "while datagrams waited, one processor spent {} % of the time in the receive path's softirq (NET_RX): spread it (RPS, more queues)",
                 format::short(*pct)
             ),
             Self::Told(words) => f.write_str(words),

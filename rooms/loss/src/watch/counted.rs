@@ -9,7 +9,7 @@ use super::namespaces::Watched;
 use super::snapshot::{Count, Counted, Interface, Namespace, Snapshot, Socket};
 use super::totals::Totals;
 use crate::places::{Place, Stage};
-use crate::reading::{self, Id};
+use crate::reading::{self, Id, Reading};
 
 /// A socket and its memory.
 pub(super) fn socket(
@@ -37,11 +37,29 @@ pub(super) fn socket(
     }
 }
 
+/// What was told of a namespace last: where nothing has changed, it is told again.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    interfaces: Vec<Interface>,
+    counted: Vec<Counted>,
+    received: Count,
+}
+
 /// Interfaces, and what the counters of a namespace tell of losses.
-pub(super) fn namespace(watched: &mut Watched, totals: &mut Totals, is_new: bool, now: &mut Snapshot) {
-    let (inode, late) = (watched.inode, watched.late);
-    let reading = watched.reader.read(&watched.ns);
-    now.notes.extend(reading.failed.iter().map(Error::to_string));
+pub(super) fn namespace(watched: &mut Watched, is_new: bool, one_of_many: bool, now: &mut Snapshot) {
+    if let Some(reading) = watched.reader.read_if_changed(&watched.ns, one_of_many) {
+        now.notes.extend(reading.failed.iter().map(Error::to_string));
+        watched.totals.begin();
+        watched.told = tell(reading, watched.inode, watched.late, is_new, &mut watched.totals);
+    }
+    let Told { interfaces, counted, received } = &watched.told;
+    now.interfaces.extend_from_slice(interfaces);
+    now.counted.extend_from_slice(counted);
+    now.namespaces.push(Namespace { inode: watched.inode, name: watched.name.clone(), received: *received });
+}
+
+fn tell(reading: Reading, inode: u32, late: bool, is_new: bool, totals: &mut Totals) -> Told {
+    let mut told = Told::default();
     let counted: reading::Totals = reading
         .values
         .into_iter()
@@ -65,7 +83,7 @@ pub(super) fn namespace(watched: &mut Watched, totals: &mut Totals, is_new: bool
         let beside_ring = lost(Stage::Arriving, None) - ring;
         let receive_drops = counted.of(Counter::RxDropped, link.index).max(ring) + beside_ring;
         let send_drops = lost(Stage::Departed, None) + counted.of(Counter::TxDroppedVeth, link.index);
-        now.interfaces.push(Interface {
+        told.interfaces.push(Interface {
             namespace: inode,
             name: link.name.clone(),
             received,
@@ -74,13 +92,13 @@ pub(super) fn namespace(watched: &mut Watched, totals: &mut Totals, is_new: bool
             send_drops: Count::new(send_drops),
         });
     }
-    now.counted.extend(losses.into_iter().map(|loss| Counted::new(Some(inode), loss)));
+    told.counted = losses.into_iter().map(|loss| Counted::new(Some(inode), loss)).collect();
     let received = ["Udp", "Udp6"].into_iter().filter_map(|table| {
         let value = reading.snmp.get(table, "InDatagrams")?.cast_unsigned();
         Some(totals.add(format!("{inode} {table}.InDatagrams"), value, Width::Bits64, late))
     });
-    let received = Count::new(received.sum());
-    now.namespaces.push(Namespace { inode, name: watched.name.clone(), received });
+    told.received = Count::new(received.sum());
+    told
 }
 
 /// What the counters that all namespaces share tell of losses.

@@ -23,6 +23,18 @@ pub(crate) fn at(second: u64) -> Snapshot {
     now
 }
 
+/// A machine on which everything has this name.
+pub(crate) fn named(name: &str) -> Snapshot {
+    let mut now = at(60);
+    for socket in &mut now.sockets {
+        (socket.process, socket.behind) = (Some(name.into()), Some(name.into()));
+    }
+    now.interfaces.iter_mut().for_each(|interface| name.clone_into(&mut interface.name));
+    now.counted.iter_mut().for_each(|counted| counted.counter = format!("{name} rx_missed"));
+    now.notes = vec![name.into()];
+    now
+}
+
 /// The same machine seen without privilege.
 pub(crate) fn unprivileged(second: u64) -> Snapshot {
     let mut now = at(second);

@@ -32,6 +32,7 @@ use weir_kernel::limits::ensure_file_descriptors;
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::sysctl;
 use weir_kernel::trace::Filter;
+use weir_service::privileges::Needs;
 use weir_service::screen::is_terminal;
 use weir_service::{Launch, Setup, output};
 
@@ -59,7 +60,9 @@ pub struct Options {
 /// One line: a namespace is not there or may not be entered, the admin address is taken, standard output fails.
 pub fn run(settings: &WatchOptions, options: Options) -> Result<()> {
     let Options { json, duration, launch } = options;
-    let mut service = Setup::new(launch)?.start(&privileges::needed(settings))?;
+    let capabilities = privileges::needed(settings);
+    // A process that is confined may not look at those of others.
+    let mut service = Setup::new(launch)?.start(Needs { capabilities, is_unconfined: true, ..Needs::default() })?;
     // Several a namespace; where they are not enough, what cannot be opened is told.
     let _ = ensure_file_descriptors(0);
     let mut machine = Machine::open(settings.clone())?;
@@ -84,7 +87,8 @@ pub fn run(settings: &WatchOptions, options: Options) -> Result<()> {
         until: duration.map(|duration| Instant::now() + duration),
     };
     let ended = service.run(&mut Watch { machine, attached, state: state.clone(), pace });
-    if !json {
+    // Lines have told it already; a reader who does not read holds up nobody.
+    if on_screen && ended.is_ok() {
         output::print(format_args!("{}\n", screen::line(&state.latest())));
     }
     ended

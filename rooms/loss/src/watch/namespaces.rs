@@ -7,7 +7,9 @@ use weir_kernel::namespaces::{self, Listed, NetNs, Survey};
 use weir_kernel::sockets::Sockets;
 use weir_units::format::counted;
 
+use super::counted::Told;
 use super::settings::Where;
+use super::totals::Totals;
 use crate::reading::Reader;
 
 /// A namespace and its readers. As long as these are open it cannot end: see [`Namespaces::follow`].
@@ -20,6 +22,9 @@ pub(super) struct Watched {
     pub(super) ns: NetNs,
     pub(super) sockets: Sockets,
     pub(super) reader: Reader,
+    /// Of its counters.
+    pub(super) totals: Totals,
+    pub(super) told: Told,
     /// It came after the watch had begun: its counters began at 0.
     pub(super) late: bool,
 }
@@ -124,7 +129,17 @@ impl Watched {
         let inode = ns.inode()?;
         let by_number = |text: &String| text.parse::<u32>().is_ok() || text.contains('/');
         let name = names.find(inode).or_else(|| asked.clone().filter(|text| !by_number(text))).unwrap_or_default();
-        Ok(Self { inode, name, asked, sockets: Sockets::open(&ns)?, reader: Reader::open(&ns)?, ns, late: false })
+        Ok(Self {
+            inode,
+            name,
+            asked,
+            sockets: Sockets::open(&ns)?,
+            reader: Reader::open(&ns)?,
+            totals: Totals::default(),
+            told: Told::default(),
+            ns,
+            late: false,
+        })
     }
 }
 

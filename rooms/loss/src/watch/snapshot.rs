@@ -1,10 +1,12 @@
 //! What is known at one moment: running totals since the watch began, and how fast they grow. As JSON it is one line of
 //! `--json`.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use serde::{Serialize, Serializer};
+use weir_units::format::shown;
 
 use crate::places::Place;
 use crate::reading::Loss;
@@ -272,6 +274,25 @@ impl Snapshot {
                 .then_with(|| worst(passed(one), passed(other)))
                 .then_with(|| (one.namespace, &one.name).cmp(&(other.namespace, &other.name)))
         });
+    }
+
+    /// The same with all that others have named as a terminal may have it.
+    pub(crate) fn shown(&self) -> Snapshot {
+        let mut now = self.clone();
+        let sockets = now.sockets.iter_mut().flat_map(|socket| {
+            [Some(&mut socket.address), socket.process.as_mut(), socket.behind.as_mut()].into_iter().flatten()
+        });
+        let drops = now.drops.iter_mut().flat_map(|drops| [&mut drops.reason, &mut drops.function]);
+        let counted = now.counted.iter_mut().map(|counted| &mut counted.counter);
+        let interfaces = now.interfaces.iter_mut().map(|interface| &mut interface.name);
+        let namespaces = now.namespaces.iter_mut().map(|namespace| &mut namespace.name);
+        let said = now.notes.iter_mut().chain(&mut now.sources.trace_refused);
+        for name in sockets.chain(drops).chain(counted).chain(interfaces).chain(namespaces).chain(said) {
+            if let Cow::Owned(escaped) = shown(name) {
+                *name = escaped;
+            }
+        }
+        now
     }
 
     /// What a namespace is called; its number where it has no name.

@@ -25,16 +25,16 @@ struct Latest {
 impl State {
     /// Begins with a first snapshot.
     pub(super) fn new(first: Snapshot, mut books: Books) -> Self {
-        let snapshot = Arc::new(first.clone());
-        books.enter(first);
+        books.enter(&first);
+        let snapshot = Arc::new(first);
         Self { latest: Mutex::new(Latest { snapshot, books, number: 1, ended: false }), changed: Condvar::new() }
     }
 
     /// Takes the next one.
     pub(super) fn set(&self, snapshot: Snapshot) {
         let mut latest = self.lock();
-        latest.snapshot = Arc::new(snapshot.clone());
-        latest.books.enter(snapshot);
+        latest.books.enter(&snapshot);
+        latest.snapshot = Arc::new(snapshot);
         latest.number += 1;
         self.changed.notify_all();
     }

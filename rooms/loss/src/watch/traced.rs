@@ -61,6 +61,7 @@ impl Traced<'_> {
     pub(super) fn add(&self, now: &mut Snapshot, strangers: bool) {
         let mut drops: BTreeMap<DropsRow<'_>, (u64, u64)> = BTreeMap::new();
         let mut of_sockets: HashMap<u64, BTreeMap<Place, u64>> = HashMap::new();
+        let mut found_by_reader: HashMap<u16, u64> = HashMap::new();
         for drop in &self.trace.drops {
             let place = Place::of_drop(&drop.reason, &drop.function, drop.outgoing);
             let namespace = if drop.namespace == 0 { self.ports.only(drop.port) } else { Some(drop.namespace) };
@@ -71,6 +72,28 @@ impl Traced<'_> {
                 drop.datagrams;
             if drop.cookie != 0 && !drop.outgoing {
                 *of_sockets.entry(drop.cookie).or_default().entry(place).or_default() += drop.datagrams;
+            } else if drop.namespace == 0 && drop.is_found_by_reader() {
+                *found_by_reader.entry(drop.port).or_default() += drop.datagrams;
+            }
+        }
+        for drop in self.trace.unnamed.iter().filter(|drop| drop.is_found_by_reader()) {
+            *found_by_reader.entry(drop.port).or_default() += drop.datagrams;
+        }
+        let ports: Vec<u16> = now.sockets.iter().map(|socket| socket.port).collect();
+        for socket in &now.sockets {
+            // What readers found damaged is counted by their socket alone: by that of the port, if there is one.
+            let alone = ports.iter().filter(|port| **port == socket.port).count() == 1;
+            let (Some(cookie), Some(found), true) = (socket.cookie, found_by_reader.get(&socket.port), alone) else {
+                continue;
+            };
+            let own = of_sockets.entry(cookie).or_default();
+            let beyond = socket.drops.total.saturating_sub(own.values().sum()).min(*found);
+            if beyond > 0 {
+                *own.entry(Place::UdpChecksum).or_default() += beyond;
+                if !self.trace.unnamed.is_empty() {
+                    let row = (Some(socket.namespace), Some(socket.port), Place::UdpChecksum, "UDP_CSUM", "");
+                    drops.entry(row).or_default().0 += beyond;
+                }
             }
         }
         for drop in &self.trace.drops_by_place {
@@ -226,6 +249,27 @@ mod tests {
         let mut now = fixture::first();
         add(&mut now, &trace, &Ports::default(), false, false);
         assert!(now.sockets.iter().all(|socket| socket.received.is_none() && socket.longest_stall_ms.is_none()));
+    }
+
+    /// Of the damaged ones that a reader found the kernel does not say whose they were: as many as the socket counts are its.
+    #[test]
+    fn what_readers_found_damaged_is_lost_at_the_socket_that_counts_it() {
+        let drop = |datagrams| Drop {
+            reason: "UDP_CSUM".into(),
+            function: "udp_recvmsg".into(),
+            port: 514,
+            datagrams,
+            ..Drop::default()
+        };
+        for (traced, counted, told) in [(7, 7, 7), (9, 7, 7), (5, 7, 5)] {
+            let mut now = fixture::first();
+            now.sockets.iter_mut().find(|socket| socket.port == 514).unwrap().drops = Count::new(counted);
+            let trace = Trace { unnamed: vec![drop(traced)], ..Trace::default() };
+            add(&mut now, &trace, &Ports::default(), true, false);
+            let socket = now.sockets.iter().find(|socket| socket.port == 514).unwrap();
+            assert_eq!(socket.places, [SocketDrops { place: Place::UdpChecksum, datagrams: told }]);
+            assert_eq!(now.drops[0].datagrams.total, told);
+        }
     }
 
     #[test]

@@ -91,9 +91,24 @@ impl Following {
         self.wait()
     }
 
+    /// As [`Following::end`], of one without `--json`: what it prints.
+    #[track_caller]
+    pub(super) fn end_with_text(self) -> String {
+        kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT).unwrap();
+        self.output().0
+    }
+
     /// Its account, when it ends by itself.
     #[track_caller]
-    pub(super) fn wait(mut self) -> Account {
+    pub(super) fn wait(self) -> Account {
+        let (text, stderr) = self.output();
+        let account = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{stderr}"));
+        Account(account)
+    }
+
+    /// What it prints, when it ends by itself, and what it said.
+    #[track_caller]
+    fn output(mut self) -> (String, String) {
         let asked = Instant::now();
         let mut text = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
@@ -101,8 +116,7 @@ impl Following {
         let stderr = self.said.state.lock().unwrap().0.clone();
         assert!(status.success(), "{status}: {stderr}");
         assert!(asked.elapsed() < Duration::from_secs(10), "the answer took {:?}", asked.elapsed());
-        let account = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{stderr}"));
-        Account(account)
+        (text, stderr)
     }
 }
 

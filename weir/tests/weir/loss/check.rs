@@ -394,6 +394,65 @@ fn a_reader_that_is_too_slow_is_found_with_no_load_stated() {
     assert!(words.contains("datagrams since it was opened, none in the "), "{words}");
 }
 
+/// What no socket counts: a firewall on the very port, a port that nobody has bound, calls that fail; and a socket's own filter,
+/// behind which nothing comes.
+#[test]
+fn nothing_is_all_right_while_something_is_lost() {
+    let (Some(_machine), Some(nft)) = (Machine::take(), weir_testbed::program("nft")) else { return };
+    let ns = NetNs::create().unwrap();
+    Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
+    let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (reader, filtered, closed, source) = ns.run(|| (bind(), bind(), bind(), bind())).unwrap();
+    let port = |socket: &UdpSocket| socket.local_addr().unwrap().port();
+    let (open, filter, shut) = (port(&reader), port(&filtered), port(&closed));
+    drop(closed);
+    super::sockets::refuse(&filtered, 20);
+    reader.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    let rules = format!(
+        "add table ip t; add chain ip t c {{ type filter hook input priority 0; }}; \
+                         add rule ip t c udp dport {open} udp length 50 drop"
+    );
+    let added = ns.run(|| Command::new(&nft).arg(&rules).status().unwrap()).unwrap();
+    assert!(added.success());
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let _ = reader.recv(&mut [0; 200]);
+            }
+        });
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                for (port, size) in [(open, 42), (open, 10), (shut, 20), (filter, 20)] {
+                    // Told of the closed port by the next call.
+                    let _ = source.send_to(&vec![7; size], ("127.0.0.1", port));
+                }
+                let _ = source.send_to(&[7], "192.0.2.1:9");
+                thread::sleep(Duration::from_millis(2));
+            }
+        });
+        let places = |load: &str, flags: &[&str]| -> Vec<(String, String)> {
+            let (status, report) = json(&mut check(load, &[flags, &["--json", "--netns", &held(&ns)]].concat()));
+            assert_eq!(status, Some(3), "{report}");
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            let findings = report["findings"].as_array().unwrap().iter();
+            let losing = findings.filter(|finding| finding["name"] == "losing");
+            losing.map(|finding| (text(&finding["place"]), text(&finding["what"]))).collect()
+        };
+        let little = "--rate 10/s --payload 64B --stall 1ms --interface lo";
+        let told = places(little, &[]);
+        for (place, port) in [("firewall", open), ("port_closed", shut), ("socket_filter", filter)] {
+            let is_it = |(told, what): &&(String, String)| told == place && what.contains(&port.to_string());
+            assert!(told.iter().any(|told| is_it(&told)), "{place} {port}: {told:?}");
+        }
+        assert!(told.iter().any(|(place, _)| place == "no_route"), "{told:?}");
+        // Behind its filter nothing comes to the socket, of which a load could be taken.
+        let told = places("", &["--port", &filter.to_string()]);
+        assert!(told.iter().any(|(place, _)| place == "socket_filter"), "{told:?}");
+        over.store(true, Ordering::Relaxed);
+    });
+}
+
 #[test]
 fn in_a_user_namespace_nothing_is_changed() {
     if !user_namespaces(None) {

@@ -138,7 +138,10 @@ fn a_session_file_that_is_not_there() {
     let reader = Reader::start(scene.listen());
     let socket = scene.source();
     let port = scene.port.to_string();
-    let flags = ["--port", &port, "--sent", "/nonexistent/sent", "--received", "/dev/null"];
+    let place = tempfile::tempdir().unwrap();
+    let sent = place.path().join("sent");
+    let sent = sent.to_str().unwrap();
+    let flags = ["--port", &port, "--sent", sent, "--received", "/dev/null"];
     let following = Following::start(&flags, &[&scene.sender.ns, &scene.receiver.ns]);
     let to = scene.to();
     scene.send_all(&socket, to);
@@ -146,5 +149,5 @@ fn a_session_file_that_is_not_there() {
     let account = following.end().traced();
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept + scene.lost, &[]);
     let warnings = account.0["warnings"].to_string();
-    assert!(warnings.contains("/nonexistent/sent") && warnings.contains("/dev/null"), "{warnings}");
+    assert!(warnings.contains(sent) && warnings.contains("/dev/null"), "{warnings}");
 }

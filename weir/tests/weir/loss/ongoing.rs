@@ -78,22 +78,23 @@ fn a_session_prints_its_account() {
 fn what_waited_before_the_account_is_a_term_of_its_own() {
     let Some(scene) = Scene::set() else { return };
     let (source, socket) = (scene.source(), scene.listen());
-    let send = |count| {
+    let send = |count, size| {
         for _ in 0..count {
-            source.send_to(&[7; 50], scene.to()).unwrap();
+            source.send_to(&vec![7; size], scene.to()).unwrap();
         }
     };
-    let enqueued = |count: u64| {
+    let enqueued = |bytes: u64| {
         await_that("the queue", || {
             let listed = weir_kernel::counters::sockets(&scene.receiver.ns).unwrap();
-            listed.iter().any(|one| one.local == scene.to() && u64::from(one.memory.queued) >= count * 832)
+            listed.iter().any(|one| one.local == scene.to() && u64::from(one.memory.queued) >= bytes)
         });
     };
-    send(7);
-    enqueued(7);
+    send(7, 50);
+    enqueued(7 * 832);
     let following = scene.follow();
-    send(20);
-    enqueued(27);
+    // Their memory is another: it does not tell how many of which there were.
+    send(20, 900);
+    enqueued(7 * 832 + 20 * 1500);
     for _ in 0..22 {
         socket.recv(&mut [0; 100]).unwrap();
     }

@@ -134,6 +134,46 @@ fn udp_checksum() {
     frames("udp_checksum", ("Udp", "InCsumErrors"), |frame| frame[UDP + 6] ^= 0x55);
 }
 
+/// Some of either kind wait when the account begins: of the damaged ones more are lost than it saw come.
+#[test]
+fn udp_checksum_of_what_waited_before_the_account() {
+    let Some(mut scene) = Scene::set() else { return };
+    let order = scene.order();
+    let socket = scene.listen();
+    let sender = FrameSender::open(&scene.sender);
+    // Longer than what the kernel looks at before it is queued (CHECKSUM_BREAK).
+    let send = |lost: bool| {
+        let mut frame = frame(&scene.sender, &scene.receiver, 4000, scene.port, &[u8::from(lost); 90]);
+        if lost {
+            frame[UDP + 6] ^= 0x55;
+        }
+        sender.send(&frame);
+    };
+    for lost in [true, false, true, false, true] {
+        send(lost);
+    }
+    await_that("the queue", || {
+        let listed = weir_kernel::counters::sockets(&scene.receiver.ns).unwrap();
+        listed.iter().any(|one| one.local == scene.to() && one.memory.queued >= 5 * 832)
+    });
+    let before = scene.receiver.counters();
+    let following = scene.follow();
+    order.iter().for_each(|lost| send(*lost));
+    let reader = Reader::start(socket);
+    reader.await_count(scene.kept + 2);
+    await_that("the damaged ones to be counted", || {
+        grown(&scene.receiver, &before, "Udp", "InCsumErrors") == scene.lost + 3
+    });
+    let account = following.end().traced();
+    let ledger = account.of(scene.port);
+    // What waited is beside the account, and where it is not, it is lost at the same place.
+    let places = ledger.places();
+    assert!(
+        matches!(places[..], [("udp_checksum", lost)] if (scene.lost..=scene.lost + 3).contains(&lost)),
+        "{places:?}"
+    );
+}
+
 /// Frames of which some are damaged, and the counter that must know.
 #[track_caller]
 fn frames(place: &str, counter: (&str, &str), damage: impl Fn(&mut Vec<u8>)) {

@@ -256,3 +256,24 @@ fn firewall_out_of_joined_datagrams() {
     let account = following.end().traced();
     account.of(scene.port).closes(2 * calls * segments, calls * segments, &[("firewall_out", calls * segments)]);
 }
+
+/// The host's own routes that forbid: the call fails, and the account names the route.
+#[test]
+fn routes_that_lead_nowhere_are_named() {
+    let Some(scene) = Scene::set() else { return };
+    let to = (Ipv4Addr::new(203, 0, 113, 1), scene.port);
+    for (kind, errno, reason) in [("blackhole", Errno::EINVAL, "EINVAL"), ("prohibit", Errno::EACCES, "EACCES")] {
+        scene.ip(&scene.sender, &format!("route replace {kind} 203.0.113.0/24"));
+        let socket = scene.source();
+        let following = scene.follow();
+        for _ in 0..scene.lost {
+            expect_errors(socket.send_to(&scene.payload(true), to), errno);
+        }
+        let account = following.end().traced();
+        let ledger = account.without_receiver();
+        assert_eq!(ledger.places(), [("send_error", scene.lost)], "{:#}", ledger.0);
+        let place = &ledger.0["places"][0];
+        let remedy = place["remedy"].as_str().unwrap();
+        assert!(place["reason"] == reason && remedy.contains(&format!("a {kind} route")), "{place:#}");
+    }
+}

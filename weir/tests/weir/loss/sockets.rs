@@ -3,10 +3,10 @@
 use std::net::UdpSocket;
 
 use nix::sys::socket::{setsockopt, sockopt};
-use socket2::{SockFilter, SockRef};
+use socket2::{Domain, SockFilter, SockRef, Socket, Type};
 
 use super::scene::grown;
-use super::{Reader, Scene};
+use super::{Following, Ledger, Reader, Scene};
 use crate::network::await_that;
 
 #[test]
@@ -154,6 +154,40 @@ fn closed_with_data_unread() {
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("closed_unread", scene.lost)]);
 }
 
+/// Sockets that share a port (SO_REUSEPORT), each with something unread: who closes first has lost what it had.
+#[test]
+fn closed_with_data_unread_by_one_of_several() {
+    let Some(scene) = Scene::set() else { return };
+    let bind = || {
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).unwrap();
+        socket.set_reuse_port(true).unwrap();
+        socket.bind(&scene.to().into()).unwrap();
+        UdpSocket::from(socket)
+    };
+    let following = scene.follow();
+    let mut sockets: Vec<UdpSocket> = scene.receiver.run(|| (0..4).map(|_| bind()).collect());
+    for _ in 0..200 {
+        scene.source().send_to(&scene.payload(false), scene.to()).unwrap();
+    }
+    await_that("all of them", || {
+        let listed = weir_kernel::counters::sockets(&scene.receiver.ns).unwrap();
+        listed.iter().map(|one| u64::from(one.memory.queued)).sum::<u64>() >= 200 * 832
+    });
+    drop(sockets.drain(..2));
+    let mut read = 0;
+    for socket in &sockets {
+        socket.set_nonblocking(true).unwrap();
+        while socket.recv(&mut [0; 100]).is_ok() {
+            read += 1;
+        }
+    }
+    let account = following.end().traced();
+    assert!(0 < read && read < 200, "{read} of 200 were not spread");
+    // Who lived between two looks at the sockets is known to the trace alone, by no address.
+    let [ledger] = account.ledgers() else { panic!("not one ledger: {:#}", account.0) };
+    Ledger(ledger).closes(200, read, &[("closed_unread", 200 - read)]);
+}
+
 #[test]
 fn left_in_the_queue() {
     let Some(scene) = Scene::set() else { return };
@@ -190,4 +224,24 @@ fn cut_off_by_a_small_buffer() {
     ledger.closes(scene.kept + scene.lost, scene.kept + scene.lost, &[]);
     let explanation = ledger.0["explanation"].to_string();
     assert!(explanation.contains("cut off") && explanation.contains(&bytes.to_string()), "{bytes}: {explanation}");
+}
+
+/// Datagrams that the kernel has joined, read with a buffer for the first two of each.
+#[test]
+fn joined_datagrams_cut_off_by_a_small_buffer() {
+    let Some(scene) = Scene::set() else { return };
+    let socket = scene.receiver.run(|| UdpSocket::bind("127.0.0.1:0")).unwrap();
+    setsockopt(&socket, sockopt::UdpGroSegment, &true).unwrap();
+    let source = scene.receiver.run(|| UdpSocket::bind("127.0.0.1:0")).unwrap();
+    setsockopt(&source, sockopt::UdpGsoSegment, &500).unwrap();
+    let to = socket.local_addr().unwrap();
+    let following = Following::port(to.port(), &[&scene.receiver.ns]);
+    for _ in 0..4 {
+        source.send_to(&[0; 20_000], to).unwrap();
+    }
+    for _ in 0..4 {
+        assert_eq!(socket.recv(&mut [0; 700]).unwrap(), 700);
+    }
+    let account = following.end().traced();
+    account.of(to.port()).closes(160, 8, &[("truncated", 152)]);
 }

@@ -202,3 +202,38 @@ fn two_members_on_one_host() {
     whole.closes(sent, sent, &[]);
     short.closes(sent, sent - dropped, &[("receive_buffer", dropped)]);
 }
+
+/// Its datagrams have another protocol: neither counted nor passed over in silence.
+#[test]
+fn udp_lite_is_refused_by_name() {
+    let Some(scene) = Scene::set() else { return };
+    let (domain, kind) = (socket2::Domain::IPV4, socket2::Type::DGRAM);
+    let Ok(socket) = scene.receiver.run(|| socket2::Socket::new(domain, kind, Some(socket2::Protocol::from(136))))
+    else {
+        return weir_testbed::skip("this kernel has no UDP-Lite");
+    };
+    socket.bind(&scene.to().into()).unwrap();
+    let account = scene.follow().end();
+    let warnings = account.0["warnings"].to_string();
+    assert!(
+        warnings.contains(&format!("port {}: bound by a UDP-Lite socket, which is not followed", scene.port)),
+        "{warnings}"
+    );
+}
+
+/// What is read at the end is looked at before it.
+#[test]
+fn sessions_that_can_never_be_are_refused_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("sent.json");
+    fs::write(&file, "{}").unwrap();
+    for flag in ["--sent", "--received"] {
+        let output = Command::new(WEIR)
+            .args(["loss", "account", "--port", "5", "--duration", "60s", flag])
+            .arg(&file)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains("sent.json: not what `weir "), "{said}");
+    }
+}

@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::fcntl::{FcntlArg, fcntl};
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -18,6 +19,7 @@ use weir_kernel::capabilities::Capability::{
 use weir_kernel::namespaces::NetNs;
 use weir_testbed::turn;
 
+use crate::network::await_that;
 use crate::service::screen::Terminal;
 use crate::service::{ADMIN, Machine, Service, WEIR, weir};
 
@@ -134,6 +136,31 @@ fn lines_count_the_drops_of_a_full_socket_exactly() {
     let processors = last["processors"].as_array().unwrap();
     assert!(!processors.is_empty() && processors.iter().all(|processor| processor["net_rx"].is_object()));
     drop(full.socket);
+}
+
+/// Whoever asks for the end waits for nobody who has left off reading.
+#[test]
+fn it_ends_though_nobody_reads() {
+    let _turn = turn();
+    let Some(machine) = Machine::new() else { return };
+    let mut service = Service::start(&machine, weir(&LINES));
+    let stdout = service.child.stdout.take().unwrap();
+    fcntl(&stdout, FcntlArg::F_SETPIPE_SZ(4096)).unwrap();
+    let tasks = format!("/proc/{}/task", service.child.id());
+    await_that("a thread to wait for the pipe", || {
+        let mut tasks = fs::read_dir(&tasks).unwrap().filter_map(Result::ok);
+        // write(1, ...)
+        tasks.any(|task| fs::read_to_string(task.path().join("syscall")).is_ok_and(|call| call.starts_with("1 0x1 ")))
+    });
+    // Asked once.
+    service.signal(Signal::SIGTERM);
+    let mut status = None;
+    await_that("the end", || {
+        status = service.child.try_wait().unwrap();
+        status.is_some()
+    });
+    assert_eq!(status.unwrap().code(), Some(1));
+    drop(stdout);
 }
 
 /// As a DNS client makes them, and as one who looks for open ports sends: a day of it must not hide what comes later.

@@ -10,6 +10,7 @@ use super::{Following, Sessions, namespaces};
 use crate::account::book::{Account, Ledger, Namespace, Sources, VERSION};
 use crate::account::evidence::{Evidence, NamespaceEvidence, SocketSeen, difference, moved};
 use crate::account::receivers::{Followed, ledgers};
+use crate::subject::Process;
 
 impl Following {
     fn namespace_evidence(&self) -> Vec<NamespaceEvidence> {
@@ -37,9 +38,14 @@ impl Following {
             let own: Vec<&SocketSeen> = all
                 .filter(|socket| socket.process.as_ref().is_some_and(|(pid, name)| process.is(*pid, name)))
                 .collect();
+            let used = |cookie: u64| trace.used_by_descendants.contains(&cookie);
+            let is_own = |cookie: u64| used(cookie) || own.iter().any(|socket| socket.cookie == cookie);
             let departed = trace.departures.iter().filter(|passage| passage.datagrams > 0);
-            let departed = departed.filter(|passage| own.iter().any(|socket| socket.cookie == passage.cookie));
-            ports.extend(departed.map(|passage| passage.port));
+            ports.extend(departed.filter(|passage| is_own(passage.cookie)).map(|passage| passage.port));
+            let sends = trace.sends.iter().filter(|sends| sends.port != 0 && used(sends.cookie));
+            ports.extend(sends.map(|sends| sends.port));
+            let read = trace.sockets.iter().filter(|socket| socket.enqueued + socket.reads > 0 && used(socket.cookie));
+            ports.extend(read.map(|socket| socket.port));
             ports.extend(own.iter().filter_map(|socket| socket.peer).map(|peer| peer.port()));
             ports.extend(
                 own.iter().filter(|socket| socket.peer.is_none()).filter_map(|socket| Some(socket.local?.port())),
@@ -53,7 +59,10 @@ impl Following {
                 return ports;
             }
         }
-        ports.extend(trace.drops.iter().filter(|drop| drop.datagrams > 0 && drop.port != 0).map(|drop| drop.port));
+        let queues = self.tracing.detail() >= Some(Detail::Queues);
+        let lost = trace.drops.iter().filter(|drop| drop.datagrams > 0 && drop.port != 0);
+        let lost = lost.filter(|drop| drop.namespace != 0 || !queues);
+        ports.extend(lost.map(|drop| drop.port));
         ports.extend(trace.sockets.iter().filter(|s| s.enqueued + s.reads > 0).map(|socket| socket.port));
         ports.extend(trace.arrivals.iter().filter(|passage| passage.datagrams > 0).map(|passage| passage.port));
         let dropping = all.clone().filter(|socket| socket.drops > 0);
@@ -97,6 +106,7 @@ impl Following {
         let (ports, left_out) = self.chosen_ports(&trace);
         let evidence = Evidence {
             detail: self.tracing.detail(),
+            by_source: self.extras.by_source,
             moving: 0,
             namespaces: self.namespace_evidence(),
             group: self.filter.groups.first().copied(),
@@ -116,7 +126,8 @@ impl Following {
                 ..evidence.clone()
             };
             let followed = self.followed(&evidence.trace, port);
-            let everybody: Vec<SocketSeen> = self.sockets.values().map(|known| known.followed.socket.clone()).collect();
+            let known = self.sockets.values().map(|known| known.followed.socket.clone());
+            let everybody: Vec<SocketSeen> = known.chain(self.gone_senders(&evidence.trace)).collect();
             let mut ledgers = ledgers(
                 &evidence,
                 port,
@@ -129,6 +140,20 @@ impl Following {
             all.append(&mut ledgers);
         }
         all
+    }
+
+    /// Sockets that the command sent from and closed before anybody listed them.
+    fn gone_senders(&self, trace: &Trace) -> Vec<SocketSeen> {
+        let listed: BTreeSet<u64> = self.sockets.keys().map(|(_, cookie)| *cookie).collect();
+        let gone = trace.sends.iter().filter(|sends| !listed.contains(&sends.cookie));
+        let gone: BTreeMap<u64, u32> = gone.map(|sends| (sends.cookie, sends.namespace)).collect();
+        gone.into_iter().map(|(cookie, namespace)| self.traced(trace, cookie, namespace)).collect()
+    }
+
+    /// A socket that the trace alone saw.
+    fn traced(&self, trace: &Trace, cookie: u64, namespace: u32) -> SocketSeen {
+        let process = self.command.clone().filter(|_| trace.used_by_descendants.contains(&cookie));
+        SocketSeen { process, ..SocketSeen::traced(cookie, namespace) }
     }
 
     /// Whether a ledger was asked for: of a port found by the way only with traffic.
@@ -169,7 +194,7 @@ impl Following {
         for socket in trace.sockets.iter().filter(|socket| socket.port == port && socket.enqueued + socket.reads > 0) {
             if !followed.iter().any(|followed| followed.socket.cookie == socket.cookie) {
                 followed.push(Followed {
-                    socket: SocketSeen::traced(socket.cookie, socket.namespace),
+                    socket: self.traced(trace, socket.cookie, socket.namespace),
                     came: None,
                     went: None,
                 });
@@ -178,7 +203,7 @@ impl Following {
         for drop in trace.drops.iter().filter(|drop| drop.port == port && !drop.outgoing && drop.datagrams > 0) {
             if drop.cookie != 0 && !followed.iter().any(|followed| followed.socket.cookie == drop.cookie) {
                 followed.push(Followed {
-                    socket: SocketSeen::traced(drop.cookie, drop.namespace),
+                    socket: self.traced(trace, drop.cookie, drop.namespace),
                     came: None,
                     went: None,
                 });
@@ -188,7 +213,7 @@ impl Following {
         followed
     }
 
-    pub(super) fn account(mut self, ledgers: Vec<Ledger>) -> Account {
+    pub(super) fn account(&mut self, ledgers: Vec<Ledger>) -> Account {
         let took = self.begun.elapsed();
         let mut counters: Vec<String> = Vec::new();
         for source in self.namespaces.iter().flat_map(|namespace| &namespace.sources) {
@@ -204,12 +229,16 @@ impl Following {
                 ));
             }
         }
-        self.warnings.extend(self.unbound());
+        let unbound = self.unbound();
+        self.warnings.extend(unbound);
         let (_, left_out) = self.chosen_ports(&difference(&self.last, &self.start));
         if left_out > 0 {
             self.warnings.insert(format!(
                 "{left_out} ports with fewer datagrams have no ledger: name those that matter (--port P)"
             ));
+        }
+        if ledgers.is_empty() && matches!(self.filter.process, Some(Process::Command(_))) {
+            self.warnings.insert("the command was not seen to send or receive UDP".to_owned());
         }
         for ledger in &ledgers {
             let moved = ledger.sent.unwrap_or(0) + ledger.arrived.unwrap_or(0) + ledger.received.unwrap_or(0);
@@ -236,7 +265,7 @@ impl Following {
                 })
                 .collect(),
             ledgers,
-            warnings: self.warnings.into_iter().collect(),
+            warnings: self.warnings.iter().cloned().collect(),
         }
     }
 }

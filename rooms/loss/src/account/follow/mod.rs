@@ -1,6 +1,7 @@
 //! Follows traffic: readings at the start, while it goes on, and at the end, until nothing is undecided.
 
 mod ledgers;
+mod names;
 mod namespaces;
 mod sockets;
 
@@ -11,7 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, ensure};
-use weir_kernel::trace::{Detail, Filter, Trace};
+use weir_kernel::Error;
+use weir_kernel::trace::{Detail, Extras, Filter, Trace};
 use weir_service::stop::Stop;
 
 use self::namespaces::{Namespace, open};
@@ -20,7 +22,8 @@ use super::book::{Account, Ledger};
 use super::evidence::moved;
 use super::session::{ReceivedSession, SentSession};
 use super::tracing::Tracing;
-use crate::subject::TrafficFilter;
+use crate::samples::{self, Capture};
+use crate::subject::{Process, TrafficFilter};
 
 /// What is to be followed, and how.
 #[derive(Clone, Debug)]
@@ -31,6 +34,8 @@ pub struct FollowOptions {
     pub namespaces: Vec<String>,
     /// The most to trace; `None`: nothing.
     pub trace: Option<Detail>,
+    /// What to tell beside the counts.
+    pub extras: Extras,
 }
 
 /// What sessions told, at the end.
@@ -45,11 +50,14 @@ pub struct Sessions {
 /// Traffic that is being followed.
 pub struct Following {
     filter: TrafficFilter,
+    extras: Extras,
     namespaces: Vec<Namespace>,
     tracing: Tracing,
     sockets: BTreeMap<(u32, u64), Known>,
     /// Number of the last reading of sockets.
     reading: u64,
+    /// The command that is run, its number and name.
+    command: Option<(u32, String)>,
     started: SystemTime,
     begun: Instant,
     /// How long the traffic was followed, before the account settled.
@@ -77,13 +85,19 @@ impl Following {
             ports: if options.filter.ports_are_known() { ports.into_iter().collect() } else { Vec::new() },
             namespaces: namespaces.iter().map(|namespace| namespace.inode).collect(),
         };
-        let tracing = Tracing::start(options.trace, &in_kernel);
+        let tracing = Tracing::start(options.trace, &in_kernel, &options.extras);
+        if options.extras.by_source.is_some() || options.extras.samples > 0 {
+            let why = tracing.refused.as_deref().unwrap_or("nothing is traced (--trace off)");
+            ensure!(tracing.detail().is_some(), "tell sources or samples: {why}");
+        }
         let mut following = Following {
             filter: options.filter.clone(),
+            extras: options.extras,
             namespaces,
             tracing,
             sockets: BTreeMap::new(),
             reading: 0,
+            command: None,
             started: SystemTime::now(),
             begun: Instant::now(),
             took: Duration::ZERO,
@@ -95,8 +109,17 @@ impl Following {
         following.take_first_readings();
         following.warn_about_process();
         let not_joined = following.not_joined();
-        following.warnings.extend(not_joined);
+        let udplite = following.udplite();
+        following.warnings.extend(not_joined.into_iter().chain(udplite));
         Ok(following)
+    }
+
+    /// Follows this process's descendants, of which this one is the first.
+    pub fn command(&mut self, pid: u32, name: &str) {
+        self.command = Some((pid, name.to_owned()));
+        if let Some(Process::Command(pids)) = &mut self.filter.process {
+            pids.insert(pid);
+        }
     }
 
     /// What is followed, in one line.
@@ -122,6 +145,11 @@ impl Following {
         self.warnings.iter().cloned().chain(self.unbound()).collect()
     }
 
+    /// Looks for sockets that came or went.
+    pub fn look(&mut self) {
+        self.poll();
+    }
+
     /// Polls for sockets that came or went until `end` or the stop.
     pub fn watch(&mut self, end: Instant, stop: &Stop, mut each: impl FnMut(&Trace, Duration)) {
         loop {
@@ -135,26 +163,43 @@ impl Following {
         }
     }
 
+    /// Samples of what was dropped so far, as a capture file.
+    ///
+    /// # Errors
+    /// If the kernel refuses to read them.
+    pub fn samples(&mut self) -> Result<Capture, Error> {
+        let samples = self.tracing.samples()?;
+        Ok(samples::capture(&samples, self))
+    }
+
     /// Reads until nothing is undecided, and closes the account.
-    pub fn close(mut self, sessions: &Sessions) -> Account {
+    pub fn close(&mut self, sessions: &Sessions) -> Account {
         let ended = Instant::now();
         let mut same_since = Instant::now();
         let mut before = Vec::new();
+        let (ports, mut counted) = (self.filter.known_ports(), Arc::clone(&self.last));
         self.took = self.begun.elapsed();
         loop {
             let moving = self.poll_quietly();
+            // What still moves is counted, hence its time; silence while the account settles is nobody's.
+            if moved(&self.last, &counted, &ports) > 0 {
+                self.took = self.begun.elapsed();
+                counted = Arc::clone(&self.last);
+            }
             let ledgers = self.ledgers(sessions);
             let closed = |ledger: &Ledger| ledger.unexplained.is_none_or(|rest| rest == 0) && ledger.pending == Some(0);
             let undecided = self.namespaces.iter().any(|namespace| namespace.incomplete > 0 || namespace.queued > 0)
                 || self.last.reassembling > 0;
             let counts: Vec<_> = ledgers.iter().map(Ledger::counts).collect();
+            // Without a trace nothing tells what moves but the counts.
+            let moving = moving > 0 || self.tracing.detail().is_none() && !before.is_empty() && before != counts;
             if before != counts {
                 same_since = Instant::now();
             }
             let same = same_since.elapsed();
             let waited = ended.elapsed();
-            let settled = moving == 0 && (ledgers.iter().all(closed) || !undecided && same >= SETTLED);
-            if settled || moving > 0 && !undecided && waited >= RUNNING || waited >= PATIENCE {
+            let settled = !moving && (ledgers.iter().all(closed) || !undecided && same >= SETTLED);
+            if settled || moving && !undecided && waited >= RUNNING || waited >= PATIENCE {
                 return self.account(ledgers);
             }
             before = counts;
@@ -216,7 +261,10 @@ impl Following {
     }
 
     fn warn_about_process(&mut self) {
-        let Some(process) = &self.filter.process else { return };
+        let Some(process) = self.filter.process.as_ref().filter(|process| !matches!(process, Process::Command(_)))
+        else {
+            return;
+        };
         let is =
             |known: &Known| known.followed.socket.process.as_ref().is_some_and(|(pid, name)| process.is(*pid, name));
         if !self.sockets.values().any(is) {
@@ -231,6 +279,14 @@ impl Following {
         let ports = self.filter.known_ports();
         let unbound = ports.iter().filter(|port| !bound.contains(port));
         unbound.map(|port| format!("port {port}: nobody has bound it in the namespaces followed")).collect()
+    }
+
+    /// Ports that are followed and bound by sockets that are not.
+    fn udplite(&self) -> Vec<String> {
+        let ports: BTreeSet<u16> = self.namespaces.iter().flat_map(Namespace::udplite_ports).collect();
+        let known = self.filter.known_ports();
+        let followed = ports.iter().filter(|port| known.is_empty() || known.contains(port));
+        followed.map(|port| format!("port {port}: bound by a UDP-Lite socket, which is not followed")).collect()
     }
 
     /// Groups that nobody has joined so far, in words.
@@ -249,7 +305,7 @@ impl Following {
 }
 
 /// Time between two polls of the sockets.
-const EACH: Duration = Duration::from_millis(100);
+pub const EACH: Duration = Duration::from_millis(100);
 /// Time between two readings while the account settles.
 const BETWEEN: Duration = Duration::from_millis(50);
 /// So long nothing has changed, and nothing more is expected.

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use anyhow::{Context, Result};
 use weir_kernel::Error;
 use weir_kernel::counters::{self, Running, Width};
+use weir_kernel::links::Index;
 use weir_kernel::namespaces::{self, NetNs};
 use weir_kernel::sockets::{self, Sockets, Source, UdpSocket};
 
@@ -22,6 +23,8 @@ pub(super) struct Namespace {
     counted: BTreeMap<Id, Running>,
     /// Counters of the protocols, by name.
     protocols: BTreeMap<String, Running>,
+    /// Names of its interfaces, as many as there have been.
+    pub(super) interfaces: BTreeMap<Index, String>,
     /// Whether counters have been read before, so that a new one counts from 0.
     begun: bool,
     /// What was read.
@@ -43,6 +46,7 @@ impl Namespace {
             ns,
             counted: BTreeMap::new(),
             protocols: BTreeMap::new(),
+            interfaces: BTreeMap::new(),
             begun: false,
             sources: Vec::new(),
             queued: 0,
@@ -55,6 +59,11 @@ impl Namespace {
         sockets::groups(&self.ns).unwrap_or_default().into_iter().map(|membership| membership.group)
     }
 
+    /// Ports of its UDP-Lite sockets.
+    pub(super) fn udplite_ports(&self) -> BTreeSet<u16> {
+        sockets::udplite_ports(&self.ns).unwrap_or_default()
+    }
+
     /// Its UDP sockets now.
     pub(super) fn sockets(&mut self) -> Result<Vec<UdpSocket>, Error> {
         self.sockets.read()
@@ -64,6 +73,7 @@ impl Namespace {
     pub(super) fn read(&mut self) -> Result<(), Error> {
         let mut reading = self.reader.read(&self.ns);
         self.queued = reading.queued;
+        self.interfaces.extend(reading.links.iter().map(|link| (link.index, link.name.clone())));
         let begun = self.begun;
         // A counter that was not there at the start counts what it has counted.
         let first = || if begun { Running::from(0) } else { Running::new() };

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use weir_kernel::counters::{Running, Width};
+use weir_kernel::processes;
 use weir_kernel::sockets::{self, UdpSocket};
 use weir_kernel::trace::Trace;
 
 use super::Following;
 use crate::account::evidence::SocketSeen;
 use crate::account::receivers::{Between, Followed};
+use crate::subject::Process;
 
 /// A socket, from when it was first seen.
 pub(super) struct Known {
@@ -57,15 +59,33 @@ impl Following {
         if unknown {
             self.find_owners();
         }
+        self.find_those_of_the_command(trace);
+    }
+
+    /// Sockets that the command was seen to use, whoever else holds them, or nobody any more.
+    fn find_those_of_the_command(&mut self, trace: &Trace) {
+        let (Some(process), Some(command)) = (&self.filter.process, &self.command) else { return };
+        for known in self.sockets.values_mut().filter(|known| known.followed.socket.has_cookie) {
+            let socket = &mut known.followed.socket;
+            let is_own = socket.process.as_ref().is_some_and(|(pid, name)| process.is(*pid, name));
+            if !is_own && trace.used_by_descendants.contains(&socket.cookie) {
+                socket.process = Some(command.clone());
+            }
+        }
     }
 
     /// Which processes hold the sockets: as far as they may be looked at.
     fn find_owners(&mut self) {
         let Ok(owners) = sockets::owners() else { return };
+        if let Some(Process::Command(pids)) = &mut self.filter.process {
+            pids.extend(processes::descendants(std::process::id()));
+        }
+        let own = |pid: u32| matches!(&self.filter.process, Some(Process::Command(pids)) if pids.contains(&pid));
         for known in self.sockets.values_mut() {
             let socket = &mut known.followed.socket;
             if socket.process.is_none()
-                && let Some(owner) = owners.of(known.inode).first()
+                && let holders = owners.of(known.inode)
+                && let Some(owner) = holders.iter().find(|owner| own(owner.pid)).or(holders.first())
             {
                 socket.process = Some((owner.pid, owner.name.clone()));
             }

@@ -1,6 +1,6 @@
 //! Which drops are of this ledger.
 
-use weir_kernel::trace::Drop;
+use weir_kernel::trace::{Detail, Drop};
 
 use super::LedgerBuilder;
 use crate::account::evidence::SocketSeen;
@@ -14,7 +14,9 @@ impl LedgerBuilder<'_> {
                 continue;
             }
             if is_anonymous(drop) {
-                let own = Drop { datagrams: self.share_of(drop), namespace: self.home.unwrap_or(0), ..drop.clone() };
+                let datagrams = self.share_of(drop);
+                let (buffers, namespace) = (drop.buffers.min(datagrams), self.home.unwrap_or(0));
+                let own = Drop { datagrams, buffers, namespace, ..drop.clone() };
                 self.places.add_drop(&own);
             } else if !self.is_on_the_way(drop) {
                 continue;
@@ -39,21 +41,39 @@ impl LedgerBuilder<'_> {
     /// The part of a drop without socket and namespace that is this receiver's. What is dropped out of a receive queue
     /// does not tell whose it was: a closed socket's balance, or a socket's own count of drops, does.
     pub(super) fn share_of(&self, drop: &Drop) -> u64 {
-        if !self.endpoints.copies || self.endpoints.all.len() < 2 {
+        let several = self.endpoints.copies && self.endpoints.all.len() > 1;
+        let closed = Place::of_drop(&drop.reason, &drop.function, false) == Place::ClosedUnread;
+        let found = drop.is_found_by_reader();
+        let queues = self.evidence.detail >= Some(Detail::Queues);
+        let is_listed = |socket: &&SocketSeen| !socket.gone && socket.local.is_some();
+        let is_bounded = closed && queues || found && self.endpoints.receivers.iter().all(is_listed);
+        if !several && !is_bounded {
             return drop.datagrams;
         }
-        let closed = Place::of_drop(&drop.reason, &drop.function, false) == Place::ClosedUnread;
         let room = |socket: &&SocketSeen| {
             let traced = self.evidence.trace.sockets.iter().find(|traced| traced.cookie == socket.cookie);
+            let known = self.evidence.trace.drops.iter().filter(|drop| drop.cookie == socket.cookie && !drop.outgoing);
             if closed {
-                let left = traced.map_or(0, |traced| traced.enqueued.saturating_sub(traced.reads));
+                let lost: u64 = known.filter(|drop| after_enqueue(drop)).map(|drop| drop.buffers).sum();
+                let left = traced.map_or(0, |traced| {
+                    let queued = traced.enqueued + traced.queued_before.unwrap_or(0);
+                    queued.saturating_sub(traced.reads + lost)
+                });
                 return if socket.gone { left } else { 0 };
             }
-            let known = self.evidence.trace.drops.iter().filter(|drop| drop.cookie == socket.cookie && !drop.outgoing);
             socket.drops.saturating_sub(known.map(|drop| drop.buffers).sum())
         };
         let room: u64 = self.endpoints.receivers.iter().map(room).sum();
-        drop.datagrams.min(room)
+        // Those before it have taken theirs.
+        let before = self.evidence.trace.drops.iter().take_while(|before| !std::ptr::eq(*before, drop));
+        let before = before.filter(|before| is_anonymous(before) && self.is_of_port(before));
+        let before = before.filter(|before| before.is_found_by_reader() == found).map(|before| before.datagrams);
+        // Of joined ones a buffer is what a socket knows.
+        if drop.buffers < drop.datagrams {
+            drop.datagrams
+        } else {
+            drop.datagrams.min(room.saturating_sub(before.sum()))
+        }
     }
 
     /// Whether a drop is on the way to this receiver.
@@ -98,14 +118,9 @@ const LOOPBACK: u32 = 1;
 
 /// Whether a drop happened to what was in a socket's queue already.
 pub(super) fn after_enqueue(drop: &Drop) -> bool {
-    let function = drop.function.split('.').next().unwrap_or_default();
     match Place::of_drop(&drop.reason, &drop.function, false) {
         Place::ClosedUnread => true,
-        // Found when it is read, or when poll looks at the first one (net/ipv4/udp.c, net/ipv6/udp.c).
-        Place::UdpChecksum => matches!(
-            function,
-            "udp_recvmsg" | "udpv6_recvmsg" | "__first_packet_length" | "first_packet_length" | "udp_read_skb"
-        ),
+        Place::UdpChecksum => drop.is_found_by_reader(),
         _ => false,
     }
 }

@@ -5,6 +5,7 @@ mod drops;
 mod received;
 mod rest;
 mod sent;
+mod sources;
 
 use weir_kernel::trace::Detail;
 
@@ -95,6 +96,7 @@ impl<'a> LedgerBuilder<'a> {
         if !traced {
             untraced::places(self.evidence, self.endpoints, sent, received, &mut self.places, &mut self.unknown);
         }
+        let arrived = arrived.map(|arrived| self.at_least_passed(arrived, received, queue));
         let (sent, base) = self.choose_base(sent, arrived);
         let departed = (sent.is_some() && !self.senders.is_empty())
             .then(|| self.senders.iter().map(|sender| sender.departed).sum());
@@ -113,6 +115,7 @@ impl<'a> LedgerBuilder<'a> {
             rest -= self.add_hardware(rest, departed, arrived);
             rest -= self.add_undecided(rest, sent.is_some());
             rest -= self.add_untold(rest);
+            rest -= self.add_truncated(rest);
             if rest != 0 && rest.unsigned_abs() <= self.evidence.moving {
                 // The totals were not read at one instant.
                 if rest > 0 {
@@ -143,6 +146,7 @@ impl<'a> LedgerBuilder<'a> {
             unexplained,
             level: level::of(&receiver_trace),
             advice,
+            by_source: self.by_source(sent.is_some()),
             senders: self.tell_senders(),
             places: self.places.into_entries(&self.evidence.namespaces),
             pending_where: self.pending,

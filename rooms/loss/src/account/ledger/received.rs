@@ -14,15 +14,19 @@ use crate::account::untraced;
 use crate::places::Place;
 
 /// Datagrams that were in the queue at the first reading: first in, first out, they were read before all others. `balance`:
-/// by how many the queue has grown since. Its memory then and now tells what each takes, where all are alike.
-fn queued_before(socket: &SocketSeen, balance: i64) -> u64 {
+/// by how many the queue has grown since. Where the trace does not tell, its memory then and now says what each takes, where
+/// all are alike. `None`: nothing tells.
+fn queued_before(socket: &SocketSeen, traced: &SocketTrace, balance: i64) -> Option<u64> {
     let (before, now) = (i64::from(socket.queued_at_start), i64::from(socket.queued));
+    if before == 0 || traced.queued_before.is_some() {
+        return traced.queued_before.filter(|_| before > 0).or(Some(0));
+    }
     let shrunk = (-balance).max(0);
     let each = (now - before).checked_div(balance).filter(|each| *each > 0 && before % each == 0 && now % each == 0);
     match each {
-        _ if before == 0 => 0,
-        Some(each) if now > 0 => (before / each).unsigned_abs(),
-        _ => shrunk.unsigned_abs(),
+        _ if now == 0 => Some(shrunk.unsigned_abs()),
+        Some(each) => Some((before / each).unsigned_abs()),
+        None => None,
     }
 }
 
@@ -69,6 +73,20 @@ impl LedgerBuilder<'_> {
                 && Place::of_drop(&drop.reason, &drop.function, false) == Place::Backlog
         });
         Some(self.arrivals(home) + backlog.map(|drop| drop.datagrams).sum::<u64>())
+    }
+
+    /// What was read, waits or was dropped behind arrival has arrived, if it was not counted so yet: the totals were not
+    /// read at one instant.
+    pub(super) fn at_least_passed(&self, arrived: u64, received: Option<u64>, queue: Option<u64>) -> u64 {
+        let drops = self.evidence.trace.drops.iter();
+        let behind = drops.filter(|drop| self.is_of_port(drop)).map(|drop| match is_anonymous(drop) {
+            true => self.share_of(drop),
+            false if self.is_on_the_way(drop) && self.is_after_arrival(drop) => drop.datagrams,
+            false => 0,
+        });
+        let passed = received.unwrap_or(0) + queue.unwrap_or(0) + behind.sum::<u64>();
+        let short = passed.saturating_sub(arrived);
+        if short <= self.evidence.moving { arrived + short } else { arrived }
     }
 
     pub(super) fn receiver_traces(&self) -> Vec<SocketTrace> {
@@ -147,7 +165,8 @@ impl LedgerBuilder<'_> {
             .sum();
         let balance = signed(traced.enqueued) - signed(traced.reads) - signed(after);
         // What waited before the first reading was not sent, nor queued, in the time accounted for.
-        let carried = signed(queued_before(socket, balance).min(traced.reads));
+        let Some(carried) = queued_before(socket, traced, balance) else { return (None, None) };
+        let carried = signed(carried.min(traced.reads));
         let waiting = if socket.queued == 0 { 0 } else { (balance + carried).max(0).unsigned_abs() };
         let carried = carried.unsigned_abs();
         match traced.read_datagrams {
@@ -165,7 +184,7 @@ impl LedgerBuilder<'_> {
     pub(super) fn correct_by_socket(&mut self) {
         let missed = self.evidence.trace.missed.total();
         if missed > 0 && self.evidence.detail.is_some() {
-            self.add_untraced(self.untraced(), Belief::TraceMissed(missed));
+            self.add_untraced(self.untraced(), &Belief::TraceMissed(missed));
         }
     }
 
@@ -175,16 +194,24 @@ impl LedgerBuilder<'_> {
             return 0;
         }
         let untold = apportion(missing(rest), &[self.untraced()], Rule::LargestFirst).into_iter().sum();
-        self.add_untraced(untold, Belief::Untraced);
+        self.add_untraced(untold, &Belief::Untraced);
         signed(untold)
     }
 
-    fn add_untraced(&mut self, drops: u64, belief: Belief) {
-        if drops > 0 {
-            let place = CLASSES.into_iter().rev().max_by_key(|place| self.places.buffers_at(*place));
-            let place = place.unwrap_or(Place::ReceiveBuffer);
+    fn add_untraced(&mut self, drops: u64, belief: &Belief) {
+        if drops == 0 {
+            return;
+        }
+        let home = self.evidence.namespaces.iter().find(|namespace| Some(namespace.inode) == self.home);
+        let traced = |place: Place| self.places.buffers_at(place);
+        let most_traced = CLASSES.into_iter().filter(|place| traced(*place) > 0).max_by_key(|place| traced(*place));
+        let told = untraced::at_sockets(drops, home, &traced).or(most_traced.map(|place| vec![(place, drops)]));
+        if told.is_none() {
+            self.unknown.push(Unknown::WhyDropped(drops, home.map(untraced::classes).unwrap_or_default()));
+        }
+        for (place, drops) in told.unwrap_or_else(|| vec![(Place::Other, drops)]) {
             self.places.add(place, drops, "socket drops", "", "", self.home);
-            self.places.believe(place, belief);
+            self.places.believe(place, belief.clone());
         }
     }
 

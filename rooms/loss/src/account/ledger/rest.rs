@@ -74,6 +74,9 @@ impl<'a> LedgerBuilder<'a> {
 
     /// Between which two points the unexplained ones vanished.
     pub(super) fn explain_rest(&mut self, rest: i64, sent: Option<u64>, departed: Option<u64>, arrived: Option<u64>) {
+        if rest < 0 && sent.is_none() && arrived.is_some() {
+            self.explanation.push(Explanation::ReadMore(rest.unsigned_abs()));
+        }
         let (Ok(rest), Some(_), Some(departed), Some(arrived)) = (u64::try_from(rest), sent, departed, arrived) else {
             return;
         };
@@ -91,6 +94,30 @@ impl<'a> LedgerBuilder<'a> {
         }
     }
 
+    /// Datagrams at the end of joined ones (UDP_GRO) that did not fit the program's buffer: every buffer of the queue was read,
+    /// and fewer bytes than came.
+    pub(super) fn add_truncated(&mut self, rest: i64) -> i64 {
+        let ([receiver], Some(home)) = (self.endpoints.receivers, self.home) else { return 0 };
+        let traces = self.receiver_traces();
+        let [socket] = traces[..] else { return 0 };
+        let joined = socket.read_datagrams.is_none_or(|datagrams| datagrams > socket.reads);
+        let all_read = socket.reads == socket.enqueued && receiver.queued == 0 && receiver.queued_at_start == 0;
+        let is_whole = self.evidence.partial.is_none() && self.evidence.trace.missed.total() == 0;
+        let cut = missing(rest).min(self.bytes_came(home).saturating_sub(socket.read_bytes));
+        if !joined || !all_read || !is_whole || cut == 0 {
+            return 0;
+        }
+        self.places.add(Place::Truncated, cut, "bytes read", "", "", Some(home));
+        signed(cut)
+    }
+
+    /// Bytes of payload that came to a namespace.
+    fn bytes_came(&self, namespace: u32) -> u64 {
+        let passages = self.evidence.trace.arrivals.iter();
+        let came = passages.filter(|passage| passage.namespace == namespace && passage.port == self.endpoints.port);
+        came.map(|passage| passage.bytes).sum()
+    }
+
     /// Where every datagram that came was read, bytes are missing only where the program's buffer was too small.
     pub(super) fn explain_bytes(&mut self) {
         let ([receiver], Some(home)) = (self.endpoints.receivers, self.home) else { return };
@@ -99,9 +126,7 @@ impl<'a> LedgerBuilder<'a> {
         if receiver.queued_at_start > 0 || self.evidence.partial.is_some() || self.evidence.trace.missed.total() > 0 {
             return;
         }
-        let passages = self.evidence.trace.arrivals.iter();
-        let came = passages.filter(|passage| passage.namespace == home && passage.port == self.endpoints.port);
-        let cut = came.map(|passage| passage.bytes).sum::<u64>().saturating_sub(socket.read_bytes);
+        let cut = self.bytes_came(home).saturating_sub(socket.read_bytes);
         if cut > 0 {
             self.explanation.push(Explanation::CutOff(cut));
         }

@@ -1,6 +1,6 @@
 //! What was sent, which calls failed, and where the ledger begins.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nix::errno::Errno;
 use weir_kernel::trace::{Detail, Drop};
@@ -23,9 +23,13 @@ impl LedgerBuilder<'_> {
         }
         let tried: u64 = self.senders.iter().map(SendingSocket::tried).sum();
         let traced = (!self.senders.is_empty()).then_some(tried);
-        let doubtful: u64 = self.senders.iter().map(|sender| sender.doubtful).sum();
-        if doubtful > 0 {
-            self.unknown.push(Unknown::FailedCalls(doubtful));
+        let mut doubtful: BTreeMap<i32, u64> = BTreeMap::new();
+        for (errno, calls) in self.senders.iter().flat_map(|sender| &sender.doubtful) {
+            *doubtful.entry(*errno).or_default() += calls;
+        }
+        for (errno, calls) in doubtful {
+            let errno = Errno::from_raw(errno);
+            self.unknown.push(Unknown::FailedCalls(calls, format!("{errno:?}"), Place::of_failed_call(errno)));
         }
         let vanished: u64 = self.senders.iter().map(|sender| sender.vanished).sum();
         if vanished > 0 {
@@ -34,7 +38,7 @@ impl LedgerBuilder<'_> {
         if !self.evidence.several_ports {
             for (errno, calls) in failed_beside(&self.evidence.trace, &self.senders) {
                 let errno = Errno::from_raw(errno);
-                self.unknown.push(Unknown::FailedBeside(calls, format!("{errno:?}"), place_of(errno)));
+                self.unknown.push(Unknown::FailedBeside(calls, format!("{errno:?}"), Place::of_failed_call(errno)));
             }
         }
         if self.senders.iter().any(|sender| sender.guessed) {
@@ -109,7 +113,7 @@ impl LedgerBuilder<'_> {
                     }
                     continue;
                 }
-                let place = place_of(errno);
+                let place = Place::of_failed_call(errno);
                 let dropped =
                     self.evidence.trace.drops.iter().filter(|drop| {
                         drop.outgoing && drop.cookie == sender.cookie && drop.port == self.endpoints.port
@@ -158,16 +162,5 @@ impl LedgerBuilder<'_> {
                 Sender { cookie: sender.cookie, namespace: sender.namespace, pid, process, sent: sender.tried() }
             })
             .collect()
-    }
-}
-
-/// Where a call failed.
-fn place_of(errno: Errno) -> Place {
-    match errno {
-        Errno::ENETUNREACH | Errno::EHOSTUNREACH => Place::NoRoute,
-        Errno::EAGAIN => Place::SendBuffer,
-        Errno::EPERM => Place::FirewallOut,
-        Errno::ENOBUFS => Place::Qdisc,
-        _ => Place::SendError,
     }
 }

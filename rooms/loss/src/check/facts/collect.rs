@@ -1,25 +1,21 @@
 //! An inspection of the machine: everything is read twice, with a short time in between, so that what it counts now can be told
 //! from what it counted at any time since boot.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::net::IpAddr;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Result, bail};
-use nix::sys::socket::{getsockopt, sockopt};
+use anyhow::Result;
 use weir_kernel::counters::{LinkCounters, Running, reassembly, softnet, udp_memory};
-use weir_kernel::ethtool::{Device, Ethtool};
-use weir_kernel::links::{Netlink, default_routes};
 use weir_kernel::namespaces::NetNs;
-use weir_kernel::offloads::{Offload, Offloads};
-use weir_kernel::sockets::{Owner, Sockets, UdpSocket, borrow, owners};
-use weir_kernel::steering::receive_queues;
+use weir_kernel::sockets::Sockets;
+use weir_kernel::trace::{Detail, Trace, Tracer};
 use weir_kernel::{counters, host, sysctl};
 
-use super::{
-    Bridge, Counted, Facts, Interface, Moderation, Pause, Queue, Receiver, Ring, Softnet, Sysctls, Tracking, Truesize,
-};
+use super::interfaces::Inspection;
+use super::receivers::{find_receivers, losing, others, watch, weigh};
+use super::{Counted, Facts, Softnet, Sysctls, Tracking, Truesize, losses as lost};
+use crate::account::difference;
 use crate::places::Place;
 use crate::reading::{Id, Loss, Reader, Reading, Totals};
 use crate::subject::Process;
@@ -43,19 +39,33 @@ impl Scope {
         !self.ports.is_empty() || self.process.is_some()
     }
 
-    fn words(&self) -> String {
+    pub(super) fn words(&self) -> String {
         let ports = self.ports.iter().map(|port| format!("port {port}"));
         let process = self.process.iter().map(|process| format!("process {process}"));
         ports.chain(process).collect::<Vec<_>>().join(", ")
     }
 }
 
-/// Looks for a second. `own`: `ns` is the namespace that we are in, whose /sys we see.
+/// What is looked with.
+pub struct Look<'a> {
+    /// The namespace.
+    pub ns: &'a NetNs,
+    /// Whether it is the one that we are in, whose /sys we see.
+    pub own: bool,
+    /// What was asked for.
+    pub scope: &'a Scope,
+    /// What traces the namespace, or why nothing does.
+    pub tracer: Result<&'a mut Tracer, String>,
+}
+
+/// Looks for a second.
 ///
 /// # Errors
 /// If what was asked for is not there, or /proc or netlink do not answer.
-pub fn collect(ns: &NetNs, own: bool, scope: &Scope, truesize: Truesize) -> Result<Facts> {
+pub fn collect(look: Look<'_>, truesize: Truesize) -> Result<Facts> {
+    let Look { ns, own, scope, tracer } = look;
     let mut unseen = Vec::new();
+    let mut tracing = Tracing::begin(tracer, &mut unseen);
     let mut sockets = Sockets::open(ns)?;
     let mut receivers = find_receivers(&mut sockets, scope, &mut unseen)?;
     let here = NetNs::current()?;
@@ -67,7 +77,12 @@ pub fn collect(ns: &NetNs, own: bool, scope: &Scope, truesize: Truesize) -> Resu
     let watched = begin.elapsed();
     let losing = losing(&mut sockets, &others)?;
     let after = Counts::read(&mut reader, ns)?;
+    let traced = tracing.as_mut().and_then(|tracing| tracing.end(&mut unseen));
     let losses = Losses::between(&before.reading, &after.reading);
+    let known = receivers.iter().map(|watched| &watched.fact).chain(&losing);
+    let known = known.map(|receiver| (receiver.cookie, receiver.drops.recent)).collect();
+    let lost =
+        lost::losses(traced.as_ref().map(|(trace, detail)| (trace, *detail)), ns.inode()?, &losses.recent, &known);
 
     let truesize = match weigh(&levels) {
         Some(bytes) if bytes > truesize.bytes => Truesize { bytes, source: "seen in its receive queue".to_owned() },
@@ -88,6 +103,7 @@ pub fn collect(ns: &NetNs, own: bool, scope: &Scope, truesize: Truesize) -> Resu
         softnet: softnet_facts(&before, &after),
         receivers: receivers.into_iter().map(|watched| watched.fact).collect(),
         losing,
+        losses: lost,
         seen: None,
         interfaces,
         bridges,
@@ -103,6 +119,30 @@ pub fn collect(ns: &NetNs, own: bool, scope: &Scope, truesize: Truesize) -> Resu
         unseen,
     })
 }
+
+/// What is traced from one moment to another.
+struct Tracing<'a> {
+    tracer: &'a mut Tracer,
+    before: Trace,
+}
+
+impl<'a> Tracing<'a> {
+    /// What is not traced is `unseen`: drops of firewalls, failed calls and others that no counter tells.
+    fn begin(tracer: Result<&'a mut Tracer, String>, unseen: &mut Vec<String>) -> Option<Tracing<'a>> {
+        let begun = tracer.and_then(|tracer| {
+            let before = tracer.read().map_err(|error| error.to_string())?;
+            Ok(Tracing { tracer, before })
+        });
+        begun.map_err(|why| unseen.push(format!("{WITHOUT_COUNTER} ({why})"))).ok()
+    }
+
+    fn end(&mut self, unseen: &mut Vec<String>) -> Option<(Trace, Detail)> {
+        let trace = self.tracer.read().map_err(|error| unseen.push(format!("{WITHOUT_COUNTER} ({error})"))).ok()?;
+        Some((difference(&trace, &self.before), self.tracer.detail()))
+    }
+}
+
+const WITHOUT_COUNTER: &str = "losses that leave no counter, as those of firewalls";
 
 /// Counters at one moment.
 struct Counts {
@@ -121,7 +161,7 @@ impl Counts {
 }
 
 /// What counters tell of losses, since boot and while we watched.
-struct Losses {
+pub(super) struct Losses {
     total: Vec<Loss>,
     recent: Vec<Loss>,
 }
@@ -141,7 +181,7 @@ impl Losses {
     }
 
     /// Those at a place, of one interface or of none; `None`: the kernel does not tell.
-    fn at(&self, place: Place, interface: Option<&LinkCounters>) -> Option<Counted> {
+    pub(super) fn at(&self, place: Place, interface: Option<&LinkCounters>) -> Option<Counted> {
         let index = interface.map_or(0, |link| link.index);
         let of = |losses: &[Loss]| {
             let own = losses.iter().filter(|loss| loss.place == place && loss.interface == index);
@@ -149,137 +189,6 @@ impl Losses {
         };
         Some(Counted { total: of(&self.total)?, recent: of(&self.recent)? })
     }
-}
-
-/// A receiver that is watched.
-struct Watched {
-    cookie: Option<u64>,
-    inode: u32,
-    drops: u32,
-    fact: Receiver,
-}
-
-fn find_receivers(sockets: &mut Sockets, scope: &Scope, unseen: &mut Vec<String>) -> Result<Vec<Watched>> {
-    if !scope.is_followed() {
-        return Ok(Vec::new());
-    }
-    let owners = owners()?;
-    let holds = |owner: &Owner| scope.process.as_ref().is_none_or(|process| process.is(owner.pid, &owner.name));
-    let wanted = |socket: &UdpSocket| {
-        let port = scope.ports.is_empty() || scope.ports.contains(&socket.local.port());
-        let group = scope.group.is_none_or(|group| socket.local.ip().is_unspecified() || socket.local.ip() == group);
-        let process = scope.process.is_none() || owners.of(socket.inode).iter().any(holds);
-        port && group && process
-    };
-    let found: Vec<UdpSocket> = sockets.read()?.into_iter().filter(wanted).collect();
-    if found.is_empty() {
-        let hidden = match owners.hidden() {
-            0 => String::new(),
-            hidden => format!(" ({hidden} processes of other users are hidden: run as root)"),
-        };
-        bail!("{}: no UDP socket of that kind is open{hidden}", scope.words());
-    }
-    let receiver = |socket: UdpSocket| {
-        let owner = owners.of(socket.inode).iter().find(|owner| holds(owner));
-        if owner.is_none() {
-            unseen.push(format!("whose socket {} is (run as root)", socket.local));
-        }
-        let fact = Receiver {
-            address: socket.local,
-            cookie: socket.cookie.unwrap_or(0),
-            pid: owner.map(|owner| owner.pid),
-            process: owner.map(|owner| owner.name.clone()),
-            buffer: socket.memory.receive_buffer.unwrap_or(0).into(),
-            level: 0,
-            drops: Counted { total: socket.memory.drops.into(), recent: 0 },
-            joins: owner.and_then(|owner| {
-                let socket = borrow(owner.pid, owner.fd).ok()?;
-                getsockopt(&socket, sockopt::UdpGroSegment).ok()
-            }),
-        };
-        Watched { cookie: socket.cookie, inode: socket.inode, drops: socket.memory.drops, fact }
-    };
-    Ok(found.into_iter().map(receiver).collect())
-}
-
-/// What sockets that are not followed have dropped so far, by cookie.
-fn others(sockets: &mut Sockets, receivers: &[Watched]) -> Result<HashMap<u64, u32>> {
-    let followed: BTreeSet<Option<u64>> = receivers.iter().map(|watched| watched.cookie).collect();
-    let others = sockets.read()?.into_iter().filter(|socket| !followed.contains(&socket.cookie));
-    Ok(others.filter_map(|socket| Some((socket.cookie?, socket.memory.drops))).collect())
-}
-
-/// Those of them that have dropped something, now or before.
-fn losing(sockets: &mut Sockets, before: &HashMap<u64, u32>) -> Result<Vec<Receiver>> {
-    let is_losing = |socket: &UdpSocket| {
-        socket.memory.drops > 0 && socket.cookie.is_some_and(|cookie| before.contains_key(&cookie))
-    };
-    let found: Vec<UdpSocket> = sockets.read()?.into_iter().filter(is_losing).collect();
-    if found.is_empty() {
-        return Ok(Vec::new());
-    }
-    let owners = owners()?;
-    let receiver = |socket: UdpSocket| {
-        let owner = owners.of(socket.inode).first();
-        let cookie = socket.cookie.unwrap_or(0);
-        let earlier = before.get(&cookie).copied().unwrap_or(socket.memory.drops);
-        let recent = socket.memory.drops.wrapping_sub(earlier);
-        Receiver {
-            address: socket.local,
-            cookie,
-            pid: owner.map(|owner| owner.pid),
-            process: owner.map(|owner| owner.name.clone()),
-            buffer: socket.memory.receive_buffer.unwrap_or(0).into(),
-            level: socket.memory.rmem_alloc.into(),
-            drops: Counted { total: socket.memory.drops.into(), recent: recent.into() },
-            joins: None,
-        }
-    };
-    let mut losing: Vec<Receiver> = found.into_iter().map(receiver).collect();
-    losing.sort_by_key(|receiver| std::cmp::Reverse((receiver.drops.recent, receiver.drops.total)));
-    losing.truncate(MOST_LOSING);
-    Ok(losing)
-}
-
-/// Sockets that are named though nobody asked for them.
-const MOST_LOSING: usize = 20;
-
-/// Looks at receivers until the time is over; returns the levels that were seen.
-fn watch(sockets: &mut Sockets, receivers: &mut [Watched]) -> Result<BTreeSet<u64>> {
-    let begin = Instant::now();
-    let mut levels = BTreeSet::new();
-    if receivers.is_empty() {
-        thread::sleep(WINDOW);
-        return Ok(levels);
-    }
-    while begin.elapsed() < WINDOW {
-        for socket in sockets.read()? {
-            let same = |watched: &&mut Watched| watched.cookie == socket.cookie && watched.inode == socket.inode;
-            if let Some(watched) = receivers.iter_mut().find(same) {
-                let level = u64::from(socket.memory.rmem_alloc);
-                watched.fact.level = watched.fact.level.max(level);
-                watched.fact.drops = Counted {
-                    total: socket.memory.drops.into(),
-                    recent: socket.memory.drops.wrapping_sub(watched.drops).into(),
-                };
-                levels.insert(level);
-            }
-        }
-        thread::sleep(POLL_INTERVAL);
-    }
-    Ok(levels)
-}
-
-/// The memory of one datagram, where all are alike: what all levels are multiples of. `None`: too few levels were seen to
-/// tell.
-fn weigh(levels: &BTreeSet<u64>) -> Option<u64> {
-    let levels: Vec<u64> = levels.iter().copied().filter(|level| *level > 0).collect();
-    let common = levels.iter().copied().fold(0, greatest_common_divisor);
-    (levels.len() >= ENOUGH_LEVELS && common >= LEAST_TRUESIZE).then_some(common)
-}
-
-fn greatest_common_divisor(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
 fn settings(here: &NetNs, ns: &NetNs, udp_mem: Option<[u64; 3]>, unseen: &mut Vec<String>) -> Result<Sysctls> {
@@ -301,113 +210,6 @@ fn settings(here: &NetNs, ns: &NetNs, udp_mem: Option<[u64; 3]>, unseen: &mut Ve
     })
 }
 
-/// An inspection of the interfaces.
-struct Inspection<'a> {
-    ns: &'a NetNs,
-    own: bool,
-    scope: &'a Scope,
-    links: &'a [LinkCounters],
-    losses: &'a Losses,
-}
-
-impl Inspection<'_> {
-    fn interfaces(&self, unseen: &mut Vec<String>) -> Result<(Vec<Interface>, Vec<Bridge>)> {
-        let links = self.links;
-        if let Some(name) = self.scope.interface.as_ref().filter(|name| links.iter().all(|link| link.name != **name)) {
-            bail!("interface {name}: no such interface in this namespace");
-        }
-        let looked_at = |link: &&LinkCounters| match &self.scope.interface {
-            Some(name) => link.name == *name,
-            // A port of a bridge that is no card belongs to a container or a virtual machine.
-            None => link.up && !link.loopback && (link.kind.is_none() || link.master.is_none()),
-        };
-        let default_routes = default_routes(self.ns).ok().filter(|through| !through.is_empty());
-        let (ethtool, mut offloads) = (Ethtool::open(self.ns)?, Offloads::open(self.ns)?);
-        let mut devices: BTreeMap<&str, Device> = BTreeMap::new();
-        for link in links {
-            // One that goes away meanwhile has nothing to tell.
-            devices.insert(&link.name, ethtool.device(&link.name).unwrap_or_default());
-        }
-        let mut interfaces = Vec::new();
-        for link in links.iter().filter(looked_at) {
-            let device = &devices[link.name.as_str()];
-            let mut interface = self.interface(link, device, default_routes.as_ref())?;
-            interface.joins = offloads.is_on(&link.name, Offload::GenericReceive).ok();
-            if device.driver.as_deref() == Some(VIRTIO) {
-                unseen
-                    .push(format!("interrupt moderation of {} ({VIRTIO} does not tell whether it has any)", link.name));
-            }
-            interfaces.push(interface);
-        }
-        if !self.own {
-            unseen.push("packet steering (rps_cpus) of another namespace: run this inside it".to_owned());
-        }
-        let snooping = Netlink::open(self.ns)?.snooping()?;
-        let bridge = |found: weir_kernel::links::Snooping| {
-            let port = |link: &&LinkCounters| link.master == Some(found.index) && link.up;
-            let speed =
-                |link: &LinkCounters| Some((link.name.clone(), self.speed(link, &devices[link.name.as_str()])?));
-            let ports = links.iter().filter(port).filter_map(speed).collect();
-            Bridge { name: found.bridge, snoops: found.snoops, asks: found.asks, asked: found.asked, ports }
-        };
-        Ok((interfaces, snooping.into_iter().map(bridge).collect()))
-    }
-
-    fn interface(&self, link: &LinkCounters, device: &Device, default: Option<&BTreeSet<String>>) -> Result<Interface> {
-        let bridge = self.links.iter().find(|other| Some(other.index) == link.master);
-        let channels = device.channels.map(|channels| channels.combined_max.max(channels.receive_max));
-        Ok(Interface {
-            name: link.name.clone(),
-            mtu: link.mtu.into(),
-            speed_mbit: self.speed(link, device),
-            hardware: is_hardware(link),
-            through_backlog: link.loopback || link.kind.as_deref() == Some("veth"),
-            bridge: bridge.map(|bridge| bridge.name.clone()),
-            ring: device
-                .rings
-                .filter(|rings| rings.receive_max > 0)
-                .map(|rings| Ring { length: rings.receive.into(), most: rings.receive_max.into() }),
-            moderation: device.coalescing.filter(|_| device.driver.as_deref() != Some(VIRTIO)).map(|moderation| {
-                Moderation {
-                    usecs: moderation.receive_us.into(),
-                    frames: moderation.receive_frames.into(),
-                    adaptive: moderation.receive_adaptive,
-                }
-            }),
-            pause: device.pause.map(|pause| Pause { obeys: pause.receive, sends: pause.transmit }),
-            queues: if self.own { queues(link) } else { Vec::new() },
-            most_queues: channels.filter(|most| *most > 0),
-            ring_drops: self.losses.at(Place::ReceiveRing, Some(link)).unwrap_or_default(),
-            damaged: self.losses.at(Place::Frame, Some(link)).unwrap_or_default(),
-            rp_filter: self.rp_filter(&link.name)?,
-            default_route: default.map(|through| through.contains(&link.name)),
-            joins: None,
-        })
-    }
-
-    /// A virtual interface claims a speed that means nothing.
-    fn speed(&self, link: &LinkCounters, device: &Device) -> Option<u64> {
-        device.mode.filter(|_| is_hardware(link))?.speed_mbit.map(u64::from)
-    }
-
-    /// The kernel takes the larger of the interface's and `all`.
-    fn rp_filter(&self, name: &str) -> Result<Option<u8>> {
-        let of = |name: &str| sysctl::find(self.ns, &format!("ipv4/conf/{name}/rp_filter"));
-        let value = |text: Option<String>| text.and_then(|text| text.parse::<u8>().ok());
-        let (own, all) = (value(of(name)?), value(of("all")?));
-        Ok(own.zip(all).map(|(own, all)| own.max(all)))
-    }
-}
-
-fn is_hardware(link: &LinkCounters) -> bool {
-    link.kind.is_none() && !link.loopback
-}
-
-fn queues(link: &LinkCounters) -> Vec<Queue> {
-    let queues = receive_queues(&link.name, link.index).into_iter();
-    queues.map(|queue| Queue { number: queue.number, steered_to: queue.steered_to }).collect()
-}
-
 fn softnet_facts(before: &Counts, after: &Counts) -> Vec<Softnet> {
     let fact = |now: &counters::Softnet| {
         let earlier = before.softnet.iter().find(|earlier| earlier.cpu == now.cpu).unwrap_or(now);
@@ -422,32 +224,11 @@ fn softnet_facts(before: &Counts, after: &Counts) -> Vec<Softnet> {
     after.softnet.iter().map(fact).collect()
 }
 
-/// How long counters are watched.
-const WINDOW: Duration = Duration::from_millis(1000);
-const POLL_INTERVAL: Duration = Duration::from_millis(2);
-
-/// Fewer may have a larger divisor by chance.
-const ENOUGH_LEVELS: usize = 8;
-
-/// No datagram takes less (a struct sk_buff alone is larger).
-const LEAST_TRUESIZE: u64 = 256;
-
-/// A driver whose answer is the same whether it has interrupt moderation or not.
-const VIRTIO: &str = "virtio_net";
-
 #[cfg(test)]
 mod tests {
     use weir_kernel::counters::{Counter, links};
 
     use super::*;
-
-    #[test]
-    fn a_datagrams_memory_is_what_all_levels_share() {
-        let levels = |factors: &[u64]| factors.iter().map(|factor| factor * 832).collect::<BTreeSet<u64>>();
-        assert_eq!(weigh(&levels(&[0, 7, 3, 12, 31, 8, 9, 10, 11])), Some(832));
-        assert_eq!(weigh(&levels(&[2, 4])), None);
-        assert_eq!(weigh(&(1..20).collect()), None);
-    }
 
     #[test]
     fn a_loss_is_what_an_account_and_a_watch_call_one() {
@@ -473,11 +254,13 @@ mod tests {
     fn an_empty_namespace_has_nothing_but_settings() {
         let ns = NetNs::create().unwrap();
         let truesize = Truesize { bytes: 832, source: "test".into() };
-        let facts = collect(&ns, false, &Scope::default(), truesize.clone()).unwrap();
+        let look = |scope| Look { ns: &ns, own: false, scope, tracer: Err("not permitted".into()) };
+        let all = Scope::default();
+        let facts = collect(look(&all), truesize.clone()).unwrap();
         assert_eq!((&facts.truesize, &*facts.interfaces, &*facts.receivers), (&truesize, &[][..], &[][..]));
         assert!(facts.settings.rmem_max.is_some() && facts.processors > 0, "{facts:?}");
         let missing = Scope { ports: vec![5], ..Scope::default() };
-        let refused = collect(&ns, false, &missing, truesize).unwrap_err().to_string();
+        let refused = collect(look(&missing), truesize).unwrap_err().to_string();
         assert!(refused.starts_with("port 5: no UDP socket of that kind is open"), "{refused}");
     }
 }

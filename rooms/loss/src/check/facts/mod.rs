@@ -2,6 +2,9 @@
 //! of it. `None` is unknown, and nothing is found wrong with it.
 
 mod collect;
+mod interfaces;
+mod losses;
+mod receivers;
 
 use std::net::SocketAddr;
 
@@ -9,7 +12,8 @@ use serde::Serialize;
 
 use super::seen::Seen;
 
-pub use collect::{Scope, collect};
+pub use collect::{Look, Scope, collect};
+pub use losses::Lost;
 
 /// All facts, as they were during one short look.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -34,6 +38,8 @@ pub struct Facts {
     pub receivers: Vec<Receiver>,
     /// Other sockets that have dropped something since they were opened, the worst now first.
     pub losing: Vec<Receiver>,
+    /// What was lost while we looked, the most first.
+    pub losses: Vec<Lost>,
     /// What came, where the load was taken from it; null: it was stated.
     pub seen: Option<Seen>,
     /// Interfaces that datagrams may come in by.

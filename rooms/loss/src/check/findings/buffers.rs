@@ -11,7 +11,6 @@ use crate::places::Place;
 pub(super) fn audit(case: &Case<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> =
         case.facts.receivers.iter().filter_map(|receiver| receiver_buffer(case, receiver)).collect();
-    findings.extend(case.facts.losing.iter().filter_map(losing));
     findings.extend(most_buffer(case));
     if case.facts.receivers.is_empty() {
         findings.extend(default_buffer(case));
@@ -30,7 +29,7 @@ fn receiver_buffer(case: &Case<'_>, receiver: &Receiver) -> Option<Finding> {
     // What was lost tells more than the longest stall.
     let needed = advice.and_then(|advice| advice.receive_buffer).map_or(0, |asked| asked * 2).max(case.need.buffer);
     if receiver.buffer >= needed {
-        return losing(receiver);
+        return None;
     }
     let setting = Setting::SocketBuffer { cookie: receiver.cookie, address: receiver.address.to_string() };
     // What is asked for is doubled: an even number comes out as it is.
@@ -73,27 +72,6 @@ fn too_slow(receiver: &Receiver, advice: &Advice) -> Finding {
         .counted("sock_diag, SK_MEMINFO", "drops", receiver.drops)
         .need(format!("a reader that takes {}/s", rate(advice.arrive_per_s)))
         .cost("a change of the program")
-}
-
-/// A socket that loses now, whatever was stated.
-fn losing(receiver: &Receiver) -> Option<Finding> {
-    if receiver.drops.recent == 0 {
-        return None;
-    }
-    let what = format!("{} is losing datagrams now", receiver.who());
-    let port = receiver.address.port();
-    let command =
-        format!("weir loss check --port {port} (takes the load from what it sees), weir loss account --port {port}");
-    Some(
-        Finding::advised("losing", Place::ReceiveBuffer, what, command)
-            .with(
-                "sock_diag, SK_MEMINFO",
-                format!("rcvbuf {} B, {} B taken", number(receiver.buffer), number(receiver.level)),
-            )
-            .counted("sock_diag, SK_MEMINFO", "drops", receiver.drops)
-            .need("to know why: its buffer, its reader, a wrong checksum or its own filter")
-            .cost("none: both only look"),
-    )
 }
 
 /// What a program may ask for.

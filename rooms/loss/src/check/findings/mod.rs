@@ -2,6 +2,7 @@
 
 mod buffers;
 mod links;
+mod losses;
 mod packets;
 mod processors;
 
@@ -51,6 +52,7 @@ pub(super) fn audit(facts: &Facts, load: &Load) -> Vec<Finding> {
     findings.extend(processors::audit(&case));
     findings.extend(packets::audit(&case));
     findings.extend(buffers::audit(&case));
+    findings.extend(losses::audit(&case, &findings));
     findings.sort_by_key(|finding| finding.place);
     findings
 }

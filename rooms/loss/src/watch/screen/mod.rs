@@ -10,6 +10,7 @@ use crossterm::event::KeyCode;
 use ratatui::Frame;
 use weir_service::screen::{self, Ended, Picture};
 use weir_service::stop::Stop;
+use weir_units::format::shown_in_json;
 
 use super::snapshot::{Snapshot, Sort};
 use super::state::State;
@@ -31,7 +32,7 @@ pub(super) fn print_json(state: &State) -> io::Result<Ended> {
         number = next;
         let line = serde_json::to_string(&*snapshot).map_err(io::Error::from)?;
         let mut output = io::stdout().lock();
-        match writeln!(output, "{line}").and_then(|()| output.flush()) {
+        match writeln!(output, "{}", shown_in_json(&line)).and_then(|()| output.flush()) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(Ended::Asked),
             result => result?,
         }

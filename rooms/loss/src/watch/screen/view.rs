@@ -9,8 +9,9 @@ use ratatui::text::{Line, Text};
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table, Wrap};
 use weir_service::losses::grouped;
 use weir_service::screen::cells::{self, alarm, bar, bit_rate, clock, number, right, table};
-use weir_units::format::counted;
+use weir_units::format::{counted, shown};
 
+use crate::places::Place;
 use crate::watch::lost::{Lost, lost, total, unknown};
 use crate::watch::snapshot::{Count, Interface, Processor, Snapshot, Socket, Sort, by};
 
@@ -25,6 +26,9 @@ pub(super) struct Look {
 
 /// Draws a snapshot, and the last lines of the log.
 pub(super) fn draw(frame: &mut Frame<'_>, now: &Snapshot, look: Look, notes: &[String]) {
+    let now = &now.shown();
+    let notes: Vec<String> = notes.iter().map(|note| shown(note).into_owned()).collect();
+    let notes = &notes[..];
     let area = frame.area();
     let (width, height) = (usize::from(area.width), usize::from(area.height));
     let lost = lost(now);
@@ -35,12 +39,17 @@ pub(super) fn draw(frame: &mut Frame<'_>, now: &Snapshot, look: Look, notes: &[S
     let wide = width >= WIDE;
     let unknown = unknown(now);
     let note_height = if notes.is_empty() { 0 } else { notes.len() as u16 + 1 };
+    let unknown_height = unknown.chars().count().div_ceil(width.max(1)).min(2);
+    // Lines that nothing else needs; two, where anything is lost.
+    let needed = 2 + unknown_height + usize::from(note_height) + 2 + now.sockets.len();
+    let tables = 2 * 2 + lost.len().clamp(1, most) + beneath.clamp(1, most);
+    let remedies = remedies(&lost, width, height.saturating_sub(needed + tables).max(2));
     let [title, warning, sockets, places, remedy, machine, log, keys] = Layout::vertical([
         Constraint::Length(1),
-        Constraint::Length(unknown.chars().count().div_ceil(width.max(1)).min(2) as u16),
+        Constraint::Length(unknown_height as u16),
         Constraint::Fill(1),
         block(lost.len()),
-        Constraint::Length(if wide || lost.is_empty() { 0 } else { 2 }),
+        Constraint::Length(remedies.height() as u16),
         block(beneath),
         Constraint::Length(note_height),
         Constraint::Length(1),
@@ -49,19 +58,56 @@ pub(super) fn draw(frame: &mut Frame<'_>, now: &Snapshot, look: Look, notes: &[S
     frame.render_widget(summary(now, &lost), title);
     frame.render_widget(Paragraph::new(unknown.yellow()).wrap(Wrap { trim: true }), warning);
     draw_sockets(frame, now, look, sockets);
-    frame.render_widget(place_table(now, &lost, wide), places);
-    if let Some(worst) = lost.first() {
-        let row = worst.place.row();
-        let advice = Line::from(vec![format!("{}: ", row.title).bold(), row.remedy.replace('`', "").into()]);
-        frame.render_widget(Paragraph::new(advice).wrap(Wrap { trim: true }), remedy);
-    }
-    let [left, _, right] =
-        Layout::horizontal([Constraint::Length(38), Constraint::Length(1), Constraint::Fill(1)]).areas(machine);
+    frame.render_widget(place_table(now, &lost), places);
+    frame.render_widget(remedies, remedy);
+    let times = Constraint::Length(if wide { 44 } else { 38 });
+    let [left, _, right] = Layout::horizontal([times, Constraint::Length(1), Constraint::Fill(1)]).areas(machine);
     let rows = usize::from(machine.height).saturating_sub(2);
-    frame.render_widget(processor_table(now, rows), left);
+    frame.render_widget(processor_table(now, rows, wide), left);
     frame.render_widget(interface_table(now), right);
     frame.render_widget(cells::notes(notes), log);
     frame.render_widget(key_line(look.sort), keys);
+}
+
+/// What to do about each place at which anything was lost, the worst first, in so many lines at most.
+fn remedies<'a>(lost: &[Lost], width: usize, most: usize) -> Text<'a> {
+    let mut text = Text::default();
+    let mut told: Vec<Place> = Vec::new();
+    for row in lost.iter().map(|lost| lost.place.row()) {
+        if told.contains(&row.place) {
+            continue;
+        }
+        told.push(row.place);
+        let words = format!("{}: {}", row.title, row.remedy.replace('`', ""));
+        let lines = wrapped(&words, width);
+        // The rest of what does not fit whole is cut, of the first alone.
+        if text.height() > 0 && text.height() + lines.len() > most {
+            break;
+        }
+        for (number, line) in lines.into_iter().take(most).enumerate() {
+            let title = if number == 0 { line.split_at_checked(row.title.len() + 1) } else { None };
+            text.push_line(match title {
+                Some((title, rest)) => Line::from(vec![title.to_owned().bold(), rest.to_owned().into()]),
+                None => Line::from(line),
+            });
+        }
+    }
+    text
+}
+
+/// Words in lines of so many columns; what is longer alone has a line of its own.
+fn wrapped(words: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in words.split(' ') {
+        let Some(line) = lines.last_mut() else { break };
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push(word.to_owned());
+        } else {
+            line.push_str(if line.is_empty() { "" } else { " " });
+            line.push_str(word);
+        }
+    }
+    lines
 }
 
 /// The same in one line, where there is no screen.
@@ -84,7 +130,7 @@ pub(in crate::watch) fn line(now: &Snapshot) -> String {
     if !unknown.is_empty() {
         let _ = write!(line, "; {unknown}");
     }
-    line
+    shown(&line).into_owned()
 }
 
 fn summary<'a>(now: &Snapshot, lost: &[Lost]) -> Text<'a> {
@@ -104,12 +150,13 @@ fn summary<'a>(now: &Snapshot, lost: &[Lost]) -> Text<'a> {
 /// Datagrams read by all sockets a second, and their bits; without eBPF what the namespaces' UDP took in.
 fn received(now: &Snapshot) -> (f64, Option<f64>) {
     let rates = |read: fn(&Socket) -> Option<Count>| {
-        now.sockets.iter().filter_map(read).filter_map(|count| count.per_s).sum::<f64>()
+        // A sum of nothing is -0.
+        now.sockets.iter().filter_map(read).filter_map(|count| count.per_s).sum::<f64>() + 0.0
     };
     if now.sockets.iter().any(|socket| socket.received.is_some()) {
         (rates(|socket| socket.received), Some(rates(|socket| socket.received_bytes) * 8.0))
     } else {
-        (now.namespaces.iter().filter_map(|namespace| namespace.received.per_s).sum(), None)
+        (now.namespaces.iter().filter_map(|namespace| namespace.received.per_s).sum::<f64>() + 0.0, None)
     }
 }
 
@@ -192,7 +239,7 @@ fn level<'a>(socket: &Socket, cells: u16) -> Cell<'a> {
     Cell::new(Line::from(parts))
 }
 
-fn place_table<'a>(now: &Snapshot, lost: &[Lost], wide: bool) -> Table<'a> {
+fn place_table<'a>(now: &Snapshot, lost: &[Lost]) -> Table<'a> {
     let several = now.namespaces.len() > 1;
     let mut head = vec!["lost at", "port", "why", "/s", "total"];
     let mut widths = vec![
@@ -202,10 +249,6 @@ fn place_table<'a>(now: &Snapshot, lost: &[Lost], wide: bool) -> Table<'a> {
         Constraint::Length(8),
         Constraint::Length(10),
     ];
-    if wide {
-        head.push("what to do");
-        widths.push(Constraint::Fill(7));
-    }
     if several {
         head.insert(1, "namespace");
         widths.insert(1, Constraint::Length(10));
@@ -220,9 +263,6 @@ fn place_table<'a>(now: &Snapshot, lost: &[Lost], wide: bool) -> Table<'a> {
             right(rate(Some(lost.datagrams))).style(alarm(now_lost)),
             right(grouped(lost.datagrams.total)),
         ];
-        if wide {
-            cells.push(Cell::new(row.remedy.replace('`', "")));
-        }
         if several {
             cells.insert(1, Cell::new(lost.namespace.clone()));
         }
@@ -235,8 +275,10 @@ fn place_table<'a>(now: &Snapshot, lost: &[Lost], wide: bool) -> Table<'a> {
     table(&head, |title| matches!(title, "port" | "/s" | "total"), rows.into_iter(), &widths)
 }
 
-/// Of more processors than there are rows, those that do most.
-fn processor_table<'a>(now: &Snapshot, rows: usize) -> Table<'a> {
+/// Of more processors than there are rows, those that do most. What a hypervisor took is told where there is room, or
+/// where it took any: then instead of the time in interrupts.
+fn processor_table<'a>(now: &Snapshot, rows: usize, wide: bool) -> Table<'a> {
+    let stolen = now.processors.iter().any(|processor| processor.steal.pct.is_some_and(|pct| pct >= 0.5));
     let idle = |processor: &&Processor| processor.idle.pct.unwrap_or(100.0);
     let mut processors: Vec<&Processor> = now.processors.iter().collect();
     if processors.len() > rows {
@@ -246,17 +288,26 @@ fn processor_table<'a>(now: &Snapshot, rows: usize) -> Table<'a> {
     let row = |processor: &Processor| {
         let share = |pct: Option<f64>| right(pct.map_or_else(|| "-".into(), |pct| format!("{pct:.0}%")));
         let packets = processor.softirq.pct.is_some_and(|pct| pct >= 80.0);
-        Row::new([
+        let steal = || share(processor.steal.pct).style(alarm(processor.steal.pct.is_some_and(|pct| pct >= 5.0)));
+        let mut cells = vec![
             right(processor.cpu.to_string()),
-            share(processor.irq.pct),
+            if stolen && !wide { steal() } else { share(processor.irq.pct) },
             share(processor.softirq.pct).style(alarm(packets)),
             share(processor.system.pct),
             share(processor.user.pct),
             right(processor.net_rx.map_or_else(|| "?".into(), |net_rx| rate(Some(net_rx)))),
-        ])
+        ];
+        if wide {
+            cells.insert(5, steal());
+        }
+        Row::new(cells)
     };
-    let widths = [4, 5, 7, 5, 5, 7].map(Constraint::Length);
-    let head = ["cpu", "irq", "softirq", "sys", "user", "NETRX/s"];
+    let mut widths = [4, 5, 7, 5, 5, 7].map(Constraint::Length).to_vec();
+    let mut head = vec!["cpu", if stolen && !wide { "steal" } else { "irq" }, "softirq", "sys", "user", "NETRX/s"];
+    if wide {
+        widths.insert(5, Constraint::Length(5));
+        head.insert(5, "steal");
+    }
     let interrupts = now.interrupts.map_or_else(String::new, |count| format!(" {} interrupts/s ", rate(Some(count))));
     table(&head, |_| true, processors.into_iter().map(row), &widths)
         .block(Block::new().borders(Borders::TOP).title(interrupts))
@@ -350,6 +401,26 @@ mod tests {
         insta::assert_snapshot!("small", picture(80, 24, &fixture::at(60), Look::default(), &[]));
     }
 
+    /// All that is to be done about each loss is there, while there are free lines, and what the hypervisor took.
+    #[test]
+    fn remedies_are_whole_while_there_is_room() {
+        let mut now = fixture::at(60);
+        now.processors[0].steal.pct = Some(12.0);
+        for (width, height) in [(120, 30), (140, 26)] {
+            let picture = picture(width, height, &now, Look::default(), &[]);
+            let words: Vec<&str> = picture.split([' ', '\n', '"']).filter(|word| !word.is_empty()).collect();
+            let text = words.join(" ");
+            for lost in lost(&now) {
+                let row = lost.place.row();
+                let remedy = format!("{}: {}", row.title, row.remedy.replace('`', ""));
+                assert!(text.contains(&remedy), "{remedy}: {picture}");
+            }
+            assert!(text.contains(" user steal NETRX/s ") && text.contains(" 12% "), "{picture}");
+        }
+        let narrow = picture(80, 24, &now, Look::default(), &[]);
+        assert!(narrow.contains(" steal softirq ") && narrow.contains("receive buffer full: a larger"), "{narrow}");
+    }
+
     #[test]
     fn without_privilege_and_before_the_first_rates() {
         insta::assert_snapshot!("unprivileged", picture(80, 24, &fixture::unprivileged(60), Look::default(), &[]));
@@ -374,6 +445,16 @@ mod tests {
             picture(width, height, &fixture::at(60), look, &["note"; MOST_NOTES]);
             picture(width, height, &Snapshot::default(), Look::default(), &[]);
         }
+    }
+
+    #[test]
+    fn names_that_others_choose_steer_no_terminal() {
+        let evil = "\u{1b}[2J\u{7}\n\u{202e}x";
+        let now = fixture::named(evil);
+        let picture = picture(200, 40, &now, Look::default(), &[evil]);
+        assert!(picture.lines().all(|line| shown(line) == line), "{picture}");
+        assert!(picture.matches("\\u{1b}[2J\\u{7}\\n\\u{202e}x").count() >= 4, "{picture}");
+        assert_eq!(shown(&line(&now)), line(&now));
     }
 
     #[test]
