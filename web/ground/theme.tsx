@@ -22,12 +22,15 @@ function kept(): Theme {
   }
 }
 
+const dark = matchMedia('(prefers-color-scheme: dark)');
+
 function apply(): void {
-  document.documentElement.dataset.theme = theme.value;
+  const system = dark.matches ? 'dark' : 'light';
+  document.documentElement.dataset.theme = theme.value === 'system' ? system : theme.value;
   repaint.value += 1;
 }
 
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', apply);
+dark.addEventListener('change', apply);
 apply();
 
 export function ThemeButton() {

@@ -30,19 +30,19 @@ export const WORDS: Record<Cause, Words> = {
   network: {
     title: 'network',
     about: 'between the machines',
-    remedy: 'weir monitor check; flow control, switches, cables',
+    remedy: 'look at the switches: mixed speeds without pause frames, snooping without a querier; weir monitor check',
     isLoss: true,
   },
   host: {
     title: 'host',
     about: "in the server's interface or kernel, in front of the socket",
-    remedy: 'weir loss watch on the server: rings, interrupts',
+    remedy: 'on the server a longer ring and fewer interrupts: weir loss check --apply',
     isLoss: true,
   },
   socket: {
     title: 'socket',
     about: "in the server's receive buffer",
-    remedy: 'raise net.core.rmem_max on the server',
+    remedy: 'a larger receive_buffer, up to net.core.rmem_max of the server: weir loss check computes it',
     isLoss: true,
   },
   server: { title: 'server', about: 'in the server, which could not keep up', remedy: 'fewer channels', isLoss: true },

@@ -4,8 +4,8 @@ import { useState } from 'preact/hooks';
 import { count } from '../ground/quantity';
 import { visible } from '../ground/text';
 import { type Channel, catalog, states } from './feed';
-import { ALARMS } from './plots';
 import { chosen, MOST, toggle } from './view';
+import { ALARMS } from './words';
 
 /** Channels of a station that are listed before one asks for all. */
 const LISTED = 60;
@@ -44,8 +44,8 @@ export function Chooser() {
       ))}
       {catalog.value.size === 0 && (
         <p class="empty">
-          No station is heard yet. <code>weir monitor station</code> starts one; <code>weir monitor check</code> says
-          why none is heard.
+          No signal has come yet. <code>weir monitor station</code> sends some; <code>weir monitor check</code> says why
+          none is heard.
         </p>
       )}
     </aside>

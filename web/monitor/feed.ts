@@ -14,6 +14,8 @@ export interface Channel {
   unit: string;
   description: string;
   origin: string;
+  /** Made here of others: what it lacks they lack. */
+  derived: boolean;
   rate_hz: number;
   scale: number;
   offset: number;
@@ -29,6 +31,10 @@ export interface State {
   alarm: Alarm;
   stale: boolean;
   since_ms: number;
+  /** The worst alarm that nobody has acknowledged; it stays when it is over. */
+  unacknowledged: Alarm;
+  /** Who has acknowledged the alarm that there is. */
+  acknowledged: { by: string; time_ms: number } | null;
 }
 
 export interface Happening {
@@ -52,7 +58,7 @@ export interface Wanted {
 }
 
 interface Told {
-  hello?: { version: string; peers: string[] };
+  hello?: { version: string; peers: string[]; read_only: boolean };
   channels?: Omit<Channel, 'id'>[];
   states?: State[];
   events?: Happening[];
@@ -61,10 +67,17 @@ interface Told {
   whole?: { ask: number; keys: number[] };
 }
 
-export const connection = signal<{ state: 'connecting' | 'live' | 'gone'; since: number; server: string }>({
+export const connection = signal<{
+  state: 'connecting' | 'live' | 'gone';
+  since: number;
+  server: string;
+  /** Whether nothing can be acknowledged there. */
+  isReadOnly: boolean;
+}>({
   state: 'connecting',
   since: performance.now(),
   server: location.host,
+  isReadOnly: true,
 });
 
 /** By id, in the order in which the server has them. */
@@ -177,7 +190,8 @@ function told(message: Told, origin: string): void {
     catalog.value = new Map();
     states.value = new Map();
     events.value = [];
-    connection.value = { state: 'live', since: performance.now(), server: new URL(origin).host };
+    const { read_only: isReadOnly } = message.hello;
+    connection.value = { state: 'live', since: performance.now(), server: new URL(origin).host, isReadOnly };
   }
   if (message.channels) {
     const next = new Map(catalog.value);
@@ -197,7 +211,11 @@ function told(message: Told, origin: string): void {
     }
     states.value = next;
   }
-  if (message.events) events.value = [...message.events.reverse(), ...events.value].slice(0, MOST_EVENTS);
+  if (message.events) {
+    // By the time at which it happened: what is told late is not new.
+    const all = [...message.events, ...events.value];
+    events.value = all.sort((one, other) => other.time_ms - one.time_ms || other.id - one.id).slice(0, MOST_EVENTS);
+  }
   if (message.clock) clockOffset = message.clock.time_ms - performance.now();
   if (message.begin) begun = message.begin.ask;
   for (const { key, bucket } of message.begin?.feeds ?? []) {
@@ -225,6 +243,24 @@ function data(buffer: ArrayBuffer): void {
   read(buffer, take);
   const now = performance.now();
   if (newest > Number.NEGATIVE_INFINITY) for (const call of arrivals) call(newest, now);
+}
+
+/** Somebody has seen the alarms of channels: said to all servers of this feed, each of which watches by itself. */
+export async function acknowledge(channels: Channel[], by: string): Promise<void> {
+  const say = async (origin: string, { id, station, stream, name: channel }: Channel) => {
+    const alarm = states.value.get(id)?.unacknowledged ?? 'none';
+    if (alarm === 'none') return;
+    const query = new URLSearchParams({ station, stream, channel, by, alarm });
+    const answer = await fetch(`${origin}/acknowledge?${query}`, { method: 'POST' });
+    // What is over there by now, or was never there, is fine.
+    if (!answer.ok && answer.status !== 404 && answer.status !== 409) throw new Error((await answer.json()).error);
+  };
+  const [first, ...others] = [...servers.slice(server % servers.length), ...servers.slice(0, server % servers.length)];
+  if (first === undefined) return;
+  // Where this page is connected it has to be heard; others may be gone.
+  const told = channels.map(channel => say(first, channel));
+  await Promise.allSettled(others.flatMap(origin => channels.map(channel => say(origin, channel))));
+  await Promise.all(told);
 }
 
 /** How old the newest sample of a channel is, ms; absent: there is none. */

@@ -5,6 +5,7 @@ import { useMemo } from 'preact/hooks';
 import { lasting } from '../ground/quantity';
 import { visible } from '../ground/text';
 import { ThemeButton } from '../ground/theme';
+import { AcknowledgeButton, Acknowledger, owed, refusal } from './acknowledge';
 import { Chooser } from './chooser';
 import { Events } from './events';
 import { ageOf, catalog, connection, events, shown, states } from './feed';
@@ -104,6 +105,7 @@ function Page() {
       </header>
       <Gone />
       <Attention />
+      <Acknowledger />
       <div class={state === 'gone' ? 'body gone' : 'body'}>
         <Chooser />
         <main>
@@ -116,7 +118,7 @@ function Page() {
               {catalog.value.size > 0
                 ? 'Choose signals on the left.'
                 : state === 'live'
-                  ? 'No station is heard yet.'
+                  ? 'No signal has come yet.'
                   : 'Waiting…'}
             </p>
           )}
@@ -169,8 +171,9 @@ function Gone() {
 function Attention() {
   const alarms = [...states.value.values()].filter(state => state.alarm !== 'none').length;
   const stale = [...states.value.values()].filter(state => state.stale).length;
+  const unseen = owed();
   const latest = events.value.find(event => event.severity === 'major');
-  if (alarms === 0 && stale === 0) return null;
+  if (alarms === 0 && stale === 0 && unseen.length === 0) return null;
   return (
     <p class="attention" role="status">
       {alarms > 0 && (
@@ -179,6 +182,9 @@ function Attention() {
         </b>
       )}
       {stale > 0 && <b class="warn">{stale} stale</b>}
+      {unseen.length > 0 && <b class="unseen">{unseen.length} not acknowledged</b>}
+      <AcknowledgeButton channels={unseen} label="acknowledge all" />
+      {refusal.value && <span class="refusal">{visible(refusal.value, 160)}</span>}
       {latest && <span>{visible(`${latest.station} ${latest.channel}: ${latest.text}`, 160)}</span>}
     </p>
   );

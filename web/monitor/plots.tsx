@@ -4,8 +4,9 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { count, lasting } from '../ground/quantity';
 import { visible } from '../ground/text';
+import { Acknowledged } from './acknowledge';
 import { WORDS } from './causes';
-import { type Alarm, ageOf, type Channel, type State, shown, states } from './feed';
+import { ageOf, type Channel, type State, shown, states } from './feed';
 import { TIME_MARKS, VALUE_MARKS } from './plot/painter';
 import { marks, measured, number, stepOf, timeStep, timeText } from './plot/scale';
 import {
@@ -26,24 +27,20 @@ import {
 import type { At } from './series';
 import { look, toggle, view } from './view';
 import { CAUSES, sinceBase } from './wire';
-
-export const ALARMS: Record<Alarm, string> = {
-  none: '',
-  very_low: 'very low',
-  low: 'low',
-  high: 'high',
-  very_high: 'very high',
-};
+import { ALARMS } from './words';
 
 /** Pixels that a drag has at least. */
 const DRAG = 4;
 
-/** Plots by signals, or by units. */
+/** Plots by signals, or by units: signals without one have none in common. */
 export function plotsOf(channels: Channel[], overlaid: boolean): Plot[] {
   if (!overlaid) return channels.map(channel => ({ id: channel.id, unit: channel.unit, channels: [channel] }));
   const units = new Map<string, Channel[]>();
-  for (const channel of channels) units.set(channel.unit, [...(units.get(channel.unit) ?? []), channel]);
-  return [...units].map(([unit, channels]) => ({ id: `unit:${unit}`, unit, channels }));
+  for (const channel of channels) {
+    const key = channel.unit ? `unit:${channel.unit}` : channel.id;
+    units.set(key, [...(units.get(key) ?? []), channel]);
+  }
+  return [...units].map(([id, channels]) => ({ id, unit: channels[0]?.unit ?? '', channels }));
 }
 
 interface Pointer {
@@ -228,12 +225,16 @@ function Signal({ channel, state, hover }: { channel: Channel; state: State | un
   const { begin, end } = drawnWindow.value;
   const missing = series?.missing(sinceBase(begin), sinceBase(end));
   const lost = [...(missing ?? [])].filter(([cause]) => WORDS[cause].isLoss);
+  // Of what is derived nothing was lost by itself.
+  const verb = channel.derived ? 'missing, derived' : 'lost';
   const age = ageOf(series);
   const alarm = state && state.alarm !== 'none' ? state.alarm : undefined;
+  const owes = state !== undefined && state.unacknowledged !== 'none';
   return (
     <li
       data-id={channel.id}
       data-alarm={alarm}
+      data-stale={state?.stale || undefined}
       title={visible(`${channel.station}/${channel.stream} ${channel.description}`, 300)}
     >
       <span class="name">
@@ -258,13 +259,14 @@ function Signal({ channel, state, hover }: { channel: Channel; state: State | un
           <Found at={here} channel={channel} />
         )}
       </span>
-      {(alarm || state?.stale || lost.length > 0) && (
+      {(alarm || owes || state?.stale || lost.length > 0) && (
         <span class="marks">
           {alarm && <span class={`mark ${alarm.startsWith('very') ? 'bad' : 'warn'}`}>{ALARMS[alarm]}</span>}
+          <Acknowledged channel={channel} />
           {state?.stale && <span class="mark warn">{age === undefined ? 'no samples' : `stale, ${lasting(age)}`}</span>}
           {lost.length > 0 && (
             <span class="mark lost-mark">
-              {lost.map(([cause, samples]) => `${count(samples)} lost: ${WORDS[cause].title}`).join(', ')}
+              {lost.map(([cause, samples]) => `${count(samples)} ${verb}: ${WORDS[cause].title}`).join(', ')}
             </span>
           )}
         </span>
@@ -318,7 +320,7 @@ function Values({ plot }: { plot: Plot }) {
           </span>
         );
       })}
-      {plot.channels.length > 1 && plot.unit && <i>{visible(plot.unit, 10)}</i>}
+      {plot.unit && <i>{visible(plot.unit, 10)}</i>}
     </div>
   );
 }
@@ -348,14 +350,19 @@ export function Legend({ channels }: { channels: Channel[] }) {
   pulse.value;
   const { begin, end } = drawnWindow.value;
   const sums = new Map<string, number>();
+  let derived = 0;
   for (const channel of channels) {
     const missing = shown.get(channel.id)?.missing(sinceBase(begin), sinceBase(end)) ?? [];
-    for (const [cause, samples] of missing) sums.set(cause, (sums.get(cause) ?? 0) + samples);
+    for (const [cause, samples] of missing) {
+      // What is derived lacks what its inputs lack: that counts once.
+      if (channel.derived) derived += samples;
+      else sums.set(cause, (sums.get(cause) ?? 0) + samples);
+    }
   }
   const found = CAUSES.filter(cause => sums.has(cause));
   return (
     <ul class="legend" aria-label="Missing samples on the screen, by where they were lost">
-      {found.length === 0 && <li class="fine">Nothing is missing.</li>}
+      {found.length === 0 && derived === 0 && <li class="fine">Nothing is missing.</li>}
       {found.map(cause => (
         <li key={cause} data-cause={cause} title={WORDS[cause].remedy && `What to do: ${WORDS[cause].remedy}`}>
           <svg class="swatch" width="14" height="10" aria-hidden="true">
@@ -365,6 +372,12 @@ export function Legend({ channels }: { channels: Channel[] }) {
           <small>{WORDS[cause].about}</small>
         </li>
       ))}
+      {derived > 0 && (
+        <li data-cause="derived">
+          <b>{count(derived)}</b> missing of what is derived{' '}
+          <small>as its inputs are, or cannot be computed with</small>
+        </li>
+      )}
     </ul>
   );
 }

@@ -116,6 +116,7 @@ export function savePicture(plots: Plot[]): void {
       for (const mark of found)
         pen.fillText(number(mark, step), edge + left - 6, y + height * (1 - (mark - low) / (high - low)) + 4);
       pen.textAlign = 'left';
+      pen.fillText(visible(plot.unit, 10), edge, y + 10);
       pen.drawImage(painter.canvas, edge + left, y, width, height);
     }
     y += height + gap;

@@ -30,6 +30,8 @@ export interface Summary {
   flows: number;
   thresholds: number;
   newestEvent: number;
+  /** Whether there is a page of floods at `/protect`. */
+  protect: boolean;
 }
 
 export interface AgentRow {

@@ -56,6 +56,7 @@ function Page() {
               {title}
             </a>
           ))}
+          <Protect />
         </nav>
         <search>
           <form onSubmit={search}>
@@ -77,6 +78,12 @@ function Page() {
       </main>
     </>
   );
+}
+
+/** The way to the page of `[protect]`, where it is switched on. */
+function Protect() {
+  const { value } = useAnswer<Summary>('summary');
+  return value?.protect ? <a href="/protect">Protect</a> : null;
 }
 
 /** Whether answers come, and how old the newest is. */

@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
+import { buildSync } from 'esbuild';
 import { Browser } from './browser.mjs';
 
 const SHOTS = process.env.SHOTS;
@@ -28,11 +29,15 @@ const address = (some, more = {}) => `#/?${new URLSearchParams({ signals: some.m
 const browser = await Browser.start();
 const { page } = browser;
 try {
+  await check('scales have marks enough to be read by, whatever the values are', scales);
   await check('it opens, and shows the first signals', opens);
+  await check('plots have scales, units, and grey what is stale; events have the order of their times', reads);
   await check('a late joiner has the whole of 64 signals at once', joins);
   await check('frames come in time with 64 signals', frames);
   await check('what is drawn is what REST says: every peak, no line across a gap', pixels);
   await check('gaps are counted, and told by their causes', gaps);
+  await check('what is derived lacks no more than its inputs', derived);
+  await check('an alarm is acknowledged, by whom, at both servers', acknowledges);
   await check('names of others are shown, not obeyed', names);
   await check('it pauses, zooms and comes back, by keys too', moves);
   await check('two cursors tell their difference', cursors);
@@ -73,6 +78,62 @@ async function drawn(page_ = page) {
       document.querySelectorAll('.plot canvas').length > 0 &&
       [...document.querySelectorAll('.signals .value')].every(value => value.textContent !== '–'),
   );
+}
+
+async function scales() {
+  const { outputFiles } = buildSync({
+    entryPoints: ['monitor/plot/scale.ts'],
+    bundle: true,
+    format: 'esm',
+    write: false,
+  });
+  const code = Buffer.from(outputFiles[0].contents).toString('base64');
+  const { fitted, marks, number, stepOf } = await import(`data:text/javascript;base64,${code}`);
+  const anew = { low: Number.POSITIVE_INFINITY, high: Number.NEGATIVE_INFINITY };
+  // The root mean square of a sine: four values at the end of its digits.
+  const pairs = [[2.1213203435596415, 2.121320343559643]];
+  for (let turn = 0; turn < 20_000; turn += 1) {
+    const low = (turn % 2 ? 1 : -1) * 1.37 ** ((turn * 7) % 60) * 1e-4;
+    pairs.push([low, low + Math.abs(low) * 1.11 ** -(turn % 300) * 5]);
+  }
+  for (const [least, greatest] of pairs) {
+    const { low, high } = fitted([least, greatest], [null, null], anew);
+    const room = 0.09 * (high - low);
+    for (const count of [0.5, 2, 6]) {
+      const found = marks(low, high, count);
+      const inside = found.filter(mark => mark >= low + room && mark <= high - room);
+      assert.ok(inside.length >= 3 && found.length <= 16, `${least} to ${greatest}: ${found}`);
+      const texts = found.map(mark => number(mark, stepOf(found)));
+      assert.equal(new Set(texts).size, found.length, `${texts}`);
+    }
+  }
+  assert.deepEqual(marks(2.1213203435596415, 2.121320343559643, 3), []);
+}
+
+async function reads() {
+  await go(address(channels.slice(0, 6)));
+  // Each plot has marks enough to be read by, as soon as it has values.
+  await page.waitForFunction(() => {
+    const scales = [...document.querySelectorAll('.plot .values')];
+    return scales.length === 6 && scales.every(scale => scale.querySelectorAll('span').length >= 3);
+  });
+  const found = await page.evaluate(() => ({
+    units: [...document.querySelectorAll('.plot .values i')].map(unit => unit.textContent),
+    colours: [...document.querySelectorAll('.signals .value')].map(value => getComputedStyle(value).color),
+    soft: getComputedStyle(document.querySelector('.values')).color,
+    events: [...document.querySelectorAll('.events li')].map(event => event.dataset.kind),
+  }));
+  assert.deepEqual(found.units, ['kA', 'V', 'V', 'kA', 'V', 'V']);
+  assert.deepEqual(
+    found.colours.map(colour => colour === found.soft),
+    [false, false, false, false, false, true],
+  );
+  assert.deepEqual(found.events, ['alarm', 'gap']);
+  // Those without a unit have no scale in common.
+  await go(address(channels.slice(60, 64), { layout: 'overlaid' }));
+  await page.waitForFunction(() => document.querySelectorAll('.plot').length === 4);
+  await go(address(channels.slice(58, 62), { layout: 'overlaid' }));
+  await page.waitForFunction(() => document.querySelectorAll('.plot').length === 2);
 }
 
 async function opens() {
@@ -204,9 +265,10 @@ async function pixels() {
     }
     // What was on its way to a page that moves is not drawn yet: at its end, of a quarter of a second.
     const newest = read.columns.findLastIndex(({ count }) => count > 0);
-    for (let x = 0; x < width; x += 1) {
+    // At both ends a neighbour is not on the screen.
+    for (let x = 1; x < width - 1; x += 1) {
       if (of[x].length === 0) continue;
-      if (live && x > newest && (width - newest) * step < 250) break;
+      if (live && x >= newest - 1 && (width - newest) * step < 250) break;
       const least = Math.min(...of[x].map(([value]) => value));
       const greatest = Math.max(...of[x].map(([, value]) => value));
       // A column of the curve may be drawn in its neighbour, by half a pixel of its width.
@@ -261,6 +323,39 @@ async function gaps() {
   await page.mouse.move(box.x + (box.width * (gap[0] + 50 - from)) / 8000, box.y + 40);
   await page.waitForSelector('.in-gap:has-text("100 missing (0.1 s): network")');
   await page.mouse.move(5, 5);
+}
+
+/** What is missing of it is said beside, and adds nothing to what was lost. */
+async function derived() {
+  const made = channels.find(channel => channel.derived);
+  const from = channels[0].begin_ms + 40_000;
+  await go(address([channels[0], made], { span: 8000, from }));
+  await page.waitForSelector('.legend [data-cause="network"] b:text("200")');
+  await page.waitForSelector('.legend [data-cause="derived"] b:text("206")');
+  const marks = await page.locator('.signals .lost-mark').allInnerTexts();
+  assert.deepEqual(marks, [
+    '200 lost: network, 6 lost: socket',
+    '200 missing, derived: network, 6 missing, derived: socket',
+  ]);
+}
+
+/** One that is over, too; of the one that is there it is said by whom. */
+async function acknowledges() {
+  await go(address([channels[2], channels[6]]));
+  const row = channel => page.locator(`.signals [data-id="${id(channel)}"]`);
+  await row(channels[6]).locator('.was:text-is("was high")').waitFor();
+  assert.equal(await row(channels[2]).locator('.was').count(), 0);
+  await page.click('.attention button:text("acknowledge all")');
+  await page.fill('.acknowledger input', ' jo\u202e ');
+  await page.click('.acknowledger button[type=submit]');
+  await row(channels[2]).locator('.mark:text-is("seen by jo‹U+202E›")').waitFor();
+  await row(channels[6]).locator('.was').waitFor({ state: 'detached' });
+  assert.equal(await page.locator('.acknowledge').count(), 0);
+  for (const server of [first, second]) {
+    const told = await (await fetch(`http://${server}/channels`)).json();
+    assert.deepEqual(told.filter(({ unacknowledged }) => unacknowledged !== 'none').length, 0);
+    assert.equal(told[2].acknowledged.by, 'jo\u202e');
+  }
 }
 
 async function names() {

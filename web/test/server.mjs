@@ -4,11 +4,12 @@ import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 
 export class Server {
-  /** Starts it; port 0 lets the kernel choose. */
-  static async start({ http = '127.0.0.1:0', listen = '127.0.0.1:0', flags = [] } = {}) {
+  /** Starts it; port 0 lets the kernel choose. A configuration says all of it by itself. */
+  static async start({ http = '127.0.0.1:0', listen = '127.0.0.1:0', flags = [], config } = {}) {
     const server = new Server();
     const weir = process.env.WEIR ?? '../target/debug/weir';
-    server.child = spawn(weir, ['sflow', 'serve', '--http', http, '--listen', listen, ...flags], {
+    const told = config ? ['-c', config] : ['--http', http, '--listen', listen];
+    server.child = spawn(weir, ['sflow', 'serve', ...told, ...flags], {
       stdio: ['ignore', 'ignore', 'pipe'],
     });
     process.on('exit', () => server.child.kill('SIGKILL'));

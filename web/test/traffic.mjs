@@ -54,14 +54,14 @@ function random(seed) {
 }
 
 /** Ethernet, IPv4 and UDP headers of a frame. */
-function frame({ from, to, port, bytes }) {
+function frame({ from, to, port, source = 40000, bytes }) {
   const header = Buffer.alloc(42);
   header.set([2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0]);
   header.writeUInt16BE(bytes - 18, 16);
   header.set([64, 17], 22);
   header.set(from.split('.').map(Number), 26);
   header.set(to.split('.').map(Number), 30);
-  header.writeUInt16BE(40000, 34);
+  header.writeUInt16BE(source, 34);
   header.writeUInt16BE(port, 36);
   return header;
 }

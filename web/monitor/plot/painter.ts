@@ -121,8 +121,9 @@ export class Painter {
     const end = begin + width * step;
     this.grid(from, end, x, y);
     for (const one of this.drawn) this.gaps(one, left, x);
-    for (const one of this.drawn) this.limits(one, left, y);
     for (const one of this.drawn) if (one.series) this.signal(one.series, one.colour, left, x, y, step);
+    // A dense curve would cover them.
+    for (const one of this.drawn) this.limits(one, left, y);
     pen.restore();
   }
 

@@ -1,19 +1,49 @@
 // Scales: from what to what, and where to put marks.
 
-/** Marks at round numbers: so many about. */
+/** Labels of a scale: fewer tell no size. */
+const LEAST_MARKS = 3;
+
+/** Share of a plot at each end where a label would be cut. */
+const EDGE = 0.1;
+
+/** Marks at round numbers: so many about, three at least that are not at an end. */
 export function marks(low: number, high: number, count: number): number[] {
-  const step = round((high - low) / Math.max(1, count));
+  let step = round((high - low) / Math.max(LEAST_MARKS, count));
   if (!(step > 0)) return [];
-  const from = Math.ceil(low / step - 1e-9);
-  const marks = [];
-  for (let index = from; index * step <= high + step * 1e-9; index += 1) marks.push(index * step);
-  return marks;
+  const room = EDGE * (high - low);
+  let found = multiples(low, high, step);
+  // Each is at least half of the one before: a few turns, whatever the numbers are.
+  for (let turn = 0; turn < 8; turn += 1) {
+    if (found.filter(mark => mark >= low + room && mark <= high - room).length >= LEAST_MARKS) break;
+    step = round(step / 2.5);
+    found = multiples(low, high, step);
+  }
+  return found;
 }
 
+function multiples(low: number, high: number, step: number): number[] {
+  const from = Math.ceil(low / step - 1e-9);
+  // Where numbers have no more digits, one more is the same.
+  if (!(Math.abs(from) < 1e12)) return [];
+  const found = [];
+  for (let index = from; index * step <= high + step * 1e-9; index += 1) found.push(index * step);
+  return found;
+}
+
+const DIGITS = [1, 2, 2.5, 5, 10];
+
+/** The next that is round, and not less. */
 function round(step: number): number {
   const size = 10 ** Math.floor(Math.log10(step));
   const digits = step / size;
-  return (digits <= 1 ? 1 : digits <= 2 ? 2 : digits <= 5 ? 5 : 10) * size;
+  return (DIGITS.find(round => digits <= round * (1 + 1e-9)) ?? 10) * size;
+}
+
+/** Digits behind the point that tell multiples of a step apart; negative: so many in front of it are 0. */
+function decimals(step: number): number {
+  const size = Math.floor(Math.log10(step) + 1e-9);
+  const digits = step / 10 ** size;
+  return (Math.abs(digits - Math.round(digits)) < 1e-6 ? 0 : 1) - size;
 }
 
 const TIMES = [
@@ -52,7 +82,7 @@ export function number(value: number, step: number): string {
 }
 
 function fixed(value: number, step: number): string {
-  return value.toFixed(Math.max(0, Math.min(8, -Math.floor(Math.log10(step) + 1e-9))));
+  return value.toFixed(Math.max(0, Math.min(12, decimals(step))));
 }
 
 const PREFIXES: [number, string][] = [
@@ -68,7 +98,7 @@ function prefixed(value: number): [number, string] {
 }
 
 function digits(value: number, step: number): number {
-  return Math.min(6, Math.floor(Math.log10(Math.abs(value) || 1)) - Math.floor(Math.log10(step) + 1e-9));
+  return Math.min(12, Math.floor(Math.log10(Math.abs(value) || 1)) + decimals(step));
 }
 
 /** Units that take a prefix: those that have none yet. */
@@ -103,7 +133,8 @@ export function fitted(
   const [least, greatest] = extremes ?? [display[0] ?? 0, display[1] ?? 1];
   let low = Math.min(least, display[0] ?? least);
   let high = Math.max(greatest, display[1] ?? greatest);
-  if (!(high > low)) {
+  // What differs in its last digits alone is one value.
+  if (!(high - low > 1e-9 * Math.max(Math.abs(low), Math.abs(high)))) {
     const room = Math.abs(low) * 0.05 || 1;
     [low, high] = [low - room, high + room];
   }

@@ -111,6 +111,8 @@ export function place(plot: Plot, canvas: HTMLCanvasElement): () => void {
     made.painter.resize(width, height, devicePixelRatio);
     plotWidth.value = width;
     again = true;
+    // A canvas of another size is empty: it is not shown so.
+    if (last > 0) draw(made, shownWindow, last, false);
   });
   size.observe(canvas);
   return () => {
@@ -150,19 +152,32 @@ function frame(now: number): void {
   shownWindow = window;
   for (const one of placed.values()) {
     if (!one.isSeen) continue;
-    const drawn: Drawn[] = one.plot.channels.map(channel => ({
-      channel,
-      series: shown.get(channel.id),
-      colour: colourOf(channel.id),
-    }));
-    if (again || now - one.fitted > FIT) {
-      one.fitted = now;
-      fit(one, drawn, window);
-    }
     if (isFixed && again) one.painter.forget();
-    one.painter.paint(drawn, window);
+    draw(one, window, now, again || now - one.fitted > FIT);
   }
   again = false;
+}
+
+/** Draws one of them; `fitting`: its scale is fitted, too, as it is where something new does not fit on it. */
+function draw(one: Placed, window: Window, now: number, fitting: boolean): void {
+  const drawn: Drawn[] = one.plot.channels.map(channel => ({
+    channel,
+    series: shown.get(channel.id),
+    colour: colourOf(channel.id),
+  }));
+  if (fitting || isBeyond(one.painter, drawn)) {
+    one.fitted = now;
+    fit(one, drawn, window);
+  }
+  one.painter.paint(drawn, window);
+}
+
+/** Whether something new does not fit on the scale. */
+function isBeyond({ range }: Painter, drawn: Drawn[]): boolean {
+  return drawn.some(({ series }) => {
+    const fresh = series?.extremes(series.changed, Number.POSITIVE_INFINITY);
+    return fresh !== undefined && (fresh[0] < range.low || fresh[1] > range.high);
+  });
 }
 
 function fit({ painter, plot }: Placed, drawn: Drawn[], window: Window): void {

@@ -2,6 +2,7 @@
 
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroU16;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -167,13 +168,17 @@ fn send(socket: &Socket, group: SocketAddr, span: Duration) -> (u64, Duration) {
                     let position = (0, index, (rate.nanos(index)) as i64);
                     let bytes = packer.block(position, rate, (Element::F32, Form::Samples), 1);
                     bytes.extend_from_slice(&(index as f32).to_le_bytes());
-                    [IoSlice::new(packer.finish(header(Kind::Data, index)))]
+                    IoSlice::new(packer.finish(header(Kind::Data, index)))
                 })
                 .collect();
-            let batch: Vec<_> =
-                datagrams.iter().map(|pieces| Outgoing { pieces, segment: None, to: Some(&to) }).collect();
+            // Joined, so that the sender keeps its rate on a slow machine; the kernel cuts them before a receiver sees them.
+            let batch: Vec<_> = datagrams
+                .chunks(JOINED)
+                .map(|pieces| Outgoing { pieces, segment: NonZeroU16::new(pieces[0].len() as u16), to: Some(&to) })
+                .collect();
             // What the kernel does not take is sent with the next ones.
-            sent += socket.send(&batch).messages as u64;
+            let taken = socket.send(&batch);
+            sent += (batch[..taken.messages].iter().map(|run| run.pieces.len()).sum::<usize>() + taken.segments) as u64;
         }
         thread::sleep(Duration::from_micros(200));
     }
@@ -224,3 +229,6 @@ const GROUP: &str = "239.192.77.1";
 
 /// Datagrams of a call.
 const BATCH: usize = 64;
+
+/// Datagrams that are joined at most.
+const JOINED: usize = 16;

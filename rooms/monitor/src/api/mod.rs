@@ -25,7 +25,7 @@ mod thinned;
 
 pub(crate) use live::is_question;
 pub use server::Server;
-pub use shown::{Alarm, Event, Severity, Shown, State};
+pub use shown::{Acknowledged, Alarm, Event, NotAcknowledged, Severity, Shown, State};
 pub use weir_service::http::{Error, Serving, Settings};
 
 use std::sync::Arc;

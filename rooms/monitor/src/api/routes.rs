@@ -8,17 +8,17 @@ use axum::body::Bytes;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{FromRequestParts, Path, Request};
 use axum::http::{HeaderValue, Method, StatusCode, header};
-use axum::middleware::map_response;
+use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use weir_service::escape::write_json;
 use weir_service::http::{Held, Purpose, is_wanted};
 
 use super::figures::count;
 use super::rows::{Asked, csv, rows};
-use super::{Api, live};
+use super::{Alarm, Api, NotAcknowledged, live};
 use crate::history::Listed;
 
 /// Why a request is not carried out: `{"error": "..."}`.
@@ -77,7 +77,7 @@ pub(super) fn router(api: &Arc<Api>) -> Router {
             }
         })
     };
-    let lost = api.clone();
+    let (lost, shared) = (api.clone(), api.clone());
     Router::new()
         .route("/", on(Purpose::Read, index))
         .route("/page/{file}", file)
@@ -85,6 +85,7 @@ pub(super) fn router(api: &Arc<Api>) -> Router {
         .route("/channels", on(Purpose::Read, channels))
         .route("/history", history)
         .route("/events", on(Purpose::Read, events))
+        .route("/acknowledge", on(Purpose::Change, acknowledge))
         .route("/ledger", on(Purpose::Read, ledger))
         .fallback(move |request: Request| {
             let api = lost.clone();
@@ -97,9 +98,15 @@ pub(super) fn router(api: &Arc<Api>) -> Router {
                 admitted(&api, Purpose::Read, request).and_then(absent).into_response()
             }
         })
-        .layer(map_response(async |mut response: Response| {
-            response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-            response
+        .layer(from_fn(move |request: Request, next: Next| {
+            let api = shared.clone();
+            async move {
+                let asked = request.headers().clone();
+                let mut response = next.run(request).await;
+                response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+                api.settings.share(&asked, response.headers_mut());
+                response
+            }
         }))
 }
 
@@ -110,6 +117,7 @@ GET /history?key=                the past of one; from= and to= in ms since 1970
 GET /events?since=               events after one
 GET /ledger                      the account
 GET /live                        a WebSocket: docs/monitor.md
+POST /acknowledge?station=&stream=&channel=&by=    alarms of a channel are seen; alarm= the worst that was shown
 ";
 
 fn index(api: &Arc<Api>, call: &Call) -> Answer {
@@ -135,9 +143,8 @@ fn channels(api: &Arc<Api>, call: &Call) -> Answer {
         told["begin_ms"] = json!(millis(extent.begin_time));
         told["end_ms"] = json!(millis(extent.end_time));
         if let Some(state) = states.get(&listed.key) {
-            told["alarm"] = json!(state.alarm);
-            told["stale"] = json!(state.stale);
-            told["since_ms"] = json!(millis(state.since_ns));
+            let stated = live::stated(state);
+            stated.as_object().into_iter().flatten().for_each(|(name, value)| told[name] = value.clone());
         }
         told
     };
@@ -150,7 +157,7 @@ fn history(api: &Api, call: &Call) -> Answer {
     let asked = Asked {
         key: call.number("key", None, 0.0, f64::from(u32::MAX))? as u32,
         from: call.number("from", Some(-60_000.0), f64::MIN, f64::MAX)?,
-        to: call.number("to", Some(0.0), f64::MIN, f64::MAX)?,
+        to: call.number("to", Some(-0.0), f64::MIN, f64::MAX)?,
         columns: call.number("columns", Some(1000.0), 1.0, 100_000.0)? as u32,
     };
     let catalog = api.shown.history().catalog();
@@ -159,7 +166,10 @@ fn history(api: &Api, call: &Call) -> Answer {
         message: format!("there is no channel {}; /channels lists those that there are", asked.key),
     })?;
     let rows = rows(api.shown.history(), listed, &asked);
-    match call.text("format").unwrap_or("json") {
+    let accepted = call.request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let is_table =
+        accepted.split(',').any(|media| media.split(';').next().is_some_and(|media| media.trim() == "text/csv"));
+    match call.text("format").unwrap_or(if is_table { "csv" } else { "json" }) {
         "csv" => Ok(([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], csv(&rows)).into_response()),
         "json" => Ok(json_response(StatusCode::OK, &rows)),
         other => Err(Problem::request(format!("format={other}: is to be json or csv"))),
@@ -171,6 +181,39 @@ fn events(api: &Arc<Api>, call: &Call) -> Answer {
     // Numbers of events are counted up from 1.
     let since = call.number("since", Some(0.0), 0.0, f64::MAX)? as u64;
     Ok(json_response(StatusCode::OK, &api.shown.events_since(since)))
+}
+
+/// Of a page of another server of this feed it comes without what browsers ask leave for: all of it is in the query.
+fn acknowledge(api: &Arc<Api>, call: &Call) -> Answer {
+    call.check(&["station", "stream", "channel", "by", "alarm"])?;
+    let needed = |name: &str| call.text(name).ok_or_else(|| Problem::request(format!("{name}: this path needs it")));
+    let channel = [needed("station")?, needed("stream")?, needed("channel")?];
+    let by = needed("by")?.trim();
+    if by.is_empty() || by.len() > LONGEST_NAME || by.chars().any(char::is_control) {
+        let range = format!("1 to {LONGEST_NAME} bytes, none of them a control character");
+        return Err(Problem::request(format!("by: is to be {range}")));
+    }
+    let alarm =
+        |text: &str| Alarm::deserialize(serde::de::value::StrDeserializer::<serde::de::value::Error>::new(text));
+    let seen = call.text("alarm").map(|text| {
+        let range = "very_low, low, high or very_high";
+        alarm(text).map_err(|_| Problem::request(format!("alarm={text}: is to be {range}")))
+    });
+    let refused = |why: NotAcknowledged| {
+        let (status, message) = match why {
+            NotAcknowledged::Unknown => {
+                (StatusCode::NOT_FOUND, "there is no such channel; /channels lists those that there are".to_owned())
+            }
+            NotAcknowledged::Nothing => (StatusCode::CONFLICT, "there is nothing to acknowledge".to_owned()),
+            NotAcknowledged::Worse(alarm) => {
+                let message = format!("it is worse than that by now: {}", json!(alarm).as_str().unwrap_or_default());
+                (StatusCode::CONFLICT, message)
+            }
+        };
+        Problem { status, message }
+    };
+    let alarm = api.shown.acknowledge(channel, seen.transpose()?, by).map_err(refused)?;
+    Ok(json_response(StatusCode::OK, &json!({"acknowledged": alarm, "by": by})))
 }
 
 fn ledger(api: &Arc<Api>, call: &Call) -> Answer {
@@ -206,8 +249,12 @@ async fn follow(api: Arc<Api>, request: Request) -> Response {
 fn admitted(api: &Api, purpose: Purpose, request: Request) -> Result<Call, Problem> {
     let (parts, body) = request.into_parts();
     api.settings.admit(&parts, false, purpose)?;
-    if !matches!(parts.method, Method::GET | Method::HEAD) {
-        let message = format!("{} is not for this path: it takes GET", parts.method);
+    let (is_taken, taken) = match purpose {
+        Purpose::Change => (parts.method == Method::POST, "POST"),
+        Purpose::Read | Purpose::Follow => (matches!(parts.method, Method::GET | Method::HEAD), "GET"),
+    };
+    if !is_taken {
+        let message = format!("{} is not for this path: it takes {taken}", parts.method);
         return Err(Problem { status: StatusCode::METHOD_NOT_ALLOWED, message });
     }
     let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
@@ -277,6 +324,9 @@ pub(super) fn millis(nanos: i64) -> f64 {
     // In halves, so that what is below a millisecond stays.
     (nanos / 1_000_000) as f64 + (nanos % 1_000_000) as f64 / 1e6
 }
+
+/// Bytes of a name that somebody acknowledges under.
+const LONGEST_NAME: usize = 60;
 
 /// Bytes of what a client says at once: some thousand keys.
 const LONGEST_ASK: usize = 64 * 1024;

@@ -14,7 +14,7 @@ use crate::history::{History, Listed};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) key: u32,
-    /// From then to then, ms since 1970; of what there is not more than 0, from its end on.
+    /// From then to then, ms since 1970; what is negative, -0 too, counts from the end.
     pub(super) from: f64,
     pub(super) to: f64,
     /// Rows at most, about: gaps have some of their own.
@@ -46,7 +46,10 @@ const COLUMNS: [&str; 8] = ["time_ms", "index", "samples", "least", "greatest", 
 pub(super) fn rows(history: &History, listed: &Listed, asked: &Asked) -> Rows {
     let channel = &listed.channel;
     let extent = history.extent(asked.key).unwrap_or_default();
-    let time = |ms: f64| if ms > 0.0 { (ms * 1e6) as i64 } else { extent.end_time.saturating_add((ms * 1e6) as i64) };
+    let time = |ms: f64| {
+        let ns = (ms * 1e6) as i64;
+        if ms.is_sign_positive() { ns } else { extent.end_time.saturating_add(ns) }
+    };
     let (from, to) = (time(asked.from).max(extent.begin_time), time(asked.to).min(extent.end_time));
     let (mut at, end) = (history.index_at(asked.key, from), history.index_at(asked.key, to));
     let seconds = to.saturating_sub(from) as f64 / 1e9;

@@ -1,6 +1,8 @@
 //! What a server shows: asked by the page and by REST, kept by the room.
 
-use serde::Serialize;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use crate::history::History;
 
@@ -20,6 +22,16 @@ pub trait Shown: Send + Sync {
 
     /// Other servers of this feed, as a browser reaches them: `http://control-2:5180`.
     fn peers(&self) -> Vec<String>;
+
+    /// Somebody has seen the alarms of a channel (station, stream, name), up to the worst that was shown to them. Returns the worst that
+    /// there was.
+    ///
+    /// # Errors
+    /// There is no such channel, nothing to acknowledge, or something worse than what they saw.
+    fn acknowledge(&self, channel: [&str; 3], seen: Option<Alarm>, by: &str) -> Result<Alarm, NotAcknowledged> {
+        let _ = (channel, seen, by);
+        Err(NotAcknowledged::Unknown)
+    }
 }
 
 /// Something has happened.
@@ -56,7 +68,7 @@ pub enum Severity {
 }
 
 /// How a channel is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// Its key in the history.
     pub key: u32,
@@ -66,10 +78,34 @@ pub struct State {
     pub stale: bool,
     /// Since when all of this, ns since 1970 UTC.
     pub since_ns: i64,
+    /// The worst alarm that nobody has acknowledged; it stays when it is over.
+    pub unacknowledged: Alarm,
+    /// Who has acknowledged the alarm that there is.
+    pub acknowledged: Option<Arc<Acknowledged>>,
+}
+
+/// Whose word it is that an alarm was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acknowledged {
+    /// As they call themselves.
+    pub by: String,
+    /// When, ns since 1970 UTC.
+    pub time_ns: i64,
+}
+
+/// Why nothing is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotAcknowledged {
+    /// There is no such channel.
+    Unknown,
+    /// Nothing is to be acknowledged.
+    Nothing,
+    /// It is worse than what was seen.
+    Worse(Alarm),
 }
 
 /// Which limit a channel has passed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Alarm {
     /// None.

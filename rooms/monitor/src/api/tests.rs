@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use serde_json::{Value, json};
 use weir_wire::signal::{Block, Body, Cause, Channel, Datagram, Element, Gap, Rate, Values};
@@ -12,6 +13,7 @@ use crate::history::{Bounds, History};
 
 struct Small {
     history: History,
+    acknowledged: AtomicBool,
 }
 
 impl Shown for Small {
@@ -20,7 +22,15 @@ impl Shown for Small {
     }
 
     fn states(&self) -> Vec<State> {
-        vec![State { key: 0, alarm: Alarm::High, stale: false, since_ns: 5_000_000 }]
+        let by = Acknowledged { by: "jo".into(), time_ns: 6_000_000 };
+        let acknowledged = self.acknowledged.load(Relaxed);
+        vec![State {
+            alarm: Alarm::High,
+            since_ns: 5_000_000,
+            unacknowledged: if acknowledged { Alarm::None } else { Alarm::High },
+            acknowledged: acknowledged.then(|| Arc::new(by)),
+            ..State::default()
+        }]
     }
 
     fn events_since(&self, id: u64) -> Vec<Event> {
@@ -44,17 +54,33 @@ impl Shown for Small {
     fn peers(&self) -> Vec<String> {
         vec!["http://other:5180".into()]
     }
+
+    fn acknowledge(&self, channel: [&str; 3], seen: Option<Alarm>, by: &str) -> Result<Alarm, NotAcknowledged> {
+        match (channel, seen) {
+            (["s", "display", "I"], Some(Alarm::Low)) => Err(NotAcknowledged::Worse(Alarm::High)),
+            (["s", "display", "I"], _) if self.acknowledged.swap(true, Relaxed) => Err(NotAcknowledged::Nothing),
+            (["s", "display", "I"], _) => {
+                assert_eq!(by, "jo r");
+                Ok(Alarm::High)
+            }
+            _ => Err(NotAcknowledged::Unknown),
+        }
+    }
 }
 
 const RATE: Rate = Rate { per_second: 1000, per_sample: 1 };
 
 fn serve(samples: u64) -> (Arc<Small>, Serving) {
-    let small = Arc::new(Small { history: History::new(Bounds::default()) });
+    serve_with(samples, Settings::default())
+}
+
+fn serve_with(samples: u64, settings: Settings) -> (Arc<Small>, Serving) {
+    let small = Arc::new(Small { history: History::new(Bounds::default()), acknowledged: AtomicBool::new(false) });
     let channel = Channel { name: "I".into(), rate: RATE, ..Channel::default() };
     assert_eq!(small.history.write().channel("s", "display", &channel), Some(0));
     append(&small, 0, samples);
     let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let serving = server.serve(small.clone(), Settings::default()).unwrap();
+    let serving = server.serve(small.clone(), settings).unwrap();
     (small, serving)
 }
 
@@ -127,8 +153,13 @@ fn say(reader: &mut BufReader<TcpStream>, text: &str) {
 }
 
 fn get(serving: &Serving, target: &str) -> (u16, String) {
+    ask(serving, "GET", target, "")
+}
+
+fn ask(serving: &Serving, method: &str, target: &str, headers: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(serving.local_addr()).unwrap();
-    write!(stream, "GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let request = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -265,7 +296,12 @@ fn rest_tells_the_past() {
             [993.0, 993, 7, null, null, null, null, "socket"]
         ])
     );
+    // 0 is 1970, not the end.
+    assert_eq!(json("/history?key=0&from=0&columns=100000")["rows"], rows["rows"]);
+    assert_eq!(json("/history?key=0&from=0&to=93&columns=100000")["rows"].as_array().unwrap().len(), 93);
     let csv = get(&serving, "/history?key=0&from=-8&format=csv").1;
+    let wanted = ask(&serving, "GET", "/history?key=0&from=-8", "Accept: text/html;q=0.5, text/csv\r\n");
+    assert_eq!(wanted, (200, csv.clone()));
     let first = "\"first of s/display/I []\"";
     assert_eq!(
         csv,
@@ -276,6 +312,9 @@ fn rest_tells_the_past() {
             first.replace("first of", "last of")
         )
     );
+    // All there is, by any program's zero; a browser or curl asks for a table likewise.
+    assert_eq!(json("/history?key=0&from=0&columns=100000"), rows);
+    assert_eq!(ask(&serving, "GET", "/history?key=0&from=-8", "Accept: text/csv;q=0.9, */*;q=0.1\r\n").1, csv);
     assert!(get(&serving, "/events").1.contains("\\u202e"));
     assert_eq!(json("/events?since=1"), json!([]));
     for (target, status, error) in [
@@ -291,4 +330,52 @@ fn rest_tells_the_past() {
         assert_eq!((told, body["error"].as_str()), (status, Some(error)), "{target}");
     }
     assert!(get(&serving, "/").1.contains("/history?key="));
+}
+
+/// By REST, by the rules of whatever changes something.
+#[test]
+fn an_alarm_is_acknowledged_once_and_by_nobody_elses_page() {
+    let (_, serving) = serve(10);
+    let target = "/acknowledge?station=s&stream=display&channel=I&by=jo+r";
+    let post = |target: &str, headers: &str| {
+        let (status, body) = ask(&serving, "POST", target, headers);
+        (status, serde_json::from_str::<Value>(&body).unwrap())
+    };
+    let told = || serde_json::from_str::<Value>(&get(&serving, "/channels").1).unwrap()[0].clone();
+    assert_eq!((&told()["unacknowledged"], &told()["acknowledged"]), (&json!("high"), &json!(null)));
+    for (target, headers, status, error) in [
+        (target, "Origin: https://evil.example\r\n", 403, "pages of \"https://evil.example\" may not change anything"),
+        (target, "Sec-Fetch-Site: cross-site\r\n", 403, "pages of \"cross-site\" may not change anything"),
+        (&format!("{target}&alarm=low"), "", 409, "it is worse than that by now: high"),
+        (&format!("{target}&alarm=red"), "", 400, "alarm=red: is to be very_low, low, high or very_high"),
+        (&target.replace("jo+r", "+"), "", 400, "by: is to be 1 to 60 bytes, none of them a control character"),
+        (&target.replace("jo", "jo%1b"), "", 400, "by: is to be 1 to 60 bytes, none of them a control character"),
+        (&target.replace("channel=I", "channel=J"), "", 404, "there is no such channel"),
+        ("/acknowledge?station=s", "", 400, "stream: this path needs it"),
+        (&target.replace("/acknowledge", "/channels"), "", 405, "POST is not for this path: it takes GET"),
+    ] {
+        let (told, body) = post(target, headers);
+        assert!(told == status && body["error"].as_str().unwrap().starts_with(error), "{target} {told} {body}");
+    }
+    // A link is no word.
+    assert_eq!(get(&serving, target).0, 405);
+    assert_eq!(post(target, ""), (200, json!({"acknowledged": "high", "by": "jo r"})));
+    assert_eq!(
+        (&told()["unacknowledged"], &told()["acknowledged"]),
+        (&json!("none"), &json!({"by": "jo", "time_ms": 6.0}))
+    );
+    // A page of the other server of this feed says it here, too.
+    let (status, body) = post(target, "Origin: http://other:5180\r\n");
+    assert_eq!((status, body["error"].as_str()), (409, Some("there is nothing to acknowledge")));
+}
+
+#[test]
+fn who_may_only_read_acknowledges_nothing() {
+    let (small, serving) = serve_with(10, Settings { read_only: true, ..Settings::default() });
+    let (status, body) = ask(&serving, "POST", "/acknowledge?station=s&stream=display&channel=I&by=jo+r", "");
+    assert!(status == 403 && body.contains("read only"), "{status} {body}");
+    assert!(!small.acknowledged.load(Relaxed));
+    let mut reader = follow(&serving, "").unwrap();
+    let hello: Value = serde_json::from_slice(&frame(&mut reader).1).unwrap();
+    assert_eq!(hello["hello"]["read_only"], true);
 }

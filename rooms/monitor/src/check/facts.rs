@@ -1,9 +1,10 @@
 //! What is so: looked at for some seconds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use weir_dgram::{Inbox, Membership, Options, Socket};
 use weir_kernel::links::{Netlink, Snooping};
 use weir_kernel::namespaces::NetNs;
 use weir_service::stop::Stop;
-use weir_wire::signal::{Datagram, Malformed};
+use weir_wire::signal::{Datagram, Header, Kind, Malformed};
 
 /// What is looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +89,10 @@ pub struct Source {
     pub at_socket: u64,
     /// The TTL with which they come; null: not seen.
     pub ttl: Option<u8>,
+    /// Datagrams of data that its sessions have sent meanwhile, by their numbers; of who sends no signals 0.
+    pub numbered: u64,
+    /// Of those, datagrams that did not come to the socket.
+    pub missing: u64,
 }
 
 /// Joins the group and listens.
@@ -128,10 +133,12 @@ pub fn listen(settings: &Settings, stop: &Stop) -> Result<Facts> {
         }
     }
     let mut inbox = Inbox::new(64, 65_535);
+    let mut numbers = Numbers::default();
     // From here on both count: what came before went to one of them alone.
     if let (Some(wire), Some(socket)) = (&wire, &socket) {
         take_packets(wire, *group, index, &mut facts);
-        take_datagrams(socket, &mut inbox, &mut facts);
+        take_datagrams(socket, &mut inbox, &mut numbers, &mut facts);
+        numbers = Numbers::default();
         (facts.at_interface, facts.at_socket, facts.fragments) = (Some(0), 0, 0);
         facts.sources.clear();
     }
@@ -146,9 +153,16 @@ pub fn listen(settings: &Settings, stop: &Stop) -> Result<Facts> {
             take_packets(wire, *group, index, &mut facts);
         }
         if let Some(socket) = &socket {
-            take_datagrams(socket, &mut inbox, &mut facts);
+            take_datagrams(socket, &mut inbox, &mut numbers, &mut facts);
         }
     }
+    // What was sent before the last that came may still be on its way.
+    numbers.is_closed = true;
+    if let Some(socket) = socket.as_ref().filter(|_| !numbers.sessions.is_empty()) {
+        std::thread::sleep(LATEST);
+        take_datagrams(socket, &mut inbox, &mut numbers, &mut Facts::default());
+    }
+    numbers.tell(&mut facts);
     if let Some(memory) = socket.as_ref().and_then(|socket| socket.memory().ok()) {
         facts.socket_drops = memory.drops.into();
     }
@@ -216,7 +230,7 @@ fn take_packets(wire: &socket2::Socket, group: SocketAddr, index: Option<u32>, f
     }
 }
 
-fn take_datagrams(socket: &Socket, inbox: &mut Inbox, facts: &mut Facts) {
+fn take_datagrams(socket: &Socket, inbox: &mut Inbox, numbers: &mut Numbers, facts: &mut Facts) {
     for _ in 0..MOST_AT_ONCE / 64 {
         if inbox.receive(socket).is_err() {
             return;
@@ -225,6 +239,9 @@ fn take_datagrams(socket: &Socket, inbox: &mut Inbox, facts: &mut Facts) {
             facts.at_socket += 1;
             if let Some(source) = facts.source(message.source.ip()) {
                 source.at_socket += 1;
+            }
+            if let Ok((header, _)) = Header::parse(message.bytes) {
+                numbers.see(message.source.ip(), &header);
             }
             match Datagram::parse(message.bytes) {
                 // Whoever has no key sees that it is a signal all the same.
@@ -242,6 +259,60 @@ impl Facts {
             return None;
         }
         Some(self.sources.entry(source).or_default())
+    }
+}
+
+/// Which datagrams of data came, by the numbers that their senders gave them: headers are in plain text.
+#[derive(Debug, Default)]
+pub(super) struct Numbers {
+    sessions: BTreeMap<u64, Session>,
+    /// Nothing new is expected: only what was sent before.
+    is_closed: bool,
+}
+
+#[derive(Debug)]
+struct Session {
+    source: IpAddr,
+    /// From the first that came, up to the number that the next will have.
+    sent: Range<u64>,
+    /// Those that came: a copy counts once.
+    came: HashSet<u64>,
+}
+
+impl Numbers {
+    pub(super) fn see(&mut self, source: IpAddr, header: &Header) {
+        let number = header.sequence;
+        let next = match header.kind {
+            Kind::Data => number.saturating_add(1),
+            Kind::Heartbeat | Kind::End => number,
+            Kind::Metadata | Kind::Request => return,
+        };
+        if !self.sessions.contains_key(&header.session) && (self.is_closed || self.sessions.len() >= MOST_SOURCES) {
+            return;
+        }
+        let session = self.sessions.entry(header.session).or_insert_with(|| Session {
+            source,
+            sent: number..number,
+            came: HashSet::new(),
+        });
+        // One that is far beyond was forged, or damaged.
+        if !self.is_closed && next > session.sent.end && next - session.sent.end < MOST_AHEAD {
+            session.sent.end = next;
+        }
+        if header.kind == Kind::Data && session.sent.contains(&number) && session.came.len() < MOST_NUMBERS {
+            session.came.insert(number);
+        }
+    }
+
+    /// What did not come, at each source.
+    pub(super) fn tell(&self, facts: &mut Facts) {
+        for session in self.sessions.values().filter(|session| session.came.len() < MOST_NUMBERS) {
+            let (sent, came) = (session.sent.end - session.sent.start, session.came.len() as u64);
+            if let Some(source) = facts.source(session.source) {
+                source.numbered += sent;
+                source.missing += sent.saturating_sub(came);
+            }
+        }
     }
 }
 
@@ -332,6 +403,15 @@ const UDP: u8 = 17;
 
 /// Membership query (RFC 9776).
 const QUERY: u8 = 0x11;
+
+/// What takes longer by another way is late for receivers, too.
+const LATEST: Duration = Duration::from_millis(20);
+
+/// Numbers of a session that are kept: beyond it nothing is said of it.
+const MOST_NUMBERS: usize = 4 << 20;
+
+/// So many lost in a row are none of this session's.
+const MOST_AHEAD: u64 = 1 << 20;
 
 const MOST_AT_ONCE: usize = 4096;
 const MOST_SOURCES: usize = 64;

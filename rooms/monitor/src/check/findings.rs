@@ -106,6 +106,20 @@ fn findings(facts: &Facts) -> Vec<Finding> {
         );
         find("firewall", what, firewall(facts, group));
     }
+    // What this machine has dropped itself stands above.
+    let here = facts.socket_drops + missing + facts.reverse_path_drops;
+    let (sent, lost) =
+        facts.sources.values().fold((0, 0), |(sent, lost), source| (sent + source.numbered, lost + source.missing));
+    if lost > here {
+        let worst = facts.sources.iter().max_by_key(|(_, source)| source.missing).map_or("", |(name, _)| name.as_str());
+        let what = format!(
+            "{} of {sent} of data did not come here, by their numbers (most of them from {worst})",
+            counted((lost - here) as usize, "datagram")
+        );
+        let remedy = "weir loss account on both machines says where; look at the switches: mixed speeds without pause frames (`ethtool -A`), \
+                      snooping without a querier; two groups (A/B) make up for it";
+        find("lost", what, remedy.into());
+    }
     for bridge in facts.bridges.iter().filter(|bridge| bridge.snoops && !bridge.asked) {
         // Somebody else may ask; every 125 s one does.
         if facts.queriers.is_empty() {
@@ -176,7 +190,11 @@ impl fmt::Display for Report {
         }
         for (source, count) in &facts.sources {
             let ttl = count.ttl.map_or_else(String::new, |ttl| format!(", TTL {ttl}"));
-            writeln!(f, "  from {source}: {} heard{ttl}", count.at_socket)?;
+            let lost = match count.missing {
+                0 => String::new(),
+                missing => format!(", {missing} of {} of data missing", count.numbered),
+            };
+            writeln!(f, "  from {source}: {} heard{lost}{ttl}", count.at_socket)?;
         }
         for querier in &facts.queriers {
             writeln!(f, "  {querier} asks for members")?;

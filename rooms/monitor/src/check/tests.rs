@@ -1,8 +1,11 @@
 //! Findings from facts that were made up.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use super::facts::joined_on;
+use weir_wire::signal::{Header, Kind};
+
+use super::facts::{Numbers, Source, joined_on};
 use super::*;
 
 fn well() -> Facts {
@@ -22,7 +25,9 @@ fn well() -> Facts {
 #[test]
 fn each_fault_is_found_and_nothing_else() {
     let bridge = || Bridge { name: "br0".into(), snoops: true, asked: false };
-    let cases: [(&str, Facts); 11] = [
+    let lossy = Source { at_socket: 9, numbered: 100, missing: 8, ..Source::default() };
+    let sources = || BTreeMap::from([("10.0.0.1".to_owned(), lossy)]);
+    let cases: [(&str, Facts); 13] = [
         ("not-joined", Facts { not_joined: Some("no such device".into()), interface: None, ..well() }),
         ("not-listed", Facts { interface: None, ..well() }),
         ("down", Facts { up: false, ..well() }),
@@ -32,6 +37,8 @@ fn each_fault_is_found_and_nothing_else() {
         ("socket-drops", Facts { socket_drops: 5, ..well() }),
         ("rp-filter", Facts { at_socket: 0, reverse_path_drops: 9, ..well() }),
         ("firewall", Facts { at_socket: 0, ..well() }),
+        ("lost", Facts { sources: sources(), ..well() }),
+        ("socket-drops", Facts { sources: sources(), socket_drops: 8, ..well() }),
         ("no-querier", Facts { bridges: vec![bridge()], ..well() }),
         ("silence", Facts { at_socket: 0, at_interface: Some(0), ..well() }),
     ];
@@ -42,6 +49,26 @@ fn each_fault_is_found_and_nothing_else() {
     }
     let asked = Facts { bridges: vec![bridge()], queriers: vec![Ipv4Addr::new(10, 0, 0, 1)], ..well() };
     assert_eq!(Report::new(asked).findings, []);
+}
+
+#[test]
+fn what_is_missing_is_told_by_numbers() {
+    let mut numbers = Numbers::default();
+    let mut see = |kind, sequence| {
+        let (flags, clock) = (Default::default(), Default::default());
+        numbers.see("10.0.0.1".parse().unwrap(), &Header { kind, flags, clock, count: 0, session: 7, sequence });
+    };
+    // From 5 on: 8 and 9 do not come, 6 comes late and twice; 3 was sent before; a heartbeat tells of the last two; one is made up.
+    for number in [5, 7, 6, 6, 3, 10] {
+        see(Kind::Data, number);
+    }
+    see(Kind::Heartbeat, 13);
+    see(Kind::Heartbeat, 1 << 40);
+    see(Kind::Metadata, 1000);
+    let mut facts = well();
+    numbers.tell(&mut facts);
+    let source = facts.sources["10.0.0.1"];
+    assert_eq!((source.numbered, source.missing), (8, 4));
 }
 
 #[test]

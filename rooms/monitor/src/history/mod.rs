@@ -9,11 +9,12 @@ mod ring;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use weir_wire::signal::{Block, Channel};
+use weir_wire::signal::{Block, Channel, Limits};
 
 use ring::Ring;
 
@@ -78,6 +79,8 @@ struct Kept {
     rings: Vec<Ring>,
     /// When each was written last.
     written: Vec<Instant>,
+    /// Channels that nothing was ever written to, the oldest first: others that have samples come before them.
+    newcomers: VecDeque<u32>,
     /// Of forgotten channels, for the next.
     free: Vec<u32>,
 }
@@ -145,11 +148,15 @@ impl Writing<'_> {
             return known.map(|at| at as u32);
         }
         let is_full = kept.catalog.len() >= self.history.bounds.channels;
+        let is_new = known.is_none();
         let known = match known {
             None if is_full => Some(kept.free.pop()? as usize),
             known => known,
         };
         let key = known.unwrap_or(kept.catalog.len()) as u32;
+        if is_new {
+            kept.newcomers.push_back(key);
+        }
         let listed =
             Arc::new(Listed { key, station: station.to_owned(), stream: stream.to_owned(), channel: channel.clone() });
         // Readers have the catalog as it was.
@@ -168,20 +175,52 @@ impl Writing<'_> {
         Some(key)
     }
 
+    /// A channel has other limits from now on.
+    pub fn set_limits(&mut self, key: u32, limits: Limits) {
+        let catalog = &mut self.kept.catalog;
+        if let Some(listed) = catalog.get(key as usize).filter(|listed| listed.channel.limits != limits) {
+            let channel = Channel { limits, ..listed.channel.clone() };
+            let listed = Listed { channel, ..(**listed).clone() };
+            Arc::make_mut(catalog)[key as usize] = Arc::new(listed);
+        }
+    }
+
+    /// Channels that nothing was ever written to.
+    pub fn newcomers(&mut self) -> usize {
+        let Kept { newcomers, rings, .. } = &mut *self.kept;
+        newcomers.retain(|&key| is_new(rings, key));
+        newcomers.len()
+    }
+
+    /// Forgets the oldest channel that nothing was ever written to: one that has samples needs its place.
+    pub fn forget_newcomer(&mut self) -> Option<(u32, Arc<Listed>)> {
+        loop {
+            let key = self.kept.newcomers.pop_front()?;
+            if is_new(&self.kept.rings, key) {
+                return Some(self.clear(key));
+            }
+        }
+    }
+
     /// Forgets the channel that has had nothing for the longest time, if that is so long at least: its key is free for the next.
-    pub fn forget(&mut self, silence: Duration) -> Option<u32> {
+    pub fn forget(&mut self, silence: Duration) -> Option<(u32, Arc<Listed>)> {
         let kept = &mut *self.kept;
         let (at, written) = kept.written.iter().enumerate().min_by_key(|&(_, written)| *written)?;
         if written.elapsed() < silence {
             return None;
         }
-        let key = at as u32;
+        Some(self.clear(at as u32))
+    }
+
+    fn clear(&mut self, key: u32) -> (u32, Arc<Listed>) {
+        let (kept, at) = (&mut *self.kept, key as usize);
         let listed = Listed { key, station: String::new(), stream: String::new(), channel: Channel::default() };
-        Arc::make_mut(&mut kept.catalog)[at] = Arc::new(listed);
+        let before = std::mem::replace(&mut Arc::make_mut(&mut kept.catalog)[at], Arc::new(listed));
         kept.rings[at].clear();
         kept.written[at] = Instant::now();
+        kept.newcomers.retain(|&newcomer| newcomer != key);
         kept.free.push(key);
-        Some(key)
+        (key, before)
     }
 
     /// What there is of a channel.
@@ -199,6 +238,11 @@ impl Writing<'_> {
             self.kept.written[key as usize] = self.now;
         }
     }
+}
+
+/// Whether nothing was ever written to a channel.
+fn is_new(rings: &[Ring], key: u32) -> bool {
+    rings.get(key as usize).is_some_and(Ring::is_empty)
 }
 
 impl Drop for Writing<'_> {

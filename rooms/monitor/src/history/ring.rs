@@ -70,6 +70,11 @@ impl Ring {
     }
 
     /// Forgets all that there is: what comes next goes on behind it.
+    /// Whether nothing was appended since it was cleared.
+    pub(super) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
     pub(super) fn clear(&mut self) {
         *self = Self { end: self.end, ..Self::default() };
     }

@@ -43,20 +43,40 @@ fn the_dead_make_room_for_the_next_and_the_living_stay() {
     assert_eq!(["dead", "alive"].map(|name| writing.channel("s", "display", &named(name))), [Some(0), Some(1)]);
     (0..2).for_each(|key| writing.append(key, &block(0, Values::Samples(Element::I32, &bytes))));
     assert_eq!((writing.channel("s", "display", &named("new")), writing.forget(Duration::from_secs(60))), (None, None));
+    assert_eq!((writing.newcomers(), writing.forget_newcomer()), (0, None));
     drop(writing);
     std::thread::sleep(Duration::from_millis(20));
     history.write().append(1, &block(10, Values::Samples(Element::I32, &bytes)));
     let mut writing = history.write();
     assert_eq!(
-        (writing.forget(Duration::from_millis(20)), writing.channel("s", "display", &named("new"))),
-        (Some(0), Some(0))
+        (
+            writing.forget(Duration::from_millis(20)).map(|(key, listed)| (key, listed.channel.name.clone())),
+            writing.channel("s", "display", &named("new"))
+        ),
+        (Some((0, "dead".into())), Some(0))
     );
+    // Nothing was written to it yet: who has samples comes before it.
+    assert_eq!((writing.newcomers(), writing.forget_newcomer().map(|(key, _)| key)), (1, Some(0)));
+    assert_eq!((writing.newcomers(), writing.channel("s", "display", &named("new"))), (0, Some(0)));
     // Readers' indices go on: nothing of the other is read for it.
     assert_eq!(writing.extent(0).map(|extent| (extent.begin, extent.end)), Some((10, 10)));
     drop(writing);
     let catalog = history.catalog();
     let names: Vec<&str> = catalog.iter().map(|listed| listed.channel.name.as_str()).collect();
     assert_eq!(names, ["new", "alive"]);
+}
+
+#[test]
+fn limits_are_told_to_who_knew_the_others() {
+    let (history, key) = history(1 << 20);
+    let before = history.catalog();
+    let limits = Limits { high: Some(3.0), ..Limits::default() };
+    history.write().set_limits(key, limits);
+    let after = history.catalog();
+    assert_eq!((after[0].channel.limits, before[0].channel.limits), (limits, Limits::default()));
+    // What stays the same is no news.
+    history.write().set_limits(key, limits);
+    assert!(Arc::ptr_eq(&after[0], &history.catalog()[0]));
 }
 
 #[test]
@@ -118,4 +138,19 @@ proptest! {
         }
         prop_assert_eq!(expected, end.max(from));
     }
+}
+
+#[test]
+fn other_limits_are_told_to_who_reads_the_catalog() {
+    let history = History::new(Bounds::default());
+    let mut writing = history.write();
+    writing.channel("s", "display", &Channel { name: "a".into(), rate: RATE, ..Channel::default() });
+    let before = { writing.kept.catalog[0].clone() };
+    writing.set_limits(0, Default::default());
+    writing.set_limits(7, Default::default());
+    assert!(Arc::ptr_eq(&before, &writing.kept.catalog[0]), "nothing is new");
+    let limits = Limits { high: Some(2.0), ..Default::default() };
+    writing.set_limits(0, limits);
+    drop(writing);
+    assert_eq!((history.catalog()[0].channel.limits, history.catalog()[0].key), (limits, 0));
 }

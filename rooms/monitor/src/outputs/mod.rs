@@ -17,8 +17,8 @@ mod tests;
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -70,14 +70,26 @@ pub struct OutputCount {
 /// Outputs that run.
 #[derive(Debug)]
 pub struct Outputs {
-    stop: Stop,
-    threads: Vec<JoinHandle<()>>,
+    started: Vec<Started>,
     told: Told,
+}
+
+/// An output with its thread.
+#[derive(Debug)]
+struct Started {
+    output: Output,
+    stop: Stop,
+    /// `None`: it has ended.
+    thread: Option<JoinHandle<()>>,
+    counts: Arc<Counts>,
 }
 
 /// What becomes of the points of outputs, for whoever asks.
 #[derive(Clone, Debug, Default)]
-pub struct Told(Vec<(SocketAddr, Arc<Counts>)>);
+pub struct Told(Arc<Mutex<Entries>>);
+
+/// By address.
+type Entries = Vec<(SocketAddr, Arc<Counts>)>;
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -96,19 +108,31 @@ impl Outputs {
         history: &Arc<History>,
         mut pulse: impl FnMut(String) -> Pulse,
     ) -> io::Result<Self> {
-        let mut running = Self { stop: Stop::new()?, threads: Vec::new(), told: Told::default() };
+        let mut all = Self { started: Vec::new(), told: Told::default() };
+        all.change(outputs, history, &mut pulse)?;
+        Ok(all)
+    }
+
+    /// These from now on: what is the same goes on, others send what they have and end, new ones begin with what comes.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn change(
+        &mut self,
+        outputs: &[Output],
+        history: &Arc<History>,
+        mut pulse: impl FnMut(String) -> Pulse,
+    ) -> io::Result<()> {
+        self.started.retain(|started| outputs.contains(&started.output));
         for output in outputs {
-            let counts = Arc::new(Counts::default());
-            running.told.0.push((output.to, counts.clone()));
-            let name = format!("output {}", output.to);
-            let pulse = pulse(name);
-            let stop = running.stop.clone();
-            // What is there already is passed over here and now.
-            let output = Running::new(output.clone(), history.clone(), counts);
-            let run = move || output.run(&stop, &pulse);
-            running.threads.push(thread::Builder::new().name("output".into()).spawn(run)?);
+            if !self.started.iter().any(|started| started.output == *output) {
+                let pulse = pulse(format!("output {}", output.to));
+                self.started.push(Started::start(output, history, pulse)?);
+            }
         }
-        Ok(running)
+        let told = self.started.iter().map(|started| (started.output.to, started.counts.clone()));
+        *self.told.all() = told.collect();
+        Ok(())
     }
 
     /// To be asked by others.
@@ -117,16 +141,19 @@ impl Outputs {
     }
 
     /// Sends what is there and ends.
-    pub fn end(mut self) {
-        self.join();
+    pub fn end(self) {
+        self.started.iter().for_each(|started| started.stop.set());
     }
+}
 
-    fn join(&mut self) {
-        self.stop.set();
-        for thread in self.threads.drain(..) {
-            // A panic on that thread has been told on stderr already.
-            let _ = thread.join();
-        }
+impl Started {
+    fn start(output: &Output, history: &Arc<History>, pulse: Pulse) -> io::Result<Self> {
+        let (stop, counts) = (Stop::new()?, Arc::new(Counts::default()));
+        let stopped = stop.clone();
+        // What is there already is passed over here and now.
+        let running = Running::new(output.clone(), history.clone(), counts.clone());
+        let thread = thread::Builder::new().name("output".into()).spawn(move || running.run(&stopped, &pulse))?;
+        Ok(Self { output: output.clone(), stop, thread: Some(thread), counts })
     }
 }
 
@@ -139,13 +166,23 @@ impl Told {
             datagrams: counts.datagrams.load(Ordering::Relaxed),
             refused: counts.refused.load(Ordering::Relaxed),
         };
-        self.0.iter().map(count).collect()
+        self.all().iter().map(count).collect()
+    }
+
+    fn all(&self) -> MutexGuard<'_, Entries> {
+        // It is replaced as a whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Outputs {
+/// It sends what it has.
+impl Drop for Started {
     fn drop(&mut self) {
-        self.join();
+        self.stop.set();
+        if let Some(thread) = self.thread.take() {
+            // A panic on that thread has been told on stderr already.
+            let _ = thread.join();
+        }
     }
 }
 

@@ -99,3 +99,45 @@ fn what_comes_is_sent_in_datagrams_that_fit_a_frame() {
     assert_eq!((values, missing, outputs.told().counts()[0].points), (500, 7, 501));
     outputs.end();
 }
+
+/// A reload: what is the same goes on with its counts, what is new begins, what is gone has sent all that it had.
+#[test]
+fn a_reload_changes_what_is_another_and_nothing_else() {
+    let servers = [(); 3].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    servers.iter().for_each(|server| server.set_read_timeout(Some(Duration::from_secs(20))).unwrap());
+    let to = |at: usize| Output {
+        to: servers[at].local_addr().unwrap(),
+        format: Format::Influx,
+        channels: Vec::new(),
+        most: 1e4,
+    };
+    let (history, pulses) = (Arc::new(History::new(Bounds::default())), Pulses::new());
+    let mut outputs = Outputs::start(&[to(0), to(1)], &history, |name| pulses.pulse(name)).unwrap();
+    let told = outputs.told();
+    let channel = Channel { name: "coil".into(), ..Channel::default() };
+    let append = |first: u64| {
+        let mut writing = history.write();
+        let key = writing.channel("mag", "full", &channel).unwrap();
+        writing.append(key, &block(first, Values::Samples(Element::F32, &bytes([1.0; 5]))));
+    };
+    let heard = |at: usize| {
+        let mut datagram = vec![0; 2000];
+        let length = servers[at].recv(&mut datagram).unwrap();
+        datagram[..length].split(|byte| *byte == b'\n').count()
+    };
+    append(0);
+    assert_eq!((heard(0), heard(1)), (5, 5));
+    append(5);
+    outputs.change(&[to(2), to(1)], &history, |name| pulses.pulse(name)).unwrap();
+    assert_eq!(heard(0), 5, "what it had when it ended");
+    append(10);
+    assert_eq!(heard(2), 5, "what comes from now on");
+    let mut more = 0;
+    while more < 10 {
+        more += heard(1);
+    }
+    assert_eq!(more, 10, "nothing twice, nothing left out");
+    let addresses: Vec<_> = told.counts().iter().map(|count| count.to.clone()).collect();
+    assert_eq!(addresses, [1, 2].map(|at| to(at).to.to_string()));
+    outputs.end();
+}

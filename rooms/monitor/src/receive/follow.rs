@@ -23,7 +23,18 @@ pub struct Follow<S> {
     /// Channels that are sent on: where each session's belong.
     members: HashMap<u64, HashMap<u16, Place>>,
     hash: RandomState,
-    changes: Arc<AtomicU64>,
+    changes: Arc<Changes>,
+}
+
+/// What a follower has counted.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// How often another server was followed than before.
+    pub followed: AtomicU64,
+    /// Feeds forgotten to make room: no server of them was heard.
+    pub evicted: AtomicU64,
+    /// Channels not taken: all feeds that there is room for are heard.
+    pub refused: AtomicU64,
 }
 
 /// A feed, by stream name and origin, and the channel's number in it.
@@ -46,6 +57,8 @@ struct Server {
     /// Time of the first sample since it was heard, or heard again, and behind the last one, ns.
     since: Option<i64>,
     last: i64,
+    /// Whether samples of it came: what only speaks of itself has places apart.
+    proven: bool,
 }
 
 /// A channel of a feed.
@@ -73,11 +86,11 @@ impl<S: Sink> Follow<S> {
 
     /// How often another server was followed than before.
     pub fn changes(&self) -> u64 {
-        self.changes.load(Ordering::Relaxed)
+        self.changes.followed.load(Ordering::Relaxed)
     }
 
     /// Counts them where others see it.
-    pub fn counting(self, changes: Arc<AtomicU64>) -> Self {
+    pub fn counting(self, changes: Arc<Changes>) -> Self {
         Self { changes, ..self }
     }
 
@@ -90,13 +103,38 @@ impl<S: Sink> Follow<S> {
     fn change(&mut self, name: &(String, String), to: u64) {
         let Some(feed) = self.feeds.get_mut(name) else { return };
         feed.chosen = to;
-        self.changes.fetch_add(1, Ordering::Relaxed);
+        self.changes.followed.fetch_add(1, Ordering::Relaxed);
         for (id, line) in (0..).zip(&mut feed.lines) {
             line.offset = None;
             for kept in line.waiting.remove(&to).unwrap_or_default() {
                 line.give(&kept.block(id), &feed.stream, &mut self.inner);
             }
         }
+    }
+
+    /// Forgets a feed of which nobody is heard, one of which nothing ever came before others; whether there was one.
+    fn make_room(&mut self) -> bool {
+        let silent = self.feeds.iter().filter(|(_, feed)| feed.servers.iter().all(|server| server.since.is_none()));
+        let Some((name, _)) = silent.min_by_key(|(_, feed)| feed.latest()) else {
+            self.changes.refused.fetch_add(1, Ordering::Relaxed);
+            return false;
+        };
+        let name = name.clone();
+        if let Some(feed) = self.feeds.remove(&name) {
+            feed.servers.iter().for_each(|server| leave(&mut self.members, server.session, &name));
+            self.inner.stream(&feed.stream, News::Ended);
+        }
+        self.changes.evicted.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+}
+
+/// A session's channels are of a feed no longer.
+fn leave(members: &mut HashMap<u64, HashMap<u16, Place>>, session: u64, feed: &(String, String)) {
+    let Some(channels) = members.get_mut(&session) else { return };
+    channels.retain(|_, (name, _)| **name != *feed);
+    if channels.is_empty() {
+        members.remove(&session);
     }
 }
 
@@ -107,7 +145,7 @@ impl<S: Sink> Sink for Follow<S> {
             return;
         }
         let name = (stream.name.clone(), channel.origin.clone());
-        let room = self.feeds.len() < MOST_FEEDS;
+        let room = self.feeds.contains_key(&name) || self.feeds.len() < MOST_FEEDS || self.make_room();
         let Some(feed) = (match self.feeds.get_mut(&name) {
             None if !room => None,
             None => {
@@ -123,12 +161,11 @@ impl<S: Sink> Sink for Follow<S> {
             return;
         };
         if !feed.servers.iter().any(|server| server.session == stream.session) {
-            if feed.servers.len() >= MOST_SERVERS {
-                // Those that were killed never said that they end.
-                let Some(session) = feed.forget_oldest() else { return };
-                self.members.remove(&session);
+            if let Some(session) = feed.forget_newcomer() {
+                leave(&mut self.members, session, &name);
             }
-            feed.servers.push(Server { session: stream.session, priority: channel.priority, since: None, last: 0 });
+            let (session, priority) = (stream.session, channel.priority);
+            feed.servers.push(Server { session, priority, since: None, last: 0, proven: false });
         }
         if feed.servers.len() == 1 {
             feed.chosen = stream.session;
@@ -160,11 +197,19 @@ impl<S: Sink> Sink for Follow<S> {
         };
         let (name, id) = (name.clone(), *id);
         let Some(feed) = self.feeds.get_mut(&*name) else { return };
-        let Feed { stream: shown, servers, chosen, lines } = feed;
+        let Feed { servers, chosen, .. } = &*feed;
         let end = i64::try_from(i128::from(block.time) + block.rate.nanos(block.samples())).unwrap_or(i64::MAX);
         let followed =
             servers.iter().find(|server| server.session == *chosen).map(|server| (server.priority, server.last));
+        let is_new = |server: &Server| server.session == stream.session && !server.proven;
+        if servers.iter().any(is_new) && servers.iter().filter(|server| server.proven).count() >= MOST_SERVERS {
+            // Those that were killed never said that they end.
+            let Some(session) = feed.forget_oldest() else { return };
+            leave(&mut self.members, session, &name);
+        }
+        let Feed { stream: shown, servers, chosen, lines } = feed;
         let Some(server) = servers.iter_mut().find(|server| server.session == stream.session) else { return };
+        server.proven = true;
         let since = *server.since.get_or_insert(block.time);
         server.last = server.last.max(end);
         let Some(line) = lines.get_mut(usize::from(id)) else { return };
@@ -227,14 +272,35 @@ impl<S: Sink> Sink for Follow<S> {
 }
 
 impl Feed {
-    /// Forgets the server that has been heard least lately, if it is far behind the one that is followed.
+    /// Forgets the server that has been heard least lately, of those that are silent or far behind the one that is followed.
     fn forget_oldest(&mut self) -> Option<u64> {
         let followed = self.servers.iter().find(|server| server.session == self.chosen)?.last;
-        let others = self.servers.iter().filter(|server| server.session != self.chosen);
-        let oldest = others.min_by_key(|server| server.last).filter(|server| server.last < followed - STEADY)?.session;
-        self.servers.retain(|server| server.session != oldest);
-        self.lines.iter_mut().for_each(|line| drop(line.waiting.remove(&oldest)));
+        let others = self.servers.iter().filter(|server| server.proven && server.session != self.chosen);
+        let is_gone = |server: &&Server| server.since.is_none() || server.last < followed - STEADY;
+        let oldest = others.filter(is_gone).min_by_key(|server| server.last)?.session;
+        self.forget(oldest);
         Some(oldest)
+    }
+
+    /// Forgets the first of those that have sent nothing yet, if there are too many: none that was heard gives way to them.
+    fn forget_newcomer(&mut self) -> Option<u64> {
+        let mut newcomers = self.servers.iter().filter(|server| !server.proven && server.session != self.chosen);
+        let first = newcomers.next()?.session;
+        if 1 + newcomers.count() < MOST_NEWCOMERS {
+            return None;
+        }
+        self.forget(first);
+        Some(first)
+    }
+
+    fn forget(&mut self, session: u64) {
+        self.servers.retain(|server| server.session != session);
+        self.lines.iter_mut().for_each(|line| drop(line.waiting.remove(&session)));
+    }
+
+    /// Time behind its last sample; of one that never had any 0.
+    fn latest(&self) -> i64 {
+        self.servers.iter().map(|server| server.last).max().unwrap_or_default()
     }
 }
 
@@ -265,4 +331,7 @@ const WAITS: i64 = 1_000_000_000;
 const MOST_KEPT: usize = 1024;
 
 const MOST_FEEDS: usize = 4096;
+
+/// Servers of a feed that have sent samples, and those that have sent none yet.
 const MOST_SERVERS: usize = 8;
+const MOST_NEWCOMERS: usize = 8;

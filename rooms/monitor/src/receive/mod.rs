@@ -29,7 +29,7 @@ use weir_wire::signal::{Block, Channel, Clock};
 
 pub(crate) use channel::Kept;
 pub use counts::Counts;
-pub use follow::Follow;
+pub use follow::{Changes, Follow};
 pub use receiver::{Listen, Open, Receiver, Settings};
 pub use sessions::{Bounds, Sessions};
 

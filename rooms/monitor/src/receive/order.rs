@@ -76,6 +76,11 @@ impl Order {
         !self.noticed.is_empty()
     }
 
+    /// Whether the datagram of a number has neither come nor been given up.
+    pub(super) fn is_new(&self, number: u64) -> bool {
+        self.next.is_none_or(|next| number >= next) && !self.held.contains_key(&number)
+    }
+
     /// What to do with the datagram of a number.
     pub(super) fn judge(&mut self, number: u64) -> Verdict {
         let Some(next) = self.next else {

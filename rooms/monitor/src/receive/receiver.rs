@@ -15,7 +15,7 @@ use weir_wire::signal::{MOST_BYTES_V4, PORT};
 use super::counts::{Counts, Refused};
 use super::host::Host;
 use super::{Bounds, Moment, Sessions, Sink};
-use crate::seal::Opener;
+use crate::seal::{Asker, Opened, Opener};
 
 /// What a receiver is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +46,7 @@ pub struct Receiver {
     sessions: Sessions,
     host: Host,
     opener: Opener,
+    asker: Asker,
     /// What has been opened.
     scratch: Vec<u8>,
     /// Requests leave from here, of each family; made when there is a first one.
@@ -94,6 +95,7 @@ impl Receiver {
             sessions: Sessions::new(settings.bounds),
             host: Host::open(),
             opener: Opener::default(),
+            asker: Asker::default(),
             scratch: Vec::new(),
             asking: [None, None],
             began: Instant::now(),
@@ -103,8 +105,10 @@ impl Receiver {
     }
 
     /// Opens what is sealed from now on, and refuses what is not sealed as its keys demand. Without one only plain ones are taken.
-    pub fn set_opener(&mut self, opener: Opener) {
+    /// What it asks is sealed likewise.
+    pub fn set_keys(&mut self, opener: Opener, asker: Asker) {
         self.opener = opener;
+        self.asker = asker;
     }
 
     /// What is to be said of receive buffers that are smaller than what was asked for, a line each.
@@ -174,11 +178,18 @@ impl Receiver {
         let moment = self.moment();
         self.sessions.look(moment, &mut self.host, sink);
         sink.flush();
-        if moment.now >= self.told + TELLS_APART {
+        let is_due = moment.now >= self.told + TELLS_APART;
+        if is_due || self.sessions.has_newcomer() {
+            let (asking, asker) = (&mut self.asking, &mut self.asker);
+            self.sessions.requests(moment, |to, mut request| {
+                if asker.seal(&mut request, moment.wall.unsigned_abs()).is_ok() {
+                    ask(asking, to, &request);
+                }
+            });
+        }
+        if is_due {
             self.told = moment.now;
             self.host.refresh(moment.now);
-            let asking = &mut self.asking;
-            self.sessions.requests(moment, |to, request| ask(asking, to, request));
             self.publish();
         }
     }
@@ -192,17 +203,20 @@ impl Receiver {
         let Ok(count) = self.inbox.receive(socket) else { return false };
         let mut moment = Moment { now: self.began.elapsed(), wall: wall(), drops: 0 };
         for message in self.inbox.messages() {
-            if let Some(counted) = message.socket_drops {
-                *drops += dropped_since(last, counted);
-            }
-            moment.drops = others + *drops;
+            // The kernel tells none where none was dropped before it.
+            let counted = message.socket_drops.unwrap_or(0);
+            *drops += dropped_since(last, counted);
+            moment.drops = others + dropped_before(*drops, *last, counted);
             for datagram in message.segments() {
                 if datagram.len() > MOST_BYTES_V4 || message.truncated {
                     self.sessions.refuse(Refused::Long, datagram.len());
                     continue;
                 }
                 match self.opener.open(datagram, &mut self.scratch) {
-                    Ok(opened) => self.sessions.take(opened, message.source, moment, &mut self.host, sink),
+                    Ok(Opened { bytes, is_fresh }) => {
+                        let from = (message.source, is_fresh);
+                        self.sessions.take_opened(bytes, from, moment, &mut self.host, sink);
+                    }
                     Err(refused) => self.sessions.refuse(Refused::Seal(refused), datagram.len()),
                 }
             }
@@ -270,6 +284,11 @@ pub(super) fn dropped_since(last: &mut u32, counted: u32) -> u64 {
     }
     *last = counted;
     u64::from(more)
+}
+
+/// What had been dropped before a datagram that carries such a count: a look at the counter may have come in between, while it waited.
+pub(super) fn dropped_before(drops: u64, last: u32, counted: u32) -> u64 {
+    drops.saturating_sub(u64::from(last.wrapping_sub(counted)))
 }
 
 /// A request is a favour: one that cannot be sent is asked again, or the answer comes by itself within a second.

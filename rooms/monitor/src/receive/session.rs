@@ -112,6 +112,11 @@ impl Session {
         self.queue.since
     }
 
+    /// Whether data of it was taken, or waits for what is before it.
+    pub(super) fn has_data(&self) -> bool {
+        self.taken > 0 || self.order.waiting() > 0
+    }
+
     pub(super) fn waits(&self) -> u64 {
         self.order.waiting() as u64
     }
@@ -130,6 +135,9 @@ impl Session {
             return Err(Refused::Stranger);
         }
         let number = datagram.header.sequence;
+        if number >= MOST_NUMBER {
+            return Err(Refused::Absurd);
+        }
         let reached = self.order.reached();
         let span = self.moved.saturating_sub(self.began).max(Duration::from_secs(1));
         let reach = reach(self.taken, span, now.saturating_sub(self.moved));
@@ -213,6 +221,15 @@ impl Session {
             self.moved = moment.now;
         }
         Ok(())
+    }
+
+    /// Whether a datagram can have been sent just now: by its number it is none of those that came.
+    pub(super) fn is_news(&self, datagram: &Datagram<'_>) -> bool {
+        let number = datagram.header.sequence;
+        match datagram.body {
+            Body::Data(_) => self.order.is_new(number),
+            _ => self.order.next().is_none_or(|next| number >= next),
+        }
     }
 
     /// Whether data comes from beyond what was said to be the end: it was not.
@@ -483,6 +500,9 @@ fn track(
     }
     Ok(tracks.entry(channel).or_insert_with(|| Track::new(holes)))
 }
+
+/// No sender gets so far: a million datagrams a second take a hundred thousand years.
+const MOST_NUMBER: u64 = 1 << 62;
 
 /// Datagrams of a session that wait for what is before them.
 const MOST_WAITING: usize = 4096;

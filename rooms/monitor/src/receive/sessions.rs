@@ -1,6 +1,7 @@
 //! All sessions that are heard: which datagram belongs to which, by which name each is shown, which of them live. Pure: bytes and a
 //! moment in, calls of a [`Sink`] out.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -19,6 +20,12 @@ pub struct Sessions {
     names: HashMap<(String, String), u64>,
     tally: Tally,
     bounds: Bounds,
+    /// Sessions of which no data was taken when they came, the oldest first; of some it was since.
+    newcomers: VecDeque<u64>,
+    /// Requests that may be sent at once, and when that was looked at.
+    asking: (f64, Duration),
+    /// One has come that was not asked yet.
+    has_newcomer: bool,
     /// Sessions that something will become of by time alone, soon.
     pending: bool,
     looked: Duration,
@@ -47,16 +54,32 @@ impl Sessions {
             names: HashMap::new(),
             tally: Tally::default(),
             bounds,
+            newcomers: VecDeque::new(),
+            asking: (REQUESTS_AT_ONCE, Duration::ZERO),
+            has_newcomer: false,
             pending: false,
             looked: Duration::ZERO,
         }
     }
 
-    /// Takes a datagram, that is neither signed nor encrypted any more.
+    /// Takes a datagram in plain text.
     pub fn take<S: Sink + ?Sized>(
         &mut self,
         bytes: &[u8],
         source: SocketAddr,
+        moment: Moment,
+        witness: &mut dyn Witness,
+        sink: &mut S,
+    ) {
+        self.take_opened(bytes, (source, true), moment, witness, sink);
+    }
+
+    /// Takes a datagram, that is neither signed nor encrypted any more, from a source; `false`: it was sealed, and was sent before others
+    /// that came: no sign that its sender lives.
+    pub fn take_opened<S: Sink + ?Sized>(
+        &mut self,
+        bytes: &[u8],
+        source: (SocketAddr, bool),
         moment: Moment,
         witness: &mut dyn Witness,
         sink: &mut S,
@@ -79,7 +102,7 @@ impl Sessions {
     fn try_take<S: Sink + ?Sized>(
         &mut self,
         bytes: &[u8],
-        source: SocketAddr,
+        (source, is_fresh): (SocketAddr, bool),
         moment: Moment,
         witness: &mut dyn Witness,
         sink: &mut S,
@@ -91,23 +114,30 @@ impl Sessions {
             return Ok(kind);
         }
         if !self.sessions.contains_key(&id) {
-            self.make_room(moment.now)?;
+            self.make_room(moment.now, kind == Kind::Data)?;
             self.sessions.insert(id, Session::new(id, source, clock, moment));
+            self.newcomers.push_back(id);
+            self.has_newcomer = true;
             self.pending = true;
         }
         let Some(session) = self.sessions.get_mut(&id) else { return Err(Refused::Sessions) };
         let mut around = Around { tally: &mut self.tally, witness, sink, window: self.bounds.reorder };
         session.admit(&datagram, source, moment.now)?;
-        session.last_heard = moment.now;
+        // What was sent before, and is sent again, is no sign of life.
+        let lives = is_fresh && session.is_news(&datagram);
+        if lives {
+            session.last_heard = moment.now;
+        }
         let goes_on = session.goes_on(&datagram);
         match session.life {
-            Life::Silent => session.come_back(around.sink),
-            Life::Ended if goes_on => session.come_back(around.sink),
+            Life::Silent if lives => session.come_back(around.sink),
+            Life::Ended if goes_on && lives => session.come_back(around.sink),
+            Life::Silent | Life::Replaced if !lives => {}
             Life::Replaced => {
                 session.life = Life::Live;
                 session.first_heard = moment.now;
             }
-            Life::Live | Life::Ended => {}
+            Life::Live | Life::Ended | Life::Silent => {}
         }
         let life = session.life;
         session.take(&datagram, bytes, moment, &mut around)?;
@@ -173,12 +203,24 @@ impl Sessions {
         self.pending
     }
 
-    /// Requests for metadata that are due, as datagrams.
-    pub fn requests(&mut self, moment: Moment, mut send: impl FnMut(SocketAddr, &[u8])) {
+    /// Whether one has come since requests were sent: it is asked at once.
+    pub(super) fn has_newcomer(&self) -> bool {
+        self.has_newcomer
+    }
+
+    /// Requests for metadata that are due, as datagrams: of who has not said who it is, or has channels without a name. All together are
+    /// so few that nobody can make this machine flood another.
+    pub fn requests(&mut self, moment: Moment, mut send: impl FnMut(SocketAddr, Vec<u8>)) {
+        self.has_newcomer = false;
+        let (left, then) = self.asking;
+        let more = moment.now.saturating_sub(then).as_secs_f64() * REQUESTS_A_SECOND;
+        self.asking = ((left + more).min(REQUESTS_AT_ONCE), moment.now);
         for session in self.sessions.values_mut() {
             let (asked, last) = session.asked;
             let is_due = asked == 0 || asked < MOST_REQUESTS && moment.now >= last + REQUESTS_APART;
-            if session.waiting_since().is_some() && session.life == Life::Live && is_due {
+            let is_unknown = session.claim.is_none() || session.waiting_since().is_some();
+            if is_unknown && session.life == Life::Live && is_due && self.asking.0 >= 1.0 {
+                self.asking.0 -= 1.0;
                 session.asked = (asked + 1, moment.now);
                 let header = Header {
                     kind: Kind::Request,
@@ -191,7 +233,7 @@ impl Sessions {
                 let mut bytes = Vec::new();
                 encode::request(header, &Request { metadata: true, wishes: Vec::new() }, &mut bytes);
                 self.tally.requests += 1;
-                send(session.source, &bytes);
+                send(session.source, bytes);
             }
         }
     }
@@ -266,7 +308,11 @@ impl Sessions {
 
     /// Forgets what has not been heard for long, and where that is not enough the one that has been silent for the longest; living
     /// ones stay.
-    fn make_room(&mut self, now: Duration) -> Result<(), Refused> {
+    fn make_room(&mut self, now: Duration, has_data: bool) -> Result<(), Refused> {
+        if self.newcomers.len() >= 2 * self.bounds.sessions {
+            let Self { newcomers, sessions, .. } = self;
+            newcomers.retain(|id| sessions.get(id).is_some_and(|session| !session.has_data()));
+        }
         if self.sessions.len() < self.bounds.sessions {
             return Ok(());
         }
@@ -277,10 +323,19 @@ impl Sessions {
             let unnamed = self.sessions.values().filter(|session| session.stream().is_none());
             unnamed.min_by_key(|session| session.last_heard).filter(|session| now >= session.last_heard + RESTART_AFTER)
         };
-        let id = oldest.or_else(|| strange().map(|session| session.id)).ok_or(Refused::Sessions)?;
+        let id = oldest.or_else(|| strange().map(|session| session.id));
+        let id = if has_data { id.or_else(|| self.first_without_data()) } else { id };
+        let id = id.ok_or(Refused::Sessions)?;
         self.forget(id);
         self.tally.evicted += 1;
         Ok(())
+    }
+
+    /// Whoever says no more than its name gives way to who sends data.
+    fn first_without_data(&mut self) -> Option<u64> {
+        let Self { newcomers, sessions, .. } = self;
+        std::iter::from_fn(|| newcomers.pop_front())
+            .find(|id| sessions.get(id).is_some_and(|session| !session.has_data()))
     }
 
     fn forget(&mut self, id: u64) {
@@ -320,4 +375,8 @@ const RESTART_AFTER: Duration = Duration::from_millis(200);
 
 /// Requests for metadata to a session: it sends it every second anyway.
 const MOST_REQUESTS: u32 = 4;
+
+/// Requests to all sessions together.
+const REQUESTS_A_SECOND: f64 = 100.0;
+const REQUESTS_AT_ONCE: f64 = 64.0;
 const REQUESTS_APART: Duration = Duration::from_millis(250);

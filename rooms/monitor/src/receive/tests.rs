@@ -277,6 +277,13 @@ fn newcomers_do_not_push_out_the_living() {
     bench.take(&Sender::new(200, 1).positions(Kind::Heartbeat));
     let counts = bench.sessions.counts(0);
     assert_eq!((counts.sessions, counts.evicted), (3, 1));
+    // Who sends data finds a place among those who only say their names, and none of those among who sends.
+    let mut senders: Vec<_> = (300..303).map(|session| Sender::new(session, 1)).collect();
+    senders.iter_mut().for_each(|sender| bench.take(&sender.data(&[(0, 10)])));
+    bench.take(&Sender::new(400, 1).metadata("t"));
+    bench.take(&Sender::new(401, 1).data(&[(0, 10)]));
+    let counts = bench.sessions.counts(0);
+    assert_eq!((counts.sessions, counts.evicted, counts.in_order, counts.refused["sessions"]), (3, 4, 3, 98));
     assert!(bench.book.news.iter().all(|(name, _)| name == "s/display"));
     assert_eq!(counts.unexplained(), 0);
 }
@@ -449,4 +456,59 @@ fn servers_that_were_killed_make_room_for_the_next() {
     assert_eq!(follow.changes(), 29);
     let (_, samples) = follow.inner().samples.values().next().unwrap();
     assert_eq!(samples.len(), 60_000);
+}
+
+#[test]
+fn servers_that_only_say_they_are_push_out_none_that_sends() {
+    let mut follow = Follow::new(Book::default());
+    let real: Vec<_> = (1..=8).map(|session| Relay::new(session, 0, 1, &mut follow)).collect();
+    for from in (0..3000).step_by(10) {
+        real.iter().for_each(|relay| relay.send(from..from + 10, &mut follow));
+    }
+    // One that has not begun yet, and a few forged ones.
+    let late = Relay::new(20, 0, 1, &mut follow);
+    (100..107).for_each(|session| drop(Relay::new(session, 0, 0, &mut follow)));
+    // While all of them send there is no place for it.
+    late.send(2990..3000, &mut follow);
+    late.send(3000..3500, &mut follow);
+    assert_eq!(follow.changes(), 0);
+    // They are killed: it is the next.
+    real.iter().for_each(|relay| follow.stream(&relay.stream, News::Silent));
+    late.send(3000..5000, &mut follow);
+    assert_eq!(follow.changes(), 1);
+    (200..300).for_each(|session| drop(Relay::new(session, 0, 0, &mut follow)));
+    late.send(5000..6000, &mut follow);
+    real[7].send(5900..6000, &mut follow);
+    assert_eq!(follow.changes(), 1);
+    let (_, samples) = follow.inner().samples.values().next().unwrap();
+    assert_eq!(samples.iter().filter(|sample| sample.is_ok()).count(), 6000);
+}
+
+#[test]
+fn feeds_that_nobody_is_heard_of_make_room_for_others() {
+    let mut follow = Follow::new(Book::default());
+    let counted = Arc::new(Changes::default());
+    follow = follow.counting(counted.clone());
+    let real = Relay::new(1, 0, 1, &mut follow);
+    real.send(0..100, &mut follow);
+    let announce = |session: u64, follow: &mut Follow<Book>| {
+        let relay = Relay { stream: Arc::new(Stream { session, ..(*real.stream).clone() }), ahead: 0 };
+        let origin = format!("origin{session}");
+        let channel = Channel { id: 9, name: "c".into(), origin, rate: RATE, priority: 1, ..Channel::default() };
+        follow.channel(&relay.stream, &Arc::new(channel));
+        relay
+    };
+    let all: Vec<_> = (2..6000).map(|session| announce(session, &mut follow)).collect();
+    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!((count(&counted.evicted), count(&counted.refused)), (5999 - 4096, 0));
+    // The newest of them sends, and so does the first of all, still.
+    all.last().unwrap().send(0..10, &mut follow);
+    real.send(100..200, &mut follow);
+    let lengths: Vec<_> = follow.inner().samples.values().map(|(_, samples)| samples.len()).collect();
+    assert_eq!((lengths.len(), lengths.iter().sum::<usize>()), (2, 210));
+    // Where all are heard, the next has to wait.
+    (6000..12_000).for_each(|session| announce(session, &mut follow).send(0..10, &mut follow));
+    assert!(count(&counted.refused) > 0);
+    real.send(200..300, &mut follow);
+    assert!(follow.inner().samples.values().any(|(_, samples)| samples.len() == 300));
 }

@@ -25,6 +25,8 @@ pub struct Document {
     pub key: Option<PathBuf>,
     /// Files of the senders' public keys.
     pub senders: Option<Vec<PathBuf>>,
+    /// File of the key by which requests to stations are signed.
+    pub sign: Option<PathBuf>,
     /// The directory of files.
     pub directory: Option<PathBuf>,
     /// What names of files begin with.
@@ -96,6 +98,7 @@ impl Config {
             receive_buffer: size(receive.receive_buffer as u64),
             key: keys.group.clone(),
             senders: (!keys.senders.is_empty()).then(|| keys.senders.clone()),
+            sign: keys.sign.clone(),
             directory: Some(archive.directory.clone()),
             prefix: Some(archive.prefix.clone()),
             cut_size: size(cut_bytes),
@@ -180,7 +183,7 @@ fn check(document: Document, file: Option<&config::Document<'_>>) -> Result<Conf
     let directory = document.directory.unwrap_or_else(|| ".".into());
     let fixed =
         Fixed::new(document.admin.map(|admin| admin.0), document.user).map_err(|message| error("user", message))?;
-    let keys = Keys { group: document.key, senders: document.senders.unwrap_or_default() };
+    let keys = Keys { group: document.key, senders: document.senders.unwrap_or_default(), sign: document.sign };
     let archive = archive::Settings { directory, prefix, limits };
     Ok(Config { settings: Settings { receive, keys, archive }, fixed })
 }
@@ -203,7 +206,7 @@ mod tests {
         let least = read("").unwrap();
         assert_eq!(least.settings.receive, receive::Settings::default());
         let all = "receive_buffer = \"1MiB\"\ndirectory = \"/data\"\nprefix = \"shot\"\ncut_size = \"1GiB\"\ncut_after = \"1h\"\n\
-                   leave = \"10GiB\"\nqueue = \"1GiB\"\nadmin = \"127.0.0.1:9518\"\nkey = \"/k\"\n\
+                   leave = \"10GiB\"\nqueue = \"1GiB\"\nadmin = \"127.0.0.1:9518\"\nkey = \"/k\"\nsign = \"/s\"\n\
                    [[listen]]\naddress = \"239.1.1.1:5000\"\ninterface = \"eth0\"\nsource = \"192.0.2.1\"\n\
                    [[listen]]\naddress = \"0.0.0.0:5001\"\n";
         for config in [least, read(all).unwrap()] {

@@ -14,12 +14,13 @@ use std::thread;
 use anyhow::{Context, Result, anyhow};
 use serde::Serialize;
 use weir_service::metrics::Family;
+use weir_service::privileges::Needs;
 use weir_service::stop::Stop;
 use weir_service::{Launch, Setup};
 
 use crate::archive::{self, Recorder};
 use crate::receive::{self, Receiver};
-use crate::serve::control::opener;
+use crate::serve::control::{asker, opener};
 use crate::serve::settings::Keys;
 use config::{Config, Origin};
 use room::{Room, State};
@@ -58,8 +59,9 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     let Config { settings, fixed } = config;
     let setup = Setup::new(Launch { fixed, file: origin.base.file().cloned(), verbosity })?;
     let mut receiver = Receiver::open(&settings.receive)?;
-    receiver.set_opener(opener(&settings.keys)?);
-    let service = setup.start(&[])?;
+    receiver.set_keys(opener(&settings.keys)?, asker(&settings.keys)?);
+    let folders = vec![settings.archive.directory.clone()];
+    let service = setup.start(Needs { folders, ..Needs::default() })?;
     receiver.remarks().iter().for_each(|remark| tracing::warn!("{remark}"));
 
     let archive = Arc::new(archive::State::default());

@@ -32,6 +32,9 @@ pub enum KeyError {
         /// Why.
         source: io::Error,
     },
+    /// There is a file already.
+    #[error("key {}: there is a file of this name, which is not overwritten (choose another)", .0.display())]
+    Exists(PathBuf),
     /// Others may read a secret.
     #[error("key {}: others may read it (chmod 600 {})", .0.display(), .0.display())]
     Open(PathBuf),
@@ -169,8 +172,10 @@ fn line(text: &str, kind: &str) -> Option<[u8; 32]> {
 fn write(path: &Path, kind: &str, key: &[u8; 32], mode: u32) -> Result<(), KeyError> {
     let digits: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
     let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
-    file.and_then(|mut file| writeln!(file, "{kind} {digits}"))
-        .map_err(|source| KeyError::File { path: path.to_owned(), source })
+    file.and_then(|mut file| writeln!(file, "{kind} {digits}")).map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists => KeyError::Exists(path.to_owned()),
+        _ => KeyError::File { path: path.to_owned(), source },
+    })
 }
 
 const GROUP: &str = "weir-signal-group-key";

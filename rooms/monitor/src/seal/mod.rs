@@ -10,6 +10,7 @@
 //! again without a nonce being used twice.
 
 mod keys;
+mod requests;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,7 @@ use ring::signature::{ED25519, Ed25519KeyPair, UnparsedPublicKey};
 use weir_wire::signal::{Flags, HEADER_LEN, Header, Malformed};
 
 pub use keys::{GroupKey, KeyError, PublicKey, SigningKey};
+pub use requests::{Asker, Hearing};
 
 /// Bytes that encryption adds.
 pub const ENCRYPTION_LEN: usize = 8 + 16;
@@ -55,6 +57,18 @@ struct Known {
     sender: usize,
     /// How many were opened when one of it was.
     used: u64,
+    /// Behind the greatest counter of those that were encrypted.
+    counted: u64,
+}
+
+/// A datagram that was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened<'a> {
+    /// In plain text.
+    pub bytes: &'a [u8],
+    /// Whether it can have been sent just now. `false`: it was encrypted, and a later one of its session has come: it is a copy, is late,
+    /// or somebody replays it.
+    pub is_fresh: bool,
 }
 
 /// Why a datagram is not opened.
@@ -160,7 +174,7 @@ impl Opener {
     ///
     /// # Errors
     /// It is not what the keys demand, was changed, or comes from somebody else.
-    pub fn open<'a>(&mut self, bytes: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<&'a [u8], Refused> {
+    pub fn open<'a>(&mut self, bytes: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<Opened<'a>, Refused> {
         let (header, _) = Header::parse(bytes)?;
         let Flags { signed, encrypted } = header.flags;
         match (signed, encrypted) {
@@ -168,7 +182,7 @@ impl Opener {
             (_, true) if self.group.is_none() => return Err(Refused::NoKey),
             (false, _) if !self.senders.is_empty() => return Err(Refused::Unsigned),
             (_, false) if self.group.is_some() => return Err(Refused::Plain),
-            (false, false) => return Ok(bytes),
+            (false, false) => return Ok(Opened { bytes, is_fresh: true }),
             _ => {}
         }
         let known = self.known.get(&header.session);
@@ -189,12 +203,13 @@ impl Opener {
             rest = before;
         }
         scratch.clear();
-        let mut fresh = None;
+        let (mut fresh, mut count) = (None, None);
         if let (true, Some(group)) = (encrypted, &self.group) {
             let (before, trailer) = split(rest, ENCRYPTION_LEN, "an encrypted body")?;
             scratch.extend_from_slice(before);
             let (counter, tag) = trailer.split_at(8);
             let counter = u64::from_le_bytes(std::array::from_fn(|byte| counter[byte]));
+            count = Some(counter);
             let tag = Tag::try_from(tag).map_err(|_| Refused::Changed)?;
             let key = match known.and_then(|known| known.key.as_ref()) {
                 Some(key) => key,
@@ -207,8 +222,8 @@ impl Opener {
             scratch.extend_from_slice(rest);
         }
         scratch[..HEADER_LEN].copy_from_slice(&Header { flags: Flags::default(), ..header }.to_bytes());
-        self.keep(header.session, fresh, sender);
-        Ok(scratch)
+        let is_fresh = self.keep(header.session, fresh, sender, count);
+        Ok(Opened { bytes: scratch, is_fresh })
     }
 
     /// Sessions that were forgotten for want of room, oldest first.
@@ -216,12 +231,18 @@ impl Opener {
         self.evicted
     }
 
-    /// Remembers what was found out of a session.
-    fn keep(&mut self, session: u64, key: Option<LessSafeKey>, sender: usize) {
+    /// Remembers what was found out of a session, and says whether its counter went on.
+    fn keep(&mut self, session: u64, key: Option<LessSafeKey>, sender: usize, count: Option<u64>) -> bool {
         self.opened += 1;
         let now = self.opened;
+        let next = count.map_or(0, |count| count.saturating_add(1));
         match self.known.get_mut(&session) {
-            Some(known) => known.used = now,
+            Some(known) => {
+                known.used = now;
+                let is_fresh = count.is_none() || next > known.counted;
+                known.counted = known.counted.max(next);
+                is_fresh
+            }
             None => {
                 if self.known.len() >= MOST_SESSIONS
                     && let Some(oldest) =
@@ -230,7 +251,8 @@ impl Opener {
                     self.known.remove(&oldest);
                     self.evicted += 1;
                 }
-                self.known.insert(session, Known { key, sender, used: now });
+                self.known.insert(session, Known { key, sender, used: now, counted: next });
+                true
             }
         }
     }
@@ -238,9 +260,14 @@ impl Opener {
 
 /// The key of a session.
 fn session_key(group: &GroupKey, session: u64) -> LessSafeKey {
+    derived_key(group, session, INFO)
+}
+
+/// A key of a session, for this purpose.
+fn derived_key(group: &GroupKey, session: u64, info: &[u8]) -> LessSafeKey {
     let salt = Salt::new(HKDF_SHA256, &session.to_le_bytes());
     let pseudorandom = salt.extract(group.bytes());
-    match pseudorandom.expand(&[INFO], &CHACHA20_POLY1305) {
+    match pseudorandom.expand(&[info], &CHACHA20_POLY1305) {
         Ok(key) => LessSafeKey::new(UnboundKey::from(key)),
         // 32 bytes are far below the most that HKDF gives (RFC 5869 section 2.3).
         Err(_) => unreachable!("a key of 32 bytes"),

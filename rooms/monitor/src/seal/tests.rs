@@ -64,7 +64,8 @@ proptest! {
             let mut sealed = plain.clone();
             sealer.seal(&mut sealed).unwrap();
             prop_assert_eq!(sealed.len(), plain.len() + sealer.overhead());
-            prop_assert_eq!(opener.open(&sealed, &mut scratch), Ok(plain.as_slice()));
+            let opened = Ok(Opened { bytes: plain.as_slice(), is_fresh: true });
+            prop_assert_eq!(opener.open(&sealed, &mut scratch), opened);
             let at = place % sealed.len();
             sealed[at] ^= 1_u8 << bit;
             prop_assert!(opener.open(&sealed, &mut scratch).is_err(), "byte {} changed", at);
@@ -110,7 +111,8 @@ fn a_session_has_a_key_of_its_own_and_no_nonce_comes_twice() {
 fn who_demands_a_key_gets_nothing_in_plain_text() {
     let mut scratch = Vec::new();
     let plain = datagram(1, b"x");
-    assert_eq!(Opener::default().open(&plain, &mut scratch), Ok(plain.as_slice()));
+    let opened = Ok(Opened { bytes: plain.as_slice(), is_fresh: true });
+    assert_eq!(Opener::default().open(&plain, &mut scratch), opened);
     assert_eq!(keys(1).opener().open(&plain, &mut scratch), Err(Refused::Plain));
     assert_eq!(keys(2).opener().open(&plain, &mut scratch), Err(Refused::Unsigned));
     for (which, refused) in [(1, Refused::NoKey), (2, Refused::NoSender)] {
@@ -136,6 +138,15 @@ fn sessions_are_bounded() {
 }
 
 #[test]
+fn a_key_that_is_there_is_not_overwritten() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("k");
+    GroupKey::create(&path).unwrap();
+    let error = GroupKey::create(&path).err().unwrap().to_string();
+    assert!(error.ends_with("k: there is a file of this name, which is not overwritten (choose another)"), "{error}");
+}
+
+#[test]
 fn keys_that_others_may_read_are_refused() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("group.key");
@@ -149,4 +160,61 @@ fn keys_that_others_may_read_are_refused() {
     let error = SigningKey::read(&path).unwrap_err().to_string();
     let words = "not `weir-signal-signing-key` and 64 hexadecimal digits (make one with `weir monitor key`)";
     assert_eq!(error, format!("key {name}: {words}"));
+}
+
+/// Requests: heard once, by who has the keys, and by nobody else.
+#[test]
+fn a_request_is_heard_once_and_only_sealed_as_the_keys_demand() {
+    for which in 0..4 {
+        let mine = keys(which);
+        let asker = || Asker::new(mine.group.clone(), mine.signing.clone());
+        let servers =
+            || mine.signing.iter().flat_map(|key| [keys(2).signing.unwrap().public(), key.public()]).collect();
+        let mut hearing = Hearing::new(mine.group.clone(), servers());
+        let mut hear =
+            |bytes: &[u8], session| hearing.open(bytes, session, &mut Vec::new()).map(|opened| opened[24..].to_vec());
+        let plain = datagram(7, b"wish");
+        let sealed = |asker: &mut Asker, now| {
+            let mut bytes = plain.clone();
+            asker.seal(&mut bytes, now).unwrap();
+            bytes
+        };
+        let mut one = asker();
+        let (first, second) = (sealed(&mut one, 100), sealed(&mut one, 100));
+        assert_eq!(hear(&first, 7), Some(b"wish".to_vec()), "{which}");
+        if which == 0 {
+            assert_eq!((first, hear(&second, 7)), (plain, Some(b"wish".to_vec())));
+            continue;
+        }
+        assert_eq!((hear(&plain, 7), hear(&first, 7)), (None, None), "in plain text, and twice");
+        let mut touched = second.clone();
+        touched[26] ^= 1;
+        assert_eq!((hear(&touched, 7), hear(&second[..second.len() - 1], 7)), (None, None));
+        // Of a session that is over.
+        assert_eq!(hear(&sealed(&mut asker(), 300), 8), None);
+        assert_eq!(hear(&second, 7), Some(b"wish".to_vec()));
+        let stranger = keys(which);
+        let mut other = Asker::new(stranger.group, stranger.signing);
+        assert_eq!(hear(&sealed(&mut other, 400), 7), None);
+        // What a sender has sealed is no request.
+        let mut sent = plain.clone();
+        mine.sealer().seal(&mut sent).unwrap();
+        assert!(which == 2 || hear(&sent, 7).is_none());
+    }
+}
+
+/// A counter that does not go on is a copy, late, or replayed.
+#[test]
+fn what_was_sealed_before_is_not_fresh() {
+    let keys = keys(3);
+    let (mut sealer, mut opener) = (keys.sealer(), keys.opener());
+    let sealed: Vec<_> = (0..3)
+        .map(|_| {
+            let mut bytes = datagram(7, b"x");
+            sealer.seal(&mut bytes).unwrap();
+            bytes
+        })
+        .collect();
+    let fresh = [1, 0, 1, 2, 2, 1].map(|at: usize| opener.open(&sealed[at], &mut Vec::new()).unwrap().is_fresh);
+    assert_eq!(fresh, [true, false, false, true, false, false]);
 }

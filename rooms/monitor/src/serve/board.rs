@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_units::format::{plain, printable};
-use weir_wire::signal::{Block, Channel, Values};
+use weir_wire::signal::{Block, Channel, Limits, Values};
 
 use super::events::Draft;
+use super::latch::Latch;
 use super::limits::{Watch, severity, words};
 use super::settings::Watching;
-use crate::api::{Alarm, Severity, State};
+use crate::api::{Acknowledged, Alarm, NotAcknowledged, Severity, State};
 
 /// How every channel is, by its key in the history.
 #[derive(Debug, Default)]
@@ -25,6 +26,7 @@ struct Entry {
     channel: Arc<Channel>,
     watch: Watch,
     alarm: Alarm,
+    latch: Latch,
     /// When a value was last beyond the limit of the alarm.
     confirmed: Duration,
     stale: bool,
@@ -53,6 +55,7 @@ impl Board {
                     channel: channel.clone(),
                     watch,
                     alarm: Alarm::None,
+                    latch: Latch::default(),
                     confirmed: Duration::ZERO,
                     stale: false,
                     since_ns: wall,
@@ -71,6 +74,29 @@ impl Board {
             entry.watch = watching.watch(&entry.station, &entry.channel);
         }
         self.watching = watching;
+    }
+
+    /// The limits that are in force for a channel.
+    pub(super) fn limits(&self, station: &str, channel: &Channel) -> Limits {
+        self.watching.limits(station, channel)
+    }
+
+    /// The limits that are in force for all channels, by their keys.
+    pub(super) fn all_limits(&self) -> Vec<(u32, Limits)> {
+        let of = |(&key, entry): (&u32, &Entry)| (key, self.watching.limits(&entry.station, &entry.channel));
+        self.entries.iter().map(of).collect()
+    }
+
+    /// All channels, as `station/channel`.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.entries.values().map(|entry| format!("{}/{}", entry.station, entry.channel.name)).collect()
+    }
+
+    /// A block of the channel may stand for so long: it is not stale before.
+    pub(super) fn expect(&mut self, key: u32, longest: Duration) {
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.longest = entry.longest.max(longest);
+        }
     }
 
     /// Samples, or a gap, which is none.
@@ -125,6 +151,20 @@ impl Board {
         told
     }
 
+    /// Somebody has seen the alarms of a channel.
+    pub(super) fn acknowledge(
+        &mut self,
+        key: u32,
+        seen: Option<Alarm>,
+        by: Acknowledged,
+    ) -> Result<(Alarm, Draft), NotAcknowledged> {
+        let entry = self.entries.get_mut(&key).ok_or(NotAcknowledged::Unknown)?;
+        let (name, time_ns) = (by.by.clone(), by.time_ns);
+        let alarm = entry.latch.acknowledge(seen, entry.alarm, by)?;
+        let text = format!("{}: acknowledged by {}", words(alarm), printable(&name));
+        Ok((alarm, entry.draft(time_ns, Severity::Info, "acknowledged", text)))
+    }
+
     /// Of all channels.
     pub(super) fn states(&self) -> Vec<State> {
         let state = |(&key, entry): (&u32, &Entry)| State {
@@ -132,6 +172,8 @@ impl Board {
             alarm: entry.alarm,
             stale: entry.stale,
             since_ns: entry.since_ns,
+            unacknowledged: entry.latch.owed(),
+            acknowledged: entry.latch.word(),
         };
         self.entries.iter().map(state).collect()
     }
@@ -164,6 +206,7 @@ impl Entry {
         }
         let is_worse = severity(worst) > severity(self.alarm);
         if worst != self.alarm && (is_worse || now >= self.confirmed + HOLD) {
+            self.latch.pass(self.alarm, worst);
             (self.alarm, self.since_ns, self.confirmed) = (worst, block.time, now);
             told.push(self.passed(block.time, worst, value));
         }
@@ -188,7 +231,7 @@ const HOLD: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
-    use weir_wire::signal::{Element, Limits, Rate};
+    use weir_wire::signal::{Element, Rate};
 
     use super::*;
 
@@ -217,7 +260,8 @@ mod tests {
         let at = |tenths: u32| SECOND * tenths / 10;
         assert_eq!(feed(&mut board, rate, at(10), &[1.0, 2.0]), [""; 0]);
         assert_eq!(feed(&mut board, rate, at(11), &[1.0, 15.0, 2.0]), ["high: 30 K (limit 20)"]);
-        assert_eq!(board.states()[0], State { key: 3, alarm: Alarm::High, stale: false, since_ns: 77 });
+        let state = State { key: 3, alarm: Alarm::High, since_ns: 77, unacknowledged: Alarm::High, ..State::default() };
+        assert_eq!(board.states(), [state]);
         // Fifty times a second beyond it, and back.
         for tenth in 12..60 {
             assert_eq!(feed(&mut board, rate, at(tenth), &[1.0]), [""; 0]);
@@ -225,6 +269,34 @@ mod tests {
         }
         assert_eq!(feed(&mut board, rate, at(68), &[1.0]), [""; 0]);
         assert_eq!(feed(&mut board, rate, at(69), &[1.0]), ["within its limits: 2 K"]);
+        // It is over, and still to be seen by somebody.
+        assert_eq!((board.states()[0].alarm, board.states()[0].unacknowledged), (Alarm::None, Alarm::High));
+        let by = || Acknowledged { by: "jo\u{1b}".into(), time_ns: 99 };
+        let (alarm, draft) = board.acknowledge(3, None, by()).unwrap();
+        assert_eq!((alarm, draft.time_ns, draft.text.as_str()), (Alarm::High, 99, "high: acknowledged by jo "));
+        assert_eq!(board.acknowledge(3, None, by()), Err(NotAcknowledged::Nothing));
+        assert_eq!(board.acknowledge(4, None, by()), Err(NotAcknowledged::Unknown));
+    }
+
+    /// A window of a second makes nothing before it is full, and three of them are no silence.
+    #[test]
+    fn what_is_expected_late_is_not_stale_before() {
+        let mut board = board(Rate::hertz(1000));
+        board.expect(3, SECOND);
+        assert_eq!(board.look(SECOND * 29 / 10, 9), []);
+        assert_eq!(board.look(SECOND * 31 / 10, 9).len(), 1);
+    }
+
+    /// A rule's limits are those that are told, before and after a reload.
+    #[test]
+    fn limits_in_force_are_the_rules() {
+        let mut board = board(Rate::hertz(1000));
+        assert_eq!(board.all_limits()[0].1.high, Some(20.0));
+        let limits = Limits { high: Some(5.0), very_high: Some(9.0), ..Limits::default() };
+        let rules = vec![super::super::settings::Rule { channel: "s/*".into(), limits }];
+        board.rewatch(Arc::new(Watching { rules, ..Watching::default() }));
+        let (key, told) = board.all_limits()[0];
+        assert_eq!((key, told.high, told.very_high), (3, Some(5.0), Some(9.0)));
     }
 
     #[test]

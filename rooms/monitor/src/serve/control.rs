@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context, Result};
+use weir_service::privileges::Needs;
 use weir_service::stop::Stop;
 use weir_service::{Launch, Service, Setup};
 
@@ -20,12 +21,12 @@ use super::ledger::Ledger;
 use super::open::Open;
 use super::publish::Publisher;
 use super::room::{Parts, Server};
-use super::settings::{Keys, Publish};
+use super::settings::{Keys, Publish, Settings};
 use crate::api;
 use crate::history::History;
 use crate::outputs::Outputs;
 use crate::receive::{Follow, Receiver};
-use crate::seal::{GroupKey, Opener, PublicKey, Sealer, SigningKey};
+use crate::seal::{Asker, GroupKey, Hearing, Opener, PublicKey, Sealer, SigningKey};
 
 /// Runs a server until it is asked to end; returns the final ledger.
 ///
@@ -35,10 +36,14 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     let Config { settings, fixed } = config;
     let setup = Setup::new(Launch { fixed, file: origin.base.file().cloned(), verbosity })?;
     let mut receiver = Receiver::open(&settings.receive)?;
-    receiver.set_opener(opener(&settings.keys)?);
+    receiver.set_keys(opener(&settings.keys)?, asker(&settings.keys)?);
     let http = api::Server::bind(settings.http)?;
-    let publisher = settings.publish.as_ref().map(|publish| publisher(publish, &settings.keys)).transpose()?;
-    let service: Service<Server<'_>> = setup.start(&[])?;
+    let publisher = settings.publish.as_ref().map(|publish| {
+        let keys = &settings.keys;
+        Publisher::open(publish, sealer(publish, keys)?, hearing(keys)?, session())
+    });
+    let publisher = publisher.transpose()?;
+    let service: Service<Server<'_>> = setup.start(Needs::default())?;
 
     receiver.addresses().iter().for_each(|address| tracing::info!("listening: {address}"));
     receiver.remarks().iter().for_each(|remark| tracing::warn!("{remark}"));
@@ -63,17 +68,29 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
         threads.push(thread::Builder::new().name("publish".into()).spawn(publish).context("start thread publish")?);
     }
     let serving = http.serve(open.clone(), settings.api.clone())?;
-    let parts = Parts { open: open.clone(), stop, threads, outputs: Some(outputs), http: serving.local_addr() };
+    let (http, pulses) = (serving.local_addr(), service.pulses());
+    let parts = Parts { open: open.clone(), stop, threads, outputs: Some(outputs), pulses, http };
     let mut room = Server::new(origin, settings, parts);
     let outcome = service.run(&mut room);
     drop(serving);
     outcome.map(|()| open.account())
 }
 
-fn publisher(publish: &Publish, keys: &Keys) -> Result<Publisher> {
+/// Reads every file of keys that is named.
+///
+/// # Errors
+/// One line: one cannot be read, is open to others, or is no key of its kind.
+pub fn read_keys(settings: &Settings) -> Result<()> {
+    opener(&settings.keys)?;
+    asker(&settings.keys)?;
+    settings.publish.as_ref().map(|publish| sealer(publish, &settings.keys)).transpose()?;
+    Ok(())
+}
+
+fn sealer(publish: &Publish, keys: &Keys) -> Result<Sealer> {
     let group = keys.group.as_deref().map(GroupKey::read).transpose()?;
     let signing = publish.sign.as_deref().map(SigningKey::read).transpose()?;
-    Publisher::open(publish, Sealer::new(group, signing), session())
+    Ok(Sealer::new(group, signing))
 }
 
 /// Another one at each start.
@@ -89,4 +106,20 @@ pub fn opener(keys: &Keys) -> Result<Opener> {
     let group = keys.group.as_deref().map(GroupKey::read).transpose()?;
     let senders = keys.senders.iter().map(|path| PublicKey::read(path)).collect::<Result<_, _>>()?;
     Ok(Opener::new(group, senders))
+}
+
+/// Seals what is asked of stations with these keys.
+///
+/// # Errors
+/// One line: a file of them cannot be read, or is open to others.
+pub fn asker(keys: &Keys) -> Result<Asker> {
+    let group = keys.group.as_deref().map(GroupKey::read).transpose()?;
+    let signing = keys.sign.as_deref().map(SigningKey::read).transpose()?;
+    Ok(Asker::new(group, signing))
+}
+
+/// Hears viewers: with the group's key, who has it.
+fn hearing(keys: &Keys) -> Result<Hearing> {
+    let group = keys.group.as_deref().map(GroupKey::read).transpose()?;
+    Ok(Hearing::new(group, Vec::new()))
 }

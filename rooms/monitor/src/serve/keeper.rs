@@ -12,6 +12,7 @@ use super::derive::{self, Derive};
 use super::events::Draft;
 use super::losses::Losses;
 use super::open::Open;
+use super::settings;
 use crate::api::Severity;
 use crate::history::{Extent, Writing};
 use crate::receive::{News, Sink, Stream};
@@ -42,9 +43,11 @@ struct Batch<'a> {
 struct Known {
     /// In the history; `None`: there was no room.
     key: Option<u32>,
-    name: String,
+    channel: Arc<Channel>,
     /// Whether a block of this session has come.
     begun: bool,
+    /// When room was looked for last, of one that has none.
+    tried: Duration,
 }
 
 impl<'a> Keeper<'a> {
@@ -62,39 +65,66 @@ impl<'a> Keeper<'a> {
     }
 }
 
-impl Sink for Keeper<'_> {
-    fn channel(&mut self, stream: &Arc<Stream>, channel: &Arc<Channel>) {
+impl Keeper<'_> {
+    /// The key of a channel in the history. Where all keys are taken, who `has_samples` comes before those of which nothing came yet, and
+    /// everybody before those of which nothing has come for long.
+    fn place(&mut self, stream: &Stream, channel: &Arc<Channel>, has_samples: bool) -> Option<u32> {
         let open = self.open;
         let Batch { writing, board, now } = self.batch.get_or_insert_with(|| Batch::begin(open));
-        // Of no station: anybody can make any number of them.
+        // Of no station: anybody can make any number of them. What is derived here, nobody else sends.
         let is_strange = stream.name.is_empty();
-        let is_wanted = !is_strange || self.strangers < MOST_STRANGERS;
-        let mut key = is_wanted.then(|| writing.channel(&stream.station, &stream.name, channel)).flatten();
-        if is_wanted
-            && key.is_none()
-            && let Some(forgotten) = writing.forget(LIVES)
-        {
-            open.count_forgotten();
-            board.forget(forgotten);
-            self.derive.forget(forgotten);
-            for channels in self.sessions.values_mut() {
-                channels.retain(|_, known| known.key != Some(forgotten));
+        let is_ours = stream.station == derive::STATION && stream.name == derive::STATION;
+        let is_wanted = !is_ours
+            && (!is_strange || self.strangers < MOST_STRANGERS)
+            && (has_samples || writing.newcomers() < MOST_NEWCOMERS);
+        // Whoever is shown it, or sent it on, sees the limits that are in force.
+        let limits = board.limits(&stream.station, channel);
+        let listed = Channel { limits, ..(**channel).clone() };
+        let mut key = is_wanted.then(|| writing.channel(&stream.station, &stream.name, &listed)).flatten();
+        if is_wanted && key.is_none() {
+            let newcomer = if has_samples { writing.forget_newcomer() } else { None };
+            if let Some((forgotten, before)) = newcomer.or_else(|| writing.forget(LIVES)) {
+                open.count_forgotten();
+                self.strangers -= usize::from(before.stream.is_empty()).min(self.strangers);
+                board.forget(forgotten);
+                self.derive.forget(forgotten);
+                for known in self.sessions.values_mut().flat_map(HashMap::values_mut) {
+                    // Once it has samples again it finds another place.
+                    known.key = known.key.filter(|&key| key != forgotten);
+                }
+                key = writing.channel(&stream.station, &stream.name, &listed);
             }
-            key = writing.channel(&stream.station, &stream.name, channel);
         }
         self.strangers += usize::from(is_strange && key.is_some());
-        match key {
-            Some(key) => {
-                board.follow(key, &stream.station, channel, *now, open.wall());
-                self.derive.follow(&stream.station, key, channel, |made| {
-                    let key = writing.channel(derive::STATION, derive::STATION, made)?;
-                    board.follow(key, derive::STATION, &Arc::new(made.clone()), *now, open.wall());
-                    Some(key)
-                });
-            }
-            None => open.count_crowded(),
+        let Some(key) = key else {
+            open.count_crowded();
+            return None;
+        };
+        board.follow(key, &stream.station, channel, *now, open.wall());
+        self.derive.follow(&stream.station, key, channel, |made, window| {
+            keep_made(writing, board, (*now, open.wall()), made, window)
+        });
+        Some(key)
+    }
+
+    /// What a reload has derived from now on is made of the channels that there are.
+    fn take_up(&mut self, settings: &[settings::Derive]) {
+        let open = self.open;
+        let catalog = open.history.catalog();
+        let Batch { mut writing, mut board, now } = Batch::begin(open);
+        self.derive.change(settings).into_iter().for_each(|key| board.end(key));
+        for listed in catalog.iter().filter(|listed| !listed.channel.name.is_empty()) {
+            self.derive.follow(&listed.station, listed.key, &listed.channel, |made, window| {
+                keep_made(&mut writing, &mut board, (now, open.wall()), made, window)
+            });
         }
-        let known = Known { key, name: channel.name.clone(), begun: false };
+    }
+}
+
+impl Sink for Keeper<'_> {
+    fn channel(&mut self, stream: &Arc<Stream>, channel: &Arc<Channel>) {
+        let key = self.place(stream, channel, false);
+        let known = Known { key, channel: channel.clone(), begun: false, tried: self.open.now() };
         let channels = self.sessions.entry(stream.session).or_default();
         if let Some(before) = channels.insert(channel.id, known)
             && before.key == key
@@ -106,13 +136,29 @@ impl Sink for Keeper<'_> {
 
     fn block(&mut self, stream: &Arc<Stream>, block: &Block<'_>) {
         let open = self.open;
+        let now = self.batch.get_or_insert_with(|| Batch::begin(open)).now;
+        let known = self.sessions.get_mut(&stream.session).and_then(|channels| channels.get_mut(&block.channel));
+        // It has proven that it is more than a name.
+        if let Some(known) = known
+            && known.key.is_none()
+            && (!known.begun || now >= known.tried + TRIES_APART)
+        {
+            (known.begun, known.tried) = (true, now);
+            let channel = known.channel.clone();
+            let key = self.place(stream, &channel, true);
+            let known = self.sessions.get_mut(&stream.session).and_then(|channels| channels.get_mut(&block.channel));
+            if let Some(known) = known {
+                (known.key, known.begun) = (key, key.is_none());
+            }
+        }
         let Batch { writing, board, now } = self.batch.get_or_insert_with(|| Batch::begin(open));
         let known = self.sessions.get_mut(&stream.session).and_then(|channels| channels.get_mut(&block.channel));
-        let Some(Known { key: Some(key), name, begun }) = known else { return };
+        let Some(Known { key: Some(key), channel, begun, .. }) = known else { return };
         let extent = writing.extent(*key).unwrap_or_default();
         if !std::mem::replace(begun, true) {
             if let Some(gap) = due_meanwhile(block, extent) {
                 writing.append(*key, &gap);
+                open.count_restart(gap.samples());
                 made(&mut self.derive, *key, &gap, writing, board, *now, &mut self.told);
             }
         } else if let Some(step) = step(block, extent)
@@ -128,7 +174,7 @@ impl Sink for Keeper<'_> {
         board.take(*key, block, *now, &mut self.told);
         made(&mut self.derive, *key, block, writing, board, *now, &mut self.told);
         if let Values::Gap(gap) = block.values {
-            self.losses.add(&stream.station, name, gap.cause, gap.samples, block.time);
+            self.losses.add(&stream.station, &channel.name, gap.cause, gap.samples, block.time);
         }
     }
 
@@ -171,6 +217,9 @@ impl Sink for Keeper<'_> {
 
     fn flush(&mut self) {
         self.batch = None;
+        if let Some(settings) = self.open.changed_derive() {
+            self.take_up(&settings);
+        }
         let mut told = std::mem::take(&mut self.told);
         told.extend(self.losses.tell(self.open.now()));
         if !told.is_empty() {
@@ -184,6 +233,22 @@ impl<'a> Batch<'a> {
         // Always in this order.
         Self { writing: open.history.write(), board: open.board(), now: open.now() }
     }
+}
+
+/// Keeps a channel that is made of others; returns its key.
+fn keep_made(
+    writing: &mut Writing<'_>,
+    board: &mut Board,
+    (now, wall): (Duration, i64),
+    made: &Channel,
+    window: Duration,
+) -> Option<u32> {
+    let limits = board.limits(derive::STATION, made);
+    let key = writing.channel(derive::STATION, derive::STATION, &Channel { limits, ..made.clone() })?;
+    board.follow(key, derive::STATION, &Arc::new(made.clone()), now, wall);
+    // Nothing can come before the window is full.
+    board.expect(key, window);
+    Some(key)
 }
 
 /// Keeps what is made of a block, and what is made of that.
@@ -229,6 +294,12 @@ fn step(block: &Block<'_>, extent: Extent) -> Option<i64> {
 
 /// A channel lives that has had something within this time: none of those gives way.
 const LIVES: Duration = Duration::from_secs(10);
+
+/// Channels at once of which nothing came yet: more are listed with their first samples.
+const MOST_NEWCOMERS: usize = 1024;
+
+/// From one look for room to the next, of a channel with samples.
+const TRIES_APART: Duration = Duration::from_secs(1);
 
 fn stepped(stream: &Stream, time_ns: i64, step: i64) -> Draft {
     let way = if step < 0 { "back" } else { "on" };

@@ -24,6 +24,8 @@ pub struct Ledger {
     pub stale: usize,
     /// Of those, channels beyond a limit.
     pub in_alarm: usize,
+    /// Channels with an alarm that nobody has acknowledged, be it over or not.
+    pub unacknowledged: usize,
     /// Times that a channel came for which there was no room.
     pub crowded_channels: u64,
     /// Channels that were forgotten for others, since nothing had come for them for a while.
@@ -38,6 +40,12 @@ pub struct Ledger {
     pub outputs: Vec<OutputCount>,
     /// How often another server was followed, of those that send the same on.
     pub changes: u64,
+    /// Samples that were due while a station did not run, by the times on both sides: gaps of cause `restart`, beside those of `received`.
+    pub due_in_restarts: u64,
+    /// Feeds of servers that were forgotten for others, since nobody of them was heard; and channels refused where all were.
+    pub forgotten_feeds: u64,
+    /// See `forgotten_feeds`.
+    pub refused_feeds: u64,
     /// Streams, by name.
     pub streams: Vec<StreamCount>,
 }

@@ -93,15 +93,17 @@ fn words(cause: Cause) -> (&'static str, &'static str) {
         }
         Cause::Network => (
             "between the machines",
-            "weir monitor check tests the path; switches without flow control lose bursts; two groups (A/B) make up for it",
+            "look at the switches: mixed speeds without pause frames (`ethtool -A`), snooping without a querier; weir monitor check tests the path; \
+             two groups (A/B) make up for it",
         ),
         Cause::Host => (
             "by this machine, in front of its sockets",
-            "weir loss check --apply (larger rings, net.core.netdev_max_backlog, interrupts moderated)",
+            "a longer ring and fewer interrupts (`ethtool -G IF rx N`, `ethtool -C IF rx-usecs N`), net.core.netdev_max_backlog: weir loss check \
+             --apply tries them",
         ),
         Cause::Socket => (
             "in the receive buffer of this server",
-            "sysctl -w net.core.rmem_max=8388608 and restart, or a greater receive_buffer; weir loss check says what else fills it",
+            "a larger receive_buffer (up to net.core.rmem_max), a reader that stalls less: weir loss check computes it",
         ),
         Cause::Server => ("in a server on the way", "look at that server's load and events"),
         Cause::Viewer => ("in a viewer", "give it more time or fewer signals"),

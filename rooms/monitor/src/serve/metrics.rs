@@ -63,6 +63,15 @@ const OF_ALL: &[Read] = &[
         &Family::new("weir_monitor_alarmed_channels", None, Kind::Gauge, "Of those, channels beyond a limit."),
         |ledger| ledger.in_alarm.into(),
     ),
+    (
+        &Family::new(
+            "weir_monitor_unacknowledged_channels",
+            None,
+            Kind::Gauge,
+            "Of those, channels with an alarm that nobody has acknowledged, be it over or not.",
+        ),
+        |ledger| ledger.unacknowledged.into(),
+    ),
     (&Family::new("weir_monitor_sessions", None, Kind::Gauge, "Sessions of senders that are known."), |ledger| {
         ledger.received.sessions.into()
     }),

@@ -15,6 +15,7 @@ mod derive;
 pub mod events;
 pub mod glance;
 mod keeper;
+mod latch;
 pub mod ledger;
 mod limits;
 mod losses;
@@ -23,3 +24,5 @@ mod open;
 mod publish;
 mod room;
 pub mod settings;
+
+pub(crate) use derive::STATION as DERIVED;

@@ -14,9 +14,9 @@ use super::events::Events;
 use super::ledger::{Ledger, StreamCount};
 use super::metrics;
 use super::publish::Sent;
-use super::settings::Watching;
-use crate::api::{Event, Shown, State};
-use crate::history::History;
+use super::settings::{Derive, Watching};
+use crate::api::{Acknowledged, Alarm, Event, NotAcknowledged, Shown, State};
+use crate::history::{History, Listed};
 use crate::outputs::{Told, latest};
 use crate::receive::{self, News, Stream};
 
@@ -30,12 +30,16 @@ pub(super) struct Open {
     receive: receive::Open,
     sent: Option<Arc<Sent>>,
     outputs: Told,
-    pub(super) changes: Arc<AtomicU64>,
+    pub(super) changes: Arc<receive::Changes>,
     peers: Mutex<Vec<String>>,
     began: Instant,
     /// Channels that there was no room for.
     crowded: AtomicU64,
     forgotten: AtomicU64,
+    /// Samples that were due while a station did not run.
+    restart: AtomicU64,
+    /// What a reload has derived from now on, until the receiving thread takes it up.
+    derive: Mutex<Option<Vec<Derive>>>,
 }
 
 /// Why datagrams are not taken, and what to do.
@@ -74,6 +78,8 @@ impl Open {
             began: Instant::now(),
             crowded: AtomicU64::new(0),
             forgotten: AtomicU64::new(0),
+            restart: AtomicU64::new(0),
+            derive: Mutex::default(),
         }
     }
 
@@ -99,12 +105,34 @@ impl Open {
         i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
     }
 
+    /// Limits and times have changed: whoever is told of a channel is told those that are in force.
+    pub(super) fn rewatch(&self, watching: Arc<Watching>) {
+        let mut writing = self.history.write();
+        let mut board = self.board();
+        board.rewatch(watching);
+        board.all_limits().into_iter().for_each(|(key, limits)| writing.set_limits(key, limits));
+    }
+
     pub(super) fn set_peers(&self, peers: Vec<String>) {
         *self.peers.lock().unwrap_or_else(PoisonError::into_inner) = peers;
     }
 
     pub(super) fn count_crowded(&self) {
         self.crowded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Other channels are made of others from now on.
+    pub(super) fn set_derive(&self, derive: Vec<Derive>) {
+        *self.derive.lock().unwrap_or_else(PoisonError::into_inner) = Some(derive);
+    }
+
+    /// What a reload has changed of that, once.
+    pub(super) fn changed_derive(&self) -> Option<Vec<Derive>> {
+        self.derive.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub(super) fn count_restart(&self, samples: u64) {
+        self.restart.fetch_add(samples, Ordering::Relaxed);
     }
 
     pub(super) fn count_forgotten(&self) {
@@ -118,12 +146,14 @@ impl Open {
             subject: "datagrams".to_owned(),
             reason,
             remedy,
+            unit: "datagram",
             total: refused.get(reason).copied().unwrap_or(0),
         };
         let crowded = Loss {
             subject: "channels beyond 4,096".to_owned(),
             reason: "crowded",
             remedy: "all that are kept have had samples in the last seconds: listen to fewer stations, or use another server",
+            unit: "datagram",
             total: self.crowded.load(Ordering::Relaxed),
         };
         REFUSALS.iter().map(of).chain([crowded]).collect()
@@ -160,14 +190,18 @@ impl Open {
             elapsed_s: self.now().as_secs_f64(),
             channels: states.len(),
             stale: states.iter().filter(|state| state.stale).count(),
-            in_alarm: states.iter().filter(|state| state.alarm != crate::api::Alarm::None).count(),
+            in_alarm: states.iter().filter(|state| state.alarm != Alarm::None).count(),
+            unacknowledged: states.iter().filter(|state| state.unacknowledged != Alarm::None).count(),
             crowded_channels: self.crowded.load(Ordering::Relaxed),
             forgotten_channels: self.forgotten.load(Ordering::Relaxed),
             events: self.events.count(),
             received: self.receive.counts(),
+            due_in_restarts: self.restart.load(Ordering::Relaxed),
             published: self.sent.as_ref().map(|sent| sent.count()),
             outputs: self.outputs.counts(),
-            changes: self.changes.load(Ordering::Relaxed),
+            changes: self.changes.followed.load(Ordering::Relaxed),
+            forgotten_feeds: self.changes.evicted.load(Ordering::Relaxed),
+            refused_feeds: self.changes.refused.load(Ordering::Relaxed),
             streams,
             ..Ledger::default()
         }
@@ -194,6 +228,16 @@ impl Shown for Open {
 
     fn peers(&self) -> Vec<String> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn acknowledge(&self, channel: [&str; 3], seen: Option<Alarm>, by: &str) -> Result<Alarm, NotAcknowledged> {
+        let catalog = self.history.catalog();
+        let is_it = |listed: &&Arc<Listed>| [&*listed.station, &*listed.stream, &*listed.channel.name] == channel;
+        let key = catalog.iter().find(is_it).ok_or(NotAcknowledged::Unknown)?.key;
+        let by = Acknowledged { by: by.to_owned(), time_ns: self.wall() };
+        let (alarm, draft) = self.board().acknowledge(key, seen, by)?;
+        self.events.extend([draft]);
+        Ok(alarm)
     }
 }
 

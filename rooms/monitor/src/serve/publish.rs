@@ -27,7 +27,7 @@ use super::open::Open;
 use super::settings::Publish;
 use crate::history::Listed;
 use crate::receive::Kept;
-use crate::seal::Sealer;
+use crate::seal::{Hearing, Sealer};
 use crate::thin::{Thinned, Thinner};
 
 /// What was sent on.
@@ -53,6 +53,7 @@ pub(super) struct Publisher {
     lines: HashMap<u32, Line>,
     packer: Packer,
     sealer: Sealer,
+    hearing: Hearing,
     most: usize,
     session: u64,
     sequence: u64,
@@ -84,13 +85,13 @@ struct Line {
     rate: Rate,
     /// When something of it came last, since the start.
     heard: Duration,
-    /// The newest block, by which indices have times: its first index in the history, and when that was.
+    /// The newest block, by which indices have times: its first index as it is sent, and when that was.
     anchor: (u64, i64),
 }
 
 impl Publisher {
     /// Opens its sockets. `sealer`: what protects what it sends.
-    pub(super) fn open(settings: &Publish, sealer: Sealer, session: u64) -> Result<Self> {
+    pub(super) fn open(settings: &Publish, sealer: Sealer, hearing: Hearing, session: u64) -> Result<Self> {
         let outlets = settings.to.iter().map(|&to| Outlet::open(to, settings)).collect::<Result<Vec<_>>>()?;
         let v6 = settings.to.iter().any(SocketAddr::is_ipv6);
         let most = if v6 { MOST_BYTES_V6 } else { MOST_BYTES_V4 } - sealer.overhead();
@@ -100,6 +101,7 @@ impl Publisher {
             lines: HashMap::new(),
             packer: Packer::new(most),
             sealer,
+            hearing,
             most,
             session,
             sequence: 0,
@@ -149,7 +151,9 @@ impl Publisher {
                 continue;
             }
             for bytes in self.inbox.payloads() {
-                let Ok(Datagram { header, body: Body::Request(fields) }) = Datagram::parse(bytes) else { continue };
+                let mut scratch = Vec::new();
+                let Some(opened) = self.hearing.open(bytes, self.session, &mut scratch) else { continue };
+                let Ok(Datagram { header, body: Body::Request(fields) }) = Datagram::parse(opened) else { continue };
                 let request = Request::parse(fields).unwrap_or_default();
                 self.asked |= header.session == self.session && request.metadata;
             }
@@ -225,6 +229,8 @@ impl Publisher {
         for kept in blocks {
             let block = kept.block(key as u16);
             line.offset.get_or_insert_with(|| periods(block.time, block.rate).wrapping_sub_unsigned(block.first));
+            // From here on by the indices that are sent: buckets begin at multiples of those, at every server of a feed.
+            let block = Block { first: line.published(block.first), ..block };
             self.send_block(&mut line, &block);
         }
         self.lines.insert(key, line);
@@ -238,7 +244,7 @@ impl Publisher {
                 self.put_buckets(line, &thinned);
                 line.rate = block.rate;
                 line.anchor = (block.first, block.time);
-                let position = (block.channel, line.published(block.first), block.time);
+                let position = (block.channel, block.first, block.time);
                 if self.packer.room(Element::F32, Form::Gap) == 0 {
                     self.flush();
                 }
@@ -281,7 +287,7 @@ impl Publisher {
         while !bytes.is_empty() {
             let count = self.room(element, form).min(bytes.len() / each);
             let (now, later) = bytes.split_at(count * each);
-            let position = (block.channel, line.published(first), line.time(first));
+            let position = (block.channel, first, line.time(first));
             self.packer.block(position, block.rate, (element, form), count as u16).extend_from_slice(now);
             first += count as u64 * u64::from(bucket);
             bytes = later;
@@ -296,7 +302,7 @@ impl Publisher {
                 let form = Form::Buckets(head.samples);
                 let count = self.room(line.element, form).min(run.len());
                 let (now, later) = run.split_at(count);
-                let position = (channel, line.published(head.first), line.time(head.first));
+                let position = (channel, head.first, line.time(head.first));
                 let bytes = self.packer.block(position, line.rate, (line.element, form), count as u16);
                 for Thinned { bucket, .. } in now {
                     [bucket.least, bucket.greatest, bucket.first, bucket.last]
@@ -347,7 +353,7 @@ impl Publisher {
         // Of a bucket that is open nothing has been sent.
         let position = |line: &Line| Position {
             channel: line.listed.key as u16,
-            next: line.published(line.thinner.open().map_or(line.at, |open| open.first)),
+            next: line.thinner.open().map_or_else(|| line.published(line.at), |open| open.first),
         };
         let positions: Vec<Position> = self.lines.values().filter(|line| line.offset.is_some()).map(position).collect();
         let mut datagrams = Vec::new();

@@ -5,15 +5,17 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use weir_service::losses::{Line, Losses};
+use weir_service::pulse::Pulses;
 use weir_service::stop::Stop;
 use weir_service::{Fixed, Room, stays};
 use weir_units::format::counted;
 
 use super::config::{Config, Origin};
+use super::derive;
 use super::open::Open;
-use super::settings::Settings;
+use super::settings::{Derive, Settings, matches};
 use crate::api::Severity;
 use crate::outputs::Outputs;
 
@@ -28,6 +30,8 @@ pub(super) struct Server<'a> {
     refused: Losses,
     /// When that is looked at.
     due: Instant,
+    /// When it is said which limits and inputs fit no channel; `None`: it was.
+    unfit: Option<Instant>,
 }
 
 /// What was started.
@@ -37,6 +41,8 @@ pub(super) struct Parts {
     pub(super) threads: Vec<JoinHandle<()>>,
     /// `None`: they have ended.
     pub(super) outputs: Option<Outputs>,
+    /// Of threads that a reload starts.
+    pub(super) pulses: Pulses,
     pub(super) http: SocketAddr,
 }
 
@@ -70,6 +76,9 @@ impl Room for Server<'_> {
             self.due = now + READINGS_APART;
             self.refused.lines(now, self.parts.open.refused()).iter().for_each(Line::log);
         }
+        if self.unfit.take_if(|due| now >= *due).is_some() {
+            self.unfit();
+        }
         Some(now + LOOKS_APART)
     }
 
@@ -82,19 +91,29 @@ impl Room for Server<'_> {
             ("receive_buffer", before.receive.receive_buffer == settings.receive.receive_buffer),
             ("reorder", before.receive.bounds == settings.receive.bounds),
             ("key and senders", before.keys == settings.keys),
-            ("hosts and origins", before.api == settings.api),
-            ("derive", before.derive == settings.derive),
+            ("hosts, origins and read_only", before.api == settings.api),
             ("publish", before.publish == settings.publish),
-            ("output", before.outputs == settings.outputs),
             ("history and memory", before.history == settings.history),
         ] {
             if !is_same {
                 tracing::warn!("{key}: a reload does not change it (restart for it)");
             }
         }
-        self.parts.open.board().rewatch(settings.watching.clone());
+        self.parts.open.rewatch(settings.watching.clone());
         self.parts.open.set_peers(settings.peers.clone());
+        if before.derive != settings.derive {
+            self.parts.open.set_derive(settings.derive.clone());
+        }
+        if before.outputs != settings.outputs
+            && let Some(outputs) = &mut self.parts.outputs
+        {
+            let (history, pulses) = (&self.parts.open.history, &self.parts.pulses);
+            outputs.change(&settings.outputs, history, |name| pulses.pulse(name)).context("start an output")?;
+        }
+        self.settings.derive = settings.derive;
+        self.settings.outputs = settings.outputs;
         self.settings.watching = settings.watching;
+        self.unfit = Some(Instant::now() + FITS_WITHIN);
         self.settings.peers = settings.peers;
         Ok(fixed)
     }
@@ -117,7 +136,23 @@ impl<'a> Server<'a> {
     pub(super) fn new(origin: &'a Origin, settings: Settings, parts: Parts) -> Self {
         let now = Instant::now();
         let refused = Losses::new(REFUSALS_APART, now);
-        Self { origin, settings, parts, logged: 0, refused, due: now }
+        Self { origin, settings, parts, logged: 0, refused, due: now, unfit: Some(now + FITS_WITHIN) }
+    }
+
+    /// Says which limits, inputs and outputs fit no channel: their names may be wrong, or their stations late.
+    fn unfit(&self) {
+        let names = self.parts.open.board().names();
+        for rule in &self.settings.watching.rules {
+            if !names.iter().any(|name| matches(&rule.channel, name)) {
+                tracing::warn!("limit {}: it fits no channel so far", rule.channel);
+            }
+        }
+        for Derive { name, expression, .. } in &self.settings.derive {
+            let inputs = derive::read(expression).map(|(_, inputs)| inputs).unwrap_or_default();
+            for input in inputs.iter().filter(|input| !names.contains(input)) {
+                tracing::warn!("derive {name}: there is no channel {input} so far");
+            }
+        }
     }
 
     /// What has happened, at most so many lines at once.
@@ -149,6 +184,9 @@ const READINGS_APART: Duration = Duration::from_secs(1);
 const REFUSALS_APART: Duration = Duration::from_secs(10);
 
 const LOOKS_APART: Duration = Duration::from_millis(100);
+
+/// After a start or a reload stations have been heard, if they run.
+const FITS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Lines of one look.
 const MOST_LINES: usize = 10;

@@ -64,6 +64,14 @@ pub enum Window {
     Amplitude(Frequency, Duration),
 }
 
+impl Window {
+    /// Over how long a time.
+    pub(super) fn length(self) -> Duration {
+        let (Self::Moving(_, length) | Self::PeakFrequency(length) | Self::Amplitude(_, length)) = self;
+        length
+    }
+}
+
 /// How signals are sent on to viewers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Publish {
@@ -101,6 +109,8 @@ pub struct Keys {
     pub group: Option<PathBuf>,
     /// Public keys of those who may send; empty: anybody, unsigned.
     pub senders: Vec<PathBuf>,
+    /// By which requests to stations are signed; `None`: they are not.
+    pub sign: Option<PathBuf>,
 }
 
 /// When somebody is told of a channel.
@@ -130,20 +140,24 @@ impl Default for Watching {
 }
 
 impl Watching {
-    /// The limits of a channel.
+    /// By what a channel is watched.
     pub(super) fn watch(&self, station: &str, channel: &Channel) -> Watch {
+        Watch::new(self.limits(station, channel), self.hysteresis)
+    }
+
+    /// The limits that are in force for a channel: the station's, as far as no rule has others.
+    pub(super) fn limits(&self, station: &str, channel: &Channel) -> Limits {
         let own = channel.limits;
         let name = format!("{station}/{}", channel.name);
         let rule = self.rules.iter().find(|rule| matches(&rule.channel, &name)).map(|rule| rule.limits);
         let rule = rule.unwrap_or_default();
-        let limits = Limits {
+        Limits {
             very_low: rule.very_low.or(own.very_low),
             low: rule.low.or(own.low),
             high: rule.high.or(own.high),
             very_high: rule.very_high.or(own.very_high),
             ..own
-        };
-        Watch::new(limits, self.hysteresis)
+        }
     }
 
     /// How long a channel may be without samples, whose longest block stood for so long.

@@ -93,7 +93,9 @@ impl Board {
     /// another source has it.
     pub(super) fn channel(&mut self, opening: &Opening<'_>) -> Option<Id> {
         if let Some(&id) = self.by_name.get(opening.name) {
-            return (self.open[id.0].source == opening.source).then_some(id);
+            let is_its = self.open[id.0].source == opening.source;
+            self.refused += u64::from(!is_its);
+            return is_its.then_some(id);
         }
         if opening.name.is_empty() || opening.name.len() > MOST_TEXT || self.open.len() >= self.most_channels {
             self.refused += 1;
@@ -183,6 +185,14 @@ impl Board {
                 lane.origin = open.origin;
             }
         }
+    }
+
+    /// Names that are described, and no channel has.
+    pub(super) fn unfit(&self) -> Vec<String> {
+        let mut names: Vec<String> =
+            self.named.keys().filter(|name| !self.by_name.contains_key(*name)).cloned().collect();
+        names.sort();
+        names
     }
 
     /// Of every channel, how many samples were due so far.

@@ -7,6 +7,7 @@ use std::thread;
 
 use anyhow::{Context, Result};
 use ring::rand::{SecureRandom, SystemRandom};
+use weir_service::privileges::Needs;
 use weir_service::{Launch, Service, Setup};
 
 use super::board::Board;
@@ -15,12 +16,12 @@ use super::config::{Config, Origin};
 use super::ledger::Ledger;
 use super::requests::Requests;
 use super::room::Station;
-use super::settings::Settings;
+use super::settings::{Kind, Settings};
 use super::sources::{self, Next};
 use super::state::State;
 use super::stream::Stream;
-use super::worker::{Running, Worker};
-use crate::seal::{GroupKey, Sealer, SigningKey};
+use super::worker::{FITS_WITHIN, Running, Worker};
+use crate::seal::{GroupKey, Hearing, PublicKey, Sealer, SigningKey};
 
 /// Runs a station until it is asked to end, or all its sources are over; returns the final ledger.
 ///
@@ -30,12 +31,13 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     let Config { settings, fixed, .. } = config;
     let setup = Setup::new(Launch { fixed, file: origin.base.file().cloned(), verbosity })?;
     let streams = streams(&settings)?;
+    let hearing = (0..streams.len()).map(|_| hearing(&settings)).collect::<Result<_>>()?;
     let mut running = Vec::new();
     for (number, source) in settings.sources.iter().enumerate() {
         let name = sources::name(source);
         running.push(Running { name, source: sources::open(number, source)?, next: Some(Next::At(0)) });
     }
-    let service: Service<Station<'_>> = setup.start(&[])?;
+    let service: Service<Station<'_>> = setup.start(needs(&settings))?;
     let (state, stop) = (Arc::new(State::new(&settings.name)), Arc::new(AtomicBool::new(false)));
     let (orders, received) = sync_channel(1);
     let worker = Worker {
@@ -43,7 +45,7 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
         clock: SampleClock::start(settings.clock),
         board: Board::new(&settings, streams),
         sources: running,
-        requests: Requests::new(&settings.control),
+        requests: Requests::new(&settings.control, hearing),
         delay: u64::try_from(settings.delay.as_nanos()).unwrap_or(u64::MAX),
         state: state.clone(),
         stop: stop.clone(),
@@ -51,6 +53,7 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
         news: service.events(),
         pulse: service.pulse("station"),
         steps: 0,
+        unfit: Some(FITS_WITHIN),
     };
     let worker = thread::Builder::new()
         .name("station".into())
@@ -61,18 +64,44 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     Ok(station.ledger())
 }
 
+/// A file that is followed is opened anew when another one takes its place.
+fn needs(settings: &Settings) -> Needs {
+    let followed = settings.sources.iter().filter_map(|source| match &source.kind {
+        Kind::Tail(path, _) => Some(path.clone()),
+        _ => None,
+    });
+    Needs { reads: followed.collect(), ..Needs::default() }
+}
+
 /// Display, and full where there is one.
 fn streams(settings: &Settings) -> Result<Vec<Stream>> {
-    let sealer = || {
-        let group = settings.encrypt.as_deref().map(GroupKey::read).transpose()?;
-        let signing = settings.sign.as_deref().map(SigningKey::read).transpose()?;
-        anyhow::Ok(Sealer::new(group, signing))
-    };
-    let display = Stream::open("display", &settings.groups, settings, session()?, sealer()?)?;
+    let display = Stream::open("display", &settings.groups, settings, session()?, sealer(settings)?)?;
     if settings.full.is_empty() {
         return Ok(vec![display]);
     }
-    Ok(vec![display, Stream::open("full", &settings.full, settings, session()?, sealer()?)?])
+    Ok(vec![display, Stream::open("full", &settings.full, settings, session()?, sealer(settings)?)?])
+}
+
+/// Reads every file of keys that is named.
+///
+/// # Errors
+/// One line: one cannot be read, is open to others, or is no key of its kind.
+pub fn read_keys(settings: &Settings) -> Result<()> {
+    hearing(settings)?;
+    sealer(settings).map(drop)
+}
+
+fn sealer(settings: &Settings) -> Result<Sealer> {
+    let group = settings.encrypt.as_deref().map(GroupKey::read).transpose()?;
+    let signing = settings.sign.as_deref().map(SigningKey::read).transpose()?;
+    Ok(Sealer::new(group, signing))
+}
+
+/// Who is heard, of one stream.
+fn hearing(settings: &Settings) -> Result<Hearing> {
+    let group = settings.encrypt.as_deref().map(GroupKey::read).transpose()?;
+    let servers = settings.servers.iter().map(|path| PublicKey::read(path)).collect::<Result<_, _>>()?;
+    Ok(Hearing::new(group, servers))
 }
 
 /// Random; never 0, which stands for none.

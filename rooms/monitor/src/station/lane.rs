@@ -31,6 +31,8 @@ pub(super) struct Lane {
     pub(super) sent: u64,
     /// Samples that were told to be missing, by cause.
     pub(super) gaps: [u64; Cause::ALL.len()],
+    /// Samples given up since more waited than is ever sent.
+    pub(super) overrun: u64,
 }
 
 /// Values of one form, one after another.
@@ -83,6 +85,7 @@ impl Lane {
             since: None,
             sent: 0,
             gaps: [0; Cause::ALL.len()],
+            overrun: 0,
         }
     }
 
@@ -235,6 +238,16 @@ impl Lane {
         self.bound();
     }
 
+    /// Nothing more is sent: what still waits is missing, and positions say so.
+    pub(super) fn give_up(&mut self) {
+        for Piece { samples, what, .. } in self.pieces.drain(..) {
+            let cause = if let What::Gap(cause) = what { cause } else { Cause::Station };
+            self.gaps[cause as usize] += samples;
+        }
+        self.values.clear();
+        self.taken = 0;
+    }
+
     /// Where more waits than is ever sent, it becomes one gap.
     fn bound(&mut self) {
         if self.values.len() - self.taken <= MOST_BYTES && self.pieces.len() <= MOST_PIECES {
@@ -242,6 +255,8 @@ impl Lane {
         }
         let Some(front) = self.pieces.front() else { return };
         let (first, samples) = (front.first, self.pieces.iter().map(|piece| piece.samples).sum());
+        let values = self.pieces.iter().filter(|piece| !matches!(piece.what, What::Gap(_)));
+        self.overrun += values.map(|piece| piece.samples).sum::<u64>();
         self.pieces.clear();
         self.values.clear();
         self.taken = 0;
@@ -289,6 +304,36 @@ mod tests {
             assert!(lane.waiting() > 0 && lane.values.len() < 2 * MOST_TAKEN, "at {next}");
         }
         assert_eq!((lane.sent + lane.waiting(), lane.gaps), (next, [0; Cause::ALL.len()]));
+    }
+
+    /// What comes faster than it is sent becomes one gap, and is counted by that reason.
+    #[test]
+    fn what_is_never_sent_is_given_up_and_counted() {
+        let mut lane = Lane::new(1, Rate::hertz(1_000_000), Element::F64, 0, 1);
+        lane.miss(0, 7, Cause::Source);
+        let most = MOST_BYTES as u64 / 8;
+        (0..most / 1000).for_each(|part| lane.push(7 + part * 1000, &[1.0; 1000]));
+        assert_eq!(lane.overrun, 0);
+        lane.push(7 + most / 1000 * 1000, &[1.0; 1000]);
+        let given_up = most / 1000 * 1000 + 1000;
+        assert_eq!((lane.overrun, lane.waiting()), (given_up, 7 + given_up));
+        let mut packer = Packer::new(1472);
+        while let Some(Ok(packed)) = lane.pack(0, &mut packer) {
+            lane.settle(&packed);
+        }
+        assert_eq!((lane.sent, lane.gaps[Cause::Station as usize]), (0, 7 + given_up));
+    }
+
+    /// At the end nobody waits any more: positions tell what is missing.
+    #[test]
+    fn what_still_waits_at_the_end_is_missing() {
+        let mut lane = Lane::new(1, Rate::hertz(1000), Element::F32, 0, 10);
+        lane.push(0, &[1.0; 25]);
+        lane.miss(25, 5, Cause::Source);
+        lane.flush();
+        lane.give_up();
+        assert_eq!((lane.told(), lane.waiting(), lane.waiting_bytes()), (30, 0, 0));
+        assert_eq!((lane.gaps[Cause::Station as usize], lane.gaps[Cause::Source as usize]), (25, 5));
     }
 
     proptest! {

@@ -64,6 +64,8 @@ pub struct SampleCount {
     pub sent: u64,
     /// Told to be missing, by cause.
     pub gaps: BTreeMap<&'static str, u64>,
+    /// Of the gaps of cause `station`, those that were given up since more came than was sent; the others no outlet took.
+    pub overrun: u64,
     /// In buckets that are not full, and in no datagram yet; none at the end.
     pub waiting: u64,
     /// `due` less its parts.
@@ -123,6 +125,8 @@ pub struct RequestCount {
     pub refused: u64,
     /// Datagrams that were no request.
     pub malformed: u64,
+    /// Not sealed as this station's keys demand, or heard before.
+    pub unsealed: u64,
     /// Channels that are sent as somebody wishes.
     pub in_force: usize,
 }
@@ -131,7 +135,7 @@ impl Ledger {
     /// Adds up what is unexplained.
     pub(super) fn close(mut self) -> Self {
         for stream in &mut self.streams {
-            let SampleCount { due, sent, gaps, waiting, unexplained } = &mut stream.samples;
+            let SampleCount { due, sent, gaps, waiting, unexplained, .. } = &mut stream.samples;
             *unexplained = due.wrapping_sub(*sent + *waiting + gaps.values().sum::<u64>()) as i64;
             self.unexplained += unexplained.abs();
             for outlet in &mut stream.outlets {

@@ -48,6 +48,7 @@ pub(super) fn metrics(samples: &mut Samples<'_>, ledger: &Ledger) {
         ("granted", requests.granted),
         ("refused", requests.refused),
         ("malformed", requests.malformed),
+        ("unsealed", requests.unsealed),
     ];
     samples.family(&REQUESTS, fates.map(|(fate, count)| ([fate.to_owned()], count)));
 }
@@ -88,6 +89,15 @@ const OF_STREAMS: &[Read<StreamCount>] = &[
     (
         &counter("weir_station_sent", "samples", "Samples in datagrams, themselves or in buckets.").by(&["stream"]),
         |stream| stream.samples.sent.into(),
+    ),
+    (
+        &counter(
+            "weir_station_overrun",
+            "samples",
+            "Of the gaps of cause `station`, samples given up since more came than was sent.",
+        )
+        .by(&["stream"]),
+        |stream| stream.samples.overrun.into(),
     ),
     (
         &counter("weir_station_data", "datagrams", "Datagrams of data that at least one outlet took.").by(&["stream"]),

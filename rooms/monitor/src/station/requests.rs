@@ -9,10 +9,14 @@ use weir_wire::signal::{Body, Datagram, Request, Wish};
 
 use super::ledger::RequestCount;
 use super::stream::Stream;
+use crate::seal::Hearing;
 
 /// Hears requests, and grants what it may.
 pub(super) struct Requests {
     inbox: Inbox,
+    /// Of each stream, as its keys demand.
+    hearing: Vec<Hearing>,
+    scratch: Vec<u8>,
     /// Whose wishes are granted.
     control: Vec<IpNet>,
     /// Metadata that was asked for went out last.
@@ -30,9 +34,11 @@ struct Granted {
 }
 
 impl Requests {
-    pub(super) fn new(control: &[IpNet]) -> Self {
+    pub(super) fn new(control: &[IpNet], hearing: Vec<Hearing>) -> Self {
         Self {
             inbox: Inbox::new(16, 2048),
+            hearing,
+            scratch: Vec::new(),
             control: control.to_vec(),
             answered: 0,
             wishes: Vec::new(),
@@ -48,7 +54,12 @@ impl Requests {
             while matches!(socket.next_error(), Ok(Some(_))) {}
             if self.inbox.receive(socket).is_ok() {
                 for message in self.inbox.messages() {
-                    match Datagram::parse(message.bytes) {
+                    let session = stream.header.session;
+                    let Some(opened) = self.hearing[at].open(message.bytes, session, &mut self.scratch) else {
+                        self.count.unsealed += 1;
+                        continue;
+                    };
+                    match Datagram::parse(opened) {
                         Ok(Datagram { header, body: Body::Request(body) }) => match Request::parse(body) {
                             Ok(request) => heard.push((message.source, header.session, request)),
                             Err(_) => self.count.malformed += 1,

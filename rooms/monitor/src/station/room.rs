@@ -7,12 +7,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use weir_service::losses::{Line, Loss, Losses};
+use weir_service::losses::{Line, Loss, Losses, grouped};
 use weir_service::{Fixed, Observable, Room};
 use weir_units::format::{counted, duration, printable};
+use weir_wire::signal::Cause;
 
 use super::config::{Config, Origin};
-use super::ledger::Ledger;
+use super::ledger::{Ledger, SourceCount};
 use super::outlets::REMEDIES;
 use super::settings::Settings;
 use super::state::State;
@@ -27,6 +28,9 @@ pub(super) struct Station<'a> {
     orders: SyncSender<Order>,
     worker: Option<JoinHandle<()>>,
     losses: Losses,
+    /// Samples given up that the log has told of, and when it may tell of more; likewise those that sources missed.
+    overrun: (u64, Instant),
+    missed: (u64, Instant),
     /// Sources that still run.
     running: usize,
 }
@@ -58,11 +62,48 @@ impl Room for Station<'_> {
                 subject: format!("to {}", outlet.to),
                 reason,
                 remedy,
+                unit: "datagram",
                 total: outlet.dropped.get(reason).copied().unwrap_or(0),
             })
         };
-        let losses = REMEDIES.into_iter().flat_map(of);
-        self.losses.lines(Instant::now(), losses).iter().for_each(Line::log);
+        let of_sources = ledger.sources.iter().flat_map(|source| {
+            LOST_POINTS.map(|(reason, remedy, count)| Loss {
+                subject: format!("points of {}", printable(&source.name)),
+                reason,
+                remedy,
+                unit: "point",
+                total: count(source),
+            })
+        });
+        let refused = Loss {
+            subject: "channels".to_owned(),
+            reason: "refused",
+            remedy: "another source has their name, it is empty or too long, or there are more than `most_channels`",
+            unit: "channel",
+            total: ledger.channels_refused,
+        };
+        let losses = REMEDIES.into_iter().flat_map(of).chain(of_sources).chain([refused]);
+        let now = Instant::now();
+        self.losses.lines(now, losses).iter().for_each(Line::log);
+        let overrun: u64 = ledger.streams.iter().map(|stream| stream.samples.overrun).sum();
+        // All streams miss the same.
+        let missed = ledger.streams.first().and_then(|stream| stream.samples.gaps.get(Cause::Source.name())).copied();
+        let (told, due) = self.missed;
+        if let Some(missed) = missed.filter(|&missed| missed > told && now >= due) {
+            self.missed = (missed, now + LOSSES_APART);
+            let more = grouped(missed - told);
+            tracing::warn!(
+                "{more} samples missed: a source overran, stood still or left slots out, or this program was stopped"
+            );
+        }
+        let (told, due) = self.overrun;
+        if overrun > told && now >= due {
+            self.overrun = (overrun, now + LOSSES_APART);
+            let more = grouped(overrun - told);
+            tracing::warn!(
+                "{more} samples given up: overrun (more come than are sent: thin more by `display`, or take fewer channels)"
+            );
+        }
         let lives = self.worker.as_ref().is_some_and(|worker| !worker.is_finished());
         (self.running > 0 && lives).then(|| Instant::now() + LOOKS_APART)
     }
@@ -75,6 +116,15 @@ impl Room for Station<'_> {
                 let by = duration(nanos.unsigned_abs() as f64 / 1e3);
                 let way = if nanos < 0 { "back" } else { "on" };
                 tracing::warn!("the clock was stepped {way} by {by}: times follow it, the index goes on as before");
+                return;
+            }
+            News::Unfit(names) => {
+                for name in names {
+                    tracing::warn!(
+                        "channel {}: no source has it so far (compare `name` of [[channel]])",
+                        printable(&name)
+                    );
+                }
                 return;
             }
         }
@@ -115,13 +165,36 @@ impl<'a> Station<'a> {
         worker: JoinHandle<()>,
     ) -> Self {
         let (losses, running) = (Losses::new(LOSSES_APART, Instant::now()), settings.sources.len());
-        Self { origin, settings, state, stop, orders, worker: Some(worker), losses, running }
+        Self {
+            origin,
+            settings,
+            state,
+            stop,
+            orders,
+            worker: Some(worker),
+            losses,
+            overrun: (0, Instant::now()),
+            missed: (0, Instant::now()),
+            running,
+        }
     }
 
     pub(super) fn ledger(&self) -> Ledger {
         self.state.ledger()
     }
 }
+
+type Read = fn(&SourceCount) -> u64;
+
+/// What becomes of points that are no samples, and what to do.
+const LOST_POINTS: [(&str, &str, Read); 4] = [
+    ("unreadable", "lines, or parts of them, are not of `format`: compare one with docs/monitor-station.md", |count| {
+        count.unreadable
+    }),
+    ("crowded", "more come than `rate` says: raise it", |count| count.crowded),
+    ("late", "they are older than what came before: sort them", |count| count.late),
+    ("misplaced", "they are from the future: set the clock of their sender", |count| count.misplaced),
+];
 
 /// From one look at what is lost to the next.
 const LOOKS_APART: Duration = Duration::from_millis(500);

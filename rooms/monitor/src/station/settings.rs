@@ -35,6 +35,8 @@ pub struct Settings {
     pub encrypt: Option<PathBuf>,
     /// The file of the key that they are signed with.
     pub sign: Option<PathBuf>,
+    /// Files of the public keys of those who may ask; empty: anybody may, as far as the group's key permits.
+    pub servers: Vec<PathBuf>,
     /// At most so many channels.
     pub most_channels: usize,
     /// Where samples come from; at least one.

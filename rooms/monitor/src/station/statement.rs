@@ -33,6 +33,9 @@ impl fmt::Display for Ledger {
             let StreamCount { name, samples, data, heartbeats, metadata, not_taken, outlets, .. } = stream;
             write!(f, "stream {name}: {} samples = sent {}", number(samples.due), number(samples.sent))?;
             parts(f, &samples.gaps)?;
+            if samples.overrun > 0 {
+                write!(f, " (of station {} by overrun)", number(samples.overrun))?;
+            }
             if samples.waiting > 0 {
                 write!(f, " + waiting {}", number(samples.waiting))?;
             }

@@ -170,6 +170,7 @@ impl Stream {
         for _ in 0..2 {
             self.drain(now);
         }
+        self.lanes.iter_mut().flatten().for_each(Lane::give_up);
         self.send_metadata(now);
         self.send_positions(Kind::End, now);
     }
@@ -245,6 +246,8 @@ impl Stream {
 
     fn send_metadata(&mut self, now: Nanos) {
         self.metadata_due = now + METADATA_APART;
+        // A wish or a reload may have made a lane faster.
+        self.follow_rates();
         let lanes = self.lanes.iter().flatten();
         for (channel, lane) in self.metadata.channels.iter_mut().zip(lanes) {
             channel.bucket = lane.bucket();
@@ -295,6 +298,7 @@ impl Stream {
             samples.due += due;
             samples.sent += lane.sent;
             samples.waiting += lane.waiting();
+            samples.overrun += lane.overrun;
             for (cause, count) in Cause::ALL.into_iter().zip(lane.gaps).filter(|(_, count)| *count > 0) {
                 *samples.gaps.entry(cause.name()).or_default() += count;
             }

@@ -32,6 +32,8 @@ pub(super) struct Worker {
     pub(super) news: EventSender<News>,
     pub(super) pulse: Pulse,
     pub(super) steps: u64,
+    /// When it is said which descriptions fit no channel; `None`: it was.
+    pub(super) unfit: Option<Nanos>,
 }
 
 /// A source that runs.
@@ -57,6 +59,8 @@ pub(super) enum News {
     Failed(String, anyhow::Error),
     /// The day's clock was stepped by so many ns.
     Stepped(i64),
+    /// Names that are described, and no channel has.
+    Unfit(Vec<String>),
 }
 
 impl Worker {
@@ -98,8 +102,17 @@ impl Worker {
         let quality = self.clock.quality();
         self.board.streams.iter_mut().for_each(|stream| stream.header.clock = quality);
         match self.orders.try_recv() {
-            Ok(Order { channels, display }) => self.board.describe(&channels, display),
+            Ok(Order { channels, display }) => {
+                self.board.describe(&channels, display);
+                self.unfit = Some(self.board.now.elapsed + FITS_WITHIN);
+            }
             Err(TryRecvError::Empty | TryRecvError::Disconnected) => {}
+        }
+        if self.unfit.take_if(|due| self.board.now.elapsed >= *due).is_some() {
+            let names = self.board.unfit();
+            if !names.is_empty() {
+                self.news.try_tell(News::Unfit(names));
+            }
         }
     }
 
@@ -195,6 +208,10 @@ impl Worker {
 }
 
 const LOOKS_APART: Nanos = 1_000_000_000;
+
+/// After a start or a reload sources have shown their channels, if they run.
+pub(super) const FITS_WITHIN: Nanos = 10_000_000_000;
+
 const TELLS_APART: Nanos = 100_000_000;
 
 /// From one word of the end to the next, ms: a few soon, the last ones behind an outage of some 100 ms.

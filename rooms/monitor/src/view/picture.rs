@@ -117,11 +117,11 @@ impl Signals {
                 });
             }
             let channel = &listed.channel;
-            let none = State { key: listed.key, alarm: Alarm::None, stale: false, since_ns: 0 };
+            let none = State { key: listed.key, ..State::default() };
             Signal {
                 listed: listed.clone(),
                 value: value.map(|value| value * channel.scale + channel.offset),
-                state: states.get(&listed.key).copied().unwrap_or(none),
+                state: states.get(&listed.key).cloned().unwrap_or(none),
                 missing: *gone,
                 samples: extent.end,
             }
@@ -156,6 +156,25 @@ impl Signals {
             let channel = &row.listed.channel;
             trace.follow(self.shown.history(), (channel.scale, channel.offset));
         }
+    }
+
+    /// Why there are no signals.
+    fn nothing(&self) -> String {
+        let silent = || format!("nothing is heard on {} (weir monitor check tells why)", self.look.source);
+        self.refused().unwrap_or_else(silent)
+    }
+
+    /// What is heard and not taken, by the reason that most have.
+    fn refused(&self) -> Option<String> {
+        let ledger = self.shown.ledger();
+        let refused = ledger["received"]["refused"].as_object()?;
+        let (count, reason) = refused.iter().filter_map(|(reason, count)| Some((count.as_u64()?, reason))).max()?;
+        let remedy = match reason.as_str() {
+            "no_key" => "they are encrypted: name the file of the group's key, --key",
+            "no_sender" => "they are signed: name the files of the senders' public keys, --sender",
+            _ => "docs/monitor.md has each reason",
+        };
+        (count > 0).then(|| format!("{} not taken: {reason} ({remedy})", format::counted(count as usize, "datagram")))
     }
 
     fn draw_table(&self, frame: &mut Frame<'_>, area: Rect) {
@@ -274,7 +293,7 @@ impl Picture for Signals {
             Constraint::Length(1),
         ])
         .areas(frame.area());
-        let alarms = self.rows.iter().filter(|row| row.state.alarm != Alarm::None).count();
+        let alarms = self.rows.iter().filter(|row| row.state.alarm != Alarm::None && !row.state.stale).count();
         let stale = self.rows.iter().filter(|row| row.state.stale).count();
         let words = |count: usize, what: &str| {
             let text = format!("{count} {what}   ");
@@ -290,8 +309,7 @@ impl Picture for Signals {
         ]);
         frame.render_widget(line, title);
         if self.rows.is_empty() {
-            let words = format!("nothing is heard on {} (weir monitor check tells why)", self.look.source);
-            frame.render_widget(Paragraph::new(words), table);
+            frame.render_widget(Paragraph::new(self.nothing()), table);
         } else {
             self.draw_table(frame, table);
             self.draw_curves(frame, curves);
@@ -305,6 +323,11 @@ impl Picture for Signals {
         let missing: u64 = self.rows.iter().map(|row| row.missing).sum();
         let mut line =
             format!("{}, {} samples missing", format::counted(self.rows.len(), "signal"), short_count(missing));
+        match self.refused() {
+            Some(refused) => line += &format!("; {refused}"),
+            None if self.rows.is_empty() => line += &format!("; {}", self.nothing()),
+            None => {}
+        }
         for row in self.rows.iter().take(MOST_CURVES) {
             let unit = printable(&row.listed.channel.unit);
             let value = row.value.map_or_else(|| "–".into(), |value| significant(value, 6));

@@ -23,7 +23,7 @@ impl Shown for Kept {
     }
 
     fn states(&self) -> Vec<State> {
-        vec![State { key: 1, alarm: Alarm::High, stale: false, since_ns: 0 }]
+        vec![State { key: 1, alarm: Alarm::High, ..State::default() }]
     }
 
     fn events_since(&self, _id: u64) -> Vec<Event> {
@@ -62,6 +62,38 @@ fn kept() -> Arc<Kept> {
     writing.append(hostile, &block(0, Values::Samples(Element::F32, &7_f32.to_le_bytes())));
     drop(writing);
     Arc::new(Kept(history))
+}
+
+/// Who hears nothing but sealed datagrams.
+struct Sealed(History);
+
+impl Shown for Sealed {
+    fn history(&self) -> &History {
+        &self.0
+    }
+
+    fn states(&self) -> Vec<State> {
+        Vec::new()
+    }
+
+    fn events_since(&self, _id: u64) -> Vec<Event> {
+        Vec::new()
+    }
+
+    fn ledger(&self) -> serde_json::Value {
+        serde_json::json!({"received": {"refused": {"foreign": 0, "no_key": 7}}})
+    }
+
+    fn peers(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn what_is_sealed_is_said_to_be() {
+    let signals = Signals::new(Arc::new(Sealed(History::new(Bounds::default()))), look());
+    let words = "0 signals, 0 samples missing; 7 datagrams not taken: no_key (they are encrypted: name the file of the group's key, --key)";
+    assert_eq!(signals.line(), words);
 }
 
 fn look() -> Look {

@@ -104,3 +104,23 @@ fn a_bridge_that_snoops_where_nobody_asks_is_told() {
     let (names, report) = check_in(&switch.ns, "br0");
     assert_eq!(names, ["no-querier"], "{report:#}");
 }
+
+#[test]
+fn what_the_way_loses_is_told_by_numbers() {
+    let Some(nft) = program("nft") else { return };
+    let _turn = turn();
+    let Some(switch) = Switch::create() else { return };
+    let [a, b] = [(1, "p1"), (2, "p2")].map(|(number, port)| switch.plug(number, port));
+    let rules = "add table bridge t; add chain bridge t f { type filter hook forward priority 0; }; \
+                 add rule bridge t f udp dport 5110 numgen inc mod 10 == 0 drop";
+    let status = switch.ns.run(|| std::process::Command::new(nft).arg(rules).status().unwrap()).unwrap();
+    assert!(status.success());
+    let flags =
+        ["monitor", "station", "--interface", "eth0", "--source", "counter,name=c,rate=1k/s", "--display", "0/s"];
+    let _station = Sending(a.run(|| weir(&flags).spawn().unwrap()));
+    let (names, report) = check(&b);
+    assert_eq!(names, ["lost"], "{report:#}");
+    let source = report["facts"]["sources"].as_object().unwrap().values().next().unwrap();
+    let [numbered, missing] = ["numbered", "missing"].map(|key| source[key].as_f64().unwrap());
+    assert!((0.05..0.15).contains(&(missing / numbered)), "{report:#}");
+}

@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use weir_monitor::api::{Alarm, Event, Server, Serving, Settings, Severity, Shown, State};
+use weir_monitor::api::{
+    Acknowledged, Alarm, Event, NotAcknowledged, Server, Serving, Settings, Severity, Shown, State,
+};
 use weir_monitor::history::{Bounds, History};
 use weir_testbed::{program, skip, turn};
 use weir_wire::signal::{Block, Cause, Channel, Element, Gap, Limits, Rate, Values};
@@ -75,7 +77,8 @@ struct Rig {
     keys: Vec<u32>,
     /// Time of the sample of index 0.
     begin: i64,
-    states: Mutex<Vec<State>>,
+    /// Each server's own.
+    states: [Mutex<Vec<State>>; 2],
     events: Mutex<Vec<Event>>,
     paused: AtomicBool,
     ended: AtomicBool,
@@ -105,7 +108,11 @@ impl Rig {
         let mut keys: Vec<u32> = (0..CHANNELS)
             .map(|number| {
                 let limits = if number % 2 == 0 { limits } else { Limits::default() };
-                let unit = if number % 3 == 0 { "kA" } else { "V" };
+                let unit = match number {
+                    62.. => "",
+                    _ if number % 3 == 0 => "kA",
+                    _ => "V",
+                };
                 let channel = Channel {
                     name: format!("coil {number:02}"),
                     unit: unit.into(),
@@ -124,17 +131,21 @@ impl Rig {
             ..Channel::default()
         };
         keys.push(writing.channel("<b>bold", "display", &hostile).unwrap());
+        let made = Channel { name: "made".into(), rate, ..Channel::default() };
+        keys.push(writing.channel("derived", "derived", &made).unwrap());
         drop(writing);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64;
         let states = keys.iter().map(|&key| {
-            let (alarm, stale) = match key {
-                2 => (Alarm::VeryHigh, false),
-                4 => (Alarm::High, false),
-                5 => (Alarm::None, true),
-                _ => (Alarm::None, false),
+            let (alarm, stale, unacknowledged) = match key {
+                2 => (Alarm::VeryHigh, false, Alarm::VeryHigh),
+                4 => (Alarm::High, false, Alarm::None),
+                5 => (Alarm::None, true, Alarm::None),
+                6 => (Alarm::None, false, Alarm::High),
+                _ => (Alarm::None, false, Alarm::None),
             };
-            State { key, alarm, stale, since_ns: now }
+            State { key, alarm, stale, since_ns: now, unacknowledged, acknowledged: None }
         });
+        let states: Vec<State> = states.collect();
         let event = Event {
             id: 1,
             time_ns: now,
@@ -147,6 +158,8 @@ impl Rig {
         };
         let gap = Event {
             id: 2,
+            // It is told late.
+            time_ns: now - 2_000_000_000,
             severity: Severity::Minor,
             channel: String::new(),
             kind: "gap",
@@ -157,7 +170,7 @@ impl Rig {
         let rig = Self {
             // A minute and a half is there already.
             begin: (now / PERIOD_NS - 90_000) * PERIOD_NS,
-            states: Mutex::new(states.collect()),
+            states: [Mutex::new(states.clone()), Mutex::new(states)],
             events: Mutex::new(vec![event, gap]),
             keys,
             history,
@@ -210,6 +223,7 @@ impl Rig {
 /// One of the servers.
 struct Feed {
     rig: Arc<Rig>,
+    number: usize,
     peers: Vec<String>,
 }
 
@@ -219,7 +233,7 @@ impl Shown for Feed {
     }
 
     fn states(&self) -> Vec<State> {
-        self.rig.states.lock().unwrap().clone()
+        self.rig.states[self.number].lock().unwrap().clone()
     }
 
     fn events_since(&self, id: u64) -> Vec<Event> {
@@ -232,6 +246,21 @@ impl Shown for Feed {
 
     fn peers(&self) -> Vec<String> {
         self.peers.clone()
+    }
+
+    fn acknowledge(&self, [_, _, name]: [&str; 3], seen: Option<Alarm>, by: &str) -> Result<Alarm, NotAcknowledged> {
+        let catalog = self.rig.history.catalog();
+        let key = catalog.iter().find(|listed| listed.channel.name == name).ok_or(NotAcknowledged::Unknown)?.key;
+        let mut states = self.rig.states[self.number].lock().unwrap();
+        let state = states.iter_mut().find(|state| state.key == key).ok_or(NotAcknowledged::Unknown)?;
+        let before = std::mem::take(&mut state.unacknowledged);
+        if before == Alarm::None {
+            return Err(NotAcknowledged::Nothing);
+        }
+        assert_eq!(seen, Some(before));
+        let word = Acknowledged { by: by.to_owned(), time_ns: 0 };
+        state.acknowledged = (state.alarm != Alarm::None).then(|| Arc::new(word));
+        Ok(before)
     }
 }
 
@@ -253,7 +282,7 @@ impl Servers {
 
     fn serve(&mut self, number: usize, server: Server, rig: &Arc<Rig>) {
         let peers = vec![format!("http://{}", self.addresses[1 - number])];
-        let serving = server.serve(Arc::new(Feed { rig: rig.clone(), peers }), Settings::default()).unwrap();
+        let serving = server.serve(Arc::new(Feed { rig: rig.clone(), number, peers }), Settings::default()).unwrap();
         self.serving[number] = Some(serving);
     }
 

@@ -91,7 +91,8 @@ fn without_a_terminal_there_are_lines() {
         weir(&["monitor", "station", "--name", "test", "--to", LISTEN, "--source", "counter,name=count,rate=10/s"]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let _station = Running(machine.run(move || command.spawn().unwrap()));
-    let mut command = weir(&["monitor", "view", "--listen", LISTEN, "--duration", "7s"]);
+    // It ends before a line is due.
+    let mut command = weir(&["monitor", "view", "--listen", LISTEN, "--duration", "2s"]);
     let mut view = Running(machine.run(move || command.spawn().unwrap()));
     let mut text = String::new();
     view.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();

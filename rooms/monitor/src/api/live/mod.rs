@@ -19,15 +19,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use axum::extract::ws::{CloseFrame, Message as Frame, Utf8Bytes, WebSocket, close_code};
 use serde_json::{Value, json};
 use tokio::task::yield_now;
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use weir_service::http::Place;
 use weir_wire::signal::{Clock, Flags, Header, Kind};
 
 use super::figures::count;
 use super::routes::millis;
 use super::thinned::{Thinning, bucket};
-use super::{Api, News, State};
+use super::{Acknowledged, Api, News, State};
 use crate::history::{Catalog, Listed};
+use crate::serve::DERIVED;
 use ask::Ask;
 use feed::{Feed, Message};
 
@@ -83,8 +84,8 @@ enum End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     None,
-    /// Something new: with whatever comes until then.
-    NextFrame,
+    /// Something new: at once, or when the last message is old enough, with whatever comes until then.
+    Next,
     /// More than one message of what there is.
     Now,
 }
@@ -116,13 +117,15 @@ impl Client {
     async fn converse(&mut self) -> Result<std::convert::Infallible, End> {
         let mut batches = self.api.shown.history().batches();
         let mut news = self.api.news.subscribe();
-        let (mut frames, mut seconds) = (interval(FRAME), interval(Duration::from_secs(1)));
-        frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut seconds = interval(Duration::from_secs(1));
         seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut heard = Instant::now();
+        // The next message of samples may go then.
+        let mut due = heard;
         let mut work = Work::None;
         let peers = self.api.shown.peers();
-        self.tell(&json!({"hello": {"version": env!("CARGO_PKG_VERSION"), "peers": peers}})).await?;
+        let (version, read_only) = (env!("CARGO_PKG_VERSION"), self.api.settings.read_only);
+        self.tell(&json!({"hello": {"version": version, "peers": peers, "read_only": read_only}})).await?;
         self.tell_channels().await?;
         let known = self.api.news.borrow().clone();
         self.tell_news(&known).await?;
@@ -159,9 +162,12 @@ impl Client {
                 }
                 changed = batches.changed(), if work == Work::None && !self.feeds.is_empty() => {
                     changed.map_err(|_| End::Gone)?;
-                    work = Work::NextFrame;
+                    work = Work::Next;
                 }
-                _ = frames.tick(), if work == Work::NextFrame => work = self.push().await?,
+                () = until(due), if work == Work::Next => {
+                    due = Instant::now() + pause(self.api.places.taken());
+                    work = self.push().await?;
+                }
                 // Others have their turn first.
                 () = yield_now(), if work == Work::Now => work = self.push().await?,
             }
@@ -272,12 +278,12 @@ impl Client {
             news.states.iter().filter(|state| self.states.get(&state.key) != Some(state)).collect();
         if !changed.is_empty() {
             let told = |state: &&State| {
-                json!({
-                    "key": state.key, "alarm": state.alarm, "stale": state.stale, "since_ms": millis(state.since_ns),
-                })
+                let mut told = stated(state);
+                told["key"] = json!(state.key);
+                told
             };
             let told = json!({"states": changed.iter().map(told).collect::<Vec<_>>()});
-            self.states.extend(changed.into_iter().map(|state| (state.key, *state)));
+            self.states.extend(changed.into_iter().map(|state| (state.key, state.clone())));
             self.tell(&told).await?;
         }
         let fresh = news.events.iter().skip(news.events.partition_point(|event| event.id <= self.event));
@@ -319,6 +325,7 @@ pub(super) fn described(listed: &Listed) -> Value {
         "unit": channel.unit,
         "description": channel.description,
         "origin": channel.origin,
+        "derived": listed.station == DERIVED && listed.stream == DERIVED,
         "rate_hz": channel.rate.per_s(),
         "scale": channel.scale,
         "offset": channel.offset,
@@ -327,8 +334,37 @@ pub(super) fn described(listed: &Listed) -> Value {
     })
 }
 
-/// A message is sent at most so often.
+/// How a channel is, likewise.
+pub(super) fn stated(state: &State) -> Value {
+    let word = |word: &Arc<Acknowledged>| json!({"by": word.by, "time_ms": millis(word.time_ns)});
+    json!({
+        "alarm": state.alarm,
+        "stale": state.stale,
+        "since_ms": millis(state.since_ns),
+        "unacknowledged": state.unacknowledged,
+        "acknowledged": state.acknowledged.as_ref().map(word),
+    })
+}
+
+/// What is due is not waited for: timers count whole milliseconds.
+async fn until(due: Instant) {
+    if Instant::now() < due {
+        sleep_until(due).await;
+    }
+}
+
+/// From one message of samples to the next, where so many clients follow: a few have what is new at once, many have a message in each
+/// frame of a screen.
+fn pause(clients: usize) -> Duration {
+    let clients = u32::try_from(clients).unwrap_or(u32::MAX);
+    SHORTEST_PAUSE.saturating_mul(clients).clamp(SHORTEST_PAUSE, FRAME)
+}
+
+/// A frame of a screen: who has what is new in each of them sees it move evenly.
 const FRAME: Duration = Duration::from_micros(16_600);
+
+/// A quarter of it: what comes in between waits no longer than a bucket of a station takes.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(4);
 
 /// Bytes of the history that are looked at for one message: a few milliseconds of work.
 const MOST_LOOKED: usize = 4 << 20;
@@ -338,3 +374,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long nothing may be heard of a client that is asked every second.
 const SILENCE: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_clients_wait_for_less_than_a_frame_and_many_for_one() {
+        let millis = [0, 1, 2, 4, 5, 200, usize::MAX].map(|clients| pause(clients).as_secs_f64() * 1e3);
+        assert_eq!(millis, [4.0, 4.0, 8.0, 16.0, 16.6, 16.6, 16.6]);
+    }
+}

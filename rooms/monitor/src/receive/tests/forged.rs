@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::receive::plausible::ENOUGH;
-use crate::receive::receiver::dropped_since;
+use crate::receive::receiver::{dropped_before, dropped_since};
 
 const STRANGER: &str = "198.51.100.9:4000";
 
@@ -182,4 +182,50 @@ fn a_count_of_drops_that_is_older_than_the_last_look_adds_nothing() {
     let counted = [1, u32::MAX, 0, 1, 3, 2, 3];
     let sum: u64 = counted.iter().map(|&counted| dropped_since(&mut last, counted)).sum();
     assert_eq!((sum, last), (5, 3));
+}
+
+/// What a station said before it was killed keeps nobody from hearing that it is silent.
+#[test]
+fn what_is_replayed_is_no_sign_of_life() {
+    let (mut bench, mut sender) = Bench::living();
+    let old = [sender.data(&[(0, 10)]), sender.positions(Kind::Heartbeat)];
+    bench.take(&old[0]);
+    bench.go_on(&mut sender, 3);
+    let heartbeat = sender.positions(Kind::Heartbeat);
+    bench.take(&heartbeat);
+    for _ in 0..10 {
+        bench.pass(MS * 100);
+        old.iter().for_each(|bytes| bench.take(bytes));
+        // Sealed, the last of all as well: its counter does not go on.
+        let source = (SOURCE.parse().unwrap(), false);
+        bench.sessions.take_opened(&heartbeat, source, bench.moment, &mut bench.witness, &mut bench.book);
+    }
+    assert_eq!(bench.book.news.last().map(|(_, news)| *news), Some(News::Silent));
+    bench.go_on(&mut sender, 1);
+    assert_eq!(bench.book.news.last().map(|(_, news)| *news), Some(News::Back));
+}
+
+/// The counter is looked at while datagrams wait that came before the drop: the hole behind them is the socket's all the same.
+#[test]
+fn what_waited_while_others_were_dropped_came_before_them() {
+    let (mut last, mut drops) = (u32::MAX - 1, 5);
+    drops += dropped_since(&mut last, 8);
+    assert_eq!((drops, dropped_before(drops, last, 8)), (15, 15));
+    assert_eq!([u32::MAX - 1, u32::MAX, 0].map(|counted| dropped_before(drops, last, counted)), [5, 6, 7]);
+    // Where the kernel says that nothing was dropped, nothing was.
+    assert_eq!(dropped_before(3, 3, 0), 0);
+}
+
+/// No sender has got as far: what it would make of the count of those that were lost is no number.
+#[test]
+fn numbers_that_nobody_reaches_begin_no_session() {
+    let mut bench = Bench::new();
+    let mut sender = Sender { session: 9, sequence: u64::MAX - 1, next: vec![0] };
+    bench.take(&sender.data(&[(0, 10)]));
+    sender.sequence = 1 << 62;
+    bench.take(&sender.data(&[(0, 10)]));
+    sender.sequence = 0;
+    bench.take(&sender.data(&[(0, 10)]));
+    bench.pass(MS * 100);
+    assert_eq!((bench.refused("implausible"), bench.sessions.counts(0).lost), (2, 0));
 }

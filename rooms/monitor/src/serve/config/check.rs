@@ -54,7 +54,7 @@ pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) ->
         rules: rules.collect::<Result<_>>()?,
     };
     let api = http::Settings {
-        read_only: true,
+        read_only: document.read_only.unwrap_or_default(),
         hosts: document.hosts.clone().unwrap_or_default(),
         origins: document.origins.clone().unwrap_or_default(),
     };
@@ -75,6 +75,12 @@ pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) ->
         }
     }
     let derives = (0..document.derive.len()).map(|index| derive(index, &document.derive, &error));
+    let derives = derives.collect::<Result<Vec<_>>>()?;
+    let named: Vec<_> = derives.iter().map(|derive| (derive.name.clone(), derive.expression.clone())).collect();
+    if let Err((index, message)) = derive::order(&named) {
+        let path = [Step::Key("derive"), Step::Index(index), Step::Key("expression")];
+        return Err(error(&path, format!("derive {}: {message}", named[index].0)));
+    }
     let publish = match &document.publish {
         None => None,
         Some(written) => Some(publish(written, &listen, &error)?),
@@ -91,7 +97,7 @@ pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) ->
             receive_buffer: size(buffer.0, buffer.1, buffer.2, Size { bytes: 4096 }, Size { bytes: 1 << 30 })?,
             bounds,
         },
-        keys: Keys { group: document.key, senders: document.senders.unwrap_or_default() },
+        keys: Keys { group: document.key, senders: document.senders.unwrap_or_default(), sign: document.sign },
         http: document.http.map_or(HTTP, |http| http.0),
         api,
         peers,
@@ -101,7 +107,7 @@ pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) ->
             ..history
         },
         watching: Arc::new(watching),
-        derive: derives.collect::<Result<_>>()?,
+        derive: derives,
         publish,
         outputs,
     };
@@ -331,9 +337,9 @@ mod tests {
         let least = read("").unwrap();
         assert_eq!(least.settings.receive.listen[0].address.to_string(), "239.192.77.1:5110");
         assert_eq!(least.settings.http.to_string(), "127.0.0.1:5180");
-        let all = "http = \"0.0.0.0:80\"\nhosts = [\"a\"]\norigins = [\"https://b\"]\npeers = [\"http://c:5180\"]\n\
+        let all = "http = \"0.0.0.0:80\"\nhosts = [\"a\"]\norigins = [\"https://b\"]\nread_only = true\npeers = [\"http://c:5180\"]\n\
                    history = \"1min\"\nmemory = \"64MiB\"\nreceive_buffer = \"1MiB\"\nreorder = \"5ms\"\nkey = \"k\"\n\
-                   senders = [\"p\"]\nhysteresis = \"2%\"\nstale = \"2s\"\nadmin = \"127.0.0.1:9518\"\n\
+                   senders = [\"p\"]\nsign = \"q\"\nhysteresis = \"2%\"\nstale = \"2s\"\nadmin = \"127.0.0.1:9518\"\n\
                    [[derive]]\nname = \"p\"\nunit = \"W\"\nexpression = \"{a/b}*2\"\nstatistic = \"rms\"\nwindow = \"2s\"\n\
                    [[derive]]\nname = \"f\"\nexpression = \"{a/b}\"\nstatistic = \"peak_frequency\"\nwindow = \"1s\"\n\
                    [[derive]]\nname = \"h\"\nexpression = \"{a/b}\"\nstatistic = \"amplitude\"\nwindow = \"1s\"\n\
@@ -347,6 +353,14 @@ mod tests {
         for config in [least, read(all).unwrap()] {
             assert_eq!(read(&config.to_toml()).unwrap(), config, "{}", config.to_toml());
         }
+    }
+
+    #[test]
+    fn one_of_a_list_needs_no_brackets() {
+        let one = read("[publish]\nto = \"239.9.9.9:9\"\n").unwrap();
+        assert_eq!(one, read("[publish]\nto = [\"239.9.9.9:9\"]\n").unwrap());
+        let error = read("[publish]\nto = 7\n").unwrap_err().to_string();
+        assert!(error.starts_with("m.toml:2: ") && error.contains("a text, or a list of them"), "{error}");
     }
 
     #[test]
@@ -376,6 +390,22 @@ mod tests {
             (
                 "[[derive]]\nname = \"p\"\nexpression = \"I*U\"\n".into(),
                 "m.toml:3: derive p: `I` is no channel: write {STATION/CHANNEL}, e.g. {coil/I}",
+            ),
+            (
+                "[[derive]]\nname = \"p\"\nexpression = \"{a/b\"\n".into(),
+                "m.toml:3: derive p: `{a/b`: a brace is not closed: a channel is {STATION/CHANNEL}",
+            ),
+            (
+                "[[derive]]\nname = \"p\"\nexpression = \"{a/b} + foo(2)\"\n".into(),
+                "m.toml:3: derive p: `{a/b} + foo(2)`: there is no function `foo` (docs/monitor.md lists those that there are)",
+            ),
+            (
+                "[[derive]]\nname = \"p\"\nexpression = \"{derived/p} + {a/b}\"\n".into(),
+                "m.toml:3: derive p: it is made of itself, directly or by others",
+            ),
+            (
+                "[[derive]]\nname = \"p\"\nexpression = \"{derived/q}\"\n".into(),
+                "m.toml:3: derive p: there is no derived channel `q`",
             ),
             (
                 "[[derive]]\nname = \"p\"\nexpression = \"{a/b}\"\nstatistic = \"amplitude\"\nwindow = \"1s\"\n".into(),

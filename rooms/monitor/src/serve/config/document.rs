@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use weir_service::config::Address;
+use weir_service::config::{Address, one_or_many};
 use weir_units::{Frequency, Share, Size, Span};
 
 use crate::outputs::config::Document as Output;
@@ -19,6 +19,8 @@ pub struct Document {
     pub hosts: Option<Vec<String>>,
     /// Origins whose pages may read.
     pub origins: Option<Vec<String>>,
+    /// Whether the API changes nothing.
+    pub read_only: Option<bool>,
     /// Other servers of this feed.
     pub peers: Option<Vec<String>>,
     /// How long signals are kept.
@@ -33,6 +35,8 @@ pub struct Document {
     pub key: Option<PathBuf>,
     /// Files of the senders' public keys.
     pub senders: Option<Vec<PathBuf>>,
+    /// File of the key by which requests to stations are signed.
+    pub sign: Option<PathBuf>,
     /// Share of what is between limits that a value has to come back by.
     pub hysteresis: Option<Share>,
     /// How long a channel may be without samples.
@@ -112,6 +116,7 @@ pub enum Statistic {
 #[serde(deny_unknown_fields)]
 pub struct Publish {
     /// Groups or addresses, with their ports.
+    #[serde(default, deserialize_with = "one_or_many")]
     pub to: Option<Vec<Address>>,
     /// Of groups: where to send through.
     pub interface: Option<String>,

@@ -90,6 +90,21 @@ impl Computed {
 /// # Errors
 /// What is wrong with it, in one line.
 pub(super) fn read(expression: &str) -> Result<(FlatEx<f64>, Vec<String>), String> {
+    let mut open = false;
+    for brace in expression.matches(['{', '}']) {
+        if open == (brace == "{") {
+            return Err(format!("`{expression}`: a brace is missing: a channel is {{STATION/CHANNEL}}"));
+        }
+        open = !open;
+    }
+    if open {
+        return Err(format!("`{expression}`: a brace is not closed: a channel is {{STATION/CHANNEL}}"));
+    }
+    if let Some(name) = unknown(expression) {
+        return Err(format!(
+            "`{expression}`: there is no function `{name}` (docs/monitor.md lists those that there are)"
+        ));
+    }
     let parsed = exmex::parse::<f64>(expression).map_err(|error| {
         // What the library adds in braces is of use to its makers alone.
         let text = error.to_string().replace('\n', " ");
@@ -106,8 +121,66 @@ pub(super) fn read(expression: &str) -> Result<(FlatEx<f64>, Vec<String>), Strin
     }
 }
 
+/// What is called like a function, and is none.
+fn unknown(expression: &str) -> Option<&str> {
+    let outside = expression.split('{').enumerate().map(|(at, part)| match at {
+        0 => part,
+        _ => part.split_once('}').map_or("", |(_, rest)| rest),
+    });
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let called = outside.flat_map(move |part| {
+        let open = part.match_indices('(').map(move |(at, _)| part[..at].trim_end());
+        open.map(move |before| before.rsplit(|c| !is_word(c)).next().unwrap_or_default())
+    });
+    let is_named = |name: &&str| name.starts_with(|c: char| c.is_alphabetic());
+    called.filter(is_named).find(|name| !FUNCTIONS.contains(name) && !name.chars().all(|c| c.is_numeric()))
+}
+
+/// As docs/monitor.md lists them.
+const FUNCTIONS: [&str; 29] = [
+    "abs", "signum", "sqrt", "cbrt", "exp", "ln", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
+    "cosh", "tanh", "asinh", "acosh", "atanh", "floor", "ceil", "round", "trunc", "fract", "log", "min", "max",
+    "atan2",
+];
+
+/// Of channels that are made of others, by name and expression: the first that is made of itself, or of one that there is not.
+///
+/// # Errors
+/// Its place, and what is wrong.
+pub(super) fn order(all: &[(String, String)]) -> Result<(), (usize, String)> {
+    let inputs = |expression: &str| read(expression).map(|(_, names)| names).unwrap_or_default();
+    let made = |name: &str| name.strip_prefix(STATION).and_then(|rest| rest.strip_prefix('/')).map(str::to_owned);
+    let needs: Vec<Vec<String>> =
+        all.iter().map(|(_, expression)| inputs(expression).iter().filter_map(|name| made(name)).collect()).collect();
+    for (at, needs) in needs.iter().enumerate() {
+        if let Some(none) = needs.iter().find(|need| all.iter().all(|(name, _)| name != *need)) {
+            return Err((at, format!("there is no derived channel `{none}`")));
+        }
+    }
+    let mut known: Vec<&str> = Vec::new();
+    while known.len() < all.len() {
+        let is_next =
+            |at: &usize| !known.contains(&&*all[*at].0) && needs[*at].iter().all(|need| known.contains(&&**need));
+        match (0..all.len()).find(is_next) {
+            Some(at) => known.push(&all[at].0),
+            None => {
+                let at = (0..all.len()).find(|&at| !known.contains(&&*all[at].0)).unwrap_or_default();
+                return Err((at, "it is made of itself, directly or by others".into()));
+            }
+        }
+    }
+    Ok(())
+}
+
 impl Derive {
     pub(super) fn new(settings: &[settings::Derive]) -> Self {
+        let mut all = Self::default();
+        all.change(settings);
+        all
+    }
+
+    /// These from now on; what is the same goes on. Returns the keys of those that are no more. New ones are to be told of every channel.
+    pub(super) fn change(&mut self, settings: &[settings::Derive]) -> Vec<u32> {
         let made = |settings: &settings::Derive| {
             // They have been read when they were checked.
             let (expression, names) = read(&settings.expression).ok()?;
@@ -123,20 +196,25 @@ impl Derive {
             let inputs = names.into_iter().map(input).collect();
             Some(Made { settings: settings.clone(), expression, inputs, first, over: Over::Each, key: None })
         };
-        Self(settings.iter().filter_map(made).collect())
+        let mut before = std::mem::take(&mut self.0);
+        for settings in settings {
+            let same = before.iter().position(|made| made.settings == *settings);
+            self.0.extend(same.map(|at| before.swap_remove(at)).or_else(|| made(settings)));
+        }
+        before.into_iter().filter_map(|made| made.key).collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// A channel is known by this key; `make` is asked for the key of a channel whose inputs are known now.
+    /// A channel is known by this key; `make` is asked for the key of a channel whose inputs are known now, and told how long its window is.
     pub(super) fn follow(
         &mut self,
         station: &str,
         key: u32,
         channel: &Channel,
-        mut make: impl FnMut(&Channel) -> Option<u32>,
+        mut make: impl FnMut(&Channel, Duration) -> Option<u32>,
     ) {
         let name = format!("{station}/{}", channel.name);
         for at in 0..self.0.len() {
@@ -156,10 +234,16 @@ impl Derive {
             let description = expression.clone();
             let (name, unit) = (name.clone(), unit.clone());
             let made_channel = Channel { name, unit, description, rate, element: Element::F64, ..Channel::default() };
-            made.key = make(&made_channel);
+            let length = window.map_or(Duration::ZERO, Window::length);
+            made.key = make(&made_channel, length);
             // Others may be made of it.
             if let Some(key) = made.key {
-                self.follow(STATION, key, &made_channel, &mut make as &mut dyn FnMut(&Channel) -> Option<u32>);
+                self.follow(
+                    STATION,
+                    key,
+                    &made_channel,
+                    &mut make as &mut dyn FnMut(&Channel, Duration) -> Option<u32>,
+                );
             }
         }
     }
@@ -277,8 +361,7 @@ impl Over {
     fn push(&mut self, time: i64, rate: Rate, value: f64, mut give: impl FnMut(i64, Rate, Given)) {
         match self {
             Self::Each => give(time, rate, Ok(value)),
-            // Nothing was lost: the window is being filled.
-            Self::Moving(moving) => give(time, rate, moving.push(value).ok_or((1, Cause::Unselected))),
+            Self::Moving(moving) => give(time, rate, moving.push(value).map_err(|cause| (1, cause))),
             Self::Spectrum(spectrum) => {
                 let begin = before(time, rate, spectrum.passed());
                 if let Some(value) = spectrum.push(value, rate) {
@@ -293,7 +376,7 @@ impl Over {
         match self {
             Self::Each => give(time, rate, Err((samples, cause))),
             Self::Moving(moving) => {
-                moving.clear();
+                moving.clear(cause);
                 give(time, rate, Err((samples, cause)));
             }
             Self::Spectrum(spectrum) => {
@@ -369,7 +452,7 @@ fn before(time: i64, rate: Rate, samples: u64) -> i64 {
 }
 
 /// The station under which they are shown.
-pub(super) const STATION: &str = "derived";
+pub(crate) const STATION: &str = "derived";
 
 /// How long samples wait for those of other channels, ns.
 const MOST_WAIT: i64 = 2_000_000_000;

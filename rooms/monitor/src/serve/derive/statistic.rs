@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use weir_wire::signal::Cause;
+
 /// What is made of the samples of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statistic {
@@ -28,6 +30,8 @@ pub(super) struct Moving {
     sum: f64,
     squares: f64,
     number: u64,
+    /// Why it is not full: what the last gap was of; nothing was lost while it is filled for the first time.
+    why: Cause,
 }
 
 impl Moving {
@@ -35,16 +39,16 @@ impl Moving {
     pub(super) fn new(statistic: Statistic, length: usize) -> Self {
         let length = length.max(1);
         let (window, best) = (VecDeque::with_capacity(length), VecDeque::new());
-        Self { statistic, length, window, best, sum: 0.0, squares: 0.0, number: 0 }
+        Self { statistic, length, window, best, sum: 0.0, squares: 0.0, number: 0, why: Cause::Unselected }
     }
 
     /// Begins anew: behind a gap nothing before it counts.
-    pub(super) fn clear(&mut self) {
-        *self = Self::new(self.statistic, self.length);
+    pub(super) fn clear(&mut self, why: Cause) {
+        *self = Self { why, ..Self::new(self.statistic, self.length) };
     }
 
-    /// The statistic once the window is full.
-    pub(super) fn push(&mut self, value: f64) -> Option<f64> {
+    /// The statistic once the window is full, or why it is not.
+    pub(super) fn push(&mut self, value: f64) -> Result<f64, Cause> {
         if self.window.len() == self.length
             && let Some(old) = self.window.pop_front()
         {
@@ -61,7 +65,7 @@ impl Moving {
             self.squares = self.window.iter().map(|value| value * value).sum();
         }
         self.keep_best(value);
-        (self.window.len() == self.length).then(|| self.value())
+        if self.window.len() == self.length { Ok(self.value()) } else { Err(self.why) }
     }
 
     fn keep_best(&mut self, value: f64) {
@@ -110,7 +114,7 @@ mod tests {
                 for (index, &value) in values.iter().enumerate() {
                     let found = moving.push(value);
                     let Some(window) = (index + 1).checked_sub(length).map(|from| &values[from..=index]) else {
-                        prop_assert_eq!(found, None);
+                        prop_assert_eq!(found, Err(Cause::Unselected));
                         continue;
                     };
                     let count = length as f64;

@@ -18,7 +18,7 @@ fn of_rate(expression: &str, window: Option<Window>, rate: Rate) -> Derive {
     let mut made = Vec::new();
     for (key, name, rate, scale) in [(1, "a", FAST, 2.0), (2, "b", SLOW, 1.0)] {
         let channel = Channel { name: name.into(), rate, scale, ..Channel::default() };
-        derive.follow("s", key, &channel, |channel| {
+        derive.follow("s", key, &channel, |channel, _| {
             made.push((channel.name.clone(), channel.rate));
             Some(9)
         });
@@ -70,7 +70,8 @@ fn windows_are_filled_before_they_tell() {
     let first = feed(&mut derive, 1, FAST, 0, &[1.0, 2.0, 3.0, 7.0]);
     assert_eq!(first, [Err((2, Cause::Unselected)), Ok(4.0), Ok(8.0)]);
     assert_eq!(gap(&mut derive, 1, FAST, 4, 5), [Err((5, Cause::Socket))]);
-    assert_eq!(feed(&mut derive, 1, FAST, 9, &[1.0, 2.0, 3.0])[1..], [Ok(4.0)]);
+    // What the gap has emptied is missing by its cause.
+    assert_eq!(feed(&mut derive, 1, FAST, 9, &[1.0, 2.0, 3.0]), [Err((2, Cause::Socket)), Ok(4.0)]);
 }
 
 #[test]
@@ -104,4 +105,47 @@ fn expressions_are_checked() {
     assert!(read("1 + 2").unwrap_err().contains("no channel"));
     assert!(read("a + 2").unwrap_err().contains("`a` is no channel"));
     assert!(read("{s/a} +* 2").is_err());
+    for fine in ["max({s/a (1)}, 2) * (1 + {s/b})", "{s/a} atan2 ({s/b})", "-(2)*{s/a}", "sqrt ({s/a})"] {
+        assert_eq!(read(fine).map(drop), Ok(()), "{fine}");
+    }
+    for (wrong, what) in [("{s/a", "not closed"), ("s/a}", "brace is missing"), ("{s/a} + foo(2)", "no function `foo`")]
+    {
+        assert!(read(wrong).unwrap_err().contains(what), "{wrong}");
+    }
+}
+
+#[test]
+fn a_reload_keeps_what_is_the_same_and_tells_what_is_gone() {
+    let of = |name: &str, expression: &str| {
+        let window = Some(Window::Moving(Statistic::Mean, Duration::from_millis(3)));
+        settings::Derive { name: name.into(), unit: String::new(), expression: expression.into(), window }
+    };
+    let mut derive = Derive::default();
+    let channel = Channel { name: "a".into(), rate: FAST, ..Channel::default() };
+    let follow = |derive: &mut Derive, first: u32| {
+        let mut next = first;
+        derive.follow("s", 1, &channel, |_, window| {
+            assert_eq!(window, Duration::from_millis(3));
+            next += 1;
+            Some(next)
+        });
+    };
+    assert_eq!(derive.change(&[of("same", "{s/a}"), of("gone", "{s/a} * 2")]), [0_u32; 0]);
+    follow(&mut derive, 10);
+    feed(&mut derive, 1, FAST, 0, &[1.0, 1.0]);
+    assert_eq!(derive.change(&[of("new", "{s/a} * 3"), of("same", "{s/a}")]), [12]);
+    follow(&mut derive, 20);
+    // The window of the one goes on, that of the other begins.
+    let made: Vec<_> = derive.take(
+        1,
+        &Block {
+            channel: 0,
+            first: 2,
+            time: 2_000_000,
+            rate: FAST,
+            values: Values::Samples(Element::F64, &1.0_f64.to_le_bytes()),
+        },
+    );
+    let made: Vec<_> = made.iter().map(|made| (made.key, matches!(made.block().values, Values::Gap(_)))).collect();
+    assert_eq!(made, [(21, true), (11, false)]);
 }

@@ -1,5 +1,6 @@
 //! From what is written to what is meant: defaults filled in, every value within its bounds.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use weir_wire::signal::{ClockSource, Limits, MOST_BYTES_V4, PORT};
 use super::Config;
 use super::document::{Channel, Document, Keeper, Kind, Source};
 use super::source::{self, element, per_s};
-use crate::station::settings::{ChannelSettings, Group, Settings};
+use crate::station::settings::{self, ChannelSettings, Group, Settings};
 
 /// The validated configuration, or the first mistake. `file`: where the document stands; `None`: it was made of flags.
 pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) -> Result<Config> {
@@ -63,6 +64,22 @@ pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) ->
         })?;
         sources.push(source);
     }
+    // Generators and sounds have names from the start.
+    let named = |source: &settings::Source| match &source.kind {
+        settings::Kind::Generator(generator) => match generator.copies {
+            Some(copies) => (0..copies).map(|copy| format!("{}{copy}", source.name)).collect(),
+            None => vec![source.name.clone()],
+        },
+        settings::Kind::Wav { .. } => vec![source.name.clone()],
+        _ => Vec::new(),
+    };
+    let mut names = HashSet::new();
+    for (index, source) in sources.iter().enumerate() {
+        if let Some(twice) = named(source).into_iter().find(|name| !names.insert(name.clone())) {
+            let path = [Step::Key("source"), Step::Index(index), Step::Key("name")];
+            return Err(error(&path, format!("name: `{twice}` is a channel of another source (give each its own)")));
+        }
+    }
     let stdin = |source: &&Source| source.kind == Kind::Stdin;
     if written.sources.iter().filter(stdin).count() > 1 {
         return Err(error(&[Step::Key("source")], "source: standard input can be read by one only".into()));
@@ -81,6 +98,12 @@ pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) ->
         }
         channels.push(channel);
     }
+    let is_open = written.encrypt.is_none() && written.servers.as_ref().is_none_or(Vec::is_empty);
+    if written.sign.is_some() && written.control.is_some() && is_open {
+        let message = "control: what is sent is signed, and anybody could ask for less of it: name the public keys of those who may \
+                       (servers)";
+        return Err(error(&[Step::Key("control")], message.into()));
+    }
     let settings = Settings {
         name,
         groups,
@@ -98,6 +121,7 @@ pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) ->
         }),
         encrypt: written.encrypt.clone(),
         sign: written.sign.clone(),
+        servers: written.servers.clone().unwrap_or_default(),
         most_channels: written.most_channels.unwrap_or_default().into(),
         sources,
         channels,
@@ -225,7 +249,7 @@ mod tests {
         let least = read("").unwrap();
         assert_eq!(least.settings.groups[0].to_string(), GROUP);
         let all = "name = \"magnetics\"\nto = [\"239.1.1.1\", \"239.1.1.2:7000\"]\ninterface = [\"eth0\", \"eth1\"]\n\
-                   full_to = [\"192.0.2.7\"]\ncontrol = [\"192.0.2.0/24\"]\nclock = \"ptp\"\ndelay = \"5ms\"\n\
+                   full_to = [\"192.0.2.7\"]\ncontrol = [\"192.0.2.0/24\"]\nclock = \"ptp\"\nsign = \"k\"\nservers = [\"s.pub\"]\ndelay = \"5ms\"\n\
                    [[source]]\nkind = \"sine\"\nname = \"coil\"\nrate = \"44.1k/s\"\nfrequency = \"50/s\"\n\
                    [[source]]\nkind = \"udp\"\nlisten = \"127.0.0.1:8094\"\nformat = \"influx\"\n\
                    [[channel]]\nname = \"coil\"\nunit = \"A\"\nlow = -1.0\nhigh = 1.0\nfull = true\n";
@@ -245,9 +269,17 @@ mod tests {
                 "station.toml:1: to: `host`: write ADDRESS or ADDRESS:PORT, e.g. 239.192.77.1:5110 or [ff15::77]:5110",
             ),
             ("interface = [\"a\", \"b\"]\n", "station.toml:1: interface: 2 for 1 places (one for all, or one each)"),
+            (
+                "control = [\"192.0.2.0/24\"]\nsign = \"k\"\n",
+                "station.toml:1: control: what is sent is signed, and anybody could ask for less of it: name the public keys of those who may (servers)",
+            ),
             ("delay = \"0\"\n", "station.toml:1: delay: 0 (it must be 1ms to 10s)"),
             ("most_bytes = \"9000B\"\n", "station.toml:1: most_bytes: 9kB (it must be 1232B to 1472B)"),
             ("dleay = \"1ms\"\n", "station.toml:1: unknown key `dleay`, did you mean `delay`?"),
+            (
+                "[[source]]\nkind = \"sine\"\nname = \"a\"\ncopies = 3\n[[source]]\nkind = \"noise\"\nname = \"a2\"\n",
+                "station.toml:7: name: `a2` is a channel of another source (give each its own)",
+            ),
             (
                 "[[channel]]\nname = \"a\"\nlow = 2.0\nhigh = 1.0\n",
                 "station.toml:4: high: 1 (it must not be below low = 2)",
@@ -259,6 +291,10 @@ mod tests {
             (
                 "[[source]]\nkind = \"sine\"\nname = \"a\"\nlisten = \"127.0.0.1:1\"\n",
                 "station.toml:4: listen: a source of kind `sine` has none",
+            ),
+            (
+                "[[source]]\nkind = \"sine\"\nname = \"a\"\ncopies = 3\n[[source]]\nkind = \"noise\"\nname = \"a2\"\n",
+                "station.toml:7: name: `a2` is a channel of another source (give each its own)",
             ),
             ("[[source]]\nkind = \"sine\"\n", "station.toml:1: name: a source of kind `sine` needs one"),
             (

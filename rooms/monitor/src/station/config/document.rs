@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use weir_service::config::Address;
+use weir_service::config::{Address, one_or_many};
 use weir_units::{Frequency, Size, Span};
 
 /// A configuration of `weir monitor station`. `None`: the default.
@@ -14,12 +14,16 @@ pub struct Document {
     /// By which others know the station.
     pub name: Option<String>,
     /// Where the thinned stream goes: one place or two.
+    #[serde(default, deserialize_with = "one_or_many")]
     pub to: Option<Vec<String>>,
     /// Interfaces to send through: one for all, or one for each of `to`.
+    #[serde(default, deserialize_with = "one_or_many")]
     pub interface: Option<Vec<String>>,
     /// Where the full-rate stream goes.
+    #[serde(default, deserialize_with = "one_or_many")]
     pub full_to: Option<Vec<String>>,
     /// Likewise for `full_to`.
+    #[serde(default, deserialize_with = "one_or_many")]
     pub full_interface: Option<Vec<String>>,
     /// Hops to groups.
     pub ttl: Option<u8>,
@@ -39,6 +43,8 @@ pub struct Document {
     pub encrypt: Option<PathBuf>,
     /// The key of this station.
     pub sign: Option<PathBuf>,
+    /// Public keys of those who may ask.
+    pub servers: Option<Vec<PathBuf>>,
     /// Most channels.
     pub most_channels: Option<u16>,
     /// Where `/metrics` and `/healthz` are served.

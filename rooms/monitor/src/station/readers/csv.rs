@@ -26,12 +26,21 @@ impl Csv {
             let fields: Vec<String> = self.fields(line).map(|field| field.into_owned()).take(MOST_COLUMNS).collect();
             let values = fields.iter().all(|field| field.parse::<f64>().is_ok());
             self.names = if values { (0..fields.len()).map(|at| at.to_string()).collect() } else { fields };
-            self.time = self.names.iter().position(|name| is_time(name));
+            // One letter may be anything: time is `t`, in front.
+            let is_it = |(column, name): (usize, &String)| {
+                if name.len() > 1 { is_time(name) } else { column == 0 && name == "t" }
+            };
+            self.time = (0..).zip(&self.names).position(is_it);
             if !values {
                 return Ok(());
             }
         }
-        let at = self.time.and_then(|column| self.fields(line).nth(column)?.parse().ok()).and_then(time);
+        let written =
+            self.time.and_then(|column| self.fields(line).nth(column)).filter(|field| !field.trim().is_empty());
+        let at = written.as_ref().and_then(|field| field.trim().parse().ok()).and_then(time);
+        if written.is_some() && at.is_none() {
+            return Err(Unreadable("times that are numbers"));
+        }
         let mut read = Ok(());
         for (column, field) in self.fields(line).enumerate().filter(|(column, _)| Some(*column) != self.time) {
             match (self.names.get(column), field.parse()) {

@@ -80,6 +80,20 @@ fn csv_is_read() {
     assert_eq!(read("1700000000250, 1.5 ,-2\r\n"), (of(&[("coil, \"I\"", at, 1.5), ("B", at, -2.0)]), true));
     assert_eq!(read("1700000000250,,7"), (of(&[("B", at, 7.0)]), true));
     assert_eq!(read("1700000000250,x,7,8"), (of(&[("B", at, 7.0)]), false));
+    // A time that is none is no time of arrival; where there is none at all, it is.
+    for time in ["nan", "1e400", "yesterday"] {
+        assert_eq!(read(&format!("{time},1,7")), (vec![], false), "{time}");
+    }
+    assert_eq!(read(",1,7"), (of(&[("coil, \"I\"", None, 1.0), ("B", None, 7.0)]), true));
+    // A temperature is no time, wherever it stands; nor is what is no number.
+    for (names, columns) in [("T", vec!["T"]), ("T,x", vec!["T", "x"]), ("x,t", vec!["x", "t"]), ("t,T", vec!["T"])] {
+        let mut csv = Csv::default();
+        assert_eq!(seen(|look| csv.line(names, look)), (vec![], true));
+        assert_eq!(csv.columns().collect::<Vec<_>>(), columns, "{names}");
+    }
+    let mut csv = Csv::default();
+    assert_eq!(seen(|look| csv.line("Time,p", look)), (vec![], true));
+    assert_eq!(seen(|look| csv.line("2026-11-23,1", look)), (vec![], false));
     let mut csv = Csv::default();
     let first = seen(|look| csv.line("1;2", look));
     assert_eq!(first, (of(&[("0", None, 1.0), ("1", None, 2.0)]), true));

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use ipnet::IpNet;
 use weir_kernel::links::{MacAddress, Netlink, VethEnd};
 use weir_testbed::network::{Host, cable};
+use weir_testbed::standstills::Standstills;
 use weir_testbed::turn;
 
 use super::socket::{Client, Told};
@@ -77,26 +78,20 @@ fn over_two_ways(rules: [Option<&str>; 2]) -> Option<(u64, u64)> {
     Some((sent, missing))
 }
 
-#[test]
-fn one_way_that_loses_one_in_a_hundred_costs_as_much() {
-    let _turn = turn();
+pub(in crate::monitor) fn one_way_that_loses_one_in_a_hundred_costs_as_much() {
     // The other way carries nothing.
     let Some((sent, missing)) = over_two_ways([Some("numgen inc mod 100 == 50"), Some("")]) else { return };
     let share = missing as f64 / sent as f64;
     assert!((0.0085..=0.0105).contains(&share), "{missing} of {sent}");
 }
 
-#[test]
-fn what_one_way_loses_comes_on_the_other() {
-    let _turn = turn();
+pub(in crate::monitor) fn what_one_way_loses_comes_on_the_other() {
     let Some((sent, missing)) = over_two_ways([Some("numgen inc mod 100 == 50"), None]) else { return };
     assert_eq!(missing, 0, "of {sent}");
 }
 
 /// One in 100 and one in 101: the same one is dropped on both ways once in 10,100.
-#[test]
-fn two_ways_that_lose_one_in_a_hundred_cost_next_to_nothing() {
-    let _turn = turn();
+pub(in crate::monitor) fn two_ways_that_lose_one_in_a_hundred_cost_next_to_nothing() {
     let rules = [Some("numgen inc mod 100 == 50"), Some("numgen inc mod 101 == 50")];
     let Some((sent, missing)) = over_two_ways(rules) else { return };
     let share = missing as f64 / sent as f64;
@@ -128,6 +123,7 @@ fn loss_at_the_end_shows_at_once() {
     client.await_told(|told| matches!(told, Told::Samples { .. }));
     // Data and nothing else.
     drop_at(&other.ns, "eth0", "@th,80,8 0x10");
+    let standstills = Standstills::watch();
     let mut took = Vec::new();
     for turn in 0..9 {
         write("2\n");
@@ -139,11 +135,10 @@ fn loss_at_the_end_shows_at_once() {
         }
         let lost = Instant::now();
         client.await_told(|told| matches!(told, Told::Gap { samples: 1, .. }));
-        took.push(lost.elapsed());
+        took.push(standstills.running(lost, Instant::now()));
     }
     took.sort_unstable();
     eprintln!("loss at the end shows after {took:?}");
-    // A machine that stands still does so for 100 ms.
     assert!(took[4] <= Duration::from_millis(100) && took[8] <= Duration::from_millis(250), "{took:?}");
     drop(input);
     station.await_line("");

@@ -1,10 +1,10 @@
 //! Stations, servers, recorders and viewers of one network, each a program on a host of its own. What is right is known by the stations'
 //! accounts, by a reader of the test's own, by nft, and by arithmetic.
 
-mod clients;
+pub(super) mod clients;
 mod disk;
 mod hostile;
-mod losses;
+pub(super) mod losses;
 mod restarts;
 mod sealed;
 mod socket;
